@@ -1,0 +1,1 @@
+"""AMD, Intel and Google accelerators."""

@@ -1,0 +1,1 @@
+"""Judgements of the active tests that --deep runs."""

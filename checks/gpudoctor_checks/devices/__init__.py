@@ -1,0 +1,1 @@
+"""Which devices a CUDA program gets: CUDA_VISIBLE_DEVICES and its relatives."""

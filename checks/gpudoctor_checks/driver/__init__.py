@@ -1,0 +1,1 @@
+"""The NVIDIA kernel driver and its libraries."""

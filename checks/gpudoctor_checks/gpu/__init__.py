@@ -1,0 +1,1 @@
+"""Health of each NVIDIA GPU and of the links between them."""

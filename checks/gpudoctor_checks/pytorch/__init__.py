@@ -1,0 +1,1 @@
+"""The training interpreter: torch, its CUDA build and libraries."""

@@ -1,0 +1,3 @@
+"""gpudoctor: is this machine ready to train?"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,233 @@
+"""Runs what may hang or crash in child processes: bounded in time, in size, and ended with all their descendants.
+
+A child's reply is whatever it wrote to its standard output until it ended or its deadline passed; what the
+reply means is its caller's business. Used for NVML, libcuda, the readers of this machine, and the workers that
+the training interpreter runs.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+
+MAXIMUM_REPLY_BYTES = 64 * 1024 * 1024
+"""A child that writes more than this is not answering but flooding; it is ended."""
+KEPT_ERROR_BYTES = 64 * 1024
+GRACE_AFTER_KILL_SECONDS = 1.0
+"""How long a killed child may take to vanish before it is reported as stuck in the kernel."""
+
+Waiting = Callable[[Sequence[str]], None]
+"""Called several times a second with the names of the children that have not ended yet."""
+
+
+class Reply(NamedTuple):
+    """How a child ended, and what it said."""
+
+    name: str
+    output: bytes
+    errors: str
+    """The end of its standard error."""
+    return_code: int | None
+    """None when it was ended by us; negative when a signal ended it."""
+    timed_out: bool
+    stuck: bool
+    """Still there after SIGKILL: it sleeps uninterruptibly in the kernel."""
+    seconds: float
+    pid: int
+
+    @property
+    def missing_kind(self) -> Literal["timeout", "failed"]:
+        """The `MissingKind` of a fact that this child owed."""
+        return "timeout" if self.timed_out else "failed"
+
+    @property
+    def failure(self) -> str:
+        """Why the reply may be incomplete, as a phrase; empty when the child ended well."""
+        if self.stuck:
+            return f"no answer within {self.seconds:.0f} s; process {self.pid} hangs in the kernel and cannot be killed"
+        if self.timed_out:
+            return f"no answer within {self.seconds:.0f} s"
+        if self.return_code is not None and self.return_code < 0:
+            return f"the process was killed by {signal_name(-self.return_code)}"
+        if self.return_code:
+            last = self.errors.strip().splitlines()[-1:] or ["no message"]
+            return f"the process failed with exit status {self.return_code}: {last[0][:300]}"
+        return "it wrote more than 64 MiB" if self.return_code is None else ""
+
+
+class Child:
+    """A started child process. Every `Child` must be passed to `gather` or ended with `end`."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None, timeout: float
+    ) -> None:
+        self.name = name
+        self.timeout = timeout
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=None if environment is None else dict(environment),
+            start_new_session=True,
+        )
+        self.output = bytearray()
+        self.errors = bytearray()
+        self.flooded = False
+        self.changed = threading.Event()
+        """Set when a pipe closes or floods."""
+        assert self.process.stdout is not None and self.process.stderr is not None
+        # Threads and not a selector: pipes cannot be selected on Windows.
+        self._readers = [
+            threading.Thread(target=self._collect, args=(stream, sink), daemon=True)
+            for stream, sink in ((self.process.stdout, self.output), (self.process.stderr, self.errors))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _collect(self, stream: IO[bytes], sink: bytearray) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the pipe was closed under us by `end`
+            while chunk := os.read(stream.fileno(), 1 << 16):
+                sink += chunk
+                if sink is self.errors and len(sink) > KEPT_ERROR_BYTES:
+                    del sink[:-KEPT_ERROR_BYTES]
+                elif len(sink) > MAXIMUM_REPLY_BYTES:
+                    self.flooded = True
+                    break
+        self.changed.set()
+
+    @property
+    def deadline(self) -> float:
+        """On time.monotonic's clock."""
+        return self.started + self.timeout
+
+    def is_over(self) -> bool:
+        """It ended, flooded us, or its deadline has passed."""
+        return self.process.poll() is not None or self.flooded or time.monotonic() >= self.deadline
+
+    def end(self) -> Reply:
+        """Kill what is left of the child and its descendants, reap it, and say how it ended."""
+        own_end = self.process.poll()
+        if own_end is not None:
+            for reader in self._readers:  # what it wrote last; short, for descendants may keep the pipes open
+                reader.join(0.2)
+        seconds = time.monotonic() - self.started
+        # The group outlives its leader: descendants that the child left behind go with it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.name == "posix":
+                os.killpg(self.process.pid, signal.SIGKILL)
+            else:
+                self.process.kill()
+        stuck = False
+        try:
+            self.process.wait(GRACE_AFTER_KILL_SECONDS)
+        except subprocess.TimeoutExpired:
+            stuck = True
+            # Popen would warn about a running child when it is collected; nothing can end this one.
+            self.process.returncode = -signal.SIGKILL
+        for reader in self._readers:
+            reader.join(0.2)
+        if not any(reader.is_alive() for reader in self._readers):
+            for stream in (self.process.stdout, self.process.stderr):
+                if stream is not None:
+                    stream.close()
+        return Reply(
+            name=self.name,
+            output=bytes(self.output),
+            errors=bytes(self.errors).decode("utf-8", "replace"),
+            return_code=own_end,
+            timed_out=own_end is None and not self.flooded,
+            stuck=stuck,
+            seconds=seconds,
+            pid=self.process.pid,
+        )
+
+
+def start(name: str, command: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None) -> Child:
+    """Start a child in a session of its own. Raises `OSError` when the command cannot be run."""
+    return Child(name, command, environment=environment, timeout=timeout)
+
+
+def own_module(module: str, *arguments: str) -> list[str]:
+    """The command that runs `module.main(arguments)` of gpudoctor in a fresh doctor's interpreter.
+
+    The working directory is taken off the module path first: a doctor that runs as root must not import what
+    lies in the folder it was started in.
+    """
+    root = str(Path(__file__).resolve().parent.parent)
+    code = (
+        "import sys; getattr(sys.flags, 'safe_path', False) or sys.path.pop(0); "
+        f"sys.path.append({root!r}); from {module} import main; main(sys.argv[1:])"
+    )
+    return [sys.executable, "-c", code, *arguments]
+
+
+def gather(children: Sequence[Child], waiting: Waiting | None = None) -> dict[str, Reply]:
+    """Wait for all children, each until its own deadline, and end whatever is left. One reply a name.
+
+    On any exception, KeyboardInterrupt too, every child's process group is killed before it travels on.
+    """
+    pending = list(children)
+    replies: dict[str, Reply] = {}
+    try:
+        while pending:
+            for child in [child for child in pending if child.is_over()]:
+                replies[child.name] = child.end()
+                pending.remove(child)
+            if pending:
+                if waiting is not None:
+                    waiting([child.name for child in pending])
+                _pause(pending)
+    finally:
+        for child in pending:
+            child.end()
+    return replies
+
+
+def _pause(pending: Sequence[Child]) -> None:
+    """Sleep until something may have changed, at most 10 ms; 2 ms when a child is just ending."""
+    closing = [child for child in pending if child.changed.is_set()]
+    if closing:
+        time.sleep(0.002)
+    else:
+        wait = min(child.deadline for child in pending) - time.monotonic()
+        pending[0].changed.wait(max(0.0, min(0.01, wait)))
+
+
+def signal_name(number: int) -> str:
+    """ "SIGSEGV" for 11."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+MARK = b"@gpudoctor "
+"""Begins every line by which a worker speaks to the doctor (workers/__main__.py)."""
+
+
+def worker(python: str, name: str, *arguments: str) -> list[str]:
+    """The command by which the interpreter `python` runs a script of `gpudoctor/workers`."""
+    return [python, str(Path(__file__).resolve().parent / "workers"), name, *arguments]
+
+
+def messages(output: bytes) -> list[dict[str, Any]]:
+    """What a worker or reader said, in order. Lines of others, and a last line cut short, are passed over."""
+    said = []
+    for line in output.split(b"\n"):
+        if line.startswith(MARK):
+            try:
+                message = json.loads(line[len(MARK) :])
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(message, dict):
+                said.append(message)
+    return said

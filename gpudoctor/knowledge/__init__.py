@@ -1,0 +1,1 @@
+"""Tables and pure rules of the field, each with its source. Imports nothing but `gpudoctor.snapshot`."""

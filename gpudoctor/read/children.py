@@ -1,0 +1,50 @@
+"""Starts every child process of an examination. Imports little: the patient's `import torch` should begin first."""
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gpudoctor.active import Child, own_module, start, worker
+from gpudoctor.read.interpreter import Interpreter
+
+
+class Wish(NamedTuple):
+    """What the user asked to be examined."""
+
+    interpreter: Interpreter
+    torch: bool = True
+    """Import torch in the training interpreter."""
+    deep: bool = False
+    """Run the active tests too."""
+    timeout: float = 10.0
+    """Deadline of every child, in seconds."""
+
+
+def launch(wish: Wish) -> list[Child]:
+    """Start all readers, the slowest first. Raises `OSError` when the training interpreter cannot be run.
+
+    A caller that gets the list owes each child to `active.gather`.
+    """
+    children: list[Child] = []
+    try:
+        python = wish.interpreter.path
+        if wish.torch:
+            children.append(start("torch", worker(python, "torch_facts"), timeout=wish.timeout))
+        for name, module in (("nvidia", "gpudoctor.read.nvidia"), ("local", "gpudoctor.read.local")):
+            children.append(start(name, own_module(module), timeout=wish.timeout))
+        children.append(start("python", worker(python, "python_facts"), timeout=wish.timeout))
+        children.append(start("cuda visible", own_module("gpudoctor.read.cuda"), timeout=wish.timeout))
+        if "CUDA_VISIBLE_DEVICES" in os.environ:
+            everything = without(os.environ, "CUDA_VISIBLE_DEVICES")
+            command = own_module("gpudoctor.read.cuda")
+            children.append(start("cuda all", command, environment=everything, timeout=wish.timeout))
+    except BaseException:
+        for child in children:
+            child.end()
+        raise
+    return children
+
+
+def without(environment: Mapping[str, str], name: str) -> dict[str, str]:
+    """A copy of the environment that lacks one variable."""
+    return {key: value for key, value in environment.items() if key != name}

@@ -1,0 +1,62 @@
+"""Chooses the training interpreter: the Python that will run the training, not the doctor's own."""
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+
+class NoSuchInterpreter(Exception):
+    """`--python` names nothing that can be run; the message is one line for the user."""
+
+
+class Interpreter(NamedTuple):
+    path: str
+    chosen_by: str
+    """What made it the choice, as `Training.chosen_by` says."""
+
+
+def choose(wanted: str | None, environment: Mapping[str, str]) -> Interpreter:
+    """`--python`, else $VIRTUAL_ENV or $CONDA_PREFIX with torch, else our own with torch, else python3 on PATH.
+
+    Nothing is run or imported: an interpreter "has torch" when a folder `torch` lies in its site-packages.
+    Raises `NoSuchInterpreter`.
+    """
+    if wanted is not None:
+        return Interpreter(_named(wanted), "--python")
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        prefix = environment.get(variable)
+        if prefix and (python := _python_with_torch(Path(prefix))):
+            return Interpreter(python, f"${variable}")
+    if importlib.util.find_spec("torch") is not None:
+        return Interpreter(sys.executable, "gpudoctor's own interpreter")
+    on_path = shutil.which("python3", path=environment.get("PATH"))
+    if on_path:
+        return Interpreter(on_path, "python3 on PATH")
+    return Interpreter(sys.executable, "gpudoctor's own interpreter")
+
+
+def _named(wanted: str) -> str:
+    found = shutil.which(wanted)
+    if found:
+        return str(Path(found).absolute())
+    path = Path(wanted).expanduser()
+    if path.is_dir():
+        for name in ("bin/python", "Scripts/python.exe"):
+            if (path / name).exists():
+                return str((path / name).absolute())
+        raise NoSuchInterpreter(f"--python {wanted}: a folder without bin/python; name the interpreter itself")
+    if path.exists():
+        raise NoSuchInterpreter(f"--python {wanted}: not an executable file")
+    raise NoSuchInterpreter(f"--python {wanted}: no such file, and no command of that name on PATH")
+
+
+def _python_with_torch(prefix: Path) -> str | None:
+    """The interpreter of an environment that has torch, or None."""
+    windows = os.name == "nt"
+    python = prefix / ("Scripts/python.exe" if windows else "bin/python")
+    pattern = "Lib/site-packages/torch" if windows else "lib*/python3*/site-packages/torch"
+    return str(python) if python.exists() and any(prefix.glob(pattern)) else None

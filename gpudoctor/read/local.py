@@ -1,0 +1,64 @@
+"""The readers of this machine that need no vendor library, run side by side in one child process.
+
+Each reader fills declared fields of the snapshot and has a thread of its own: one that hangs (a dead NFS mount, a
+wedged driver's sysfs file) costs its fields and nothing else, and its thread dies with the process.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gpudoctor.active import MARK
+from gpudoctor.read.system import System
+from gpudoctor.snapshot import Reading, missing
+
+
+class Reader(NamedTuple):
+    """A function that reads some facts, and the dotted names of the snapshot's fields that it fills."""
+
+    name: str
+    fields: tuple[str, ...]
+    read: Callable[[System], Mapping[str, Reading[Any]]]
+
+
+def readers() -> tuple[Reader, ...]:
+    """All of them. Imported here, so that naming a reader does not import it."""
+    from gpudoctor.read import clock, host, kernel_log, pci, processes, storage
+
+    return (*host.READERS, *clock.READERS, *storage.READERS, *pci.READERS, *processes.READERS, *kernel_log.READERS)
+
+
+def run(reader: Reader, system: System) -> dict[str, Reading[Any]]:
+    """A reader's fields; a reader that raises, or leaves a field out, gets a reason in its place."""
+    try:
+        found = dict(reader.read(system))
+        reason = "the reader did not say"
+    except Exception as error:  # a reader's bug must not take the others along
+        found, reason = {}, f"the reader failed: {type(error).__name__}: {error}"
+    return {field: found.get(field) or missing(f"reader {reader.name}", reason) for field in reader.fields}
+
+
+def main(arguments: list[str]) -> None:
+    """Entry point of the child: one marked JSON line a reader, in the order in which they finish."""
+    from gpudoctor.read.lifeline import end_with_the_doctor
+
+    end_with_the_doctor()
+    system = System()
+    lock = threading.Lock()
+
+    def answer(reader: Reader) -> None:
+        line = MARK + msgspec.json.encode({"reader": reader.name, "fields": run(reader, system)}) + b"\n"
+        with lock:
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+
+    threads = [threading.Thread(target=answer, args=(reader,), daemon=True) for reader in readers()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os._exit(0)

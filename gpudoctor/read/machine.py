@@ -1,0 +1,97 @@
+"""This machine -> Snapshot. Readers run side by side, each with a deadline; what fails becomes a reason."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import msgspec
+
+from gpudoctor import __version__
+from gpudoctor.active import Child, Reply, Waiting, gather, messages
+from gpudoctor.knowledge.environment import recorded
+from gpudoctor.read import cuda, nvidia, python, smoke
+from gpudoctor.read.children import Wish
+from gpudoctor.read.system import System
+from gpudoctor.snapshot import (
+    Accelerators,
+    Active,
+    Cuda,
+    Host,
+    Nvidia,
+    Snapshot,
+    absent,
+    missing,
+    read,
+)
+
+NVIDIA_VENDOR = "0x10de"
+
+
+def examine(wish: Wish, children: Sequence[Child], waiting: Waiting | None = None) -> Snapshot:
+    """Gather the children that `launch(wish)` started into a snapshot. Never raises for what a child did."""
+    replies = gather(children, waiting)
+    snapshot = assemble(wish, replies, System())
+    if not wish.deep:
+        return snapshot
+    return msgspec.structs.replace(snapshot, active=Active(smoke=smoke.run(wish, snapshot, waiting)))
+
+
+def assemble(wish: Wish, replies: Mapping[str, Reply], system: System) -> Snapshot:
+    """Replies of the children -> Snapshot."""
+    fields = local_fields(replies["local"])
+    accelerators = msgspec.convert(fields["accelerators"], Accelerators)
+    visible = cuda.assemble(replies["cuda visible"])
+    every = replies.get("cuda all")
+    return Snapshot(
+        gpudoctor=__version__,
+        taken_at=read("clock", datetime.now(timezone.utc).isoformat(timespec="seconds")),
+        environment=read("environment of gpudoctor", recorded(system.environment)),
+        nvidia=without_hardware(nvidia.assemble(replies["nvidia"]), accelerators),
+        cuda=Cuda(visible=visible, all=cuda.assemble(every) if every else visible),
+        accelerators=accelerators,
+        host=msgspec.convert(fields["host"], Host),
+        training=python.assemble(wish, replies["python"], replies.get("torch")),
+    )
+
+
+def local_fields(reply: Reply) -> dict[str, dict[str, Any]]:
+    """The local readers' answers as nested dicts: section -> field -> reading.
+
+    Fields whose reader did not answer get the reason: the deadline, or the child's death.
+    """
+    nested: dict[str, dict[str, Any]] = {
+        section: {
+            name: msgspec.to_builtins(
+                missing(f"reader of {section}.{name}", reply.failure or "the reader did not answer", reply.missing_kind)
+            )
+            for name in structure.__struct_fields__
+        }
+        for section, structure in (("host", Host), ("accelerators", Accelerators))
+    }
+    for message in messages(reply.output):
+        for field, reading in message.get("fields", {}).items():
+            section, _, name = field.partition(".")
+            nested[section][name] = reading
+    return nested
+
+
+def without_hardware(found: Nvidia, accelerators: Accelerators) -> Nvidia:
+    """The NVML section, made *absent* where there is nothing for NVML to find.
+
+    No NVML library and no NVIDIA device on the PCI bus or in /dev: this machine has no NVIDIA GPU, and what is
+    asked of one does not apply. With a device, or with a bus that could not be read, it stays unread.
+    """
+    library_not_found = 12
+    if found.init_code.value_or(0) != library_not_found:
+        return found
+    devices = accelerators.pci.value_or(None)
+    nodes = accelerators.device_nodes.value_or(())
+    if devices is None or any(device.vendor == NVIDIA_VENDOR for device in devices):
+        return found
+    if any(node.path.startswith(("/dev/nvidia", "/dev/dxg")) for node in nodes):
+        return found
+    reason = absent("/sys/bus/pci/devices, /dev/nvidia*", "no NVIDIA GPU on this machine")
+    return Nvidia(
+        init_code=found.init_code,
+        **{name: reason for name in Nvidia.__struct_fields__ if name != "init_code"},
+    )

@@ -1,0 +1,176 @@
+"""What was read from one machine, as frozen typed data, to and from JSON.
+
+A `Snapshot` is made once by `gpudoctor.read.machine` (or from a file) and only looked at afterwards: checks are
+pure functions over it, so a saved snapshot gives the same verdict anywhere. Every fact is a `Reading`; the
+default of each is "not in this snapshot", so a partial snapshot leads to skipped checks, never to green ones.
+
+Units stand in the names (bytes, watts, celsius, mhz, seconds). Numbers that NVML gives keep NVML's meaning.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor.snapshot.accelerators import Accelerators, DeviceNode, PciDevice
+from gpudoctor.snapshot.host import (
+    AcsBridge,
+    Cgroup,
+    Host,
+    KernelLog,
+    Limits,
+    LinkLimit,
+    Space,
+    StuckProcess,
+    UsedPath,
+    XidEvent,
+)
+from gpudoctor.snapshot.nvidia import (
+    Cuda,
+    CudaAnswer,
+    CudaDevice,
+    EccCounts,
+    Fabric,
+    Gpu,
+    GpuProcess,
+    MigDevice,
+    Nvidia,
+    NvLink,
+    PeerAccess,
+    RemappedRows,
+    RetiredPages,
+)
+from gpudoctor.snapshot.reading import (
+    NOT_IN_SNAPSHOT,
+    Missing,
+    MissingKind,
+    NotApplicable,
+    NotRead,
+    Reading,
+    absent,
+    missing,
+    read,
+)
+from gpudoctor.snapshot.training import (
+    Active,
+    Library,
+    SmokeResult,
+    SmokeTarget,
+    TorchDevice,
+    TorchFacts,
+    TorchFiles,
+    Training,
+)
+
+SCHEMA = 1
+"""Number of the snapshot's JSON layout; raised when an older gpudoctor could misread a newer file."""
+
+
+class Snapshot(Struct, frozen=True):
+    """One machine at one time."""
+
+    schema: int = SCHEMA
+    gpudoctor: str = ""
+    """Version of the gpudoctor that wrote it."""
+    taken_at: Reading[str] = NOT_IN_SNAPSHOT
+    """UTC, ISO 8601."""
+    origin: str = "this machine"
+    """"this machine", or what a pasted file was ("nvidia-smi -q -x")."""
+    environment: Reading[dict[str, str]] = NOT_IN_SNAPSHOT
+    """Environment variables on the allow-list of `gpudoctor.knowledge.environment`; never a secret."""
+    nvidia: Nvidia = Nvidia()
+    cuda: Cuda = Cuda()
+    accelerators: Accelerators = Accelerators()
+    host: Host = Host()
+    training: Training = Training()
+    active: Active = Active()
+
+
+class UnreadableSnapshot(Exception):
+    """Bytes that are no snapshot this version can read; the message is one line for the user."""
+
+
+def to_json(snapshot: Snapshot, *, indent: int = 0) -> bytes:
+    """The snapshot as JSON (UTF-8), with `indent` spaces a level, or on one line with 0."""
+    raw = msgspec.json.encode(snapshot)
+    return msgspec.json.format(raw, indent=indent) if indent else raw
+
+
+def from_json(raw: bytes) -> Snapshot:
+    """Decode a snapshot. Raises `UnreadableSnapshot` with what is wrong and where."""
+
+    class Header(Struct):
+        schema: int
+
+    try:
+        schema = msgspec.json.decode(raw, type=Header).schema
+        if schema != SCHEMA:
+            raise UnreadableSnapshot(
+                f"snapshot schema {schema}; this gpudoctor reads schema {SCHEMA}: "
+                + ("upgrade gpudoctor" if schema > SCHEMA else "capture it again with this version")
+            )
+        return msgspec.json.decode(raw, type=Snapshot)
+    except msgspec.ValidationError as error:
+        raise UnreadableSnapshot(f"not a gpudoctor snapshot: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableSnapshot(f"not valid JSON: {error}") from None
+    except RecursionError:
+        raise UnreadableSnapshot("not a gpudoctor snapshot: nested too deeply") from None
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a snapshot, as published in docs/schemas/."""
+    return msgspec.json.schema(Snapshot)
+
+
+__all__ = [
+    "SCHEMA",
+    "NOT_IN_SNAPSHOT",
+    "Missing",
+    "MissingKind",
+    "NotApplicable",
+    "NotRead",
+    "Reading",
+    "UnreadableSnapshot",
+    "absent",
+    "missing",
+    "read",
+    "from_json",
+    "to_json",
+    "json_schema",
+    "Snapshot",
+    "Nvidia",
+    "Gpu",
+    "GpuProcess",
+    "MigDevice",
+    "NvLink",
+    "Fabric",
+    "EccCounts",
+    "RemappedRows",
+    "RetiredPages",
+    "PeerAccess",
+    "Cuda",
+    "CudaAnswer",
+    "CudaDevice",
+    "Accelerators",
+    "PciDevice",
+    "DeviceNode",
+    "Host",
+    "Limits",
+    "Cgroup",
+    "Space",
+    "UsedPath",
+    "StuckProcess",
+    "KernelLog",
+    "XidEvent",
+    "LinkLimit",
+    "AcsBridge",
+    "Training",
+    "TorchFiles",
+    "TorchFacts",
+    "TorchDevice",
+    "Library",
+    "Active",
+    "SmokeResult",
+    "SmokeTarget",
+]

@@ -1,0 +1,116 @@
+"""The training interpreter (read/python.py, workers/) and the active tests it ran."""
+
+from typing import Literal
+
+from msgspec import field
+
+from gpudoctor.snapshot.reading import NOT_IN_SNAPSHOT, Reading, missing
+from gpudoctor.snapshot.section import Section
+
+
+class Library(Section, frozen=True):
+    """A shared library that torch needs, as found on disk. `origin` says why the loader would see it."""
+
+    name: Literal["nccl", "cudnn", "cuda"]
+    path: str
+    origin: Literal["torch", "package", "LD_LIBRARY_PATH", "LD_PRELOAD", "system"]
+    version: str = ""
+    """From the file (ncclGetVersion, file name) when it could be told; else empty."""
+
+
+class TorchFiles(Section, frozen=True):
+    """What torch's files say without importing it (torch/version.py, distribution metadata)."""
+
+    version: str
+    path: str
+    cuda: str | None = None
+    hip: str | None = None
+    xpu: str | None = None
+
+
+class TorchDevice(Section, frozen=True):
+    """A device as torch enumerates it; `kind` is "cuda", "hip" or "xpu"."""
+
+    ordinal: int
+    kind: str
+    name: str
+    uuid: str = ""
+    compute_capability: tuple[int, int] | None = None
+    memory_total_bytes: int | None = None
+
+
+class TorchFacts(Section, frozen=True):
+    """What torch itself says, from one `import torch` in the training interpreter."""
+
+    version: str
+    cuda_version: str | None = None
+    hip_version: str | None = None
+    cuda_built: bool = False
+    cuda_available: bool = False
+    device_count: int = 0
+    devices: tuple[TorchDevice, ...] = ()
+    init_error: str = ""
+    """The exception or warning text of CUDA initialisation; empty when there was none."""
+    arch_list: tuple[str, ...] = ()
+    """"sm_80", "compute_90", ... compiled into this build."""
+    nccl_version: tuple[int, ...] | None = None
+    """torch.cuda.nccl.version(); None when this build has no NCCL."""
+    cudnn_version: int | None = None
+    distributed_backends: tuple[str, ...] = ()
+    nvml_device_count: int | None = None
+    """torch.cuda._device_count_nvml(): torch's own reading of CUDA_VISIBLE_DEVICES; None when it raised."""
+    xpu_available: bool = False
+    xla_version: str = ""
+    """torch_xla's version when it is installed (its metadata; it is not imported)."""
+    import_seconds: float = 0.0
+    loaded_libraries: dict[str, str] = field(default_factory=dict)
+    """"nccl", "cudnn", "cuda" -> path in /proc/self/maps after initialisation."""
+
+
+class Training(Section, frozen=True):
+    """The interpreter that will run the training (the patient)."""
+
+    python: Reading[str] = NOT_IN_SNAPSHOT
+    """Its path."""
+    chosen_by: Reading[str] = NOT_IN_SNAPSHOT
+    """"--python", "$VIRTUAL_ENV", "$CONDA_PREFIX", "gpudoctor's own interpreter" or "python3 on PATH"."""
+    python_version: Reading[str] = NOT_IN_SNAPSHOT
+    packages: Reading[dict[str, str]] = NOT_IN_SNAPSHOT
+    """Distribution -> version, of those that matter to training (torch, nvidia-*, pynvml, lightning, ...)."""
+    torch_files: Reading[TorchFiles] = NOT_IN_SNAPSHOT
+    """Absent when this interpreter has no torch."""
+    torch: Reading[TorchFacts] = NOT_IN_SNAPSHOT
+    libraries: Reading[tuple[Library, ...]] = NOT_IN_SNAPSHOT
+    """Every libnccl/libcudnn/libcuda that the loader could pick, in its order of search."""
+
+
+class SmokeResult(Section, frozen=True):
+    """One device's smoke test: allocate, multiply against a CPU result, copy each way.
+
+    Bandwidths are bytes per second of pinned copies; None where there is no copy to measure (CPU).
+    """
+
+    device: str
+    """"cuda:0" or "cpu"."""
+    gpu_uuid: str = ""
+    outcome: Literal["passed", "wrong-result", "failed"] = "passed"
+    error: str = ""
+    relative_error: float | None = None
+    host_to_device_bytes_per_second: float | None = None
+    device_to_host_bytes_per_second: float | None = None
+    pcie_generation_loaded: int | None = None
+    pcie_width_loaded: int | None = None
+    seconds: float = 0.0
+
+
+class SmokeTarget(Section, frozen=True):
+    """A device and its smoke test's result, or why there is none (deadline, crash)."""
+
+    device: str
+    result: Reading[SmokeResult] = NOT_IN_SNAPSHOT
+
+
+class Active(Section, frozen=True):
+    """Measurements of the active tests, which run only when asked for (`--deep`)."""
+
+    smoke: Reading[tuple[SmokeTarget, ...]] = missing("CUDA smoke test", "not run; --deep runs it", "not-asked")

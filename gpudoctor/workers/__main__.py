@@ -1,0 +1,51 @@
+"""Runs one worker in the training interpreter: `PYTHON .../gpudoctor/workers NAME ARGUMENTS...`.
+
+Workers are modules of this folder with `main(say, arguments)`, written for Python 3.8 with the standard library
+and torch only. `say` sends a dict to the doctor as one marked JSON line; whatever else the process prints goes to
+standard error, so that a chatty sitecustomize or library cannot garble the reply.
+"""
+
+import ctypes
+import importlib
+import json
+import os
+import signal
+import sys
+
+MARK = b"@gpudoctor "
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_the_doctor():
+    # type: () -> None
+    """Have the kernel kill this process when the doctor dies, even by SIGKILL (Linux; elsewhere a no-op)."""
+    if sys.platform.startswith("linux"):
+        try:
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        except (OSError, AttributeError):
+            pass  # not vital: the doctor ends its children itself whenever it can
+
+
+def main():
+    # type: () -> None
+    end_with_the_doctor()
+    reply = os.dup(1)
+    os.dup2(2, 1)
+
+    def say(message):
+        # type: (dict) -> None
+        line = MARK + json.dumps(message).encode("utf-8") + b"\n"
+        while line:
+            line = line[os.write(reply, line) :]
+
+    name, arguments = sys.argv[1], sys.argv[2:]
+    worker = importlib.import_module(name)
+    sys.path.pop(0)  # this folder, which must not shadow anything that the worker imports
+    say({"python": sys.version.split()[0], "executable": sys.executable})
+    worker.main(say, arguments)
+    say({"done": True})
+    sys.stderr.flush()
+    os._exit(0)  # torch's and CUDA's exit handlers can take long or hang, and nothing here needs them
+
+
+main()

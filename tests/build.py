@@ -1,0 +1,371 @@
+"""Healthy machines to start a test from, and `but` to change one thing of them.
+
+machine = but(h100_node(), "host.shared_memory", read("statvfs /dev/shm", Space(64 * MIB, 64 * MIB)))
+machine = but_gpu(h100_node(), 3, temperature_celsius=read("nvml", 99))
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from gpudoctor.snapshot import (
+    Accelerators,
+    AcsBridge,
+    Cgroup,
+    Cuda,
+    CudaAnswer,
+    CudaDevice,
+    DeviceNode,
+    EccCounts,
+    Fabric,
+    Gpu,
+    Host,
+    KernelLog,
+    Library,
+    Limits,
+    Nvidia,
+    NvLink,
+    PciDevice,
+    PeerAccess,
+    Reading,
+    RemappedRows,
+    Snapshot,
+    Space,
+    TorchDevice,
+    TorchFacts,
+    TorchFiles,
+    Training,
+    UsedPath,
+    absent,
+    missing,
+    read,
+)
+
+MIB = 1024**2
+GIB = 1024**3
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def but(thing: S, path: str, value: Any) -> S:
+    """`thing` with the field at dotted `path` replaced."""
+    name, _, rest = path.partition(".")
+    return msgspec.structs.replace(thing, **{name: but(getattr(thing, name), rest, value) if rest else value})
+
+
+def but_gpu(machine: Snapshot, index: int, **fields: Any) -> Snapshot:
+    """The machine with fields of one GPU replaced."""
+    gpus = list(machine.nvidia.gpus.value)
+    gpus[index] = msgspec.structs.replace(gpus[index], **fields)
+    return but(machine, "nvidia.gpus", read("nvml", tuple(gpus)))
+
+
+def unread(source: str = "test", reason: str = "permission denied") -> Reading[Any]:
+    """A fact that could not be read."""
+    return missing(source, reason, "denied")
+
+
+def nvml(value: Any) -> Reading[Any]:
+    return read("nvml", value)
+
+
+UNSUPPORTED: Reading[Any] = absent("nvml", "not supported by this GPU")
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
+"""Of the default torch 2.13 wheel (facts: read from its libtorch_python)."""
+
+
+def gpu(index: int, **fields: Any) -> Gpu:
+    """A healthy, idle H100 SXM behind NVSwitch."""
+    healthy: dict[str, Any] = {
+        "name": nvml("NVIDIA H100 80GB HBM3"),
+        "uuid": nvml(f"GPU-{index:08x}-1111-2222-3333-444444444444"),
+        "serial": nvml(f"16540{index:07d}"),
+        "pci_bus_id": nvml(f"00000000:{0x1B + 0x10 * index:02x}:00.0"),
+        "minor_number": nvml(index),
+        "compute_capability": nvml((9, 0)),
+        "vbios_version": nvml("96.00.89.00.01"),
+        "gsp_firmware_version": nvml("565.57.01"),
+        "numa_node": nvml(index // 4),
+        "cpu_affinity": nvml(tuple(range(56 * (index // 4), 56 * (index // 4) + 56))),
+        "memory_total_bytes": nvml(81559 * MIB),
+        "memory_used_bytes": nvml(4 * MIB),
+        "memory_free_bytes": nvml(81007 * MIB),
+        "memory_reserved_bytes": nvml(548 * MIB),
+        "utilization_gpu_percent": nvml(0),
+        "utilization_memory_percent": nvml(0),
+        "processes": nvml(()),
+        "temperature_celsius": nvml(31),
+        "temperature_slowdown_celsius": nvml(87),
+        "temperature_shutdown_celsius": nvml(92),
+        "memory_temperature_celsius": nvml(40),
+        "memory_temperature_max_celsius": nvml(95),
+        "power_draw_watts": nvml(71.5),
+        "power_limit_watts": nvml(700.0),
+        "power_limit_default_watts": nvml(700.0),
+        "clock_sm_mhz": nvml(345),
+        "clock_sm_max_mhz": nvml(1980),
+        "clock_memory_mhz": nvml(2619),
+        "clock_memory_max_mhz": nvml(2619),
+        "clock_event_reasons": nvml(0x1),
+        "performance_state": nvml(0),
+        "ecc_mode": nvml(True),
+        "ecc_mode_pending": nvml(True),
+        "ecc_volatile": nvml(EccCounts(0, 0)),
+        "ecc_aggregate": nvml(EccCounts(0, 0)),
+        "sram_threshold_exceeded": nvml(False),
+        "remapped_rows": nvml(RemappedRows(0, 0, False, False)),
+        "retired_pages": UNSUPPORTED,
+        "recovery_action": UNSUPPORTED,
+        "inforom_valid": nvml(True),
+        "pcie_generation": nvml(5),
+        "pcie_generation_max": nvml(5),
+        "pcie_width": nvml(16),
+        "pcie_width_max": nvml(16),
+        "pcie_replays": nvml(0),
+        "persistence_mode": nvml(True),
+        "compute_mode": nvml("default"),
+        "display_active": nvml(False),
+        "mig_mode": nvml(False),
+        "mig_mode_pending": nvml(False),
+        "mig_devices": nvml(()),
+        "nvlinks": nvml(
+            tuple(NvLink(link, True, "switch", replay_errors=0, recovery_errors=0, crc_errors=0) for link in range(18))
+        ),
+        "fabric": nvml(Fabric(3, 0, 0)),
+    }
+    return Gpu(index, **(healthy | fields))
+
+
+def t4(index: int, **fields: Any) -> Gpu:
+    """A healthy, idle Tesla T4: PCIe, no NVLink, no MIG, page retirement instead of row remapping."""
+    card: dict[str, Any] = {
+        "name": nvml("Tesla T4"),
+        "compute_capability": nvml((7, 5)),
+        "memory_total_bytes": nvml(15360 * MIB),
+        "memory_free_bytes": nvml(14928 * MIB),
+        "power_draw_watts": nvml(10.2),
+        "power_limit_watts": nvml(70.0),
+        "power_limit_default_watts": nvml(70.0),
+        "clock_sm_max_mhz": nvml(1590),
+        "memory_temperature_celsius": UNSUPPORTED,
+        "memory_temperature_max_celsius": UNSUPPORTED,
+        "remapped_rows": UNSUPPORTED,
+        "sram_threshold_exceeded": UNSUPPORTED,
+        "pcie_generation": nvml(1),
+        "pcie_generation_max": nvml(3),
+        "mig_mode": UNSUPPORTED,
+        "mig_mode_pending": UNSUPPORTED,
+        "mig_devices": UNSUPPORTED,
+        "nvlinks": UNSUPPORTED,
+        "fabric": UNSUPPORTED,
+    }
+    return gpu(index, **(card | fields))
+
+
+def rtx_4090(index: int, **fields: Any) -> Gpu:
+    """A healthy, idle GeForce RTX 4090: no ECC by default, no NVLink, no MIG; link at generation 1 while idle."""
+    card: dict[str, Any] = {
+        "name": nvml("NVIDIA GeForce RTX 4090"),
+        "serial": UNSUPPORTED,
+        "compute_capability": nvml((8, 9)),
+        "memory_total_bytes": nvml(24564 * MIB),
+        "memory_free_bytes": nvml(24210 * MIB),
+        "power_draw_watts": nvml(14.0),
+        "power_limit_watts": nvml(450.0),
+        "power_limit_default_watts": nvml(450.0),
+        "clock_sm_max_mhz": nvml(3105),
+        "memory_temperature_celsius": UNSUPPORTED,
+        "memory_temperature_max_celsius": UNSUPPORTED,
+        "ecc_mode": nvml(False),
+        "ecc_mode_pending": nvml(False),
+        "ecc_volatile": UNSUPPORTED,
+        "ecc_aggregate": UNSUPPORTED,
+        "sram_threshold_exceeded": UNSUPPORTED,
+        "pcie_generation": nvml(1),
+        "pcie_generation_max": nvml(4),
+        "persistence_mode": nvml(False),
+        "mig_mode": UNSUPPORTED,
+        "mig_mode_pending": UNSUPPORTED,
+        "mig_devices": UNSUPPORTED,
+        "nvlinks": UNSUPPORTED,
+        "fabric": UNSUPPORTED,
+    }
+    return gpu(index, **(card | fields))
+
+
+def node(gpus: tuple[Gpu, ...], *, driver: str = "580.95.05", cuda: tuple[int, int] = (13, 0)) -> Snapshot:
+    """A healthy bare-metal machine with these GPUs and the default torch wheel; nothing about it deserves a word."""
+    count = len(gpus)
+    has_switch = any(reading.is_read for reading in (card.fabric for card in gpus))
+    enumerated = tuple(
+        CudaDevice(
+            card.index,
+            card.uuid.value_or(""),
+            card.pci_bus_id.value_or(""),
+            card.name.value_or(""),
+            card.memory_total_bytes.value_or(0),
+        )
+        for card in gpus
+    )
+    answer = read("libcuda", CudaAnswer(0, "CUDA_SUCCESS", cuda, "/usr/lib/x86_64-linux-gnu/libcuda.so.1", enumerated))
+    devices = tuple(
+        TorchDevice(
+            device.ordinal,
+            "cuda",
+            device.name,
+            device.uuid.removeprefix("GPU-"),
+            card.compute_capability.value_or((0, 0)),
+            device.memory_total_bytes,
+        )
+        for device, card in zip(enumerated, gpus, strict=True)
+    )
+    pci = [
+        PciDevice(
+            card.pci_bus_id.value_or("0000:00:00.0")[4:],
+            "0x10de",
+            "0x2330",
+            "0x030200",
+            "nvidia",
+            card.numa_node.value_or(-1),
+            16,
+            16,
+        )
+        for card in gpus
+    ]
+    if has_switch:
+        pci += [
+            PciDevice(f"0000:{7 + n:02x}:00.0", "0x10de", "0x22a3", "0x068000", "nvidia-nvswitch") for n in range(4)
+        ]
+    paths = ["/dev/nvidiactl", "/dev/nvidia-uvm", *(f"/dev/nvidia{card.minor_number.value_or(0)}" for card in gpus)]
+    return Snapshot(
+        gpudoctor="0.1.0",
+        taken_at=read("clock", "2026-11-20T12:00:00+00:00"),
+        environment=read("environment of gpudoctor", {}),
+        nvidia=Nvidia(
+            init_code=read("nvmlInit", 0),
+            driver_version=nvml(driver),
+            nvml_version=nvml(f"{cuda[0]}.{driver}"),
+            cuda_version=nvml(cuda),
+            kernel_module_version=read("/proc/driver/nvidia/version", driver),
+            gpus=nvml(gpus),
+            peers=nvml(
+                tuple(
+                    PeerAccess(a.index, b.index, "ok", "ok" if has_switch else "not-supported")
+                    for a in gpus
+                    for b in gpus
+                    if a is not b
+                )
+            )
+            if count > 1
+            else absent("nvml", "fewer than two GPUs"),
+        ),
+        cuda=Cuda(visible=answer, all=answer),
+        accelerators=Accelerators(
+            pci=read("/sys/bus/pci/devices", tuple(pci)),
+            device_nodes=read("/dev", tuple(DeviceNode(path, True, True, 0o666, "root", "root") for path in paths)),
+            kernel_modules=read("/proc/modules", ("nvidia", "nvidia_uvm", "nvidia_modeset")),
+        ),
+        host=host(has_switch=has_switch, driver=driver),
+        training=training(devices, cuda="13.0"),
+    )
+
+
+def host(*, has_switch: bool = False, driver: str = "580.95.05") -> Host:
+    """A healthy two-socket Ubuntu server."""
+    return Host(
+        hostname=read("gethostname", "node-1"),
+        hostname_addresses=read("getaddrinfo node-1", ("192.0.2.11",)),
+        system=read("uname", "Linux"),
+        kernel_release=read("uname", "6.8.0-60-generic"),
+        distribution=read("/etc/os-release", "Ubuntu 24.04.2 LTS"),
+        architecture=read("uname", "x86_64"),
+        virtualization=read("/sys/class/dmi/id", "none"),
+        container=read("/proc/1", "none"),
+        private_pid_namespace=read("/proc/self/ns/pid", False),
+        is_root=read("geteuid", True),
+        uptime_seconds=read("/proc/uptime", 86400.0 * 3),
+        cpu_model=read("/proc/cpuinfo", "Intel(R) Xeon(R) Platinum 8480C"),
+        cpus=read("/proc/stat", 112),
+        cpus_allowed=read("sched_getaffinity", tuple(range(112))),
+        cpu_governors=read("/sys/devices/system/cpu", {"performance": 112}),
+        numa_nodes=read("/sys/devices/system/node", {0: tuple(range(56)), 1: tuple(range(56, 112))}),
+        memory_total_bytes=read("/proc/meminfo", 2048 * GIB),
+        memory_available_bytes=read("/proc/meminfo", 1980 * GIB),
+        swap_total_bytes=read("/proc/meminfo", 8 * GIB),
+        swap_used_bytes=read("/proc/meminfo", 0),
+        limits=read("getrlimit", Limits(None, None, 1048576, 1048576, None)),
+        cgroup=read("/sys/fs/cgroup", Cgroup(2)),
+        shared_memory=read("statvfs /dev/shm", Space(1024 * GIB, 1024 * GIB, filesystem="tmpfs")),
+        nccl_segments=read("/dev/shm", ()),
+        paths=read(
+            "environment",
+            (
+                UsedPath("TMPDIR", "/tmp", read("statvfs /tmp", Space(900 * GIB, 700 * GIB, 10**8, 9 * 10**7, "ext4"))),
+                UsedPath(
+                    "HF_HOME",
+                    "/root/.cache/huggingface",
+                    read("statvfs /root/.cache/huggingface", Space(900 * GIB, 700 * GIB, 10**8, 9 * 10**7, "ext4")),
+                ),
+            ),
+        ),
+        clock_synchronised=read("adjtimex", True),
+        clock_error_seconds=read("adjtimex", 0.002),
+        kernel_command_line=read("/proc/cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro iommu=pt"),
+        iommu_group_types=read("/sys/kernel/iommu_groups", {"identity": 140}),
+        acs_bridges=read("/sys/bus/pci/devices/*/config", (AcsBridge("0000:16:01.0", False),)),
+        fabric_manager=read("/proc", driver if has_switch else ""),
+        stuck_processes=read("/proc", ()),
+        kernel_log=read("/dev/kmsg", KernelLog()),
+    )
+
+
+def training(devices: tuple[TorchDevice, ...], *, cuda: str | None = "13.0") -> Training:
+    """The default torch 2.13 wheel in a virtual environment."""
+    folder = "/opt/venv/lib/python3.11/site-packages"
+    return Training(
+        python=read("choice", "/opt/venv/bin/python"),
+        chosen_by=read("choice", "$VIRTUAL_ENV"),
+        python_version=read("worker python_facts", "3.11.7"),
+        packages=read(
+            "importlib.metadata", {"torch": "2.13.0", "nvidia-nccl-cu13": "2.29.7", "nvidia-ml-py": "13.615.71"}
+        ),
+        torch_files=read(f"{folder}/torch/version.py", TorchFiles("2.13.0+cu130", f"{folder}/torch", cuda)),
+        torch=read(
+            "import torch",
+            TorchFacts(
+                version="2.13.0+cu130",
+                cuda_version=cuda,
+                cuda_built=cuda is not None,
+                cuda_available=bool(devices) and cuda is not None,
+                device_count=len(devices),
+                devices=devices,
+                arch_list=ARCHITECTURES,
+                nccl_version=(2, 29, 7),
+                cudnn_version=91900,
+                distributed_backends=("nccl", "gloo"),
+                nvml_device_count=len(devices),
+                import_seconds=1.5,
+            ),
+        ),
+        libraries=read(
+            "worker python_facts",
+            (
+                Library("nccl", f"{folder}/nvidia/nccl/lib/libnccl.so.2", "package", "2.29.7"),
+                Library("cudnn", f"{folder}/nvidia/cudnn/lib/libcudnn.so.9", "package", "9.19.0"),
+            ),
+        ),
+    )
+
+
+def h100_node(count: int = 8) -> Snapshot:
+    """A healthy HGX H100 machine."""
+    return node(tuple(gpu(index) for index in range(count)))
+
+
+def t4_node(count: int = 2) -> Snapshot:
+    return node(tuple(t4(index) for index in range(count)))
+
+
+def rtx_4090_node(count: int = 4) -> Snapshot:
+    return node(tuple(rtx_4090(index) for index in range(count)))
