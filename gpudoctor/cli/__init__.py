@@ -1,0 +1,113 @@
+"""The commands: read arguments, call one function, print, set the exit status.
+
+Importing this package must stay cheap: `gpudoctor --help` and shell completion run it. Each command imports what
+it needs when it is called.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+
+from gpudoctor import __version__
+from gpudoctor.cli.capture import capture
+from gpudoctor.cli.check import check
+from gpudoctor.cli.checks import checks
+from gpudoctor.cli.devices import devices
+from gpudoctor.cli.errors import UsageProblem
+
+EPILOG = "Exit status: 0 healthy (warnings allowed), 1 errors, 2 wrong usage or nothing could be examined."
+
+# rich_markup_mode=None: plain help costs half the CPU time of a rich one, and pastes better.
+app = typer.Typer(
+    name="gpudoctor",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EPILOG,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"gpudoctor {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def gpudoctor(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Is this machine ready to train? Diagnostics for multi-GPU PyTorch that always answer."""
+
+
+app.command()(check)
+app.command()(capture)
+app.command()(devices)
+app.command()(checks)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the exit status. Never raises for anything a user can do."""
+    try:
+        status = app(list(arguments), prog_name="gpudoctor", standalone_mode=False)
+        sys.stdout.flush()
+    except UsageProblem as problem:
+        return _complain(str(problem))
+    except KeyboardInterrupt:
+        return _complain("interrupted", status=128 + signal.SIGINT)
+    except BrokenPipeError:
+        # The reader (head, a closed pager) has left: keep the interpreter from failing again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + 13  # what a program that SIGPIPE ended reports; the number is the same on every POSIX system
+    except Exception as error:
+        return _explain(error)
+    return status if isinstance(status, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    """typer's own complaints in one line; anything else is a bug of ours, said without a traceback."""
+    describe = getattr(error, "format_message", None)
+    if describe is not None:
+        context = getattr(error, "ctx", None)
+        command = getattr(context, "command_path", "gpudoctor")
+        message = " ".join(describe().split())
+        return _complain(f"{message} (see '{command} --help')" if message else f"see '{command} --help'")
+    if type(error).__name__ == "Abort":
+        return _complain("interrupted", status=128 + signal.SIGINT)
+    if os.environ.get("GPUDOCTOR_TRACEBACK"):
+        raise error
+    return _complain(
+        f"internal error: {type(error).__name__}: {' '.join(str(error).split())}; "
+        "this is a bug in gpudoctor, GPUDOCTOR_TRACEBACK=1 shows where"
+    )
+
+
+def _complain(message: str, *, status: int = 2) -> int:
+    print(f"gpudoctor: {message}", file=sys.stderr)
+    return status
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def main() -> NoReturn:
+    """Entry point of the `gpudoctor` command."""
+    # SystemExit instead of sudden death: the children's process groups are killed on the way out.
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _end)
+    for stream in (sys.stdout, sys.stderr):
+        # A process or host name in another encoding must not end a report.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    sys.exit(run(sys.argv[1:]))

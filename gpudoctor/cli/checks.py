@@ -1,0 +1,31 @@
+"""`gpudoctor checks`."""
+
+import sys
+from typing import Annotated, Optional
+
+import typer
+
+from gpudoctor.cli.options import NoColor
+
+
+def checks(
+    name: Annotated[
+        Optional[str],  # noqa: UP045 - typer on Python 3.10 reads it
+        typer.Argument(metavar="[ID]", help="Describe this check.", show_default=False),
+    ] = None,
+    no_color: NoColor = False,
+) -> None:
+    """List all checks, or describe one."""
+    from gpudoctor.cli.selection import select
+    from gpudoctor.plugins import find_checks
+    from gpudoctor.render.terminal import console, show_check, show_checks
+
+    found, broken = find_checks()
+    screen = console(no_color=no_color)
+    if name is None:
+        show_checks(found, screen)
+    else:
+        for check in select(found, [name]):
+            show_check(check, screen)
+    for plugin in broken:
+        print(f"gpudoctor: plugin {plugin.name}: {plugin.reason}", file=sys.stderr)

@@ -1,0 +1,49 @@
+"""Reads and writes the files that commands name."""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.snapshot import Snapshot, UnreadableSnapshot
+
+
+def snapshot_from(path: str) -> Snapshot:
+    """The snapshot in a file (or standard input for "-"). Raises `UsageProblem` in one line."""
+    from gpudoctor.read.file import load_snapshot
+
+    try:
+        return load_snapshot(path)
+    except UnreadableSnapshot as error:
+        raise UsageProblem(f"--from {path}: {error}") from None
+
+
+def check_writable(path: str) -> None:
+    """Refuse a file that cannot be written before anything slow is done. Raises `UsageProblem`."""
+    place = Path(path)
+    if place.is_dir():
+        raise UsageProblem(f"-o {path}: is a folder; name a file in it")
+    if not place.absolute().parent.is_dir():
+        raise UsageProblem(f"-o {path}: the folder {place.absolute().parent} does not exist")
+    if not os.access(place if place.exists() else place.absolute().parent, os.W_OK):
+        raise UsageProblem(f"-o {path}: permission denied")
+
+
+def write(path: str, content: bytes) -> None:
+    """Write a file whole or not at all: an earlier file of that name survives a failure. Raises `UsageProblem`."""
+    place = Path(path).absolute()
+    if place.exists() and not place.is_file():  # /dev/stdout, a FIFO: nothing to replace
+        place.write_bytes(content)
+        return
+    temporary = ""
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        Path(temporary).replace(place)
+    except OSError as error:
+        raise UsageProblem(f"-o {path}: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108 - gone already when all went well

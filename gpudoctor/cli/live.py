@@ -1,0 +1,48 @@
+"""Examines this machine for a command."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.read.children import Wish, launch
+from gpudoctor.read.interpreter import NoSuchInterpreter, choose
+
+if TYPE_CHECKING:
+    from gpudoctor.snapshot import Snapshot
+
+
+def examine_machine(
+    *,
+    python: str | None = None,
+    torch: bool = True,
+    deep: bool = False,
+    timeout: float = 10.0,
+    meanwhile: Callable[[], None] | None = None,
+) -> "Snapshot":
+    """Read this machine, with progress on a terminal; `meanwhile` is called while the children work.
+
+    Raises `UsageProblem` when the training interpreter cannot be run.
+    """
+    try:
+        interpreter = choose(python, os.environ)
+        wish = Wish(interpreter, torch=torch, deep=deep, timeout=timeout)
+        children = launch(wish)
+    except NoSuchInterpreter as error:
+        raise UsageProblem(str(error)) from None
+    except OSError as error:
+        raise UsageProblem(f"{interpreter.path} cannot be run: {error.strerror or error}") from None
+    try:
+        # The patient's `import torch` has begun; only now is what the doctor itself needs imported.
+        from gpudoctor.read.machine import examine
+        from gpudoctor.render.progress import Progress
+
+        if meanwhile is not None:
+            meanwhile()
+        with Progress(sys.stderr) as progress:
+            return examine(wish, children, progress.waiting)
+    finally:
+        for child in children:
+            if child.process.returncode is None:
+                child.end()

@@ -1,0 +1,26 @@
+"""Options that several commands share."""
+
+from typing import Annotated, Optional
+
+import typer
+
+Python = Annotated[
+    Optional[str],  # noqa: UP045 - typer on Python 3.10 reads it
+    typer.Option("--python", metavar="PATH", help="The training interpreter to examine.", show_default=False),
+]
+NoTorch = Annotated[bool, typer.Option("--no-torch", help="Do not import torch in the training interpreter.")]
+Deep = Annotated[bool, typer.Option("--deep", help="Run the active tests too: a CUDA smoke test per GPU.")]
+Timeout = Annotated[
+    float,
+    typer.Option("--timeout", metavar="SECONDS", min=0.1, max=3600, help="Deadline of each thing that is read."),
+]
+FromFile = Annotated[
+    Optional[str],  # noqa: UP045 - as above
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="A captured snapshot, or the output of `nvidia-smi -q` or `nvidia-smi -q -x`; - is standard input.",
+        show_default=False,
+    ),
+]
+NoColor = Annotated[bool, typer.Option("--no-color", help="No colour; NO_COLOR in the environment does the same.")]

@@ -1,0 +1,1 @@
+"""Report -> terminal, JSON, Nagios, markdown: renderers only show."""

@@ -1,0 +1,23 @@
+"""Report -> one line for Nagios and Slurm's node health checks."""
+
+from gpudoctor.render import words
+from gpudoctor.report import Report
+
+STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+
+
+def line(report: Report) -> str:
+    """State, verdict, the names of what was found, and the counts as performance data."""
+    counts = report.counts
+    names = list(
+        dict.fromkeys(
+            result.check + (f" (GPU {','.join(map(str, problem.gpus))})" if problem.gpus else "")
+            for result, problem in report.problems
+            if problem.severity != "info"
+        )
+    )
+    detail = f": {'; '.join(names)}" if names else ""
+    blind = len(report.could_not_look)
+    text = f"GPUDOCTOR {STATES[report.nagios_status()]} - {words.verdict(report)}{detail}"
+    # A bar separates text from performance data in Nagios' format.
+    return f"{text.replace('|', '/')} | errors={counts.error} warnings={counts.warning} skipped={blind}"

@@ -1,0 +1,168 @@
+"""Report -> terminal, in colour or without, readable at 80 columns. The one door to rich besides progress.py."""
+
+import io
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gpudoctor.check import Check, Problem
+from gpudoctor.render import words
+from gpudoctor.report import Report, Result
+from gpudoctor.snapshot import Gpu, GpuProcess, Reading, Snapshot
+
+COLORS = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
+VERDICT_COLORS = {"errors": "bold red", "warnings": "bold yellow", "healthy": "bold green", "unknown": "bold magenta"}
+MIB = 1024**2
+PLAIN_WIDTH = 100
+"""Width of text that goes into a file or an issue."""
+
+
+def console(*, no_color: bool = False, file: TextIO | None = None) -> Console:
+    """A console on standard output; rich itself obeys NO_COLOR, TERM=dumb and pipes."""
+    return Console(file=file or sys.stdout, no_color=no_color or None, highlight=False, emoji=False, markup=False)
+
+
+def plain(report: Report, snapshot: Snapshot) -> str:
+    """The report as text without colour, for pasting."""
+    screen = Console(
+        file=io.StringIO(),
+        width=PLAIN_WIDTH,
+        no_color=True,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        force_terminal=False,
+    )
+    show_report(report, snapshot, screen)
+    assert isinstance(screen.file, io.StringIO)
+    return screen.file.getvalue().rstrip()
+
+
+def show_report(report: Report, snapshot: Snapshot, screen: Console) -> None:
+    """The whole report: machine, verdict, problems with their fixes, what could not be seen, GPUs, tally."""
+    screen.print(Text(words.machine_line(snapshot), style="bold"))
+    if snapshot.training.python.is_read:
+        screen.print(words.training_line(snapshot))
+    screen.print()
+    screen.print(Text(words.verdict(report), style=VERDICT_COLORS[report.verdict]))
+    for result, problem in report.problems:
+        screen.print()
+        _show_problem(result, problem, screen)
+    _show_blind(report, screen)
+    _show_gpus(snapshot, screen)
+    screen.print()
+    screen.print(Text(words.tally(report), style="dim"))
+    if report.counts.not_run:
+        screen.print(Text("Not run: " + "; ".join(_distinct_reasons(report, "not-run")), style="dim"))
+
+
+def _show_problem(result: Result, problem: Problem, screen: Console) -> None:
+    head = Text.assemble((problem.severity, COLORS[problem.severity]), " ", (problem.summary, "bold"))
+    head.append(f"  [{result.check}]", style="dim")
+    screen.print(head)
+    _indented(problem.meaning, screen)
+    _indented(f"Fix: {problem.fix.text}", screen)
+    for command in problem.fix.commands:
+        # Never wrapped by us: a command that is pasted must arrive as one line.
+        screen.print(Text("    " + command, style="green"), soft_wrap=True)
+    for reading in problem.evidence:
+        _indented(f"Seen: {words.evidence(reading)}", screen, style="dim")
+
+
+def _indented(text: str, screen: Console, *, style: str = "") -> None:
+    screen.print(Padding(Text(text, style=style), (0, 0, 0, 2)))
+
+
+def _show_blind(report: Report, screen: Console) -> None:
+    """What could not be seen, checks with the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for result in report.could_not_look:
+        for reason in result.reasons or ("no reason given",):
+            name = f"{result.check} (crashed: a bug in this check)" if result.outcome == "crashed" else result.check
+            by_reason.setdefault(reason, []).append(name)
+    if by_reason:
+        screen.print()
+        screen.print(Text("Could not look:", style="bold magenta"))
+    for reason, names in by_reason.items():
+        _indented(reason, screen)
+        _indented("  " + ", ".join(names), screen, style="dim")
+
+
+def _distinct_reasons(report: Report, outcome: str) -> list[str]:
+    found = [reason for result in report.results if result.outcome == outcome for reason in result.reasons]
+    return list(dict.fromkeys(found))
+
+
+def _show_gpus(snapshot: Snapshot, screen: Console) -> None:
+    gpus = snapshot.nvidia.gpus.value_or(())
+    if not gpus:
+        return
+    screen.print()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("GPU", "Name"):
+        table.add_column(title, no_wrap=True, overflow="ellipsis")
+    for title in ("Memory GiB", "Util", "Temp", "Power W", "PCIe"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for gpu in gpus:
+        table.add_row(*_gpu_row(gpu))
+    screen.print(table)
+    for gpu in gpus:
+        for process in gpu.processes.value_or(()):
+            _indented(_process_line(gpu, process), screen, style="dim")
+
+
+def _gpu_row(gpu: Gpu) -> tuple[str, ...]:
+    name = gpu.name.value_or("") or f"({gpu.name.reason})"
+    used, total = gpu.memory_used_bytes, gpu.memory_total_bytes
+    memory = f"{used.value / words.GIB:.1f}/{total.value / words.GIB:.1f}" if used.is_read and total.is_read else "?"
+    power = "/".join(_figure(reading, "{:.0f}") for reading in (gpu.power_draw_watts, gpu.power_limit_watts))
+    link = f"{_figure(gpu.pcie_generation, 'gen{}')} {_figure(gpu.pcie_width, 'x{}')}"
+    return (
+        str(gpu.index),
+        name.removeprefix("NVIDIA "),
+        memory,
+        _figure(gpu.utilization_gpu_percent, "{}%"),
+        _figure(gpu.temperature_celsius, "{} C"),
+        power,
+        link,
+    )
+
+
+def _figure(reading: Reading[int] | Reading[float], form: str) -> str:
+    """A figure; "-" where this GPU has none, "?" where it could not be read."""
+    if reading.is_read:
+        return form.format(reading.value)
+    return "-" if reading.missing_kind == "absent" else "?"
+
+
+def _process_line(gpu: Gpu, process: GpuProcess) -> str:
+    memory = f"{process.memory_bytes / MIB:.0f} MiB" if process.memory_bytes is not None else "memory unknown"
+    user = process.user.value_or("") or "?"
+    command = process.command.value_or("") or f"({process.command.reason})"
+    own = ", gpudoctor itself" if process.is_own else ""
+    return f"GPU {gpu.index}: pid {process.pid}, {user}, {memory}{own}: {command}"
+
+
+def show_checks(checks: Sequence[Check], screen: Console) -> None:
+    """All checks, group by group."""
+    group = ""
+    for check in checks:
+        if check.group != group:
+            if group:
+                screen.print()
+            group = check.group
+            screen.print(Text(group, style="bold"))
+        screen.print(Padding(Text.assemble((check.id, "green"), f": {check.title}"), (0, 0, 0, 2)))
+
+
+def show_check(check: Check, screen: Console) -> None:
+    """One check's documentation."""
+    screen.print(Text.assemble((check.id, "bold green"), f"  (group {check.group})"))
+    screen.print(f"Healthy: {check.title}")
+    screen.print()
+    screen.print(check.documentation)

@@ -1,0 +1,136 @@
+"""Sentences and figures that every renderer shares: the machine in a line, the verdict in words, sizes."""
+
+from collections import Counter
+
+from gpudoctor.report import Report
+from gpudoctor.snapshot import Reading, Snapshot
+
+GIB = 1024**3
+
+VENDORS = {
+    "0x10de": "NVIDIA",
+    "0x1002": "AMD",
+    "0x8086": "Intel",
+    "0x1ae0": "Google TPU",
+    "0x1d0f": "AWS Neuron",
+    "0x1da3": "Habana",
+}
+
+
+def gib(size: int) -> str:
+    """ "79.6 GiB"."""
+    return f"{size / GIB:.1f} GiB"
+
+
+def count(number: int, noun: str) -> str:
+    """ "1 error", "2 errors"."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def verdict(report: Report) -> str:
+    """The verdict in words, with its numbers."""
+    counts = report.counts
+    found = [count(number, noun) for number, noun in ((counts.error, "error"), (counts.warning, "warning")) if number]
+    blind = len(report.could_not_look)
+    sight = f"; {count(blind, 'check')} could not look" if blind else ""
+    if report.verdict == "unknown":
+        return "Unknown: nothing could be examined"
+    if report.verdict == "errors":
+        return f"Not ready to train: {', '.join(found)}{sight}"
+    if report.verdict == "warnings":
+        return f"Ready to train, with {', '.join(found)}{sight}"
+    return "Ready to train" + (f", as far as could be seen: {count(blind, 'check')} could not look" if blind else "")
+
+
+def tally(report: Report) -> str:
+    """How many checks ended how."""
+    counts = report.counts
+    troubled = sum(result.outcome == "problem" for result in report.results)
+    parts = [
+        f"{counts.ok} ok",
+        f"{troubled} with findings" if troubled else "",
+        f"{counts.skipped} skipped" if counts.skipped else "",
+        f"{counts.crashed} crashed" if counts.crashed else "",
+        f"{counts.not_applicable} not applicable" if counts.not_applicable else "",
+        f"{counts.not_run} not run" if counts.not_run else "",
+    ]
+    return f"{count(len(report.results), 'check')}: " + ", ".join(part for part in parts if part)
+
+
+def machine_line(snapshot: Snapshot) -> str:
+    """The machine in one line: host, accelerators, driver."""
+    host = snapshot.host.hostname.value_or("")
+    name = f"{host}: " if host else ("" if snapshot.origin == "this machine" else f"{snapshot.origin}: ")
+    return name + ", ".join((accelerators(snapshot), *_driver(snapshot)))
+
+
+def _driver(snapshot: Snapshot) -> list[str]:
+    parts = []
+    driver = snapshot.nvidia.driver_version
+    if driver.is_read:
+        parts.append(f"driver {driver.value}")
+    cuda = snapshot.nvidia.cuda_version
+    if cuda.is_read:
+        parts.append("up to CUDA {}.{}".format(*cuda.value))
+    return parts
+
+
+def accelerators(snapshot: Snapshot) -> str:
+    """ "8x NVIDIA H100 80GB HBM3", "1x AMD (PCI 0x74a1)", "no accelerator", or why that is not known."""
+    gpus = snapshot.nvidia.gpus
+    found = []
+    if gpus.is_read:
+        names = Counter(gpu.name.value_or("unreadable GPU") for gpu in gpus.value)
+        found += [f"{number}x {name}" for name, number in names.items()]
+    pci = snapshot.accelerators.pci
+    if pci.is_read:
+        # NVIDIA's devices are NVML's to count, unless NVML could not.
+        kinds = Counter(
+            (device.vendor, device.device)
+            for device in pci.value
+            if not (device.vendor == "0x10de" and (gpus.is_read or not device.device_class.startswith("0x03")))
+        )
+        found += [
+            f"{number}x {VENDORS.get(vendor, 'vendor ' + vendor)} (PCI device {device})"
+            for (vendor, device), number in kinds.items()
+        ]
+    if found:
+        return ", ".join(found)
+    if gpus.is_read or gpus.missing_kind == "absent" or (pci.is_read and not pci.value):
+        return "no GPU or other accelerator"
+    return f"GPUs unknown ({gpus.reason})"
+
+
+def training_line(snapshot: Snapshot) -> str:
+    """The training interpreter and what it could train on."""
+    training = snapshot.training
+    if not training.python.is_read:
+        return f"training interpreter: {training.python.reason}"
+    version = training.python_version.value_or("")
+    python = f"Python {version + ' ' if version else ''}({training.python.value}, chosen by {training.chosen_by.value})"
+    return f"{_torch(snapshot)}, {python}"
+
+
+def _torch(snapshot: Snapshot) -> str:
+    files, torch = snapshot.training.torch_files, snapshot.training.torch
+    if torch.is_read:
+        facts = torch.value
+        usable = []
+        if facts.cuda_available:
+            usable.append(f"{facts.device_count} {'ROCm' if facts.hip_version else 'CUDA'} device(s)")
+        if facts.xpu_available:
+            usable.append("Intel XPU")
+        if facts.xla_version:
+            usable.append(f"torch_xla {facts.xla_version}")
+        return f"torch {facts.version} can use {', '.join(usable) or 'the CPU only'}"
+    if files.is_read:
+        return f"torch {files.value.version} ({torch.reason})"
+    return "no torch" if files.missing_kind == "absent" else f"torch unknown ({files.reason})"
+
+
+def evidence(reading: Reading[object]) -> str:
+    """A reading in one line: its source and value, or why there is none."""
+    if not reading.is_read:
+        return f"{reading.source}: {reading.reason}"
+    text = " ".join(str(reading.value).split())
+    return f"{reading.source}: {text if len(text) <= 160 else text[:157] + '...'}"
