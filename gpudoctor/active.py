@@ -82,6 +82,7 @@ class Child:
         self.output = bytearray()
         self.errors = bytearray()
         self.flooded = False
+        self.ended = False
         self.changed = threading.Event()
         """Set when a pipe closes or floods."""
         assert self.process.stdout is not None and self.process.stderr is not None
@@ -120,12 +121,14 @@ class Child:
             for reader in self._readers:  # what it wrote last; short, for descendants may keep the pipes open
                 reader.join(0.2)
         seconds = time.monotonic() - self.started
-        # The group outlives its leader: descendants that the child left behind go with it.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.name == "posix":
-                os.killpg(self.process.pid, signal.SIGKILL)
-            else:
-                self.process.kill()
+        if not self.ended:  # only once: later the number may belong to somebody else
+            self.ended = True
+            # The group outlives its leader: descendants that the child left behind go with it.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.name == "posix":
+                    os.killpg(self.process.pid, signal.SIGKILL)
+                else:
+                    self.process.kill()
         stuck = False
         try:
             self.process.wait(GRACE_AFTER_KILL_SECONDS)

@@ -44,5 +44,5 @@ def examine_machine(
             return examine(wish, children, progress.waiting)
     finally:
         for child in children:
-            if child.process.returncode is None:
+            if not child.ended:
                 child.end()
