@@ -1,0 +1,118 @@
+"""Writes the generated documentation: check pages, command help, JSON Schemas and the outputs shown in pages.
+
+    python docs/generate.py            # write what changed
+    python docs/generate.py --check    # only say what would change (exit status 1 when anything would)
+
+In any Markdown page a line `<!-- run: COMMAND -->` is followed by a fenced block that holds what COMMAND printed.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import gpudoctor.report
+import gpudoctor.snapshot
+from gpudoctor.check import Check
+from gpudoctor.plugins import find_checks
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+COMMANDS = ("check", "capture", "devices", "checks")
+SHOWN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n.*?\n```", re.DOTALL)
+WRITTEN_BY = "<!-- Written by docs/generate.py; edit the check's own file instead. -->"
+
+
+def generated() -> Iterator[tuple[Path, str]]:
+    """Every generated file and its content."""
+    checks = [check for check in find_checks()[0] if check.module.startswith("gpudoctor_checks.")]
+    for check in checks:
+        yield DOCS / "checks" / f"{check.id}.md", check_page(check)
+    yield DOCS / "checks" / "README.md", index(checks)
+    yield DOCS / "cli.md", command_help()
+    for name, schema in (("snapshot", gpudoctor.snapshot.json_schema()), ("report", gpudoctor.report.json_schema())):
+        yield DOCS / "schemas" / f"{name}.json", json.dumps(schema, indent=1, sort_keys=True) + "\n"
+    for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))):
+        text = page.read_text(encoding="utf-8")
+        if SHOWN.search(text):
+            yield page, SHOWN.sub(lambda match: f"{match.group(1)}```text\n{output(match['command'])}\n```", text)
+
+
+def check_page(check: Check) -> str:
+    """One check's page, from its docstring."""
+    file = check.module.replace(".", "/") + ".py"
+    title, _, body = check.documentation.partition("\n")
+    return (
+        f"{WRITTEN_BY}\n# {check.id}\n\n**{title}**\n\n{body.strip()}\n\n"
+        f"- Healthy: {check.title}.\n- Group: `{check.group}`\n- Ask for it alone: `gpudoctor check {check.id}`\n"
+        f"- Source: [checks/{file}](../../checks/{file})\n"
+    )
+
+
+def index(checks: list[Check]) -> str:
+    """The list of all checks, by group."""
+    lines = [WRITTEN_BY, "# Checks", "", f"{len(checks)} checks; `gpudoctor checks ID` shows the same pages."]
+    group = ""
+    for check in checks:
+        if check.group != group:
+            group = check.group
+            purpose = (sys.modules[f"gpudoctor_checks.{group}"].__doc__ or "").strip()
+            lines += ["", f"## {group}", "", purpose, ""]
+        lines.append(f"- [{check.id}]({check.id}.md): {check.documentation.splitlines()[0]}")
+    return "\n".join(lines) + "\n"
+
+
+def command_help() -> str:
+    """`--help` of every command."""
+    parts = ["<!-- Written by docs/generate.py -->\n# Commands\n"]
+    for command in ("", *COMMANDS):
+        parts.append(f"## gpudoctor {command}".rstrip() + f"\n\n```text\n{output(f'gpudoctor {command} --help')}\n```\n")
+    return "\n".join(parts)
+
+
+def output(command: str) -> str:
+    """What a `gpudoctor` command prints, run from the repository's root at 90 columns."""
+    words = shlex.split(command)
+    assert words[0] == "gpudoctor", command
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("CUDA_", "FORCE_", "TTY_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=ROOT,
+        env={**environment, "COLUMNS": "90", "NO_COLOR": "1", "TERM": "dumb"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return "\n".join(line.rstrip() for line in (done.stdout + done.stderr).rstrip().splitlines())
+
+
+def stale() -> list[Path]:
+    """Write nothing; name what differs, and pages of checks that are no more."""
+    wanted = dict(generated())
+    differing = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    return differing + [path for path in sorted((DOCS / "checks").glob("*.md")) if path not in wanted]
+
+
+def main(arguments: list[str]) -> int:
+    if "--check" in arguments:
+        differing = stale()
+        for path in differing:
+            print(path.relative_to(ROOT))
+        return int(bool(differing))
+    wanted = dict(generated())
+    for path in sorted((DOCS / "checks").glob("*.md")):
+        if path not in wanted:
+            path.unlink()
+    for path, text in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
