@@ -70,7 +70,9 @@ def command_help() -> str:
     """`--help` of every command."""
     parts = ["<!-- Written by docs/generate.py -->\n# Commands\n"]
     for command in ("", *COMMANDS):
-        parts.append(f"## gpudoctor {command}".rstrip() + f"\n\n```text\n{output(f'gpudoctor {command} --help')}\n```\n")
+        parts.append(
+            f"## gpudoctor {command}".rstrip() + f"\n\n```text\n{output(f'gpudoctor {command} --help')}\n```\n"
+        )
     return "\n".join(parts)
 
 

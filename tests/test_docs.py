@@ -1,0 +1,73 @@
+"""The documentation is what the program says: generated pages are current, examples run, everything is described."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import jsonschema
+import msgspec
+import pytest
+
+from gpudoctor import report
+from gpudoctor.check import Check
+from gpudoctor.diagnose import ask, diagnose
+from gpudoctor.plugins import find_checks
+from gpudoctor.snapshot import to_json
+from tests.build import h100_node
+from tests.cases import Case
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+
+
+def load(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_are_current() -> None:
+    stale = load(DOCS / "generate.py", "generate").stale()
+    names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
+    assert not stale, f"{names} changed; run: python docs/generate.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("command", ["check", "capture", "devices", "checks"])
+def test_every_command_has_a_page_that_readme_or_docs_link(command: str) -> None:
+    assert (DOCS / f"{command}.md").exists()
+    assert f"{command}.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_example_check_works_as_it_stands(tmp_path: Path) -> None:
+    text = (DOCS / "adding-a-check.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", text, re.DOTALL))
+    file = tmp_path / "swap_too_small.py"
+    file.write_text(blocks["swap_too_small.py"])
+    example: Check = load(file, "swap_too_small").swap_too_small
+    names = load(Path(__file__).parent / "build.py", "build")
+    case: Case = eval(blocks["case.py"], {**vars(names), "Case": Case})  # noqa: S307 - our own page
+    result = ask(example, case.fires)
+    assert [problem.severity for problem in result.problems] == [case.severity]
+    assert all(words in result.problems[0].summary for words in case.says)
+    assert case.unread is not None and ask(example, case.unread).outcome == "skipped"
+    assert ask(example, h100_node()).outcome == "ok"
+
+
+def test_published_schemas_describe_what_is_written() -> None:
+    machine = h100_node()
+    written = diagnose(machine, find_checks()[0])
+    for name, content in (("snapshot", to_json(machine)), ("report", report.to_json(written))):
+        schema = msgspec.json.decode((DOCS / "schemas" / f"{name}.json").read_bytes())
+        jsonschema.validate(msgspec.json.decode(content), schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({"schema": "1"}, schema)

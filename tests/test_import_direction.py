@@ -1,0 +1,95 @@
+"""Who may import whom (docs/architecture.md): arrows end at `snapshot`, every third-party package has one door."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CODE = [*sorted((ROOT / "gpudoctor").rglob("*.py")), *sorted((ROOT / "checks").rglob("*.py"))]
+IDS = [str(path.relative_to(ROOT)) for path in CODE]
+
+DOORS = {
+    "torch": ("gpudoctor/workers/",),
+    "pynvml": ("gpudoctor/read/nvidia.py", "gpudoctor/read/nvml", "gpudoctor/workers/smoke.py"),
+    "psutil": ("gpudoctor/read/host.py", "gpudoctor/read/processes.py"),
+    "rich": ("gpudoctor/render/terminal.py", "gpudoctor/render/progress.py", "gpudoctor/render/devices.py"),
+    "typer": ("gpudoctor/cli/",),
+}
+ANYWHERE = {"msgspec"}
+
+MAY_IMPORT = {
+    # the first prefix that fits a file -> what of ours it may import
+    "gpudoctor/workers/": (),
+    "gpudoctor/snapshot/": ("gpudoctor.snapshot",),
+    "gpudoctor/knowledge/": ("gpudoctor.snapshot", "gpudoctor.knowledge"),
+    "gpudoctor/check.py": ("gpudoctor.snapshot",),
+    "gpudoctor/active.py": (),
+    "gpudoctor/plugins.py": ("gpudoctor.check",),
+    "gpudoctor/report.py": ("gpudoctor.check", "gpudoctor.snapshot"),
+    "gpudoctor/diagnose.py": ("gpudoctor.check", "gpudoctor.plugins", "gpudoctor.report", "gpudoctor.snapshot"),
+    "gpudoctor/redact.py": ("gpudoctor.check", "gpudoctor.report", "gpudoctor.snapshot", "gpudoctor.knowledge"),
+    "gpudoctor/devices.py": ("gpudoctor.snapshot", "gpudoctor.knowledge"),
+    "gpudoctor/read/": ("gpudoctor.read", "gpudoctor.active", "gpudoctor.snapshot", "gpudoctor.knowledge"),
+    "gpudoctor/render/": (
+        "gpudoctor.render",
+        "gpudoctor.check",
+        "gpudoctor.report",
+        "gpudoctor.snapshot",
+        "gpudoctor.knowledge",
+        "gpudoctor.redact",
+        "gpudoctor.devices",
+    ),
+    "gpudoctor/cli/": ("gpudoctor",),
+    "gpudoctor/__init__.py": (),
+    "gpudoctor/__main__.py": ("gpudoctor.cli",),
+    "checks/": ("gpudoctor.check", "gpudoctor.snapshot", "gpudoctor.knowledge"),
+}
+LINUX_ONLY = {"fcntl", "resource", "pwd", "grp", "termios", "pty", "select"}
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Every module that a file names in an import, at any depth."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "absolute imports only"
+            yield node.module or ""
+
+
+def allowed(path: str) -> tuple[str, ...]:
+    return next(allowed for prefix, allowed in MAY_IMPORT.items() if path.startswith(prefix))
+
+
+@pytest.mark.parametrize("file", CODE, ids=IDS)
+def test_imports_only_what_its_room_allows(file: Path) -> None:
+    path = str(file.relative_to(ROOT))
+    for module in imports(ast.parse(file.read_text(encoding="utf-8"))):
+        top = module.partition(".")[0]
+        if top in sys.stdlib_module_names or top in ANYWHERE:
+            continue
+        if top == "gpudoctor":
+            ours = allowed(path)
+            # `from gpudoctor import __version__` names the bare package and nothing in it.
+            assert module == "gpudoctor" or any(module == name or module.startswith(name + ".") for name in ours), (
+                module
+            )
+        else:
+            assert top in DOORS, f"{module} has no door yet"
+            assert path.startswith(DOORS[top]), f"{top} is imported by {DOORS[top]} only"
+
+
+@pytest.mark.parametrize("file", CODE, ids=IDS)
+def test_nothing_that_only_linux_has_is_imported_at_start(file: Path) -> None:
+    for statement in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            assert LINUX_ONLY.isdisjoint(imports(statement))
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "gpudoctor" / "workers").glob("*.py")), ids=lambda path: path.name)
+def test_workers_are_python_3_8_and_shadow_nothing(file: Path) -> None:
+    ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 8))
+    assert file.stem == "__main__" or file.stem not in sys.stdlib_module_names
