@@ -58,18 +58,27 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit status. Never raises for anything a user can do."""
     try:
         status = app(list(arguments), prog_name="gpudoctor", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # started with its output closed
+            sys.stdout.flush()
     except UsageProblem as problem:
         return _complain(str(problem))
     except KeyboardInterrupt:
         return _complain("interrupted", status=128 + signal.SIGINT)
     except BrokenPipeError:
-        # The reader (head, a closed pager) has left: keep the interpreter from failing again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (head, a closed pager) has left.
+        _discard_output()
         return 128 + 13  # what a program that SIGPIPE ended reports; the number is the same on every POSIX system
+    except OSError as error:
+        _discard_output()
+        return _complain(f"cannot write: {error.strerror or error}")
     except Exception as error:
         return _explain(error)
     return status if isinstance(status, int) else 0
+
+
+def _discard_output() -> None:
+    """What is still buffered cannot be written; keep the interpreter from trying again when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _explain(error: Exception) -> int:
