@@ -27,6 +27,7 @@ from gpudoctor.snapshot import (
     NvLink,
     PciDevice,
     PeerAccess,
+    Probe,
     Reading,
     RemappedRows,
     Snapshot,
@@ -348,6 +349,9 @@ def training(devices: tuple[TorchDevice, ...], *, cuda: str | None = "13.0") -> 
                 import_seconds=1.5,
             ),
         ),
+        python_probe=read("worker python_facts", Probe()),
+        torch_probe=read("worker torch_facts", Probe()),
+        torch_pins=read(f"{folder}/*.dist-info/METADATA", {}),
         libraries=read(
             "worker python_facts",
             (

@@ -54,6 +54,7 @@ from gpudoctor.snapshot.reading import (
 from gpudoctor.snapshot.training import (
     Active,
     Library,
+    Probe,
     SmokeResult,
     SmokeTarget,
     TorchDevice,
@@ -170,6 +171,7 @@ __all__ = [
     "TorchFacts",
     "TorchDevice",
     "Library",
+    "Probe",
     "Active",
     "SmokeResult",
     "SmokeTarget",

@@ -16,6 +16,8 @@ class Library(Section, frozen=True):
     origin: Literal["torch", "package", "LD_LIBRARY_PATH", "LD_PRELOAD", "system"]
     version: str = ""
     """From the file (ncclGetVersion, file name) when it could be told; else empty."""
+    found_as: str = ""
+    """The path by which the loader finds it; `path` is the same file with symbolic links resolved."""
 
 
 class TorchFiles(Section, frozen=True):
@@ -51,6 +53,8 @@ class TorchFacts(Section, frozen=True):
     devices: tuple[TorchDevice, ...] = ()
     init_error: str = ""
     """The exception or warning text of CUDA initialisation; empty when there was none."""
+    cudnn_error: str = ""
+    """Why torch refuses the cuDNN that it found; empty when it does not."""
     arch_list: tuple[str, ...] = ()
     """"sm_80", "compute_90", ... compiled into this build."""
     nccl_version: tuple[int, ...] | None = None
@@ -58,13 +62,29 @@ class TorchFacts(Section, frozen=True):
     cudnn_version: int | None = None
     distributed_backends: tuple[str, ...] = ()
     nvml_device_count: int | None = None
-    """torch.cuda._device_count_nvml(): torch's own reading of CUDA_VISIBLE_DEVICES; None when it raised."""
+    """torch.cuda._device_count_nvml(): torch's own reading of CUDA_VISIBLE_DEVICES; None when it
+    raised, or could not tell (no NVML, MIG)."""
     xpu_available: bool = False
     xla_version: str = ""
     """torch_xla's version when it is installed (its metadata; it is not imported)."""
     import_seconds: float = 0.0
     loaded_libraries: dict[str, str] = field(default_factory=dict)
     """"nccl", "cudnn", "cuda" -> path in /proc/self/maps after initialisation."""
+
+
+class Probe(Section, frozen=True):
+    """How a worker in the training interpreter ended, and at what it was when it did not end well.
+
+    answered: it said all it had to say. raised: a Python exception. crashed: a signal or an exit status.
+    hung: its deadline passed. garbled: it ended well, but what it wrote is not a worker's answer.
+    """
+
+    outcome: Literal["answered", "raised", "crashed", "hung", "garbled"] = "answered"
+    step: str = ""
+    """What it was doing: "import torch", "torch.cuda.is_available()"; empty when it answered."""
+    detail: str = ""
+    """The exception, the signal, or the beginning of what it wrote instead."""
+    timeout_seconds: float = 0.0
 
 
 class Training(Section, frozen=True):
@@ -80,6 +100,12 @@ class Training(Section, frozen=True):
     torch_files: Reading[TorchFiles] = NOT_IN_SNAPSHOT
     """Absent when this interpreter has no torch."""
     torch: Reading[TorchFacts] = NOT_IN_SNAPSHOT
+    python_probe: Reading[Probe] = NOT_IN_SNAPSHOT
+    """How the worker ended that looks at files without importing torch."""
+    torch_probe: Reading[Probe] = NOT_IN_SNAPSHOT
+    """How the worker ended that imports torch; absent when this interpreter has no torch."""
+    torch_pins: Reading[dict[str, str]] = NOT_IN_SNAPSHOT
+    """Installed distribution -> the one torch version that its metadata requires (torchvision, torchaudio, ...)."""
     libraries: Reading[tuple[Library, ...]] = NOT_IN_SNAPSHOT
     """Every libnccl/libcudnn/libcuda that the loader could pick, in its order of search."""
 

@@ -39,9 +39,10 @@ def main():
             line = line[os.write(reply, line) :]
 
     name, arguments = sys.argv[1], sys.argv[2:]
+    # Before anything that an interpreter too old for us stumbles over.
+    say({"python": sys.version.split()[0], "executable": sys.executable})
     worker = importlib.import_module(name)
     sys.path.pop(0)  # this folder, which must not shadow anything that the worker imports
-    say({"python": sys.version.split()[0], "executable": sys.executable})
     worker.main(say, arguments)
     say({"done": True})
     sys.stderr.flush()
