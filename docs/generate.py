@@ -21,7 +21,11 @@ from gpudoctor.check import Check
 from gpudoctor.plugins import find_checks
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from tests.machines.hand_built import MACHINES  # noqa: E402 - found through the line above when run as a script
+
 DOCS = ROOT / "docs"
+EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop")
 COMMANDS = ("check", "capture", "devices", "checks")
 SHOWN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n.*?\n```", re.DOTALL)
 WRITTEN_BY = "<!-- Written by docs/generate.py; edit the check's own file instead. -->"
@@ -36,6 +40,8 @@ def generated() -> Iterator[tuple[Path, str]]:
     yield DOCS / "cli.md", command_help()
     for name, schema in (("snapshot", gpudoctor.snapshot.json_schema()), ("report", gpudoctor.report.json_schema())):
         yield DOCS / "schemas" / f"{name}.json", json.dumps(schema, indent=1, sort_keys=True) + "\n"
+    for name in EXAMPLES:
+        yield DOCS / "examples" / f"{name}.json", gpudoctor.snapshot.to_json(MACHINES[name](), indent=1).decode() + "\n"
     for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))):
         text = page.read_text(encoding="utf-8")
         if SHOWN.search(text):

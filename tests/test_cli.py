@@ -99,7 +99,8 @@ def test_python_m_and_version() -> None:
 def test_works_with_an_empty_environment_and_a_vanished_folder(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
-    code = f"import os, sys; os.rmdir({str(folder)!r}); os.execve({COMMAND[0]!r}, {[*COMMAND, 'check', '--no-torch']!r}, {{}})"
+    command = [*COMMAND, "check", "--no-torch"]
+    code = f"import os; os.rmdir({str(folder)!r}); os.execve({command[0]!r}, {command!r}, {{}})"
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=90)
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr
@@ -260,21 +261,18 @@ def test_an_unreadable_snapshot_gets_one_line_and_status_2(content: bytes, tmp_p
     assert done.stderr.startswith(f"gpudoctor: --from {file}: ") and done.stderr.count("\n") == 1, done.stderr
 
 
-def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
-    done = (
-        subprocess.run(
-            f"{COMMAND[0]} checks > /dev/full",
-            shell=True,
-            capture_output=True,
-            text=True,
-            timeout=60,  # noqa: S602
-        )
-        if Path("/dev/full").exists() and len(COMMAND) == 1
-        else None
-    )
-    if done is not None:
-        assert done.returncode == 2
-        assert done.stderr == "gpudoctor: cannot write: No space left on device\n"
+@LINUX
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = gpudoctor("checks", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr == "gpudoctor: cannot write: No space left on device\n"
+
+
+def test_started_without_an_output_it_still_judges(broken: Path) -> None:
+    code = f"import os; os.close(1); os.execv({COMMAND[0]!r}, {[*COMMAND, 'check', '--from', str(broken)]!r})"
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_a_pipe_that_closes_early_is_no_error() -> None:

@@ -1,8 +1,16 @@
 """Options that several commands share."""
 
+import math
 from typing import Annotated, Optional
 
 import typer
+
+
+def _finite(seconds: float) -> float:
+    if not math.isfinite(seconds):  # NaN passes every comparison with a bound
+        raise typer.BadParameter(f"{seconds} is not a number of seconds")
+    return seconds
+
 
 Python = Annotated[
     Optional[str],  # noqa: UP045 - typer on Python 3.10 reads it
@@ -12,7 +20,14 @@ NoTorch = Annotated[bool, typer.Option("--no-torch", help="Do not import torch i
 Deep = Annotated[bool, typer.Option("--deep", help="Run the active tests too: a CUDA smoke test per GPU.")]
 Timeout = Annotated[
     float,
-    typer.Option("--timeout", metavar="SECONDS", min=0.1, max=3600, help="Deadline of each thing that is read."),
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0.1,
+        max=3600,
+        callback=_finite,
+        help="Deadline of each thing that is read.",
+    ),
 ]
 FromFile = Annotated[
     Optional[str],  # noqa: UP045 - as above
