@@ -20,4 +20,4 @@ def line(report: Report) -> str:
     blind = len(report.could_not_look)
     text = f"GPUDOCTOR {STATES[report.nagios_status()]} - {words.verdict(report)}{detail}"
     # A bar separates text from performance data in Nagios' format.
-    return f"{text.replace('|', '/')} | errors={counts.error} warnings={counts.warning} skipped={blind}"
+    return f"{words.safe(text).replace('|', '/')} | errors={counts.error} warnings={counts.warning} skipped={blind}"

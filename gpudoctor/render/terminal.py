@@ -8,7 +8,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
+from rich.text import Text as RichText
 
 from gpudoctor.check import Check, Problem
 from gpudoctor.render import words
@@ -25,6 +25,10 @@ PLAIN_WIDTH = 100
 def console(*, no_color: bool = False, file: TextIO | None = None) -> Console:
     """A console on standard output; rich itself obeys NO_COLOR, TERM=dumb and pipes."""
     return Console(file=file or sys.stdout, no_color=no_color or None, highlight=False, emoji=False, markup=False)
+
+
+def _text(content: str, style: str = "") -> RichText:
+    return RichText(words.safe(content), style=style)
 
 
 def plain(report: Report, snapshot: Snapshot) -> str:
@@ -45,37 +49,37 @@ def plain(report: Report, snapshot: Snapshot) -> str:
 
 def show_report(report: Report, snapshot: Snapshot, screen: Console) -> None:
     """The whole report: machine, verdict, problems with their fixes, what could not be seen, GPUs, tally."""
-    screen.print(Text(words.machine_line(snapshot), style="bold"))
+    screen.print(_text(words.machine_line(snapshot), style="bold"))
     if snapshot.training.python.is_read:
-        screen.print(words.training_line(snapshot))
+        screen.print(_text(words.training_line(snapshot)))
     screen.print()
-    screen.print(Text(words.verdict(report), style=VERDICT_COLORS[report.verdict]))
+    screen.print(_text(words.verdict(report), style=VERDICT_COLORS[report.verdict]))
     for result, problem in report.problems:
         screen.print()
         _show_problem(result, problem, screen)
     _show_blind(report, screen)
     _show_gpus(snapshot, screen)
     screen.print()
-    screen.print(Text(words.tally(report), style="dim"))
+    screen.print(_text(words.tally(report), style="dim"))
     if report.counts.not_run:
-        screen.print(Text("Not run: " + "; ".join(_distinct_reasons(report, "not-run")), style="dim"))
+        screen.print(_text("Not run: " + "; ".join(_distinct_reasons(report, "not-run")), style="dim"))
 
 
 def _show_problem(result: Result, problem: Problem, screen: Console) -> None:
-    head = Text.assemble((problem.severity, COLORS[problem.severity]), " ", (problem.summary, "bold"))
-    head.append(f"  [{result.check}]", style="dim")
+    head = RichText.assemble((problem.severity, COLORS[problem.severity]), " ", (words.safe(problem.summary), "bold"))
+    head.append(f"  [{words.safe(result.check)}]", style="dim")
     screen.print(head)
     _indented(problem.meaning, screen)
     _indented(f"Fix: {problem.fix.text}", screen)
     for command in problem.fix.commands:
         # Never wrapped by us: a command that is pasted must arrive as one line.
-        screen.print(Text("    " + command, style="green"), soft_wrap=True)
+        screen.print(_text("    " + command, style="green"), soft_wrap=True)
     for reading in problem.evidence:
         _indented(f"Seen: {words.evidence(reading)}", screen, style="dim")
 
 
 def _indented(text: str, screen: Console, *, style: str = "") -> None:
-    screen.print(Padding(Text(text, style=style), (0, 0, 0, 2)))
+    screen.print(Padding(_text(text, style=style), (0, 0, 0, 2)))
 
 
 def _show_blind(report: Report, screen: Console) -> None:
@@ -87,7 +91,7 @@ def _show_blind(report: Report, screen: Console) -> None:
             by_reason.setdefault(reason, []).append(name)
     if by_reason:
         screen.print()
-        screen.print(Text("Could not look:", style="bold magenta"))
+        screen.print(_text("Could not look:", style="bold magenta"))
     for reason, names in by_reason.items():
         _indented(reason, screen)
         _indented("  " + ", ".join(names), screen, style="dim")
@@ -109,7 +113,7 @@ def _show_gpus(snapshot: Snapshot, screen: Console) -> None:
     for title in ("Memory GiB", "Util", "Temp", "Power W", "PCIe"):
         table.add_column(title, justify="right", no_wrap=True)
     for gpu in gpus:
-        table.add_row(*_gpu_row(gpu))
+        table.add_row(*map(words.safe, _gpu_row(gpu)))
     screen.print(table)
     for gpu in gpus:
         for process in gpu.processes.value_or(()):
@@ -156,13 +160,13 @@ def show_checks(checks: Sequence[Check], screen: Console) -> None:
             if group:
                 screen.print()
             group = check.group
-            screen.print(Text(group, style="bold"))
-        screen.print(Padding(Text.assemble((check.id, "green"), f": {check.title}"), (0, 0, 0, 2)))
+            screen.print(_text(group, style="bold"))
+        screen.print(Padding(RichText.assemble((check.id, "green"), f": {check.title}"), (0, 0, 0, 2)))
 
 
 def show_check(check: Check, screen: Console) -> None:
     """One check's documentation."""
-    screen.print(Text.assemble((check.id, "bold green"), f"  (group {check.group})"))
+    screen.print(RichText.assemble((check.id, "bold green"), f"  (group {check.group})"))
     screen.print(f"Healthy: {check.title}")
     screen.print()
     screen.print(check.documentation)

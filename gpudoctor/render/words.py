@@ -16,6 +16,20 @@ VENDORS = {
     "0x1da3": "Habana",
 }
 
+# C0 and C1 controls, and the marks that reorder text: a process or host name must not steer root's terminal.
+_UNSAFE = {
+    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    for code in (*range(32), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)
+}
+
+
+def safe(text: str, *, lines: bool = False) -> str:
+    """Text with control characters spelled out; with `lines`, line breaks and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    table = {code: word for code, word in _UNSAFE.items() if not (lines and code in (9, 10))}
+    return text.translate(table)
+
 
 def gib(size: int) -> str:
     """ "79.6 GiB"."""
