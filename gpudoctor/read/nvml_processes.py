@@ -1,0 +1,133 @@
+"""The processes on a GPU, as NVML counts them, with their users and commands from /proc."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from gpudoctor.read.nvml_calls import INSUFFICIENT_SIZE, CallFailed
+from gpudoctor.read.system import System, attempt
+from gpudoctor.snapshot import GpuProcess, Reading, missing
+
+INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
+ATTEMPTS = 3
+"""Processes come between the question for their number and that for themselves; NVML says InsufficientSize then."""
+KEPT_WORDS = 3
+KEPT_CHARACTERS = 120
+SECRET = re.compile(r"(-.*|[^/]*)(token|secret|passw|key|credential|auth)[^/=]*(=.*)?", re.IGNORECASE)
+"""An option or an assignment whose name says so: --api-key=..., HF_TOKEN=..., but not /opt/keys/train.py."""
+
+Kind = Literal["compute", "graphics"]
+
+
+def processes(ask_first_offered: Callable[..., Any], system: System, doctor_pid: int) -> tuple[GpuProcess, ...]:
+    """All processes on the GPU, by pid; one that computes and draws is listed once. Raises `CallFailed`."""
+    found: dict[int, GpuProcess] = {}
+    visible = _pids_are_ours(system)
+    kinds: tuple[tuple[Kind, str], ...] = (("compute", "Compute"), ("graphics", "Graphics"))
+    for kind, word in kinds:
+        for process in _listed(ask_first_offered, word):
+            if process.pid not in found:
+                user, command = _described(system, process.pid, visible)
+                own = visible.value_or(False) and descends_from(system, process.pid, doctor_pid)
+                memory = process.usedGpuMemory
+                found[process.pid] = GpuProcess(process.pid, kind, memory, user, command, own)
+    return tuple(found[pid] for pid in sorted(found))
+
+
+def _listed(ask_first_offered: Callable[..., Any], word: str) -> list[Any]:
+    # By versioned names: nvidia-ml-py's unversioned one raises an exception of its own on older drivers.
+    names = [(f"nvmlDeviceGet{word}RunningProcesses_v{version}",) for version in (3, 2)]
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return list(ask_first_offered(*names))
+        except CallFailed as error:
+            if error.code != INSUFFICIENT_SIZE:
+                raise
+    return list(ask_first_offered(*names))
+
+
+def _pids_are_ours(system: System) -> Reading[bool]:
+    """Whether pids of NVML, which are the host's, mean the same processes here."""
+    return attempt("/proc/self/ns/pid", lambda: system.link("/proc/self/ns/pid") == INITIAL_PID_NAMESPACE)
+
+
+def _described(system: System, pid: int, visible: Reading[bool]) -> tuple[Reading[str], Reading[str]]:
+    source = f"/proc/{pid}"
+    if not visible.is_read:
+        unknown: Reading[str] = missing(source, f"whether {pid} is a pid of this PID namespace: {visible.reason}")
+        return unknown, unknown
+    if not visible.value:
+        hidden: Reading[str] = missing(source, "host pid; not visible from this PID namespace", "denied")
+        return hidden, hidden
+    user = attempt(source, lambda: user_name(system, system.status(source).user_id))
+    command = attempt(f"{source}/cmdline", lambda: command_of(system, pid))
+    return _present(user), _present(command)
+
+
+def _present(reading: Reading[str]) -> Reading[str]:
+    """A process that NVML lists exists; that /proc has no folder of it means that it ended or is hidden."""
+    if reading.missing_kind == "absent":
+        return missing(reading.source, "no such process in /proc: it has ended, or /proc hides it")
+    return reading
+
+
+def user_name(system: System, uid: int) -> str:
+    """The name of a user id, or "uid 1000" when nobody knows it.
+
+    /etc/passwd comes first: only for users that it lacks is a directory service asked, which may be slow.
+    """
+    try:
+        for line in system.text("/etc/passwd").splitlines():
+            name, _, rest = line.partition(":")
+            if rest.split(":")[1:2] == [str(uid)]:
+                return name
+    except OSError:
+        pass  # a container without the file
+    if system.root == Path("/"):
+        import pwd  # not on Windows
+
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except (KeyError, OverflowError):
+            pass
+    return f"uid {uid}"
+
+
+def command_of(system: System, pid: int) -> str:
+    """The first words of a process's command line, never its environment; its name when it has none.
+
+    Raises `OSError`. Ends before the first word that looks like a secret.
+    """
+    words = system.text(f"/proc/{pid}/cmdline").split("\0")
+    kept: list[str] = []
+    for word in (word for word in words if word):
+        if len(kept) == KEPT_WORDS or SECRET.search(word):
+            break
+        kept.append("".join(character if character.isprintable() else "?" for character in word))
+    return " ".join(kept)[:KEPT_CHARACTERS] or f"[{system.text(f'/proc/{pid}/comm')}]"
+
+
+def descends_from(system: System, pid: int, ancestor: int) -> bool:
+    """Whether a process is `ancestor` or was started by it or its children, as far as /proc tells."""
+    seen: set[int] = set()
+    while pid > 1 and pid not in seen:
+        if pid == ancestor:
+            return True
+        seen.add(pid)
+        try:
+            pid = parent_of(system.text(f"/proc/{pid}/stat"))
+        except (OSError, ValueError):
+            return False
+    return False
+
+
+def parent_of(stat: str) -> int:
+    """The parent's pid in a line of /proc/PID/stat, whose second field may hold blanks and parentheses.
+
+    Raises `ValueError`.
+    """
+    fields = stat.rpartition(")")[2].split()
+    if len(fields) < 2:
+        raise ValueError(f"no parent in {stat[:40]!r}")
+    return int(fields[1])
