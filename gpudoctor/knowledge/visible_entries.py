@@ -1,0 +1,87 @@
+"""One entry of CUDA_VISIBLE_DEVICES, as CUDA reads it.
+
+An ordinal is read the way strtol(3) reads one: blanks, a sign, digits, and whatever follows is ignored
+("1gpu2" is 1: torch's test table, validated on driver 525.60.13, pytorch#92315). UUIDs carry their prefix
+"GPU-" or "MIG-" (CUDA Programming Guide; MPS guide). What no source settles is marked as not certain, with the
+reading that torch's parser shares.
+"""
+
+import json
+import re
+from typing import Literal, NamedTuple
+
+Form = Literal["ordinal", "gpu-uuid", "mig-uuid", "blank", "text"]
+
+WHITESPACE = " \t\n\v\f\r"
+NUMBER = re.compile(r"([ \t\n\v\f\r]*)([+-]?)([0-9]+)(.*)", re.DOTALL)
+LARGEST_INT = 2**31 - 1
+"""Above it, what CUDA makes of a number depends on how wide an integer it keeps: unknown."""
+SHOWN_CHARACTERS = 60
+
+
+class Entry(NamedTuple):
+    """What stands between two commas."""
+
+    position: int
+    """Counted from 0."""
+    text: str
+    form: Form
+    number: int = 0
+    ignored: str = ""
+    """What follows the number, without blanks at its ends."""
+    other_number: int | None = None
+    """What the number would be under C's rules for octal and hexadecimal, where that differs."""
+    certain: bool = True
+
+
+def entries(value: str) -> list[Entry]:
+    """The entries of a value, in order."""
+    return [_entry(position, text) for position, text in enumerate(value.split(","))]
+
+
+def _entry(position: int, text: str) -> Entry:
+    if text.startswith("GPU-"):
+        return Entry(position, text, "gpu-uuid")
+    if text.startswith("MIG-"):
+        return Entry(position, text, "mig-uuid")
+    if not text.strip(WHITESPACE):
+        return Entry(position, text, "blank", certain=not text)
+    match = NUMBER.fullmatch(text)
+    if match is None:
+        return Entry(position, text, "text")
+    blanks, sign, digits, rest = match.groups()
+    number = _bounded(digits, 10)
+    other = _by_c_rules(digits, rest)
+    if sign == "-":
+        number, other = -number, None if other is None else -other
+    certain = not blanks.strip(" ") and abs(number) <= LARGEST_INT and other in (None, number)
+    return Entry(
+        position,
+        text,
+        "ordinal",
+        number=number,
+        ignored=rest.strip(WHITESPACE),
+        other_number=other if other != number else None,
+        certain=certain,
+    )
+
+
+def _by_c_rules(digits: str, rest: str) -> int | None:
+    """The number that strtol with base 0 reads, where the digits begin with a zero."""
+    hexadecimal = re.match(r"[xX]([0-9a-fA-F]+)", rest)
+    if digits == "0" and hexadecimal:
+        return _bounded(hexadecimal[1], 16)
+    if len(digits) > 1 and digits.startswith("0"):
+        octal = re.match(r"[0-7]*", digits)
+        return _bounded(octal[0] if octal else "0", 8)
+    return None
+
+
+def _bounded(digits: str, base: int) -> int:
+    # int() refuses texts of thousands of digits; 24 are more than any integer of CUDA's holds.
+    return int(digits.lstrip("0")[:24] or "0", base)
+
+
+def shown(text: str) -> str:
+    """A value or entry as it may stand in a message: quoted, on one line, of a bearable length, never undecodable."""
+    return json.dumps(text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "...")
