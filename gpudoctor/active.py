@@ -135,7 +135,7 @@ class Child:
         except subprocess.TimeoutExpired:
             stuck = True
             # Popen would warn about a running child when it is collected; nothing can end this one.
-            self.process.returncode = -signal.SIGKILL
+            self.process.returncode = -9
         for reader in self._readers:
             reader.join(0.2)
         if not any(reader.is_alive() for reader in self._readers):
