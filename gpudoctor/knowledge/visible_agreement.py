@@ -27,7 +27,9 @@ def agrees(selection: Selection, answer: CudaAnswer) -> bool | None:
 
 def _is_same(predicted: VisibleDevice, found: CudaDevice) -> bool:
     if predicted.identity and found.uuid:
-        return predicted.identity == found.uuid
+        # Drivers before R470 name MIG devices by parent and ids, and libcuda then gives the parent's UUID alone.
+        old_mig = predicted.mig is not None and predicted.mig.startswith("MIG-GPU-")
+        return found.uuid in ((predicted.identity, predicted.uuid) if old_mig else (predicted.identity,))
     return predicted.pci == found.pci_bus_id
 
 

@@ -1,0 +1,152 @@
+"""The answer of `gpudoctor devices`: what a CUDA program gets under a value of CUDA_VISIBLE_DEVICES."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor.knowledge.visible_agreement import agrees, enumerated, error_of
+from gpudoctor.knowledge.visible_devices import VARIABLE, select_on
+from gpudoctor.knowledge.visible_selection import Kind, Note, Selection
+from gpudoctor.knowledge.visible_words import advice, command, meaning
+from gpudoctor.snapshot import CudaAnswer, NotRead, Reading, Snapshot
+
+
+class Device(Struct, frozen=True):
+    """A device as the program sees it: `cuda` is its ordinal there, `nvml` its index in nvidia-smi."""
+
+    cuda: int
+    nvml: int | None
+    """None for a device that NVML does not list."""
+    uuid: str | None
+    """Of the GPU; for a MIG device, of the GPU it is a part of. None where it could not be read, as the next two."""
+    pci: str | None
+    name: str | None
+    mig: str | None
+    """UUID of the MIG device; None for a whole GPU."""
+
+
+class Trouble(Struct, frozen=True):
+    """Something wrong with the value, or with the order that its numbers count in."""
+
+    entry: str | None
+    """The entry as it stands in the value; None where the whole is meant."""
+    position: int | None
+    """Of the entry, from 0."""
+    kind: Kind
+    problem: str
+    meaning: str
+    fix: str
+    command: str | None
+    suggested_value: str | None
+    """What the whole value was probably meant to be on this machine; None where that cannot be told."""
+    lost: tuple[str, ...]
+    """Entries that select nothing because of it."""
+    candidates: tuple[str, ...]
+    """UUIDs that an ambiguous prefix fits."""
+    certain: bool
+    """Whether what CUDA does here is documented or was observed; else it is an assumption."""
+
+
+class Order(Struct, frozen=True):
+    """The order in which CUDA counts the GPUs."""
+
+    rule: str
+    """FASTEST_FIRST or PCI_BUS_ID."""
+    certain: bool
+    doubt: str
+    """Why it is not certain; empty when it is."""
+
+
+class Driver(Struct, frozen=True):
+    """What libcuda itself said for this value. `visible` is None when it gave no list; `reason` says why."""
+
+    visible: tuple[str, ...] | None
+    reason: str
+
+
+class Answer(Struct, frozen=True):
+    """What `gpudoctor devices` says."""
+
+    cuda_visible_devices: str | None
+    """None: the variable is not set."""
+    visible: tuple[Device, ...]
+    problems: tuple[Trouble, ...]
+    certain: bool
+    device_order: Order
+    driver: Driver
+    agrees: bool | None
+    """Whether libcuda gave the same devices in the same order; None when it was not asked or gave no list."""
+    gpus: int
+    """How many GPUs CUDA can reach on this machine."""
+
+
+class NoGpus(Exception):
+    """There is no list of GPUs to select from; the message is one line for the user."""
+
+
+def recorded_value(machine: Snapshot) -> str | None:
+    """CUDA_VISIBLE_DEVICES as the snapshot has it, None when unset. Raises `NotRead`."""
+    return machine.environment.value.get(VARIABLE)
+
+
+def what_if(machine: Snapshot, value: str | None, driver: Reading[CudaAnswer]) -> Answer:
+    """What a program gets under `value`; `driver` is libcuda's own answer for that value. Raises `NoGpus`."""
+    try:
+        selection = select_on(machine, value)
+    except NotRead as error:
+        raise NoGpus(str(error)) from None
+    order = selection.enumeration
+    return Answer(
+        cuda_visible_devices=None if value is None else encodable(value),
+        visible=tuple(
+            Device(device.cuda, device.nvml, device.uuid or None, device.pci or None, device.name or None, device.mig)
+            for device in selection.devices
+        ),
+        problems=tuple(_trouble(note, selection) for note in selection.notes),
+        certain=selection.certain,
+        device_order=Order(order.order, not order.doubt, order.doubt),
+        driver=_driver(driver),
+        agrees=agrees(selection, driver.value) if driver.is_read else None,
+        gpus=len(order.slots),
+    )
+
+
+def _trouble(note: Note, selection: Selection) -> Trouble:
+    return Trouble(
+        entry=None if note.entry is None else encodable(note.entry),
+        position=note.position,
+        kind=note.kind,
+        problem=note.problem,
+        meaning=meaning(note, selection),
+        fix=advice(note, selection),
+        command=command(note, selection),
+        suggested_value=selection.suggested if note.position is not None else None,
+        lost=tuple(encodable(text) for text in note.lost),
+        candidates=note.candidates,
+        certain=note.certain,
+    )
+
+
+def _driver(answer: Reading[CudaAnswer]) -> Driver:
+    if not answer.is_read:
+        return Driver(None, f"{answer.source}: {answer.reason}")
+    devices = enumerated(answer.value)
+    if devices is None:
+        return Driver(None, error_of(answer.value))
+    return Driver(tuple(device.uuid or device.pci_bus_id for device in devices), "")
+
+
+def encodable(text: str) -> str:
+    """Text that JSON can carry: bytes of the environment that are no UTF-8 are spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def to_json(answer: Answer, *, indent: int = 2) -> bytes:
+    """The answer as JSON (UTF-8)."""
+    return msgspec.json.format(msgspec.json.encode(answer), indent=indent)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of an answer."""
+    return msgspec.json.schema(Answer)

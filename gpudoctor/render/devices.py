@@ -1,0 +1,93 @@
+"""The answer of `gpudoctor devices` on a terminal: the mapping as a table, then what is wrong."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gpudoctor.devices import Answer, Device, Trouble
+from gpudoctor.render.words import safe
+
+WIDE = 100
+"""Columns from which whole UUIDs fit beside the names."""
+SHORTEST_UUID = len("GPU-") + 8
+SHOWN_VALUE_CHARACTERS = 200
+
+
+def show_devices(answer: Answer, screen: Console) -> None:
+    """The mapping CUDA ordinal -> nvidia-smi index -> UUID -> PCI -> name, the problems, and what libcuda said."""
+    screen.print(Text(headline(answer), style="bold"))
+    if answer.visible:
+        screen.print()
+        screen.print(_table(answer.visible, whole=screen.width >= WIDE))
+    for trouble in answer.problems:
+        screen.print()
+        _show(trouble, screen)
+    screen.print()
+    screen.print(Text(driver_line(answer), style="bold red" if answer.agrees is False else "dim"))
+
+
+def headline(answer: Answer) -> str:
+    """'CUDA_VISIBLE_DEVICES="2,1" selects 2 of 8 GPUs'."""
+    value = answer.cuda_visible_devices
+    count = len(answer.visible)
+    if any(device.mig for device in answer.visible):
+        what = f"{count} device{'s' * (count != 1)}"
+    else:
+        what = f"{count if count else 'none'} of {answer.gpus} GPU{'s' * (answer.gpus != 1)}"
+    if value is None:
+        return f"CUDA_VISIBLE_DEVICES is not set: a CUDA program gets {what}"
+    cut = value if len(value) <= SHOWN_VALUE_CHARACTERS else value[: SHOWN_VALUE_CHARACTERS - 3] + "..."
+    return f'CUDA_VISIBLE_DEVICES="{safe(cut)}" selects {what}'
+
+
+def driver_line(answer: Answer) -> str:
+    """Whether the CUDA driver says the same."""
+    driver = answer.driver
+    if driver.visible is None:
+        kind = "By CUDA's rules" if answer.certain else "By CUDA's rules, partly a guess"
+        return f"{kind}; the CUDA driver itself did not answer ({safe(driver.reason)})"
+    if answer.agrees:
+        return "The CUDA driver itself enumerates the same devices in the same order."
+    listed = ", ".join(safe(uuid) for uuid in driver.visible) or "no device"
+    return f"The CUDA driver itself says otherwise, and its answer is what programs get: {listed}"
+
+
+def _table(devices: Sequence[Device], *, whole: bool) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("CUDA", "nvidia-smi"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for title in ("UUID", "PCI"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("Name", overflow="fold")
+    uuids = _short([device.mig or device.uuid or "" for device in devices]) if not whole else {}
+    for device in devices:
+        uuid = device.mig or device.uuid or "?"
+        table.add_row(
+            str(device.cuda),
+            "?" if device.nvml is None else str(device.nvml),
+            safe(uuids.get(uuid, uuid)),
+            safe((device.pci or "?").removeprefix("0000")),
+            safe(device.name or "?"),
+        )
+    return table
+
+
+def _short(uuids: Sequence[str]) -> dict[str, str]:
+    """The beginnings of UUIDs that tell these apart. MIG UUIDs stay whole, for CUDA is not said to take their parts."""
+    length = SHORTEST_UUID
+    gpus = {uuid for uuid in uuids if uuid.startswith("GPU-")}
+    while len({uuid[:length] for uuid in gpus}) < len(gpus):
+        length += 1
+    return {uuid: uuid[:length] for uuid in gpus}
+
+
+def _show(trouble: Trouble, screen: Console) -> None:
+    screen.print(Text.assemble(("problem ", "bold yellow"), (safe(trouble.problem), "bold")))
+    for text in (trouble.meaning, f"Fix: {trouble.fix}"):
+        screen.print(Padding(Text(safe(text)), (0, 0, 0, 2)))
+    if trouble.command is not None:
+        # Never wrapped: a command that is pasted must arrive as one line.
+        screen.print(Text("    " + safe(trouble.command), style="green"), soft_wrap=True)
