@@ -33,7 +33,7 @@ def main():
     os.dup2(2, 1)
 
     def say(message):
-        # type: (dict) -> None
+        # type: (dict[str, object]) -> None
         line = MARK + json.dumps(message).encode("utf-8") + b"\n"
         while line:
             line = line[os.write(reply, line) :]
