@@ -30,8 +30,10 @@ def launch(wish: Wish) -> list[Child]:
         python = wish.interpreter.path
         if wish.torch:
             children.append(start("torch", worker(python, "torch_facts"), timeout=wish.timeout))
-        for name, module in (("nvidia", "gpudoctor.read.nvidia"), ("local", "gpudoctor.read.local")):
-            children.append(start(name, own_module(module), timeout=wish.timeout))
+        children.append(start("nvidia", own_module("gpudoctor.read.nvidia"), timeout=wish.timeout))
+        # The local readers get the deadline told: a wait of theirs must end before it, to say what was waited for.
+        local = own_module("gpudoctor.read.local", str(wish.timeout))
+        children.append(start("local", local, timeout=wish.timeout))
         children.append(start("python", worker(python, "python_facts"), timeout=wish.timeout))
         children.append(start("cuda visible", own_module("gpudoctor.read.cuda"), timeout=wish.timeout))
         if "CUDA_VISIBLE_DEVICES" in os.environ:

@@ -23,17 +23,33 @@ class Reader(NamedTuple):
     name: str
     fields: tuple[str, ...]
     read: Callable[[System], Mapping[str, Reading[Any]]]
+    everywhere: bool = False
+    """It also reads macOS and Windows; there the others say that they read Linux only."""
 
 
 def readers() -> tuple[Reader, ...]:
     """All of them. Imported here, so that naming a reader does not import it."""
-    from gpudoctor.read import clock, host, kernel_log, pci, processes, storage
+    from gpudoctor.read import (
+        cgroup,
+        clock,
+        host,
+        iommu,
+        isolation,
+        kernel_log,
+        pci,
+        processes,
+        shared_memory,
+        storage,
+    )
 
-    return (*host.READERS, *clock.READERS, *storage.READERS, *pci.READERS, *processes.READERS, *kernel_log.READERS)
+    rooms = (host, isolation, cgroup, clock, storage, shared_memory, pci, iommu, processes, kernel_log)
+    return tuple(reader for room in rooms for reader in room.READERS)
 
 
 def run(reader: Reader, system: System) -> dict[str, Reading[Any]]:
     """A reader's fields; a reader that raises, or leaves a field out, gets a reason in its place."""
+    if not (system.is_linux or reader.everywhere):
+        return {field: missing(f"reader {reader.name}", "only read on Linux") for field in reader.fields}
     try:
         found = dict(reader.read(system))
         reason = "the reader did not say"
@@ -42,12 +58,19 @@ def run(reader: Reader, system: System) -> dict[str, Reading[Any]]:
     return {field: found.get(field) or missing(f"reader {reader.name}", reason) for field in reader.fields}
 
 
+INNER_SHARE = 0.6
+"""Share of the child's own deadline that one wait inside a reader may take: the reader must still say what hung."""
+
+
 def main(arguments: list[str]) -> None:
-    """Entry point of the child: one marked JSON line a reader, in the order in which they finish."""
+    """Entry point of the child: one marked JSON line a reader, in the order in which they finish.
+
+    `arguments` is the child's deadline in seconds.
+    """
     from gpudoctor.read.lifeline import end_with_the_doctor
 
     end_with_the_doctor()
-    system = System()
+    system = System(patience=INNER_SHARE * float(arguments[0])) if arguments else System()
     lock = threading.Lock()
 
     def answer(reader: Reader) -> None:

@@ -1,10 +1,13 @@
 """The boundary to the machine: files, folders, the environment, all relative to a root that tests can move.
 
-Readers take a `System` and never call `open` or `os` themselves, so each can be run on a tree of a test's making.
+Readers take a `System` and reach every file through it, so each can be run on a tree of a test's making.
 """
 
 import os
 import stat
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -15,6 +18,7 @@ T = TypeVar("T")
 
 MAXIMUM_FILE_BYTES = 16 * 1024 * 1024
 """No file that a reader wants is larger; more is a mistake or an attack."""
+CHUNK_BYTES = 64 * 1024
 
 
 class NodeStatus(NamedTuple):
@@ -26,14 +30,32 @@ class NodeStatus(NamedTuple):
     group_id: int
     readable: bool
     writable: bool
+    size: int = 0
+    device: int = 0
+    """Number of the file system's device (os.major, os.minor)."""
+    inode: int = 0
+
+
+COMMAND_FOLDERS = ("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/run/current-system/sw/bin")
+"""Where the system's own commands lie (the last: NixOS). Not $PATH: root must not run what a user put there."""
 
 
 class System:
     """A machine, or a folder that looks like one."""
 
-    def __init__(self, root: str | Path = "/", environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        root: str | Path = "/",
+        environment: Mapping[str, str] | None = None,
+        *,
+        platform: str = sys.platform,
+        patience: float = 6.0,
+    ) -> None:
         self.root = Path(root)
         self.environment: Mapping[str, str] = dict(os.environ) if environment is None else environment
+        self.is_linux = platform.startswith("linux")
+        self.patience = patience
+        """Seconds that a reader waits for one answer that may never come (a dead mount, a command)."""
 
     def at(self, path: str) -> Path:
         """Where `path` (absolute on the machine) lies under the root."""
@@ -41,8 +63,18 @@ class System:
 
     def text(self, path: str) -> str:
         """A file's content, stripped of surrounding whitespace. Raises `OSError`."""
-        with self.at(path).open("rb") as file:
-            return file.read(MAXIMUM_FILE_BYTES).decode("utf-8", "replace").strip()
+        return self.raw(path).decode("utf-8", "replace").strip()
+
+    def raw(self, path: str, limit: int = MAXIMUM_FILE_BYTES) -> bytes:
+        """The first `limit` bytes of a file. Raises `OSError`."""
+        chunks: list[bytes] = []
+        left = limit
+        with self.at(path).open("rb", buffering=0) as file:
+            # In pieces: for one large read of a file in /proc/sys the kernel wants as large a buffer (ENOMEM).
+            while left > 0 and (chunk := file.read(min(left, CHUNK_BYTES))):
+                chunks.append(chunk)
+                left -= len(chunk)
+        return b"".join(chunks)
 
     def names(self, path: str) -> list[str]:
         """The names in a folder, sorted. Raises `OSError`."""
@@ -66,21 +98,75 @@ class System:
             group_id=found.st_gid,
             readable=os.access(place, os.R_OK),
             writable=os.access(place, os.W_OK),
+            size=found.st_size,
+            device=found.st_dev,
+            inode=found.st_ino,
         )
 
+    def output(self, command: str, *arguments: str) -> bytes:
+        """What a command of the system writes to its standard output, whatever its exit status.
 
-def attempt(source: str, function: Callable[[], T]) -> Reading[T]:
+        Raises `FileNotFoundError` when the system has no such command, `TimeoutError` after `patience` seconds. The
+        command stays in our process group, so that it ends with us when the doctor ends us.
+        """
+        paths = [self.at(f"{folder}/{command}") for folder in COMMAND_FOLDERS]
+        path = next((path for path in paths if path.is_file()), None)
+        if path is None:
+            raise FileNotFoundError(f"no command {command}")
+        try:
+            return subprocess.run(
+                [str(path), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={"PATH": ":".join(COMMAND_FOLDERS), "LC_ALL": "C"},
+                timeout=self.patience,
+                check=False,
+            ).stdout
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"{command} gave no answer within {self.patience:.0f} s") from None
+
+
+def attempt(source: str, function: Callable[[], T], *, must_exist: bool = False) -> Reading[T]:
     """`function`'s result as a reading; what it raises becomes the reason why there is none.
 
-    A file that does not exist is `absent`: readers that expect it to exist say so themselves.
+    A file that does not exist is `absent`, unless `must_exist`: every Linux has it, so its absence hides something.
     """
     try:
         return read(source, function())
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if must_exist:
+            return missing(source, f"not there: {error.strerror or error} (is /proc or /sys mounted?)")
         return absent(source, "not on this machine")
     except PermissionError as error:
         return missing(source, f"permission denied ({error.strerror or error})", "denied")
+    except TimeoutError as error:
+        return missing(source, str(error), "timeout")
     except OSError as error:
         return missing(source, error.strerror or str(error))
     except Exception as error:  # a kernel or tool that answers in a form nobody foresaw
         return missing(source, f"unexpected content: {type(error).__name__}: {error}")
+
+
+def within(seconds: float, what: str, function: Callable[[], T]) -> T:
+    """`function()`, which may never return (a dead mount, DNS): raises `TimeoutError` that names `what`.
+
+    The thread that still hangs is a daemon's and ends with the process.
+    """
+    done = threading.Event()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+        done.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    if not done.wait(seconds):
+        raise TimeoutError(f"{what} gave no answer within {seconds:.0f} s")
+    if errors:
+        raise errors[0]
+    return results[0]

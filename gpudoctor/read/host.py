@@ -1,0 +1,308 @@
+"""The machine's names, kernel, CPUs, memory and resource limits. The door to psutil off Linux."""
+
+import os
+import platform
+import re
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpudoctor.knowledge.environment import SECRET
+from gpudoctor.read.local import Reader
+from gpudoctor.read.system import System, attempt, within
+from gpudoctor.snapshot import Limits, Reading, absent, missing, read
+
+MAXIMUM_CPUS = 1 << 16
+"""More than any Linux supports (CONFIG_NR_CPUS is at most 8192); a list that names more is garbage."""
+
+Facts = Mapping[str, Reading[Any]]
+
+
+# --- parsers ------------------------------------------------------------------------------------------------------
+
+
+def cpu_list(text: str) -> tuple[int, ...]:
+    """The kernel's list format: "0-3,8" -> (0, 1, 2, 3, 8). Raises `ValueError`."""
+    cpus: set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        found = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part.strip())
+        if found is None:
+            raise ValueError(f"not a CPU list: {text[:60]!r}")
+        first, last = int(found[1]), int(found[2] or found[1])
+        if not first <= last < MAXIMUM_CPUS:
+            raise ValueError(f"not a CPU list: {text[:60]!r}")
+        cpus.update(range(first, last + 1))
+    return tuple(sorted(cpus))
+
+
+def memory_info(text: str) -> dict[str, int]:
+    """/proc/meminfo as name -> bytes (lines without "kB" keep their number)."""
+    found = re.findall(r"^([^\s:]+):[ \t]+([0-9]{1,18})([ \t]kB)?[ \t]*$", text, re.MULTILINE)
+    return {name: int(number) * (1024 if unit else 1) for name, number, unit in found}
+
+
+def cpu_model(cpuinfo: str) -> str:
+    """The first CPU's name; ARM kernels give numbers only. Raises `ValueError` when there is none."""
+    fields: dict[str, str] = {}
+    for line in cpuinfo.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and value.strip():
+            fields.setdefault(name.strip(), value.strip())
+    for name in ("model name", "cpu", "Processor", "uarch"):
+        if name in fields:
+            return fields[name]
+    if "CPU implementer" in fields:
+        return f"ARM implementer {fields['CPU implementer']} part {fields.get('CPU part', 'unknown')}"
+    raise ValueError("no CPU is named")
+
+
+def distribution(os_release: str) -> str:
+    """PRETTY_NAME of os-release(5), else its NAME. Raises `ValueError` when it has neither."""
+    found = dict(re.findall(r"^([A-Z_]+)=(.*)$", os_release, re.MULTILINE))
+    for name in ("PRETTY_NAME", "NAME"):
+        value = found.get(name, "").strip().strip("\"'")
+        if value:
+            return re.sub(r"\\(.)", r"\1", value)
+    raise ValueError("no PRETTY_NAME")
+
+
+def command_line(text: str) -> str:
+    """The kernel's own parameters: what follows "--" is init's, and values under a secret's name are hidden."""
+    own = re.split(r"(?:^|\s)--(?:\s|$)", text.replace("\0", " "), maxsplit=1)[0].split()
+    return " ".join(
+        f"{name}=(hidden)" if equals and SECRET.search(name) else f"{name}{equals}{value}"
+        for name, equals, value in (word.partition("=") for word in own)
+    )
+
+
+# --- readers ------------------------------------------------------------------------------------------------------
+
+
+def read_identity(system: System) -> Facts:
+    """Hostname, kernel and distribution."""
+    if not system.is_linux:
+        return {
+            "host.hostname": read("platform.node", platform.node()),
+            "host.system": read("platform.system", platform.system()),
+            "host.kernel_release": read("platform.release", platform.release()),
+            "host.distribution": read("platform.platform", platform.platform(terse=True)),
+            "host.architecture": read("platform.machine", platform.machine()),
+            "host.is_root": _is_root(),
+            "host.uptime_seconds": attempt("psutil.boot_time", _uptime_by_psutil),
+            "host.kernel_command_line": missing("/proc/cmdline", "only read on Linux"),
+        }
+    kernel = "/proc/sys/kernel"
+    release = "/etc/os-release" if system.exists("/etc/os-release") else "/usr/lib/os-release"
+    return {
+        "host.hostname": attempt(f"{kernel}/hostname", lambda: system.text(f"{kernel}/hostname"), must_exist=True),
+        "host.system": attempt(f"{kernel}/ostype", lambda: system.text(f"{kernel}/ostype"), must_exist=True),
+        "host.kernel_release": attempt(
+            f"{kernel}/osrelease", lambda: system.text(f"{kernel}/osrelease"), must_exist=True
+        ),
+        "host.distribution": attempt(release, lambda: distribution(system.text(release)), must_exist=True),
+        "host.architecture": read("uname", platform.machine()),
+        "host.is_root": _is_root(),
+        "host.uptime_seconds": attempt(
+            "/proc/uptime", lambda: float(system.text("/proc/uptime").split()[0]), must_exist=True
+        ),
+        "host.kernel_command_line": attempt(
+            "/proc/cmdline", lambda: command_line(system.text("/proc/cmdline")), must_exist=True
+        ),
+    }
+
+
+def _is_root() -> Reading[bool]:
+    if not hasattr(os, "geteuid"):
+        return absent("geteuid", "this system has no user ids")
+    return read("geteuid", os.geteuid() == 0)
+
+
+def _uptime_by_psutil() -> float:
+    import psutil
+
+    return time.time() - psutil.boot_time()
+
+
+Resolver = Callable[[str], list[str]]
+
+
+def resolve(name: str) -> list[str]:
+    """The addresses of a name, in getaddrinfo's order. Raises `socket.gaierror`."""
+    return [str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+
+
+def read_addresses(system: System, resolver: Resolver = resolve) -> Facts:
+    """What the own hostname resolves to. That it does not is a fact; that no name server answered is not."""
+    name = system.text("/proc/sys/kernel/hostname") if system.is_linux else platform.node()
+    source = f"getaddrinfo {name}"
+
+    def addresses() -> tuple[str, ...]:
+        try:
+            return tuple(dict.fromkeys(within(system.patience, source, lambda: resolver(name))))
+        except socket.gaierror as error:
+            # EAI_NODATA (the name exists, without an address) is not defined everywhere.
+            if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
+                return ()
+            raise OSError(error.errno, f"the name could not be looked up: {error.strerror}") from None
+        except UnicodeError:  # a name that IDNA cannot encode resolves to nothing
+            return ()
+
+    return {"host.hostname_addresses": attempt(source, addresses)}
+
+
+def read_memory(system: System) -> Facts:
+    """Main memory and swap, in bytes."""
+    if not system.is_linux:
+        return _memory_by_psutil()
+    source = "/proc/meminfo"
+    found = attempt(source, lambda: memory_info(system.text(source)), must_exist=True)
+    if not found.is_read:
+        return {f"host.{field}": found for field in MEMORY_FIELDS}
+    sizes = found.value
+
+    def size(name: str) -> Reading[int]:
+        return read(source, sizes[name]) if name in sizes else missing(source, f"it has no line {name}")
+
+    total, free = size("SwapTotal"), size("SwapFree")
+    used = read(source, total.value - free.value) if total.is_read and free.is_read else free
+    return {
+        "host.memory_total_bytes": size("MemTotal"),
+        "host.memory_available_bytes": size("MemAvailable"),
+        "host.swap_total_bytes": total,
+        "host.swap_used_bytes": used,
+    }
+
+
+MEMORY_FIELDS = ("memory_total_bytes", "memory_available_bytes", "swap_total_bytes", "swap_used_bytes")
+
+
+def _memory_by_psutil() -> Facts:
+    import psutil
+
+    memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+    sizes = (memory.total, memory.available, swap.total, swap.used)
+    return {f"host.{field}": read("psutil", size) for field, size in zip(MEMORY_FIELDS, sizes, strict=True)}
+
+
+def read_cpus(system: System) -> Facts:
+    """CPU model and counts."""
+    if not system.is_linux:
+        return {
+            "host.cpu_model": read("platform.processor", platform.processor() or "unknown"),
+            "host.cpus": attempt("os.cpu_count", _cpu_count),
+            "host.cpus_allowed": missing("sched_getaffinity", "only read on Linux"),
+        }
+    return {
+        "host.cpu_model": attempt("/proc/cpuinfo", lambda: cpu_model(system.text("/proc/cpuinfo")), must_exist=True),
+        "host.cpus": _online_cpus(system),
+        "host.cpus_allowed": attempt("sched_getaffinity", lambda: tuple(sorted(os.sched_getaffinity(0)))),
+    }
+
+
+def _cpu_count() -> int:
+    count = os.cpu_count()
+    if count is None:
+        raise OSError("this system does not tell")
+    return count
+
+
+def _online_cpus(system: System) -> Reading[int]:
+    online, stat = "/sys/devices/system/cpu/online", "/proc/stat"
+    if system.exists(online):
+        return attempt(online, lambda: len(cpu_list(system.text(online))))
+    # Some sandboxes have no /sys; /proc/stat has one line a CPU that is online.
+    return attempt(
+        stat, lambda: len(re.findall(r"^cpu[0-9]+ ", system.text(stat), re.MULTILINE)) or _nothing(), must_exist=True
+    )
+
+
+def _nothing() -> int:
+    raise ValueError("no CPU is named")
+
+
+def read_governors(system: System) -> Facts:
+    """CPU frequency governors, by number of CPUs."""
+    folder = "/sys/devices/system/cpu/cpufreq"
+
+    def governors() -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for policy in system.names(folder):
+            if policy.startswith("policy"):
+                governor = system.text(f"{folder}/{policy}/scaling_governor")
+                cpus = len(system.text(f"{folder}/{policy}/affected_cpus").split())
+                counts[governor] = counts.get(governor, 0) + cpus
+        return counts
+
+    found = attempt(folder, governors)
+    if not system.exists("/sys/devices/system/cpu"):
+        found = missing(folder, "/sys is not mounted here")
+    elif found.is_read and not found.value:
+        found = absent(folder, "the kernel scales no CPU frequency")
+    return {"host.cpu_governors": found}
+
+
+def read_numa(system: System) -> Facts:
+    """NUMA nodes and their CPUs; nodes of memory alone have none."""
+    folder = "/sys/devices/system/node"
+
+    def nodes() -> dict[int, tuple[int, ...]]:
+        return {
+            int(name[4:]): cpu_list(system.text(f"{folder}/{name}/cpulist"))
+            for name in system.names(folder)
+            if re.fullmatch("node[0-9]{1,6}", name)
+        }
+
+    found = attempt(folder, nodes)
+    if not system.exists("/sys/devices/system"):
+        found = missing(folder, "/sys is not mounted here")
+    return {"host.numa_nodes": found}
+
+
+GetLimit = Callable[[int], tuple[int, int]]
+
+
+def read_limits(system: System, getrlimit: GetLimit | None = None) -> Facts:
+    """Resource limits of this process, which it has from the shell that started the doctor."""
+    import resource
+
+    get = getrlimit or resource.getrlimit
+
+    def pair(which: int) -> tuple[int | None, ...]:
+        return tuple(None if limit == resource.RLIM_INFINITY else limit for limit in get(which))
+
+    def limits() -> Limits:
+        memlock, files = pair(resource.RLIMIT_MEMLOCK), pair(resource.RLIMIT_NOFILE)
+        processes = pair(resource.RLIMIT_NPROC)
+        return Limits(memlock[0], memlock[1], files[0], files[1], processes[0])
+
+    return {"host.limits": attempt("getrlimit", limits)}
+
+
+def _host(*fields: str) -> tuple[str, ...]:
+    return tuple(f"host.{field}" for field in fields)
+
+
+READERS: tuple[Reader, ...] = (
+    Reader(
+        "identity",
+        _host(
+            "hostname",
+            "system",
+            "kernel_release",
+            "distribution",
+            "architecture",
+            "is_root",
+            "uptime_seconds",
+            "kernel_command_line",
+        ),
+        read_identity,
+        everywhere=True,
+    ),
+    Reader("addresses", _host("hostname_addresses"), read_addresses, everywhere=True),
+    Reader("memory", _host(*MEMORY_FIELDS), read_memory, everywhere=True),
+    Reader("cpus", _host("cpu_model", "cpus", "cpus_allowed"), read_cpus, everywhere=True),
+    Reader("governors", _host("cpu_governors"), read_governors),
+    Reader("numa", _host("numa_nodes"), read_numa),
+    Reader("limits", _host("limits"), read_limits),
+)

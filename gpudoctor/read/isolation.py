@@ -1,0 +1,203 @@
+"""What this machine is inside of: a virtual machine, a container, a PID namespace of its own."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gpudoctor.read import mounts
+from gpudoctor.read.local import Reader
+from gpudoctor.read.system import System, attempt
+from gpudoctor.snapshot import Reading, missing, read
+
+INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+"""PROC_PID_INIT_INO of <linux/proc_ns.h>: the inode of the namespace that the kernel booted with."""
+
+DMI_NAMES = (
+    # (what the vendor or product says, the hypervisor); systemd's detect-virt knows the same (src/basic/virt.c)
+    ("vmware", "vmware"),
+    ("microsoft corporation virtual machine", "hyperv"),
+    ("hyper-v", "hyperv"),
+    ("xen", "xen"),
+    ("google compute engine", "kvm"),
+    ("amazon ec2", "kvm"),
+    ("qemu", "kvm"),
+    ("kvm", "kvm"),
+    ("openstack", "kvm"),
+    ("red hat", "kvm"),
+    ("innotek", "vm"),
+    ("virtualbox", "vm"),
+    ("parallels", "vm"),
+    ("bochs", "kvm"),
+)
+
+CONTAINER_NAMES = ("docker", "podman", "lxc", "singularity", "apptainer", "enroot", "kubernetes")
+CGROUP_NAMES = (("kubepods", "kubernetes"), ("libpod", "podman"), ("docker", "docker"), ("lxc", "lxc"))
+
+
+def text_or_empty(system: System, path: str) -> str:
+    """A hint's file; one that is not there or may not be read hints at nothing."""
+    try:
+        return system.text(path)
+    except OSError:
+        return ""
+
+
+# --- virtual machine ----------------------------------------------------------------------------------------------
+
+
+def virtualization(system: System) -> str:
+    """As `Host.virtualization`. "none" only where something says so; raises `OSError` where nothing does."""
+    version = system.text("/proc/version").lower()
+    if "wsl2" in version or "microsoft-standard" in version:
+        return "wsl2"
+    # gVisor's kernel gives one fixed build date; newer releases also name themselves.
+    if "gvisor" in version or "sun jan 10 15:06:54 pst 2016" in version:
+        return "gvisor"
+    dmi = " ".join(
+        text_or_empty(system, f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name", "bios_vendor")
+    ).lower()
+    tree = _device_tree(system)
+    is_x86, flagged = _hypervisor_flag(text_or_empty(system, "/proc/cpuinfo"))
+    if is_x86 and not flagged:
+        return "none"
+    named = _named(system, dmi) or tree
+    if is_x86:
+        return named or "vm"
+    # Other processors have no such flag. AWS names its bare-metal ARM machines like its virtual ones, but for "metal".
+    if named and ".metal" not in dmi:
+        return named
+    if dmi.strip():
+        return "none"
+    raise OSError("neither the CPU nor the firmware says whether this machine is virtual")
+
+
+def _hypervisor_flag(cpuinfo: str) -> tuple[bool, bool]:
+    """Whether this is an x86 CPU with flags, and whether it has the hypervisor's (CPUID 1 ECX bit 31)."""
+    found = re.search(r"^flags\s*:(.*)$", cpuinfo, re.MULTILINE)
+    return found is not None, found is not None and "hypervisor" in found[1].split()
+
+
+def _device_tree(system: System) -> str:
+    compatible = text_or_empty(system, "/proc/device-tree/hypervisor/compatible").lower()
+    return next((name for name in ("kvm", "xen", "vmware") if name in compatible), "vm" if compatible else "")
+
+
+def _named(system: System, dmi: str) -> str:
+    """The hypervisor's name, "" when nothing names it."""
+    if text_or_empty(system, "/sys/hypervisor/type").lower() == "xen" and "amazon ec2" not in dmi:
+        return "xen"
+    for words, name in DMI_NAMES:
+        if words in dmi:
+            return name
+    if _is_firecracker(system):
+        return "firecracker"
+    return ""
+
+
+def _is_firecracker(system: System) -> bool:
+    """Firecracker has no DMI; its ACPI tables carry its OEM id (root may read them), its command line its devices."""
+    try:
+        if b"FIRECK" in system.raw("/sys/firmware/acpi/tables/FACP", 64):
+            return True
+    except OSError:
+        pass
+    line = text_or_empty(system, "/proc/cmdline")
+    return "firecracker" in line or "virtio_mmio.device=" in line
+
+
+# --- container ----------------------------------------------------------------------------------------------------
+
+
+def container(system: System) -> str:
+    """As `Host.container`. Raises `OSError` when this process's own mounts cannot be read."""
+    root = mounts.holding(mounts.parse(system.text("/proc/self/mountinfo")), "/")
+    private = _is_private(system)
+    from_storage = _storage(root)
+    # An image's marks also lie on a disk that a virtual machine was booted from; there the whole disk is mounted
+    # and the PID namespace is the kernel's own.
+    whole_disk = root is not None and root.source.startswith("/dev/") and root.root == "/"
+    if whole_disk and private is False:
+        return "none"
+    environment = system.environment
+    if "KUBERNETES_SERVICE_HOST" in environment or system.exists("/var/run/secrets/kubernetes.io"):
+        return "kubernetes"
+    if any(name in environment for name in ("SINGULARITY_CONTAINER", "APPTAINER_CONTAINER", "SINGULARITY_NAME")):
+        return "singularity"
+    if system.exists("/run/.containerenv"):
+        return "podman"
+    if system.exists("/.dockerenv"):
+        return "docker"
+    if said := _said(system):
+        return said
+    if from_storage:
+        return from_storage
+    return "container" if private else "none"
+
+
+def _is_private(system: System) -> bool | None:
+    """Whether the PID namespace is not the kernel's first; None when that cannot be told."""
+    try:
+        return system.link("/proc/self/ns/pid") != INITIAL_PID_NAMESPACE
+    except OSError:
+        return None
+
+
+def _said(system: System) -> str:
+    """What the container's manager wrote down: systemd's file, process 1's environment (root only) or cgroup."""
+    words = [text_or_empty(system, "/run/systemd/container")]
+    for entry in text_or_empty(system, "/proc/1/environ").split("\0"):
+        name, _, value = entry.partition("=")
+        if name == "container":
+            words.append(value)
+    for word in words:
+        if word:
+            known = next((name for name in CONTAINER_NAMES if name in word.lower()), "container")
+            return {"apptainer": "singularity"}.get(known, known)
+    groups = text_or_empty(system, "/proc/1/cgroup")
+    return next((name for mark, name in CGROUP_NAMES if f"/{mark}" in groups), "")
+
+
+def _storage(root: mounts.Mount | None) -> str:
+    """What the root file system's storage says: the folder of a container engine in its source or layers.
+
+    An overlay alone says nothing: diskless cluster nodes boot from one.
+    """
+    if root is None:
+        return ""
+    words = " ".join((root.root, root.source, *root.super_options)).lower()
+    marks = (
+        ("enroot", "enroot"),
+        ("singularity", "singularity"),
+        ("apptainer", "singularity"),
+        ("containers/storage", "podman"),
+        ("/docker", "docker"),
+        ("containerd", "container"),
+    )
+    return next((name for mark, name in marks if mark in words), "")
+
+
+# --- readers ------------------------------------------------------------------------------------------------------
+
+
+def read_isolation(system: System) -> Mapping[str, Reading[Any]]:
+    """Virtual machine, container and PID namespace."""
+    private = _is_private(system)
+    link = "/proc/self/ns/pid"
+    return {
+        "host.virtualization": attempt(
+            "/proc/version, /proc/cpuinfo, /sys/class/dmi/id", lambda: virtualization(system), must_exist=True
+        ),
+        "host.container": attempt("/proc/self/mountinfo, /proc/1", lambda: container(system), must_exist=True),
+        "host.private_pid_namespace": (
+            missing(link, "this kernel does not tell its namespaces") if private is None else read(link, private)
+        ),
+    }
+
+
+READERS: tuple[Reader, ...] = (
+    Reader(
+        "isolation",
+        ("host.virtualization", "host.container", "host.private_pid_namespace"),
+        read_isolation,
+    ),
+)

@@ -1,0 +1,214 @@
+"""Processes that matter to GPUs: the fabric manager, and what hangs in the kernel or was never reaped.
+
+Of a process that sleeps uninterruptibly only `stat`, `status`, `wchan` and `fd` are read: `cmdline` and `maps` take
+the lock of its memory, which the fault it waits in may hold for ever.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, cast
+
+from gpudoctor.read.isolation import INITIAL_PID_NAMESPACE
+from gpudoctor.read.local import Reader
+from gpudoctor.read.system import System, attempt
+from gpudoctor.snapshot import Reading, StuckProcess, missing, read
+
+KERNEL_THREAD = 0x00200000  # PF_KTHREAD of <linux/sched.h>, in the flags of /proc/PID/stat
+FABRIC_MANAGER = "nv-fabricmanager"[:15]  # TASK_COMM_LEN is 16 with the final zero
+
+RELEVANT = re.compile(r"nvidia|^nv-|python|torchrun|pt_main_thread|deepspeed|accelerate|ray::|nccl|dcgm|cuda")
+"""Names under which training and NVIDIA's own programs run; torch renames its main thread to pt_main_thread."""
+GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD", "/dev/accel")
+
+SECOND_LOOK_SECONDS = 0.5
+"""Reading a disk puts a healthy process in state D for milliseconds, and a parent reaps its child as soon as it is
+scheduled. What sits in the same sleep half a second later (no context switch in between) is stuck."""
+
+
+class Process(NamedTuple):
+    """What /proc/PID/stat says (proc(5))."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    flags: int
+    start_ticks: int
+    """Clock ticks after boot."""
+
+    @property
+    def is_kernel_thread(self) -> bool:
+        return bool(self.flags & KERNEL_THREAD)
+
+
+def parse_stat(text: str) -> Process:
+    """One /proc/PID/stat. Names may hold blanks and parentheses. Raises `ValueError`."""
+    front, _, rest = text.rpartition(")")
+    pid, opening, name = front.partition("(")
+    fields = rest.split()
+    if not opening or len(fields) < 20 or len(fields[0]) != 1:
+        raise ValueError(f"not a process status: {text[:80]!r}")
+    return Process(int(pid), name, fields[0], int(fields[1]), int(fields[6]), int(fields[19]))
+
+
+def processes(system: System) -> Iterator[Process]:
+    """Every process that is visible; those that end while we look are passed over. Raises `OSError`."""
+    for name in system.names("/proc"):
+        if name.isascii() and name.isdigit():
+            try:
+                yield parse_stat(system.text(f"/proc/{name}/stat"))
+            except (OSError, ValueError):
+                continue
+
+
+def hidden_processes(system: System) -> str:
+    """Why processes of this machine may be out of sight, as a phrase; empty when all are seen."""
+    if system.link("/proc/self/ns/pid") != INITIAL_PID_NAMESPACE:
+        return "processes outside this PID namespace are not visible; run gpudoctor on the host"
+    try:
+        system.text("/proc/1/stat")
+    except OSError:  # /proc is mounted with hidepid
+        return "processes of other users are hidden from this one (hidepid); run gpudoctor as root"
+    return ""
+
+
+# --- stuck processes ----------------------------------------------------------------------------------------------
+
+
+def read_stuck(system: System, pause: Callable[[float], None] = time.sleep) -> Mapping[str, Reading[Any]]:
+    """Processes in state D or Z that hold a GPU or look like training, seen twice."""
+    source = "/proc/*/stat"
+
+    def look() -> tuple[StuckProcess, ...]:
+        first = _suspects(system)
+        if not first:
+            return ()
+        pause(SECOND_LOOK_SECONDS)
+        second = _suspects(system)
+        return tuple(_described(system, key[0]) for key in first if key in second)
+
+    found = attempt(source, look, must_exist=True)
+    if found.is_read and not found.value and (reason := _hidepid(system)):
+        return {"host.stuck_processes": missing(source, reason, "denied")}
+    return {"host.stuck_processes": found}
+
+
+class _Suspect(NamedTuple):
+    """A process in a sleep: equal in both looks when it never woke."""
+
+    process: Process
+    switches: str
+
+
+def _suspects(system: System) -> list[_Suspect]:
+    return [
+        _Suspect(process, _context_switches(system, process.pid))
+        for process in processes(system)
+        if process.state in "DZ" and not process.is_kernel_thread and _concerns_gpus(system, process)
+    ]
+
+
+def _concerns_gpus(system: System, process: Process) -> bool:
+    return RELEVANT.search(process.name.lower()) is not None or any(
+        target.startswith(GPU_DEVICES) for target in open_files(system, process.pid)
+    )
+
+
+def open_files(system: System, pid: int) -> list[str]:
+    """The targets of a process's file descriptors; none where they may not be read."""
+    folder = f"/proc/{pid}/fd"
+    targets = []
+    try:
+        for name in system.names(folder):
+            targets.append(system.link(f"{folder}/{name}"))
+    except OSError:
+        pass  # another user's, or it ended
+    return targets
+
+
+def _context_switches(system: System, pid: int) -> str:
+    try:
+        return " ".join(re.findall(r"ctxt_switches:\s*([0-9]+)", system.text(f"/proc/{pid}/status")))
+    except OSError:
+        return ""
+
+
+def _described(system: System, process: Process) -> StuckProcess:
+    try:
+        waits_in = system.text(f"/proc/{process.pid}/wchan")
+    except OSError:
+        waits_in = ""
+    age: float | None = None
+    try:
+        uptime = float(system.text("/proc/uptime").split()[0])
+        age = max(0.0, uptime - process.start_ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError):
+        pass  # an age is shown where there is one
+    return StuckProcess(
+        pid=process.pid,
+        name=process.name,
+        state=cast(Literal["D", "Z"], process.state),
+        waits_in="" if waits_in == "0" else waits_in,  # what the kernel shows to those who may not know
+        parent_pid=process.parent,
+        age_seconds=age,
+    )
+
+
+def _hidepid(system: System) -> str:
+    """Nothing stuck in sight is no all-clear when other users' processes are hidden.
+
+    Those outside the PID namespace are another matter: a container's own are what its user can act on.
+    """
+    try:
+        reason = hidden_processes(system)
+    except OSError:
+        return ""
+    return reason if "hidepid" in reason else ""
+
+
+# --- fabric manager -----------------------------------------------------------------------------------------------
+
+FABRIC_LOG = "/var/log/fabricmanager.log"
+STARTED = re.compile(r"Fabric Manager version ([0-9][0-9.]+) is running")
+DEBIAN_STATUS = "/var/lib/dpkg/status"
+DEBIAN_PACKAGE = re.compile(
+    r"^Package: (?:cuda-drivers|nvidia)-fabricmanager(?:-[0-9]+)?\nStatus: install ok installed\n(?:.+\n)*?"
+    r"Version: (?:[0-9]+:)?([0-9][0-9.]+)",
+    re.MULTILINE,
+)
+
+
+def fabric_manager_version(system: System) -> str:
+    """What the running one wrote into its log when it started, else the installed package's; "running" if neither."""
+    for path, pattern in ((FABRIC_LOG, STARTED), (DEBIAN_STATUS, DEBIAN_PACKAGE)):
+        try:
+            found = pattern.findall(system.text(path))
+        except OSError:
+            continue
+        if found:
+            return str(found[-1])
+    return "running"
+
+
+def read_fabric_manager(system: System) -> Mapping[str, Reading[Any]]:
+    """Whether nv-fabricmanager runs. Not seen from inside a container is not the same as not running."""
+    source = "/proc/*/comm"
+    running = attempt(
+        source, lambda: any(process.name == FABRIC_MANAGER for process in processes(system)), must_exist=True
+    )
+    if not running.is_read:
+        return {"host.fabric_manager": running}
+    if running.value:
+        return {"host.fabric_manager": read(source, fabric_manager_version(system))}
+    reason = attempt(source, lambda: hidden_processes(system))
+    if not reason.is_read:
+        return {"host.fabric_manager": reason}
+    return {"host.fabric_manager": missing(source, reason.value, "denied") if reason.value else read(source, "")}
+
+
+READERS: tuple[Reader, ...] = (
+    Reader("stuck processes", ("host.stuck_processes",), read_stuck),
+    Reader("fabric manager", ("host.fabric_manager",), read_fabric_manager),
+)

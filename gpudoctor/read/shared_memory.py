@@ -1,0 +1,112 @@
+"""/dev/shm: its room, and NCCL's segments that crashed jobs left behind."""
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gpudoctor.read.local import Reader
+from gpudoctor.read.processes import hidden_processes, open_files, processes
+from gpudoctor.read.storage import space
+from gpudoctor.read.system import System, attempt
+from gpudoctor.snapshot import Reading, missing, read
+
+FOLDER = "/dev/shm"
+
+
+class Segment(NamedTuple):
+    name: str
+    size: int
+    owner: int
+    key: str
+    """Device and inode as /proc/PID/maps writes them: names differ between mount namespaces."""
+
+
+class InUse(NamedTuple):
+    """What living processes hold, and the users of those that could not be looked into."""
+
+    keys: frozenset[str]
+    names: frozenset[str]
+    blind_users: frozenset[int]
+
+
+def segments(system: System) -> list[Segment]:
+    """NCCL's files in /dev/shm (NCCL names them nccl-XXXXXX, src/misc/shmutils.cc). Raises `OSError`."""
+    found = []
+    for name in system.names(FOLDER):
+        if name.startswith("nccl-"):
+            try:
+                status = system.status(f"{FOLDER}/{name}")
+            except FileNotFoundError:
+                continue  # its job ended just now
+            device = f"{os.major(status.device):02x}:{os.minor(status.device):02x}"
+            found.append(Segment(name, status.size, status.user_id, f"{device} {status.inode}"))
+    return found
+
+
+def mapped(maps: str) -> set[str]:
+    """Device and inode ("00:17 12345") of every file in a /proc/PID/maps."""
+    found = set()
+    for line in maps.splitlines():
+        fields = line.split(None, 5)
+        if len(fields) >= 5 and fields[4] != "0":
+            found.add(f"{fields[3]} {fields[4]}")
+    return found
+
+
+def in_use(system: System) -> InUse:
+    """Look into every process that may hold a segment. Raises `OSError`."""
+    keys: set[str] = set()
+    names: set[str] = set()
+    blind: set[int] = set()
+    for process in processes(system):
+        if process.is_kernel_thread or process.state == "Z":
+            continue
+        folder = f"/proc/{process.pid}"
+        try:
+            owner = system.status(folder).user_id
+            names.update(target.rpartition("/")[2] for target in open_files(system, process.pid))
+            if process.state == "D":  # its maps can hang
+                blind.add(owner)
+                continue
+            keys |= mapped(system.text(f"{folder}/maps"))
+        except PermissionError:
+            blind.add(owner)
+        except OSError:
+            continue  # it ended
+    return InUse(frozenset(keys), frozenset(names), frozenset(blind))
+
+
+def read_segments(system: System) -> Mapping[str, Reading[Any]]:
+    """Segments that no living process maps or holds open."""
+    field, source = "host.nccl_segments", "/dev/shm/nccl-*, /proc/*/maps"
+    found = attempt(source, lambda: segments(system), must_exist=True)
+    if not found.is_read or not found.value:
+        return {field: read(source, ()) if found.is_read else found}
+    used = attempt(source, lambda: in_use(system), must_exist=True)
+    hidden = attempt(source, lambda: hidden_processes(system))
+    if not used.is_read:
+        return {field: used}
+    free = [item for item in found.value if item.key not in used.value.keys and item.name not in used.value.names]
+    if free and (hidden.reason or hidden.value):
+        return {field: missing(source, hidden.reason or hidden.value, "denied")}
+    # NCCL makes its segments with mode 0600, so it takes a process of the same user to hold one.
+    if any(item.owner in used.value.blind_users for item in free):
+        reason = f"processes of the owner of {free[0].name} may not be inspected; run gpudoctor as root"
+        return {field: missing(source, reason, "denied")}
+    return {field: read(source, tuple((item.name, item.size) for item in free))}
+
+
+def read_shared_memory(system: System) -> Mapping[str, Reading[Any]]:
+    """Room in /dev/shm."""
+
+    def look() -> object:
+        system.names(FOLDER)  # a missing one must not be taken for its parent
+        return space(system, FOLDER)
+
+    return {"host.shared_memory": attempt(f"statvfs {FOLDER}", look, must_exist=True)}
+
+
+READERS: tuple[Reader, ...] = (
+    Reader("shared memory", ("host.shared_memory",), read_shared_memory),
+    Reader("nccl segments", ("host.nccl_segments",), read_segments),
+)

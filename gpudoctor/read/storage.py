@@ -1,0 +1,153 @@
+"""Room on the file systems that training writes to. A dead mount costs its own path and nothing else."""
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from gpudoctor.read import mounts
+from gpudoctor.read.local import Reader
+from gpudoctor.read.system import System, attempt, within
+from gpudoctor.snapshot import Reading, Space, UsedPath, missing, read
+
+
+class Candidate(NamedTuple):
+    """A folder that may be used: `role` is the variable that names it, or would."""
+
+    role: str
+    path: str
+    chosen: bool
+    """Somebody set the variable; else it is the default, which is of interest only when it exists."""
+
+
+def home(system: System) -> str | None:
+    """The user's home folder: $HOME, else /etc/passwd (read as a file: name services can hang)."""
+    named = system.environment.get("HOME") or system.environment.get("USERPROFILE")
+    if named:
+        return named
+    if hasattr(os, "getuid"):
+        try:
+            for line in system.text("/etc/passwd").splitlines():
+                fields = line.split(":")
+                if len(fields) >= 6 and fields[2] == str(os.getuid()):
+                    return fields[5]
+        except OSError:
+            pass
+    return None
+
+
+def candidates(system: System, working_folder: str | None) -> list[Candidate]:
+    """The folders by the rules of their users, in the order of the report."""
+    variables = system.environment
+    found: list[Candidate] = []
+
+    def add(role: str, default: str | None, *, always: bool = False) -> None:
+        path = variables.get(role) or default
+        if not path:
+            return
+        if path.startswith("~") and own:  # Hugging Face and Triton expand it
+            path = own + path[1:]
+        # Text and not Path: a name may lie on a dead mount, and is not looked at here.
+        whole = os.path.join(working_folder or "/", path)  # noqa: PTH118
+        found.append(Candidate(role, whole, bool(variables.get(role)) or always))
+
+    own = home(system)
+    cache = variables.get("XDG_CACHE_HOME") or (os.path.join(own, ".cache") if own else None)  # noqa: PTH118
+    temporary = "/tmp" if system.is_linux else variables.get("TEMP", variables.get("TMP", "/tmp"))
+    # Python's tempfile, and so torch, its compile workers and its data loaders' sockets.
+    add("TMPDIR", temporary, always=True)
+    if working_folder:
+        found.append(Candidate("working folder", working_folder, True))
+    add("XDG_CACHE_HOME", cache, always=True)
+    # huggingface_hub/constants.py
+    add("HF_HOME", cache and os.path.join(cache, "huggingface"))  # noqa: PTH118
+    # torch/hub.py
+    add("TORCH_HOME", cache and os.path.join(cache, "torch"))  # noqa: PTH118
+    # triton/knobs.py
+    add("TRITON_CACHE_DIR", own and os.path.join(own, ".triton", "cache"))  # noqa: PTH118
+    # torch/_inductor/runtime/cache_dir_utils.py puts it under the temporary folder, whose room is read above
+    add("TORCHINDUCTOR_CACHE_DIR", None)
+    # CUDA's cache of compiled kernels
+    add("CUDA_CACHE_PATH", None)
+    return found
+
+
+def space(system: System, path: str) -> Space:
+    """Room where `path` is, or would be made: its nearest existing folder. Raises `OSError`; may hang."""
+    place = system.at(path).resolve()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    writable = os.access(place, os.W_OK)
+    if not hasattr(os, "statvfs"):
+        usage = shutil.disk_usage(place)
+        return Space(usage.total, usage.free, writable=writable)
+    found = os.statvfs(place)
+    return Space(
+        total_bytes=found.f_blocks * found.f_frsize,
+        free_bytes=found.f_bavail * found.f_frsize,
+        total_inodes=found.f_files,
+        free_inodes=found.f_favail,
+        filesystem=_filesystem(system, str(place)),
+        writable=writable,
+    )
+
+
+def _filesystem(system: System, place: str) -> str:
+    root = str(system.root.resolve())
+    path = place if root == "/" else "/" + place.removeprefix(root).lstrip("/")
+    try:
+        mount = mounts.holding(mounts.parse(system.text("/proc/self/mountinfo")), path)
+    except OSError:
+        return ""
+    return mount.filesystem if mount else ""
+
+
+Measure = Callable[[System, str], Space]
+
+
+def used_path(system: System, candidate: Candidate, measure: Measure) -> UsedPath | None:
+    """A candidate with its room; None for a default that nobody has used yet."""
+    source = f"statvfs {candidate.path}"
+
+    def look() -> Space | None:
+        there = system.exists(candidate.path)
+        if candidate.role == "TMPDIR" and not there:
+            # Nobody makes this one: tempfile passes over it without a word, other programs fail.
+            raise OSError("no such folder")
+        return measure(system, candidate.path) if there or candidate.chosen else None
+
+    found = attempt(source, lambda: within(system.patience, f"the file system of {candidate.path}", look))
+    if not found.is_read:
+        kind = found.missing_kind or "failed"
+        return UsedPath(candidate.role, candidate.path, missing(source, found.reason, kind))
+    room = found.value
+    return None if room is None else UsedPath(candidate.role, candidate.path, read(source, room))
+
+
+def working_folder() -> str | None:
+    """None when it was deleted under us."""
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        return None
+
+
+def read_paths(system: System, measure: Measure = space, folder: str | None = None) -> Mapping[str, Reading[Any]]:
+    """Every path has a thread of its own, so several dead mounts cost one deadline together."""
+    wanted = candidates(system, folder or working_folder())
+    found: dict[int, UsedPath | None] = {}
+
+    def look(number: int, candidate: Candidate) -> None:
+        found[number] = used_path(system, candidate, measure)
+
+    threads = [threading.Thread(target=look, args=pair, daemon=True) for pair in enumerate(wanted)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    paths = (found.get(number) for number in range(len(wanted)))
+    return {"host.paths": read("environment, statvfs", tuple(path for path in paths if path is not None))}
+
+
+READERS: tuple[Reader, ...] = (Reader("paths", ("host.paths",), read_paths, everywhere=True),)
