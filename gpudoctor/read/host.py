@@ -1,5 +1,6 @@
 """The machine's names, kernel, CPUs, memory and resource limits. The door to psutil off Linux."""
 
+import errno
 import os
 import platform
 import re
@@ -134,7 +135,10 @@ def resolve(name: str) -> list[str]:
 
 def read_addresses(system: System, resolver: Resolver = resolve) -> Facts:
     """What the own hostname resolves to. That it does not is a fact; that no name server answered is not."""
-    name = system.text("/proc/sys/kernel/hostname") if system.is_linux else platform.node()
+    own = read_identity(system)["host.hostname"]
+    if not own.is_read:
+        return {"host.hostname_addresses": own}
+    name = str(own.value)
     source = f"getaddrinfo {name}"
 
     def addresses() -> tuple[str, ...]:
@@ -228,10 +232,16 @@ def read_governors(system: System) -> Facts:
     def governors() -> dict[str, int]:
         counts: dict[str, int] = {}
         for policy in system.names(folder):
-            if policy.startswith("policy"):
+            if not policy.startswith("policy"):
+                continue
+            try:
                 governor = system.text(f"{folder}/{policy}/scaling_governor")
                 cpus = len(system.text(f"{folder}/{policy}/affected_cpus").split())
-                counts[governor] = counts.get(governor, 0) + cpus
+            except OSError as error:
+                if error.errno == errno.EBUSY:  # the policy of CPUs that are offline
+                    continue
+                raise
+            counts[governor] = counts.get(governor, 0) + cpus
         return counts
 
     found = attempt(folder, governors)

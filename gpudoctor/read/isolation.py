@@ -31,6 +31,7 @@ DMI_NAMES = (
 )
 
 CONTAINER_NAMES = ("docker", "podman", "lxc", "singularity", "apptainer", "enroot", "kubernetes")
+SINGULARITY_NAMES = ("SINGULARITY_CONTAINER", "APPTAINER_CONTAINER")
 CGROUP_NAMES = (("kubepods", "kubernetes"), ("libpod", "podman"), ("docker", "docker"), ("lxc", "lxc"))
 
 
@@ -112,26 +113,38 @@ def container(system: System) -> str:
     """As `Host.container`. Raises `OSError` when this process's own mounts cannot be read."""
     root = mounts.holding(mounts.parse(system.text("/proc/self/mountinfo")), "/")
     private = _is_private(system)
-    from_storage = _storage(root)
     # An image's marks also lie on a disk that a virtual machine was booted from; there the whole disk is mounted
     # and the PID namespace is the kernel's own.
-    whole_disk = root is not None and root.source.startswith("/dev/") and root.root == "/"
-    if whole_disk and private is False:
-        return "none"
+    # (Singularity mounts an image as a whole too, through a loop device, and has no PID namespace of its own.)
     environment = system.environment
+    if (
+        system.exists("/.singularity.d")
+        or "SINGULARITY_CONTAINER" in environment
+        or "APPTAINER_CONTAINER" in environment
+    ):
+        return "singularity"
+    if private is False and _is_whole_disk(root):
+        return "none"
     if "KUBERNETES_SERVICE_HOST" in environment or system.exists("/var/run/secrets/kubernetes.io"):
         return "kubernetes"
-    if any(name in environment for name in ("SINGULARITY_CONTAINER", "APPTAINER_CONTAINER", "SINGULARITY_NAME")):
-        return "singularity"
     if system.exists("/run/.containerenv"):
         return "podman"
     if system.exists("/.dockerenv"):
         return "docker"
     if said := _said(system):
         return said
-    if from_storage:
-        return from_storage
+    if named := _storage(root):
+        return named
     return "container" if private else "none"
+
+
+def _is_whole_disk(root: mounts.Mount | None) -> bool:
+    return (
+        root is not None
+        and root.root == "/"
+        and root.source.startswith("/dev/")
+        and not root.source.startswith(("/dev/loop", "/dev/fuse", "/dev/mapper/docker-"))
+    )
 
 
 def _is_private(system: System) -> bool | None:

@@ -37,9 +37,7 @@ SXID = re.compile(r"SXid \((?:PCI:)?([0-9a-fA-F:.]{4,20})[^)]{0,40}\): ([0-9]{1,
 # pci 0000:3b:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link at ... (drivers/pci/pci.c)
 LINK_LIMIT = re.compile(r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]): (.*available PCIe bandwidth.*)")
 # Out of memory: Killed process 123 (python) ... / Memory cgroup out of memory: Killed process 123 (python) ...
-OOM_KILL = re.compile(
-    r"(?:Out of memory|out of memory|oom-kill).{0,80}?Kill(?:ed)? process [0-9]+ \((.{1,64}?)\)(?:,| |$)"
-)
+OOM_KILL = re.compile(r"[Oo]ut of memory: Kill(?:ed)? process [0-9]+ \((.{1,64}?)\)(?:,| |$)")
 
 
 class Line(NamedTuple):
@@ -176,11 +174,14 @@ def read_log(system: System, clock: Callable[[], float] = time.monotonic) -> Map
         except OSError as error:
             reasons.append(f"{name}: {error.strerror or error}")
         else:
-            if lines:
+            if any("Starting gVisor" in line.text for line in lines):
+                reasons.append(f"{name}: shows gVisor's own log, not the host's")
+                denied = True
+            elif lines:
                 return {field: read(name, examine(lines, clock()))}
-            reasons.append(f"{name}: shows nothing")
-            # dmesg and journalctl print nothing to those who may not read.
-            denied = True
+            else:  # what dmesg and journalctl print to those who may not read
+                reasons.append(f"{name}: shows nothing")
+                denied = True
     names = ", ".join(name for name, _ in SOURCES)
     reason = f"the kernel log could not be read ({'; '.join(reasons)}); {HOW_TO_READ}"
     return {field: Reading(names, missing=Missing(reason, "denied" if denied else "failed"))}

@@ -136,15 +136,19 @@ def device_paths(system: System) -> list[str]:
     paths = []
     for name in system.names("/dev"):
         if re.fullmatch(r"nvidia.*|accel.*|kfd|dxg|dri|vfio|neuron[0-9]+", name):
-            try:
-                inner = system.names(f"/dev/{name}")
-            except NotADirectoryError:
-                paths.append(f"/dev/{name}")
-            except PermissionError:  # a folder that only root may list
-                continue
-            else:
-                paths += [f"/dev/{name}/{node}" for node in inner if name != "dri" or node.startswith("renderD")]
-    return paths
+            paths += _leaves(system, f"/dev/{name}")
+    return [path for path in paths if not path.startswith("/dev/dri/") or path.startswith("/dev/dri/renderD")]
+
+
+def _leaves(system: System, path: str) -> list[str]:
+    """`path`, or what lies in it (/dev/vfio/devices/vfio0) when it is a folder that may be listed."""
+    try:
+        inner = system.names(path)
+    except NotADirectoryError:
+        return [path]
+    except OSError:  # a folder that only root may list, or gone
+        return []
+    return [leaf for name in inner for leaf in _leaves(system, f"{path}/{name}")]
 
 
 def names_by_id(text: str) -> dict[int, str]:

@@ -87,7 +87,7 @@ def read_stuck(system: System, pause: Callable[[float], None] = time.sleep) -> M
             return ()
         pause(SECOND_LOOK_SECONDS)
         second = _suspects(system)
-        return tuple(_described(system, key[0]) for key in first if key in second)
+        return tuple(_described(system, suspect.process) for suspect in first if suspect in second)
 
     found = attempt(source, look, must_exist=True)
     if found.is_read and not found.value and (reason := _hidepid(system)):
@@ -192,17 +192,19 @@ def fabric_manager_version(system: System) -> str:
     return "running"
 
 
+def is_fabric_manager(process: Process) -> bool:
+    return process.name == FABRIC_MANAGER and process.state != "Z"
+
+
 def read_fabric_manager(system: System) -> Mapping[str, Reading[Any]]:
     """Whether nv-fabricmanager runs. Not seen from inside a container is not the same as not running."""
     source = "/proc/*/comm"
-    running = attempt(
-        source, lambda: any(process.name == FABRIC_MANAGER for process in processes(system)), must_exist=True
-    )
+    running = attempt(source, lambda: any(is_fabric_manager(process) for process in processes(system)), must_exist=True)
     if not running.is_read:
         return {"host.fabric_manager": running}
     if running.value:
         return {"host.fabric_manager": read(source, fabric_manager_version(system))}
-    reason = attempt(source, lambda: hidden_processes(system))
+    reason = attempt(source, lambda: hidden_processes(system), must_exist=True)
     if not reason.is_read:
         return {"host.fabric_manager": reason}
     return {"host.fabric_manager": missing(source, reason.value, "denied") if reason.value else read(source, "")}

@@ -83,7 +83,7 @@ def read_segments(system: System) -> Mapping[str, Reading[Any]]:
     if not found.is_read or not found.value:
         return {field: read(source, ()) if found.is_read else found}
     used = attempt(source, lambda: in_use(system), must_exist=True)
-    hidden = attempt(source, lambda: hidden_processes(system))
+    hidden = attempt(source, lambda: hidden_processes(system), must_exist=True)
     if not used.is_read:
         return {field: used}
     free = [item for item in found.value if item.key not in used.value.keys and item.name not in used.value.names]
