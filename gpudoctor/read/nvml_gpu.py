@@ -48,12 +48,28 @@ COMPUTE_MODES = ("default", "exclusive-thread", "prohibited", "exclusive-process
 VALUE_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Members of nvmlValue_t by nvmlValueType_t."""
 
-FABRIC_VERSIONS = (
-    ("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v3_t"),
-    ("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v2_t"),
-    ("nvmlDeviceGetGpuFabricInfo", "c_nvmlGpuFabricInfo_t"),
-)
-"""The call and its structure, newest first. `state` is one byte in nvml.h and four in nvidia-ml-py."""
+
+class FabricInfo(ctypes.Structure):
+    """nvmlGpuFabricInfo_t of nvml.h. nvidia-ml-py 12.535 has it with a `cluster` of 80 bytes, and so reads state 0."""
+
+    _fields_ = (
+        ("cluster", ctypes.c_ubyte * 16),
+        ("status", ctypes.c_int),
+        ("clique", ctypes.c_uint),
+        ("state", ctypes.c_ubyte),
+    )
+
+
+class FabricInfoV2(ctypes.Structure):
+    """nvmlGpuFabricInfo_v2_t."""
+
+    _fields_ = (("version", ctypes.c_uint), *FabricInfo._fields_, ("health", ctypes.c_uint))
+
+
+class FabricInfoV3(ctypes.Structure):
+    """nvmlGpuFabricInfo_v3_t."""
+
+    _fields_ = (*FabricInfoV2._fields_, ("summary", ctypes.c_ubyte))
 
 
 class Device:
@@ -120,8 +136,8 @@ def _numa_node(device: Device) -> int | Reading[int]:
     path = f"/sys/bus/pci/devices/{pci_address.in_sysfs(device.pci_bus_id)}/numa_node"
     try:
         node = int(device.system.text(path))
-    except (OSError, ValueError) as error:
-        return missing(path, f"{type(error).__name__}: {error}")
+    except OSError as error:
+        return missing(path, error.strerror or str(error))
     if node < 0:  # the kernel's NUMA_NO_NODE
         return Reading(path, missing=Missing("the firmware names no NUMA node for this GPU", "absent"))
     return read(path, node)
@@ -209,9 +225,10 @@ def _ecc(counter: int) -> Callable[[Device], EccCounts]:
 
 
 def _sram_threshold_exceeded(device: Device) -> bool:
-    structure = getattr(device.calls.api, "c_nvmlEccSramErrorStatus_v1_t", None)
-    status: Any = structure() if structure else None  # without the structure there is no such function either
-    device.ask("nvmlDeviceGetSramEccErrorStatus", status)
+    structure = getattr(device.calls.api, "c_nvmlEccSramErrorStatus_v1_t", ctypes.c_int)
+    status: Any = structure()  # an nvidia-ml-py without the structure has no such function either
+    # By reference: nvidia-ml-py passes on what it gets, and a structure would go by value.
+    device.ask("nvmlDeviceGetSramEccErrorStatus", ctypes.byref(status))
     return bool(status.bThresholdExceeded)
 
 
@@ -243,21 +260,18 @@ def _compute_mode(mode: int) -> str:
 
 
 def _fabric(device: Device) -> Fabric:
-    failed = CallFailed(device.calls.source("nvmlDeviceGetGpuFabricInfo"), FUNCTION_NOT_FOUND)
-    for name, structure in FABRIC_VERSIONS:
-        make = getattr(device.calls.api, structure, None)
-        if make is None:
-            continue
-        info = make()
+    for structure, number in ((FabricInfoV3, 3), (FabricInfoV2, 2)):
+        info = structure(version=ctypes.sizeof(structure) | number << 24)  # NVML_STRUCT_VERSION
         try:
-            device.ask(name, info)
+            device.ask("nvmlDeviceGetGpuFabricInfoV", ctypes.byref(info))
         except CallFailed as error:
             if error.code not in (*TOO_OLD, INVALID_ARGUMENT):
                 raise
-            failed = error
-            continue
-        return Fabric(info.state & 0xFF, info.status, getattr(info, "healthMask", None))
-    raise failed
+        else:
+            return Fabric(info.state, info.status, info.health)
+    first = FabricInfo()
+    device.ask("nvmlDeviceGetGpuFabricInfo", ctypes.byref(first))
+    return Fabric(first.state, first.status)
 
 
 def _mig_devices(device: Device) -> tuple[MigDevice, ...]:
