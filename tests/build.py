@@ -329,7 +329,8 @@ def training(devices: tuple[TorchDevice, ...], *, cuda: str | None = "13.0") -> 
         chosen_by=read("choice", "$VIRTUAL_ENV"),
         python_version=read("worker python_facts", "3.11.7"),
         packages=read(
-            "importlib.metadata", {"torch": "2.13.0", "nvidia-nccl-cu13": "2.29.7", "nvidia-ml-py": "13.615.71"}
+            "importlib.metadata",
+            {"pip": "25.3", "torch": "2.13.0", "nvidia-nccl-cu13": "2.29.7", "nvidia-ml-py": "13.615.71"},
         ),
         torch_files=read(f"{folder}/torch/version.py", TorchFiles("2.13.0+cu130", f"{folder}/torch", cuda)),
         torch=read(

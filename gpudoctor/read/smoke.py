@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from gpudoctor.active import Reply, Waiting, gather, messages, start, worker
+from gpudoctor.knowledge.torch_devices import gpu_with_uuid
 from gpudoctor.read.children import Wish
 from gpudoctor.read.python import describe, how_it_ended
 from gpudoctor.snapshot import Reading, SmokeResult, SmokeTarget, Snapshot, TorchDevice, missing, read
@@ -43,11 +44,9 @@ def name(device: TorchDevice) -> str:
 
 
 def pci_bus_id(snapshot: Snapshot, device: TorchDevice) -> str:
-    """The PCI bus id of torch's device, by UUID; empty when NVML does not know it (MIG, ROCm, no UUID)."""
-    for gpu in snapshot.nvidia.gpus.value_or(()):
-        if device.uuid and gpu.uuid.value_or("").removeprefix("GPU-") == device.uuid.removeprefix("GPU-"):
-            return gpu.pci_bus_id.value_or("")
-    return ""
+    """The PCI bus id of torch's device; empty when NVML does not know it (MIG, ROCm, no UUID)."""
+    gpu = gpu_with_uuid(snapshot, device.uuid)
+    return gpu.pci_bus_id.value_or("") if gpu else ""
 
 
 def test(python: str, targets: Sequence[tuple[str, str]], seconds: float, waiting: Waiting | None) -> list[SmokeTarget]:

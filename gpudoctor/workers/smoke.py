@@ -6,6 +6,7 @@ and back and must come home unchanged; pinned copies are timed, and the PCIe lin
 
 import ctypes
 import errno
+import math
 import os
 import socket
 import time
@@ -45,7 +46,7 @@ def main(say: Say, arguments: List[str]) -> None:
             say({"result": {"gpu_uuid": str(getattr(properties, "uuid", ""))}})
         say({"doing": "a matrix product"})
         error = relative_error(torch, device)
-        result = {"relative_error": error if error == error else None}  # type: Dict[str, Any]  # JSON knows no NaN
+        result = {"relative_error": error if math.isfinite(error) else None}  # type: Dict[str, Any]  # JSON has no NaN
         if not error <= LARGEST_RELATIVE_ERROR:
             result.update(outcome="wrong-result", error=f"a {MATRIX}x{MATRIX} float32 product is off by {error:.1e}")
         say({"result": result})
@@ -70,7 +71,7 @@ def relative_error(torch: Any, device: Any) -> float:
     for _ in range(ROUNDS):
         found = (on_device[0] @ on_device[1]).cpu().double()
         errors.append(float((found - expected).norm() / expected.norm()))
-    return next((error for error in errors if error != error), max(errors))
+    return next((error for error in errors if math.isnan(error)), max(errors))
 
 
 def copies(torch: Any, device: Any, bus_id: str) -> Dict[str, Any]:

@@ -1,0 +1,50 @@
+"""Whether code compiled for one compute capability runs on a GPU of another.
+
+Source: CUDA's binary compatibility rule (same major, binary's minor <= device's), with the exceptions of torch's own
+table (torch/cuda/__init__.py, DEVICE_REQUIREMENT, 2.13): integrated GPUs share a major with cards they do not match.
+"""
+
+import re
+from collections.abc import Iterable
+
+Capability = tuple[int, int]
+
+# Devices that do not run the code of their major, except code made for themselves.
+APART: dict[Capability, tuple[Capability, ...]] = {
+    (5, 3): ((5, 3),),
+    (6, 2): ((6, 2),),
+    (7, 2): ((7, 2),),
+    (8, 7): ((8, 7),),
+    (10, 1): ((10, 1),),
+    (11, 0): ((10, 1), (11, 0)),  # Thor: called 10.1 before CUDA 13
+}
+INTEGRATED = frozenset(APART)
+ARCHITECTURE = re.compile(r"(sm|compute)_(\d{1,3})(\d)([af]?)")
+
+
+def runs_on(architecture: str, device: Capability) -> bool:
+    """Whether "sm_80" (machine code) or "compute_80" (PTX, compiled by the driver) runs on a device.
+
+    A name of another form counts as not running. Suffix "a" binds code to one capability, "f" to one family.
+    """
+    found = ARCHITECTURE.fullmatch(architecture)
+    if found is None:
+        return False
+    code, suffix = (int(found[2]), int(found[3])), found[4]
+    if suffix == "a":
+        return code == device
+    if found[1] == "compute" and not suffix:
+        return code <= device
+    if device in APART:
+        return code in APART[device]
+    return code not in INTEGRATED and code[0] == device[0] and code[1] <= device[1]
+
+
+def any_runs_on(architectures: Iterable[str], device: Capability) -> bool:
+    """Whether a build with these architectures has something for the device."""
+    return any(runs_on(architecture, device) for architecture in architectures)
+
+
+def shown(capability: Capability) -> str:
+    """ "8.6"."""
+    return f"{capability[0]}.{capability[1]}"
