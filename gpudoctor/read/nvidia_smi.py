@@ -1,0 +1,351 @@
+"""The log of `nvidia-smi -q`, of any driver generation and in either form -> Snapshot.
+
+One table says where each fact stands. What the log does not contain stays unread and says so, so a check that
+needs it is skipped; what nvidia-smi could not read keeps nvidia-smi's reason.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from gpudoctor import __version__
+from gpudoctor.knowledge import pci_address
+from gpudoctor.read.nvidia_smi_groups import GROUPS
+from gpudoctor.read.nvidia_smi_log import Entry, FailedGpu, Log
+from gpudoctor.read.nvidia_smi_text import failed_gpus
+from gpudoctor.read.nvidia_smi_values import (
+    NVML_TEXTS,
+    celsius,
+    compute_mode,
+    count,
+    cuda_version,
+    enabled,
+    label,
+    lanes,
+    mebibytes,
+    megahertz,
+    percent,
+    performance_state,
+    watts,
+    why_missing,
+)
+from gpudoctor.snapshot import Gpu, Missing, Nvidia, Reading, Snapshot, missing, read
+from gpudoctor.snapshot.section import Section
+
+NOT_THERE = "not in this output"
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Place(NamedTuple):
+    """A field of `Gpu`, and where it stands in the text and in the XML form; the first that has a value counts."""
+
+    field: str
+    text: tuple[str, ...]
+    xml: tuple[str, ...]
+    convert: Callable[[str], Any]
+
+
+PLACES = (
+    Place("name", ("product name",), ("product_name",), label),
+    Place("uuid", ("gpu uuid",), ("uuid",), label),
+    Place("serial", ("serial number",), ("serial",), label),
+    Place("minor_number", ("minor number",), ("minor_number",), count),
+    Place("vbios_version", ("vbios version",), ("vbios_version",), label),
+    Place("gsp_firmware_version", ("gsp firmware version",), ("gsp_firmware_version",), label),
+    Place("memory_total_bytes", ("fb memory usage/total",), ("fb_memory_usage/total",), mebibytes),
+    Place("memory_used_bytes", ("fb memory usage/used",), ("fb_memory_usage/used",), mebibytes),
+    Place("memory_free_bytes", ("fb memory usage/free",), ("fb_memory_usage/free",), mebibytes),
+    Place("memory_reserved_bytes", ("fb memory usage/reserved",), ("fb_memory_usage/reserved",), mebibytes),
+    Place("utilization_gpu_percent", ("utilization/gpu",), ("utilization/gpu_util",), percent),
+    Place("utilization_memory_percent", ("utilization/memory",), ("utilization/memory_util",), percent),
+    Place("temperature_celsius", ("temperature/gpu current temp",), ("temperature/gpu_temp",), celsius),
+    Place("memory_temperature_celsius", ("temperature/memory current temp",), ("temperature/memory_temp",), celsius),
+    Place(
+        "power_draw_watts",  # one value until 580, then two, of which some GPUs have only the second
+        (
+            "gpu power readings/power draw",
+            "gpu power readings/average power draw",
+            "gpu power readings/instantaneous power draw",
+            "power readings/power draw",
+        ),
+        (
+            "gpu_power_readings/power_draw",
+            "gpu_power_readings/average_power_draw",
+            "gpu_power_readings/instant_power_draw",
+            "power_readings/power_draw",
+        ),
+        watts,
+    ),
+    Place(
+        "power_limit_watts",
+        (
+            "gpu power readings/current power limit",
+            "gpu power readings/gpu ceiling power limit/current power limit",
+            "power readings/enforced power limit",
+        ),
+        (
+            "gpu_power_readings/current_power_limit",
+            "gpu_power_readings/gpu_ceiling_power_limit/current_power_limit",
+            "power_readings/enforced_power_limit",
+        ),
+        watts,
+    ),
+    Place(
+        "power_limit_default_watts",
+        (
+            "gpu power readings/default power limit",
+            "gpu power readings/gpu ceiling power limit/default power limit",
+            "power readings/default power limit",
+        ),
+        (
+            "gpu_power_readings/default_power_limit",
+            "gpu_power_readings/gpu_ceiling_power_limit/default_power_limit",
+            "power_readings/default_power_limit",
+        ),
+        watts,
+    ),
+    Place("clock_sm_mhz", ("clocks/sm",), ("clocks/sm_clock",), megahertz),
+    Place("clock_sm_max_mhz", ("max clocks/sm",), ("max_clocks/sm_clock",), megahertz),
+    Place("clock_memory_mhz", ("clocks/memory",), ("clocks/mem_clock",), megahertz),
+    Place("clock_memory_max_mhz", ("max clocks/memory",), ("max_clocks/mem_clock",), megahertz),
+    Place("performance_state", ("performance state",), ("performance_state",), performance_state),
+    Place("ecc_mode", ("ecc mode/current",), ("ecc_mode/current_ecc",), enabled),
+    Place("ecc_mode_pending", ("ecc mode/pending",), ("ecc_mode/pending_ecc",), enabled),
+    Place(
+        "pcie_generation",
+        ("pci/gpu link info/pcie generation/current",),
+        ("pci/pci_gpu_link_info/pcie_gen/current_link_gen",),
+        count,
+    ),
+    Place(
+        "pcie_generation_max",
+        ("pci/gpu link info/pcie generation/max",),
+        ("pci/pci_gpu_link_info/pcie_gen/max_link_gen",),
+        count,
+    ),
+    Place(
+        "pcie_width",
+        ("pci/gpu link info/link width/current",),
+        ("pci/pci_gpu_link_info/link_widths/current_link_width",),
+        lanes,
+    ),
+    Place(
+        "pcie_width_max",
+        ("pci/gpu link info/link width/max",),
+        ("pci/pci_gpu_link_info/link_widths/max_link_width",),
+        lanes,
+    ),
+    Place("pcie_replays", ("pci/replays since reset",), ("pci/replay_counter",), count),
+    Place("persistence_mode", ("persistence mode",), ("persistence_mode",), enabled),
+    Place("compute_mode", ("compute mode",), ("compute_mode",), compute_mode),
+    Place("display_active", ("display active",), ("display_active",), enabled),
+    Place("mig_mode", ("mig mode/current",), ("mig_mode/current_mig",), enabled),
+    Place("mig_mode_pending", ("mig mode/pending",), ("mig_mode/pending_mig",), enabled),
+)
+
+NEWER_THAN = {"recovery_action": 565, "fabric": 525}
+"""The first driver branch that can know the fact at all (facts/05; recorded logs): older ones lack such a thing."""
+
+
+MESSAGE = "a message of nvidia-smi"
+MESSAGES: tuple[tuple[re.Pattern[str], int | None], ...] = (
+    (re.compile(r"Failed to initialize NVML: (?P<why>[^\n]{1,100})"), None),
+    (re.compile(r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"), 9),
+    (re.compile(r"NVIDIA-SMI couldn't find libnvidia-ml\.so library"), 12),
+    (re.compile(r"^No devices were found[ \t]*$", re.MULTILINE), 0),
+)
+"""What nvidia-smi says when there is nothing to query -> nvmlReturn_t of nvmlInit; None: named in the message."""
+
+
+def to_snapshot(log: Log) -> Snapshot:
+    """Everything that the log says. Never raises for what stands in it."""
+    driver = _header(log, ("kmd version", "driver version", "driver_version", "kmd_version"), label)
+    gpus = _gpus(log, driver)
+    nvidia = unread(Nvidia, log.form)
+    return msgspec.structs.replace(
+        unread(Snapshot, log.form),
+        gpudoctor=__version__,
+        origin=_origin(log, driver),
+        taken_at=_taken_at(log),
+        nvidia=msgspec.structs.replace(
+            nvidia,
+            init_code=read(log.form, 0),
+            driver_version=driver,
+            cuda_version=_header(
+                log, ("cuda umd version", "cuda version", "cuda_version", "cuda_umd_version"), cuda_version
+            ),
+            gpus=gpus,
+        ),
+    )
+
+
+def from_messages(text: str) -> Snapshot | None:
+    """What a file says that holds nothing of nvidia-smi but its complaint; None when there is none in it.
+
+    The GPUs that it could not open are in the snapshot; which others there are, the message does not say.
+    """
+    failed = failed_gpus(text)
+    if failed:
+        gpus = tuple(_failed_gpu(MESSAGE, index, gpu) for index, gpu in enumerate(failed))
+        return _of_message(0, read(MESSAGE, gpus))
+    for pattern, code in MESSAGES:
+        match = pattern.search(text)
+        if match is None:
+            continue
+        sentence = " ".join(match[0].split())
+        if code is None:
+            code = NVML_TEXTS.get(match["why"].strip(" .").casefold(), NVML_TEXTS["unknown error"])
+        return _of_message(code, read(MESSAGE, ()) if code == 0 else missing(MESSAGE, sentence[:200]))
+    return None
+
+
+def _of_message(init_code: int, gpus: Reading[tuple[Gpu, ...]]) -> Snapshot:
+    nvidia = msgspec.structs.replace(unread(Nvidia, MESSAGE), init_code=read(MESSAGE, init_code), gpus=gpus)
+    return msgspec.structs.replace(unread(Snapshot, MESSAGE), gpudoctor=__version__, origin=MESSAGE, nvidia=nvidia)
+
+
+def unread(structure: type[S], source: str) -> S:
+    """A part of a snapshot of which the source says nothing; facts that nobody asked for stay so."""
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(structure):
+        default = field.default
+        if isinstance(default, Reading):
+            fields[field.name] = missing(source, NOT_THERE, default.missing_kind or "failed")
+        elif isinstance(default, Section):
+            fields[field.name] = unread(type(default), source)
+    return structure(**fields)
+
+
+def _origin(log: Log, driver: Reading[str]) -> str:
+    parts = [f"driver {driver.value}"] if driver.is_read else []
+    attached = _header(log, ("attached gpus", "attached_gpus"), count).value_or(None)
+    shown = len(log.gpus) + len(log.failed)
+    if attached is not None and attached != shown:
+        parts.append(f"{shown} of {attached} GPUs")
+    if log.number_of_logs > 1:
+        parts.append(f"first of {log.number_of_logs} logs")
+    return log.form + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _taken_at(log: Log) -> Reading[str]:
+    local = log.header.at("timestamp")
+    if local is None:
+        return missing(log.form, NOT_THERE)
+    return missing(f"{log.form}, Timestamp", f"{local.value[:40]} in a time zone that nvidia-smi does not name")
+
+
+def _header(log: Log, names: Iterable[str], convert: Callable[[str], Any]) -> Reading[Any]:
+    return _reading(log.header, tuple(names), convert, log.form)
+
+
+def _gpus(log: Log, driver: Reading[str]) -> Reading[tuple[Gpu, ...]]:
+    found: list[tuple[str, Entry | FailedGpu]] = [(_sorting_address(gpu), gpu) for gpu in log.gpus]
+    addresses = {address for address, _ in found}
+    lost = [gpu for gpu in log.failed if not gpu.pci_bus_id or _normalised(gpu.pci_bus_id) not in addresses]
+    found += [(_normalised(gpu.pci_bus_id), gpu) for gpu in lost if gpu.pci_bus_id]
+    if lost:
+        found.sort(key=lambda pair: pair[0])  # NVML counts GPUs in the order of their PCI addresses
+    for gpu in lost:
+        if not gpu.pci_bus_id:
+            found.insert(gpu.index if gpu.index is not None else len(found), ("", gpu))
+    attached = _header(log, ("attached gpus", "attached_gpus"), count)
+    if not found and attached.value_or(0) != 0:
+        return missing(log.form, f"it says that {attached.value} GPUs are attached, and ends before the first")
+    if not found and not attached.is_read:
+        return missing(log.form, "it ends before the first GPU")
+    return read(
+        log.form,
+        tuple(
+            _gpu(log, index, gpu, driver) if isinstance(gpu, Entry) else _failed_gpu(log.form, index, gpu)
+            for index, (_, gpu) in enumerate(found)
+        ),
+    )
+
+
+def _gpu(log: Log, index: int, entry: Entry, driver: Reading[str]) -> Gpu:
+    source = f"{log.form}, GPU {index}"
+    fields: dict[str, Reading[Any]] = {}
+    for place in PLACES:
+        fields[place.field] = _reading(
+            entry, place.text if log.form == "nvidia-smi -q" else place.xml, place.convert, source
+        )
+    for name, group in GROUPS.items():
+        try:
+            fields[name] = group(entry, source)
+        except ValueError:
+            fields[name] = missing(source, f"the section of {name} is incomplete or of an unknown form")
+    fields["pci_bus_id"] = _pci_bus_id(entry, source)
+    if any(_normalised(address) == fields["pci_bus_id"].value_or("") for address in log.corrupted_inforoms):
+        fields["inforom_valid"] = read(f"{source}: infoROM is corrupted", False)
+    for name, branch in NEWER_THAN.items():
+        if fields[name].reason == NOT_THERE and _branch(driver) < branch:
+            fields[name] = missing(source, f"not known to drivers before {branch}", "absent")
+    return msgspec.structs.replace(unread_gpu(index, source), **fields)
+
+
+def unread_gpu(index: int, source: str, why: Missing | None = None) -> Gpu:
+    """A GPU of which nothing is known, for that reason."""
+    reading: Reading[Any] = Reading(source, missing=why or Missing(NOT_THERE))
+    return Gpu(index, **{name: reading for name in Gpu.__struct_fields__ if name != "index"})
+
+
+def _failed_gpu(source: str, index: int, gpu: FailedGpu) -> Gpu:
+    sentence = gpu.reason.partition(".")[0].strip()
+    known = why_missing(sentence)
+    why = Missing(
+        f"nvidia-smi could not open GPU {gpu.pci_bus_id or index}: {gpu.reason or 'no reason given'}",
+        known.kind if known is not None and known.kind != "absent" else "failed",
+    )
+    found = unread_gpu(gpu.index if gpu.index is not None else index, source, why)
+    if not gpu.pci_bus_id or why.kind == "lost":
+        return found
+    return msgspec.structs.replace(found, pci_bus_id=read(source, _normalised(gpu.pci_bus_id)))
+
+
+def _pci_bus_id(entry: Entry, source: str) -> Reading[str]:
+    inner = entry.at("pci/bus id") or entry.at("pci/pci_bus_id")
+    for address in (entry.value, inner.value if inner is not None else ""):
+        try:
+            return read(f"{source}: Bus Id", pci_address.normalised(address))
+        except ValueError:
+            continue
+    return missing(source, NOT_THERE)
+
+
+def _reading(entry: Entry, paths: tuple[str, ...], convert: Callable[[str], Any], source: str) -> Reading[Any]:
+    """The first path that has a value; else why the first that is there has none."""
+    unreadable: list[Reading[Any]] = []
+    for path in paths:
+        found = entry.at(path)
+        if found is None:
+            continue
+        where = f"{source}: {path}"
+        why = why_missing(found.value)
+        if why is not None:
+            unreadable.append(Reading(where, missing=why))
+            continue
+        try:
+            return read(where, convert(found.value))
+        except ValueError:
+            unreadable.append(missing(where, f"unexpected value {found.value[:40]!r}"))
+    return unreadable[0] if unreadable else missing(source, NOT_THERE)
+
+
+def _sorting_address(gpu: Entry) -> str:
+    return _pci_bus_id(gpu, "").value_or("")
+
+
+def _normalised(address: str) -> str:
+    try:
+        return pci_address.normalised(address)
+    except ValueError:
+        return ""
+
+
+def _branch(driver: Reading[str]) -> float:
+    """The driver's branch (535 of 535.54.03); infinite when unknown, for then nothing follows from it."""
+    branch = driver.value_or("").partition(".")[0]
+    return int(branch) if branch.isdecimal() and len(branch) < 5 else float("inf")

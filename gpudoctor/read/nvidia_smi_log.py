@@ -1,0 +1,57 @@
+"""What both forms of `nvidia-smi -q` are once their syntax is gone: a tree of names and values for each GPU."""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+Form = Literal["nvidia-smi -q", "nvidia-smi -q -x"]
+
+
+class Entry:
+    """A line of the text form, or an element of the XML form, with what stands below it.
+
+    Names are in lower case with single blanks. A line such as "HW Slowdown : Not Active" has both a value and
+    children. `is_cut` says that the file ends before the entry does.
+    """
+
+    __slots__ = ("children", "is_cut", "name", "value")
+
+    def __init__(self, name: str, value: str = "") -> None:
+        self.name = " ".join(name.split()).casefold()
+        self.value = value
+        self.children: list[Entry] = []
+        self.is_cut = False
+
+    def named(self, name: str) -> Iterator["Entry"]:
+        """The children of that name, in order."""
+        return (child for child in self.children if child.name == name)
+
+    def at(self, path: str) -> "Entry | None":
+        """The first entry at a path of names separated by "/"; None when there is none."""
+        found: Entry | None = self
+        for name in path.split("/"):
+            found = next(found.named(name), None) if found is not None else None
+        return found
+
+
+class FailedGpu(NamedTuple):
+    """A GPU of which nvidia-smi could say only why it could not be opened."""
+
+    index: int | None
+    pci_bus_id: str
+    """As nvidia-smi wrote it; empty when it named the index alone."""
+    reason: str
+
+
+class Log(NamedTuple):
+    """One run of `nvidia-smi -q`."""
+
+    form: Form
+    header: Entry
+    """What stands before the first GPU: driver version, number of attached GPUs."""
+    gpus: tuple[Entry, ...]
+    """One for each GPU section; the value is the PCI address in its heading."""
+    failed: tuple[FailedGpu, ...] = ()
+    corrupted_inforoms: tuple[str, ...] = ()
+    """PCI addresses of the GPUs that nvidia-smi warns about."""
+    number_of_logs: int = 1
+    """How many runs the file holds; this is the first."""
