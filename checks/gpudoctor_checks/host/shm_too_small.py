@@ -7,30 +7,50 @@ on device", often only after the first epoch.
 
 from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.knowledge.job import gpu_count
+from gpudoctor.knowledge.wording import GIB, MIB, counted, size
 from gpudoctor.snapshot import Snapshot
 
-MIB = 1024**2
-GIB = 1024**3
 DOCKER_DEFAULT = 64 * MIB  # what `docker run` gives without --shm-size
 WANTED_PER_GPU = 1 * GIB  # NCCL's documentation asks containers for --shm-size=1g; per GPU is our rule of thumb
+WANTED_FREE = 512 * MIB  # ds_report of DeepSpeed warns below it
 
 
 @check("shm-too-small", title="/dev/shm has room for data loaders and NCCL")
 def shm_too_small(machine: Snapshot) -> Iterator[Problem]:
-    shm, gpus = machine.host.shared_memory, machine.nvidia.gpus
-    size, wanted = shm.value.total_bytes, max(1, len(gpus.value)) * WANTED_PER_GPU
-    if size < wanted:
+    shm, gpus = machine.host.shared_memory, gpu_count(machine)
+    total, free = shm.value.total_bytes, shm.value.free_bytes
+    wanted = max(1, gpus) * WANTED_PER_GPU
+    if total < wanted:
+        severity: Severity = "error" if total <= DOCKER_DEFAULT else "warning"
         yield Problem(
-            severity="error" if size <= DOCKER_DEFAULT else "warning",
-            summary=f"/dev/shm is {size / GIB:.2f} GiB; {len(gpus.value)} GPUs want {wanted // GIB} GiB",
+            # Without a GPU nothing here trains over NCCL, and 64 MiB is every container's default.
+            severity=severity if gpus else "info",
+            summary=f"/dev/shm is {size(total)}; "
+            + (f"{counted(gpus, 'GPU')} want {size(wanted)}" if gpus else f"data loaders want {size(wanted)}"),
             meaning='Data loaders with workers and NCCL die with "Bus error" or "No space left on device".',
             evidence=(shm,),
-            fix=Fix(
-                "Give the container more shared memory, or the host's; on a host, remount it larger.",
-                commands=(
-                    f"docker run --shm-size={wanted // GIB}g ...",
-                    f"sudo mount -o remount,size={wanted // GIB}G /dev/shm",
-                ),
-            ),
+            fix=_larger(machine, wanted),
         )
+    elif free < WANTED_FREE and gpus:
+        yield Problem(
+            severity="warning",
+            summary=f"/dev/shm has {size(free)} free of {size(total)}; {size(WANTED_FREE)} are wanted",
+            meaning='The next batch or NCCL buffer that does not fit ends the job with "Bus error".',
+            evidence=(shm,),
+            fix=Fix("Look for what an ended job left behind, and remove it.", commands=("ls -lhS /dev/shm",)),
+        )
+
+
+def _larger(machine: Snapshot, wanted: int) -> Fix:
+    amount = wanted // GIB
+    if machine.host.container.value_or("none") != "none":
+        return Fix(
+            f"Start the container with `--shm-size={amount}g` or `--ipc=host`; in Kubernetes, mount an emptyDir with "
+            f"`medium: Memory` at /dev/shm. From inside it cannot be changed."
+        )
+    return Fix(
+        "Remount it larger (it takes memory only as it fills); for good, give the size in /etc/fstab.",
+        commands=(f"sudo mount -o remount,size={amount}G /dev/shm",),
+    )

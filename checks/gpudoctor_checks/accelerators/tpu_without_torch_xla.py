@@ -1,0 +1,38 @@
+"""A Google TPU is here, and the training interpreter has no torch_xla.
+
+Why it matters: torch itself knows no TPUs; the package torch_xla brings them as the device "xla". Without it training
+runs on the CPU of the TPU's host.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.presence import if_present
+from gpudoctor.knowledge.tpu import evidence_of_tpu, torch_xla_version
+from gpudoctor.snapshot import Snapshot
+
+# The last release of torch_xla; torch and torch_xla have to be of one release (pypi.org/project/torch-xla).
+RELEASE = "2.9.0"
+LIBTPU = "https://storage.googleapis.com/libtpu-releases/index.html"
+
+
+@check("tpu-without-torch-xla", title="torch_xla is installed for the TPUs of this machine")
+def tpu_without_torch_xla(machine: Snapshot) -> Iterator[Problem]:
+    tpu = evidence_of_tpu(machine)
+    if tpu and not torch_xla_version(machine):
+        torch = if_present(machine.training.torch_files)
+        yield Problem(
+            severity="error",
+            summary=f"{tpu}, and the training interpreter has "
+            + (f"torch {torch.version} without torch_xla" if torch else "neither torch nor torch_xla"),
+            meaning="Training runs on the CPU of the TPU's host.",
+            evidence=(machine.accelerators.pci, machine.training.packages),
+            fix=Fix(
+                "Install torch and torch_xla of one release into the training interpreter.",
+                commands=(
+                    f"{shlex.quote(machine.training.python.value_or('python3'))} -m pip install torch=={RELEASE} "
+                    f"'torch_xla[tpu]=={RELEASE}' -f {LIBTPU}",
+                ),
+            ),
+        )

@@ -1,0 +1,44 @@
+"""The NVIDIA driver logged an error (Xid) that a program caused.
+
+Why it matters: the job that ran into it is dead, and the GPU is well. The cause is in the program, its kernels or the
+libraries it uses (an index out of range, a pointer freed too early), so it comes back until that is mended; another
+machine would show the same.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.gpu_lookup import indices_at, shown
+from gpudoctor.knowledge.wording import ago, counted, gpus, listed
+from gpudoctor.knowledge.xid import by_code, explain, is_recent, latest
+from gpudoctor.snapshot import Snapshot
+
+
+@check("gpu-xid-application", title="The kernel log holds no GPU errors of programs")
+def gpu_xid_application(machine: Snapshot) -> Iterator[Problem]:
+    log = machine.host.kernel_log
+    for code, events in by_code(event for event in log.value.events if not event.is_switch).items():
+        xid = explain(code)
+        if xid.level == "hardware":
+            continue
+        addresses = list(dict.fromkeys(shown(event.pci_bus_id) for event in events))
+        indices = indices_at(machine.nvidia.gpus.value_or(()), addresses)
+        where = f"{gpus(indices)} at {listed(addresses, 2)}" if indices else f"the GPU at {listed(addresses, 2)}"
+        last = latest(events)
+        is_notice = xid.level == "notice"
+        yield Problem(
+            severity="info" if is_notice or not any(map(is_recent, events)) else "warning",
+            summary=f"Xid {code} ({xid.name}) on {where}, {counted(len(events), 'time')}"
+            + (f", last {ago(last)}" if last is not None else ""),
+            meaning=f"{xid.meaning[0].upper()}{xid.meaning[1:]}. "
+            + ("NVIDIA asks for nothing to be done." if is_notice else "That job died; the GPU itself is well."),
+            evidence=(log,),
+            fix=Fix(
+                "Read the lines around it; another Xid or a killed job explains most of these."
+                if is_notice
+                else "Find the process in the log line (pid=, name=), and run that program again with "
+                "CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer, which name the kernel.",
+                commands=("sudo dmesg -T | grep -E 'NVRM: Xid' | tail -n 20",),
+            ),
+            gpus=indices,
+        )

@@ -1,0 +1,78 @@
+"""The NVIDIA driver logged an error (Xid) that points to hardware or needs a reset.
+
+Why it matters: after such an error the GPU is lost, slow or computes on damaged memory until it is reset, the machine
+restarts, or somebody looks at the board. Jobs started on it hang or die. The kernel log names the GPU, which no
+traceback does.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.knowledge.gpu_lookup import indices_at, shown
+from gpudoctor.knowledge.presence import if_present
+from gpudoctor.knowledge.wording import ago, counted, gpus, listed
+from gpudoctor.knowledge.xid import Action, Xid, by_code, explain, is_recent, latest
+from gpudoctor.snapshot import Snapshot, XidEvent
+
+TEXTS: dict[Action, str] = {
+    "none": "Look the code up with the driver's report, and show it to the machine's vendor when it comes back.",
+    "restart-job": "Restart the job; the GPU stays usable, and the next reset replaces the bad memory.",
+    "reset-gpu": "End what uses the GPU and reset it; when the error comes back, have the board looked at.",
+    "reboot": "Drain the machine, save the driver's report, and power-cycle it; a second time means the board, its "
+    "cable or slot.",
+    "check-power": "Power the machine off, and connect the board's power cables.",
+    "check-nvlink": "See which link counts errors and reset the GPU; when it comes back, have bridge or board reseated.",
+    "update-driver": "Install the guest driver that fits the host's vGPU software.",
+    "restart-vm": "Restart the virtual machine.",
+}
+
+
+@check("gpu-xid-hardware", title="The kernel log holds no hardware errors of GPUs")
+def gpu_xid_hardware(machine: Snapshot) -> Iterator[Problem]:
+    log = machine.host.kernel_log
+    for code, events in by_code(event for event in log.value.events if not event.is_switch).items():
+        xid = explain(code)
+        if xid.level == "hardware":
+            yield _problem(machine, xid, events)
+
+
+def _problem(machine: Snapshot, xid: Xid, events: list[XidEvent]) -> Problem:
+    addresses = list(dict.fromkeys(shown(event.pci_bus_id) for event in events))
+    # Only to name them: a GPU that fell off the bus is in the log and nowhere else.
+    cards = machine.nvidia.gpus.value_or(())
+    indices = indices_at(cards, addresses)
+    where = f"{gpus(indices)} at {listed(addresses, 2)}" if indices else f"the GPU at {listed(addresses, 2)}"
+    seen, last = counted(len(events), "time"), latest(events)
+    meaning = f"{xid.meaning[0].upper()}{xid.meaning[1:]}. "
+    return Problem(
+        severity=_severity(machine, xid, events, known=bool(indices)),
+        summary=f"Xid {xid.code} ({xid.name}) on {where}, {seen}" + (f", last {ago(last)}" if last is not None else ""),
+        meaning=meaning
+        + (
+            "The job on it was stopped; a new one runs."
+            if xid.action == "restart-job"
+            else "Jobs on it hang or die until this is mended."
+        ),
+        evidence=(machine.host.kernel_log,),
+        fix=Fix(TEXTS[xid.action], commands=_commands(xid.action, addresses)),
+        gpus=indices,
+    )
+
+
+def _severity(machine: Snapshot, xid: Xid, events: list[XidEvent], *, known: bool) -> Severity:
+    cards = if_present(machine.nvidia.gpus) if machine.nvidia.gpus.is_read else None
+    if cards and not known and machine.host.container.value_or("none") != "none":
+        return "info"  # the log is the whole host's, and this container was given other GPUs
+    # A GPU may have been reset since an old event; what is still wrong with it, the checks of gpu/ say.
+    if xid.action == "restart-job" or xid.name == "unknown code" or not any(map(is_recent, events)):
+        return "warning"
+    return "error"
+
+
+def _commands(action: Action, addresses: list[str]) -> tuple[str, ...]:
+    first = "sudo dmesg -T | grep -E 'NVRM: Xid' | tail -n 20"
+    if action == "reset-gpu":
+        return (first, *(f"sudo nvidia-smi --gpu-reset -i {address}" for address in addresses))
+    if action == "check-nvlink":
+        return (first, *(f"nvidia-smi nvlink -e -i {address}" for address in addresses))
+    return (first, "sudo nvidia-bug-report.sh") if action in ("reboot", "none") else (first,)

@@ -1,0 +1,51 @@
+"""This machine's own name resolves to a loopback address.
+
+Why it matters: gloo binds to whatever the own hostname resolves to, and torchrun's c10d rendezvous decides by it who
+hosts the store. With 127.0.1.1, as Debian and Ubuntu install it, one node alone works and several nodes wait for each
+other until their time-out.
+"""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.job import is_loopback, is_multi_node
+from gpudoctor.knowledge.wording import listed
+from gpudoctor.snapshot import Snapshot
+
+DEBIAN_LINE = "127.0.1.1"  # Debian's installer gives the own name a line of its own under this address
+# The interface that leads out, for gloo to use whatever the name says.
+OWN_INTERFACE = (
+    "export GLOO_SOCKET_IFNAME=$(ip -o route show default | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p' | head -n 1)"
+)
+
+
+@check("hostname-loopback", title="The own hostname leads to an address that other nodes reach")
+def hostname_loopback(machine: Snapshot) -> Iterator[Problem]:
+    name, addresses = machine.host.hostname, machine.host.hostname_addresses
+    # The first one is the one that gloo takes.
+    if not addresses.value or not is_loopback(addresses.value[0]):
+        return
+    several = is_multi_node(machine.environment.value)
+    commands = [OWN_INTERFACE, f"getent ahosts {name.value}"] if _is_safe(name.value) else [OWN_INTERFACE]
+    if addresses.value[0] == DEBIAN_LINE and _is_safe(name.value):
+        pattern = name.value.replace(".", r"\.")
+        line = rf"s/^127\.0\.1\.1\([[:space:]].*\b{pattern}\b\)/$(hostname -I | cut -d' ' -f1)\1/"
+        commands.append(f'sudo sed -i.bak "{line}" /etc/hosts')
+    yield Problem(
+        severity="warning" if several else "info",
+        summary=f"The own hostname {name.value} resolves to {listed(addresses.value, 3)}; several nodes need "
+        f"an address that the others reach",
+        meaning="Harmless on one node. Over several, gloo and torchrun's rendezvous wait until their time-out.",
+        evidence=(addresses, name),
+        fix=Fix(
+            "For one run, tell gloo its interface. For good, give the name this machine's real address in /etc/hosts "
+            "or DNS" + ("; the last line puts the first address of `hostname -I` there." if len(commands) > 2 else "."),
+            commands=tuple(commands),
+        ),
+    )
+
+
+def _is_safe(name: str) -> bool:
+    """A name that can stand in a command as it is."""
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", name) is not None

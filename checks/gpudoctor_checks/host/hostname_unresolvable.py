@@ -1,0 +1,31 @@
+"""This machine's own name does not resolve.
+
+Why it matters: gloo looks up the own hostname to find the address it listens on, and fails without one. NCCL does
+not ask for it, so jobs that use both fail in the part that uses gloo (CPU collectives, some checkpoints, barriers).
+"""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.job import is_multi_node
+from gpudoctor.snapshot import Snapshot
+
+
+@check("hostname-unresolvable", title="The own hostname resolves")
+def hostname_unresolvable(machine: Snapshot) -> Iterator[Problem]:
+    name, addresses = machine.host.hostname, machine.host.hostname_addresses
+    if addresses.value:
+        return
+    safe = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", name.value) is not None
+    yield Problem(
+        severity="warning" if is_multi_node(machine.environment.value) else "info",
+        summary=f"The own hostname {name.value} does not resolve to any address",
+        meaning="gloo fails or falls back to the loopback address, so several nodes cannot find each other.",
+        evidence=(addresses, name),
+        fix=Fix(
+            "Give the name this machine's address in DNS or /etc/hosts; the line takes the first of `hostname -I`, "
+            "which should be the one that other nodes reach.",
+            commands=(f'echo "$(hostname -I | cut -d" " -f1) {name.value}" | sudo tee -a /etc/hosts',) if safe else (),
+        ),
+    )

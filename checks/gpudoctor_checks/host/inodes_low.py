@@ -1,0 +1,44 @@
+"""A disk that training writes to can hold few more files.
+
+Why it matters: a file system with free bytes but no free inodes refuses every new file with "No space left on
+device". Data sets and caches of many small files use them up, and `df -h` shows nothing of it.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.presence import if_present, read_first
+from gpudoctor.knowledge.wording import listed
+from gpudoctor.snapshot import Snapshot, Space, UsedPath
+
+LOW_SHARE = 0.05  # imbue fails a disk at 95 % of its bytes; the same for inodes
+FEW = 1_000_000  # a large file system has millions left at 5 %
+EMPTY = 1_000
+
+
+@check("inodes-low", title="Disks that training writes to can hold more files")
+def inodes_low(machine: Snapshot) -> Iterator[Problem]:
+    disks: dict[tuple[str, int, int], list[tuple[UsedPath, Space]]] = {}
+    paths = read_first(machine.host.paths.value, lambda used: used.space)
+    for used in paths:
+        if used.space.is_read:
+            space = used.space.value
+            disks.setdefault((space.filesystem, space.total_bytes, space.total_inodes), []).append((used, space))
+    for users in disks.values():
+        space = min((space for _, space in users), key=lambda space: space.free_inodes)
+        # total_inodes is 0 where inodes are made on demand (btrfs, many network file systems).
+        if space.writable and space.free_inodes < min(FEW, space.total_inodes * LOW_SHARE):
+            roles = listed(f"{used.role} ({used.path})" for used, _ in users)
+            yield Problem(
+                severity="error" if space.free_inodes < EMPTY else "warning",
+                summary=f"{space.free_inodes} of {space.total_inodes} inodes are free for {roles}",
+                meaning='New files fail with "No space left on device" although `df -h` shows free space.',
+                evidence=tuple(used.space for used, _ in users),
+                fix=Fix(
+                    "Remove folders of many small files; where they are:",
+                    commands=(f"du -x --inodes --max-depth=3 {shlex.quote(users[0][0].path)} | sort -rn | head",),
+                ),
+            )
+    for used in paths:
+        if_present(used.space)

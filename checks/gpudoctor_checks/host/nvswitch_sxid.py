@@ -1,0 +1,46 @@
+"""An NVSwitch logged an error (SXid).
+
+Why it matters: after a fatal one, the links of a switch are down: every collective that uses them hangs, and CUDA
+programs end with Xid 45 or 74 until the fabric is reset. Non-fatal ones are retried by the hardware and tell of a link
+or a peer that is not well.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.knowledge.wording import ago, counted, listed
+from gpudoctor.knowledge.xid import SXID_CORRECTED, SXID_NAMES, by_code, is_recent, latest
+from gpudoctor.snapshot import Snapshot, XidEvent
+
+
+@check("nvswitch-sxid", title="The kernel log holds no errors of NVSwitches")
+def nvswitch_sxid(machine: Snapshot) -> Iterator[Problem]:
+    log = machine.host.kernel_log
+    for code, events in by_code(event for event in log.value.events if event.is_switch).items():
+        switches = list(dict.fromkeys(event.pci_bus_id for event in events))
+        fatal, last = any(event.fatal for event in events), latest(events)
+        yield Problem(
+            severity=_severity(code, events),
+            summary=f"{'Fatal' if fatal else 'Non-fatal'} SXid {code} ({SXID_NAMES.get(code, 'an NVSwitch error')}) "
+            f"on the switch at {listed(switches, 2)}, {counted(len(events), 'time')}"
+            + (f", last {ago(last)}" if last is not None else ""),
+            meaning="Collectives over this switch hang, and CUDA programs end with Xid 45 or 74."
+            if fatal
+            else "The hardware went on; many of them tell of a bad link or of a GPU that failed first.",
+            evidence=(log,),
+            fix=Fix(
+                "Drain the machine and restart it, which resets the whole fabric; show the log to the vendor when it "
+                "comes back."
+                if fatal
+                else "Look for a fatal one, or an Xid of a GPU, at the same time.",
+                commands=("sudo dmesg -T | grep -E 'SXid|NVRM: Xid' | tail -n 20", "nvidia-smi nvlink -e"),
+            ),
+        )
+
+
+def _severity(code: int, events: list[XidEvent]) -> Severity:
+    recent = [event for event in events if is_recent(event)]
+    if any(event.fatal for event in recent):
+        return "error"
+    # Single-bit errors are corrected without a trace; all others deserve a look while they are new.
+    return "info" if code in SXID_CORRECTED or not recent else "warning"

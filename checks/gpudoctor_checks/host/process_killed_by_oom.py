@@ -1,0 +1,35 @@
+"""The kernel has killed processes because memory ran out.
+
+Why it matters: a rank or loader worker that the kernel kills leaves no traceback: the job ends with "Killed", exit
+status 137 or -9, or "DataLoader worker is killed by signal". This says that it happened on this machine since it
+started.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.wording import listed
+from gpudoctor.snapshot import Snapshot
+
+TRAINING = re.compile(r"python|torchrun|pt_|ray|deepspeed|accelerate", re.IGNORECASE)  # pt_: PyTorch's own threads
+
+
+@check("process-killed-by-oom", title="The kernel killed nothing for lack of memory")
+def process_killed_by_oom(machine: Snapshot) -> Iterator[Problem]:
+    log = machine.host.kernel_log
+    killed = Counter(log.value.oom_kills)
+    if killed:
+        names = listed(name if count == 1 else f"{name} ({count} times)" for name, count in killed.most_common())
+        yield Problem(
+            severity="warning" if any(TRAINING.match(name) for name in killed) else "info",
+            summary=f"The kernel's OOM killer ended {names} since this machine started",
+            meaning="Jobs here end with exit status 137 (or -9) and no traceback when they need that much again.",
+            evidence=(log,),
+            fix=Fix(
+                "See how much each one held; then give the job more memory, or use fewer loader workers, less "
+                "prefetching, and one copy of the checkpoint a machine instead of one a rank.",
+                commands=("sudo dmesg -T | grep -iE 'out of memory|oom-kill'",),
+            ),
+        )

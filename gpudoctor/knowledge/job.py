@@ -1,0 +1,60 @@
+"""What the environment and the CUDA driver say of the job that would start here: its GPUs and its nodes."""
+
+import ipaddress
+from collections.abc import Mapping
+
+from gpudoctor.knowledge.presence import if_present
+from gpudoctor.snapshot import Gpu, Snapshot
+
+GROUPS = (("WORLD_SIZE", "LOCAL_WORLD_SIZE"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"))
+"""Ranks in all and ranks on this node, as torchrun and Open MPI set them."""
+
+
+def is_multi_node(environment: Mapping[str, str]) -> bool:
+    """Whether the environment shows a launch over several nodes (SLURM, torchrun, Open MPI, MASTER_ADDR)."""
+    if max(_number(environment, "SLURM_NNODES"), _number(environment, "SLURM_JOB_NUM_NODES")) > 1:
+        return True
+    for every, local in GROUPS:
+        if every in environment and local in environment:
+            return _number(environment, every) > _number(environment, local) > 0
+    if _number(environment, "SLURM_NNODES") == 1:
+        return False
+    return bool(environment.get("MASTER_ADDR")) and not is_loopback(environment["MASTER_ADDR"])
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address, or the name "localhost", leads to the machine itself only."""
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return address.strip().lower().partition(".")[0] in ("localhost", "ip6-localhost")
+
+
+def gpu_count(machine: Snapshot) -> int:
+    """NVIDIA GPUs that NVML counts; 0 where this machine has none. Raises `NotRead`."""
+    return len(if_present(machine.nvidia.gpus) or ())
+
+
+def job_gpu_count(machine: Snapshot) -> int:
+    """GPUs that a CUDA program started here gets, fewer than NVML counts under CUDA_VISIBLE_DEVICES.
+
+    Raises `NotRead` (or `NotApplicable`, without an NVIDIA GPU).
+    """
+    every = len(machine.nvidia.gpus.value)
+    visible = machine.cuda.visible.value_or(None)
+    return min(every, len(visible.devices)) if visible is not None and visible.devices else every
+
+
+def is_of_job(gpu: Gpu, machine: Snapshot) -> bool:
+    """Whether a CUDA program started here gets this GPU (or a MIG device on it); True when nobody could tell."""
+    visible = machine.cuda.visible.value_or(None)
+    address = gpu.pci_bus_id.value_or("")
+    if visible is None or not visible.devices or not address:
+        return True
+    return any(device.pci_bus_id == address for device in visible.devices)
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    """A variable that holds a number; 0 when it is unset or holds something else."""
+    text = environment.get(name, "").strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
