@@ -58,7 +58,8 @@ def enumerate_gpus(gpus: Sequence[Gpu], order: str | None, known: CudaAnswer | N
     `order` is the value of CUDA_DEVICE_ORDER, None when unset. `known` is libcuda's own answer without
     CUDA_VISIBLE_DEVICES under that same order, None when it was not asked.
     """
-    invalid = order if order is not None and order not in ORDERS else None
+    order = order or None  # set but empty: nothing was chosen
+    invalid = order if order not in (None, *ORDERS) else None
     rule = order if order in ORDERS else FASTEST_FIRST
     doubts = [] if invalid is None else ["what CUDA does with this CUDA_DEVICE_ORDER is not documented"]
     lost = [gpu for gpu in gpus if gpu.pci_bus_id.missing_kind == "lost"]

@@ -1,0 +1,38 @@
+"""CUDA_VISIBLE_DEVICES is set to a value that hides every GPU.
+
+Why it matters: unset means all GPUs, set but empty means none. The same goes for "-1", for "NoDevFiles", which old
+versions of Slurm wrote into jobs without a GPU, and for "none". Training then fails, or runs on the CPU unnoticed.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.visible_devices import VARIABLE
+from gpudoctor.knowledge.visible_now import gpu_list, selection, variable
+from gpudoctor.knowledge.visible_words import advice, meaning
+from gpudoctor.knowledge.wording import counted
+from gpudoctor.snapshot import Snapshot
+
+
+@check("cuda-visible-devices-empty", title="CUDA_VISIBLE_DEVICES does not hide all GPUs")
+def cuda_visible_devices_empty(machine: Snapshot) -> Iterator[Problem]:
+    now = selection(machine)
+    slots = now.enumeration.slots
+    for note in now.notes:
+        if note.kind in ("empty", "hides-all") and slots:
+            job = machine.environment.value.get("SLURM_JOB_ID")
+            if job is None:
+                fix = Fix(advice(note, now), commands=(f"unset {VARIABLE}",))
+            else:
+                fix = Fix(
+                    "Ask Slurm for GPUs with --gpus or --gres when the job is submitted: it has set the variable so.",
+                    commands=(f"scontrol show job {shlex.quote(' '.join(job.split()))}",),
+                )
+            yield Problem(
+                severity="error",
+                summary=f"{note.problem}: all of {counted(len(slots), 'GPU')} hidden",
+                meaning=meaning(note, now),
+                fix=fix,
+                evidence=(variable(machine, VARIABLE), gpu_list(machine)),
+            )

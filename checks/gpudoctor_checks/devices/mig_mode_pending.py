@@ -1,0 +1,29 @@
+"""A change of MIG mode waits for a reset of the GPU.
+
+Why it matters: until then the GPU is as it was. A job that was planned for the new mode finds a whole GPU in place of
+instances, or instances in place of a whole GPU, and the next reboot changes the machine under whoever runs then.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.knowledge.gpu_labels import label, reset
+from gpudoctor.snapshot import Gpu, Snapshot
+
+
+@gpu_check("mig-mode-pending", title="No change of MIG mode is pending")
+def mig_mode_pending(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+    current, pending = gpu.mig_mode.value, gpu.mig_mode_pending.value
+    if current == pending:
+        return
+    have, next_mode = ("on", "off") if current else ("off", "on")
+    yield Problem(
+        severity="warning",
+        summary=f"{label(gpu)} has MIG mode {have}; {next_mode} is pending",
+        meaning=f"MIG mode turns {next_mode} with the next reset of the GPU or reboot, whoever uses it then.",
+        fix=Fix(
+            "Reset the GPU while nothing runs on it, or take the change back.",
+            commands=(reset(gpu), f"sudo nvidia-smi -i {gpu.index} -mig {int(current)}"),
+        ),
+        evidence=(gpu.mig_mode, gpu.mig_mode_pending),
+    )

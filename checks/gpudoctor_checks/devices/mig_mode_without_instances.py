@@ -1,0 +1,27 @@
+"""A GPU is in MIG mode, but has no MIG device to run on.
+
+Why it matters: in MIG mode a GPU computes through its instances alone. Without one, nvidia-smi shows the card and CUDA
+does not; MIG mode survives a reboot, the instances do not.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.snapshot import Gpu, Snapshot
+
+
+@gpu_check("mig-mode-without-instances", title="GPUs in MIG mode have MIG devices")
+def mig_mode_without_instances(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+    if not gpu.mig_mode.value or gpu.mig_devices.value:
+        return
+    yield Problem(
+        severity="error",
+        summary=f"{label(gpu)} is in MIG mode with 0 MIG devices; CUDA needs at least one",
+        meaning="No CUDA program can use this GPU.",
+        fix=Fix(
+            "Leave MIG mode to have the whole GPU (it must be idle), or list the profiles and create instances.",
+            commands=(f"sudo nvidia-smi -i {gpu.index} -mig 0", f"sudo nvidia-smi mig -i {gpu.index} -lgip"),
+        ),
+        evidence=(gpu.mig_mode, gpu.mig_devices),
+    )

@@ -1,0 +1,56 @@
+"""PyTorch counts other devices than the CUDA driver.
+
+Why it matters: torch.cuda.device_count() decides how many ranks launchers start. Before CUDA is initialised PyTorch
+counts by NVML and reads CUDA_VISIBLE_DEVICES itself, not quite as the driver does: GPUs in MIG mode, text behind
+numbers and repeated entries come out differently. Ranks beyond the driver's count die with "invalid device ordinal".
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.visible_agreement import enumerated, error_of
+from gpudoctor.knowledge.visible_devices import VARIABLE
+from gpudoctor.knowledge.visible_now import driver_list
+from gpudoctor.knowledge.wording import counted
+from gpudoctor.snapshot import NotApplicable, NotRead, Snapshot, absent, missing, read
+
+
+@check("torch-device-count-differs", title="PyTorch counts the devices that the CUDA driver gives")
+def torch_device_count_differs(machine: Snapshot) -> Iterator[Problem]:
+    torch, answer = machine.training.torch, machine.cuda.visible
+    machine.nvidia.gpus.value  # noqa: B018 - without an NVIDIA GPU there is nothing to count
+    if not torch.value.cuda_built or torch.value.hip_version:
+        raise NotApplicable(absent(torch.source, "this PyTorch is not built for CUDA"))
+    devices = enumerated(answer.value)
+    if devices is None:
+        raise NotRead(missing(answer.source, error_of(answer.value)))
+    by_nvml = torch.value.nvml_device_count
+    counts = read(torch.source, f"device_count {torch.value.device_count}, by NVML {by_nvml}")
+    fix = Fix(
+        f"Name the GPUs in {VARIABLE} by plain numbers or whole UUIDs, and compare again.",
+        commands=("gpudoctor devices", "nvidia-smi -L"),
+    )
+    counted_by_torch = torch.value.device_count
+    if counted_by_torch != len(devices):
+        yield Problem(
+            severity="error" if counted_by_torch < len(devices) else "warning",
+            summary=f"torch.cuda.device_count() is {counted_by_torch}; "
+            f"the CUDA driver gives {counted(len(devices), 'device')}",
+            meaning=f"PyTorch cannot use all devices: {torch.value.init_error}"
+            if torch.value.init_error
+            else "A launcher that starts one rank for each device starts the wrong number of them.",
+            fix=fix,
+            evidence=(counts, driver_list(answer)),
+        )
+        return
+    # -1: PyTorch could not tell by NVML (MIG UUIDs, no NVML) and asks the driver instead.
+    if by_nvml is not None and by_nvml >= 0 and by_nvml != len(devices):
+        yield Problem(
+            severity="warning",
+            summary=f"PyTorch counts {counted(by_nvml, 'device')} by NVML before CUDA starts, "
+            f"the CUDA driver {len(devices)}",
+            meaning="torch.cuda.device_count() gives another number before the first use of CUDA than after it, and a "
+            "launcher that asks early starts the wrong number of ranks.",
+            fix=fix,
+            evidence=(counts, driver_list(answer)),
+        )
