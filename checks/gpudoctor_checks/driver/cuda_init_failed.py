@@ -1,0 +1,36 @@
+"""CUDA cannot be initialised.
+
+Why it matters: no CUDA program works, even where nvidia-smi looks fine: nvidia-smi asks the driver's management
+interface, CUDA initialises every GPU. The error's number tells the cause.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge import cuda_errors
+from gpudoctor.knowledge.nvidia_hardware import has_gpu
+from gpudoctor.snapshot import Snapshot
+
+
+@check("cuda-init-failed", title="CUDA can be initialised")
+def cuda_init_failed(machine: Snapshot) -> Iterator[Problem]:
+    answer = machine.cuda.visible
+    if answer.value.error == 0:
+        return
+    if answer.value.error == cuda_errors.NO_DEVICE and "CUDA_VISIBLE_DEVICES" in machine.environment.value:
+        # The variable may hide every GPU, which the checks of devices judge. What CUDA says without it counts here.
+        answer = machine.cuda.all
+        if answer.value.error == 0:
+            return
+    gpus = machine.nvidia.gpus
+    if not gpus.is_read and not has_gpu(machine):
+        return  # libcuda without a GPU is no fault: one image serves machines with and without
+    error = cuda_errors.explain(answer.value.error, answer.value.error_name)
+    counted = f", though NVML counts {len(gpus.value)} GPUs" if gpus.is_read and gpus.value else ""
+    yield Problem(
+        severity="error",
+        summary=f"cuInit fails with error {error.code} ({answer.value.error_name or error.name}){counted}",
+        meaning=f"torch.cuda.is_available() is False. Cause: {error.cause}.",
+        evidence=(answer,),
+        fix=Fix(error.fix, commands=error.commands),
+    )

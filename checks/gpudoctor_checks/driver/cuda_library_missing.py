@@ -1,0 +1,40 @@
+"""The driver works, but its CUDA library is not there.
+
+Why it matters: nvidia-smi looks fine, and yet torch.cuda.is_available() is False: the management library (NVML) was
+installed or mounted without libcuda.so.1.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.nvidia_hardware import in_container
+from gpudoctor.snapshot import Snapshot
+
+
+@check("cuda-library-missing", title="The driver's CUDA library is there")
+def cuda_library_missing(machine: Snapshot) -> Iterator[Problem]:
+    gpus, answer = machine.nvidia.gpus, machine.cuda.visible
+    if not gpus.value:
+        return
+    if answer.missing_kind != "absent":
+        answer.value  # noqa: B018 - hangs and crashes are judged elsewhere
+        return
+    driver = machine.nvidia.driver_version
+    branch = driver.value.partition(".")[0]
+    inside = in_container(machine)
+    yield Problem(
+        severity="error",
+        summary=f"libcuda.so.1 was not found, though the driver ({driver.value}) serves {len(gpus.value)} "
+        f"GPU{'s' if len(gpus.value) > 1 else ''}",
+        meaning="torch.cuda.is_available() is False, while nvidia-smi works.",
+        evidence=(gpus, answer, driver),
+        fix=Fix(
+            "Start the container with compute among the driver's capabilities."
+            if inside
+            else f"Install the CUDA library of exactly this driver ({driver.value}); on Ubuntu and Debian the line "
+            f"does it.",
+            commands=("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",)
+            if inside
+            else (f"sudo apt install libnvidia-compute-{branch}", "ldconfig -p | grep libcuda.so"),
+        ),
+    )

@@ -1,0 +1,41 @@
+"""The machine has NVSwitches, and no fabric manager runs.
+
+Why it matters: the fabric manager sets up the NVSwitches. Without it CUDA does not start on HGX and DGX boards (error
+802, system not yet initialized), while nvidia-smi looks fine.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.gpu_models import is_superchip
+from gpudoctor.knowledge.nvidia_hardware import in_container, switches_on_pci
+from gpudoctor.snapshot import NotRead, Snapshot, missing
+
+
+@check("fabric-manager-not-running", title="The fabric manager runs where there are NVSwitches")
+def fabric_manager_not_running(machine: Snapshot) -> Iterator[Problem]:
+    switches = switches_on_pci(machine)
+    gpus = machine.nvidia.gpus
+    if not switches or any(is_superchip(gpu.name.value_or("")) for gpu in gpus.value_or(())):
+        return  # PCIe boards need none, and a superchip's switches are run from elsewhere
+    manager = machine.host.fabric_manager
+    if manager.value:
+        return
+    if in_container(machine):
+        raise NotRead(missing(manager.source, "a container does not see the host's fabric manager; look on the host"))
+    driver = machine.nvidia.driver_version
+    branch = driver.value.partition(".")[0] if driver.is_read else "BRANCH"
+    yield Problem(
+        severity="error",
+        summary=f"No fabric manager runs; the machine has {len(switches)} NVSwitches that need it",
+        meaning="CUDA fails to start with error 802 (system not yet initialized), or NVLink is not used.",
+        evidence=(manager, machine.accelerators.pci),
+        fix=Fix(
+            "Start it; where it is not installed, install the version of the driver"
+            + (f" ({driver.value}, package nvidia-fabricmanager-{branch} on Ubuntu)." if driver.is_read else "."),
+            commands=(
+                "sudo systemctl enable --now nvidia-fabricmanager",
+                "journalctl -u nvidia-fabricmanager -n 50 --no-pager",
+            ),
+        ),
+    )

@@ -1,0 +1,49 @@
+"""The driver serves fewer GPUs than there are on the PCI bus.
+
+Why it matters: a GPU whose initialisation failed is missing without a word. A job that expects it fails with "invalid
+device ordinal" or waits for a rank that never comes.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge import pci_address
+from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci, in_container
+from gpudoctor.snapshot import PciDevice, Snapshot
+
+
+@check("gpu-count-below-pci", title="The driver serves every NVIDIA GPU on the PCI bus")
+def gpu_count_below_pci(machine: Snapshot) -> Iterator[Problem]:
+    gpus = machine.nvidia.gpus
+    devices = [device for device in gpus_on_pci(machine) if device.driver != "nouveau"]
+    if len(devices) <= len(gpus.value):
+        return
+    # A container or a SLURM job is given some of the GPUs, and the PCI bus in /sys shows them all (DCGM #90).
+    if in_container(machine) or "SLURM_JOB_ID" in machine.environment.value:
+        return
+    served = {gpu.pci_bus_id.value for gpu in gpus.value if gpu.pci_bus_id.is_read}
+    missing = [device for device in devices if pci_address.normalised(device.bus_id) not in served]
+    named = _unserved(missing, len(devices) - len(gpus.value))
+    models = {device.device for device in devices if device not in missing}
+    # A card of another kind may be an old one for the display, which this driver no longer supports.
+    is_odd = bool(models) and not any(device.device in models for device in missing)
+    yield Problem(
+        severity="warning" if is_odd else "error",
+        summary=f"The driver serves {len(gpus.value)} GPUs; the PCI bus has {len(devices)} of NVIDIA" + named,
+        meaning="A job that counts on the missing GPU does not start, or waits for its rank until it times out.",
+        evidence=(gpus, machine.accelerators.pci),
+        fix=Fix(
+            "Read why the driver could not initialise it; a power cycle often brings it back, a GPU that is too old "
+            "for "
+            "this driver stays away.",
+            commands=(
+                "sudo dmesg -T | grep -iE 'nvrm|xid'",
+                *(f"lspci -nnk -s {device.bus_id}" for device in missing[:4]),
+            ),
+        ),
+    )
+
+
+def _unserved(missing: list[PciDevice], count: int) -> str:
+    """Which they are; not known where a counted GPU's address could not be read."""
+    return f" (without {', '.join(device.bus_id for device in missing)})" if len(missing) == count else ""

@@ -1,0 +1,68 @@
+"""This user may not open the NVIDIA device files.
+
+Why it matters: CUDA and NVML open /dev/nvidiactl and /dev/nvidiaN for reading and writing. Without the right to,
+programs see no GPU and say so in many ways, none of which mentions permissions.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge import nvml_errors
+from gpudoctor.knowledge.nvidia_hardware import gpu_nodes, in_container
+from gpudoctor.snapshot import DeviceNode, Snapshot
+
+GROUP_MAY_READ_AND_WRITE = 0o060
+
+
+@check("nvidia-devices-unreadable", title="The NVIDIA device files can be opened")
+def nvidia_devices_unreadable(machine: Snapshot) -> Iterator[Problem]:
+    code, nodes = machine.nvidia.init_code, machine.accelerators.device_nodes
+    forbidden = [node for node in gpu_nodes(machine) if not (node.readable and node.writable)]
+    refused = code.value_or(None) == nvml_errors.NO_PERMISSION
+    if not forbidden and not refused:
+        code.value  # noqa: B018 - a cgroup can forbid what the file's mode allows, and only NVML's answer shows that
+        return
+    # One of several GPUs can be kept from a user on purpose; without the control device nothing works.
+    everything = refused or any(node.path == "/dev/nvidiactl" for node in forbidden)
+    yield Problem(
+        severity="error" if everything else "warning",
+        summary=(_listed(forbidden) if forbidden else "NVML may not open the NVIDIA devices")
+        + (f" (NVML error {code.value}, no permission)" if refused else ""),
+        meaning="CUDA programs of this user find no GPU."
+        if everything
+        else "CUDA programs of this user miss these GPUs.",
+        evidence=(*((code,) if refused else ()), nodes),
+        fix=_fix(forbidden, inside=in_container(machine)),
+    )
+
+
+def _listed(forbidden: list[DeviceNode]) -> str:
+    first = forbidden[0]
+    named = ", ".join(node.path for node in forbidden[:3]) + (", ..." if len(forbidden) > 3 else "")
+    return (
+        f"{named} cannot be opened for reading and writing by this user "
+        f"(mode {first.mode:04o}, owner {first.owner}, group {first.group})"
+    )
+
+
+def _fix(forbidden: list[DeviceNode], *, inside: bool) -> Fix:
+    if inside or not forbidden:
+        return Fix(
+            "A container or cgroup is not given these devices. Start the container with them; in a job, ask for GPUs.",
+            commands=("ls -l /dev/nvidia*", "docker run --gpus all ..."),
+        )
+    node = forbidden[0]
+    if node.group != "root" and node.mode & GROUP_MAY_READ_AND_WRITE == GROUP_MAY_READ_AND_WRITE:
+        return Fix(
+            f"Join group {node.group}, then log in again.",
+            commands=(f'sudo usermod -aG {node.group} "$USER"', "ls -l /dev/nvidia*"),
+        )
+    return Fix(
+        "Give the files back the driver's default mode, and look for NVreg_DeviceFileMode in the module's options, "
+        "which "
+        "would set another one again at boot.",
+        commands=(
+            f"sudo chmod 0666 {' '.join(one.path for one in forbidden)}",
+            "grep -rs NVreg_DeviceFile /etc/modprobe.d",
+        ),
+    )

@@ -1,0 +1,60 @@
+"""There is an NVIDIA GPU on the PCI bus, and no NVIDIA driver to use it.
+
+Why it matters: torch.cuda.is_available() is False and training runs on the CPU, or not at all.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge import nvml_errors
+from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci, in_container
+from gpudoctor.snapshot import Snapshot
+
+GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
+INSTALL = {
+    "Ubuntu": ("sudo ubuntu-drivers install", "sudo reboot"),
+    "Debian": ("sudo apt install nvidia-driver firmware-misc-nonfree", "sudo reboot"),
+    "Arch": ("sudo pacman -S nvidia-open nvidia-utils", "sudo reboot"),
+}
+"""By the first word of the distribution's name; the others need a repository first, which the guide explains."""
+
+
+@check("nvidia-driver-missing", title="The NVIDIA driver is installed")
+def nvidia_driver_missing(machine: Snapshot) -> Iterator[Problem]:
+    code = machine.nvidia.init_code
+    if code.value != nvml_errors.LIBRARY_NOT_FOUND:
+        return
+    devices = gpus_on_pci(machine)
+    if not devices or in_container(machine):  # nvml-library-missing-in-container judges containers
+        return
+    if any(device.driver == "nouveau" for device in devices):  # nouveau-bound has the whole cure
+        return
+    first = f"{len(devices)} NVIDIA GPU{'s' if len(devices) > 1 else ''} on the PCI bus ({devices[0].bus_id}"
+    first += ", ...)" if len(devices) > 1 else ")"
+    module = machine.nvidia.kernel_module_version
+    if module.is_read:
+        yield Problem(
+            severity="error",
+            summary=f"{first}, kernel driver {module.value} is loaded, but its library libnvidia-ml.so.1 was not found",
+            meaning="CUDA programs find no GPU: the user-space half of the driver is not installed.",
+            evidence=(code, module, machine.accelerators.pci),
+            fix=Fix(
+                f"Install the libraries of exactly version {module.value}; on Ubuntu and Debian the lines do it.",
+                commands=(
+                    f"sudo apt install libnvidia-compute-{module.value.partition('.')[0]}",
+                    "ldconfig -p | grep libnvidia-ml",
+                ),
+            ),
+        )
+        return
+    distribution = machine.host.distribution.value_or("")
+    yield Problem(
+        severity="error",
+        summary=f"{first}, but no NVIDIA driver is installed (libnvidia-ml.so.1 was not found)",
+        meaning="torch.cuda.is_available() is False: training runs on the CPU or stops.",
+        evidence=(code, machine.accelerators.pci),
+        fix=Fix(
+            f"Install the driver, as {GUIDE} describes for each distribution, and reboot.",
+            commands=INSTALL.get(distribution.partition(" ")[0], ()) or (f"lspci -k -s {devices[0].bus_id}",),
+        ),
+    )

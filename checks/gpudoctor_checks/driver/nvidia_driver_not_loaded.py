@@ -1,0 +1,47 @@
+"""The NVIDIA driver is installed, but its kernel module is not loaded.
+
+Why it matters: no program can reach a GPU. Usual causes: a new kernel for which the module was not built (DKMS), secure
+boot that refuses an unsigned module, nouveau in its place, or a GPU too old or too new for this driver.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge import nvml_errors
+from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci, has_gpu, in_container
+from gpudoctor.snapshot import Snapshot
+
+
+@check("nvidia-driver-not-loaded", title="The NVIDIA kernel module is loaded")
+def nvidia_driver_not_loaded(machine: Snapshot) -> Iterator[Problem]:
+    code = machine.nvidia.init_code
+    if code.value != nvml_errors.DRIVER_NOT_LOADED or not has_gpu(machine):
+        return  # the driver's libraries without a GPU are no fault: one image serves machines with and without
+    devices = gpus_on_pci(machine)
+    if any(device.driver == "nouveau" for device in devices):  # nouveau-bound has the whole cure
+        return
+    kernel = machine.host.kernel_release
+    inside = in_container(machine)
+    yield Problem(
+        severity="error",
+        summary=f"The NVIDIA driver is installed but not loaded (NVML error {code.value}), "
+        f"with {len(devices)} NVIDIA GPU{'s' if len(devices) != 1 else ''} on the PCI bus"
+        + (f" and kernel {kernel.value}" if kernel.is_read else ""),
+        meaning="No program can use a GPU: CUDA says that it finds no driver or no device.",
+        evidence=(code, machine.accelerators.pci, *((kernel,) if kernel.is_read else ())),
+        fix=Fix(
+            "Load the driver on the host, then recreate this container."
+            if inside
+            else "Load it; when that is refused, the other lines say why: module not built for this kernel (dkms), "
+            "secure "
+            "boot (mokutil), or the driver's own words in the kernel log.",
+            commands=("sudo modprobe nvidia",)
+            if inside
+            else (
+                "sudo modprobe nvidia",
+                "dkms status",
+                "mokutil --sb-state",
+                "sudo dmesg -T | grep -iE 'nvrm|nvidia|nouveau' | tail -n 20",
+            ),
+        ),
+    )

@@ -1,0 +1,45 @@
+"""CUDA cannot use the unified memory device, /dev/nvidia-uvm.
+
+Why it matters: CUDA needs it on every start. nvidia-smi does not, so it looks fine while cuInit fails with "unknown
+error" or "no CUDA-capable device".
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.nvidia_hardware import in_container, in_wsl
+from gpudoctor.snapshot import Snapshot
+
+UVM = "/dev/nvidia-uvm"
+
+
+@check("nvidia-uvm-not-loaded", title="CUDA can use /dev/nvidia-uvm")
+def nvidia_uvm_not_loaded(machine: Snapshot) -> Iterator[Problem]:
+    if not machine.nvidia.gpus.value or in_wsl(machine):  # WSL2 has /dev/dxg in its place
+        return
+    nodes = machine.accelerators.device_nodes
+    found = [node for node in nodes.value if node.path == UVM]
+    if found and found[0].readable and found[0].writable:
+        return
+    # The first CUDA program after boot loads the module and makes the file, with the setuid helper nvidia-modprobe. So
+    # a
+    # missing file is no fault by itself, only when CUDA did not start.
+    answer = machine.cuda.visible
+    if answer.value.error == 0:
+        return
+    inside = in_container(machine)
+    state = f"cannot be opened for reading and writing (mode {found[0].mode:04o})" if found else "does not exist"
+    yield Problem(
+        severity="error",
+        summary=f"{UVM} {state}, and cuInit fails with error {answer.value.error}",
+        meaning="No CUDA program starts, while nvidia-smi works.",
+        evidence=(nodes, answer),
+        fix=Fix(
+            "Start the container through the NVIDIA runtime, or hand the device in; the host must have it loaded."
+            if inside
+            else "Load the module and make its device file; the second line does it at every boot.",
+            commands=(f"docker run --gpus all --device {UVM} ...", "sudo nvidia-modprobe -u -c=0")
+            if inside
+            else ("sudo nvidia-modprobe -u -c=0", "echo nvidia-uvm | sudo tee /etc/modules-load.d/nvidia-uvm.conf"),
+        ),
+    )

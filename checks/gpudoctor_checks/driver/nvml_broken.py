@@ -1,0 +1,89 @@
+"""The NVIDIA management library fails in an unusual way, or crashes.
+
+Why it matters: nvidia-smi fails likewise, torch counts no devices or crashes, and nothing is known of the GPUs. In a
+container that worked before, "Unknown Error" means that its right to use the devices was taken away: systemd re-applied
+the device cgroup after a daemon-reload.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge import nvml_errors
+from gpudoctor.knowledge.nvidia_hardware import has_gpu, in_container, went_wrong
+from gpudoctor.snapshot import Reading, Snapshot
+
+JUDGED_ELSEWHERE = (
+    nvml_errors.SUCCESS,
+    nvml_errors.NO_PERMISSION,
+    nvml_errors.DRIVER_NOT_LOADED,
+    nvml_errors.LIBRARY_NOT_FOUND,
+    nvml_errors.VERSION_MISMATCH,
+)
+DAEMON_RELOAD = Fix(
+    "Restart the container. To keep it from happening again, use CDI, create the /dev/char links (nvidia-ctk), or the "
+    "cgroupfs driver (nvidia-container-toolkit issues 48 and 1227).",
+    commands=("sudo nvidia-ctk system create-dev-char-symlinks --create-all",),
+)
+CRASHED = "killed by SIG"  # gpudoctor.active words a child's death so; a crash has no error number
+
+
+@check("nvml-broken", title="The NVIDIA management library works")
+def nvml_broken(machine: Snapshot) -> Iterator[Problem]:
+    nvidia = machine.nvidia
+    code = nvidia.init_code
+    if code.is_read and code.value not in JUDGED_ELSEWHERE:
+        if has_gpu(machine):
+            yield _refused(machine, code.value)
+        return
+    if code.is_read and code.value != nvml_errors.SUCCESS:
+        return
+    broken = _broken(machine)
+    if broken is None:
+        code.value  # noqa: B018 - timeouts are nvml-unresponsive's, and what nobody asked is not known to work
+        return
+    if machine.accelerators.pci.is_read and not has_gpu(machine):
+        return
+    yield Problem(
+        severity="error",
+        summary=f"The NVIDIA management library could not be used: {broken.reason}",
+        meaning="nvidia-smi and torch are likely to fail in the same way, and nothing is known of the GPUs.",
+        evidence=(broken,),
+        fix=Fix(
+            "See whether nvidia-smi works and which library is loaded; reinstall the driver when it crashes.",
+            commands=(
+                "nvidia-smi",
+                "ldconfig -p | grep libnvidia-ml",
+                "sudo dmesg -T | grep -iE 'nvrm|segfault' | tail -n 20",
+            ),
+        ),
+    )
+
+
+def _refused(machine: Snapshot, code: int) -> Problem:
+    error = nvml_errors.explain(code)
+    inside = code == nvml_errors.UNKNOWN and in_container(machine)
+    return Problem(
+        severity="error",
+        summary=f"NVML does not start: error {code} ({error.name}), "
+        + ("the container's access to the devices was most likely revoked" if inside else error.cause),
+        meaning="No CUDA program can start, and nothing is known of the GPUs.",
+        evidence=(machine.nvidia.init_code,),
+        fix=DAEMON_RELOAD
+        if inside
+        else Fix(error.fix, commands=("nvidia-smi", "sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20")),
+    )
+
+
+def _broken(machine: Snapshot) -> Reading[Any] | None:
+    """The reading that tells of a crash, or of NVML failing after it had started."""
+    nvidia = machine.nvidia
+    for reading in (nvidia.init_code, nvidia.gpus):
+        if went_wrong(machine, reading):
+            return reading
+    for gpu in nvidia.gpus.value_or(()):
+        for name in gpu.__struct_fields__:
+            reading = getattr(gpu, name)
+            if isinstance(reading, Reading) and CRASHED in reading.reason and went_wrong(machine, reading):
+                return reading
+    return None

@@ -1,0 +1,66 @@
+"""A container on a GPU machine was not given the NVIDIA driver's libraries.
+
+Why it matters: the driver's libraries must come from the host, at start, through the NVIDIA runtime. Without them the
+container sees no GPU, and installing a driver inside does not help.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge import nvml_errors
+from gpudoctor.knowledge.nvidia_hardware import gpu_nodes, gpus_on_pci, in_container
+from gpudoctor.snapshot import Snapshot
+
+START = {
+    "docker": Fix(
+        "Start the container with the GPUs; the host needs nvidia-container-toolkit.",
+        commands=("docker run --gpus all ...", "docker run --rm --gpus all ubuntu nvidia-smi"),
+    ),
+    "podman": Fix(
+        "Start the container with the GPUs through CDI; the first line, on the host, describes them.",
+        commands=(
+            "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+            "podman run --device nvidia.com/gpu=all ...",
+        ),
+    ),
+    "kubernetes": Fix(
+        "Ask for GPUs in the pod's spec (resources: limits: nvidia.com/gpu: 1); the node needs NVIDIA's device "
+        "plugin and, "
+        "unless it is the default, runtimeClassName: nvidia.",
+        commands=("kubectl describe nodes | grep -A 8 Allocatable",),
+    ),
+    "singularity": Fix(
+        "Start the container with --nv.",
+        commands=("singularity exec --nv ...", "apptainer exec --nv ..."),
+    ),
+    "enroot": Fix(
+        "Start the container with the GPUs made visible.",
+        commands=("export NVIDIA_VISIBLE_DEVICES=all", "export NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
+    ),
+}
+UTILITY = Fix(
+    "NVIDIA_DRIVER_CAPABILITIES leaves the management library out; start the container with utility among them.",
+    commands=("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",),
+)
+
+
+@check("nvml-library-missing-in-container", title="The container has the NVIDIA driver's libraries")
+def nvml_library_missing_in_container(machine: Snapshot) -> Iterator[Problem]:
+    code = machine.nvidia.init_code
+    if code.value != nvml_errors.LIBRARY_NOT_FOUND or not in_container(machine):
+        return
+    nodes = gpu_nodes(machine)
+    if not nodes and not gpus_on_pci(machine):
+        return
+    kind = machine.host.container
+    wanted = machine.environment.value.get("NVIDIA_DRIVER_CAPABILITIES", "")
+    left_out = bool(nodes) and wanted != "" and not {"utility", "all"} & set(wanted.split(","))
+    seen = f"{nodes[0].path} is there" if nodes else f"{len(gpus_on_pci(machine))} NVIDIA GPUs are on the PCI bus"
+    yield Problem(
+        # With the devices but without the library the container was meant to have GPUs; else perhaps not.
+        severity="error" if nodes else "warning",
+        summary=f"{seen}, but this container ({kind.value}) has no libnvidia-ml.so.1",
+        meaning="torch.cuda.is_available() is False in this container.",
+        evidence=(code, kind, machine.accelerators.device_nodes if nodes else machine.accelerators.pci),
+        fix=UTILITY if left_out else START.get(kind.value, START["docker"]),
+    )

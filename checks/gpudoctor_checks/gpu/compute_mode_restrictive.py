@@ -1,0 +1,40 @@
+"""A GPU's compute mode lets only one process use it, or none.
+
+Why it matters: in mode "prohibited" no CUDA program starts; in mode "exclusive-process" a second process on the GPU
+fails with "all CUDA-capable devices are busy or unavailable": another rank's stray context on GPU 0 is enough.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.gpu_labels import comma_separated, labels
+from gpudoctor.knowledge.like_gpus import raise_unread
+from gpudoctor.snapshot import Gpu, Snapshot
+
+
+@check("compute-mode-restrictive", title="GPUs let several processes compute")
+def compute_mode_restrictive(machine: Snapshot) -> Iterator[Problem]:
+    gpus = machine.nvidia.gpus.value
+    restricted: dict[str, list[Gpu]] = {}
+    for gpu in gpus:
+        if gpu.compute_mode.is_read and gpu.compute_mode.value != "default":
+            restricted.setdefault(gpu.compute_mode.value, []).append(gpu)
+    for mode, same in restricted.items():
+        prohibited = mode == "prohibited"
+        yield Problem(
+            severity="error" if prohibited else "warning",
+            summary=f"{labels(same)}: compute mode {mode}; the default lets several processes in",
+            meaning="No CUDA program can use these GPUs."
+            if prohibited
+            else 'A second process on such a GPU fails with "all CUDA-capable devices are busy or unavailable": two '
+            "ranks "
+            "on one GPU, a stray context, a notebook. One process for each GPU works.",
+            evidence=(same[0].compute_mode,),
+            gpus=tuple(gpu.index for gpu in same),
+            fix=Fix(
+                "Set the mode back, unless the cluster's operator wants it; under MPS it is meant to be "
+                "exclusive-process.",
+                commands=(f"sudo nvidia-smi -i {comma_separated(same)} -c DEFAULT",),
+            ),
+        )
+    raise_unread(gpu.compute_mode for gpu in gpus)

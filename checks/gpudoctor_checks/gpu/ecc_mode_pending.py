@@ -1,0 +1,28 @@
+"""A changed ECC mode waits for a GPU reset.
+
+Why it matters: somebody switched ECC on or off and the GPU still runs in the old mode. After the next reboot its memory
+size, its speed and its protection against bit errors change, in the middle of a series of runs.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.knowledge.gpu_labels import label, reset
+from gpudoctor.snapshot import Gpu, Snapshot
+
+
+@gpu_check("ecc-mode-pending", title="No change of the ECC mode is pending")
+def ecc_mode_pending(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+    now, then = gpu.ecc_mode.value, gpu.ecc_mode_pending.value
+    if now != then:
+        modes = {True: "on", False: "off"}
+        yield Problem(
+            severity="warning",
+            summary=f"{label(gpu)} has ECC {modes[now]}, and ECC {modes[then]} is pending",
+            meaning="The next reset or reboot changes this GPU's memory size and its protection against bit errors.",
+            evidence=(gpu.ecc_mode, gpu.ecc_mode_pending),
+            fix=Fix(
+                f"Reset the GPU to switch ECC {modes[then]} now, or keep it {modes[now]} with the second line.",
+                commands=(reset(gpu), f"sudo nvidia-smi -i {gpu.index} -e {int(now)}"),
+            ),
+        )

@@ -1,0 +1,32 @@
+"""A GPU has met memory errors that ECC could not correct since the driver was loaded.
+
+Why it matters: the process that hit the error was killed (Xid 48, 94 or 95). Until the GPU is reset, its faulty memory
+may still be in use, and the next job can die the same way or, with containment off, compute with wrong data.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.knowledge.gpu_labels import label, reset
+from gpudoctor.snapshot import Gpu, Snapshot
+
+
+@gpu_check("ecc-uncorrected-errors", title="No uncorrected memory errors since the driver was loaded")
+def ecc_uncorrected_errors(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+    # Any at all, as gcm has it. Only the volatile counter: the aggregate one remembers errors that a reset has dealt
+    # with.
+    count = gpu.ecc_volatile.value.uncorrected
+    if count > 0:
+        yield Problem(
+            severity="error",
+            summary=f"{label(gpu)} counts {count} uncorrected ECC errors since the driver was loaded; none are "
+            f"expected",
+            meaning="A job on this GPU was killed by it or will be, and its last results are not to be trusted.",
+            evidence=(gpu.ecc_volatile,),
+            fix=Fix(
+                "End what uses this GPU and reset it, which retires or remaps the faulty memory. When errors come "
+                "back, "
+                "have the GPU replaced.",
+                commands=(reset(gpu), f"nvidia-smi -q -i {gpu.index} -d ECC,ROW_REMAPPER,PAGE_RETIREMENT"),
+            ),
+        )

@@ -1,0 +1,38 @@
+"""A GPU has fallen off the bus: the driver counts it, but it no longer answers.
+
+Why it matters: CUDA cannot be initialised on it, and often on none of the machine's GPUs; a running job hangs or dies.
+The cause is power, heat, a riser or the card itself (Xid 79), and a reboot without a power cycle often does not help.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.snapshot import Gpu, Snapshot
+
+FELL_OFF_THE_BUS = 79  # Xid 79, NVIDIA's Xid catalogue: "GPU has fallen off the bus"
+
+
+@gpu_check("gpu-lost", title="Every GPU answers on the PCIe bus")
+def gpu_lost(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+    # Of a GPU that was lost after the driver loaded, NVML still knows the name; its sensors tell.
+    asked = (gpu.pci_bus_id, gpu.uuid, gpu.name, gpu.memory_used_bytes, gpu.temperature_celsius, gpu.power_draw_watts)
+    lost = [reading for reading in asked if reading.missing_kind == "lost"]
+    if not lost:
+        gpu.memory_used_bytes.value  # noqa: B018 - a GPU that could not be asked is not known to be there
+        return
+    log = machine.host.kernel_log
+    seen = log.is_read and any(event.code == FELL_OFF_THE_BUS for event in log.value.events)
+    yield Problem(
+        severity="error",
+        summary=f"{label(gpu)} is lost: {lost[0].source} says {lost[0].reason}"
+        + ("; the kernel log has Xid 79, fallen off the bus" if seen else ""),
+        meaning="No program can use this GPU, and CUDA may fail on the others too; a job that used it hangs or has "
+        "died.",
+        evidence=(*lost[:1], *((log,) if seen else ())),
+        fix=Fix(
+            "Drain the machine and power-cycle it (off and on, not a reboot). When it happens again, check the power "
+            "cables, the cooling and the seating of this card, and have it replaced.",
+            commands=("sudo dmesg -T | grep -iE 'xid|fallen off the bus'",),
+        ),
+    )

@@ -1,0 +1,29 @@
+"""A GPU is close to the temperature at which it slows down.
+
+Why it matters: the check runs before the job. A GPU that is this hot already has poor cooling or other work, and under
+load it lowers its clocks, which slows every GPU of a data-parallel job; further up it shuts down.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.snapshot import Gpu, Snapshot
+
+MARGIN_CELSIUS = 3  # our rule of thumb: sensor steps and fan control; gpud warns at the limit and has its margin off
+
+
+@gpu_check("gpu-too-hot", title="GPU temperatures are below slowdown")
+def gpu_too_hot(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+    degrees, limit = gpu.temperature_celsius.value, gpu.temperature_slowdown_celsius.value
+    if degrees >= limit - MARGIN_CELSIUS:
+        yield Problem(
+            severity="warning",
+            summary=f"{label(gpu)} is at {degrees} °C; it slows down at {limit} °C",
+            meaning="Its clocks drop under load, and every other GPU of the job waits for it.",
+            evidence=(gpu.temperature_celsius, gpu.temperature_slowdown_celsius),
+            fix=Fix(
+                "Clear the air path, look at the fans and the room's temperature, and see what else runs on this GPU.",
+                commands=(f"nvidia-smi -q -i {gpu.index} -d TEMPERATURE", f"nvidia-smi dmon -i {gpu.index} -s p -c 10"),
+            ),
+        )

@@ -1,0 +1,27 @@
+"""A GPU's InfoROM is corrupted.
+
+Why it matters: the InfoROM holds the board's identity, its ECC history and the list of remapped memory. When it is
+corrupted, faulty memory may be forgotten after a reboot and features such as ECC or persistence may be off.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.snapshot import Gpu, Snapshot
+
+
+@gpu_check("inforom-corrupted", title="The InfoROM is valid")
+def inforom_corrupted(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+    if not gpu.inforom_valid.value:
+        yield Problem(
+            severity="warning",
+            summary=f"{label(gpu)} has a corrupted InfoROM",
+            meaning="The record of faulty memory may be lost, so that errors already dealt with can come back.",
+            evidence=(gpu.inforom_valid,),
+            fix=Fix(
+                "Reboot once; when the InfoROM is still corrupted, have the board vendor rewrite it or replace the "
+                "board.",
+                commands=(f"nvidia-smi -q -i {gpu.index} -d ECC,ROW_REMAPPER", "sudo nvidia-bug-report.sh"),
+            ),
+        )

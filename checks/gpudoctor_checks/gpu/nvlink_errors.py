@@ -1,0 +1,46 @@
+"""NVLinks of a GPU had to recover from errors.
+
+Why it matters: replays and recoveries stall the traffic of NCCL's collectives on this link, and a link that keeps
+recovering goes down in the end, which kills the job (Xid 74).
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.snapshot import Gpu, Snapshot
+
+TOLERATED = 0  # DCGM's health check warns from the first replay or recovery on
+
+
+@gpu_check("nvlink-errors", title="NVLinks carry no errors")
+def nvlink_errors(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+    # CRC errors are shown and not judged: links correct single ones all the time (DCGM's limit is 100 a second, and one
+    # look at a counter has no seconds); those that matter show up as replays.
+    bad = [
+        link
+        for link in gpu.nvlinks.value
+        if (link.replay_errors or 0) > TOLERATED or (link.recovery_errors or 0) > TOLERATED
+    ]
+    if bad:
+        replays, recoveries, crc = (
+            sum(counts)
+            for counts in (
+                [link.replay_errors or 0 for link in bad],
+                [link.recovery_errors or 0 for link in bad],
+                [link.crc_errors or 0 for link in bad],
+            )
+        )
+        named = ", ".join(str(link.link) for link in bad)
+        yield Problem(
+            severity="warning",
+            summary=f"{label(gpu)} counts {replays} replays and {recoveries} recoveries on NVLink {named} "
+            f"since the driver was loaded ({crc} CRC errors); none are expected",
+            meaning="Collectives over this link stall, and a link that fails for good kills the job.",
+            evidence=(gpu.nvlinks,),
+            fix=Fix(
+                "Reset the counters, run a load and look again; when they grow, reseat the GPU or its bridge, or have "
+                "the baseboard inspected.",
+                commands=(f"nvidia-smi nvlink -i {gpu.index} -e", f"sudo nvidia-smi nvlink -i {gpu.index} -re"),
+            ),
+        )

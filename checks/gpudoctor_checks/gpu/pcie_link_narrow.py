@@ -1,0 +1,44 @@
+"""A GPU's PCIe link runs with fewer lanes than GPU and slot support.
+
+Why it matters: at half the lanes, copies between host and GPU, and between GPUs without NVLink, take twice as long. The
+cause is a card that is not seated well, a damaged riser, or a slot that shares its lanes. The link's generation is not
+judged here: it drops while a GPU is idle, to save power.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.knowledge import pci_address
+from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.knowledge.gpu_models import is_laptop
+from gpudoctor.knowledge.nvidia_hardware import in_virtual_machine
+from gpudoctor.snapshot import Gpu, Snapshot
+
+
+@gpu_check("pcie-link-narrow", title="PCIe links run at their full width")
+def pcie_link_narrow(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+    width, possible = gpu.pcie_width.value, gpu.pcie_width_max.value
+    if width >= possible:
+        return
+    # Notebooks wire 8 or 4 lanes to chips that could take 16, and a virtual machine's PCI bus is made up.
+    if is_laptop(gpu.name.value) or in_virtual_machine(machine):
+        return
+    address = gpu.pci_bus_id
+    yield Problem(
+        severity="warning",
+        summary=f"{label(gpu)} runs its PCIe link at x{width}; GPU and slot support x{possible}",
+        meaning=f"Copies to and from this GPU run at about {width}/{possible} of their speed.",
+        evidence=(gpu.pcie_width, gpu.pcie_width_max),
+        fix=Fix(
+            "Reseat the card or its riser, look for a slot that shares its lanes, and for the BIOS' bifurcation "
+            "setting.",
+            commands=(
+                *(
+                    (f"sudo lspci -vv -s {pci_address.in_sysfs(address.value)} | grep LnkSta",)
+                    if address.is_read
+                    else ()
+                ),
+                "sudo dmesg -T | grep -i 'limited by'",
+            ),
+        ),
+    )

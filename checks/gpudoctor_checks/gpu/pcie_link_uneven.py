@@ -1,0 +1,64 @@
+"""GPUs of one model sit in PCIe slots of different speed.
+
+Why it matters: the GPU behind the slower slot gets its batches and, without NVLink, its gradients more slowly, and
+every other GPU of a data-parallel job waits for it.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge import pci_address
+from gpudoctor.knowledge.gpu_labels import labels
+from gpudoctor.knowledge.like_gpus import majority, models, raise_unread
+from gpudoctor.snapshot import Gpu, Snapshot
+
+
+@check("pcie-link-uneven", title="GPUs of one model have equal PCIe slots")
+def pcie_link_uneven(machine: Snapshot) -> Iterator[Problem]:
+    gpus = machine.nvidia.gpus.value
+    for group in models(gpus):
+        # What GPU and slot can do together. The current generation drops while idle, and a link below what its slot can
+        # do is pcie-link-narrow.
+        slots: dict[tuple[int, int], list[Gpu]] = {}
+        for gpu in group:
+            if gpu.pcie_generation_max.is_read and gpu.pcie_width_max.is_read:
+                slots.setdefault((gpu.pcie_generation_max.value, gpu.pcie_width_max.value), []).append(gpu)
+        if len(slots) < 2:
+            continue
+        usual = majority([slot for slot, same in slots.items() for _ in same])
+        best = usual or max(slots, key=_speed)
+        for slot, same in slots.items():
+            if _speed(slot) < _speed(best):
+                yield _slower(slot, same, best, slots[best], is_odd=usual is not None)
+    raise_unread(gpu.name for gpu in gpus)
+    raise_unread(gpu.pcie_generation_max for gpu in gpus)
+    raise_unread(gpu.pcie_width_max for gpu in gpus)
+
+
+def _speed(slot: tuple[int, int]) -> int:
+    """Lanes in units of generation 1: each generation doubles the rate of a lane."""
+    generation, width = slot
+    return int(width * 2 ** (generation - 1))
+
+
+def _slower(
+    slot: tuple[int, int], same: list[Gpu], best: tuple[int, int], peers: list[Gpu], *, is_odd: bool
+) -> Problem:
+    address = same[0].pci_bus_id
+    return Problem(
+        # Without a majority the machine is built that way (a desktop's x16 and x4 slots): worth knowing, no fault.
+        severity="warning" if is_odd else "info",
+        summary=f"{labels(same)}: PCIe generation {slot[0]} x{slot[1]}; "
+        f"{labels(peers)} of the same model: generation {best[0]} x{best[1]}",
+        meaning="Every step waits for the GPU behind the slower slot, more so without NVLink.",
+        evidence=(same[0].pcie_generation_max, same[0].pcie_width_max, peers[0].pcie_generation_max),
+        gpus=tuple(gpu.index for gpu in same),
+        fix=Fix(
+            "Move the card to a slot like its peers', or look for a riser, a retimer or a BIOS setting that limits it.",
+            commands=(
+                f"sudo lspci -vv -s {pci_address.in_sysfs(address.value)} | grep -E 'LnkCap|LnkSta'"
+                if address.is_read
+                else "nvidia-smi topo -m",
+            ),
+        ),
+    )

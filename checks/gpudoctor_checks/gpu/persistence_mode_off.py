@@ -1,0 +1,45 @@
+"""Persistence mode is off on a server's GPUs.
+
+Why it matters: with it off, the driver shuts a GPU down when its last process ends. The next job waits seconds for each
+GPU, clocks and power limits that were set are lost, and so are the counters of memory errors.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.gpu_labels import comma_separated, labels
+from gpudoctor.knowledge.gpu_models import is_datacenter
+from gpudoctor.knowledge.like_gpus import raise_unread
+from gpudoctor.knowledge.nvidia_hardware import in_container, in_virtual_machine
+from gpudoctor.snapshot import Snapshot
+
+
+@check("persistence-mode-off", title="The driver keeps idle GPUs initialised")
+def persistence_mode_off(machine: Snapshot) -> Iterator[Problem]:
+    gpus = machine.nvidia.gpus.value
+    off = [
+        gpu
+        for gpu in gpus
+        # A desktop's display keeps the driver loaded, and off is what GeForce and workstation drivers ship with.
+        if gpu.persistence_mode.is_read and not gpu.persistence_mode.value and is_datacenter(gpu.name.value)
+    ]
+    if off:
+        # DCGM warns wherever it is off. Here a server with several GPUs: with one, or in a VM, little is lost by it.
+        is_server = len(gpus) > 1 and not in_virtual_machine(machine)
+        outside = "on the host, since a container cannot change it" if in_container(machine) else "on this machine"
+        yield Problem(
+            severity="warning" if is_server else "info",
+            summary=f"{labels(off)}: persistence mode is off",
+            meaning="Each job waits seconds until the driver has initialised the GPUs, and error counters start at "
+            "zero.",
+            evidence=(off[0].persistence_mode,),
+            gpus=tuple(gpu.index for gpu in off),
+            fix=Fix(
+                f"Switch it on {outside}; the service does it at every boot.",
+                commands=(
+                    f"sudo nvidia-smi -i {comma_separated(off)} -pm 1",
+                    "sudo systemctl enable --now nvidia-persistenced",
+                ),
+            ),
+        )
+    raise_unread(gpu.persistence_mode for gpu in gpus)

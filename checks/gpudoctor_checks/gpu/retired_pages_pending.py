@@ -1,0 +1,28 @@
+"""Faulty memory pages of a GPU wait for a reset to be retired.
+
+Why it matters: GPUs before Ampere give up pages with memory errors, but only when the driver is loaded afresh. Until
+then the bad page is handed out again, and the job that gets it can be killed by a double-bit error.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.knowledge.gpu_labels import label, reset
+from gpudoctor.snapshot import Gpu, Snapshot
+
+
+@gpu_check("retired-pages-pending", title="No memory page waits to be retired")
+def retired_pages_pending(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+    pages = gpu.retired_pages.value
+    if pages.pending:
+        yield Problem(
+            severity="error",
+            summary=f"{label(gpu)} has memory pages that wait for a reset to be retired "
+            f"({pages.single_bit + pages.double_bit} retired so far)",
+            meaning="The faulty page is still handed out; a job that gets it may be killed by a double-bit error.",
+            evidence=(gpu.retired_pages,),
+            fix=Fix(
+                "End what uses this GPU and reset it before the next job; a reboot does the same.",
+                commands=(reset(gpu), f"nvidia-smi -q -i {gpu.index} -d PAGE_RETIREMENT"),
+            ),
+        )

@@ -1,0 +1,27 @@
+"""A GPU's SRAM has had more uncorrectable errors than NVIDIA tolerates.
+
+Why it matters: SRAM (caches, registers) cannot be remapped like DRAM. Past the driver's threshold the GPU is a
+candidate for replacement, and jobs on it die with ECC errors.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.snapshot import Gpu, Snapshot
+
+
+@gpu_check("sram-errors-over-threshold", title="SRAM errors are below the driver's threshold")
+def sram_errors_over_threshold(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+    # The threshold is the driver's own (nvmlDeviceGetSramEccErrorStatus, bThresholdExceeded).
+    if gpu.sram_threshold_exceeded.value:
+        yield Problem(
+            severity="warning",
+            summary=f"{label(gpu)} has exceeded the driver's threshold of uncorrectable SRAM errors",
+            meaning="Jobs on this GPU are likely to be killed by ECC errors; a reset does not cure it.",
+            evidence=(gpu.sram_threshold_exceeded,),
+            fix=Fix(
+                "Take the GPU out of service and have it replaced; the vendor asks for the output of the first line.",
+                commands=(f"nvidia-smi -q -i {gpu.index} -d ECC", "sudo nvidia-bug-report.sh"),
+            ),
+        )

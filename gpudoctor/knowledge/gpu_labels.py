@@ -1,0 +1,43 @@
+"""How messages name GPUs, and lines to paste that name them."""
+
+from collections.abc import Iterable
+
+from gpudoctor.knowledge import pci_address
+from gpudoctor.snapshot import Gpu
+
+
+def label(gpu: Gpu) -> str:
+    """ "GPU 3 (0000:5d:00.0)": nvidia-smi's index, and the address in sysfs' form where it is known."""
+    try:
+        return f"GPU {gpu.index} ({pci_address.in_sysfs(gpu.pci_bus_id.value_or(''))})"
+    except ValueError:
+        return f"GPU {gpu.index}"
+
+
+def labels(gpus: Iterable[Gpu]) -> str:
+    """ "GPUs 0-2, 5", or one GPU with its address."""
+    several = list(gpus)
+    return label(several[0]) if len(several) == 1 else numbers(gpu.index for gpu in several)
+
+
+def numbers(indices: Iterable[int]) -> str:
+    """ "GPU 3", "GPUs 0-2, 5"."""
+    ordered = sorted(set(indices))
+    runs: list[list[int]] = []
+    for index in ordered:
+        if runs and runs[-1][-1] == index - 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    named = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return f"GPU {named}" if len(ordered) == 1 else f"GPUs {named}"
+
+
+def comma_separated(gpus: Iterable[Gpu]) -> str:
+    """ "0,1,5", as nvidia-smi's -i takes it."""
+    return ",".join(str(gpu.index) for gpu in gpus)
+
+
+def reset(gpu: Gpu) -> str:
+    """The command that resets a GPU. It refuses while a process uses the GPU, so it is safe to paste."""
+    return f"sudo nvidia-smi --gpu-reset -i {gpu.index}"

@@ -1,0 +1,47 @@
+"""What a GPU's marketing name tells about the product. NVML has no call for it, and rules need only this much.
+
+Names as nvidia-smi prints them: "NVIDIA H100 80GB HBM3" is the SXM board, "NVIDIA H100 PCIe" and "NVIDIA H100 NVL"
+are cards; "NVIDIA A100-SXM4-80GB" says so itself.
+"""
+
+import re
+
+_CONSUMER = re.compile(r"GeForce|TITAN", re.IGNORECASE)
+_WORKSTATION = re.compile(r"Quadro|\bRTX\b", re.IGNORECASE)
+_LAPTOP = re.compile(r"Laptop|Mobile|Max-Q|\b\d{3,4}M\b", re.IGNORECASE)
+_DATACENTER = re.compile(
+    r"\b(Tesla|A2|A10[GM]?|A16|A30X?|A40|A100X?|A800|B[123]00|H20|H[128]00|L2|L4|L20|L40[SG]?|T4G?|V100S?|P100|G[BH][23]00)\b",
+)
+_SUPERCHIP = re.compile(r"\bG[BH][23]00\b")
+_BASEBOARD = re.compile(r"SXM|HGX|\b(H20|H[128]00|B[123]00)\b")
+_CARD = re.compile(r"PCIe|\bNVL\b", re.IGNORECASE)
+
+
+def is_consumer(name: str) -> bool:
+    """A GeForce or TITAN: NVIDIA leaves out peer-to-peer, MIG and most error counters there."""
+    return _CONSUMER.search(name) is not None
+
+
+def is_laptop(name: str) -> bool:
+    """Soldered into a notebook: firmware moves its power limit, clocks and link width about as it likes."""
+    return _LAPTOP.search(name) is not None
+
+
+def is_datacenter(name: str) -> bool:
+    """Sold for servers. Quadro and RTX workstation cards are not."""
+    return _DATACENTER.search(name) is not None and not (is_consumer(name) or _WORKSTATION.search(name))
+
+
+def is_superchip(name: str) -> bool:
+    """A Grace Hopper or Grace Blackwell module: its NVSwitches, if any, are in another chassis."""
+    return _SUPERCHIP.search(name) is not None
+
+
+def is_on_baseboard(name: str) -> bool:
+    """An SXM module, whose NVLinks are wired on the board. A PCIe card's need a bridge that may well not be there."""
+    return _BASEBOARD.search(name) is not None and not _CARD.search(name)
+
+
+def is_ada_consumer(name: str) -> bool:
+    """GeForce RTX 40, whose older drivers promised a peer-to-peer access that they could not give."""
+    return re.search(r"\bRTX 40[5-9]0\b", name) is not None
