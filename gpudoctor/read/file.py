@@ -3,9 +3,12 @@
 Whatever the bytes are, the answer is a snapshot or one line that says what they seem to be and what to do.
 """
 
+import contextlib
 import re
 import sys
 from pathlib import Path
+
+import msgspec
 
 from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
@@ -138,16 +141,22 @@ def _text(raw: bytes) -> str:
     return ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
+class _Report(msgspec.Struct):
+    """What only a report has. A snapshot's decoder passes over names that it does not know."""
+
+    verdict: str
+    results: list[msgspec.Raw]
+
+
 def _from_json(text: str) -> Snapshot:
-    try:
-        return from_json(text.encode("utf-8", "replace"))
-    except UnreadableSnapshot as error:
-        if re.search(r'"verdict"\s*:', text) and re.search(r'"results"\s*:', text):
-            raise UnreadableSnapshot(
-                "it is a report (check --json), which no longer holds the facts; "
-                "write them with `gpudoctor capture -o FILE`"
-            ) from None
-        raise error
+    raw = text.encode("utf-8", "replace")
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):
+        msgspec.json.decode(raw, type=_Report)
+        raise UnreadableSnapshot(
+            "it is a report (check --json), which no longer holds the facts; "
+            "write those with `gpudoctor capture -o FILE`"
+        )
+    return from_json(raw)
 
 
 def _guess(text: str) -> str:
