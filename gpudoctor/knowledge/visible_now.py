@@ -20,10 +20,15 @@ def variable(machine: Snapshot, name: str) -> Reading[str]:
     return read(f"environment {name}", said)
 
 
+def short(uuid: str) -> str:
+    """A GPU's UUID as people cut it; MIG UUIDs stay whole, for CUDA is not said to take their beginnings."""
+    return uuid[:12] if uuid.startswith("GPU-") else uuid
+
+
 def gpu_list(machine: Snapshot) -> Reading[str]:
     """The GPUs that NVML lists, as evidence of one line. Raises `NotRead`."""
     gpus = machine.nvidia.gpus
-    named = listed(f"{gpu.index} {gpu.uuid.value_or('(UUID not read)')}" for gpu in gpus.value)
+    named = listed(f"{gpu.index} {short(gpu.uuid.value_or('(UUID not read)'))}" for gpu in gpus.value)
     return read(gpus.source, f"{counted(len(gpus.value), 'GPU')}: {named}" if named else "no GPU")
 
 
@@ -34,7 +39,7 @@ def driver_list(answer: Reading[CudaAnswer]) -> Reading[str]:
     devices = enumerated(answer.value)
     if devices is None:
         return read(answer.source, error_of(answer.value))
-    named = listed(device.uuid or device.pci_bus_id for device in devices)
+    named = listed(short(device.uuid or device.pci_bus_id) for device in devices)
     return read(answer.source, f"{counted(len(devices), 'device')}: {named}" if named else "no device")
 
 

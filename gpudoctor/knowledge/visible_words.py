@@ -23,7 +23,7 @@ def meaning(note: Note, selection: Selection) -> str:
         case "ignored-text":
             text = f"CUDA reads a number and ignores what follows it, ranges too: {gets}."
         case "missing-prefix" if not note.lost:
-            text = f"CUDA takes the digits at its beginning for an index: {gets}, and not the GPU that was meant."
+            text = f"CUDA takes the digits at its beginning for an index: {gets}, whichever was meant."
         case "number-format":
             text = f"Read as a decimal number, {gets}."
         case "mig-parent":

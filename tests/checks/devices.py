@@ -68,6 +68,8 @@ def divided(index: int, driver: str) -> Snapshot:
     return but(machine, "cuda.all", unread("libcuda"))
 
 
+OTHER_UUID = but_gpu(but_gpu(h100_node(4), 1, uuid=nvml("GPU-0a000000-5555")), 2, uuid=nvml(f"GPU-00000001{TAIL}"))
+OTHER_UUID = but(OTHER_UUID, "cuda.all", unread("libcuda"))
 MIXED = node((t4(0), gpu(1)))
 REORDERED = but(MIXED, "cuda.all", answer(MIXED, 1, 0))
 AMD = but(
@@ -124,8 +126,8 @@ CASES = [
     ),
     Case(
         "cuda-visible-devices-entry-invalid",
-        fires=under(h100_node(), **{VISIBLE: f"00000001{TAIL}"}),  # CUDA reads 1; with other digits another card
-        says=('without its prefix "GPU-"',),
+        fires=under(OTHER_UUID, **{VISIBLE: f"00000001{TAIL}"}),  # CUDA reads 1, which is another card
+        says=('without its prefix "GPU-"', "reads the number 1"),
         commands=(f"export CUDA_VISIBLE_DEVICES=GPU-00000001{TAIL}",),
     ),
     Case(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, Severity, check
 from gpudoctor.knowledge.visible_agreement import agrees, enumerated, error_of
 from gpudoctor.knowledge.visible_devices import VARIABLE
-from gpudoctor.knowledge.visible_now import driver_list, gpu_list, selection, variable
+from gpudoctor.knowledge.visible_now import driver_list, gpu_list, selection, short, variable
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot import NotRead, Snapshot, missing
 
@@ -31,8 +31,8 @@ def cuda_visible_devices_disagrees(machine: Snapshot) -> Iterator[Problem]:
         raise NotRead(missing(machine.cuda.all.source, f"without {VARIABLE} too, {error_of(everything)}"))
     if agrees(now, answer.value):
         return
-    expected = listed(device.identity or device.pci for device in now.devices) or "no device"
-    gets = listed(device.uuid or device.pci_bus_id for device in found) or "no device"
+    expected = listed(short(device.identity or device.pci) for device in now.devices) or "no device"
+    gets = listed(short(device.uuid or device.pci_bus_id) for device in found) or "no device"
     severity: Severity = "error" if len(found) < len(now.devices) else "warning"
     mps = [name for name in MPS if name in machine.environment.value]
     yield Problem(

@@ -31,7 +31,7 @@ def cuda_visible_devices_empty(machine: Snapshot) -> Iterator[Problem]:
                 )
             yield Problem(
                 severity="error",
-                summary=f"{note.problem}: all of {counted(len(slots), 'GPU')} hidden",
+                summary=f"{note.problem}; {counted(len(slots), 'GPU')} hidden",
                 meaning=meaning(note, now),
                 fix=fix,
                 evidence=(variable(machine, VARIABLE), gpu_list(machine)),

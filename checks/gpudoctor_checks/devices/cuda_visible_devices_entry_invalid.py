@@ -49,7 +49,7 @@ def _severity(note: Note, now: Selection, machine: Snapshot) -> Severity:
     """A warning where the program gets what was meant all the same, as with "1gpu"."""
     if note.kind == "number-format":
         return "warning"
-    if note.kind == "ignored-text" and now.suggested is not None:
+    if not note.lost and now.suggested is not None:
         meant = select_on(machine, now.suggested)
         return "warning" if meant.devices == now.devices else "error"
     return "error"

@@ -5,6 +5,7 @@ A container created with a part of the device files, a udev rule or a changed mo
 """
 
 from collections.abc import Iterator
+from shlex import quote
 
 from gpudoctor.check import Fix, Problem, gpu_check
 from gpudoctor.knowledge.gpu_labels import label
@@ -33,7 +34,7 @@ def gpu_device_node_missing(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
         if inside:
             fix = Fix("Run the container with the device, and as a user that may open it.", commands=(f"ls -l {path}",))
         elif node.owner == "root" and node.mode & 0o060 == 0o060 and node.group not in ("root", ""):
-            fix = Fix("Join the group, and log in again.", commands=(f'sudo usermod -aG {node.group} "$USER"',))
+            fix = Fix("Join the group, and log in again.", commands=(f'sudo usermod -aG {quote(node.group)} "$USER"',))
         else:
             fix = Fix("Restore the driver's default mode.", commands=(f"sudo chmod 666 {path}",))
     else:

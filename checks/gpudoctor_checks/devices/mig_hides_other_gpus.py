@@ -5,6 +5,7 @@ any whole GPU beside it. One divided card makes a machine of many GPUs look like
 """
 
 from collections.abc import Iterator
+from shlex import quote
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.gpu_labels import numbers
@@ -34,7 +35,7 @@ def mig_hides_other_gpus(machine: Snapshot) -> Iterator[Problem]:
         meaning="A CUDA program gets one MIG device and no whole GPU.",
         fix=Fix(
             f"Select the whole GPUs, or upgrade to a driver of branch R{FIRST_SEVERAL_MIG_DRIVER} or later.",
-            commands=(f"export {VARIABLE}={','.join(gpu.uuid.value for gpu in wanted)}",) if wanted else (),
+            commands=(f"export {VARIABLE}={quote(','.join(gpu.uuid.value for gpu in wanted))}",) if wanted else (),
         ),
         evidence=(driver, gpu_list(machine), variable(machine, VARIABLE)),
         gpus=tuple(gpu.index for gpu in divided),
