@@ -39,7 +39,7 @@ def examine(wish: Wish, children: Sequence[Child], waiting: Waiting | None = Non
 def assemble(wish: Wish, replies: Mapping[str, Reply], system: System) -> Snapshot:
     """Replies of the children -> Snapshot."""
     fields = local_fields(replies["local"])
-    accelerators = msgspec.convert(fields["accelerators"], Accelerators)
+    accelerators = msgspec.convert(fields["accelerators"], Accelerators, str_keys=True)
     visible = cuda.assemble(replies["cuda visible"])
     every = replies.get("cuda all")
     return Snapshot(
@@ -49,7 +49,7 @@ def assemble(wish: Wish, replies: Mapping[str, Reply], system: System) -> Snapsh
         nvidia=without_hardware(nvidia.assemble(replies["nvidia"]), accelerators),
         cuda=Cuda(visible=visible, all=cuda.assemble(every) if every else visible),
         accelerators=accelerators,
-        host=msgspec.convert(fields["host"], Host),
+        host=msgspec.convert(fields["host"], Host, str_keys=True),
         training=python.assemble(wish, replies["python"], replies.get("torch")),
     )
 

@@ -106,7 +106,11 @@ def _suspects(system: System) -> list[_Suspect]:
     return [
         _Suspect(process, _context_switches(system, process.pid))
         for process in processes(system)
-        if process.state in "DZ" and not process.is_kernel_thread and _concerns_gpus(system, process)
+        if process.state in "DZ"
+        and not process.is_kernel_thread
+        # The doctor's other children: one that has just ended is a zombie until it is collected.
+        and process.parent != os.getppid()
+        and _concerns_gpus(system, process)
     ]
 
 
