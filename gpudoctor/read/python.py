@@ -100,7 +100,7 @@ def how_it_ended(reply: Reply, said: Sequence[Mapping[str, Any]], timeout: float
         if "complete" in message:
             return Probe(timeout_seconds=timeout)
         if "raised" in message:
-            return Probe("raised", step, str(message["raised"]), timeout)
+            return Probe("raised", step, str(message["raised"]).rstrip("."), timeout)
         step = str(message.get("doing", step))
     if reply.timed_out:
         return Probe("hung", step, reply.failure if reply.stuck else "", timeout)
@@ -114,7 +114,7 @@ def how_it_ended(reply: Reply, said: Sequence[Mapping[str, Any]], timeout: float
 def last_line(reply: Reply) -> str:
     """Python puts the exception on the last line of standard error."""
     lines = reply.errors.strip().splitlines()
-    return lines[-1].strip()[:300] if lines else "no message"
+    return lines[-1].strip()[:300].rstrip(".") if lines else "no message"
 
 
 def beginning(reply: Reply) -> str:

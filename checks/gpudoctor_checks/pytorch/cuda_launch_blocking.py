@@ -1,0 +1,30 @@
+"""CUDA_LAUNCH_BLOCKING=1 is set.
+
+Why it matters: each kernel launch then waits for the kernel to end. That finds the line of a CUDA error, and it takes
+away the overlap of Python, kernels, copies and communication that training speed rests on.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.snapshot import Snapshot
+
+VARIABLE = "CUDA_LAUNCH_BLOCKING"
+
+
+@check("cuda-launch-blocking", title="CUDA kernels are launched without waiting")
+def cuda_launch_blocking(machine: Snapshot) -> Iterator[Problem]:
+    environment, gpus = machine.environment, machine.nvidia.gpus
+    value = environment.value.get(VARIABLE, "")
+    if not gpus.value or value.strip() in ("", "0"):
+        return
+    yield Problem(
+        severity="warning",
+        summary=f"{VARIABLE}={value} is set; training wants it unset",
+        meaning="Every kernel launch waits for its end, so steps take longer, small kernels several times so.",
+        evidence=(environment,),
+        fix=Fix(
+            "Unset it when the error it was set for is found; look for it in the job script and the container's image.",
+            commands=(f"unset {VARIABLE}", f"grep -n {VARIABLE} ~/.bashrc ~/.profile /etc/environment"),
+        ),
+    )

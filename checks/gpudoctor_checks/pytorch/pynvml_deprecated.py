@@ -1,0 +1,41 @@
+"""The deprecated distribution `pynvml` is installed.
+
+Why it matters: `import pynvml` belongs to NVIDIA's own nvidia-ml-py. The distribution named pynvml is inactive; since 12
+it only redirects, with a warning at every import (torch repeats it). Older ones bring their own copy of the same module,
+and whichever was installed last wins: monitoring then fails with "Function Not Found" on newer drivers.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.cuda_versions import parsed
+from gpudoctor.knowledge.torch_wheels import pip
+from gpudoctor.snapshot import Snapshot
+
+REDIRECTS_SINCE = (12,)  # pynvml 12.0 dropped its own bindings and requires nvidia-ml-py
+
+
+@check("pynvml-deprecated", title="NVML's Python binding is nvidia-ml-py alone")
+def pynvml_deprecated(machine: Snapshot) -> Iterator[Problem]:
+    packages = machine.training.packages
+    version, official = packages.value.get("pynvml"), packages.value.get("nvidia-ml-py")
+    if version is None:
+        return
+    clashes = official is not None and parsed(version) < REDIRECTS_SINCE
+    yield Problem(
+        severity="warning" if clashes else "info",
+        summary=f"pynvml {version} and nvidia-ml-py {official} are both installed as the module pynvml"
+        if clashes
+        else f"the deprecated distribution pynvml {version} is installed",
+        meaning="One overwrites the other's module; tools that read the GPUs may fail with missing functions."
+        if clashes
+        else "Imports of pynvml, torch's among them, warn; nothing else is lost.",
+        evidence=(packages,),
+        fix=Fix(
+            "Keep nvidia-ml-py only; it provides the same module.",
+            commands=(
+                pip(machine, "uninstall -y pynvml"),
+                pip(machine, "install --force-reinstall nvidia-ml-py"),
+            ),
+        ),
+    )

@@ -1,0 +1,47 @@
+"""torch says that CUDA is not available, though the driver sees GPUs and suits torch's build.
+
+Why it matters: the training runs on the CPU or stops at its first CUDA call. NVML (nvidia-smi) and CUDA take different
+ways into the driver: device files, the fabric of NVSwitch machines and a second copy of libcuda concern only CUDA.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.cuda_errors import explain
+from gpudoctor.knowledge.cuda_versions import runs
+from gpudoctor.knowledge.torch_wheels import cuda_of
+from gpudoctor.snapshot import Snapshot
+
+
+@check("torch-cuda-unavailable", title="torch can use CUDA")
+def torch_cuda_unavailable(machine: Snapshot) -> Iterator[Problem]:
+    torch, gpus = machine.training.torch, machine.nvidia.gpus
+    facts = torch.value
+    cuda = cuda_of(facts.cuda_version)
+    if facts.cuda_available or facts.hip_version or cuda is None or not gpus.value:
+        return
+    if runs(machine.nvidia.driver_version.value, cuda) is False or hidden(machine):
+        return  # those are other checks' findings
+    answer = machine.cuda.visible
+    python = shlex.quote(machine.training.python.value_or("python3"))
+    text = "Let torch say it in full, and look at the device files."
+    lines: tuple[str, ...] = ("ls -l /dev/nvidia*",)
+    cause = ""
+    if answer.is_read and answer.value.error:
+        known = explain(answer.value.error, answer.value.error_name)
+        text, lines, cause = known.fix, known.commands, f" cuInit gives {known.name}: {known.cause}."
+    said = f': "{facts.init_error}"' if facts.init_error else ""
+    yield Problem(
+        severity="error",
+        summary=f"torch {facts.version} finds no CUDA device; NVML sees {len(gpus.value)}{said}",
+        meaning=f"The training runs on the CPU or stops at its first CUDA call.{cause}",
+        evidence=(torch, gpus, answer),
+        fix=Fix(text, commands=(f"{python} -c 'import torch; torch.cuda.init()'", *lines)),
+    )
+
+
+def hidden(machine: Snapshot) -> bool:
+    """Whether CUDA_VISIBLE_DEVICES leaves no GPU, where there would be some without it."""
+    visible, every = machine.cuda.visible.value_or(None), machine.cuda.all.value_or(None)
+    return visible is not None and every is not None and bool(every.devices) and not visible.devices

@@ -1,0 +1,51 @@
+"""torch cannot be imported, or the process dies when torch looks at the devices.
+
+Why it matters: the training dies in the same place, before its first line of output. The usual causes are a library of
+another version that the loader finds first (LD_LIBRARY_PATH), an installation that was interrupted or mixed from two
+package managers, and a container that may not use enough memory.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.torch_wheels import advice, pip
+from gpudoctor.snapshot import Snapshot
+
+
+@check("torch-import-fails", title="torch can be imported and asked for its devices")
+def torch_import_fails(machine: Snapshot) -> Iterator[Problem]:
+    training = machine.training
+    probe = training.torch_probe.value
+    if probe.outcome not in ("raised", "crashed"):
+        return
+    python = shlex.quote(training.python.value_or("python3"))
+    text, more = repair(machine, probe.detail)
+    statement = "import torch" if probe.step == "import torch" else "import torch; torch.cuda.init()"
+    yield Problem(
+        severity="error",
+        summary=f"{probe.step} failed: {probe.detail}",
+        meaning=f"A training with {training.python.value_or('this interpreter')} fails in the same place.",
+        evidence=(training.torch_probe, training.python, training.torch_files),
+        fix=Fix(text, commands=(f"{python} -X faulthandler -c '{statement}'", *more)),
+    )
+
+
+def repair(machine: Snapshot, detail: str) -> tuple[str, tuple[str, ...]]:
+    """What to try for this exception or signal."""
+    python = shlex.quote(machine.training.python.value_or("python3"))
+    libraries = {"LD_LIBRARY_PATH", "LD_PRELOAD"} & set(machine.environment.value_or({}))
+    if libraries and ("undefined symbol" in detail or ".so" in detail or "version `" in detail):
+        unset = " ".join(f"-u {name}" for name in sorted(libraries))
+        text = f"A library of another version comes first: try without {' and '.join(sorted(libraries))}."
+        return text, (f"env {unset} {python} -c 'import torch'",)
+    if "SIGKILL" in detail:
+        text = "The kernel ended it, most likely for lack of memory: raise the memory limit of the job or container."
+        return text, ("sudo dmesg -T | grep -i 'killed process'",)
+    if "SIGILL" in detail:
+        text = "This build of torch uses instructions that the CPU lacks (AVX2): use another machine, or build torch."
+        return text, ("grep -m1 flags /proc/cpuinfo",)
+    if "No module named" in detail:
+        return "A package that torch needs is not installed: let pip say which.", (pip(machine, "check"),)
+    sentence, lines = advice(machine)
+    return f"Read the whole message, then install torch anew. {sentence if lines else ''}".strip(), lines

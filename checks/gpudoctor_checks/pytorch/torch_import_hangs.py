@@ -1,0 +1,46 @@
+"""Importing torch, or initialising CUDA from it, does not return.
+
+Why it matters: the training hangs in the same place, without a message. A driver that waits for a GPU which no longer
+answers blocks every process that initialises CUDA; a cold or dead network file system blocks the import.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.snapshot import Snapshot
+
+
+@check("torch-import-hangs", title="torch imports and finds its devices in time")
+def torch_import_hangs(machine: Snapshot) -> Iterator[Problem]:
+    training = machine.training
+    probe = training.torch_probe.value
+    if probe.outcome != "hung":
+        return
+    python = shlex.quote(training.python.value_or("python3"))
+    in_driver = probe.step.startswith("torch.cuda")
+    folder = training.torch_files.value_or(None)
+    where = f" from {folder.path}" if folder and not in_driver else ""
+    statement = "import torch; torch.cuda.is_available()" if in_driver else "import torch"
+    seconds = probe.timeout_seconds * 6
+    stuck = f" ({probe.detail})" if probe.detail else ""
+    yield Problem(
+        severity="error",
+        summary=f"{probe.step}{where} did not return within {probe.timeout_seconds:g} s{stuck}",
+        meaning="A training hangs in the same place; what torch could tell was not read.",
+        evidence=(training.torch_probe, training.python),
+        fix=Fix(
+            "See where it waits, and whether more time helps. "
+            + (
+                "Inside the CUDA driver, the kernel log names the GPU; a reset or a reboot frees it."
+                if in_driver
+                else "A first import from a network file system can take a minute; install torch on a local disk."
+            ),
+            commands=(
+                f'{python} -c "import faulthandler; faulthandler.dump_traceback_later({seconds:g}, exit=True); '
+                f'{statement}"',
+                f"gpudoctor check --python {python} --timeout {seconds:g}",
+                *(("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",) if in_driver else ()),
+            ),
+        ),
+    )

@@ -1,0 +1,37 @@
+"""Importing torch takes long.
+
+Why it matters: every rank, every restart and every data-loader process that is spawned pays for it. Installations on a
+network file system are slow when many ranks read thousands of small files at the same time.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.snapshot import Snapshot
+
+SLOW_SECONDS = 5.0  # our rule of thumb; from a local disk it takes 1.0 to 1.5 s (measured with torch 2.13, facts 01)
+
+
+@check("torch-import-slow", title="torch imports quickly")
+def torch_import_slow(machine: Snapshot) -> Iterator[Problem]:
+    torch, files = machine.training.torch, machine.training.torch_files
+    seconds = torch.value.import_seconds
+    if seconds <= SLOW_SECONDS:
+        return
+    folder = files.value_or(None)
+    where = f" from {folder.path}" if folder else ""
+    python = shlex.quote(machine.training.python.value_or("python3"))
+    yield Problem(
+        severity="info",
+        summary=f"import torch took {seconds:.1f} s{where}; from a local disk it takes 1 to 2 s",
+        meaning="Each rank and each restart waits as long; a first import after a reboot is always slower.",
+        evidence=(torch, files),
+        fix=Fix(
+            "Measure again; when it stays slow, put the environment on a local disk or into a container image.",
+            commands=(
+                f"time {python} -c 'import torch'",
+                *((f"df -hT {shlex.quote(folder.path)}",) if folder else ()),
+            ),
+        ),
+    )

@@ -1,0 +1,39 @@
+"""The training interpreter has no torch.
+
+Why it matters: a training started with this interpreter ends with "No module named 'torch'". Often torch is installed,
+but in another environment than the one that is active in this shell.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.torch_wheels import advice, pip
+from gpudoctor.snapshot import Snapshot
+
+
+@check("torch-missing", title="torch is installed in the training interpreter")
+def torch_missing(machine: Snapshot) -> Iterator[Problem]:
+    training = machine.training
+    files = training.torch_files
+    if files.missing_kind != "absent" or training.torch_probe.missing_kind == "not-asked":
+        # With --no-torch nobody asked; and a torch that is there but unreadable is no missing one.
+        if training.torch_probe.missing_kind == "not-asked":
+            _ = training.torch_probe.value
+        _ = files.value
+        return
+    has_gpu = bool(machine.nvidia.gpus.value_or(()))
+    python = training.python.value_or("the training interpreter")
+    chosen = f" (chosen by {training.chosen_by.value})" if training.chosen_by.is_read else ""
+    text = "Activate the environment that has torch, name its interpreter with --python, or install torch here."
+    lines: tuple[str, ...] = (pip(machine, "install torch"),)
+    if has_gpu:
+        sentence, lines = advice(machine)
+        text += "" if lines else f" {sentence}"
+    yield Problem(
+        severity="error" if has_gpu else "warning",
+        summary=f"{python}{chosen} has no torch",
+        meaning="A training started with this interpreter ends at `import torch`.",
+        evidence=(training.python, files),
+        fix=Fix(text, commands=(f"{shlex.quote(training.python.value_or('python3'))} -m site", *lines)),
+    )

@@ -1,0 +1,44 @@
+"""torchvision, torchaudio or xformers is made for another torch than the one installed.
+
+Why it matters: these packages hold code compiled against one torch. With another, the import fails with "undefined
+symbol" or "operator torchvision::nms does not exist", or a call ends the process.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.torch_wheels import pip
+from gpudoctor.snapshot import Snapshot
+
+
+@check("torch-mixed-versions", title="torch's companions are made for this torch")
+def torch_mixed_versions(machine: Snapshot) -> Iterator[Problem]:
+    files, pins, packages = machine.training.torch_files, machine.training.torch_pins, machine.training.packages
+    version, _, build = files.value.version.partition("+")
+    for name, wanted in sorted(pins.value.items()):
+        own = packages.value.get(name, "")
+        made_for = wanted.partition("+")[0]
+        other = own.partition("+")[2]
+        if made_for != version:
+            summary = f"{name} {own} is made for torch {wanted}; torch {files.value.version} is installed"
+        elif other.startswith("cu") and build.startswith("cu") and other[:4] != build[:4]:
+            # "cu128" and "cu130": torchvision refuses a torch of another CUDA major version
+            summary = f"{name} {own} is built for another CUDA than torch {files.value.version}"
+        else:
+            continue
+        yield Problem(
+            severity="warning",
+            summary=summary,
+            meaning=f"`import {name}` or its compiled operators fail.",
+            evidence=(pins, files, packages),
+            fix=Fix(
+                f"Let pip choose the {name} that fits this torch; pip check shows what else does not fit.",
+                commands=(upgrade(machine, name, version, build), pip(machine, "check")),
+            ),
+        )
+
+
+def upgrade(machine: Snapshot, name: str, version: str, build: str) -> str:
+    """Install the companion for the torch that is there, from the index that this torch came from."""
+    index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
+    return pip(machine, f"install --upgrade --force-reinstall torch=={version} {name}{index}")

@@ -1,0 +1,66 @@
+"""This build of torch has no code for a GPU that it is to use.
+
+Why it matters: torch sees the GPU, allocates on it, and fails at the first kernel with "no kernel image is available
+for execution on the device". The default wheels lost Pascal (6.x) with torch 2.8 and Volta (7.0) with torch 2.11, and
+older wheels know nothing of Blackwell (10.0, 12.0).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.gpu_code import Capability, any_runs_on, shown
+from gpudoctor.knowledge.torch_devices import indices
+from gpudoctor.knowledge.torch_wheels import advice
+from gpudoctor.snapshot import Snapshot, missing
+
+
+class Device(NamedTuple):
+    name: str
+    uuid: str
+    capability: Capability
+
+
+@check("torch-without-gpu-kernels", title="torch has code for every GPU it uses")
+def torch_without_gpu_kernels(machine: Snapshot) -> Iterator[Problem]:
+    torch = machine.training.torch
+    facts = torch.value
+    if facts.cuda_version is None or facts.hip_version:
+        return
+    found = devices(machine)
+    if not found:
+        return
+    if not facts.arch_list:
+        # An unknown list is no proof that every GPU is served.
+        _ = missing("torch._C._cuda_getArchFlags()", "torch did not say which GPUs it was compiled for").value
+    lacking = [device for device in found if not any_runs_on(facts.arch_list, device.capability)]
+    if not lacking:
+        return
+    names = ", ".join(sorted({f"{device.name} ({shown(device.capability)})" for device in lacking}))
+    served = [device for device in found if device not in lacking]
+    text, lines = advice(machine)
+    if served:
+        # Often a small display card beside the real ones.
+        chosen = ",".join(f"GPU-{device.uuid.removeprefix('GPU-')}" for device in served if device.uuid)
+        text = f"Hide the GPU from CUDA, or install a build that serves all of them. {text}"
+        lines = (*((f"export CUDA_VISIBLE_DEVICES={chosen}",) if chosen else ()), *lines)
+    yield Problem(
+        severity="warning" if served else "error",
+        summary=f"torch {facts.version} has no code for {names}; it was compiled for {' '.join(facts.arch_list)}",
+        meaning='The first kernel on it fails: "no kernel image is available for execution on the device".',
+        evidence=(torch, machine.nvidia.gpus),
+        fix=Fix(text, commands=lines),
+        gpus=indices(machine, [device.uuid for device in lacking]),
+    )
+
+
+def devices(machine: Snapshot) -> list[Device]:
+    """The devices that torch may use: those it enumerates, or all of NVML's where it could not."""
+    facts = machine.training.torch.value
+    if facts.cuda_available:
+        known = [(device.name, device.uuid, device.compute_capability) for device in facts.devices]
+        return [Device(name, uuid, capability) for name, uuid, capability in known if capability is not None]
+    return [
+        Device(gpu.name.value_or(f"GPU {gpu.index}"), gpu.uuid.value_or(""), gpu.compute_capability.value)
+        for gpu in machine.nvidia.gpus.value
+    ]

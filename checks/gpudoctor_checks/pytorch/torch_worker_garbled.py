@@ -1,0 +1,33 @@
+"""The interpreter ends quietly while torch is imported, or answers with something else.
+
+Why it matters: something that runs inside the training interpreter (sitecustomize, a package that torch imports, a
+wrapper script) ends the process with success before torch was examined. A training would stop there without an error.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.snapshot import Snapshot
+
+
+@check("torch-worker-garbled", title="The interpreter answers all that torch was asked")
+def torch_worker_garbled(machine: Snapshot) -> Iterator[Problem]:
+    training = machine.training
+    probe = training.torch_probe.value
+    if probe.outcome != "garbled":
+        return
+    python = shlex.quote(training.python.value_or("python3"))
+    yield Problem(
+        severity="error",
+        summary=f"{probe.step} ended without an error and without an answer; the process wrote {probe.detail}",
+        meaning="A training with this interpreter may end in the same place and look successful.",
+        evidence=(training.torch_probe, training.python),
+        fix=Fix(
+            "Look for what ends the process: sitecustomize, a wrapper around the interpreter, a package named torch.",
+            commands=(
+                f"{python} -c 'import torch; print(torch.__file__, torch.__version__)'; echo $?",
+                f"{python} -v -c 'import torch' 2>&1 | tail -n 20",
+            ),
+        ),
+    )
