@@ -72,7 +72,7 @@ class Driver:
             try:
                 return ctypes.CDLL(place)
             except OSError as error:
-                if "no such file" not in str(error).lower() and "could not find" not in str(error).lower():
+                if not is_about_absence(str(error), place):
                     raise CudaFailed(f"{place} could not be loaded: {error}") from None
         raise NoLibrary(f"{name} not found")
 
@@ -149,6 +149,12 @@ class Driver:
         found = (ctypes.c_ubyte * UUID_BYTES)()
         self.demand(name, ctypes.byref(found), device)
         return bytes(found)  # all 16, whatever they are: a zero byte ends nothing
+
+
+def is_about_absence(error: str, library: str) -> bool:
+    """Whether a loader's message says that the library itself is not there, and not one that it needs."""
+    absence = ("no such file", "could not find", "image not found")  # glibc and musl, Windows, macOS
+    return library in error and any(words in error.lower() for words in absence)
 
 
 def spelled(uuid: bytes) -> str:

@@ -12,6 +12,7 @@ lines, each marked as `active.MARK` says:
 
 import os
 import re
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -25,6 +26,8 @@ from gpudoctor.snapshot import Gpu, Missing, Nvidia, Reading, read
 from gpudoctor.snapshot.section import Section
 
 KERNEL_MODULE = "/proc/driver/nvidia/version"
+MAXIMUM_GPUS = 1024
+"""More than any machine has: an end for a driver that answers with a garbage count."""
 _MODULE_VERSION = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+(?:\.\d+)+)")
 
 S = TypeVar("S", bound=Section)
@@ -44,14 +47,12 @@ def main(arguments: list[str]) -> None:
 
     from gpudoctor.read import nvml
 
-    nvml.examine(pynvml, system, say, doctor_pid=doctor_pid)
+    nvml.examine(pynvml, system, say, doctor_pid=doctor_pid, maximum_gpus=MAXIMUM_GPUS)
     os._exit(0)  # without nvmlShutdown: it can block on a GPU that the calls before got away with
 
 
 def _speaker() -> Callable[..., None]:
     """A function that sends one line. What else prints in this process goes to standard error from now on."""
-    import threading
-
     reply = os.dup(1)
     os.dup2(2, 1)
     lock = threading.Lock()
@@ -84,11 +85,11 @@ def assemble(reply: Reply) -> Nvidia:
     running: dict[str, str] = {}
     count: int | None = None
     for message in messages(reply.output):
-        scope, found = str(message.get("scope")), message.get("fields")
+        scope, found, number = str(message.get("scope")), message.get("fields"), message.get("count")
         if isinstance(message.get("call"), str):
             running[scope] = message["call"]
-        if isinstance(message.get("count"), int):
-            count = message["count"]
+        if isinstance(number, int) and 0 <= number <= MAXIMUM_GPUS:
+            count = number
         if isinstance(found, dict):
             index = message.get("gpu")
             (gpus.setdefault(index, {}) if isinstance(index, int) else fields).update(found)
@@ -97,22 +98,30 @@ def assemble(reply: Reply) -> Nvidia:
 
     def owed(scope: str) -> Missing:
         """Why a fact is not there: the call of its own scope that did not end, or else whatever was running."""
-        calls = [running[scope]] if scope in running else list(running.values())
-        return unanswered(reply, calls)
+        return unanswered(reply, [running[scope]] if scope in running else list(running.values()))
 
+    init = _filled(Nvidia, {}, fields, "nvmlInit", owed("driver")).init_code
+    if init.value_or(None) != SUCCESS:
+        return _filled(Nvidia, {"init_code": init}, fields, init.source, _not_started(init))
+    given: dict[str, Reading[Any]] = {"init_code": init}
     if count is not None:
         every = tuple(
             _filled(Gpu, {"index": index}, gpus.get(index, {}), f"NVML GPU {index}", owed(f"GPU {index}"))
             for index in range(count)
         )
-        fields["gpus"] = msgspec.to_builtins(read("nvmlDeviceGetCount", every))
-    code = fields.get("init_code", {}).get("value", SUCCESS)
-    if isinstance(code, int) and code != SUCCESS:
-        why = explain(code)
-        # "absent" would say that there is nothing to judge; that NVML does not start says no such thing.
-        why = Missing(why.reason, "failed" if why.kind == "absent" else why.kind)
-        return _filled(Nvidia, {}, fields, "nvmlInit", why)
-    return _filled(Nvidia, {}, fields, "NVML", owed("driver"), {"peers": owed("peers")})
+        given["gpus"] = read("nvmlDeviceGetCount", every)
+    if "peers" not in fields:
+        given["peers"] = Reading("nvmlDeviceGetP2PStatus", missing=owed("peers"))
+    return _filled(Nvidia, given, fields, "NVML", owed("driver"))
+
+
+def _not_started(init: Reading[int]) -> Missing:
+    """Why there is nothing but nvmlInit's code."""
+    if not isinstance(init.missing, Missing):
+        why = explain(init.value)
+        # "absent" would say that there is nothing to judge; a driver that does not start says no such thing.
+        return Missing(why.reason, "failed" if why.kind == "absent" else why.kind)
+    return init.missing
 
 
 def _filled(
@@ -121,14 +130,13 @@ def _filled(
     fields: Mapping[str, Any],
     source: str,
     owed: Missing,
-    exceptions: Mapping[str, Missing] = {},
 ) -> S:
     """A section of the snapshot from readings as JSON; what is not among them is missing for the reason `owed`."""
     values = dict(given)
     for field in msgspec.structs.fields(section):
         if field.name in given:
             continue
-        values[field.name] = Reading(source, missing=exceptions.get(field.name, owed))
+        values[field.name] = Reading(source, missing=owed)
         if field.name in fields:
             try:
                 values[field.name] = msgspec.convert(fields[field.name], field.type)

@@ -17,14 +17,12 @@ from gpudoctor.snapshot import Reading, absent, read
 
 DRIVER, PEERS = "driver", "peers"
 WSL_LIBRARY = "/usr/lib/wsl/lib/libnvidia-ml.so.1"
-MAXIMUM_GPUS = 1024
-"""More than any machine has: an end for a driver that answers with a garbage count."""
 
 Say = Callable[..., None]
 """`say(scope, call=..., fields=..., ...)` sends one line to the doctor."""
 
 
-def examine(api: Any, system: System, say: Say, *, doctor_pid: int) -> None:
+def examine(api: Any, system: System, say: Say, *, doctor_pid: int, maximum_gpus: int) -> None:
     """Ask NVML (`api`: the module pynvml), and say each answer. Blocks for as long as NVML does."""
 
     def calls(scope: str, about: str = "") -> Calls:
@@ -35,7 +33,7 @@ def examine(api: Any, system: System, say: Say, *, doctor_pid: int) -> None:
     say(DRIVER, fields={"init_code": init_code})
     if init_code.value_or(-1) != SUCCESS:
         return
-    count = guarded("nvmlDeviceGetCount", lambda: _plausible(driver.ask("nvmlDeviceGetCount")))
+    count = guarded("nvmlDeviceGetCount", lambda: _plausible(driver.ask("nvmlDeviceGetCount"), maximum_gpus))
     if count.is_read:
         say(DRIVER, count=count.value)
     else:
@@ -79,8 +77,8 @@ def start(driver: Calls) -> Reading[int]:
     return read("nvmlInit", SUCCESS)
 
 
-def _plausible(count: int) -> int:
-    if count > MAXIMUM_GPUS:
+def _plausible(count: int, maximum: int) -> int:
+    if count > maximum:
         raise ValueError(f"answered with {count} GPUs")
     return count
 

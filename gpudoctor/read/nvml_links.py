@@ -39,9 +39,11 @@ def nvlinks(ask: Ask) -> tuple[NvLink, ...]:
         try:
             active = ask("nvmlDeviceGetNvLinkState", link)
         except CallFailed as error:
-            if links and error.code in (INVALID_ARGUMENT, NOT_SUPPORTED):
-                break
-            raise
+            if error.code not in (INVALID_ARGUMENT, NOT_SUPPORTED):
+                raise
+            if not links:  # no link 0: this GPU has none, in whichever way the driver says so
+                raise CallFailed(error.source, NOT_SUPPORTED) from None
+            break
         links.append(_described(ask, link) if active else NvLink(link, False))
     return tuple(links)
 

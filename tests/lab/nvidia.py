@@ -17,8 +17,8 @@ A machine is made from `tests.lab.machines`, whole or by cards, and changed with
     hgx_h100().call("nvmlInit", "block")     # fail:CODE, block, crash (SIGSEGV), lie (garbage), ok
 
 Functions go by their name in the library (nvmlDeviceGetMemoryInfo_v2, nvmlDeviceGetHandleByIndex_v2, cuInit), with
-"nvmlInit" for all its variants and "*" for any. A key that a card lacks is NotSupported; fake_nvidia/*.c say which there
-are. Without gcc the test is skipped ("no C compiler"), see requirements.py.
+"nvmlInit" for all its variants and "*" for any. A key that a card lacks is NotSupported; fake_nvidia/*.c say which
+there are. Without gcc the test is skipped ("no C compiler"), see requirements.py.
 """
 
 import atexit

@@ -17,9 +17,15 @@
 #define NOBODY (-1)
 #define GARBAGE 0xF5 /* no byte of UTF-8 */
 
-static char **keys, **values;
-static size_t count_of_keys;
+struct entry { char *key, *value; };
+
+static struct entry *entries;
+static size_t count_of_entries;
 static pthread_once_t loaded = PTHREAD_ONCE_INIT;
+
+static int by_key(const void *one, const void *other) {
+    return strcmp(((const struct entry *)one)->key, ((const struct entry *)other)->key);
+}
 
 static void load(void) {
     const char *path = getenv("FAKE_NVIDIA_MACHINE");
@@ -32,20 +38,19 @@ static void load(void) {
         if (!equals) continue;
         line[strcspn(line, "\n")] = 0;
         *equals = 0;
-        keys = realloc(keys, (count_of_keys + 1) * sizeof *keys);
-        values = realloc(values, (count_of_keys + 1) * sizeof *values);
-        keys[count_of_keys] = strdup(line);
-        values[count_of_keys++] = strdup(equals + 1);
+        entries = realloc(entries, (count_of_entries + 1) * sizeof *entries);
+        entries[count_of_entries++] = (struct entry){strdup(line), strdup(equals + 1)};
     }
+    qsort(entries, count_of_entries, sizeof *entries, by_key);
     free(line);
     fclose(file);
 }
 
 static const char *look(const char *key) {
     pthread_once(&loaded, load);
-    for (size_t i = 0; i < count_of_keys; i++)
-        if (!strcmp(keys[i], key)) return values[i];
-    return NULL;
+    struct entry wanted = {(char *)key, NULL};
+    struct entry *found = bsearch(&wanted, entries, count_of_entries, sizeof *entries, by_key);
+    return found ? found->value : NULL;
 }
 
 static long long number(const char *key, long long otherwise) {
