@@ -2,11 +2,11 @@
 
 import io
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text as RichText
 
@@ -49,9 +49,9 @@ def plain(report: Report, snapshot: Snapshot) -> str:
 
 def show_report(report: Report, snapshot: Snapshot, screen: Console) -> None:
     """The whole report: machine, verdict, problems with their fixes, what could not be seen, GPUs, tally."""
-    screen.print(_text(words.machine_line(snapshot), style="bold"))
+    _paragraph(words.machine_line(snapshot), screen, style="bold")
     if snapshot.training.python.is_read:
-        screen.print(_text(words.training_line(snapshot)))
+        _paragraph(words.training_line(snapshot), screen)
     screen.print()
     screen.print(_text(words.verdict(report), style=VERDICT_COLORS[report.verdict]))
     for result, problem in report.problems:
@@ -66,9 +66,14 @@ def show_report(report: Report, snapshot: Snapshot, screen: Console) -> None:
 
 
 def _show_problem(result: Result, problem: Problem, screen: Console) -> None:
-    head = RichText.assemble((problem.severity, COLORS[problem.severity]), " ", (words.safe(problem.summary), "bold"))
-    head.append(f"  [{words.safe(result.check)}]", style="dim")
-    screen.print(head)
+    # Wrapped by hand like the rest; the severity is the first word and takes the colour.
+    for number, line in enumerate(
+        _wrapped(f"{problem.severity} {problem.summary}  [{result.check}]", screen, indent=0)
+    ):
+        head = RichText(line, style="bold")
+        if number == 0:
+            head.stylize(COLORS[problem.severity], 0, len(problem.severity))
+        screen.print(head, soft_wrap=True)
     _indented(problem.meaning, screen)
     _indented(f"Fix: {problem.fix.text}", screen)
     for command in problem.fix.commands:
@@ -78,8 +83,28 @@ def _show_problem(result: Result, problem: Problem, screen: Console) -> None:
         _indented(f"Seen: {words.evidence(reading)}", screen, style="dim")
 
 
+def _paragraph(text: str, screen: Console, *, style: str = "") -> None:
+    for line in _wrapped(text, screen, indent=0):
+        screen.print(_text(line, style=style), soft_wrap=True)
+
+
 def _indented(text: str, screen: Console, *, style: str = "") -> None:
-    screen.print(Padding(_text(text, style=style), (0, 0, 0, 2)))
+    for line in _wrapped(text, screen, indent=2):
+        screen.print(_text(line, style=style), soft_wrap=True)
+
+
+def _wrapped(text: str, screen: Console, *, indent: int) -> list[str]:
+    """Lines that fit the screen and end where their text ends: rich pads with blanks, which get pasted along."""
+    margin = " " * indent
+    # A word that does not fit (a UUID, a path) stays whole, to be copied.
+    return textwrap.wrap(
+        words.safe(text),
+        max(screen.width, 20),
+        initial_indent=margin,
+        subsequent_indent=margin,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _show_blind(report: Report, screen: Console) -> None:
@@ -161,7 +186,7 @@ def show_checks(checks: Sequence[Check], screen: Console) -> None:
                 screen.print()
             group = check.group
             screen.print(_text(group, style="bold"))
-        screen.print(Padding(RichText.assemble((check.id, "green"), f": {check.title}"), (0, 0, 0, 2)))
+        screen.print(RichText.assemble("  ", (check.id, "green"), f": {check.title}"), soft_wrap=True)
 
 
 def show_check(check: Check, screen: Console) -> None:

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import msgspec
+
 from gpudoctor.report import Report
 from gpudoctor.snapshot import Reading, Snapshot
 
@@ -146,5 +148,28 @@ def evidence(reading: Reading[object]) -> str:
     """A reading in one line: its source and value, or why there is none."""
     if not reading.is_read:
         return f"{reading.source}: {reading.reason}"
-    text = " ".join(str(reading.value).split())
-    return f"{reading.source}: {text if len(text) <= 160 else text[:157] + '...'}"
+    text = figure(reading.value)
+    return f"{reading.source}: {text if len(text) <= LONGEST_EVIDENCE else text[: LONGEST_EVIDENCE - 3] + '...'}"
+
+
+LONGEST_EVIDENCE = 160
+"""Two lines of a terminal; `--json` has the rest."""
+
+
+def figure(value: object) -> str:
+    """A fact in words: structures by their fields without what is at its default, lists by their items."""
+    if isinstance(value, Reading):
+        return figure(value.value) if value.is_read else f"({value.reason})"
+    if isinstance(value, msgspec.Struct):
+        defaults = {field.name: field.default for field in msgspec.structs.fields(value)}
+        shown = {
+            name: getattr(value, name) for name in value.__struct_fields__ if getattr(value, name) != defaults[name]
+        }
+        return ", ".join(f"{name} {figure(item)}" for name, item in shown.items())
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {figure(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, (tuple, list)):
+        return ("; " if value and isinstance(value[0], msgspec.Struct) else ", ").join(map(figure, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " ".join(str(value).split())
