@@ -28,8 +28,8 @@ def cuda_driver_crashed(machine: Snapshot) -> Iterator[Problem]:
         meaning="A training dies in its first CUDA call, often without a message.",
         evidence=(answer, *((machine.environment,) if suspects else ())),
         fix=Fix(
-            f"Look at {suspects[0]} first: it puts other libraries into the process. " * bool(suspects)
-            + "See which libcuda is loaded and reinstall the driver when it is the driver's own.",
+            (f"Look at {suspects[0]} first: it puts other libraries into the process. " if suspects else "")
+            + "See which libcuda is loaded, and reinstall the driver when it is the driver's own.",
             commands=(
                 *(("env -u LD_PRELOAD -u LD_LIBRARY_PATH -u CUDA_INJECTION64_PATH nvidia-smi",) if suspects else ()),
                 "ldconfig -p | grep libcuda.so",
