@@ -33,7 +33,7 @@ def cuda_compat_on_path(machine: Snapshot) -> Iterator[Problem]:
         meaning="No program can use CUDA in this environment.",
         evidence=(answer, machine.training.libraries, machine.nvidia.driver_version),
         fix=Fix(
-            "Take the compat folder out of the library path; install a newer driver or a torch for an older CUDA instead.",
+            "Take the compat folder out of the library path; a newer driver, or torch for an older CUDA, does without.",
             commands=(*take_out(machine, library), "ldconfig -p | grep libcuda.so.1"),
         ),
     )

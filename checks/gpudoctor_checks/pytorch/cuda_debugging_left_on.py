@@ -10,13 +10,12 @@ from gpudoctor.check import Fix, Problem, check
 from gpudoctor.snapshot import Snapshot
 
 VARIABLES = {
-    # DCGM's list of variables that it finds in a CUDA process with concern (gpud has the same one)
+    # From the list of variables that DCGM warns of (gpud has the same), without those that do nothing by themselves
     "CUDA_INJECTION32_PATH": "loads a tool into every CUDA process",
     "CUDA_INJECTION64_PATH": "loads a tool into every CUDA process",
     "CUDA_PROFILE": "profiles every CUDA process",
     "COMPUTE_PROFILE": "profiles every CUDA process",
     "CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "writes the GPU's memory to disk when a kernel fails",
-    "CUDA_COREDUMP_FILE": "names the file for the GPU's memory when a kernel fails",
     "CUDA_DEVICE_WAITS_ON_EXCEPTION": "has a failed kernel wait for a debugger",
     # CUDA Programming Guide, environment variables: compile everything anew from PTX
     "CUDA_FORCE_PTX_JIT": "has the driver compile every kernel anew",
@@ -24,12 +23,13 @@ VARIABLES = {
     # torch's documentation: for memory debuggers
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "takes torch's allocator away, so that every tensor asks the driver",
 }
+OFF = ("", "0", "none")
 
 
 @check("cuda-debugging-left-on", title="No CUDA debugging or profiling variable is left set")
 def cuda_debugging_left_on(machine: Snapshot) -> Iterator[Problem]:
     environment, gpus = machine.environment, machine.nvidia.gpus
-    left = [name for name in VARIABLES if environment.value.get(name, "").strip() not in ("", "0")]
+    left = [name for name in VARIABLES if environment.value.get(name, "").strip() not in OFF]
     if not gpus.value or not left:
         return
     yield Problem(

@@ -1,8 +1,8 @@
 """The deprecated distribution `pynvml` is installed.
 
-Why it matters: `import pynvml` belongs to NVIDIA's own nvidia-ml-py. The distribution named pynvml is inactive; since 12
-it only redirects, with a warning at every import (torch repeats it). Older ones bring their own copy of the same module,
-and whichever was installed last wins: monitoring then fails with "Function Not Found" on newer drivers.
+Why it matters: `import pynvml` belongs to NVIDIA's own nvidia-ml-py. The distribution named pynvml is inactive; since
+12 it only redirects, with a warning at every import (torch repeats it). Older ones bring their own copy of the same
+module, which then hides the maintained one: monitoring fails with "Function Not Found" on newer drivers.
 """
 
 from collections.abc import Iterator

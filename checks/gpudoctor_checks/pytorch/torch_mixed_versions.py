@@ -4,10 +4,11 @@ Why it matters: these packages hold code compiled against one torch. With anothe
 symbol" or "operator torchvision::nms does not exist", or a call ends the process.
 """
 
+import re
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.torch_wheels import pip
+from gpudoctor.knowledge.torch_wheels import INDEX_URL, pip
 from gpudoctor.snapshot import Snapshot
 
 
@@ -32,13 +33,18 @@ def torch_mixed_versions(machine: Snapshot) -> Iterator[Problem]:
             meaning=f"`import {name}` or its compiled operators fail.",
             evidence=(pins, files, packages),
             fix=Fix(
-                f"Let pip choose the {name} that fits this torch; pip check shows what else does not fit.",
-                commands=(upgrade(machine, name, version, build), pip(machine, "check")),
+                f"Install the {name} that fits this torch; pip check shows what else does not fit.",
+                commands=(*upgrade(machine, name, version, build), pip(machine, "check")),
             ),
         )
 
 
-def upgrade(machine: Snapshot, name: str, version: str, build: str) -> str:
-    """Install the companion for the torch that is there, from the index that this torch came from."""
-    index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
-    return pip(machine, f"install --upgrade --force-reinstall torch=={version} {name}{index}")
+def upgrade(machine: Snapshot, name: str, version: str, build: str) -> tuple[str, ...]:
+    """Install the companion for the torch that is there, from the index that this torch came from.
+
+    None for a torch that came from elsewhere (a build of one's own, NVIDIA's containers): pip would replace it.
+    """
+    if build and not re.fullmatch(r"cu\d+|cpu|xpu|rocm[\d.]+", build):
+        return ()
+    index = f" --index-url {INDEX_URL}{build}" if build else ""
+    return (pip(machine, f"install --upgrade --force-reinstall torch=={version} {name}{index}"),)

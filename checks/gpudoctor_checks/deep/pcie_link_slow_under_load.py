@@ -1,0 +1,46 @@
+"""A GPU's PCIe link stays at a lower generation while it copies.
+
+Why it matters: an idle link drops its generation to save power and comes back under load. One that does not come back
+was trained slower at boot (a bad riser or cable, a BIOS setting, a marginal slot), and halves the speed of every copy.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.gpu_models import is_laptop
+from gpudoctor.knowledge.pci_address import in_sysfs
+from gpudoctor.knowledge.torch_devices import gpu_tested, named
+from gpudoctor.snapshot import Snapshot, absent, missing
+
+
+@check("pcie-link-slow-under-load", title="PCIe links reach their generation under load")
+def pcie_link_slow_under_load(machine: Snapshot) -> Iterator[Problem]:
+    smoke = machine.active.smoke
+    if all(target.device == "cpu" for target in smoke.value):
+        _ = absent("CUDA smoke test", "it ran on the CPU").value
+    unread = None
+    for target in smoke.value:
+        found = target.result.value_or(None)
+        loaded = found.pcie_generation_loaded if found else None
+        gpu = gpu_tested(machine, target)
+        if gpu is None or loaded is None or not gpu.pcie_generation_max.is_read:
+            unread = target.device
+            continue
+        possible = gpu.pcie_generation_max
+        if loaded >= possible.value or is_laptop(gpu.name.value_or("")):
+            continue
+        lines: tuple[str, ...] = ("sudo dmesg -T | grep -i 'limited by'",)
+        if gpu.pci_bus_id.is_read:
+            lines = (f"sudo lspci -vv -s {in_sysfs(gpu.pci_bus_id.value)} | grep -E 'LnkCap|LnkSta'", *lines)
+        yield Problem(
+            severity="warning",
+            summary=f"{named(target, gpu)} copies over PCIe {loaded}; GPU and slot support PCIe {possible.value}",
+            meaning=f"Its copies run at about 1/{2 ** (possible.value - loaded)} of their speed.",
+            evidence=(target.result, possible),
+            fix=Fix(
+                "Set the slot's speed in the BIOS to its maximum, reseat the card, exchange riser or cable.", lines
+            ),
+            gpus=(gpu.index,),
+        )
+    if unread:
+        _ = missing(f"CUDA smoke test {unread}", "the PCIe link was not read under load").value

@@ -1,0 +1,57 @@
+"""A device cannot allocate, multiply or copy.
+
+Why it matters: this is the least that a training step does. A device that fails here fails in the first step, however
+healthy its counters look: out of memory because of another job, an uncorrectable memory error, a driver that lost it.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.torch_devices import gpu_tested, named
+from gpudoctor.snapshot import SmokeTarget, Snapshot
+
+
+@check("smoke-failed", title="Every device allocates, multiplies and copies")
+def smoke_failed(machine: Snapshot) -> Iterator[Problem]:
+    smoke = machine.active.smoke
+    for target in smoke.value:
+        if target.result.missing_kind == "timeout":
+            continue
+        if target.result.is_read and target.result.value.outcome != "failed":
+            continue
+        error = failure(target)
+        text, lines = advice(error)
+        gpu = gpu_tested(machine, target)
+        yield Problem(
+            severity="error",
+            summary=f"{named(target, gpu)} failed the smoke test: {error}",
+            meaning="A training that uses this device fails in its first step.",
+            evidence=(smoke, target.result),
+            fix=Fix(text, commands=(alone(machine, target.device), *lines)),
+            gpus=(gpu.index,) if gpu else (),
+        )
+
+
+def failure(target: SmokeTarget) -> str:
+    said = target.result.value.error if target.result.is_read else target.result.reason
+    return said.rstrip(".") or "no message"
+
+
+def alone(machine: Snapshot, device: str) -> str:
+    """The line that does the same without gpudoctor."""
+    python = shlex.quote(machine.training.python.value_or("python3"))
+    return f"{python} -c \"import torch; x = torch.ones(1024, 1024, device='{device}'); print((x @ x).sum())\""
+
+
+def advice(error: str) -> tuple[str, tuple[str, ...]]:
+    """What to look at first, by the message."""
+    if "out of memory" in error:
+        return "End what holds the device's memory, or wait for it.", ("nvidia-smi",)
+    if "SIGKILL" in error:
+        return "The kernel ended the test, most likely for lack of host memory.", ("sudo dmesg -T | grep -i oom",)
+    if "no kernel image" in error:
+        return "This torch has no code for the GPU: gpudoctor check torch-without-gpu-kernels names a build.", ()
+    return "Read the kernel log for the GPU's own message; reset or replace the GPU when it fails again.", (
+        "sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",
+    )

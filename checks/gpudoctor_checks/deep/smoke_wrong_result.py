@@ -1,0 +1,37 @@
+"""A device computes or copies wrongly.
+
+Why it matters: nothing crashes. The training goes on with wrong numbers, and the loss drifts, turns NaN, or converges
+to a worse model. ECC does not see errors in the arithmetic units.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.torch_devices import gpu_tested, named
+from gpudoctor.snapshot import Snapshot
+
+
+@check("smoke-wrong-result", title="Every device computes what the CPU computes")
+def smoke_wrong_result(machine: Snapshot) -> Iterator[Problem]:
+    smoke = machine.active.smoke
+    for target in smoke.value:
+        if not target.result.is_read or target.result.value.outcome != "wrong-result":
+            continue
+        found = target.result.value
+        gpu = gpu_tested(machine, target)
+        yield Problem(
+            severity="error",
+            summary=f"{named(target, gpu)}: {found.error or 'a wrong result'}; the CPU's result was wanted",
+            meaning="This device corrupts the training without an error message.",
+            evidence=(target.result, smoke),
+            fix=Fix(
+                "Take the device out of service, run the test again, and have it replaced when it fails twice. "
+                "An overclocked GPU computes wrongly too.",
+                commands=(
+                    "gpudoctor check --deep deep",
+                    *((f"sudo nvidia-smi -i {gpu.index} -q -d ECC,ROW_REMAPPER,CLOCK,TEMPERATURE",) if gpu else ()),
+                    *((f"sudo dcgmi diag -r 3 -i {gpu.index}",) if gpu else ()),
+                ),
+            ),
+            gpus=(gpu.index,) if gpu else (),
+        )
