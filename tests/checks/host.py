@@ -1,23 +1,615 @@
 """Cases of the checks in checks/gpudoctor_checks/host/."""
 
-from gpudoctor.snapshot import Space, read
-from tests.build import GIB, MIB, but, h100_node, rtx_4090_node, unread
+from typing import Any
+
+from gpudoctor.snapshot import (
+    AcsBridge,
+    Cgroup,
+    GpuProcess,
+    KernelLog,
+    Limits,
+    LinkLimit,
+    Snapshot,
+    Space,
+    StuckProcess,
+    UsedPath,
+    XidEvent,
+    absent,
+    missing,
+    read,
+)
+from tests.build import GIB, MIB, but, but_gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
 from tests.cases import Case
 
-SHM = "host.shared_memory"
+H100, T4, RTX = h100_node(), t4_node(), rtx_4090_node()
+LOG = "host.kernel_log"
+HOUR, DAY = 3600.0, 86400.0
 
-CASES = [
+
+def without_gpu(machine: Snapshot | None = None) -> Snapshot:
+    """A machine on which NVML has nothing to find."""
+    return but(machine or node(()), "nvidia.gpus", absent("/sys/bus/pci/devices", "no NVIDIA GPU on this machine"))
+
+
+def with_host(machine: Snapshot, **fields: Any) -> Snapshot:
+    for name, value in fields.items():
+        machine = but(machine, f"host.{name}", read("test", value))
+    return machine
+
+
+def with_environment(machine: Snapshot, **variables: str) -> Snapshot:
+    return but(machine, "environment", read("environment of gpudoctor", variables))
+
+
+def with_paths(*paths: UsedPath) -> Snapshot:
+    return with_host(H100, paths=paths)
+
+
+def space_of(role: str, path: str, *numbers: int, **fields: Any) -> UsedPath:
+    return UsedPath(role, path, read(f"statvfs {path}", Space(*numbers, **fields)))
+
+
+def limits(**fields: Any) -> Limits:
+    unlimited: dict[str, Any] = dict.fromkeys(Limits.__struct_fields__)
+    return Limits(**(unlimited | fields))
+
+
+def logged(*events: XidEvent, machine: Snapshot = H100, **fields: Any) -> Snapshot:
+    return with_host(machine, kernel_log=KernelLog(events, **fields))
+
+
+GONE = UsedPath("HF_HOME", "/nfs/hf", missing("statvfs /nfs/hf", "no answer within 3 s", "timeout"))
+NO_PEERS = tuple(peer.__class__(peer.from_gpu, peer.to_gpu, "chipset-not-supported") for peer in T4.nvidia.peers.value)
+
+SHM_CASES = [
     Case(
         "shm-too-small",
-        fires=but(h100_node(), SHM, read("statvfs /dev/shm", Space(64 * MIB, 64 * MIB))),
-        silent=but(rtx_4090_node(), SHM, read("statvfs /dev/shm", Space(8 * GIB, 8 * GIB))),
-        unread=but(h100_node(), SHM, unread("statvfs /dev/shm")),
-        says=("0.06 GiB", "8 GPUs want 8 GiB"),
-        commands=("docker run --shm-size=8g ...",),
+        fires=with_host(H100, shared_memory=Space(64 * MIB, 64 * MIB), container="docker"),
+        silent=with_host(RTX, shared_memory=Space(8 * GIB, 8 * GIB)),
+        unread=but(H100, "host.shared_memory", unread("statvfs /dev/shm")),
+        says=("64 MiB", "8 GPUs want 8 GiB"),
     ),
     Case(
         "shm-too-small",
-        fires=but(h100_node(), SHM, read("statvfs /dev/shm", Space(2 * GIB, 2 * GIB))),
+        fires=with_host(H100, shared_memory=Space(2 * GIB, 2 * GIB)),
+        severity="warning",
+        commands=("sudo mount -o remount,size=8G /dev/shm",),
+    ),
+    Case(  # every container without a GPU is made like this
+        "shm-too-small",
+        fires=with_host(without_gpu(), shared_memory=Space(64 * MIB, 64 * MIB), container="docker"),
+        silent=with_host(without_gpu(), shared_memory=Space(2 * GIB, 100 * MIB)),
+        unread=but(H100, "nvidia.gpus", unread("nvml")),
+        severity="info",
+    ),
+    Case(
+        "shm-too-small",
+        fires=with_host(H100, shared_memory=Space(16 * GIB, 100 * MIB)),
+        severity="warning",
+        says=("100 MiB free of 16 GiB",),
+    ),
+    Case(
+        "nccl-segments-left",
+        fires=with_host(H100, nccl_segments=(("nccl-aB3x9Z", 9637888), ("nccl-q W;rm", 9637888))),
+        unread=but(H100, "host.nccl_segments", unread("/dev/shm")),
+        severity="info",
+        says=("2 NCCL segments", "18.4 MiB"),
+        commands=("rm -f /dev/shm/nccl-aB3x9Z",),
+    ),
+    Case(
+        "nccl-segments-left",
+        fires=with_host(H100, nccl_segments=tuple((f"nccl-{n:06d}", 16 * MIB) for n in range(100))),
         severity="warning",
     ),
+]
+
+USER_HOST = with_host(H100, is_root=False)
+LIMIT_CASES = [
+    Case(
+        "memlock-too-low",
+        fires=but(
+            with_host(USER_HOST, limits=limits(memlock_soft_bytes=8 * MIB, memlock_hard_bytes=8 * MIB)),
+            "accelerators.kernel_modules",
+            read("/proc/modules", ("nvidia", "nvidia_peermem")),
+        ),
+        # Ubuntu's default, and no sign of RDMA
+        silent=with_host(USER_HOST, limits=limits(memlock_soft_bytes=8 * MIB, memlock_hard_bytes=8 * MIB)),
+        unread=but(H100, "host.limits", unread("getrlimit")),
+        severity="warning",
+        says=("8 MiB", "nvidia_peermem is loaded"),
+        commands=(
+            "printf '* soft memlock unlimited\\n* hard memlock unlimited\\n'"
+            " | sudo tee /etc/security/limits.d/90-memlock.conf",
+        ),
+    ),
+    Case(
+        "memlock-too-low",
+        fires=with_host(USER_HOST, limits=limits(memlock_soft_bytes=64 * 1024)),
+        # root outside a container is exempt
+        silent=with_host(H100, limits=limits(memlock_soft_bytes=64 * 1024)),
+        severity="info",
+        says=("64 KiB",),
+        commands=("ulimit -l unlimited",),
+    ),
+    Case(  # root inside one is not
+        "memlock-too-low",
+        fires=with_environment(
+            with_host(H100, container="docker", limits=limits(memlock_soft_bytes=64 * 1024)), NCCL_IB_HCA="mlx5_0"
+        ),
+        silent=without_gpu(with_host(USER_HOST, limits=limits(memlock_soft_bytes=64 * 1024))),
+        severity="warning",
+    ),
+    Case(
+        "open-files-limit-low",
+        fires=with_host(H100, limits=limits(open_files_soft=256, open_files_hard=4096)),
+        silent=with_host(h100_node(1), limits=limits(open_files_soft=1024, open_files_hard=1048576)),
+        unread=but(H100, "host.limits", unread("getrlimit")),
+        severity="warning",
+        says=("256",),
+        commands=("ulimit -n 4096",),
+    ),
+    Case(
+        "open-files-limit-low",
+        fires=with_host(H100, limits=limits(open_files_soft=1024, open_files_hard=1048576)),
+        silent=without_gpu(with_host(H100, limits=limits(open_files_soft=1024, open_files_hard=1024))),
+        severity="info",
+        commands=("ulimit -n 65536",),
+    ),
+    Case(
+        "process-limit-low",
+        fires=with_host(H100, cgroup=Cgroup(2, pids_limit=1024, pids_used=900)),
+        silent=with_host(H100, cgroup=Cgroup(2, pids_limit=2048, pids_used=40)),  # podman's default
+        unread=but(H100, "host.cgroup", unread("/sys/fs/cgroup")),
+        severity="warning",
+        says=("1024", "holds 900", "8 GPUs want 768"),
+    ),
+    Case(
+        "process-limit-low",
+        fires=with_host(USER_HOST, limits=limits(processes_soft=200)),
+        silent=with_host(H100, limits=limits(processes_soft=200)),  # root's is not applied
+        severity="warning",
+        commands=("ulimit -u 768",),
+    ),
+    Case(
+        "cgroup-memory-limit-low",
+        fires=with_host(H100, cgroup=Cgroup(2, memory_limit_bytes=100 * GIB, memory_used_bytes=99 * GIB)),
+        silent=with_host(H100, cgroup=Cgroup(2, memory_limit_bytes=100 * GIB, memory_used_bytes=50 * GIB)),
+        unread=but(H100, "host.cgroup", unread("/sys/fs/cgroup")),
+        severity="warning",
+        says=("99 GiB of its 100 GiB",),
+    ),
+    Case(
+        "cgroup-memory-limit-low",
+        fires=with_host(H100, cgroup=Cgroup(1, memory_limit_bytes=16 * GIB, memory_used_bytes=1 * GIB)),
+        silent=without_gpu(with_host(H100, cgroup=Cgroup(1, memory_limit_bytes=1 * GIB, memory_used_bytes=100 * MIB))),
+        unread=but(with_host(H100, cgroup=Cgroup(1, memory_limit_bytes=GIB)), "nvidia.gpus", unread("nvml")),
+        severity="warning",
+        says=("16 GiB", "8 ranks want 32 GiB"),
+    ),
+    Case(
+        "cgroup-cpu-limit-low",
+        fires=with_host(H100, cgroup=Cgroup(2, cpu_limit=8.0)),
+        silent=without_gpu(with_host(H100, cgroup=Cgroup(2, cpu_limit=0.5))),
+        unread=but(H100, "host.cgroup", unread("/sys/fs/cgroup")),
+        severity="warning",
+        says=("8 CPUs", "8 GPUs want 32"),
+    ),
+    Case(
+        "cgroup-cpu-limit-low",
+        fires=with_host(h100_node(1), cgroup=Cgroup(2, cpu_limit=2.5)),
+        silent=with_host(h100_node(1), cgroup=Cgroup(2, cpu_limit=4.0)),
+        severity="info",
+        says=("2.5 CPUs",),
+    ),
+]
+
+MEMORY_CASES = [
+    Case(
+        "memory-low",
+        fires=with_host(H100, memory_available_bytes=9 * GIB),
+        silent=with_host(h100_node(1), memory_total_bytes=16 * GIB, memory_available_bytes=4 * GIB),  # a laptop
+        unread=but(H100, "host.memory_available_bytes", unread("/proc/meminfo")),
+        severity="warning",
+        says=("9 GiB", "8 GPUs want 16 GiB"),
+    ),
+    Case(
+        "memory-low",
+        fires=with_host(without_gpu(), memory_total_bytes=8 * GIB, memory_available_bytes=200 * MIB),
+        silent=with_host(without_gpu(), memory_total_bytes=1 * GIB, memory_available_bytes=500 * MIB),  # a small VM
+        severity="warning",
+    ),
+    Case(
+        "swap-in-use",
+        fires=with_host(H100, swap_used_bytes=6 * GIB, memory_available_bytes=40 * GIB),
+        silent=with_host(H100, swap_used_bytes=6 * GIB),  # idle pages, and memory is free
+        unread=but(H100, "host.swap_used_bytes", unread("/proc/meminfo")),
+        severity="warning",
+        says=("6 GiB lie in swap", "40 GiB of 2 TiB"),
+    ),
+    Case(
+        "process-killed-by-oom",
+        fires=logged(oom_kills=("python3", "python3", "Xorg")),
+        unread=but(H100, LOG, unread("/dev/kmsg")),
+        severity="warning",
+        says=("python3 (2 times) and Xorg",),
+    ),
+    Case("process-killed-by-oom", fires=logged(oom_kills=("chrome",)), severity="info"),
+]
+
+TIB = 1024 * GIB
+PATH_CASES = [
+    Case(
+        "disk-space-low",
+        fires=with_paths(
+            space_of("TMPDIR", "/tmp", 200 * GIB, 9 * GIB, 100, 50, filesystem="ext4"),
+            space_of("HF_HOME", "/my data/hf", 200 * GIB, 9 * GIB, 100, 50, filesystem="ext4"),
+        ),
+        # 5 % of a large store, and an image that is full by nature
+        silent=with_paths(
+            space_of("HF_HOME", "/store", 100 * TIB, 5 * TIB),
+            space_of("TORCH_HOME", "/snap/models", 10 * GIB, 0, writable=False),
+        ),
+        unread=with_paths(GONE),
+        severity="warning",
+        says=("9 GiB of 200 GiB", "TMPDIR (/tmp) and HF_HOME (/my data/hf)"),
+        commands=("du -xh --max-depth=2 '/my data/hf' | sort -rh | head",),
+    ),
+    Case("disk-space-low", fires=with_paths(space_of("TMPDIR", "/tmp", 200 * GIB, 100 * MIB), GONE)),
+    Case(
+        "inodes-low",
+        fires=with_paths(space_of("TMPDIR", "/tmp", 900 * GIB, 700 * GIB, 60_000_000, 20_000), GONE),
+        # btrfs counts none
+        silent=with_paths(space_of("TMPDIR", "/tmp", 900 * GIB, 700 * GIB, 0, 0, filesystem="btrfs")),
+        unread=with_paths(GONE),
+        severity="warning",
+        says=("20000 of 60000000",),
+        commands=("du -x --inodes --max-depth=3 /tmp | sort -rn | head",),
+    ),
+    Case("inodes-low", fires=with_paths(space_of("TMPDIR", "/tmp", 900 * GIB, 700 * GIB, 60_000_000, 0))),
+    Case(
+        "path-unwritable",
+        fires=with_paths(GONE, space_of("TMPDIR", "/scratch/me", GIB, GIB, writable=False)),
+        unread=with_paths(GONE),
+        says=("/scratch/me (TMPDIR)",),
+        commands=("ls -ld /scratch/me", "findmnt -T /scratch/me"),
+    ),
+    Case(
+        "path-unwritable",
+        fires=with_paths(space_of("HF_HOME", "/models", GIB, GIB, writable=False)),
+        severity="warning",
+    ),
+    Case(
+        "path-unwritable", fires=with_paths(space_of("working folder", "/", GIB, GIB, writable=False)), severity="info"
+    ),
+    Case(
+        "path-unwritable",
+        fires=with_paths(UsedPath("TMPDIR", "/scratch/job 7", missing("statvfs", "no such folder"))),
+        severity="warning",
+        commands=("mkdir -p '/scratch/job 7'",),
+    ),
+    Case(
+        "path-unresponsive",
+        fires=with_paths(GONE, space_of("TMPDIR", "/tmp", GIB, GIB)),
+        silent=with_paths(UsedPath("HF_HOME", "/x", missing("statvfs /x", "permission denied", "denied"))),
+        unread=but(H100, "host.paths", unread("environment")),
+        says=("/nfs/hf (HF_HOME)", "no answer within 3 s"),
+    ),
+]
+
+IOMMU_ON = with_host(T4, iommu_group_types={"DMA-FQ": 30, "identity": 2}, kernel_command_line="ro quiet")
+ACS_ON = with_host(T4, acs_bridges=(AcsBridge("0000:16:01.0", True), AcsBridge("0000:16:02.0", False)))
+SYSTEM_CASES = [
+    Case(
+        "kernel-too-old",
+        fires=with_host(H100, kernel_release="5.4.0-216-generic"),
+        silent=with_host(H100, kernel_release="4.4.0", virtualization="gvisor"),
+        unread=but(H100, "host.kernel_release", unread("uname")),
+        severity="warning",
+        says=("5.4.0-216-generic", "5.5"),
+    ),
+    Case(
+        "kernel-too-old",
+        fires=with_host(H100, kernel_release="4.18.0-553.el8_10.x86_64"),
+        silent=with_host(H100, kernel_release="23.6.0", system="Darwin"),
+        severity="info",
+    ),
+    Case(
+        "iommu-translation-on",
+        fires=IOMMU_ON,
+        silent=with_host(IOMMU_ON, virtualization="kvm"),  # there it is the hypervisor's
+        unread=but(IOMMU_ON, "host.virtualization", unread("/sys/class/dmi/id")),
+        severity="warning",
+        says=("30 of 32 groups", "1 pair of GPUs"),
+        commands=(
+            "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX iommu=pt\"' | sudo tee /etc/default/grub.d/90-iommu.cfg",
+            "sudo update-grub",
+        ),
+    ),
+    Case(
+        "iommu-translation-on",
+        fires=with_host(IOMMU_ON, distribution="Rocky Linux 9.5"),
+        silent=with_host(H100, iommu_group_types={"DMA": 140}),  # NVSwitch: nothing goes over PCIe
+        unread=but(T4, "host.iommu_group_types", unread("/sys/kernel/iommu_groups")),
+        severity="warning",
+        commands=("sudo grubby --update-kernel=ALL --args=iommu=pt",),
+    ),
+    Case(
+        "iommu-translation-on",
+        fires=with_host(IOMMU_ON, kernel_command_line="ro iommu=pt"),
+        silent=but(IOMMU_ON, "nvidia.peers", nvml(NO_PEERS)),  # GeForce cards have no peer access to lose
+        severity="warning",
+    ),
+    Case(
+        "acs-redirects-peer-traffic",
+        fires=ACS_ON,
+        silent=with_host(ACS_ON, virtualization="kvm"),
+        unread=but(ACS_ON, "host.acs_bridges", unread("/sys/bus/pci/devices/*/config", "run as root")),
+        severity="warning",
+        says=("1 PCI bridge (0000:16:01.0)",),
+        commands=("sudo setpci -v -s 0000:16:01.0 ECAP_ACS+0x6.w=0000",),
+    ),
+    Case(
+        "acs-redirects-peer-traffic",
+        fires=ACS_ON,
+        silent=with_host(H100, acs_bridges=(AcsBridge("0000:16:01.0", True),)),
+        unread=but(ACS_ON, "nvidia.peers", unread("nvml")),
+        severity="warning",
+    ),
+    Case(
+        "cpu-governor-slow",
+        fires=with_host(H100, cpu_governors={"powersave": 112}),
+        silent=with_host(H100, cpu_governors={"schedutil": 100, "ondemand": 12}),
+        unread=but(H100, "host.cpu_governors", unread("/sys/devices/system/cpu")),
+        severity="info",
+        says=("112 of 112",),
+        commands=("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",),
+    ),
+    Case(
+        "cpu-governor-slow",
+        fires=with_host(H100, cpu_governors={"powersave": 1, "performance": 111}),
+        silent=but(H100, "host.cpu_governors", absent("/sys", "the kernel scales no CPU frequency")),  # most VMs
+        severity="info",
+    ),
+    Case(
+        "cpus-too-few",
+        fires=with_host(H100, cpus_allowed=(0,)),
+        # One rank of a SLURM job: its own four CPUs and its own GPU
+        silent=but(
+            with_host(H100, cpus_allowed=(4, 5, 6, 7)),
+            "cuda.visible",
+            read("libcuda", h100_node(1).cuda.visible.value),
+        ),
+        unread=but(H100, "host.cpus_allowed", unread("sched_getaffinity")),
+        severity="warning",
+        says=("1 CPU (0) of 112", "8 GPUs", "16"),
+        commands=("taskset -pc 0-111 $$",),
+    ),
+    Case(
+        "cpus-too-few",
+        fires=with_environment(with_host(H100, cpus_allowed=(0, 1)), SLURM_JOB_ID="7"),
+        silent=with_host(h100_node(1), cpus=2, cpus_allowed=(0, 1)),
+        severity="warning",
+    ),
+    Case("cpus-too-few", fires=with_host(T4, cpus=2, cpus_allowed=(0, 1)), severity="info"),
+    Case(
+        "gpu-cpus-excluded",
+        fires=with_host(H100, cpus_allowed=tuple(range(56))),
+        silent=but(
+            with_host(H100, cpus_allowed=tuple(range(56))),
+            "cuda.visible",
+            read("libcuda", h100_node(2).cuda.visible.value),
+        ),
+        unread=but_gpu(H100, 5, cpu_affinity=unread("nvml")),
+        severity="warning",
+        says=("GPUs 4-7", "56-111", "(0-55)"),
+        commands=("taskset -pc 0-111 $$",),
+    ),
+    Case(
+        "gpu-cpus-excluded",
+        fires=but_gpu(with_host(T4, cpus_allowed=tuple(range(56))), 1, cpu_affinity=nvml((60, 61))),
+        silent=but_gpu(H100, 0, cpu_affinity=absent("nvml", "not supported by this GPU")),
+        severity="warning",
+        says=("GPU 1",),
+    ),
+]
+
+TWO_NODES = {"SLURM_NNODES": "2", "SLURM_JOB_ID": "7"}
+UBUNTU_NAME = with_host(H100, hostname_addresses=("127.0.1.1",))
+NO_CLOCK = with_host(H100, clock_synchronised=False)
+NETWORK_CASES = [
+    Case(
+        "clock-unsynchronised",
+        fires=with_environment(NO_CLOCK, **TWO_NODES),
+        silent=with_host(NO_CLOCK, virtualization="wsl2"),
+        unread=but(H100, "host.clock_synchronised", unread("adjtimex")),
+        severity="warning",
+        commands=("sudo timedatectl set-ntp true",),
+    ),
+    Case("clock-unsynchronised", fires=NO_CLOCK, unread=but(NO_CLOCK, "environment", unread()), severity="info"),
+    Case(
+        "hostname-loopback",
+        fires=with_environment(UBUNTU_NAME, WORLD_SIZE="16", LOCAL_WORLD_SIZE="8"),
+        silent=with_host(H100, hostname_addresses=("10.0.0.4", "127.0.1.1")),
+        unread=but(H100, "host.hostname_addresses", unread("getaddrinfo")),
+        severity="warning",
+        says=("node-1", "127.0.1.1"),
+        commands=(
+            "getent ahosts node-1",
+            r"""sudo sed -i.bak "s/^127\.0\.1\.1\([[:space:]].*\bnode-1\b\)/$(hostname -I | cut -d' ' -f1)\1/" """
+            "/etc/hosts",
+        ),
+    ),
+    Case(  # as Debian and Ubuntu install it
+        "hostname-loopback",
+        fires=UBUNTU_NAME,
+        silent=with_host(H100, hostname_addresses=()),
+        unread=but(UBUNTU_NAME, "environment", unread()),
+        severity="info",
+    ),
+    Case("hostname-loopback", fires=with_host(H100, hostname="bad;name", hostname_addresses=("::1",)), severity="info"),
+    Case(
+        "hostname-unresolvable",
+        fires=with_environment(with_host(H100, hostname_addresses=()), MASTER_ADDR="10.0.0.4"),
+        unread=but(H100, "host.hostname_addresses", unread("getaddrinfo")),
+        severity="warning",
+        says=("node-1",),
+        commands=('echo "$(hostname -I | cut -d" " -f1) node-1" | sudo tee -a /etc/hosts',),
+    ),
+    Case(
+        "hostname-unresolvable",
+        fires=with_environment(with_host(H100, hostname_addresses=()), MASTER_ADDR="localhost"),
+        severity="info",
+    ),
+]
+
+
+def stuck(*processes: StuckProcess, machine: Snapshot = H100) -> Snapshot:
+    return with_host(machine, stuck_processes=processes)
+
+
+HELD = but_gpu(H100, 3, processes=nvml((GpuProcess(4242, "compute", 70 * GIB),)))
+ZOMBIE = stuck(StuckProcess(4242, "python", "Z", parent_pid=4200), machine=HELD)
+PROCESS_CASES = [
+    Case(
+        "process-stuck-in-driver",
+        fires=stuck(StuckProcess(4242, "python", "D", "uvm_va_space_mm_or_current_retain", 1, 900.0)),
+        # waiting for a disk; a short call; a zombie; another function of the kernel that begins like a name of ours
+        silent=stuck(
+            StuckProcess(1, "python", "D", "folio_wait_bit_common", 1, 900.0),
+            StuckProcess(2, "nvidia-smi", "D", "", 1, 2.0),
+            StuckProcess(3, "python", "Z", "", 1, 900.0),
+            StuckProcess(4, "python", "D", "", 1, 900.0),
+        ),
+        unread=but(H100, "host.stuck_processes", unread("/proc")),
+        says=("4242 (python)", "uvm_va_space", "900 seconds"),
+        commands=("sudo cat /proc/4242/stack",),
+    ),
+    Case(
+        "process-stuck-in-driver", fires=stuck(StuckProcess(77, "nvidia-smi", "D", "", 1, None)), says=("nvidia-smi",)
+    ),
+    Case(
+        "zombie-holds-gpu",
+        fires=ZOMBIE,
+        # an unreaped process that holds nothing is untidy and no more
+        silent=stuck(StuckProcess(9, "python", "Z", parent_pid=4200), machine=HELD),
+        unread=but(H100, "host.stuck_processes", unread("/proc")),
+        says=("4242 (python)", "70 GiB", "GPU 3"),
+        commands=("kill 4200",),
+    ),
+    Case("zombie-holds-gpu", fires=ZOMBIE, unread=with_host(ZOMBIE, private_pid_namespace=True)),
+    Case(
+        "pid-namespace-private",
+        fires=with_host(HELD, private_pid_namespace=True, container="docker"),
+        silent=with_host(H100, private_pid_namespace=True, container="docker"),
+        unread=but(HELD, "host.private_pid_namespace", unread("/proc/self/ns/pid")),
+        severity="info",
+        says=("1 process on GPU 3",),
+        commands=("ps -o pid,user,etime,args -p 4242",),
+    ),
+]
+
+OFF_BUS = XidEvent(79, "0000:4b:00", "pid=1, GPU has fallen off the bus.", seconds_ago=2 * HOUR)
+LIMITED = (
+    "63.008 Gb/s available PCIe bandwidth, limited by {} link at 0000:00:01.1 (capable of 252.048 Gb/s with {} link)"
+)
+SLOW_LINK = with_host(
+    T4, kernel_log=KernelLog((), (LinkLimit("0000:2b:00.0", LIMITED.format("8.0 GT/s PCIe x8", "16.0 GT/s PCIe x16")),))
+)
+KERNEL_LOG_CASES = [
+    Case(
+        "gpu-xid-hardware",
+        fires=logged(OFF_BUS),
+        silent=logged(XidEvent(31, "0000:4b:00.0", "pid=1")),
+        unread=but(H100, LOG, unread("/dev/kmsg")),
+        says=("Xid 79", "GPU 3 at 00000000:4B:00.0", "2 hours ago"),
+        commands=("sudo nvidia-bug-report.sh",),
+    ),
+    Case(
+        "gpu-xid-hardware",
+        fires=logged(
+            XidEvent(95, "0000:1b:00.0", "", seconds_ago=60.0), XidEvent(95, "0000:2b:00.0", "", seconds_ago=50.0)
+        ),
+        says=("GPUs 0-1", "2 times", "50 seconds ago"),
+        commands=("sudo nvidia-smi --gpu-reset -i 00000000:1B:00.0", "sudo nvidia-smi --gpu-reset -i 00000000:2B:00.0"),
+    ),
+    Case("gpu-xid-hardware", fires=logged(XidEvent(48, "0000:1b:00.0", "", seconds_ago=3 * DAY)), severity="warning"),
+    Case("gpu-xid-hardware", fires=logged(XidEvent(94, "0000:1b:00.0", "Contained")), severity="warning"),
+    Case("gpu-xid-hardware", fires=logged(XidEvent(4711, "0000:1b:00.0", "")), severity="warning", says=("Xid 4711",)),
+    # the log of the host, read in a container that was given another GPU
+    Case(
+        "gpu-xid-hardware",
+        fires=logged(XidEvent(48, "0000:ff:00.0", ""), machine=with_host(h100_node(1), container="docker")),
+        severity="info",
+    ),
+    Case("gpu-xid-hardware", fires=logged(OFF_BUS, machine=without_gpu()), says=("the GPU at 00000000:4B:00.0",)),
+    Case(
+        "gpu-xid-application",
+        fires=logged(XidEvent(31, "0000:4b:00", "pid=77, name=python, Ch 00000008", seconds_ago=HOUR)),
+        silent=logged(OFF_BUS, XidEvent(20034, "0000:05:00.0", "", is_switch=True, fatal=True)),
+        unread=but(H100, LOG, unread("/dev/kmsg")),
+        severity="warning",
+        says=("Xid 31 (GPU memory page fault)", "GPU 3"),
+    ),
+    Case("gpu-xid-application", fires=logged(XidEvent(13, "0000:4b:00", "", seconds_ago=2 * DAY)), severity="info"),
+    # what every killed CUDA program leaves behind
+    Case("gpu-xid-application", fires=logged(XidEvent(45, "0000:4b:00", "", seconds_ago=5.0)), severity="info"),
+    Case(
+        "nvswitch-sxid",
+        fires=logged(
+            XidEvent(20034, "0000:05:00.0", "Fatal, Link 48 LTSSM Fault Up", True, HOUR, True),
+            XidEvent(20034, "0000:05:00.0", "Severity 1 Engine instance 48", True, HOUR, None),
+        ),
+        silent=logged(OFF_BUS),
+        unread=but(H100, LOG, unread("/dev/kmsg")),
+        says=("Fatal SXid 20034 (an NVLink went down)", "0000:05:00.0", "1 time"),
+    ),
+    Case(
+        "nvswitch-sxid",
+        fires=logged(XidEvent(12028, "0000:05:00.0", "Non-fatal, ...", True, 60.0, False)),
+        severity="warning",
+    ),
+    Case(
+        "nvswitch-sxid",
+        fires=logged(XidEvent(11012, "0000:05:00.0", "Non-fatal, ECC", True, 60.0, False)),
+        severity="info",
+    ),
+    Case(
+        "pcie-link-limited-by-slot",
+        fires=SLOW_LINK,
+        # an idle GPU at boot, and a network card
+        silent=with_host(
+            T4,
+            kernel_log=KernelLog(
+                (),
+                (
+                    LinkLimit("0000:1b:00.0", LIMITED.format("2.5 GT/s PCIe x16", "8.0 GT/s PCIe x16")),
+                    LinkLimit("0000:99:00.0", LIMITED.format("8.0 GT/s PCIe x8", "16.0 GT/s PCIe x16")),
+                ),
+            ),
+        ),
+        unread=but(SLOW_LINK, LOG, unread("/dev/kmsg")),
+        severity="warning",
+        says=("GPU 1 at 0000:2b:00.0", "8.0 GT/s x8", "16.0 GT/s x16", "1 of the same model"),
+        commands=("sudo lspci -vv -s 0000:2b:00.0 | grep -E 'LnkCap:|LnkSta:'",),
+    ),
+    Case(  # a laptop is wired like this
+        "pcie-link-limited-by-slot",
+        fires=with_host(
+            rtx_4090_node(1),
+            kernel_log=KernelLog((), (LinkLimit("0000:1b:00.0", LIMITED.format("8.0 GT/s x8", "16.0 GT/s x16")),)),
+        ),
+        unread=but(SLOW_LINK, "accelerators.pci", unread("/sys/bus/pci/devices")),
+        severity="info",
+    ),
+]
+
+CASES = [
+    *SHM_CASES,
+    *LIMIT_CASES,
+    *MEMORY_CASES,
+    *PATH_CASES,
+    *SYSTEM_CASES,
+    *NETWORK_CASES,
+    *PROCESS_CASES,
+    *KERNEL_LOG_CASES,
 ]

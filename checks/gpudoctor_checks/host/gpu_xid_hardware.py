@@ -21,7 +21,7 @@ TEXTS: dict[Action, str] = {
     "reboot": "Drain the machine, save the driver's report, and power-cycle it; a second time means the board, its "
     "cable or slot.",
     "check-power": "Power the machine off, and connect the board's power cables.",
-    "check-nvlink": "See which link counts errors and reset the GPU; when it comes back, have bridge or board reseated.",
+    "check-nvlink": "See which link counts errors and reset the GPU; when they return, have bridge or board reseated.",
     "update-driver": "Install the guest driver that fits the host's vGPU software.",
     "restart-vm": "Restart the virtual machine.",
 }

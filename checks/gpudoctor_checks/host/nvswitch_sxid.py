@@ -16,7 +16,9 @@ from gpudoctor.snapshot import Snapshot, XidEvent
 @check("nvswitch-sxid", title="The kernel log holds no errors of NVSwitches")
 def nvswitch_sxid(machine: Snapshot) -> Iterator[Problem]:
     log = machine.host.kernel_log
-    for code, events in by_code(event for event in log.value.events if event.is_switch).items():
+    for code, lines in by_code(event for event in log.value.events if event.is_switch).items():
+        # The driver prints details of an error on lines of its own, which do not say how grave it is.
+        events = [event for event in lines if event.fatal is not None] or lines
         switches = list(dict.fromkeys(event.pci_bus_id for event in events))
         fatal, last = any(event.fatal for event in events), latest(events)
         yield Problem(

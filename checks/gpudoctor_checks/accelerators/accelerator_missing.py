@@ -22,8 +22,8 @@ from gpudoctor.snapshot import PciDevice, Snapshot
 INTEL_NPU_DRIVER = "intel_vpu"  # class 12 as well, and nothing that torch trains on
 
 
-@check("no-accelerator", title="This machine has an accelerator")
-def no_accelerator(machine: Snapshot) -> Iterator[Problem]:
+@check("accelerator-missing", title="This machine has an accelerator")
+def accelerator_missing(machine: Snapshot) -> Iterator[Problem]:
     pci, nodes = machine.accelerators.pci, machine.accelerators.device_nodes
     if any(_trains(device) for device in pci.value):
         return

@@ -1,0 +1,156 @@
+"""Cases of the checks in checks/gpudoctor_checks/accelerators/."""
+
+from gpudoctor.snapshot import DeviceNode, PciDevice, Snapshot, TorchFiles, absent, read
+from tests.build import but, h100_node, node, unread
+from tests.cases import Case
+
+PCI, NODES, FILES = "accelerators.pci", "accelerators.device_nodes", "training.torch_files"
+
+MI300X = PciDevice("0000:05:00.0", "0x1002", "0x74a1", "0x120000", "amdgpu")
+MI300X_UNBOUND = PciDevice("0000:05:00.0", "0x1002", "0x74a1", "0x120000")
+RYZEN_GRAPHICS = PciDevice("0000:c5:00.0", "0x1002", "0x15bf", "0x030000", "amdgpu")
+PVC = PciDevice("0000:3a:00.0", "0x8086", "0x0bd5", "0x038000", "i915")
+ARC = PciDevice("0000:03:00.0", "0x8086", "0xe20b", "0x030000", "xe")
+INTEL_GRAPHICS = PciDevice("0000:00:02.0", "0x8086", "0x46a6", "0x030000", "i915")
+INTEL_NPU = PciDevice("0000:00:0b.0", "0x8086", "0x7d1d", "0x120000", "intel_vpu")
+TPU = PciDevice("0000:00:04.0", "0x1ae0", "0x0063", "0x120000", "vfio-pci")
+GOOGLE_NETWORK_CARD = PciDevice("0000:00:05.0", "0x1ae0", "0x0042", "0x020000", "gvnic")
+VIRTUAL_VGA = PciDevice("0000:00:02.0", "0x1234", "0x1111", "0x030000", "bochs-drm")
+
+KFD = DeviceNode("/dev/kfd", True, True, 0o660, "root", "render")
+NPU_NODE = DeviceNode("/dev/accel/accel0", True, True, 0o660, "root", "render")
+ROCM = TorchFiles("2.13.0+rocm7.2", "/opt/venv/torch", hip="7.2.26015")
+XPU = TorchFiles("2.13.0+xpu", "/opt/venv/torch", xpu="20250302")
+NO_TORCH = absent("torch/version.py", "torch is not installed")
+
+
+def plain(*devices: PciDevice, nodes: tuple[DeviceNode, ...] = ()) -> Snapshot:
+    """A machine without an NVIDIA GPU, with the default (CUDA) wheel of torch, and these devices."""
+    machine = but(node(()), "nvidia.gpus", absent("/sys/bus/pci/devices", "no NVIDIA GPU on this machine"))
+    return but(but(machine, PCI, read("/sys/bus/pci/devices", devices)), NODES, read("/dev", nodes))
+
+
+def with_xla(machine: Snapshot) -> Snapshot:
+    return but(machine, "training.packages", read("importlib.metadata", {"torch": "2.9.0", "torch-xla": "2.9.0"}))
+
+
+def with_environment(machine: Snapshot, **variables: str) -> Snapshot:
+    return but(machine, "environment", read("environment of gpudoctor", variables))
+
+
+INSTINCT = plain(MI300X, nodes=(KFD,))
+CASES = [
+    Case(
+        "accelerator-missing",
+        fires=plain(INTEL_GRAPHICS, INTEL_NPU, nodes=(NPU_NODE,)),  # a laptop
+        silent=plain(MI300X),
+        unread=but(plain(), PCI, unread("/sys/bus/pci/devices")),
+        severity="info",
+    ),
+    Case(  # a Google Cloud VM without TPU
+        "accelerator-missing",
+        fires=plain(GOOGLE_NETWORK_CARD, VIRTUAL_VGA),
+        silent=plain(TPU),
+        # WSL2: the GPU is no PCI device, and NVML did not answer
+        unread=but(
+            plain(nodes=(DeviceNode("/dev/dxg", True, True, 0o666, "root", "root"),)), "nvidia.gpus", unread("nvml")
+        ),
+        severity="info",
+    ),
+    Case(
+        "amd-gpu-without-rocm-torch",
+        fires=INSTINCT,
+        silent=but(INSTINCT, FILES, read("torch/version.py", ROCM)),
+        unread=but(INSTINCT, FILES, unread("torch/version.py")),
+        says=("0000:05:00.0", "torch 2.13.0+cu130 is not built for ROCm"),
+        commands=(
+            "/opt/venv/bin/python -m pip install --force-reinstall torch "
+            "--index-url https://download.pytorch.org/whl/rocm7.2",
+        ),
+    ),
+    Case(
+        "amd-gpu-without-rocm-torch",
+        fires=but(INSTINCT, FILES, NO_TORCH),
+        # the graphics of a Ryzen beside an NVIDIA GPU
+        silent=but(
+            h100_node(1), PCI, read("/sys/bus/pci/devices", (*h100_node(1).accelerators.pci.value, RYZEN_GRAPHICS))
+        ),
+        unread=but(INSTINCT, PCI, unread("/sys/bus/pci/devices")),
+        says=("no torch is installed",),
+    ),
+    Case("amd-gpu-without-rocm-torch", fires=plain(RYZEN_GRAPHICS), severity="info"),
+    Case(
+        "amd-gpu-driver-missing",
+        fires=plain(MI300X_UNBOUND),
+        silent=INSTINCT,
+        unread=but(INSTINCT, NODES, unread("/dev")),
+        says=("0000:05:00.0 (no driver)",),
+        commands=("sudo modprobe amdgpu",),
+    ),
+    Case(
+        "amd-gpu-driver-missing",
+        fires=plain(MI300X, nodes=(DeviceNode("/dev/kfd", False, False, 0o660, "root", "render"),)),
+        silent=plain(PciDevice("0000:05:00.0", "0x1002", "0x74a1", "0x120000", "vfio-pci")),
+        unread=but(INSTINCT, PCI, unread("/sys/bus/pci/devices")),
+        says=("mode 0660, root:render",),
+        commands=("sudo usermod -aG render,video $USER",),
+    ),
+    Case("amd-gpu-driver-missing", fires=plain(MI300X), says=("/dev/kfd does not exist",)),
+    # a Ryzen laptop in a container, without ROCm
+    Case("amd-gpu-driver-missing", fires=plain(RYZEN_GRAPHICS), severity="info"),
+    # ... and one whose owner installed ROCm's torch, so means to use it
+    Case("amd-gpu-driver-missing", fires=but(plain(RYZEN_GRAPHICS), FILES, read("torch/version.py", ROCM))),
+    Case(
+        "intel-gpu-without-xpu-torch",
+        fires=plain(PVC),
+        silent=plain(INTEL_GRAPHICS, INTEL_NPU),
+        unread=but(plain(PVC), FILES, unread("torch/version.py")),
+        says=("Data Center GPU at 0000:3a:00.0", "torch 2.13.0+cu130"),
+        commands=(
+            "/opt/venv/bin/python -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/xpu",
+        ),
+    ),
+    Case(
+        "intel-gpu-without-xpu-torch",
+        fires=plain(ARC),
+        silent=but(plain(PVC), FILES, read("torch/version.py", XPU)),
+        severity="info",
+    ),
+    Case(
+        "tpu-without-torch-xla",
+        fires=plain(TPU),
+        silent=plain(GOOGLE_NETWORK_CARD, INTEL_NPU, nodes=(NPU_NODE,)),
+        unread=but(plain(TPU), "training.packages", unread("importlib.metadata")),
+        says=("1 TPU chip (TPU v5e)", "torch 2.13.0+cu130 without torch_xla"),
+        commands=(
+            "/opt/venv/bin/python -m pip install torch==2.9.0 'torch_xla[tpu]==2.9.0' "
+            "-f https://storage.googleapis.com/libtpu-releases/index.html",
+        ),
+    ),
+    Case(
+        "tpu-without-torch-xla",
+        fires=with_environment(
+            plain(nodes=(DeviceNode("/dev/vfio/0", True, True, 0o600, "root", "root"),)), TPU_WORKER_ID="0"
+        ),
+        silent=with_xla(plain(TPU)),
+        unread=but(plain(TPU), PCI, unread("/sys/bus/pci/devices")),
+        says=("TPU_WORKER_ID",),
+    ),
+    Case(
+        "tpu-without-torch-xla",
+        fires=but(plain(nodes=(DeviceNode("/dev/accel0", True, True, 0o666, "root", "root"),)), FILES, NO_TORCH),
+        # VFIO without a word of TPUs is a passed-through device of any kind
+        silent=plain(nodes=(DeviceNode("/dev/vfio/0", True, True, 0o600, "root", "root"),)),
+        says=("/dev/accel0", "neither torch nor torch_xla"),
+    ),
+    Case(
+        "tpu-pjrt-device-unset",
+        fires=with_environment(with_xla(plain(TPU)), PJRT_DEVICE="CPU"),
+        silent=with_environment(with_xla(plain(TPU)), PJRT_DEVICE="TPU"),
+        unread=but(with_xla(plain(TPU)), "environment", unread()),
+        severity="warning",
+        says=("'CPU'",),
+        commands=("export PJRT_DEVICE=TPU",),
+    ),
+    Case("tpu-pjrt-device-unset", fires=with_xla(plain(TPU)), silent=plain(TPU), severity="info"),
+]

@@ -1,0 +1,75 @@
+"""The Xid catalog: whole, told apart, and in words that a check can print."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudoctor.knowledge.gpu_lookup import gpu_at, indices_at, same_address, shown
+from gpudoctor.knowledge.xid import CATALOG, RECENT_SECONDS, by_code, explain, is_recent, latest
+from gpudoctor.snapshot import XidEvent
+from tests.build import h100_node
+
+# NVIDIA's catalog calls these "Unused": no GPU of today logs them.
+UNUSED = {*range(1, 8), 9, 10, 12, *range(15, 25), *range(26, 31), *range(33, 37), 42, 47, *range(49, 54), 55}
+UNUSED |= {56, 57, 58, 59, 61, 65, 73, 81, 87, 90, 91, *range(111, 119), *range(122, 126), 138, 159, 166, 170}
+
+
+def test_every_code_that_nvidia_explains_is_here() -> None:
+    assert set(range(1, 173)) - UNUSED == set(CATALOG)
+    assert all(code == xid.code for code, xid in CATALOG.items())
+
+
+@pytest.mark.parametrize(
+    ("code", "level", "action"),
+    [
+        (13, "application", "restart-job"),
+        (31, "application", "restart-job"),
+        (43, "application", "restart-job"),
+        (45, "notice", "none"),
+        (63, "notice", "none"),
+        (48, "hardware", "reset-gpu"),
+        (64, "hardware", "reset-gpu"),
+        (74, "hardware", "check-nvlink"),
+        (79, "hardware", "reboot"),
+        (94, "hardware", "restart-job"),  # contained: the job, not the machine
+        (95, "hardware", "reset-gpu"),
+        (119, "hardware", "reset-gpu"),
+        (145, "hardware", "check-nvlink"),
+    ],
+)
+def test_whose_fault_and_what_to_do(code: int, level: str, action: str) -> None:
+    assert (CATALOG[code].level, CATALOG[code].action) == (level, action)
+
+
+def test_application_errors_never_ask_for_a_reset() -> None:
+    assert {xid.action for xid in CATALOG.values() if xid.level == "application"} == {"restart-job"}
+    assert {xid.action for xid in CATALOG.values() if xid.level == "notice"} == {"none"}
+
+
+@given(st.integers(min_value=0, max_value=10**9))
+def test_any_code_is_explained(code: int) -> None:
+    xid = explain(code)
+    assert xid.code == code and xid.name and not xid.meaning.endswith(".")
+
+
+def test_events_are_grouped_and_aged() -> None:
+    old, new = XidEvent(31, "a", "", seconds_ago=RECENT_SECONDS + 1), XidEvent(31, "a", "", seconds_ago=5.0)
+    timeless = XidEvent(79, "b", "")
+    assert by_code((old, timeless, new)) == {31: [old, new], 79: [timeless]}
+    assert [is_recent(event) for event in (old, new, timeless)] == [False, True, True]
+    assert latest((old, new, timeless)) == 5.0 and latest((timeless,)) is None
+
+
+def test_addresses_of_the_log_find_their_gpu() -> None:
+    gpus = h100_node().nvidia.gpus.value
+    for address in ("0000:4b:00", "0000:4B:00.0", "00000000:4b:00.0", "4b:00"):
+        found = gpu_at(gpus, address)
+        assert found is not None and found.index == 3
+    assert indices_at(gpus, ["0000:4b:00.0", "junk", "0000:1b:00.0", "0000:4b:00"]) == (0, 3)
+
+
+@given(st.text(max_size=30))
+def test_no_address_raises(text: str) -> None:
+    assert same_address(text, "0000:4b:00.0") in (True, False)
+    assert shown(text) or not text
+    gpu_at(h100_node(1).nvidia.gpus.value, text)
