@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gpudoctor.read.local import Reader
-from gpudoctor.read.processes import hidden_processes, open_files, processes
+from gpudoctor.read.processes import Process, hidden_processes, open_files, processes
 from gpudoctor.read.storage import space
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Reading, missing, read
@@ -22,11 +22,11 @@ class Segment(NamedTuple):
 
 
 class InUse(NamedTuple):
-    """What living processes hold, and the users of those that could not be looked into."""
+    """What living processes hold; of those that could not be looked into, one for each user."""
 
     keys: frozenset[str]
     names: frozenset[str]
-    blind_users: frozenset[int]
+    blind: dict[int, Process]
 
 
 def segments(system: System) -> list[Segment]:
@@ -57,7 +57,7 @@ def in_use(system: System) -> InUse:
     """Look into every process that may hold a segment. Raises `OSError`."""
     keys: set[str] = set()
     names: set[str] = set()
-    blind: set[int] = set()
+    blind: dict[int, Process] = {}
     for process in processes(system):
         if process.is_kernel_thread or process.state == "Z":
             continue
@@ -66,14 +66,14 @@ def in_use(system: System) -> InUse:
             owner = system.status(folder).user_id
             names.update(target.rpartition("/")[2] for target in open_files(system, process.pid))
             if process.state == "D":  # its maps can hang
-                blind.add(owner)
+                blind.setdefault(owner, process)
                 continue
             keys |= mapped(system.text(f"{folder}/maps"))
         except PermissionError:
-            blind.add(owner)
+            blind.setdefault(owner, process)
         except OSError:
             continue  # it ended
-    return InUse(frozenset(keys), frozenset(names), frozenset(blind))
+    return InUse(frozenset(keys), frozenset(names), blind)
 
 
 def read_segments(system: System) -> Mapping[str, Reading[Any]]:
@@ -90,9 +90,11 @@ def read_segments(system: System) -> Mapping[str, Reading[Any]]:
     if free and (hidden.reason or hidden.value):
         return {field: missing(source, hidden.reason or hidden.value, "denied")}
     # NCCL makes its segments with mode 0600, so it takes a process of the same user to hold one.
-    if any(item.owner in used.value.blind_users for item in free):
-        reason = f"processes of the owner of {free[0].name} may not be inspected; run gpudoctor as root"
-        return {field: missing(source, reason, "denied")}
+    for item in free:
+        if process := used.value.blind.get(item.owner):
+            reason = f"process {process.pid} ({process.name}) may hold {item.name} and cannot be looked into"
+            hint = "" if hasattr(os, "geteuid") and os.geteuid() == 0 else "; run gpudoctor as root"
+            return {field: missing(source, reason + hint, "denied")}
     return {field: read(source, tuple((item.name, item.size) for item in free))}
 
 
