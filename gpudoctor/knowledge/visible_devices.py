@@ -93,14 +93,16 @@ class _Selector:
             picks, found = self._walk(value, parsed)
             devices, limit = self._within_mig_limits(picks)
             found += limit
-            ordinals = any(entry.form == "ordinal" for entry in parsed[: len(picks)])
+            ordinals = any(entry.form == "ordinal" for entry in parsed[: len(picks) + 1])
             certain = all(pick.certain for pick in picks) and all(note.certain for note in found)
             wrong = any(note.kind not in ("mig-parent", "number-format") for note in found)
             suggested = repaired(value, self.slots, several_mig=self.several_mig) if wrong else None
             if not any(entry.form == "ordinal" for entry in parsed):
                 notes = [note for note in notes if note.kind != "order-guess"]  # UUIDs do not depend on the order
             notes = found + notes
-            certain = certain and (not self.enumeration.doubt or not ordinals)
+            certain = certain and (not ordinals or not (self.enumeration.doubt or self._has_mig()))
+            # The MIG guide can be read so that an old driver hides whole GPUs even when they alone are named.
+            certain = certain and (self.several_mig or not self._has_mig() or any(pair[1] for pair in devices))
         return Selection(
             value=value,
             devices=tuple(_device(cuda, slot, instance) for cuda, (slot, instance) in enumerate(devices)),
@@ -110,6 +112,9 @@ class _Selector:
             certain=certain,
             uses_ordinals=ordinals,
         )
+
+    def _has_mig(self) -> bool:
+        return any(slot.mig_mode and slot.instances for slot in self.slots)
 
     # -- the list ------------------------------------------------------------------------------------------------
 
@@ -142,6 +147,7 @@ class _Selector:
                         entry.position,
                         f"{_entry(entry)} names the same device as entry {first + 1} ({shown(parsed[first].text)})",
                         lost=tuple(other.text for other in parsed),
+                        certain=pick.certain and all(earlier.certain for earlier in picks),
                     )
                 )
                 return [], notes
