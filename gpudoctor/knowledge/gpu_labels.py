@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from gpudoctor.knowledge import pci_address
+from gpudoctor.knowledge import pci_address, wording
 from gpudoctor.snapshot import Gpu
 
 
@@ -15,22 +15,14 @@ def label(gpu: Gpu) -> str:
 
 
 def labels(gpus: Iterable[Gpu]) -> str:
-    """ "GPUs 0-2, 5", or one GPU with its address."""
+    """ "GPUs 0-2,5", or one GPU with its address."""
     several = list(gpus)
     return label(several[0]) if len(several) == 1 else numbers(gpu.index for gpu in several)
 
 
 def numbers(indices: Iterable[int]) -> str:
-    """ "GPU 3", "GPUs 0-2, 5"."""
-    ordered = sorted(set(indices))
-    runs: list[list[int]] = []
-    for index in ordered:
-        if runs and runs[-1][-1] == index - 1:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-    named = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"GPU {named}" if len(ordered) == 1 else f"GPUs {named}"
+    """ "GPU 3", "GPUs 0-2,5"."""
+    return wording.gpus(sorted(set(indices)))
 
 
 def comma_separated(gpus: Iterable[Gpu]) -> str:

@@ -243,7 +243,7 @@ CASES = [
         fires=T4_MINUS_ONE,
         silent=in_container(T4_MINUS_ONE),  # given one of two
         unread=but(t4_node(), PCI, unread()),
-        says=("serves 1 GPUs", "has 2 of NVIDIA", "without 0000:2b:00.0"),
+        says=("serves 1 of the 2 NVIDIA GPUs", "without 0000:2b:00.0"),
         commands=("lspci -nnk -s 0000:2b:00.0",),
     ),
     Case(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.nvidia_hardware import in_container
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 
 
@@ -24,8 +25,7 @@ def cuda_library_missing(machine: Snapshot) -> Iterator[Problem]:
     inside = in_container(machine)
     yield Problem(
         severity="error",
-        summary=f"libcuda.so.1 was not found, though the driver ({driver.value}) serves {len(gpus.value)} "
-        f"GPU{'s' if len(gpus.value) > 1 else ''}",
+        summary=f"libcuda.so.1 was not found, though driver {driver.value} serves {counted(len(gpus.value), 'GPU')}",
         meaning="torch.cuda.is_available() is False, while nvidia-smi works.",
         evidence=(gpus, answer, driver),
         fix=Fix(

@@ -24,15 +24,16 @@ def fabric_manager_not_running(machine: Snapshot) -> Iterator[Problem]:
     if in_container(machine):
         raise NotRead(missing(manager.source, "a container does not see the host's fabric manager; look on the host"))
     driver = machine.nvidia.driver_version
-    branch = driver.value.partition(".")[0] if driver.is_read else "BRANCH"
+    package = ""
+    if driver.is_read:
+        package = f" ({driver.value}, package nvidia-fabricmanager-{driver.value.partition('.')[0]} on Ubuntu)"
     yield Problem(
         severity="error",
         summary=f"No fabric manager runs; the machine has {len(switches)} NVSwitches that need it",
         meaning="CUDA fails to start with error 802 (system not yet initialized), or NVLink is not used.",
         evidence=(manager, machine.accelerators.pci),
         fix=Fix(
-            "Start it; where it is not installed, install the version of the driver"
-            + (f" ({driver.value}, package nvidia-fabricmanager-{branch} on Ubuntu)." if driver.is_read else "."),
+            f"Start it; where it is not installed, install the version of the driver{package}.",
             commands=(
                 "sudo systemctl enable --now nvidia-fabricmanager",
                 "journalctl -u nvidia-fabricmanager -n 50 --no-pager",

@@ -29,7 +29,7 @@ def gpu_count_below_pci(machine: Snapshot) -> Iterator[Problem]:
     is_odd = bool(models) and not any(device.device in models for device in missing)
     yield Problem(
         severity="warning" if is_odd else "error",
-        summary=f"The driver serves {len(gpus.value)} GPUs; the PCI bus has {len(devices)} of NVIDIA" + named,
+        summary=f"The driver serves {len(gpus.value)} of the {len(devices)} NVIDIA GPUs on the PCI bus" + named,
         meaning="A job that counts on the missing GPU does not start, or waits for its rank until it times out.",
         evidence=(gpus, machine.accelerators.pci),
         fix=Fix(

@@ -36,9 +36,8 @@ def nvidia_driver_library_mismatch(machine: Snapshot) -> Iterator[Problem]:
             "Recreate this container: it still has the libraries of the driver that the host had when it was created."
             if inside
             else "Reboot. Without a reboot: end everything that uses a GPU, the desktop too, and load the module "
-            "afresh with "
-            "the second line. Then keep the packages from being upgraded unattended.",
-            commands=("cat /proc/driver/nvidia/version", "ls -l /usr/lib/x86_64-linux-gnu/libnvidia-ml.so*")
+            "afresh with the second line. Then keep the packages from being upgraded unattended.",
+            commands=("cat /proc/driver/nvidia/version", "ldconfig -p | grep libnvidia-ml")
             if inside
             else ("sudo reboot", f"sudo rmmod {' '.join(to_unload)} && sudo modprobe nvidia"),
         ),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge import nvml_errors
 from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci, in_container
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 
 GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
@@ -29,7 +30,7 @@ def nvidia_driver_missing(machine: Snapshot) -> Iterator[Problem]:
         return
     if any(device.driver == "nouveau" for device in devices):  # nouveau-bound has the whole cure
         return
-    first = f"{len(devices)} NVIDIA GPU{'s' if len(devices) > 1 else ''} on the PCI bus ({devices[0].bus_id}"
+    first = f"{counted(len(devices), 'NVIDIA GPU')} on the PCI bus ({devices[0].bus_id}"
     first += ", ...)" if len(devices) > 1 else ")"
     module = machine.nvidia.kernel_module_version
     if module.is_read:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge import nvml_errors
 from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci, has_gpu, in_container
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 
 
@@ -25,7 +26,7 @@ def nvidia_driver_not_loaded(machine: Snapshot) -> Iterator[Problem]:
     yield Problem(
         severity="error",
         summary=f"The NVIDIA driver is installed but not loaded (NVML error {code.value}), "
-        f"with {len(devices)} NVIDIA GPU{'s' if len(devices) != 1 else ''} on the PCI bus"
+        f"with {counted(len(devices), 'NVIDIA GPU')} on the PCI bus"
         + (f" and kernel {kernel.value}" if kernel.is_read else ""),
         meaning="No program can use a GPU: CUDA says that it finds no driver or no device.",
         evidence=(code, machine.accelerators.pci, *((kernel,) if kernel.is_read else ())),

@@ -47,7 +47,7 @@ def nvml_broken(machine: Snapshot) -> Iterator[Problem]:
     yield Problem(
         severity="error",
         summary=f"The NVIDIA management library could not be used: {broken.reason}",
-        meaning="nvidia-smi and torch are likely to fail in the same way, and nothing is known of the GPUs.",
+        meaning="nvidia-smi and torch are likely to fail in the same way, and facts about the GPUs are missing here.",
         evidence=(broken,),
         fix=Fix(
             "See whether nvidia-smi works and which library is loaded; reinstall the driver when it crashes.",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge import nvml_errors
 from gpudoctor.knowledge.nvidia_hardware import gpu_nodes, gpus_on_pci, in_container
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 
 START = {
@@ -55,7 +56,9 @@ def nvml_library_missing_in_container(machine: Snapshot) -> Iterator[Problem]:
     kind = machine.host.container
     wanted = machine.environment.value.get("NVIDIA_DRIVER_CAPABILITIES", "")
     left_out = bool(nodes) and wanted != "" and not {"utility", "all"} & set(wanted.split(","))
-    seen = f"{nodes[0].path} is there" if nodes else f"{len(gpus_on_pci(machine))} NVIDIA GPUs are on the PCI bus"
+    seen = (
+        f"{nodes[0].path} is there" if nodes else f"{counted(len(gpus_on_pci(machine)), 'NVIDIA GPU')} on the PCI bus"
+    )
     yield Problem(
         # With the devices but without the library the container was meant to have GPUs; else perhaps not.
         severity="error" if nodes else "warning",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import numbers
+from gpudoctor.knowledge.wording import gpus as named_gpus
 from gpudoctor.snapshot import Gpu, Reading, Snapshot
 
 
@@ -36,7 +36,7 @@ def nvml_unresponsive(machine: Snapshot) -> Iterator[Problem]:
         severity="error",
         summary=f"The NVIDIA driver does not answer: {slow[0].reason}",
         meaning="Programs that use "
-        + (numbers(gpu.index for gpu in hung) if hung else "a GPU")
+        + (named_gpus([gpu.index for gpu in hung]) if hung else "a GPU")
         + " hang too, torch.cuda.is_available() among them."
         + (f" Stuck in the kernel already: {named}." if hanging else ""),
         evidence=(slow[0], *((stuck,) if hanging else ())),

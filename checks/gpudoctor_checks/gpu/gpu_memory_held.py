@@ -36,15 +36,30 @@ def gpu_memory_held(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
         meaning='The training has that much less memory on this GPU: "CUDA out of memory", perhaps only after a while.'
         + _whence(gpu, machine, foreign),
         evidence=_evidence(gpu, machine, foreign),
-        fix=Fix(
-            "End the process if it is yours (`kill PID`, then `kill -9 PID`); else wait, or leave this GPU out with "
-            "CUDA_VISIBLE_DEVICES."
-            if foreign
-            else "Find who has the device file open; the second line lists processes that are ending but not gone.",
-            commands=tuple(f"ps -o pid,user,lstart,args -p {process.pid}" for process in foreign[:4])
-            if foreign
-            else (f"sudo fuser -v {_device_file(gpu)}", "ps -eo pid,ppid,user,stat,args | awk '$4 ~ /^[DZ]/'"),
-        ),
+        fix=_fix(gpu, foreign),
+    )
+
+
+def _fix(gpu: Gpu, foreign: list[GpuProcess]) -> Fix:
+    if not foreign:
+        return Fix(
+            "Find who has the device file open; the second line lists processes that are ending but not gone.",
+            commands=(f"sudo fuser -v {_device_file(gpu)}", "ps -eo pid,ppid,user,stat,args | awk '$4 ~ /^[DZ]/'"),
+        )
+    look = tuple(f"ps -o pid,user,lstart,args -p {process.pid}" for process in foreign[:4])
+    if any(not process.command.is_read for process in foreign):
+        return Fix(
+            "Look for these pids on the host, where they are valid: inside this container a pid can be another "
+            "process. "
+            "Then end them there, wait, or leave this GPU out with CUDA_VISIBLE_DEVICES.",
+            commands=look,
+        )
+    first = foreign[0].pid
+    return Fix(
+        f"End what is yours (`kill {first}`; `kill -9 {first}` if that does not help). Else wait, or leave this GPU "
+        f"out "
+        "with CUDA_VISIBLE_DEVICES.",
+        commands=look,
     )
 
 
@@ -77,7 +92,7 @@ def _whence(gpu: Gpu, machine: Snapshot, foreign: list[GpuProcess]) -> str:
         return f" Who holds it could not be read: {gpu.processes.reason}."
     if foreign:
         hidden = [process for process in foreign if not process.command.is_read]
-        return " Pids are those of the host; they are not visible from this container." if hidden else ""
+        return " The pids are the host's; the processes are not visible from here." if hidden else ""
     stuck = machine.host.stuck_processes.value_or(())
     if stuck:
         listed = ", ".join(f"{process.pid} ({process.name}, state {process.state})" for process in stuck[:3])

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.like_gpus import models, raise_unread
+from gpudoctor.knowledge.wording import gpus as named
 from gpudoctor.snapshot import Snapshot
 
 
@@ -21,7 +22,7 @@ def gpu_models_differ(machine: Snapshot) -> Iterator[Problem]:
         yield Problem(
             severity="info",
             summary="Different GPU models: "
-            + "; ".join(f"{group[0].name.value} ({labels(group)})" for group in groups),
+            + "; ".join(f"{group[0].name.value} ({named([gpu.index for gpu in group])})" for group in groups),
             meaning="A job over all of them runs at the pace of the slowest and with the memory of the smallest.",
             evidence=tuple(group[0].name for group in groups),
             gpus=tuple(gpu.index for group in groups if group is not largest for gpu in group),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
 from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.snapshot import Gpu, Snapshot
 
 TOLERATED = 0  # DCGM's health check warns from the first replay or recovery on
@@ -31,10 +32,10 @@ def nvlink_errors(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
                 [link.crc_errors or 0 for link in bad],
             )
         )
-        named = ", ".join(str(link.link) for link in bad)
+        named = ranges(link.link for link in bad)
         yield Problem(
             severity="warning",
-            summary=f"{label(gpu)} counts {replays} replays and {recoveries} recoveries on NVLink {named} "
+            summary=f"{label(gpu)} counts {counted(replays, 'replay')} and {recoveries} recoveries on NVLink {named} "
             f"since the driver was loaded ({crc} CRC errors); none are expected",
             meaning="Collectives over this link stall, and a link that fails for good kills the job.",
             evidence=(gpu.nvlinks,),

@@ -11,6 +11,8 @@ from gpudoctor.knowledge.gpu_labels import label, labels
 from gpudoctor.knowledge.gpu_models import is_on_baseboard, is_superchip
 from gpudoctor.knowledge.like_gpus import majority, models, raise_unread
 from gpudoctor.knowledge.nvidia_hardware import switches_on_pci
+from gpudoctor.knowledge.presence import if_present
+from gpudoctor.knowledge.wording import ranges
 from gpudoctor.snapshot import Gpu, Snapshot
 
 
@@ -36,7 +38,7 @@ def nvlink_inactive(machine: Snapshot) -> Iterator[Problem]:
 
 def _shares_itself(gpu: Gpu) -> bool:
     """MIG devices use no NVLink, and the fabric manager may switch the links of a GPU in MIG mode off."""
-    return gpu.mig_mode.missing_kind != "absent" and gpu.mig_mode.value
+    return bool(if_present(gpu.mig_mode))
 
 
 def _is_wired(gpu: Gpu, peers: list[Gpu]) -> bool:
@@ -69,11 +71,11 @@ def _all_down(judged: list[Gpu], machine: Snapshot) -> Iterator[Problem]:
 
 
 def _outlier(gpu: Gpu, active: int, usual: int, count: int) -> Problem:
-    down = [str(link.link) for link in gpu.nvlinks.value if not link.active]
+    down = [link.link for link in gpu.nvlinks.value if not link.active]
     return Problem(
         severity="error",
         summary=f"{label(gpu)} has {active} active NVLinks; most of the {count} GPUs of this model have {usual}"
-        + (f" (down: {', '.join(down)})" if down else ""),
+        + (f" (down: {ranges(down)})" if down else ""),
         meaning="NCCL's collectives run at the speed of this GPU's links, fall back to PCIe, or do not start.",
         evidence=(gpu.nvlinks,),
         gpus=(gpu.index,),

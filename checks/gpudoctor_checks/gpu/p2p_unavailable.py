@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import numbers
 from gpudoctor.knowledge.gpu_models import is_ada_consumer, is_consumer
 from gpudoctor.knowledge.nvidia_hardware import in_virtual_machine
+from gpudoctor.knowledge.presence import if_present
+from gpudoctor.knowledge.wording import gpus as named
 from gpudoctor.snapshot import Gpu, PeerAccess, Snapshot
 
 FIRST_SOUND_ADA_DRIVER = (550, 40, 7)  # accelerate, utils/environment.py: check_cuda_p2p_ib_support
@@ -36,16 +37,16 @@ def p2p_unavailable(machine: Snapshot) -> Iterator[Problem]:
     if not blocked:
         return
     status = Counter(pair.read for pair in blocked).most_common(1)[0][0]
-    named = numbers(index for pair in blocked for index in (pair.from_gpu, pair.to_gpu))
+    concerned = sorted({index for pair in blocked for index in (pair.from_gpu, pair.to_gpu)})
     # GeForce cards are sold without it, and whether a virtual machine gets it is the platform's decision.
     expected = all(is_consumer(gpus[pair.from_gpu].name.value) for pair in blocked) or in_virtual_machine(machine)
     yield Problem(
         severity="info" if expected else "warning",
-        summary=f"No peer-to-peer access in {len(blocked)} of {len(pairs)} directions between {named}: "
+        summary=f"No peer-to-peer access in {len(blocked)} of {len(pairs)} directions between {named(concerned)}: "
         f"{CAUSES.get(status, status)}",
         meaning="NCCL copies through host memory instead (SHM transport): slower, and it needs room in /dev/shm.",
         evidence=(peers,),
-        gpus=tuple(sorted({index for pair in blocked for index in (pair.from_gpu, pair.to_gpu)})),
+        gpus=tuple(concerned),
         fix=Fix(
             "Nothing is to be done about the hardware; larger batches or gradient accumulation make the exchange rarer."
             if expected
@@ -59,7 +60,7 @@ def p2p_unavailable(machine: Snapshot) -> Iterator[Problem]:
 def _could_be_peers(pair: PeerAccess, gpus: dict[int, Gpu]) -> bool:
     """MIG devices never are, and GPUs of different models often not: neither is a fault."""
     ends = [gpus[index] for index in (pair.from_gpu, pair.to_gpu) if index in gpus]
-    if any(gpu.mig_mode.missing_kind != "absent" and gpu.mig_mode.value for gpu in ends):
+    if any(if_present(gpu.mig_mode) for gpu in ends):
         return False
     return len(ends) == 2 and ends[0].name.value == ends[1].name.value
 

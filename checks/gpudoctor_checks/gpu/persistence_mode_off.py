@@ -26,7 +26,7 @@ def persistence_mode_off(machine: Snapshot) -> Iterator[Problem]:
     if off:
         # DCGM warns wherever it is off. Here a server with several GPUs: with one, or in a VM, little is lost by it.
         is_server = len(gpus) > 1 and not in_virtual_machine(machine)
-        outside = "on the host, since a container cannot change it" if in_container(machine) else "on this machine"
+        outside = " on the host, since a container cannot change it" if in_container(machine) else ""
         yield Problem(
             severity="warning" if is_server else "info",
             summary=f"{labels(off)}: persistence mode is off",
@@ -35,7 +35,7 @@ def persistence_mode_off(machine: Snapshot) -> Iterator[Problem]:
             evidence=(off[0].persistence_mode,),
             gpus=tuple(gpu.index for gpu in off),
             fix=Fix(
-                f"Switch it on {outside}; the service does it at every boot.",
+                f"Switch it on{outside}; the service does it at every boot.",
                 commands=(
                     f"sudo nvidia-smi -i {comma_separated(off)} -pm 1",
                     "sudo systemctl enable --now nvidia-persistenced",
