@@ -78,6 +78,8 @@ SENTENCES = {
     28: "the GPU is not found any more (NVML error 28, GpuNotFound)",
 }
 
+NO_TEXT = "answered with bytes that are no text"
+
 
 def explain(code: int) -> Missing:
     """An nvmlReturn_t as the reason why there is no value."""
@@ -121,7 +123,7 @@ class Calls:
         except self.api.NVMLError as error:
             raise CallFailed(source, error.value) from None
         except UnicodeDecodeError:
-            raise CallFailed(source, UNREADABLE, Missing("answered with bytes that are no text")) from None
+            raise CallFailed(source, UNREADABLE, Missing(NO_TEXT)) from None
         except Exception as error:  # nvidia-ml-py's own exceptions, and ctypes' about a signature that changed
             raise CallFailed(source, UNREADABLE, Missing(f"{type(error).__name__}: {error}")) from None
 
@@ -146,6 +148,8 @@ def guarded(source: str, function: Callable[[], Any]) -> Reading[Any]:
         return read(source, function())
     except CallFailed as error:
         return Reading(error.source, missing=error.why)
+    except UnicodeDecodeError:
+        return Reading(source, missing=Missing(NO_TEXT))
     except Exception as error:  # an answer in a form nobody foresaw must not take the other facts along
         reason = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
         return Reading(source, missing=Missing(reason))

@@ -44,6 +44,8 @@ VOLATILE, AGGREGATE = 0, 1  # nvmlEccCounterType_t
 CAUSE_SINGLE_BIT, CAUSE_DOUBLE_BIT = 0, 1  # nvmlPageRetirementCause_t
 MEMORY_V2 = 0x02000028  # version of nvmlMemory_v2_t
 PERFORMANCE_STATE_UNKNOWN = 32
+MAXIMUM_MIG_DEVICES = 256
+"""More than any GPU can be cut into (7 so far): an end for a driver that answers with a garbage count."""
 COMPUTE_MODES = ("default", "exclusive-thread", "prohibited", "exclusive-process")
 VALUE_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Members of nvmlValue_t by nvmlValueType_t."""
@@ -280,7 +282,10 @@ def _mig_devices(device: Device) -> tuple[MigDevice, ...]:
 
 
 def _each_mig_device(device: Device) -> Iterator[MigDevice]:
-    for index in range(device.ask("nvmlDeviceGetMaxMigDeviceCount")):
+    slots = device.ask("nvmlDeviceGetMaxMigDeviceCount")
+    if slots > MAXIMUM_MIG_DEVICES:
+        raise ValueError(f"answered with {slots} MIG devices")
+    for index in range(slots):
         try:
             handle = device.ask("nvmlDeviceGetMigDeviceHandleByIndex", index)
         except CallFailed as error:

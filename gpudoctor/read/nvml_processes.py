@@ -14,8 +14,11 @@ ATTEMPTS = 3
 """Processes come between the question for their number and that for themselves; NVML says InsufficientSize then."""
 KEPT_WORDS = 3
 KEPT_CHARACTERS = 120
-SECRET = re.compile(r"(-.*|[^/]*)(token|secret|passw|key|credential|auth)[^/=]*(=.*)?", re.IGNORECASE)
-"""An option or an assignment whose name says so: --api-key=..., HF_TOKEN=..., but not /opt/keys/train.py."""
+SECRET = re.compile(
+    r"-.*(token|secret|passw|key|credential|auth).*|[\w.-]*(token|secret|passw|key|credential|auth)[\w.-]*=.*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""An option or an assignment whose name says so: --api-key=..., HF_TOKEN=..., but not /opt/keys/monkey.py."""
 
 Kind = Literal["compute", "graphics"]
 
@@ -102,7 +105,7 @@ def command_of(system: System, pid: int) -> str:
     words = system.text(f"/proc/{pid}/cmdline").split("\0")
     kept: list[str] = []
     for word in (word for word in words if word):
-        if len(kept) == KEPT_WORDS or SECRET.search(word):
+        if len(kept) == KEPT_WORDS or SECRET.fullmatch(word):
             break
         kept.append("".join(character if character.isprintable() else "?" for character in word))
     return " ".join(kept)[:KEPT_CHARACTERS] or f"[{system.text(f'/proc/{pid}/comm')}]"

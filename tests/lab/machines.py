@@ -4,6 +4,8 @@ Numbers (memory, power, clocks, link generations, PCI addresses) are those that 
 serials are invented. All are idle and healthy.
 """
 
+from collections.abc import Callable
+
 from tests.lab.nvidia import Card, Machine, Value
 
 MIB = 1024**2
@@ -276,7 +278,7 @@ def without_fabric_manager() -> Machine:
     return machine.call("cuInit", "fail:802")
 
 
-HEALTHY = {
+HEALTHY: dict[str, Callable[[], Machine]] = {
     "8xH100": hgx_h100,
     "8xA100 with MIG": hgx_a100_with_mig,
     "4xRTX4090": four_rtx_4090,

@@ -290,7 +290,9 @@ int nvmlDeviceGetRemappedRows(Device device, unsigned *corrected, unsigned *unco
 
 int nvmlDeviceGetRetiredPages(Device device, unsigned cause, unsigned *count, u64 *addresses) {
     u64 pages = 0;
-    OBEY(gpu_of(device), count, sizeof *count);
+    int order = ordered(__func__, gpu_of(device));
+    if (order == LIE) *count = 1000; /* more would have nvidia-ml-py allocate what the machine does not have */
+    if (order) return order == LIE ? SUCCESS : order;
     if (number_of(device, cause ? "pages_double_bit" : "pages_single_bit", &pages)) return NOT_SUPPORTED;
     unsigned room = *count;
     *count = (unsigned)pages;
