@@ -34,9 +34,9 @@ def headline(answer: Answer) -> str:
     value = answer.cuda_visible_devices
     count = len(answer.visible)
     if any(device.mig for device in answer.visible):
-        what = f"{count} device{'s' * (count != 1)}"
+        what = f"{count} device{'s' * (count > 1)}"
     else:
-        what = f"{count if count else 'none'} of {answer.gpus} GPU{'s' * (answer.gpus != 1)}"
+        what = f"{count} of {answer.gpus} GPU{'s' * (answer.gpus != 1)}" if count else "no GPU"
     if value is None:
         return f"CUDA_VISIBLE_DEVICES is not set: a CUDA program gets {what}"
     cut = value if len(value) <= SHOWN_VALUE_CHARACTERS else value[: SHOWN_VALUE_CHARACTERS - 3] + "..."

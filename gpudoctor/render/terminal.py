@@ -18,6 +18,7 @@ from gpudoctor.snapshot import Gpu, GpuProcess, Reading, Snapshot
 COLORS = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 VERDICT_COLORS = {"errors": "bold red", "warnings": "bold yellow", "healthy": "bold green", "unknown": "bold magenta"}
 MIB = 1024**2
+LISTED_NAMES = 6
 PLAIN_WIDTH = 100
 """Width of text that goes into a file or an issue."""
 
@@ -88,8 +89,8 @@ def _paragraph(text: str, screen: Console, *, style: str = "") -> None:
         screen.print(_text(line, style=style), soft_wrap=True)
 
 
-def _indented(text: str, screen: Console, *, style: str = "") -> None:
-    for line in _wrapped(text, screen, indent=2):
+def _indented(text: str, screen: Console, *, style: str = "", indent: int = 2) -> None:
+    for line in _wrapped(text, screen, indent=indent):
         screen.print(_text(line, style=style), soft_wrap=True)
 
 
@@ -119,7 +120,14 @@ def _show_blind(report: Report, screen: Console) -> None:
         screen.print(_text("Could not look:", style="bold magenta"))
     for reason, names in by_reason.items():
         _indented(reason, screen)
-        _indented("  " + ", ".join(names), screen, style="dim")
+        _indented(_listed(names), screen, style="dim", indent=4)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, and how many more: one wedged driver blinds most checks at once."""
+    shown = names if len(names) <= LISTED_NAMES + 1 else names[:LISTED_NAMES]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more (--json lists them)" if more else "")
 
 
 def _distinct_reasons(report: Report, outcome: str) -> list[str]:
