@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpudoctor.read.isolation import read_isolation
+from gpudoctor.read.system import System
 from tests.fake_tree import INITIAL, Link, Refusing, fake
 
 BARE = {"/proc/cpuinfo": "flags : fpu vmx\n", "/proc/version": "Linux version 6.8.0-60-generic\n"}
@@ -59,8 +60,8 @@ def mountinfo(root: str, source: str, filesystem: str = "ext4", options: str = "
 
 DISK = mountinfo("/", "/dev/nvme0n1p2")
 OVERLAY = mountinfo("/", "overlay", "overlay", "rw,lowerdir=/l,upperdir=/u")
-HOST_PIDS = {"/proc/self/ns/pid": Link(INITIAL)}
-OWN_PIDS = {"/proc/self/ns/pid": Link("pid:[4026532500]")}
+HOST_PIDS: dict[str, str | bytes | Link] = {"/proc/self/ns/pid": Link(INITIAL)}
+OWN_PIDS: dict[str, str | bytes | Link] = {"/proc/self/ns/pid": Link("pid:[4026532500]")}
 
 
 @pytest.mark.parametrize(
@@ -106,3 +107,13 @@ def test_pid_namespace(tmp_path: Path) -> None:
     assert read_isolation(fake(tmp_path / "a", HOST_PIDS))[field].value is False
     assert read_isolation(fake(tmp_path / "b", OWN_PIDS))[field].value is True
     assert not read_isolation(fake(tmp_path / "c", {}))[field].is_read
+
+
+def test_hints_in_folders_that_may_not_be_entered_hint_at_nothing(tmp_path: Path) -> None:
+    class Closed(System):
+        def exists(self, path: str) -> bool:
+            if path.startswith("/var/run/secrets/"):
+                raise PermissionError(13, "Permission denied")
+            return super().exists(path)
+
+    assert read_isolation(Closed(fake(tmp_path, DISK | OWN_PIDS).root, {}))["host.container"].value == "container"

@@ -43,6 +43,14 @@ def text_or_empty(system: System, path: str) -> str:
         return ""
 
 
+def there(system: System, path: str) -> bool:
+    """A hint's existence; behind a folder that may not be entered (/run/secrets) it hints at nothing."""
+    try:
+        return system.exists(path)
+    except OSError:
+        return False
+
+
 # --- virtual machine ----------------------------------------------------------------------------------------------
 
 
@@ -118,18 +126,18 @@ def container(system: System) -> str:
     # (Singularity mounts an image as a whole too, through a loop device, and has no PID namespace of its own.)
     environment = system.environment
     if (
-        system.exists("/.singularity.d")
+        there(system, "/.singularity.d")
         or "SINGULARITY_CONTAINER" in environment
         or "APPTAINER_CONTAINER" in environment
     ):
         return "singularity"
     if private is False and _is_whole_disk(root):
         return "none"
-    if "KUBERNETES_SERVICE_HOST" in environment or system.exists("/var/run/secrets/kubernetes.io"):
+    if "KUBERNETES_SERVICE_HOST" in environment or there(system, "/var/run/secrets/kubernetes.io"):
         return "kubernetes"
-    if system.exists("/run/.containerenv"):
+    if there(system, "/run/.containerenv"):
         return "podman"
-    if system.exists("/.dockerenv"):
+    if there(system, "/.dockerenv"):
         return "docker"
     if said := _said(system):
         return said

@@ -155,7 +155,9 @@ SOURCES: tuple[tuple[str, Callable[[System], list[Line]]], ...] = (
     ("journalctl -k", from_journal),
     ("dmesg", from_dmesg),
 )
-HOW_TO_READ = "run gpudoctor as root (and on the host, not in a container), or allow it: sysctl kernel.dmesg_restrict=0"
+HOW_TO_READ = (
+    "run gpudoctor as root (and on the host, not in a container), or allow it: sudo sysctl kernel.dmesg_restrict=0"
+)
 
 
 def read_log(system: System, clock: Callable[[], float] = time.monotonic) -> Mapping[str, Reading[Any]]:
