@@ -74,7 +74,9 @@ def result(device: str, reply: Reply, seconds: float) -> Reading[SmokeResult]:
     measured = {key: value for part in parts(said) for key, value in part.items()}
     probe = how_it_ended(reply, said, seconds)
     if probe.outcome == "raised":
-        measured |= {"outcome": "failed", "error": f"{probe.step}: {probe.detail}", "seconds": reply.seconds}
+        if measured.get("outcome") != "wrong-result":  # a wrong result stays one, whatever fails after it
+            measured |= {"outcome": "failed", "error": f"{probe.step}: {probe.detail}"}
+        measured["seconds"] = reply.seconds
     elif probe.outcome != "answered":
         return missing(f"{SOURCE} {device}", describe(probe), "timeout" if probe.outcome == "hung" else "failed")
     try:

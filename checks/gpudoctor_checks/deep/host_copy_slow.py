@@ -26,7 +26,8 @@ def host_copy_slow(machine: Snapshot) -> Iterator[Problem]:
     for target in smoke.value:
         found = target.result.value_or(None)
         if found is None or found.outcome == "failed":
-            continue  # other checks' findings
+            unmeasured = target.device
+            continue
         gpu = gpu_tested(machine, target)
         link = link_of(found, gpu)
         speeds = {

@@ -15,8 +15,10 @@ from gpudoctor.snapshot import SmokeTarget, Snapshot
 @check("smoke-failed", title="Every device allocates, multiplies and copies")
 def smoke_failed(machine: Snapshot) -> Iterator[Problem]:
     smoke = machine.active.smoke
+    hung = None
     for target in smoke.value:
         if target.result.missing_kind == "timeout":
+            hung = target.result
             continue
         if target.result.is_read and target.result.value.outcome != "failed":
             continue
@@ -31,6 +33,8 @@ def smoke_failed(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(text, commands=(alone(machine, target.device), *lines)),
             gpus=(gpu.index,) if gpu else (),
         )
+    if hung is not None:
+        _ = hung.value
 
 
 def failure(target: SmokeTarget) -> str:

@@ -7,15 +7,19 @@ to a worse model. ECC does not see errors in the arithmetic units.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.presence import read_first
 from gpudoctor.knowledge.torch_devices import gpu_tested, named
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot import Snapshot, missing
 
 
 @check("smoke-wrong-result", title="Every device computes what the CPU computes")
 def smoke_wrong_result(machine: Snapshot) -> Iterator[Problem]:
-    smoke = machine.active.smoke
-    for target in smoke.value:
-        if not target.result.is_read or target.result.value.outcome != "wrong-result":
+    smoke, failed = machine.active.smoke, ""
+    for target in read_first(smoke.value, lambda target: target.result):
+        if target.result.value.outcome == "failed":
+            failed = target.device
+            continue
+        if target.result.value.outcome != "wrong-result":
             continue
         found = target.result.value
         gpu = gpu_tested(machine, target)
@@ -35,3 +39,5 @@ def smoke_wrong_result(machine: Snapshot) -> Iterator[Problem]:
             ),
             gpus=(gpu.index,) if gpu else (),
         )
+    if failed:
+        _ = missing(f"CUDA smoke test {failed}", "it failed before its result could be compared").value

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.cuda_errors import explain
+from gpudoctor.knowledge.cuda_errors import NO_DEVICE, explain
 from gpudoctor.knowledge.cuda_versions import runs
 from gpudoctor.knowledge.torch_wheels import cuda_of
 from gpudoctor.snapshot import Snapshot
@@ -44,4 +44,6 @@ def torch_cuda_unavailable(machine: Snapshot) -> Iterator[Problem]:
 def hidden(machine: Snapshot) -> bool:
     """Whether CUDA_VISIBLE_DEVICES leaves no GPU, where there would be some without it."""
     visible, every = machine.cuda.visible.value_or(None), machine.cuda.all.value_or(None)
-    return visible is not None and every is not None and bool(every.devices) and not visible.devices
+    if visible is None or every is None or visible.error not in (0, NO_DEVICE):
+        return False
+    return bool(every.devices) and not visible.devices
