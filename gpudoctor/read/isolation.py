@@ -121,16 +121,12 @@ def container(system: System) -> str:
     """As `Host.container`. Raises `OSError` when this process's own mounts cannot be read."""
     root = mounts.holding(mounts.parse(system.text("/proc/self/mountinfo")), "/")
     private = _is_private(system)
-    # An image's marks also lie on a disk that a virtual machine was booted from; there the whole disk is mounted
-    # and the PID namespace is the kernel's own.
-    # (Singularity mounts an image as a whole too, through a loop device, and has no PID namespace of its own.)
     environment = system.environment
-    if (
-        there(system, "/.singularity.d")
-        or "SINGULARITY_CONTAINER" in environment
-        or "APPTAINER_CONTAINER" in environment
-    ):
+    # First, since it has no PID namespace of its own, and may mount an image as a whole, through a loop device.
+    if there(system, "/.singularity.d") or not environment.keys().isdisjoint(SINGULARITY_NAMES):
         return "singularity"
+    # The other engines' marks also lie on a disk that a virtual machine was booted from (made of a container image):
+    # there the whole disk is mounted, and the PID namespace is the kernel's own.
     if private is False and _is_whole_disk(root):
         return "none"
     if "KUBERNETES_SERVICE_HOST" in environment or there(system, "/var/run/secrets/kubernetes.io"):
