@@ -272,6 +272,7 @@ CASES = [
         ),
         says=("error 100 (CUDA_ERROR_NO_DEVICE)",),
     ),
+    Case("cuda-init-failed", fires=cuda(init(t4_node(), 9), 100), commands=("nvidia-smi",)),
     Case("cuda-init-failed", fires=cuda(t4_node(), 4242), says=("4242",)),
     Case(
         "cuda-driver-unresponsive",
@@ -354,7 +355,6 @@ CASES = [
             cuda(t4_node(), 34, "CUDA_ERROR_STUB_LIBRARY", "/usr/local/cuda/lib64/stubs/libcuda.so.1"),
             LD_LIBRARY_PATH="/usr/local/cuda/lib64/stubs:/opt/my lib",
         ),
-        # Forward compatibility that works, as in NVIDIA's containers.
         silent=cuda(t4_node(), 0, "CUDA_SUCCESS", "/usr/local/cuda-13.0/compat/libcuda.so.1"),
         unread=but(t4_node(), VISIBLE, unread()),
         says=("/usr/local/cuda/lib64/stubs/libcuda.so.1", "error 34"),
@@ -362,7 +362,8 @@ CASES = [
     ),
     Case(
         "cuda-stub-library",
-        fires=cuda(rtx_4090_node(), 804, "", "/usr/local/cuda-13.0/compat/libcuda.so.1"),
-        says=("cuda-compat", "error 804"),
+        fires=cuda(rtx_4090_node(), 34, library=""),
+        silent=with_environment(t4_node(), LD_LIBRARY_PATH="/usr/local/cuda/lib64/stubs"),  # on the path, not loaded
+        says=("a stub libcuda", "error 34"),
     ),
 ]

@@ -7,9 +7,17 @@ interface, CUDA initialises every GPU. The error's number tells the cause.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge import cuda_errors
+from gpudoctor.knowledge import cuda_errors, nvml_errors
 from gpudoctor.knowledge.nvidia_hardware import has_gpu
 from gpudoctor.snapshot import Snapshot
+
+DRIVER_FAULTS = (
+    nvml_errors.NO_PERMISSION,
+    nvml_errors.DRIVER_NOT_LOADED,
+    nvml_errors.LIBRARY_NOT_FOUND,
+    nvml_errors.VERSION_MISMATCH,
+)
+"""Each has a check of its own, whose fix is the better one."""
 
 
 @check("cuda-init-failed", title="CUDA can be initialised")
@@ -26,11 +34,18 @@ def cuda_init_failed(machine: Snapshot) -> Iterator[Problem]:
     if not gpus.is_read and not has_gpu(machine):
         return  # libcuda without a GPU is no fault: one image serves machines with and without
     error = cuda_errors.explain(answer.value.error, answer.value.error_name)
+    cause, fix = f"Cause: {error.cause}.", Fix(error.fix, commands=error.commands)
+    code = machine.nvidia.init_code
+    if code.value_or(nvml_errors.SUCCESS) in DRIVER_FAULTS:
+        cause = (
+            f"It follows from the driver's fault: {nvml_errors.explain(code.value).cause} (NVML error {code.value})."
+        )
+        fix = Fix("Repair the driver first, as its own problem says; CUDA follows.", commands=("nvidia-smi",))
     counted = f", though NVML counts {len(gpus.value)} GPUs" if gpus.is_read and gpus.value else ""
     yield Problem(
         severity="error",
         summary=f"cuInit fails with error {error.code} ({answer.value.error_name or error.name}){counted}",
-        meaning=f"torch.cuda.is_available() is False. Cause: {error.cause}.",
-        evidence=(answer,),
-        fix=Fix(error.fix, commands=error.commands),
+        meaning=f"torch.cuda.is_available() is False. {cause}",
+        evidence=(answer, *((code,) if code.is_read else ())),
+        fix=fix,
     )

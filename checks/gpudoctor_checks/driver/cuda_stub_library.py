@@ -1,7 +1,7 @@
-"""A libcuda that is not the driver's own is loaded first.
+"""The toolkit's stub libcuda is loaded in place of the driver's.
 
-Why it matters: the toolkit's stubs folder holds an empty libcuda for linking, and a cuda-compat folder one for another
-driver version. When LD_LIBRARY_PATH puts such a folder first, CUDA does not start.
+Why it matters: the stubs folder of the CUDA toolkit holds an empty libcuda for linking on machines without a driver.
+When LD_LIBRARY_PATH puts that folder first, CUDA does not start.
 """
 
 import shlex
@@ -14,21 +14,18 @@ from gpudoctor.snapshot import Snapshot
 
 @check("cuda-stub-library", title="CUDA programs load the driver's own libcuda")
 def cuda_stub_library(machine: Snapshot) -> Iterator[Problem]:
+    # A cuda-compat libcuda is another matter, and cuda-compat-on-path judges it.
     answer = machine.cuda.visible
     library, error = answer.value.library, answer.value.error
     folder = library.rpartition("/")[0]
-    is_stub = "stubs" in folder.split("/") or error == cuda_errors.STUB_LIBRARY
-    # A cuda-compat that works is what it is made for: forward compatibility on data-center GPUs.
-    is_compat = error != 0 and any(part.startswith(("compat", "cuda-compat")) for part in folder.split("/"))
-    if not is_stub and not is_compat:
+    if "stubs" not in folder.split("/") and error != cuda_errors.STUB_LIBRARY:
         return
-    path = machine.environment.value.get("LD_LIBRARY_PATH", "")
-    rest = [part for part in path.split(":") if part and part.rstrip("/") != folder]
-    through_path = len(rest) != len([part for part in path.split(":") if part])
-    kind = "the toolkit's stub for linking" if is_stub else "cuda-compat's, for another driver version"
+    path = [part for part in machine.environment.value.get("LD_LIBRARY_PATH", "").split(":") if part]
+    rest = [part for part in path if part.rstrip("/") != folder]
+    through_path = len(rest) < len(path)
     yield Problem(
         severity="error",
-        summary=f"CUDA programs load {library or 'a stub libcuda'}, {kind}"
+        summary=f"CUDA programs load {library or 'a stub libcuda'}, the toolkit's stub for linking"
         + (f": cuInit error {error}" if error else ""),
         meaning="torch.cuda.is_available() is False.",
         evidence=(answer, *((machine.environment,) if through_path else ())),
@@ -39,6 +36,6 @@ def cuda_stub_library(machine: Snapshot) -> Iterator[Problem]:
             f"out.",
             commands=(f"export LD_LIBRARY_PATH={shlex.quote(':'.join(rest))}",)
             if through_path
-            else ("ldconfig -p | grep libcuda.so", "grep -rs -E 'stubs|compat' /etc/ld.so.conf.d"),
+            else ("ldconfig -p | grep libcuda.so", "grep -rs stubs /etc/ld.so.conf /etc/ld.so.conf.d"),
         ),
     )
