@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.knowledge.gpu_lookup import gpu_at, indices_at, same_address, shown
-from gpudoctor.knowledge.xid import CATALOG, RECENT_SECONDS, by_code, explain, is_recent, latest
+from gpudoctor.knowledge.gpu_lookup import gpu_at, gpus_at, place, same_address, selector
+from gpudoctor.knowledge.xid import CATALOG, RECENT_SECONDS, by_code, explain, is_recent, latest, times
 from gpudoctor.snapshot import XidEvent
 from tests.build import h100_node
 
@@ -57,7 +57,9 @@ def test_events_are_grouped_and_aged() -> None:
     timeless = XidEvent(79, "b", "")
     assert by_code((old, timeless, new)) == {31: [old, new], 79: [timeless]}
     assert [is_recent(event) for event in (old, new, timeless)] == [False, True, True]
-    assert latest((old, new, timeless)) == 5.0 and latest((timeless,)) is None
+    assert latest((old, new, timeless)) is new and latest((timeless,)) is timeless
+    assert times((old, new)) == "2 times, the last 5 seconds ago"
+    assert (times((new,)), times((timeless,))) == ("once, 5 seconds ago", "once")
 
 
 def test_addresses_of_the_log_find_their_gpu() -> None:
@@ -65,11 +67,15 @@ def test_addresses_of_the_log_find_their_gpu() -> None:
     for address in ("0000:4b:00", "0000:4B:00.0", "00000000:4b:00.0", "4b:00"):
         found = gpu_at(gpus, address)
         assert found is not None and found.index == 3
-    assert indices_at(gpus, ["0000:4b:00.0", "junk", "0000:1b:00.0", "0000:4b:00"]) == (0, 3)
+    several = ["0000:4b:00.0", "junk", "0000:1b:00.0", "0000:4b:00"]
+    assert [gpu.index for gpu in gpus_at(gpus, several)] == [0, 3]
+    assert (place(gpus, several), place(gpus, several[:1])) == ("GPUs 0,3", "GPU 3 (0000:4b:00.0)")
+    assert place((), several[:1]) == "the GPU at 0000:4b:00.0"
+    assert (selector(gpus, "0000:4b:00"), selector((), "0000:4b:00")) == ("3", "00000000:4B:00.0")
 
 
 @given(st.text(max_size=30))
 def test_no_address_raises(text: str) -> None:
     assert same_address(text, "0000:4b:00.0") in (True, False)
-    assert shown(text) or not text
+    assert selector((), text)
     gpu_at(h100_node(1).nvidia.gpus.value, text)

@@ -18,9 +18,9 @@ def size(amount: int) -> str:
     return f"{value:.1f}".removesuffix(".0") + f" {unit}"
 
 
-def counted(number: int, noun: str) -> str:
-    """ "1 GPU", "8 GPUs"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """ "1 GPU", "8 GPUs"; `plural` for nouns that take more than an s."""
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
 
 
 def listed(words: Iterable[str], most: int = 4) -> str:

@@ -7,9 +7,11 @@ reader to the program or the driver; "hardware" is everything that NVIDIA answer
 look at the machine, and memory errors; "notice" is what NVIDIA says to ignore.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from gpudoctor.knowledge.wording import ago
 from gpudoctor.snapshot import XidEvent
 
 Level = Literal["application", "hardware", "notice"]
@@ -20,6 +22,9 @@ Action = Literal[
 RECENT_SECONDS = 24 * 3600.0
 """Younger events speak of the machine as it is. AzNHC looks back 2 hours and runs all the time; a doctor is called
 the morning after."""
+
+
+UNKNOWN = "unknown code"
 
 
 class Xid(NamedTuple):
@@ -192,7 +197,7 @@ SXID_CORRECTED = frozenset(code for code, name in SXID_NAMES.items() if "correct
 def explain(code: int) -> Xid:
     """The code's entry; a code that the catalog lacks is taken for hardware, its cure unknown."""
     unknown = "NVIDIA's catalog gives this code no meaning that concerns a user"
-    return CATALOG.get(code) or Xid(code, "unknown code", "hardware", "none", unknown)
+    return CATALOG.get(code) or Xid(code, UNKNOWN, "hardware", "none", unknown)
 
 
 def is_recent(event: XidEvent) -> bool:
@@ -208,6 +213,15 @@ def by_code(events: Iterable[XidEvent]) -> dict[int, list[XidEvent]]:
     return groups
 
 
-def latest(events: Iterable[XidEvent]) -> float | None:
-    """Seconds since the last of these events; None when no time is known."""
-    return min((event.seconds_ago for event in events if event.seconds_ago is not None), default=None)
+def latest(events: Sequence[XidEvent]) -> XidEvent:
+    """The youngest event; the last of those without a time. `events` is not empty."""
+    return min(reversed(events), key=lambda event: event.seconds_ago if event.seconds_ago is not None else math.inf)
+
+
+def times(events: Sequence[XidEvent]) -> str:
+    """ "once, 2 hours ago", "3 times, the last 40 seconds ago"; without an age when no line tells one."""
+    youngest = latest(events).seconds_ago
+    often = "once" if len(events) == 1 else f"{len(events)} times"
+    if youngest is None:
+        return often
+    return f"{often}, {'' if len(events) == 1 else 'the last '}{ago(youngest)}"

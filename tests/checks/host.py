@@ -45,7 +45,7 @@ def with_paths(*paths: UsedPath) -> Snapshot:
     return with_host(H100, paths=paths)
 
 
-def space_of(role: str, path: str, *numbers: int, **fields: Any) -> UsedPath:
+def space_of(role: str, path: str, *numbers: Any, **fields: Any) -> UsedPath:
     return UsedPath(role, path, read(f"statvfs {path}", Space(*numbers, **fields)))
 
 
@@ -297,7 +297,8 @@ PATH_CASES = [
 ]
 
 IOMMU_ON = with_host(T4, iommu_group_types={"DMA-FQ": 30, "identity": 2}, kernel_command_line="ro quiet")
-ACS_ON = with_host(T4, acs_bridges=(AcsBridge("0000:16:01.0", True), AcsBridge("0000:16:02.0", False)))
+SWITCH = (AcsBridge("0000:17:00.0", False), AcsBridge("0000:18:00.0", True), AcsBridge("0000:18:01.0", False))
+ACS_ON = with_host(T4, acs_bridges=(AcsBridge("0000:16:01.0", True), *SWITCH))
 SYSTEM_CASES = [
     Case(
         "kernel-too-old",
@@ -345,13 +346,14 @@ SYSTEM_CASES = [
         silent=with_host(ACS_ON, virtualization="kvm"),
         unread=but(ACS_ON, "host.acs_bridges", unread("/sys/bus/pci/devices/*/config", "run as root")),
         severity="warning",
-        says=("1 PCI bridge (0000:16:01.0)",),
-        commands=("sudo setpci -v -s 0000:16:01.0 ECAP_ACS+0x6.w=0000",),
+        says=("1 switch port (0000:18:00.0)",),
+        commands=("sudo setpci -v -s 0000:18:00.0 ECAP_ACS+0x6.w=0000",),
     ),
     Case(
         "acs-redirects-peer-traffic",
         fires=ACS_ON,
-        silent=with_host(H100, acs_bridges=(AcsBridge("0000:16:01.0", True),)),
+        # root ports: the kernel itself turns ACS on there when it uses an IOMMU
+        silent=with_host(T4, acs_bridges=(AcsBridge("0000:16:01.0", True), AcsBridge("0000:40:01.1", True))),
         unread=but(ACS_ON, "nvidia.peers", unread("nvml")),
         severity="warning",
     ),
@@ -521,7 +523,7 @@ KERNEL_LOG_CASES = [
         fires=logged(OFF_BUS),
         silent=logged(XidEvent(31, "0000:4b:00.0", "pid=1")),
         unread=but(H100, LOG, unread("/dev/kmsg")),
-        says=("Xid 79", "GPU 3 at 00000000:4B:00.0", "2 hours ago"),
+        says=("Xid 79", "GPU 3 (0000:4b:00.0), once", "2 hours ago"),
         commands=("sudo nvidia-bug-report.sh",),
     ),
     Case(
@@ -529,8 +531,8 @@ KERNEL_LOG_CASES = [
         fires=logged(
             XidEvent(95, "0000:1b:00.0", "", seconds_ago=60.0), XidEvent(95, "0000:2b:00.0", "", seconds_ago=50.0)
         ),
-        says=("GPUs 0-1", "2 times", "50 seconds ago"),
-        commands=("sudo nvidia-smi --gpu-reset -i 00000000:1B:00.0", "sudo nvidia-smi --gpu-reset -i 00000000:2B:00.0"),
+        says=("GPUs 0-1", "2 times, the last 50 seconds ago"),
+        commands=("sudo nvidia-smi --gpu-reset -i 0", "sudo nvidia-smi --gpu-reset -i 1"),
     ),
     Case("gpu-xid-hardware", fires=logged(XidEvent(48, "0000:1b:00.0", "", seconds_ago=3 * DAY)), severity="warning"),
     Case("gpu-xid-hardware", fires=logged(XidEvent(94, "0000:1b:00.0", "Contained")), severity="warning"),
@@ -541,7 +543,7 @@ KERNEL_LOG_CASES = [
         fires=logged(XidEvent(48, "0000:ff:00.0", ""), machine=with_host(h100_node(1), container="docker")),
         severity="info",
     ),
-    Case("gpu-xid-hardware", fires=logged(OFF_BUS, machine=without_gpu()), says=("the GPU at 00000000:4B:00.0",)),
+    Case("gpu-xid-hardware", fires=logged(OFF_BUS, machine=without_gpu()), says=("the GPU at 0000:4b:00",)),
     Case(
         "gpu-xid-application",
         fires=logged(XidEvent(31, "0000:4b:00", "pid=77, name=python, Ch 00000008", seconds_ago=HOUR)),
@@ -561,7 +563,7 @@ KERNEL_LOG_CASES = [
         ),
         silent=logged(OFF_BUS),
         unread=but(H100, LOG, unread("/dev/kmsg")),
-        says=("Fatal SXid 20034 (an NVLink went down)", "0000:05:00.0", "1 time"),
+        says=("Fatal SXid 20034 (an NVLink went down)", "0000:05:00.0", "once"),
     ),
     Case(
         "nvswitch-sxid",
@@ -589,7 +591,7 @@ KERNEL_LOG_CASES = [
         ),
         unread=but(SLOW_LINK, LOG, unread("/dev/kmsg")),
         severity="warning",
-        says=("GPU 1 at 0000:2b:00.0", "8.0 GT/s x8", "16.0 GT/s x16", "1 of the same model"),
+        says=("GPU 1 (0000:2b:00.0)", "8.0 GT/s x8", "16.0 GT/s x16", "1 of the same model"),
         commands=("sudo lspci -vv -s 0000:2b:00.0 | grep -E 'LnkCap:|LnkSta:'",),
     ),
     Case(  # a laptop is wired like this

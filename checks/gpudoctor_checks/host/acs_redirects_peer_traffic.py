@@ -8,7 +8,7 @@ which needs it; GPUs behind NVLink do not need the switch.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.pcie_peers import is_bare_metal, pcie_peers
+from gpudoctor.knowledge.pcie_peers import is_bare_metal, pcie_peers, redirecting_switch_ports
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot import Snapshot
 
@@ -18,16 +18,16 @@ def acs_redirects_peer_traffic(machine: Snapshot) -> Iterator[Problem]:
     pairs, bridges = pcie_peers(machine), machine.host.acs_bridges
     if not pairs or not is_bare_metal(machine):
         return
-    redirecting = [bridge.bus_id for bridge in bridges.value if bridge.redirects]
+    redirecting = redirecting_switch_ports(bridges.value)
     if redirecting:
         yield Problem(
             severity="warning",
-            summary=f"ACS redirects peer traffic on {counted(len(redirecting), 'PCI bridge')} "
+            summary=f"ACS redirects peer traffic on {counted(len(redirecting), 'switch port')} "
             f"({listed(redirecting, 3)}), and {counted(len(pairs) // 2, 'pair')} of GPUs exchange data over PCIe",
             meaning="Transfers between these GPUs take the way through the CPU: slow, and collectives may hang.",
             evidence=(bridges, machine.nvidia.peers),
             fix=Fix(
-                "Turn ACS off in the BIOS, or on each bridge until the next restart. Do not on a host that passes "
+                "Turn ACS off in the BIOS, or on each port until the next restart. Do not on a host that passes "
                 "GPUs to virtual machines: ACS keeps these apart.",
                 commands=tuple(f"sudo setpci -v -s {bus_id} ECAP_ACS+0x6.w=0000" for bus_id in redirecting),
             ),

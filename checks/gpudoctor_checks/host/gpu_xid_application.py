@@ -8,10 +8,9 @@ machine would show the same.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_lookup import indices_at, shown
-from gpudoctor.knowledge.wording import ago, counted, gpus, listed
-from gpudoctor.knowledge.xid import by_code, explain, is_recent, latest
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.knowledge.gpu_lookup import gpus_at, place
+from gpudoctor.knowledge.xid import by_code, explain, is_recent, latest, times
+from gpudoctor.snapshot import Snapshot, read
 
 
 @check("gpu-xid-application", title="The kernel log holds no GPU errors of programs")
@@ -21,18 +20,14 @@ def gpu_xid_application(machine: Snapshot) -> Iterator[Problem]:
         xid = explain(code)
         if xid.level == "hardware":
             continue
-        addresses = list(dict.fromkeys(shown(event.pci_bus_id) for event in events))
-        indices = indices_at(machine.nvidia.gpus.value_or(()), addresses)
-        where = f"{gpus(indices)} at {listed(addresses, 2)}" if indices else f"the GPU at {listed(addresses, 2)}"
-        last = latest(events)
+        cards, addresses = machine.nvidia.gpus.value_or(()), [event.pci_bus_id for event in events]
         is_notice = xid.level == "notice"
         yield Problem(
             severity="info" if is_notice or not any(map(is_recent, events)) else "warning",
-            summary=f"Xid {code} ({xid.name}) on {where}, {counted(len(events), 'time')}"
-            + (f", last {ago(last)}" if last is not None else ""),
+            summary=f"Xid {code} ({xid.name}) on {place(cards, addresses)}, {times(events)}",
             meaning=f"{xid.meaning[0].upper()}{xid.meaning[1:]}. "
             + ("NVIDIA asks for nothing to be done." if is_notice else "That job died; the GPU itself is well."),
-            evidence=(log,),
+            evidence=(read(log.source, latest(events).message or f"Xid {code}"),),
             fix=Fix(
                 "Read the lines around it; another Xid or a killed job explains most of these."
                 if is_notice
@@ -40,5 +35,5 @@ def gpu_xid_application(machine: Snapshot) -> Iterator[Problem]:
                 "CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer, which name the kernel.",
                 commands=("sudo dmesg -T | grep -E 'NVRM: Xid' | tail -n 20",),
             ),
-            gpus=indices,
+            gpus=tuple(gpu.index for gpu in gpus_at(cards, addresses)),
         )

@@ -8,11 +8,9 @@ traceback does.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.knowledge.gpu_lookup import indices_at, shown
-from gpudoctor.knowledge.presence import if_present
-from gpudoctor.knowledge.wording import ago, counted, gpus, listed
-from gpudoctor.knowledge.xid import Action, Xid, by_code, explain, is_recent, latest
-from gpudoctor.snapshot import Snapshot, XidEvent
+from gpudoctor.knowledge.gpu_lookup import gpus_at, place, selector
+from gpudoctor.knowledge.xid import UNKNOWN, Action, Xid, by_code, explain, is_recent, latest, times
+from gpudoctor.snapshot import Snapshot, XidEvent, read
 
 TEXTS: dict[Action, str] = {
     "none": "Look the code up with the driver's report, and show it to the machine's vendor when it comes back.",
@@ -37,42 +35,39 @@ def gpu_xid_hardware(machine: Snapshot) -> Iterator[Problem]:
 
 
 def _problem(machine: Snapshot, xid: Xid, events: list[XidEvent]) -> Problem:
-    addresses = list(dict.fromkeys(shown(event.pci_bus_id) for event in events))
+    log, addresses = machine.host.kernel_log, list(dict.fromkeys(event.pci_bus_id for event in events))
     # Only to name them: a GPU that fell off the bus is in the log and nowhere else.
     cards = machine.nvidia.gpus.value_or(())
-    indices = indices_at(cards, addresses)
-    where = f"{gpus(indices)} at {listed(addresses, 2)}" if indices else f"the GPU at {listed(addresses, 2)}"
-    seen, last = counted(len(events), "time"), latest(events)
-    meaning = f"{xid.meaning[0].upper()}{xid.meaning[1:]}. "
     return Problem(
-        severity=_severity(machine, xid, events, known=bool(indices)),
-        summary=f"Xid {xid.code} ({xid.name}) on {where}, {seen}" + (f", last {ago(last)}" if last is not None else ""),
-        meaning=meaning
+        severity=_severity(machine, xid, events),
+        summary=f"Xid {xid.code} ({xid.name}) on {place(cards, addresses)}, {times(events)}",
+        meaning=f"{xid.meaning[0].upper()}{xid.meaning[1:]}. "
         + (
-            "The job on it was stopped; a new one runs."
+            "The job that used it was stopped; a new one runs."
             if xid.action == "restart-job"
             else "Jobs on it hang or die until this is mended."
         ),
-        evidence=(machine.host.kernel_log,),
-        fix=Fix(TEXTS[xid.action], commands=_commands(xid.action, addresses)),
-        gpus=indices,
+        evidence=(read(log.source, latest(events).message or f"Xid {xid.code}"),),
+        fix=Fix(TEXTS[xid.action], commands=_commands(xid.action, [selector(cards, address) for address in addresses])),
+        gpus=tuple(gpu.index for gpu in gpus_at(cards, addresses)),
     )
 
 
-def _severity(machine: Snapshot, xid: Xid, events: list[XidEvent], *, known: bool) -> Severity:
-    cards = if_present(machine.nvidia.gpus) if machine.nvidia.gpus.is_read else None
-    if cards and not known and machine.host.container.value_or("none") != "none":
+def _severity(machine: Snapshot, xid: Xid, events: list[XidEvent]) -> Severity:
+    cards = machine.nvidia.gpus.value_or(())
+    in_container = machine.host.container.value_or("none") != "none"
+    if cards and in_container and not gpus_at(cards, (event.pci_bus_id for event in events)):
         return "info"  # the log is the whole host's, and this container was given other GPUs
     # A GPU may have been reset since an old event; what is still wrong with it, the checks of gpu/ say.
-    if xid.action == "restart-job" or xid.name == "unknown code" or not any(map(is_recent, events)):
+    if xid.action == "restart-job" or xid.name == UNKNOWN or not any(map(is_recent, events)):
         return "warning"
     return "error"
 
 
-def _commands(action: Action, addresses: list[str]) -> tuple[str, ...]:
+def _commands(action: Action, selectors: list[str]) -> tuple[str, ...]:
     first = "sudo dmesg -T | grep -E 'NVRM: Xid' | tail -n 20"
     if action == "reset-gpu":
-        return (first, *(f"sudo nvidia-smi --gpu-reset -i {address}" for address in addresses))
+        return (first, *(f"sudo nvidia-smi --gpu-reset -i {selected}" for selected in selectors))
     if action == "check-nvlink":
-        return (first, *(f"nvidia-smi nvlink -e -i {address}" for address in addresses))
+        return (first, *(f"nvidia-smi nvlink -e -i {selected}" for selected in selectors))
     return (first, "sudo nvidia-bug-report.sh") if action in ("reboot", "none") else (first,)

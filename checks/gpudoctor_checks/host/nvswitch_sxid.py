@@ -8,9 +8,9 @@ or a peer that is not well.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.knowledge.wording import ago, counted, listed
-from gpudoctor.knowledge.xid import SXID_CORRECTED, SXID_NAMES, by_code, is_recent, latest
-from gpudoctor.snapshot import Snapshot, XidEvent
+from gpudoctor.knowledge.wording import listed
+from gpudoctor.knowledge.xid import SXID_CORRECTED, SXID_NAMES, by_code, is_recent, latest, times
+from gpudoctor.snapshot import Snapshot, XidEvent, read
 
 
 @check("nvswitch-sxid", title="The kernel log holds no errors of NVSwitches")
@@ -20,16 +20,15 @@ def nvswitch_sxid(machine: Snapshot) -> Iterator[Problem]:
         # The driver prints details of an error on lines of its own, which do not say how grave it is.
         events = [event for event in lines if event.fatal is not None] or lines
         switches = list(dict.fromkeys(event.pci_bus_id for event in events))
-        fatal, last = any(event.fatal for event in events), latest(events)
+        fatal = any(event.fatal for event in events)
         yield Problem(
             severity=_severity(code, events),
             summary=f"{'Fatal' if fatal else 'Non-fatal'} SXid {code} ({SXID_NAMES.get(code, 'an NVSwitch error')}) "
-            f"on the switch at {listed(switches, 2)}, {counted(len(events), 'time')}"
-            + (f", last {ago(last)}" if last is not None else ""),
+            f"on the switch at {listed(switches, 2)}, {times(events)}",
             meaning="Collectives over this switch hang, and CUDA programs end with Xid 45 or 74."
             if fatal
             else "The hardware went on; many of them tell of a bad link or of a GPU that failed first.",
-            evidence=(log,),
+            evidence=(read(log.source, latest(events).message or f"SXid {code}"),),
             fix=Fix(
                 "Drain the machine and restart it, which resets the whole fabric; show the log to the vendor when it "
                 "comes back."

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.accelerator_kinds import is_nvidia_gpu
-from gpudoctor.knowledge.gpu_lookup import indices_at, same_address
-from gpudoctor.snapshot import PciDevice, Snapshot
+from gpudoctor.knowledge.gpu_lookup import gpus_at, place, same_address
+from gpudoctor.snapshot import PciDevice, Snapshot, read
 
 # "..., limited by 8.0 GT/s PCIe x8 link at 0000:00:01.1 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)"
 # (Linux drivers/pci/pci.c, __pcie_print_link_status); kernels before 5.x leave "PCIe" out of it.
@@ -46,19 +46,19 @@ def _is_real(words: re.Match[str]) -> bool:
 
 
 def _problem(machine: Snapshot, card: PciDevice, words: re.Match[str], sisters: list[PciDevice]) -> Problem:
-    indices = indices_at(machine.nvidia.gpus.value_or(()), [card.bus_id])
-    named = f"GPU {indices[0]} at {card.bus_id}" if indices else f"The GPU at {card.bus_id}"
+    gpus = machine.nvidia.gpus.value_or(())
+    named = place(gpus, [card.bus_id])
     return Problem(
         severity="warning" if sisters else "info",
-        summary=f"{named} has a PCIe link of {words['speed']} GT/s x{words['width']}, limited at {words['bridge']}; "
-        f"it could have {words['able_speed']} GT/s x{words['able_width']}"
+        summary=f"{named[0].upper()}{named[1:]} has a PCIe link of {words['speed']} GT/s x{words['width']}, "
+        f"limited at {words['bridge']}; it could have {words['able_speed']} GT/s x{words['able_width']}"
         + (f", as {len(sisters)} of the same model do" if sisters else ""),
         meaning="Copies to and from this GPU are slower by as much, and with them loading, offloading and PCIe peers.",
-        evidence=(machine.host.kernel_log, machine.accelerators.pci),
+        evidence=(read(machine.host.kernel_log.source, f"{card.bus_id}: {words.string}"),),
         fix=Fix(
             "Reseat the card and its riser, or move it to a slot with all lanes; slots that share lanes are in the "
             "mainboard's manual.",
             commands=(f"sudo lspci -vv -s {card.bus_id} | grep -E 'LnkCap:|LnkSta:'",),
         ),
-        gpus=indices,
+        gpus=tuple(gpu.index for gpu in gpus_at(gpus, [card.bus_id])),
     )

@@ -27,7 +27,7 @@ def pid_namespace_private(machine: Snapshot) -> Iterator[Problem]:
         listing = ",".join(map(str, pids))
         yield Problem(
             severity="info",
-            summary=f"{counted(len(pids), 'process')[:-1] + 'es' if len(pids) > 1 else '1 process'} on "
+            summary=f"{counted(len(pids), 'process', 'processes')} on "
             f"{gpus(sorted(nameless))} cannot be named from this PID namespace",
             meaning="Who holds these GPUs shows on the host only; the numbers are the host's.",
             evidence=(namespace,),
