@@ -18,16 +18,65 @@ ALLOWED = re.compile(
     )""",
     re.VERBOSE,
 )
-SECRET = re.compile(r"TOKEN|KEY|SECRET|PASS|PASSWD|PASSWORD|CREDENTIAL|AUTH|COOKIE|SESSION|PRIVATE", re.IGNORECASE)
+SECRET = re.compile(
+    r"TOKEN|KEY|SECRET|PASS|PWD|CREDENTIAL|AUTH|COOKIE|SESSION|PRIVATE|JWT|BEARER|CERT|SIGNATURE|WEBHOOK|LICENSE|DSN",
+    re.IGNORECASE,
+)
+"""Also hides NCCL_IB_PKEY, a number: better one harmless variable too few than a key too many."""
+NOT_NEEDED = re.compile(
+    r"""(
+        SLURM_JOB_(NAME|ACCOUNT|COMMENT|RESERVATION|QOS) | SLURM_(CLUSTER_NAME|WCKEY|CONF\w*|PROLOG\w*|SPANK_\w*)
+      | \w+_(ARGV|COMMAND|CMDLINE) | \w*URI\w* | RAY_(?!ADDRESS$|EXPERIMENTAL_NOSET_)\w+
+    )""",
+    re.VERBOSE,
+)
+"""In a family that is allowed, but about people and projects, or a command line or configuration of the user's own."""
+CREDENTIALS = (
+    (re.compile(r"(://)[^/\s@]{1,200}@"), r"\1***@"),
+    (
+        re.compile(
+            r"((?<![\w-])--?[\w-]*(?:token|key|secret|passw(?:or)?d|passphrase|credentials?)(?:=|\s+))(?!-)[^\s'\"]+",
+            re.IGNORECASE,
+        ),
+        r"\1***",
+    ),
+    (
+        re.compile(
+            r"(\b[A-Za-z][A-Za-z0-9_]*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)=)[^\s'\"]+",
+            re.IGNORECASE,
+        ),
+        r"\1***",
+    ),
+    (
+        re.compile(
+            r"\b(?:hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|sk-[A-Za-z0-9_-]{20,}"
+            r"|xox[abpr]-[\w-]{10,}|glpat-[\w-]{20,}|nvapi-[\w-]{20,}|AKIA[0-9A-Z]{16}"
+            r"|eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]{5,})"
+        ),
+        "***",
+    ),
+)
+"""Credentials in a value or command line: in a URL, after an option or name that says so, or of a form known for it."""
 MAXIMUM_VALUE_LENGTH = 32768
 """Linux limits one string to 128 KiB; nothing that we judge is that long."""
 
 
 def is_recorded(name: str) -> bool:
     """Whether a variable of this name may stand in a snapshot."""
-    return ALLOWED.fullmatch(name) is not None and SECRET.search(name) is None
+    return ALLOWED.fullmatch(name) is not None and SECRET.search(name) is None and NOT_NEEDED.fullmatch(name) is None
+
+
+def without_credentials(text: str) -> str:
+    """A value or command line with "***" in the place of each credential in it."""
+    for pattern, replacement in CREDENTIALS:
+        text = pattern.sub(replacement, text)
+    return text
 
 
 def recorded(environment: Mapping[str, str]) -> dict[str, str]:
     """The part of an environment that a snapshot holds, sorted by name."""
-    return {name: environment[name][:MAXIMUM_VALUE_LENGTH] for name in sorted(environment) if is_recorded(name)}
+    return {
+        name: without_credentials(environment[name][:MAXIMUM_VALUE_LENGTH])
+        for name in sorted(environment)
+        if is_recorded(name)
+    }

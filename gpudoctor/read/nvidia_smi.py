@@ -31,7 +31,7 @@ from gpudoctor.read.nvidia_smi_values import (
     watts,
     why_missing,
 )
-from gpudoctor.snapshot import Gpu, Missing, Nvidia, Reading, Snapshot, missing, read
+from gpudoctor.snapshot import Gpu, Missing, Nvidia, Reading, Snapshot, UnreadableSnapshot, missing, read
 from gpudoctor.snapshot.section import Section
 
 NOT_THERE = "not in this output"
@@ -146,6 +146,9 @@ PLACES = (
     Place("mig_mode_pending", ("mig mode/pending",), ("mig_mode/pending_mig",), enabled),
 )
 
+MAXIMUM_GPUS = 256
+"""Machines with 16 GPUs are rare; more than this is no output of nvidia-smi."""
+
 NEWER_THAN = {"recovery_action": 565, "fabric": 525}
 """The first driver branch that can know the fact at all (facts/05; recorded logs): older ones lack such a thing."""
 
@@ -161,7 +164,9 @@ MESSAGES: tuple[tuple[re.Pattern[str], int | None], ...] = (
 
 
 def to_snapshot(log: Log) -> Snapshot:
-    """Everything that the log says. Never raises for what stands in it."""
+    """Everything that the log says. Raises `UnreadableSnapshot` for more GPUs than a machine has."""
+    if len(log.gpus) + len(log.failed) > MAXIMUM_GPUS:
+        raise UnreadableSnapshot(f"it lists more than {MAXIMUM_GPUS} GPUs, which no machine has")
     driver = _header(log, ("kmd version", "driver version", "driver_version", "kmd_version"), label)
     gpus = _gpus(log, driver)
     nvidia = unread(Nvidia, log.form)
@@ -185,9 +190,13 @@ def to_snapshot(log: Log) -> Snapshot:
 def from_messages(text: str) -> Snapshot | None:
     """What a file says that holds nothing of nvidia-smi but its complaint; None when there is none in it.
 
+    Raises `UnreadableSnapshot` as `to_snapshot` does.
+
     The GPUs that it could not open are in the snapshot; which others there are, the message does not say.
     """
     failed = failed_gpus(text)
+    if len(failed) > MAXIMUM_GPUS:
+        raise UnreadableSnapshot(f"it names more than {MAXIMUM_GPUS} GPUs, which no machine has")
     if failed:
         gpus = tuple(_failed_gpu(MESSAGE, index, gpu) for index, gpu in enumerate(failed))
         return _of_message(0, read(MESSAGE, gpus))

@@ -1,0 +1,102 @@
+"""What in a snapshot may name a person or a site, and what only looks as if it did.
+
+Used by `gpudoctor.redact`. Whatever is not listed here as harmless counts as text that may hold a private name, so a
+field that somebody adds is redacted until somebody says that it need not be.
+"""
+
+import re
+
+HARMLESS_FIELDS = {
+    "Snapshot": {"gpudoctor", "taken_at"},
+    "Nvidia": {"driver_version", "nvml_version", "kernel_module_version"},
+    "Gpu": {"name", "pci_bus_id", "vbios_version", "gsp_firmware_version"},
+    "MigDevice": {"name"},
+    "NvLink": {"remote", "remote_pci_bus_id"},
+    "PeerAccess": {"read", "nvlink"},
+    "CudaDevice": {"pci_bus_id", "name"},
+    "CudaAnswer": {"error_name"},
+    "PciDevice": {"bus_id", "vendor", "device", "device_class", "driver", "link_speed", "link_speed_max"},
+    "Accelerators": {"kernel_modules"},
+    "Host": {
+        "system",
+        "kernel_release",
+        "distribution",
+        "architecture",
+        "virtualization",
+        "container",
+        "cpu_model",
+        "cpu_governors",
+        "iommu_group_types",
+        "fabric_manager",
+    },
+    "Space": {"filesystem"},
+    "UsedPath": {"role"},
+    "XidEvent": {"pci_bus_id"},
+    "LinkLimit": {"pci_bus_id"},
+    "AcsBridge": {"bus_id"},
+    "Training": {"chosen_by", "python_version", "packages"},
+    "TorchFiles": {"version", "cuda", "hip", "xpu"},
+    "TorchFacts": {"version", "cuda_version", "hip_version", "arch_list", "distributed_backends", "xla_version"},
+    "TorchDevice": {"kind", "name"},
+    "Library": {"version"},
+    "SmokeResult": {"device"},
+    "SmokeTarget": {"device"},
+    "Result": {"check", "group", "title"},
+    "Report": {"gpudoctor"},
+}
+"""Structure -> fields that hold versions, products, PCI addresses or words of our own; they are never changed.
+
+Fields of a `Literal` type need no entry.
+"""
+
+USER_FIELDS = {("GpuProcess", "user"), ("DeviceNode", "owner"), ("DeviceNode", "group")}
+HOST_FIELDS = {("Host", "hostname")}
+SERIAL_FIELDS = {("Gpu", "serial")}
+
+HOST_VARIABLES = re.compile(
+    r"MASTER_ADDR|SLURMD_NODENAME|SLURM_\w*NODELIST|SLURM_\w*HOST\w*|SLURM_\w*ADDR|SLURM_NODE_ALIASES|"
+    r"HOROVOD_HOSTNAME|HOROVOD_\w*ADDR|RAY_ADDRESS|TPU_WORKER_HOSTNAMES|NCCL_COMM_ID|NCCL_HOSTID|"
+    r"KUBERNETES_SERVICE_HOST|OMPI_MCA_\w*(?:host|uri)\w*|PMIX_\w*URI\w*|PMIX_HOSTNAME"
+)
+"""Variables whose value is made of host names and addresses."""
+USER_VARIABLES = re.compile(r"SLURM_JOB_USER")
+DEVICE_VARIABLES = re.compile(
+    r"CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|"
+    r"SLURM_(?:JOB|STEP)_GPUS"
+)
+"""Variables whose value may hold UUIDs cut to any length."""
+
+SYSTEM_ACCOUNTS = frozenset(
+    """
+    root nobody nogroup daemon bin sys adm tty disk lp mail news uucp man proxy kmem dialout fax voice cdrom floppy
+    tape sudo audio dip www-data backup operator list irc src shadow utmp video sasl plugdev staff games users render
+    input kvm sgx systemd-network systemd-resolve systemd-timesync messagebus syslog sshd polkitd avahi colord gdm
+    gdm3 lightdm sddm xrdp nvidia-persistenced nvidia nvidia-dcgm dcgm nvidia-fabricmanager slurm slurmd munge docker
+    containerd kubelet ubuntu debian centos fedora rocky ec2-user azureuser admin administrator vagrant jovyan vscode
+    coder runner runneradmin conda linuxbrew Shared Public Default DefaultUser user wheel vglusers
+    """.split()  # noqa: SIM905 - as a text it can be read and changed
+)
+"""Accounts and groups that distributions, clouds and containers create: they name nobody."""
+
+COMMON_WORDS = frozenset(
+    """
+    localhost localdomain gpu gpus cuda nvidia amd intel torch pytorch python python3 node nodes host hosts user users
+    server worker workers master login head compute main test tests data model models train training trainer root
+    linux windows darwin ubuntu debian docker none null true false all yes not the and for with has have any are was
+    were this that from than then too one two its can may but out error errors warning warnings info debug trace
+    memory driver drivers device devices process processes version kernel system default absent missing denied home
+    tmp var opt usr etc dev proc sys lib lib64 bin run mnt srv nvml nccl slurm max min off job jobs cluster conda venv
+    cpu cpus tpu tesla quadro geforce rtx gtx dgx hgx h100 h200 h800 a100 a800 a30 a40 a10 b100 b200 b300 gb200 gb300
+    l40 l40s l4 t4 v100 p100 gh200 loss lost reset reboot bus pci pcie link links width speed power limit limits
+    temperature clock clocks index name names uuid path paths file files read reads write source value unknown failed
+    timeout smoke check checks report snapshot machine service shm swap disk space free used total bytes count driver
+    environment library libraries package packages container kubernetes pod job step rank local world size addr port
+    """.split()  # noqa: SIM905 - as a text it can be read and changed
+)
+"""Words of our reports and of the field. A host or user called so is hidden where it stands by itself as such, and
+not in running text, which would become unreadable and give the name away besides."""
+
+
+def is_telling(name: str) -> bool:
+    """Whether a host's or user's name is distinctive enough to be replaced wherever it occurs in a text."""
+    return len(name) >= 3 and name.casefold() not in COMMON_WORDS and not name.isdecimal()

@@ -1,0 +1,399 @@
+"""Hides who and where: host and user names, addresses, UUIDs, serial numbers and home paths get pseudonyms.
+
+A pseudonym is stable within one document: the same secret is the same `node-1` in values, sources, reasons, summaries
+and commands. UUIDs are replaced digit by digit so that two that agreed in their first digits still do; a prefix in
+CUDA_VISIBLE_DEVICES therefore selects what it selected before, and a redacted snapshot gets the same verdict.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor.knowledge.environment import is_recorded, without_credentials
+from gpudoctor.knowledge.private_names import (
+    DEVICE_VARIABLES,
+    HARMLESS_FIELDS,
+    HOST_FIELDS,
+    HOST_VARIABLES,
+    SERIAL_FIELDS,
+    SYSTEM_ACCOUNTS,
+    USER_FIELDS,
+    USER_VARIABLES,
+    is_telling,
+)
+from gpudoctor.report import Report
+from gpudoctor.snapshot import Reading, Snapshot, read
+
+T = TypeVar("T")
+
+Mode = Literal["text", "harmless", "user", "host", "serial", "environment"]
+"""How the strings of a field are treated."""
+
+UUID = re.compile(
+    r"(?<![0-9A-Za-z])(?:(?P<kind>MIG-GPU-|MIG-|GPU-)(?P<digits>[0-9A-Fa-f][0-9A-Fa-f-]{3,})"
+    r"|(?P<bare>[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}))(?![0-9A-Za-z])"
+)
+DEVICE_ENTRY = re.compile(
+    r"(?P<kind>MIG-GPU-|MIG-|GPU-|(?=[0-9A-Fa-f]{8}-))(?P<digits>[0-9A-Fa-f][0-9A-Fa-f-]*)(?P<rest>[^,]*)"
+)
+HOME = re.compile(
+    r"(?P<posix>/(?:home\d*|Users|users)/)(?P<posix_user>[^/\\\s:;,\"'<>|()\[\]{}*]*[^/\\\s:;,\"'<>|()\[\]{}*.])"
+    r"|(?P<windows>[A-Za-z]:\\Users\\)(?P<windows_user>[^\\/:\"<>|\r\n]+)(?=\\)"
+)
+MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")
+HARDWARE_ADDRESS = re.compile(
+    r"(?<![0-9A-Za-z:.-])(?:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5,19}|[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}"
+    r"|[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{4}){3})(?![0-9A-Za-z:]|\.\d)"
+)
+"""Ethernet (6 bytes), IP over InfiniBand (20) and the GUID of an InfiniBand port (4 groups of 4)."""
+IPV6 = re.compile(
+    r"(?<![0-9A-Za-z:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?::\d+(?:\.\d+){3})?(?![0-9A-Za-z:]|\.\d)"
+)
+IPV4 = re.compile(r"(?<![0-9A-Za-z.])\d{1,3}(?:\.\d{1,3}){3}(?![0-9A-Za-z]|\.\d|-[A-Za-z])")
+FOUR_PARTS = re.compile(r"\d+(?:\.\d+){3}")
+BEFORE_A_VERSION = re.compile(
+    r"(?:version|driver|cudnn|nccl|cuda|torch|kernel|[-_]cu\d+|[=<>~!]=|\bv)[\s:=/(\"'-]*$", re.IGNORECASE
+)
+HOSTS = re.compile(r"(?:[^,\s;\[\]]|\[[^\]]*\])+")
+HOST_TOKEN = re.compile(r"(?P<name>[A-Za-z0-9_][\w.-]*)?(?:\[(?P<range>[\d,-]+)\])?(?P<suffix>[\w.-]*)")
+
+OTHER_PSEUDONYM = re.compile(r"(?:ip|mac|domain|nodes)-\d+")
+"""What stands in the place of a host in a document that was redacted before."""
+
+ROOT_DIGITS = "123456789abcdef0"
+DIGITS = "0123456789abcdef"
+CAPITALS = "ABCDEF"
+MOST_HOSTS = 1024
+"""Longer SLURM host lists are replaced as a whole."""
+
+
+def redact(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with pseudonyms; the checks say the same of it."""
+    return Pseudonyms(snapshot).structure(snapshot)
+
+
+def redact_report(report: Report, pseudonyms: "Pseudonyms") -> Report:
+    """The report with the pseudonyms of the snapshot that it was made of."""
+    return pseudonyms.structure(report)
+
+
+class Uuids:
+    """Digit-by-digit pseudonyms of UUIDs: at each place, what begins alike stays alike and nothing else becomes so."""
+
+    def __init__(self) -> None:
+        self._root: dict[str, Any] = {}
+
+    def replace(self, digits: str) -> str:
+        """A UUID, or the beginning of one, with its dashes."""
+        node, found = self._root, []
+        for digit in digits:
+            if digit == "-":
+                found.append(digit)
+                continue
+            if digit not in node:
+                # CUDA tells capitals from small letters, so they stay apart.
+                alphabet = CAPITALS if digit in CAPITALS else ROOT_DIGITS if node is self._root else DIGITS
+                taken = {new for new, _ in node.values()}
+                node[digit] = (next(new for new in alphabet if new not in taken), {})
+            new, node = node[digit]
+            found.append(new)
+        return "".join(found)
+
+
+class Pseudonyms:
+    """The pseudonyms of one document."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._numbers: dict[str, int] = {}
+        self._known: dict[tuple[str, str], str] = {}
+        """(kind, name) -> pseudonym."""
+        self._issued: set[str] = set()
+        """The pseudonyms: text that passes through here twice keeps them."""
+        self._in_text: dict[str, str] = {}
+        """What is replaced wherever it occurs."""
+        self._domains: dict[str, str] = {}
+        self._versions: set[str] = set()
+        """Numbers in four parts that are known not to be addresses."""
+        self._uuids = Uuids()
+        self._pattern: re.Pattern[str] | None = None
+        for mode, text in _strings(snapshot, "text"):
+            self._collect(mode, text)
+        for name, value in snapshot.environment.value_or(dict[str, str]()).items():
+            if is_recorded(name):
+                self._variable(name, value)
+
+    def text(self, text: str) -> str:
+        """Any text of the document, with pseudonyms."""
+        text = without_credentials(text)
+        for match in HOME.finditer(text):
+            self._user(match["posix_user"] or match["windows_user"])
+        text = MAIL.sub(lambda match: self._name("mail", match[0]), text)
+        text = self._names().sub(self._replacement, text)
+        text = HARDWARE_ADDRESS.sub(lambda match: self._name("mac", match[0].casefold()), text)
+        text = IPV6.sub(self._ipv6, text)
+        return IPV4.sub(self._ipv4, text)
+
+    def structure(self, thing: T) -> T:
+        """A structure of the document (snapshot, report or a part of one), with pseudonyms."""
+        return self._redacted(thing, "text")  # type: ignore[no-any-return]
+
+    # What is secret
+
+    def _collect(self, mode: Mode, text: str) -> None:
+        if mode == "user":
+            self._user(text)
+        elif mode == "host":
+            self._host(text)
+        elif mode == "serial":
+            self._serial(text)
+        elif mode == "harmless":
+            self._versions.update(FOUR_PARTS.findall(text))
+        for match in HOME.finditer(text):
+            self._user(match["posix_user"] or match["windows_user"])
+        for match in UUID.finditer(text):
+            self._uuids.replace(match["digits"] or match["bare"])
+
+    def _name(self, kind: str, name: str) -> str:
+        """The pseudonym of a name: the kind and a number, in the order of first sight."""
+        if (kind, name) not in self._known:
+            if name in self._issued:
+                return name
+            self._numbers[kind] = self._numbers.get(kind, 0) + 1
+            self._known[kind, name] = f"{kind}-{self._numbers[kind]}"
+            self._issued.add(self._known[kind, name])
+        return self._known[kind, name]
+
+    def _everywhere(self, name: str, pseudonym: str) -> None:
+        if name not in self._in_text and is_telling(name):
+            self._in_text[name] = pseudonym
+            self._pattern = None
+
+    def _user(self, user: str) -> str:
+        account = re.split(r"[\\@]", user)
+        name = account[1] if "\\" in user and len(account) > 1 else account[0]  # CORP\alice, alice@corp.example
+        if not name or name in SYSTEM_ACCOUNTS or name.isdecimal():
+            return user
+        pseudonym = self._name("user", name)
+        self._everywhere(name, pseudonym)
+        self._everywhere(user, pseudonym)
+        return pseudonym
+
+    def _host(self, host: str) -> str:
+        if not host or host.casefold().partition(".")[0] == "localhost" or OTHER_PSEUDONYM.fullmatch(host):
+            return host
+        if _address(host) is not None:
+            return self._ip(host)
+        short, _, domain = host.casefold().partition(".")
+        pseudonym = self._name("node", short)
+        self._everywhere(host, pseudonym)
+        self._everywhere(host.partition(".")[0], pseudonym)
+        if "." in domain and domain not in self._domains:
+            self._domains[domain] = self._name("domain", domain)
+            self._pattern = None
+        return pseudonym
+
+    def _serial(self, serial: str) -> str:
+        pseudonym = self._name("serial", serial)
+        if len(serial) >= 6 and serial not in self._in_text:
+            self._in_text[serial] = pseudonym
+            self._pattern = None
+        return pseudonym
+
+    def _variable(self, name: str, value: str) -> str:
+        """The value of an environment variable."""
+        if USER_VARIABLES.fullmatch(name):
+            return self._user(value)
+        if DEVICE_VARIABLES.fullmatch(name):
+            return DEVICE_ENTRY.sub(self._device_entry, value)
+        if HOST_VARIABLES.fullmatch(name):
+            return HOSTS.sub(self._hosts, value)
+        return self.text(value)
+
+    def _device_entry(self, match: re.Match[str]) -> str:
+        replaced = match["kind"] + self._uuids.replace(match["digits"]) + match["rest"]
+        if match[0] not in self._in_text and match["kind"] + match["digits"] != replaced:
+            self._in_text[match[0]] = replaced
+            self._pattern = None
+        return replaced
+
+    def _hosts(self, match: re.Match[str]) -> str:
+        # Each part is replaced once: what has a pseudonym may look like somebody else's name.
+        return IPV6.sub(self._ipv6, match[0]) if match[0].count(":") > 1 else HOST_TOKEN.sub(self._host_token, match[0])
+
+    def _host_token(self, match: re.Match[str]) -> str:
+        token, name = match[0], match["name"] or ""
+        if not token or token.isdecimal():
+            return token
+        if _address(token) is not None:
+            return self._ip(token)
+        if not match["range"]:
+            return self._host(token)
+        hosts = list(_expanded(name, match["range"], match["suffix"]))
+        return ",".join(map(self._host, hosts)) if hosts else self._name("nodes", token)
+
+    # How it is replaced
+
+    def _names(self) -> re.Pattern[str]:
+        """The known names and UUIDs as one pattern: whoever is replaced first cannot be replaced again."""
+        if self._pattern is None:
+            longest_first = sorted(self._in_text, key=len, reverse=True)
+            domains = sorted(self._domains, key=len, reverse=True)
+            parts = [f"(?P<uuid>{UUID.pattern})"]
+            if domains:
+                either = "|".join(map(re.escape, domains))
+                parts.append(
+                    rf"(?P<fqdn>(?:(?<![^\W_])[\w-]{{1,63}}\.)*(?<![^\W_])(?P<domain>(?i:{either})))(?![^\W_])"
+                )
+            if longest_first:
+                names = "|".join(map(re.escape, longest_first))
+                parts.append(rf"(?<![^\W_])(?P<name>(?i:{names}))(?![^\W_])")
+            parts.append(f"(?P<home>{HOME.pattern})")
+            self._pattern = re.compile("|".join(parts))
+        return self._pattern
+
+    def _replacement(self, match: re.Match[str]) -> str:
+        groups = match.groupdict()
+        if groups["uuid"]:
+            digits = groups["digits"] or groups["bare"]
+            return (groups["kind"] or "") + self._uuids.replace(digits)
+        if groups.get("fqdn"):
+            domain = self._domains[groups["domain"].casefold()]
+            first = groups["fqdn"].partition(".")[0]
+            return self._host(first) if groups["fqdn"].casefold() != groups["domain"].casefold() else domain
+        if groups.get("name"):
+            found = groups["name"]
+            if found in self._in_text:
+                return self._in_text[found]
+            return next(new for name, new in self._in_text.items() if name.casefold() == found.casefold())
+        head = groups["posix"] or groups["windows"]
+        return head + self._user(groups["posix_user"] or groups["windows_user"])
+
+    def _ipv4(self, match: re.Match[str]) -> str:
+        before = match.string[max(0, match.start() - 24) : match.start()]
+        if match[0] in self._versions or BEFORE_A_VERSION.search(before):
+            return match[0]
+        return self._ip(match[0])
+
+    def _ipv6(self, match: re.Match[str]) -> str:
+        # At least two groups of digits: "c10::" and "::" stand in C++ names too.
+        return self._ip(match[0]) if len(re.findall(r"[0-9A-Fa-f]+", match[0])) >= 2 else match[0]
+
+    def _ip(self, text: str) -> str:
+        address = _address(text)
+        if address is None or address.is_loopback or address.is_unspecified or text.startswith("255."):
+            return text  # no address at all, or one that every machine has
+        return self._name("ip", str(address))
+
+    def _redacted(self, thing: Any, mode: Mode) -> Any:
+        if isinstance(thing, str):
+            return self._string(thing, mode)
+        if isinstance(thing, Reading):
+            if thing.is_read:
+                return read(self._source(thing.source), self._redacted(thing.value, mode))
+            return Reading(self._source(thing.source), missing=self._redacted(thing.missing, "text"))
+        if isinstance(thing, Struct):
+            modes = _modes(type(thing))
+            return msgspec.structs.replace(
+                thing, **{name: self._redacted(getattr(thing, name), modes[name]) for name in thing.__struct_fields__}
+            )
+        if isinstance(thing, (tuple, list)):
+            return type(thing)(self._redacted(item, mode) for item in thing)
+        if isinstance(thing, dict) and mode != "harmless":
+            return {
+                key: self._variable(key, item)
+                if isinstance(key, str) and isinstance(item, str)
+                else self._redacted(item, mode)
+                for key, item in thing.items()
+                if mode != "environment" or is_recorded(key)
+            }
+        return thing
+
+    def _source(self, source: str) -> str:
+        call, _, host = source.partition(" ")
+        return f"{call} {self._host(host)}" if call == "getaddrinfo" and host else self.text(source)
+
+    def _string(self, text: str, mode: Mode) -> str:
+        replace: dict[Mode, Callable[[str], str]] = {
+            "text": self.text,
+            "environment": self.text,
+            "user": self._user,
+            "host": self._host,
+            "serial": self._serial,
+            "harmless": str,
+        }
+        return replace[mode](text)
+
+
+def _strings(thing: Any, mode: Mode) -> Iterator[tuple[Mode, str]]:
+    """Every string in a structure with its treatment, in a fixed order."""
+    if isinstance(thing, str):
+        yield mode, thing
+    elif isinstance(thing, Reading):
+        yield "text", thing.source
+        yield from _strings(thing.found if thing.is_read else thing.missing, mode if thing.is_read else "text")
+    elif isinstance(thing, Struct):
+        modes = _modes(type(thing))
+        for name in thing.__struct_fields__:
+            yield from _strings(getattr(thing, name), modes[name])
+    elif isinstance(thing, (tuple, list)):
+        for item in thing:
+            yield from _strings(item, mode)
+    elif isinstance(thing, dict):
+        for key, item in thing.items():
+            if mode != "environment" or is_recorded(key):
+                yield from _strings(item, mode)
+
+
+@cache
+def _modes(structure: type[Struct]) -> dict[str, Mode]:
+    """Field -> treatment."""
+    harmless = HARMLESS_FIELDS.get(structure.__name__, set())
+    modes: dict[str, Mode] = {}
+    for field in msgspec.structs.fields(structure):
+        place = (structure.__name__, field.name)
+        if place in USER_FIELDS:
+            modes[field.name] = "user"
+        elif place in HOST_FIELDS:
+            modes[field.name] = "host"
+        elif place in SERIAL_FIELDS:
+            modes[field.name] = "serial"
+        elif place == ("Snapshot", "environment"):
+            modes[field.name] = "environment"
+        elif field.name in harmless or _is_vocabulary(field.type):
+            modes[field.name] = "harmless"
+        else:
+            modes[field.name] = "text"
+    return modes
+
+
+def _is_vocabulary(type_: Any) -> bool:
+    """Whether the strings of a type are words of our own."""
+    if get_origin(type_) is Literal:
+        return True
+    return any(_is_vocabulary(part) for part in get_args(type_))
+
+
+def _expanded(name: str, ranges: str, suffix: str) -> Iterator[str]:
+    """The hosts of "gpu[01-04,07]"; none when they are too many or the list is malformed."""
+    numbers: list[str] = []
+    for part in ranges.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or len(first + last) > 16:
+            return
+        end = int(last or first)
+        if end - int(first) >= MOST_HOSTS - len(numbers):
+            return
+        numbers += [str(number).zfill(len(first)) for number in range(int(first), end + 1)]
+    yield from (f"{name}{number}{suffix}" for number in numbers)
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
