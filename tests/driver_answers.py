@@ -4,23 +4,48 @@ not loaded the library, through the reader that gpudoctor itself uses.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from gpudoctor.snapshot import CudaAnswer
+from gpudoctor.active import gather, own_module, start
+from gpudoctor.knowledge.environment import recorded
+from gpudoctor.read import cuda, nvidia
+from gpudoctor.snapshot import Cuda, CudaAnswer, Snapshot, read
 
 SECONDS_A_VALUE = 60
 """A driver without persistence mode takes seconds to initialise eight GPUs."""
+
+
+def examined(environment: Mapping[str, str]) -> Snapshot:
+    """What NVML and libcuda say of the machine: all GPUs, without CUDA_VISIBLE_DEVICES."""
+    unset = {name: value for name, value in environment.items() if name != "CUDA_VISIBLE_DEVICES"}
+    children = [
+        start(name, own_module(f"gpudoctor.read.{name}"), timeout=60, environment=unset) for name in ("nvidia", "cuda")
+    ]
+    replies = gather(children)
+    said = cuda.assemble(replies["cuda"])
+    return Snapshot(
+        environment=read("environment", recorded(unset)),
+        nvidia=nvidia.assemble(replies["nvidia"]),
+        cuda=Cuda(visible=said, all=said),
+    )
+
+
+def uuids_of(machine: Snapshot) -> list[str]:
+    """The UUIDs of the GPUs, then of the MIG devices."""
+    gpus = machine.nvidia.gpus.value
+    return [gpu.uuid.value for gpu in gpus] + [mig.uuid.value for gpu in gpus for mig in gpu.mig_devices.value_or(())]
 
 
 def driver_answers(values: Sequence[str], environment: Mapping[str, str], *, at_once: int = 2) -> dict[str, CudaAnswer]:
     """libcuda's answer for each value."""
     code = "import sys; from tests.driver_answers import main; main()"
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    shares = [share for share in (values[start::at_once] for start in range(at_once)) if share]
+    shares = [share for share in (values[first::at_once] for first in range(at_once)) if share]
     children = [
         subprocess.Popen(
             [sys.executable, "-c", code],
@@ -57,17 +82,13 @@ def main() -> None:
 
 def ask(value: str) -> bytes:
     """libcuda's answer in a forked process."""
-    import signal
-
-    from gpudoctor.read.cuda import Driver
-
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reading)
         signal.alarm(SECONDS_A_VALUE)  # a driver that hangs ends this process, and the missing answer is an error
         os.environ["CUDA_VISIBLE_DEVICES"] = value
-        os.write(writing, json.dumps(Driver(lambda message: None).answer()).encode())
+        os.write(writing, json.dumps(cuda.Driver(lambda message: None).answer()).encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:

@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudoctor.active import gather, own_module, start
 from gpudoctor.knowledge.visible_agreement import agrees, enumerated
 from gpudoctor.knowledge.visible_devices import select, select_on
 from gpudoctor.knowledge.visible_selection import Selection
 from gpudoctor.knowledge.visible_words import advice, command, meaning
-from gpudoctor.read import cuda, nvidia
 from gpudoctor.snapshot import CudaAnswer, Gpu, MigDevice, Snapshot, missing
 from tests.build import but_gpu, gpu, h100_node, node, nvml, rtx_4090, t4
-from tests.driver_answers import driver_answers
+from tests.driver_answers import driver_answers, examined, uuids_of
 from tests.lab import machines
 from tests.lab.nvidia import Machine, fake_nvidia
 from tests.visible_values import generated
@@ -310,29 +308,13 @@ LAB: dict[str, Callable[[], Machine]] = {
 }
 
 
-def examined(environment: dict[str, str]) -> tuple[Snapshot, list[str]]:
-    """The fake machine as the readers see it, and the UUIDs of its devices."""
-    children = [
-        start(module, own_module(f"gpudoctor.read.{module}"), timeout=30, environment=environment)
-        for module in ("nvidia", "cuda")
-    ]
-    replies = gather(children)
-    found = nvidia.assemble(replies["nvidia"])
-    machine = msgspec.structs.replace(Snapshot(), nvidia=found)
-    machine = msgspec.structs.replace(
-        machine, cuda=msgspec.structs.replace(machine.cuda, all=cuda.assemble(replies["cuda"]))
-    )
-    uuids = [card.uuid.value for card in found.gpus.value]
-    uuids += [device.uuid.value for card in found.gpus.value for device in card.mig_devices.value_or(())]
-    return machine, uuids
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the fake driver is an ELF library")
 @pytest.mark.parametrize("name", LAB)
 def test_agrees_with_the_fake_driver(name: str) -> None:
     lab = LAB[name]()
     with fake_nvidia(lab) as environment:
-        machine, uuids = examined(environment)
+        machine = examined(environment)
+        uuids = uuids_of(machine)
         migs = [uuid for uuid in uuids if uuid.startswith("MIG-")]
         values = list(dict.fromkeys(generated(uuids, 250) + generated(migs or uuids, 150, seed=2)))
         answers = driver_answers(values, environment)

@@ -13,6 +13,7 @@ from gpudoctor.snapshot import CudaAnswer, CudaDevice, Gpu, MigDevice
 FASTEST_FIRST = "FASTEST_FIRST"
 PCI_BUS_ID = "PCI_BUS_ID"
 ORDERS = (FASTEST_FIRST, PCI_BUS_ID)
+MIG_DOUBT = "how CUDA numbers GPUs beside MIG devices is not documented"
 
 
 class Instance(NamedTuple):
@@ -73,6 +74,8 @@ def enumerate_gpus(gpus: Sequence[Gpu], order: str | None, known: CudaAnswer | N
     if empty:
         doubts.append("whether CUDA counts a GPU in MIG mode without instances is not documented")
     reachable = [gpu for gpu in by_pci if gpu not in empty]
+    if any(gpu.mig_mode.value_or(False) for gpu in reachable):
+        doubts.append(MIG_DOUBT)
     if rule == FASTEST_FIRST and len({gpu.name.value_or("") for gpu in reachable}) > 1:
         doubts.append("the models differ, and CUDA's FASTEST_FIRST heuristic is not published")
         reachable.sort(key=_speed_guess)
@@ -117,8 +120,7 @@ def _as_known(gpus: Sequence[Gpu], devices: Sequence[CudaDevice]) -> tuple[tuple
             slots.append(_slot(gpu))
     if has_mig:
         slots += [_slot(gpu) for gpu in remaining if not _is_empty_mig(gpu)]
-    doubt = "how CUDA counts the GPUs that it hides beside a MIG device is not documented" if has_mig else ""
-    return tuple(slots), doubt
+    return tuple(slots), MIG_DOUBT if has_mig else ""
 
 
 def owner(device: CudaDevice, gpus: Sequence[Gpu]) -> Gpu | None:

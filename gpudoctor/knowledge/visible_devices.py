@@ -100,7 +100,7 @@ class _Selector:
             if not any(entry.form == "ordinal" for entry in parsed):
                 notes = [note for note in notes if note.kind != "order-guess"]  # UUIDs do not depend on the order
             notes = found + notes
-            certain = certain and (not ordinals or not (self.enumeration.doubt or self._has_mig()))
+            certain = certain and (not ordinals or not self.enumeration.doubt)
             # The MIG guide can be read so that an old driver hides whole GPUs even when they alone are named.
             certain = certain and (self.several_mig or not self._has_mig() or any(pair[1] for pair in devices))
         return Selection(
@@ -204,7 +204,8 @@ class _Selector:
         if entry.number >= count:
             if looks_like_uuid(entry.text, self.slots):
                 return self._missing_prefix(entry)
-            have = f"CUDA counts {count} GPU{'s' * (count > 1)} here, 0 to {count - 1}" if count else "CUDA has no GPU"
+            numbers = f"{count} GPUs here, 0 to {count - 1}" if count > 1 else "1 GPU here, number 0"
+            have = f"CUDA counts {numbers}" if count else "CUDA has no GPU here"
             both = entry.other_number is not None and (entry.other_number < 0 or entry.other_number >= count)
             return _ends(
                 entry, "out-of-range", f"{_entry(entry)} is out of range: {have}", certain=entry.certain or both
