@@ -2,10 +2,12 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.lab.nvidia import Machine, fake_nvidia
+from tests.lab.reading import HOST_PID_NAMESPACE, write
 
 
 @pytest.fixture
@@ -17,3 +19,17 @@ def environment_on() -> Iterator[Callable[..., dict[str, str]]]:
             return stack.enter_context(fake_nvidia(machine, **variables))
 
         yield environment
+
+
+@pytest.fixture
+def gpu_root(tmp_path: Path) -> Path:
+    """A /proc and /sys in which eight GPUs have a NUMA node."""
+    for index in range(8):
+        folder = tmp_path / f"sys/bus/pci/devices/0000:{0x1B + 0x10 * index:02x}:00.0"
+        folder.mkdir(parents=True)
+        (folder / "numa_node").write_text(f"{index // 4}\n")
+    write(tmp_path / "sys/devices/system/cpu/possible", "0-127\n")
+    write(tmp_path / "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue\n")
+    (tmp_path / "proc/self/ns").mkdir(parents=True)
+    (tmp_path / "proc/self/ns/pid").symlink_to(HOST_PID_NAMESPACE)
+    return tmp_path
