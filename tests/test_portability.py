@@ -16,6 +16,13 @@ from tests.machines.hand_built import MACHINES
 
 IMITATION = """
 import os, sys
+# Others' idea of the system stays as it is (typer would load Windows' own libraries): only we are deceived.
+import asyncio, ctypes, socket, subprocess, sysconfig, tempfile, zoneinfo
+try:
+    import msgspec, psutil, rich.console, rich.table, typer
+except ImportError:
+    pass  # another interpreter than the doctor's
+sysconfig.get_config_vars()
 sys.platform = {platform!r}
 for name in ("sched_getaffinity", "sched_setaffinity", "eventfd", "memfd_create", {functions}):
     if hasattr(os, name):
@@ -49,7 +56,6 @@ def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
 
 
 def gpudoctor(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Popen itself needs fcntl's platform; run() by hand, so that only gpudoctor's own code is imitated at start.
     code = "import sys; from gpudoctor.cli import run; sys.exit(run(sys.argv[1:]))"
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90)
@@ -79,6 +85,6 @@ def test_live_it_says_what_it_cannot_read_there(elsewhere: dict[str, str]) -> No
     done = gpudoctor(elsewhere, "check", "--no-torch", "--json")
     assert "Traceback" not in done.stderr, done.stderr
     results = {result["check"]: result for result in json.loads(done.stdout)["results"]}
-    assert results["kernel-too-old"]["outcome"] in ("skipped", "not-applicable")
+    assert results["swap-in-use"]["outcome"] == "ok", "memory is read everywhere"
     assert results["shm-too-small"]["outcome"] in ("skipped", "not-applicable")
     assert "crashed" not in {result["outcome"] for result in results.values()}
