@@ -88,6 +88,8 @@ class _Selector:
             devices, certain = self._everything()
             ordinals = True
             suggested = None
+            if certain:
+                notes = [note for note in notes if note.kind != "order-guess"]
         else:
             parsed = entries(value)
             picks, found = self._walk(value, parsed)

@@ -2,6 +2,7 @@
 
 import shlex
 
+from gpudoctor.knowledge.device_order import PCI_BUS_ID
 from gpudoctor.knowledge.visible_devices import ORDER_VARIABLE, VARIABLE
 from gpudoctor.knowledge.visible_entries import shown
 from gpudoctor.knowledge.visible_selection import Note, Selection
@@ -45,6 +46,8 @@ def advice(note: Note, selection: Selection) -> str:
     match note.kind:
         case "empty" | "hides-all":
             return f"Unset {VARIABLE}, unless this process is meant to run without a GPU."
+        case "order-guess" if selection.enumeration.order == PCI_BUS_ID:
+            return "Name GPUs and MIG devices by UUID."
         case "order-guess" | "order-invalid":
             return f"Number the GPUs as nvidia-smi does, with {ORDER_VARIABLE}=PCI_BUS_ID, or name them by UUID."
         case "ambiguous-uuid":
@@ -64,6 +67,8 @@ def command(note: Note, selection: Selection) -> str | None:
     """The line to paste, None when what was meant cannot be told."""
     if note.kind in ("empty", "hides-all"):
         return f"unset {VARIABLE}"
+    if note.kind == "order-guess" and selection.enumeration.order == PCI_BUS_ID:
+        return "nvidia-smi -L"
     if note.kind in ("order-guess", "order-invalid"):
         return f"export {ORDER_VARIABLE}=PCI_BUS_ID"
     if note.kind in ("mig-parent", "ambiguous-uuid", "unknown-uuid") and selection.suggested is None:
