@@ -21,13 +21,16 @@ def evidence_of_tpu(machine: Snapshot) -> str:
     if accel:
         return f"{counted(len(accel), 'TPU device file')} ({accel[0]})"
     # Newer TPU VMs pass the chips as VFIO groups; VFIO alone is any passed-through device.
-    announced = [name for name in machine.environment.value_or({}) if name.startswith("TPU_")]
-    if announced and any(path.startswith("/dev/vfio/") for path in paths):
-        return f"TPUs announced by {announced[0]} and /dev/vfio"
-    return ""
+    if not any(path.startswith("/dev/vfio/") for path in paths):
+        return ""
+    announced = [name for name in machine.environment.value if name.startswith("TPU_")]
+    return f"TPUs announced by {announced[0]} and /dev/vfio" if announced else ""
 
 
-def torch_xla_version(machine: Snapshot) -> str:
-    """The training interpreter's torch_xla; empty when it has none. Raises `NotRead`."""
-    packages = {name.lower().replace("-", "_"): version for name, version in machine.training.packages.value.items()}
-    return packages.get("torch_xla", "")
+def tpu_backend(machine: Snapshot) -> str:
+    """What lets the training interpreter's torch use TPUs: "torch_xla", its successor "torch_tpu", or "".
+
+    Raises `NotRead`.
+    """
+    packages = {name.lower().replace("-", "_") for name in machine.training.packages.value}
+    return next((name for name in ("torch_xla", "torch_tpu") if name in packages), "")

@@ -19,6 +19,7 @@ VIRTUAL_VGA = PciDevice("0000:00:02.0", "0x1234", "0x1111", "0x030000", "bochs-d
 
 KFD = DeviceNode("/dev/kfd", True, True, 0o660, "root", "render")
 NPU_NODE = DeviceNode("/dev/accel/accel0", True, True, 0o660, "root", "render")
+VFIO = DeviceNode("/dev/vfio/0", True, True, 0o600, "root", "root")
 ROCM = TorchFiles("2.13.0+rocm7.2", "/opt/venv/torch", hip="7.2.26015")
 XPU = TorchFiles("2.13.0+xpu", "/opt/venv/torch", xpu="20250302")
 NO_TORCH = absent("torch/version.py", "torch is not installed")
@@ -32,6 +33,10 @@ def plain(*devices: PciDevice, nodes: tuple[DeviceNode, ...] = ()) -> Snapshot:
 
 def with_xla(machine: Snapshot) -> Snapshot:
     return but(machine, "training.packages", read("importlib.metadata", {"torch": "2.9.0", "torch-xla": "2.9.0"}))
+
+
+def with_tpu_backend(machine: Snapshot) -> Snapshot:
+    return but(machine, "training.packages", read("importlib.metadata", {"torch": "2.13.0", "torch_tpu": "0.2"}))
 
 
 def with_environment(machine: Snapshot, **variables: str) -> Snapshot:
@@ -97,7 +102,12 @@ CASES = [
     ),
     Case("amd-gpu-driver-missing", fires=plain(MI300X), says=("/dev/kfd does not exist",)),
     # a Ryzen laptop in a container, without ROCm
-    Case("amd-gpu-driver-missing", fires=plain(RYZEN_GRAPHICS), severity="info"),
+    Case(
+        "amd-gpu-driver-missing",
+        fires=plain(RYZEN_GRAPHICS),
+        unread=but(plain(RYZEN_GRAPHICS), FILES, unread("torch/version.py")),
+        severity="info",
+    ),
     # ... and one whose owner installed ROCm's torch, so means to use it
     Case("amd-gpu-driver-missing", fires=but(plain(RYZEN_GRAPHICS), FILES, read("torch/version.py", ROCM))),
     Case(
@@ -123,24 +133,22 @@ CASES = [
         unread=but(plain(TPU), "training.packages", unread("importlib.metadata")),
         says=("1 TPU chip (TPU v5e)", "torch 2.13.0+cu130 without torch_xla"),
         commands=(
-            "/opt/venv/bin/python -m pip install torch==2.9.0 'torch_xla[tpu]==2.9.0' "
+            "/opt/venv/bin/python -m pip install torch==2.8.0 'torch_xla[tpu]==2.8.0' "
             "-f https://storage.googleapis.com/libtpu-releases/index.html",
         ),
     ),
     Case(
         "tpu-without-torch-xla",
-        fires=with_environment(
-            plain(nodes=(DeviceNode("/dev/vfio/0", True, True, 0o600, "root", "root"),)), TPU_WORKER_ID="0"
-        ),
+        fires=with_environment(plain(nodes=(VFIO,)), TPU_WORKER_ID="0"),
         silent=with_xla(plain(TPU)),
-        unread=but(plain(TPU), PCI, unread("/sys/bus/pci/devices")),
+        unread=but(plain(nodes=(VFIO,)), "environment", unread()),
         says=("TPU_WORKER_ID",),
     ),
     Case(
         "tpu-without-torch-xla",
         fires=but(plain(nodes=(DeviceNode("/dev/accel0", True, True, 0o666, "root", "root"),)), FILES, NO_TORCH),
         # VFIO without a word of TPUs is a passed-through device of any kind
-        silent=plain(nodes=(DeviceNode("/dev/vfio/0", True, True, 0o600, "root", "root"),)),
+        silent=plain(nodes=(VFIO,)),
         says=("/dev/accel0", "neither torch nor torch_xla"),
     ),
     Case(
@@ -152,5 +160,5 @@ CASES = [
         says=("'CPU'",),
         commands=("export PJRT_DEVICE=TPU",),
     ),
-    Case("tpu-pjrt-device-unset", fires=with_xla(plain(TPU)), silent=plain(TPU), severity="info"),
+    Case("tpu-pjrt-device-unset", fires=with_xla(plain(TPU)), silent=with_tpu_backend(plain(TPU)), severity="info"),
 ]

@@ -137,6 +137,7 @@ LIMIT_CASES = [
             with_host(H100, container="docker", limits=limits(memlock_soft_bytes=64 * 1024)), NCCL_IB_HCA="mlx5_0"
         ),
         silent=without_gpu(with_host(USER_HOST, limits=limits(memlock_soft_bytes=64 * 1024))),
+        unread=but(with_host(USER_HOST, limits=limits(memlock_soft_bytes=8 * MIB)), "environment", unread()),
         severity="warning",
     ),
     Case(

@@ -23,15 +23,19 @@ def amd_gpu_driver_missing(machine: Snapshot) -> Iterator[Problem]:
     gpus = [device for device in gpus if device.driver not in GIVEN_AWAY]
     if not gpus:
         return
-    torch = machine.training.torch_files.value_or(None)
-    # Graphics without ROCm drive a screen; only with an Instinct or a ROCm build has somebody meant to compute.
-    meant = any(is_amd_instinct(device) for device in gpus) or bool(torch and torch.hip)
-    severity: Severity = "error" if meant else "info"
     driverless = [device for device in gpus if device.driver != "amdgpu"]
     if driverless:
-        yield _no_driver(machine, driverless, severity)
+        yield _no_driver(machine, driverless, _severity(machine, gpus))
     if len(driverless) < len(gpus):
-        yield from _device_file(machine, severity)
+        yield from _device_file(machine, gpus)
+
+
+def _severity(machine: Snapshot, gpus: list[PciDevice]) -> Severity:
+    """Graphics without ROCm drive a screen; only with an Instinct or a ROCm build has somebody meant to compute."""
+    if any(is_amd_instinct(device) for device in gpus):
+        return "error"
+    torch = if_present(machine.training.torch_files)
+    return "error" if torch and torch.hip else "info"
 
 
 def _no_driver(machine: Snapshot, devices: list[PciDevice], severity: Severity) -> Problem:
@@ -48,13 +52,13 @@ def _no_driver(machine: Snapshot, devices: list[PciDevice], severity: Severity) 
     )
 
 
-def _device_file(machine: Snapshot, severity: Severity) -> Iterator[Problem]:
+def _device_file(machine: Snapshot, gpus: list[PciDevice]) -> Iterator[Problem]:
     nodes = machine.accelerators.device_nodes
     kfd = next((node for node in if_present(nodes) or () if node.path == KFD), None)
     in_container = machine.host.container.value_or("none") != "none"
     if kfd is None and nodes.is_read:
         yield Problem(
-            severity=severity,
+            severity=_severity(machine, gpus),
             summary=f"{KFD} does not exist, although amdgpu drives a GPU here",
             meaning="ROCm finds no GPU, and training runs on the CPU.",
             evidence=(nodes,),
@@ -67,7 +71,7 @@ def _device_file(machine: Snapshot, severity: Severity) -> Iterator[Problem]:
         )
     elif kfd is not None and not (kfd.readable and kfd.writable):
         yield Problem(
-            severity=severity,
+            severity=_severity(machine, gpus),
             summary=f"{KFD} may not be opened by this user (mode {kfd.mode:04o}, {kfd.owner}:{kfd.group})",
             meaning="ROCm finds no GPU for this user, and training runs on the CPU.",
             evidence=(nodes,),

@@ -7,14 +7,14 @@ training runs on the CPU; unset, newer releases look for TPUs themselves, and ol
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.tpu import evidence_of_tpu, torch_xla_version
+from gpudoctor.knowledge.tpu import evidence_of_tpu, tpu_backend
 from gpudoctor.snapshot import Snapshot
 
 
 @check("tpu-pjrt-device-unset", title="PJRT_DEVICE names the TPU")
 def tpu_pjrt_device_unset(machine: Snapshot) -> Iterator[Problem]:
     tpu = evidence_of_tpu(machine)
-    if not tpu or not torch_xla_version(machine):
+    if not tpu or tpu_backend(machine) != "torch_xla":
         return
     device = machine.environment.value.get("PJRT_DEVICE")
     if device != "TPU":

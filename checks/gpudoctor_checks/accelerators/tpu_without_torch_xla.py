@@ -1,7 +1,7 @@
 """A Google TPU is here, and the training interpreter has no torch_xla.
 
-Why it matters: torch itself knows no TPUs; the package torch_xla brings them as the device "xla". Without it training
-runs on the CPU of the TPU's host.
+Why it matters: torch itself knows no TPUs; the package torch_xla brings them as the device "xla" (and torch_tpu,
+which is to follow it, as "tpu"). Without either, training runs on the CPU of the TPU's host.
 """
 
 import shlex
@@ -9,18 +9,18 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.presence import if_present
-from gpudoctor.knowledge.tpu import evidence_of_tpu, torch_xla_version
+from gpudoctor.knowledge.tpu import evidence_of_tpu, tpu_backend
 from gpudoctor.snapshot import Snapshot
 
-# The last release of torch_xla; torch and torch_xla have to be of one release (pypi.org/project/torch-xla).
-RELEASE = "2.9.0"
+# torch and torch_xla have to be of one release (docs.pytorch.org/xla/release/r2.8, "Getting Started").
+RELEASE = "2.8.0"
 LIBTPU = "https://storage.googleapis.com/libtpu-releases/index.html"
 
 
 @check("tpu-without-torch-xla", title="torch_xla is installed for the TPUs of this machine")
 def tpu_without_torch_xla(machine: Snapshot) -> Iterator[Problem]:
     tpu = evidence_of_tpu(machine)
-    if tpu and not torch_xla_version(machine):
+    if tpu and not tpu_backend(machine):
         torch = if_present(machine.training.torch_files)
         yield Problem(
             severity="error",

@@ -26,7 +26,7 @@ def clock_unsynchronised(machine: Snapshot) -> Iterator[Problem]:
         evidence=(clock,),
         fix=Fix(
             "Start a time service"
-            + (" on the host; a container has its clock." if in_container else " (systemd-timesyncd, or chrony):"),
+            + (" on the host, whose clock this container has." if in_container else " (systemd-timesyncd, or chrony):"),
             commands=() if in_container else ("sudo timedatectl set-ntp true", "timedatectl status"),
         ),
     )

@@ -1,7 +1,7 @@
 """The Linux kernel is older than 5.5.
 
-Why it matters: Hugging Face Accelerate warns that training can hang on kernels before 5.5.0, and newer GPUs, RDMA
-drivers and DMA-BUF need newer kernels anyway.
+Why it matters: Hugging Face Accelerate warns that training can hang on kernels before 5.5.0, and GPUDirect RDMA
+over DMA-BUF needs 5.12 (NCCL's documentation).
 """
 
 import re
@@ -26,7 +26,7 @@ def kernel_too_old(machine: Snapshot) -> Iterator[Problem]:
         yield Problem(
             severity="info" if ENTERPRISE.search(kernel.value) else "warning",
             summary=f"Linux {kernel.value} is running; {MINIMUM[0]}.{MINIMUM[1]} or newer is wanted",
-            meaning="Training processes can hang at random (as Accelerate warns), and newer GPU drivers may not build.",
+            meaning="Training processes can hang at random, as Accelerate warns.",
             evidence=(kernel,),
             fix=Fix("Upgrade to a release of the distribution with a newer kernel, and restart the machine."),
         )

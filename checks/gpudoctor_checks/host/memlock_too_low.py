@@ -8,6 +8,7 @@ one of the process that starts the job: ssh, SLURM and containers each set their
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import GIB, size
 from gpudoctor.snapshot import Snapshot
 
@@ -55,8 +56,8 @@ def _is_exempt(machine: Snapshot) -> bool:
 
 def _signs_of_rdma(machine: Snapshot) -> str:
     """What shows that jobs here use RDMA; empty when nothing does."""
-    if "nvidia_peermem" in machine.accelerators.kernel_modules.value_or(()):
+    if "nvidia_peermem" in (if_present(machine.accelerators.kernel_modules) or ()):
         return "nvidia_peermem is loaded"
-    if machine.environment.value_or({}).get("NCCL_IB_HCA"):
+    if machine.environment.value.get("NCCL_IB_HCA"):
         return "NCCL_IB_HCA is set"
     return ""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot import Snapshot, read
 
 TRAINING = re.compile(r"python|torchrun|pt_|ray|deepspeed|accelerate", re.IGNORECASE)  # pt_: PyTorch's own threads
 
@@ -26,7 +26,7 @@ def process_killed_by_oom(machine: Snapshot) -> Iterator[Problem]:
             severity="warning" if any(TRAINING.match(name) for name in killed) else "info",
             summary=f"The kernel's OOM killer ended {names} since this machine started",
             meaning="Jobs here end with exit status 137 (or -9) and no traceback when they need that much again.",
-            evidence=(log,),
+            evidence=(read(log.source, log.value.oom_kills),),
             fix=Fix(
                 "See how much each one held; then give the job more memory, or use fewer loader workers, less "
                 "prefetching, and one copy of the checkpoint a machine instead of one a rank.",
