@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from gpudoctor.read.nvml_calls import INSUFFICIENT_SIZE, CallFailed
+from gpudoctor.read.nvml_calls import INSUFFICIENT_SIZE, NOT_SUPPORTED, CallFailed
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import GpuProcess, Reading, missing
 
@@ -29,7 +29,13 @@ def processes(ask_first_offered: Callable[..., Any], system: System, doctor_pid:
     visible = _pids_are_ours(system)
     kinds: tuple[tuple[Kind, str], ...] = (("compute", "Compute"), ("graphics", "Graphics"))
     for kind, word in kinds:
-        for process in _listed(ask_first_offered, word):
+        try:
+            listed = _listed(ask_first_offered, word)
+        except CallFailed as error:
+            if kind == "graphics" and error.code == NOT_SUPPORTED:
+                continue  # a GPU that cannot draw: those that compute are all there are
+            raise
+        for process in listed:
             if process.pid not in found:
                 user, command = _described(system, process.pid, visible)
                 own = visible.value_or(False) and descends_from(system, process.pid, doctor_pid)
