@@ -61,8 +61,8 @@ def test_fabric_health_fields_are_nvmls() -> None:
     unhealthy = getattr(pynvml, "NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_UNHEALTHY", None)
     if degraded is None or unhealthy is None:
         pytest.skip("this nvidia-ml-py knows no fabric health")
-    assert fabric_not_ready.DEGRADED_BANDWIDTH_SHIFT == degraded
-    assert fabric_not_ready.UNHEALTHY_ROUTE_SHIFT == unhealthy
+    assert degraded == fabric_not_ready.DEGRADED_BANDWIDTH_SHIFT
+    assert unhealthy == fabric_not_ready.UNHEALTHY_ROUTE_SHIFT
 
 
 def test_an_unknown_number_gets_advice_too() -> None:

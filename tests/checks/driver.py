@@ -272,6 +272,11 @@ CASES = [
         ),
         says=("error 100 (CUDA_ERROR_NO_DEVICE)",),
     ),
+    Case(
+        "cuda-init-failed",
+        fires=with_environment(but(t4_node(), VISIBLE, read("cuInit", CudaAnswer(101))), CUDA_VISIBLE_DEVICES="MIG-x"),
+        says=("error 101 (CUDA_ERROR_INVALID_DEVICE)",),
+    ),
     Case("cuda-init-failed", fires=cuda(init(t4_node(), 9), 100), commands=("nvidia-smi",)),
     Case("cuda-init-failed", fires=cuda(t4_node(), 4242), says=("4242",)),
     Case(
@@ -306,6 +311,7 @@ CASES = [
     Case(
         "cuda-library-missing",
         fires=in_container(but(t4_node(), VISIBLE, absent("libcuda.so.1", "libcuda.so.1 not found"))),
+        silent=but(but(t4_node(), VISIBLE, absent("libcuda.so.1", "libcuda.so.1 not found")), "nvidia.gpus", nvml(())),
         commands=("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",),
     ),
     Case(
@@ -316,6 +322,11 @@ CASES = [
         unread=but(t4_node(), NODES, unread()),
         says=("/dev/nvidia-uvm does not exist", "error 999"),
         commands=("sudo nvidia-modprobe -u -c=0",),
+    ),
+    Case(
+        "nvidia-uvm-not-loaded",
+        fires=nodes(cuda(t4_node(), 100), without="/dev/nvidia-uvm"),
+        silent=cuda(h100_node(), 802),  # the device is there; CUDA fails for another reason
     ),
     Case(
         "nvidia-uvm-not-loaded",
@@ -348,6 +359,12 @@ CASES = [
         unread=but(h100_node(), MANAGER, read("/proc", "running")),
         says=("580.82.07", "580.95.05"),
         commands=("sudo apt install 'nvidia-fabricmanager-580=580.95.05*'",),
+    ),
+    Case(
+        "fabric-manager-version-differs",
+        fires=but(h100_node(), MANAGER, read("/proc", "565.57.01")),
+        # A fabric manager that somebody installed on a machine without NVSwitches, and that nothing needs.
+        silent=but(node(tuple(gpu(n, fabric=UNSUPPORTED) for n in range(2))), MANAGER, read("/proc", "565.57.01")),
     ),
     Case(
         "cuda-stub-library",

@@ -290,6 +290,12 @@ CASES = [
         severity="warning",
         says=("GPU 2", "generation 3 x8", "GPUs 0-1,3", "generation 4 x16"),
     ),
+    Case(
+        "pcie-link-uneven",
+        fires=but_gpu(one(pcie_generation_max=LOST), 5, pcie_generation_max=nvml(4)),
+        severity="warning",
+        says=("GPU 5",),
+    ),
     Case("pcie-link-uneven", fires=rtx_3070_node(), severity="info", says=("GPU 1", "x4")),
     Case(
         "pcie-replays",
@@ -347,6 +353,14 @@ CASES = [
             )
         ),
         says=("GPU 2", "8 active"),
+    ),
+    Case(
+        "nvlink-inactive",
+        fires=one(nvlinks=links(17)),
+        # PCIe cards beside a board with NVSwitches: their links need a bridge.
+        silent=but(
+            node(tuple(a100_pcie(index, 0) for index in range(2))), "accelerators.pci", h100_node().accelerators.pci
+        ),
     ),
     Case(
         "fabric-not-ready",
@@ -447,6 +461,12 @@ CASES = [
         says=("driver option",),
     ),
     Case(
+        "p2p-unavailable",
+        fires=peers(t4_node(), "unknown"),
+        silent=node((rtx_4090(0), t4(1)), driver="545.23.08"),  # one RTX 40 has no peer
+        severity="warning",
+    ),
+    Case(
         "gpu-busy",
         fires=one(utilization_gpu_percent=nvml(97), processes=nvml((process(4711, 30 * GIB),))),
         silent=node((gpu(0, **MIG_A100), gpu(1, **MIG_A100))),
@@ -541,6 +561,12 @@ CASES = [
         unread=one(vbios_version=unread()),
         severity="info",
         says=("96.00.5E.00.01 on GPU 3",),
+    ),
+    Case(
+        "vbios-versions-differ",
+        fires=but_gpu(one(vbios_version=LOST), 5, vbios_version=nvml("96.00.5E.00.01")),
+        severity="info",
+        says=("GPU 5",),
     ),
     Case(
         "gpu-memory-differs",
