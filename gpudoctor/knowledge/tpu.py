@@ -28,7 +28,7 @@ def evidence_of_tpu(machine: Snapshot) -> str:
 
 
 def tpu_backend(machine: Snapshot) -> str:
-    """What lets the training interpreter's torch use TPUs: "torch_xla", its successor "torch_tpu", or "".
+    """What lets the training interpreter's torch use TPUs: "torch_xla", the newer "torch_tpu", or "".
 
     Raises `NotRead`.
     """

@@ -1,7 +1,7 @@
 """A Google TPU is here, and the training interpreter has no torch_xla.
 
-Why it matters: torch itself knows no TPUs; the package torch_xla brings them as the device "xla" (and torch_tpu,
-which is to follow it, as "tpu"). Without either, training runs on the CPU of the TPU's host.
+Why it matters: torch itself knows no TPUs; the package torch_xla brings them as the device "xla", and torch_tpu
+is a newer way. Without either, training runs on the CPU of the TPU's host.
 """
 
 import shlex

@@ -29,11 +29,11 @@ def cpus_too_few(machine: Snapshot) -> Iterator[Problem]:
         f"{counted(gpus, 'GPU')}; {needed} or more are wanted",
         meaning="Ranks and loader workers take turns on these CPUs while the GPUs wait.",
         evidence=(allowed, online),
-        fix=_wider(machine, gpus) if pinned else Fix("Use a machine with more CPUs, or decode data on the GPU."),
+        fix=_wider(machine) if pinned else Fix("Use a machine with more CPUs, or decode data on the GPU."),
     )
 
 
-def _wider(machine: Snapshot, gpus: int) -> Fix:
+def _wider(machine: Snapshot) -> Fix:
     if "SLURM_JOB_ID" in machine.environment.value_or({}):
         return Fix(
             "Ask SLURM for CPUs and let ranks use them all: `--cpus-per-task` in the job's script, and `srun "

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.presence import if_present, read_first
 from gpudoctor.knowledge.wording import size
-from gpudoctor.snapshot import Snapshot, missing
+from gpudoctor.snapshot import NotRead, Snapshot, missing
 
 
 @check("zombie-holds-gpu", title="No dead process holds GPU memory")
@@ -21,7 +21,7 @@ def zombie_holds_gpu(machine: Snapshot) -> Iterator[Problem]:
         for holder in (if_present(gpu.processes) or ()) if zombies else ():
             if machine.host.private_pid_namespace.value:
                 # NVML names the host's pids, /proc this namespace's: equal numbers would mean nothing.
-                missing("/proc and NVML", "pids of a private PID namespace cannot be compared with NVML's").value  # noqa: B018
+                raise NotRead(missing("/proc and NVML", "this PID namespace's pids cannot be compared with NVML's"))
             dead = zombies.get(holder.pid)
             if dead is not None:
                 held = f"holds {size(holder.memory_bytes)}" if holder.memory_bytes else "holds memory"
