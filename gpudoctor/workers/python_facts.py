@@ -23,7 +23,7 @@ RELEVANT = re.compile(
 )
 # Of these, some are compiled against one torch and pin it.
 PINNED_TO_TORCH = ("torchvision", "torchaudio", "torchtext", "xformers")
-TORCH_PIN = re.compile(r"^Requires-Dist: torch \(?==([0-9][^;,)\s*]*)\)?", re.MULTILINE)
+TORCH_PIN = re.compile(r"^Requires-Dist: torch ?\(?==(\d[\w.+]*)(?=[;,)\s]|$)", re.MULTILINE)
 
 # The names under which the dynamic loader looks for them. Not `libcuda.so`: that one is for the linker.
 SONAMES = (
