@@ -35,7 +35,8 @@ def meaning(note: Note, selection: Selection) -> str:
             text = "CUDA's device numbers can differ from nvidia-smi's, so a number may select another card than meant."
         case _:
             select = "selects" if len(note.lost) == 1 else "select"
-            text = f"The list ends at the first entry that is not valid, {_listed(note.lost)} {select} nothing: {gets}."
+            lost = f"{_listed(note.lost)} {select} nothing"
+            text = f"The list ends at the first entry that is not valid: {lost}, and {gets}."
     if note.certain or note.kind in ("number-format", "mig-parent", "order-guess", "order-invalid"):
         return text
     return ASSUMED + text[0].lower() + text[1:]

@@ -48,7 +48,7 @@ def driver_line(answer: Answer) -> str:
     driver = answer.driver
     if driver.visible is None:
         kind = "By CUDA's rules" if answer.certain else "By CUDA's rules, partly a guess"
-        return f"{kind}; the CUDA driver itself did not answer ({safe(driver.reason)})"
+        return f"{kind}; no answer from the CUDA driver itself ({safe(driver.reason)})"
     if answer.agrees:
         return "The CUDA driver itself enumerates the same devices in the same order."
     listed = ", ".join(safe(uuid) for uuid in driver.visible) or "no device"
