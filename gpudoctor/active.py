@@ -6,7 +6,6 @@ the training interpreter runs.
 """
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -15,7 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Literal, NamedTuple
+
+from gpudoctor.marked import MARK as MARK
+from gpudoctor.marked import messages as messages
 
 MAXIMUM_REPLY_BYTES = 64 * 1024 * 1024
 """A child that writes more than this is not answering but flooding; it is ended."""
@@ -213,24 +215,6 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-MARK = b"@gpudoctor "
-"""Begins every line by which a worker speaks to the doctor (workers/__main__.py)."""
-
-
 def worker(python: str, name: str, *arguments: str) -> list[str]:
     """The command by which the interpreter `python` runs a script of `gpudoctor/workers`."""
     return [python, str(Path(__file__).resolve().parent / "workers"), name, *arguments]
-
-
-def messages(output: bytes) -> list[dict[str, Any]]:
-    """What a worker or reader said, in order. Lines of others, and a last line cut short, are passed over."""
-    said = []
-    for line in output.split(b"\n"):
-        if line.startswith(MARK):
-            try:
-                message = json.loads(line[len(MARK) :])
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(message, dict):
-                said.append(message)
-    return said

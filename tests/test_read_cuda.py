@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor import active
-from gpudoctor.read import cuda
+from gpudoctor.read import cuda, libcuda
 from gpudoctor.snapshot import CudaAnswer, Reading
 from tests.lab import machines
 from tests.lab.nvidia import Machine, libraries
@@ -156,7 +156,7 @@ def test_garbage_is_shown_and_not_fatal() -> None:
     ],
 )
 def test_a_library_that_is_not_there_is_told_from_one_that_is_broken(error: str, library: str, absence: bool) -> None:
-    assert cuda.is_about_absence(error, library) is absence
+    assert libcuda.is_about_absence(error, library) is absence
 
 
 def test_a_broken_library_is_a_failure(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_no_library_is_no_driver() -> None:
 
 
 def test_init_that_blocks_is_named() -> None:
-    reply = blocked_reply(H100.call("cuInit", "block"), "gpudoctor.read.cuda", {b'"cuInit"': 1})
+    reply = blocked_reply(H100.call("cuInit", "block"), "gpudoctor.read.libcuda", {b'"cuInit"': 1})
     answer = cuda.assemble(reply)
     assert answer.missing_kind == "timeout"
     assert re.fullmatch(r"cuInit did not return within \d+ s", answer.reason)
@@ -190,7 +190,7 @@ def test_a_call_that_crashes_is_named(function: str) -> None:
 
 @given(st.binary(min_size=16, max_size=16))
 def test_a_uuid_is_spelled_from_all_its_bytes(raw: bytes) -> None:
-    spelled = cuda.spelled(raw)
+    spelled = libcuda.spelled(raw)
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", spelled)
     assert bytes.fromhex(spelled.replace("-", "")) == raw
 

@@ -27,7 +27,7 @@ app = typer.Typer(
     name="gpudoctor",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    no_args_is_help=True,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EPILOG,
 )
@@ -41,11 +41,14 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def gpudoctor(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """Is this machine ready to train? Diagnostics for multi-GPU PyTorch that always answer."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 app.command()(check)

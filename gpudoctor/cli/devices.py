@@ -63,7 +63,7 @@ def _live(value: Optional[str], timeout: float) -> "tuple[Snapshot, Optional[str
 
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": value}
     try:
-        child = start("cuda", own_module("gpudoctor.read.cuda"), environment=environment, timeout=timeout)
+        child = start("cuda", own_module("gpudoctor.read.libcuda"), environment=environment, timeout=timeout)
     except ValueError as error:  # a value that no environment can hold
         raise UsageProblem(f"--cuda-visible-devices: {error}") from None
     try:

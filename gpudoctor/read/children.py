@@ -35,10 +35,10 @@ def launch(wish: Wish) -> list[Child]:
         local = own_module("gpudoctor.read.local", str(wish.timeout))
         children.append(start("local", local, timeout=wish.timeout))
         children.append(start("python", worker(python, "python_facts"), timeout=wish.timeout))
-        children.append(start("cuda visible", own_module("gpudoctor.read.cuda"), timeout=wish.timeout))
+        children.append(start("cuda visible", own_module("gpudoctor.read.libcuda"), timeout=wish.timeout))
         if "CUDA_VISIBLE_DEVICES" in os.environ:
             everything = without(os.environ, "CUDA_VISIBLE_DEVICES")
-            command = own_module("gpudoctor.read.cuda")
+            command = own_module("gpudoctor.read.libcuda")
             children.append(start("cuda all", command, environment=everything, timeout=wish.timeout))
     except BaseException:
         for child in children:

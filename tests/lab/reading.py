@@ -31,7 +31,7 @@ def nvml_of(machine: Machine, root: Path | None = None, **variables: str) -> Nvi
 def cuda_reply(machine: Machine, **variables: str) -> active.Reply:
     """What the libcuda reader's child said, with environment variables."""
     with fake_nvidia(machine, **variables) as environment:
-        command = active.own_module("gpudoctor.read.cuda")
+        command = active.own_module("gpudoctor.read.libcuda")
         return active.gather([active.start("cuda", command, timeout=PATIENCE, environment=environment)])["cuda"]
 
 
