@@ -62,6 +62,8 @@ BEFORE_A_VERSION = re.compile(
 HOSTS = re.compile(r"(?:[^,\s;\[\]]|\[[^\]]*\])+")
 HOST_TOKEN = re.compile(r"(?P<name>[A-Za-z0-9_][\w.-]*)?(?:\[(?P<range>[\d,-]+)\])?(?P<suffix>[\w.-]*)")
 
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+"""The name of an environment variable; a mapping from such names to texts is (a part of) an environment."""
 OTHER_PSEUDONYM = re.compile(r"(?:ip|mac|domain|nodes)-\d+")
 """What stands in the place of a host in a document that was redacted before."""
 
@@ -305,11 +307,9 @@ class Pseudonyms:
             return type(thing)(self._redacted(item, mode) for item in thing)
         if isinstance(thing, dict) and mode != "harmless":
             return {
-                key: self._variable(key, item)
-                if isinstance(key, str) and isinstance(item, str)
-                else self._redacted(item, mode)
+                key: self._variable(key, item) if isinstance(item, str) else self._redacted(item, mode)
                 for key, item in thing.items()
-                if mode != "environment" or is_recorded(key)
+                if _is_kept(key, item, mode)
             }
         return thing
 
@@ -345,8 +345,14 @@ def _strings(thing: Any, mode: Mode) -> Iterator[tuple[Mode, str]]:
             yield from _strings(item, mode)
     elif isinstance(thing, dict):
         for key, item in thing.items():
-            if mode != "environment" or is_recorded(key):
+            if _is_kept(key, item, mode):
                 yield from _strings(item, mode)
+
+
+def _is_kept(key: Any, item: Any, mode: Mode) -> bool:
+    """Whether an entry of a mapping may stay: of an environment, only what is on the list of what is recorded."""
+    is_variable = mode == "environment" or (isinstance(item, str) and VARIABLE.fullmatch(key) is not None)
+    return not is_variable or is_recorded(key)
 
 
 @cache
