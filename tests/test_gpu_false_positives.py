@@ -1,5 +1,6 @@
 """Healthy machines of many kinds, on which the checks of GPUs and driver must not warn; and facts that go missing."""
 
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -8,8 +9,20 @@ import pytest
 
 from gpudoctor.diagnose import ask
 from gpudoctor.plugins import find_checks
-from gpudoctor.snapshot import CudaAnswer, Fabric, Gpu, MissingKind, Reading, Snapshot, absent, missing, read
-from tests.build import UNSUPPORTED, but, gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
+from gpudoctor.snapshot import (
+    CudaAnswer,
+    DeviceNode,
+    Fabric,
+    Gpu,
+    MissingKind,
+    PciDevice,
+    Reading,
+    Snapshot,
+    absent,
+    missing,
+    read,
+)
+from tests.build import UNSUPPORTED, but, but_gpu, gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
 from tests.checks.gpu import (
     MIG_A100,
     a100_pcie,
@@ -158,3 +171,45 @@ def test_nothing_is_green_that_was_not_looked_at() -> None:
         part = getattr(machine, section)
         machine = but(machine, section, msgspec.structs.replace(part, **dict.fromkeys(part.__struct_fields__, denied)))
     assert [check.id for check in CHECKS if ask(check, machine).outcome != "skipped"] == []
+
+
+TRAP = "0;touch /tmp/owned #"
+
+
+def test_a_strangers_snapshot_puts_no_command_into_the_lines_to_paste() -> None:
+    """`check --from FILE` shows lines to paste; what the file says stands in them as words, never as commands."""
+    node_file = DeviceNode("/dev/nvidiactl", False, False, 0o660, "root", TRAP)
+    odd = PciDevice(TRAP, "0x10de", "0x1eb8", "0x030200")
+    machines = [
+        but(t4_node(), "accelerators.device_nodes", read("/dev", (node_file,))),
+        but(t4_node(), "accelerators.pci", read("/sys", (*t4_node().accelerators.pci.value, odd))),
+        but(t4_node(), "cuda.visible", absent("libcuda.so.1", "not found")),
+        but(h100_node(), "host.fabric_manager", read("/proc", "1")),
+        every(h100_node(), pci_bus_id=nvml(TRAP), pcie_width=nvml(8)),
+        but_gpu(h100_node(), 3, pci_bus_id=nvml(TRAP), pcie_width_max=nvml(8)),
+        but(t4_node(), "nvidia.init_code", read("nvmlInit", 12)),
+        but(h100_node(), "cuda.visible", read("cuInit", CudaAnswer(34, library="/usr/stubs/libcuda.so"))),
+    ]
+    environment = {"LD_LIBRARY_PATH": f"/usr/stubs:{TRAP}", "LD_PRELOAD": TRAP}
+    fired = set()
+    for machine in machines:
+        machine = but(machine, "nvidia.driver_version", nvml(TRAP))
+        machine = but(machine, "nvidia.kernel_module_version", read("/proc", TRAP))
+        machine = but(machine, "environment", read("environment of gpudoctor", environment))
+        for result in (ask(check, machine) for check in CHECKS):
+            assert result.outcome != "crashed", result
+            for problem in result.problems:
+                fired.add(result.check)
+                for line in problem.fix.commands:
+                    words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
+                    assert "touch" not in words and "/tmp/owned" not in words, line
+    assert fired >= {
+        "nvidia-devices-unreadable",
+        "gpu-count-below-pci",
+        "cuda-library-missing",
+        "fabric-manager-version-differs",
+        "nvidia-driver-missing",
+        "cuda-stub-library",
+        "pcie-link-narrow",
+        "pcie-link-uneven",
+    }

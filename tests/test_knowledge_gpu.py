@@ -95,6 +95,7 @@ MODELS = [
     ("NVIDIA T400 4GB", False, False, False, False, False),
     ("NVIDIA GeForce RTX 4090", True, False, False, False, False),
     ("NVIDIA GeForce RTX 4070 Laptop GPU", True, True, False, False, False),
+    ("NVIDIA GeForce MX450", True, True, False, False, False),
     ("NVIDIA GeForce GTX 970M", True, True, False, False, False),
     ("NVIDIA GeForce RTX 2080 with Max-Q Design", True, True, False, False, False),
     ("NVIDIA TITAN RTX", True, False, False, False, False),

@@ -8,10 +8,16 @@ from gpudoctor.snapshot import Gpu
 
 def label(gpu: Gpu) -> str:
     """ "GPU 3 (0000:5d:00.0)": nvidia-smi's index, and the address in sysfs' form where it is known."""
+    address = sysfs_address(gpu)
+    return f"GPU {gpu.index} ({address})" if address else f"GPU {gpu.index}"
+
+
+def sysfs_address(gpu: Gpu) -> str:
+    """ "0000:5d:00.0"; empty when it is not known."""
     try:
-        return f"GPU {gpu.index} ({pci_address.in_sysfs(gpu.pci_bus_id.value_or(''))})"
+        return pci_address.in_sysfs(gpu.pci_bus_id.value_or(""))
     except ValueError:
-        return f"GPU {gpu.index}"
+        return ""
 
 
 def labels(gpus: Iterable[Gpu]) -> str:

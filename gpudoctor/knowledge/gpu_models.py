@@ -8,7 +8,7 @@ import re
 
 _CONSUMER = re.compile(r"GeForce|TITAN", re.IGNORECASE)
 _WORKSTATION = re.compile(r"Quadro|\bRTX\b", re.IGNORECASE)
-_LAPTOP = re.compile(r"Laptop|Mobile|Max-Q|\b\d{3,4}M\b", re.IGNORECASE)
+_LAPTOP = re.compile(r"Laptop|Mobile|Max-Q|\b\d{3,4}M\b|\bMX\d{3}\b", re.IGNORECASE)
 _DATACENTER = re.compile(
     r"\b(Tesla|A2|A10[GM]?|A16|A30X?|A40|A100X?|A800|B[123]00|H20|H[128]00|L2|L4|L20|L40[SG]?|T4G?|V100S?|P100|G[BH][23]00)\b",
 )

@@ -27,8 +27,7 @@ def cuda_driver_unresponsive(machine: Snapshot) -> Iterator[Problem]:
         evidence=(answer, *((stuck,) if hanging else ())),
         fix=Fix(
             "Read what the driver last said; reload nvidia_uvm when nothing uses the GPUs, or reboot. Without "
-            "persistence "
-            "mode, many GPUs can take longer than the deadline: then ask again with more patience.",
+            "persistence mode, many GPUs can take longer than the deadline: then ask again with more patience.",
             commands=(
                 "sudo dmesg -T | grep -iE 'xid|nvrm' | tail -n 20",
                 "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",

@@ -4,6 +4,7 @@ Why it matters: nvidia-smi looks fine, and yet torch.cuda.is_available() is Fals
 installed or mounted without libcuda.so.1.
 """
 
+import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
@@ -35,6 +36,6 @@ def cuda_library_missing(machine: Snapshot) -> Iterator[Problem]:
             f"does it.",
             commands=("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",)
             if inside
-            else (f"sudo apt install libnvidia-compute-{branch}", "ldconfig -p | grep libcuda.so"),
+            else (f"sudo apt install {shlex.quote(f'libnvidia-compute-{branch}')}", "ldconfig -p | grep libcuda.so"),
         ),
     )

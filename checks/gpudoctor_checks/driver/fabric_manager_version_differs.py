@@ -4,6 +4,7 @@ Why it matters: it refuses to work with another version of the driver, to the la
 left it behind, CUDA does not start (error 802).
 """
 
+import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
@@ -35,7 +36,7 @@ def fabric_manager_version_differs(machine: Snapshot) -> Iterator[Problem]:
                 "Install the fabric manager of the driver's version and restart it; keep both packages from being "
                 "upgraded apart. The first line is for Ubuntu.",
                 commands=(
-                    f"sudo apt install 'nvidia-fabricmanager-{branch}={driver.value}*'",
+                    f"sudo apt install {shlex.quote(f'nvidia-fabricmanager-{branch}={driver.value}*')}",
                     "sudo systemctl restart nvidia-fabricmanager",
                 ),
             ),

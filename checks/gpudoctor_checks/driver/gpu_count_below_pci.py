@@ -4,10 +4,11 @@ Why it matters: a GPU whose initialisation failed is missing without a word. A j
 device ordinal" or waits for a rank that never comes.
 """
 
+import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge import pci_address
+from gpudoctor.knowledge.gpu_lookup import gpu_at
 from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci, in_container
 from gpudoctor.snapshot import PciDevice, Snapshot
 
@@ -21,8 +22,7 @@ def gpu_count_below_pci(machine: Snapshot) -> Iterator[Problem]:
     # A container or a SLURM job is given some of the GPUs, and the PCI bus in /sys shows them all (DCGM #90).
     if in_container(machine) or "SLURM_JOB_ID" in machine.environment.value:
         return
-    served = {gpu.pci_bus_id.value for gpu in gpus.value if gpu.pci_bus_id.is_read}
-    missing = [device for device in devices if pci_address.normalised(device.bus_id) not in served]
+    missing = [device for device in devices if gpu_at(gpus.value, device.bus_id) is None]
     named = _unserved(missing, len(devices) - len(gpus.value))
     models = {device.device for device in devices if device not in missing}
     # A card of another kind may be an old one for the display, which this driver no longer supports.
@@ -34,11 +34,10 @@ def gpu_count_below_pci(machine: Snapshot) -> Iterator[Problem]:
         evidence=(gpus, machine.accelerators.pci),
         fix=Fix(
             "Read why the driver could not initialise it; a power cycle often brings it back, a GPU that is too old "
-            "for "
-            "this driver stays away.",
+            "for this driver stays away.",
             commands=(
                 "sudo dmesg -T | grep -iE 'nvrm|xid'",
-                *(f"lspci -nnk -s {device.bus_id}" for device in missing[:4]),
+                *(f"lspci -nnk -s {shlex.quote(device.bus_id)}" for device in missing[:4]),
             ),
         ),
     )

@@ -4,6 +4,7 @@ Why it matters: CUDA and NVML open /dev/nvidiactl and /dev/nvidiaN for reading a
 programs see no GPU and say so in many ways, none of which mentions permissions.
 """
 
+import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
@@ -55,12 +56,11 @@ def _fix(forbidden: list[DeviceNode], *, inside: bool) -> Fix:
     if node.group != "root" and node.mode & GROUP_MAY_READ_AND_WRITE == GROUP_MAY_READ_AND_WRITE:
         return Fix(
             f"Join group {node.group}, then log in again.",
-            commands=(f'sudo usermod -aG {node.group} "$USER"', "ls -l /dev/nvidia*"),
+            commands=(f'sudo usermod -aG {shlex.quote(node.group)} "$USER"', "ls -l /dev/nvidia*"),
         )
     return Fix(
         "Give the files back the driver's default mode, and look for NVreg_DeviceFileMode in the module's options, "
-        "which "
-        "would set another one again at boot.",
+        "which would set another one again at boot.",
         commands=(
             f"sudo chmod 0666 {' '.join(one.path for one in forbidden)}",
             "grep -rs NVreg_DeviceFile /etc/modprobe.d",

@@ -3,6 +3,7 @@
 Why it matters: torch.cuda.is_available() is False and training runs on the CPU, or not at all.
 """
 
+import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
@@ -42,7 +43,7 @@ def nvidia_driver_missing(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 f"Install the libraries of exactly version {module.value}; on Ubuntu and Debian the lines do it.",
                 commands=(
-                    f"sudo apt install libnvidia-compute-{module.value.partition('.')[0]}",
+                    f"sudo apt install {shlex.quote('libnvidia-compute-' + module.value.partition('.')[0])}",
                     "ldconfig -p | grep libnvidia-ml",
                 ),
             ),
@@ -56,6 +57,7 @@ def nvidia_driver_missing(machine: Snapshot) -> Iterator[Problem]:
         evidence=(code, machine.accelerators.pci),
         fix=Fix(
             f"Install the driver, as {GUIDE} describes for each distribution, and reboot.",
-            commands=INSTALL.get(distribution.partition(" ")[0], ()) or (f"lspci -k -s {devices[0].bus_id}",),
+            commands=INSTALL.get(distribution.partition(" ")[0], ())
+            or (f"lspci -k -s {shlex.quote(devices[0].bus_id)}",),
         ),
     )

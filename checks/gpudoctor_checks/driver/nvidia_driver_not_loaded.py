@@ -34,8 +34,7 @@ def nvidia_driver_not_loaded(machine: Snapshot) -> Iterator[Problem]:
             "Load the driver on the host, then recreate this container."
             if inside
             else "Load it; when that is refused, the other lines say why: module not built for this kernel (dkms), "
-            "secure "
-            "boot (mokutil), or the driver's own words in the kernel log.",
+            "secure boot (mokutil), or the driver's own words in the kernel log.",
             commands=("sudo modprobe nvidia",)
             if inside
             else (

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge import nvml_errors
+from gpudoctor.knowledge.gpu_readings import readings
 from gpudoctor.knowledge.nvidia_hardware import has_gpu, in_container, went_wrong
 from gpudoctor.snapshot import Reading, Snapshot
 
@@ -21,8 +22,8 @@ JUDGED_ELSEWHERE = (
     nvml_errors.VERSION_MISMATCH,
 )
 DAEMON_RELOAD = Fix(
-    "Restart the container. To keep it from happening again, use CDI, create the /dev/char links (nvidia-ctk), or the "
-    "cgroupfs driver (nvidia-container-toolkit issues 48 and 1227).",
+    "Restart the container. To keep it from happening again, create the /dev/char links on the host with the line, or "
+    "use CDI or the cgroupfs driver (nvidia-container-toolkit issues 48 and 1227).",
     commands=("sudo nvidia-ctk system create-dev-char-symlinks --create-all",),
 )
 CRASHED = "killed by SIG"  # gpudoctor.active words a child's death so; a crash has no error number
@@ -82,8 +83,7 @@ def _broken(machine: Snapshot) -> Reading[Any] | None:
         if went_wrong(machine, reading):
             return reading
     for gpu in nvidia.gpus.value_or(()):
-        for name in gpu.__struct_fields__:
-            reading = getattr(gpu, name)
-            if isinstance(reading, Reading) and CRASHED in reading.reason and went_wrong(machine, reading):
+        for reading in readings(gpu):
+            if CRASHED in reading.reason and went_wrong(machine, reading):
                 return reading
     return None

@@ -26,8 +26,7 @@ START = {
     ),
     "kubernetes": Fix(
         "Ask for GPUs in the pod's spec (resources: limits: nvidia.com/gpu: 1); the node needs NVIDIA's device "
-        "plugin and, "
-        "unless it is the default, runtimeClassName: nvidia.",
+        "plugin and, unless it is the default, runtimeClassName: nvidia.",
         commands=("kubectl describe nodes | grep -A 8 Allocatable",),
     ),
     "singularity": Fix(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.gpu_readings import first_missing
 from gpudoctor.knowledge.wording import gpus as named_gpus
 from gpudoctor.snapshot import Gpu, Reading, Snapshot
 
@@ -22,7 +23,7 @@ def nvml_unresponsive(machine: Snapshot) -> Iterator[Problem]:
     ]
     hung: list[Gpu] = []
     for gpu in nvidia.gpus.value_or(()):
-        late = _late(gpu)
+        late = first_missing(gpu, "timeout")
         if late is not None:
             hung.append(gpu)
             slow.append(late)
@@ -43,19 +44,8 @@ def nvml_unresponsive(machine: Snapshot) -> Iterator[Problem]:
         gpus=tuple(gpu.index for gpu in hung),
         fix=Fix(
             "Read what the driver last said and reboot; when the machine does not come down, power-cycle it. A GPU "
-            "that "
-            "does it again wants its power, cooling and seating looked at. If the machine was only slow, ask again "
-            "with "
-            "more patience.",
+            "that does it again wants its power, cooling and seating looked at. If the machine was only slow, ask "
+            "again with more patience.",
             commands=("sudo dmesg -T | grep -iE 'xid|nvrm' | tail -n 20", "gpudoctor check --timeout 60"),
         ),
     )
-
-
-def _late(gpu: Gpu) -> Reading[Any] | None:
-    """The first of the GPU's readings that timed out."""
-    for name in gpu.__struct_fields__:
-        reading = getattr(gpu, name)
-        if isinstance(reading, Reading) and reading.missing_kind == "timeout":
-            return reading
-    return None

@@ -27,8 +27,7 @@ def compute_mode_restrictive(machine: Snapshot) -> Iterator[Problem]:
             meaning="No CUDA program can use these GPUs."
             if prohibited
             else 'A second process on such a GPU fails with "all CUDA-capable devices are busy or unavailable": two '
-            "ranks "
-            "on one GPU, a stray context, a notebook. One process for each GPU works.",
+            "ranks on one GPU, a stray context, a notebook. One process for each GPU works.",
             evidence=(same[0].compute_mode,),
             gpus=tuple(gpu.index for gpu in same),
             fix=Fix(

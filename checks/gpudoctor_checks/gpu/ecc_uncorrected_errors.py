@@ -25,8 +25,7 @@ def ecc_uncorrected_errors(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             evidence=(gpu.ecc_volatile,),
             fix=Fix(
                 "End what uses this GPU and reset it, which retires or remaps the faulty memory. When errors come "
-                "back, "
-                "have the GPU replaced.",
+                "back, have the GPU replaced.",
                 commands=(reset(gpu), f"nvidia-smi -q -i {gpu.index} -d ECC,ROW_REMAPPER,PAGE_RETIREMENT"),
             ),
         )

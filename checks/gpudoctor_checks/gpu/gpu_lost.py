@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
 from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.knowledge.gpu_lookup import same_address
+from gpudoctor.knowledge.gpu_readings import first_missing
 from gpudoctor.snapshot import Gpu, Snapshot
 
 FELL_OFF_THE_BUS = 79  # Xid 79, NVIDIA's Xid catalogue: "GPU has fallen off the bus"
@@ -15,21 +17,22 @@ FELL_OFF_THE_BUS = 79  # Xid 79, NVIDIA's Xid catalogue: "GPU has fallen off the
 
 @gpu_check("gpu-lost", title="Every GPU answers on the PCIe bus")
 def gpu_lost(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
-    # Of a GPU that was lost after the driver loaded, NVML still knows the name; its sensors tell.
-    asked = (gpu.pci_bus_id, gpu.uuid, gpu.name, gpu.memory_used_bytes, gpu.temperature_celsius, gpu.power_draw_watts)
-    lost = [reading for reading in asked if reading.missing_kind == "lost"]
-    if not lost:
+    lost = first_missing(gpu, "lost")
+    if lost is None:
         gpu.memory_used_bytes.value  # noqa: B018 - a GPU that could not be asked is not known to be there
         return
-    log = machine.host.kernel_log
-    seen = log.is_read and any(event.code == FELL_OFF_THE_BUS for event in log.value.events)
+    log, address = machine.host.kernel_log, gpu.pci_bus_id.value_or("")
+    seen = log.is_read and any(
+        event.code == FELL_OFF_THE_BUS and (not address or same_address(event.pci_bus_id, address))
+        for event in log.value.events
+    )
     yield Problem(
         severity="error",
-        summary=f"{label(gpu)} is lost: {lost[0].source} says {lost[0].reason}"
+        summary=f"{label(gpu)} is lost: {lost.source} says {lost.reason}"
         + ("; the kernel log has Xid 79, fallen off the bus" if seen else ""),
         meaning="No program can use this GPU, and CUDA may fail on the others too; a job that used it hangs or has "
         "died.",
-        evidence=(*lost[:1], *((log,) if seen else ())),
+        evidence=(lost, *((log,) if seen else ())),
         fix=Fix(
             "Drain the machine and power-cycle it (off and on, not a reboot). When it happens again, check the power "
             "cables, the cooling and the seating of this card, and have it replaced.",

@@ -50,15 +50,13 @@ def _fix(gpu: Gpu, foreign: list[GpuProcess]) -> Fix:
     if any(not process.command.is_read for process in foreign):
         return Fix(
             "Look for these pids on the host, where they are valid: inside this container a pid can be another "
-            "process. "
-            "Then end them there, wait, or leave this GPU out with CUDA_VISIBLE_DEVICES.",
+            "process. Then end them there, wait, or leave this GPU out with CUDA_VISIBLE_DEVICES.",
             commands=look,
         )
     first = foreign[0].pid
     return Fix(
         f"End what is yours (`kill {first}`; `kill -9 {first}` if that does not help). Else wait, or leave this GPU "
-        f"out "
-        "with CUDA_VISIBLE_DEVICES.",
+        "out with CUDA_VISIBLE_DEVICES.",
         commands=look,
     )
 

@@ -8,8 +8,7 @@ judged here: it drops while a GPU is idle, to save power.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge import pci_address
-from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.knowledge.gpu_labels import label, sysfs_address
 from gpudoctor.knowledge.gpu_models import is_laptop
 from gpudoctor.knowledge.nvidia_hardware import in_virtual_machine
 from gpudoctor.snapshot import Gpu, Snapshot
@@ -23,7 +22,7 @@ def pcie_link_narrow(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
     # Notebooks wire 8 or 4 lanes to chips that could take 16, and a virtual machine's PCI bus is made up.
     if is_laptop(gpu.name.value) or in_virtual_machine(machine):
         return
-    address = gpu.pci_bus_id
+    address = sysfs_address(gpu)
     yield Problem(
         severity="warning",
         summary=f"{label(gpu)} runs its PCIe link at x{width}; GPU and slot support x{possible}",
@@ -33,11 +32,7 @@ def pcie_link_narrow(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             "Reseat the card or its riser, look for a slot that shares its lanes, and for the BIOS' bifurcation "
             "setting.",
             commands=(
-                *(
-                    (f"sudo lspci -vv -s {pci_address.in_sysfs(address.value)} | grep LnkSta",)
-                    if address.is_read
-                    else ()
-                ),
+                *((f"sudo lspci -vv -s {address} | grep LnkSta",) if address else ()),
                 "sudo dmesg -T | grep -i 'limited by'",
             ),
         ),

@@ -7,8 +7,7 @@ every other GPU of a data-parallel job waits for it.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge import pci_address
-from gpudoctor.knowledge.gpu_labels import labels
+from gpudoctor.knowledge.gpu_labels import labels, sysfs_address
 from gpudoctor.knowledge.like_gpus import majority, models, raise_unread
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -44,7 +43,7 @@ def _speed(slot: tuple[int, int]) -> int:
 def _slower(
     slot: tuple[int, int], same: list[Gpu], best: tuple[int, int], peers: list[Gpu], *, is_odd: bool
 ) -> Problem:
-    address = same[0].pci_bus_id
+    address = sysfs_address(same[0])
     return Problem(
         # Without a majority the machine is built that way (a desktop's x16 and x4 slots): worth knowing, no fault.
         severity="warning" if is_odd else "info",
@@ -55,10 +54,6 @@ def _slower(
         gpus=tuple(gpu.index for gpu in same),
         fix=Fix(
             "Move the card to a slot like its peers', or look for a riser, a retimer or a BIOS setting that limits it.",
-            commands=(
-                f"sudo lspci -vv -s {pci_address.in_sysfs(address.value)} | grep -E 'LnkCap|LnkSta'"
-                if address.is_read
-                else "nvidia-smi topo -m",
-            ),
+            commands=(f"sudo lspci -vv -s {address} | grep -E 'LnkCap|LnkSta'" if address else "nvidia-smi topo -m",),
         ),
     )

@@ -38,8 +38,7 @@ def power_limit_lowered(machine: Snapshot) -> Iterator[Problem]:
                 gpus=tuple(gpu.index for gpu in same),
                 fix=Fix(
                     "Unless the limit is meant (cooling, power budget), set it back. It does not survive a reboot: "
-                    "look "
-                    "for the service that sets it. If it cannot be raised, look at the power cables.",
+                    "look for the service that sets it. If it cannot be raised, look at the power cables.",
                     commands=(f"sudo nvidia-smi -i {comma_separated(same)} -pl {default:.0f}",),
                 ),
             )
