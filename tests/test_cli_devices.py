@@ -11,10 +11,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gpudoctor.devices import json_schema, what_if
+from gpudoctor.devices import json_schema, recorded_value, what_if
+from gpudoctor.knowledge.environment import recorded
 from gpudoctor.render.devices import show_devices
 from gpudoctor.render.terminal import console
-from gpudoctor.snapshot import missing, read, to_json
+from gpudoctor.snapshot import from_json, missing, read, to_json
 from tests.build import but, but_gpu, h100_node, nvml
 from tests.lab import machines
 from tests.lab.nvidia import fake_nvidia
@@ -175,3 +176,10 @@ def test_mig_devices_carry_their_uuid_and_parent() -> None:
     assert [device | {"cuda": 0} for device in found["visible"]] == [mig | {"cuda": 0}]
     assert mig["nvml"] == 2
     assert mig["uuid"].startswith("GPU-")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="environment variables are text elsewhere")
+def test_a_variable_that_is_no_utf8_stands_in_a_snapshot() -> None:
+    value = os.fsdecode(b"0,\xff")
+    machine = but(h100_node(), "environment", read("environment", recorded({"CUDA_VISIBLE_DEVICES": value})))
+    assert recorded_value(from_json(to_json(machine))) == "0,\\udcff"

@@ -12,7 +12,7 @@ from gpudoctor.knowledge.visible_agreement import agrees, enumerated
 from gpudoctor.knowledge.visible_devices import select, select_on
 from gpudoctor.knowledge.visible_selection import Selection
 from gpudoctor.knowledge.visible_words import advice, command, meaning
-from gpudoctor.snapshot import CudaAnswer, Gpu, MigDevice, Snapshot, missing
+from gpudoctor.snapshot import CudaAnswer, CudaDevice, Gpu, MigDevice, Snapshot, missing
 from tests.build import but_gpu, gpu, h100_node, node, nvml, rtx_4090, t4
 from tests.driver_answers import driver_answers, examined, uuids_of
 from tests.lab import machines
@@ -228,6 +228,16 @@ SHARED = [in_mig_mode(0, instances((1, 0), (1, 1), (2, 0))), gpu(1)]
 )
 def test_selects_mig_devices(value: str | None, driver: str, expected: list[str]) -> None:
     assert [device.identity for device in select(value, MIG_FIRST, driver_version=driver).devices] == expected
+
+
+def test_the_one_device_that_an_old_driver_shows_beside_mig_does_not_renumber_the_others() -> None:
+    last = [gpu(0), gpu(1), in_mig_mode(2, instances((7, 0)))]
+    shown = CudaAnswer(0, devices=(CudaDevice(0, mig(0), "00000000:3b:00.0", "MIG"),))
+    assert [device.identity for device in select(None, last, known=shown, driver_version="535.129.03").devices] == [
+        mig(0)
+    ]
+    selection = select("0,1", last, known=shown, driver_version="535.129.03")
+    assert (indices(selection), selection.certain) == ([0, 1], False)
 
 
 def test_one_compute_instance_of_each_gpu_instance() -> None:

@@ -67,9 +67,9 @@ def enumerate_gpus(gpus: Sequence[Gpu], order: str | None, known: CudaAnswer | N
     if lost:
         doubts.append("whether CUDA counts a GPU that is lost is not documented")
     by_pci = sorted((gpu for gpu in gpus if gpu not in lost), key=_pci_key)
-    if known is not None and known.error == 0:
-        slots, doubt = _as_known(by_pci, known.devices)
-        return Enumeration(slots, rule, doubt, invalid)
+    if known is not None and known.error == 0 and not _hides_some(by_pci, known.devices):
+        has_mig = any(gpu.mig_mode.value_or(False) for gpu in by_pci)
+        return Enumeration(_as_known(by_pci, known.devices), rule, MIG_DOUBT if has_mig else "", invalid)
     empty = [gpu for gpu in by_pci if _is_empty_mig(gpu)]
     if empty:
         doubts.append("whether CUDA counts a GPU in MIG mode without instances is not documented")
@@ -102,25 +102,30 @@ def _speed_guess(gpu: Gpu) -> tuple[int, int, int]:
     return (-major, -minor, -gpu.memory_total_bytes.value_or(0))
 
 
-def _as_known(gpus: Sequence[Gpu], devices: Sequence[CudaDevice]) -> tuple[tuple[Slot, ...], str]:
-    """The GPUs in the driver's order. What the driver does not name is out of CUDA's reach.
+def _hides_some(gpus: Sequence[Gpu], devices: Sequence[CudaDevice]) -> bool:
+    """Whether MIG keeps GPUs out of this list that can be selected by themselves all the same.
 
-    Except where MIG is on: an old driver that enumerates one MIG device hides the GPUs beside it, which can
-    still be selected by themselves.
+    A driver before R570 that enumerates a MIG device enumerates nothing beside it (MIG User Guide), so its list says
+    nothing of how the numbers count.
     """
-    has_mig = any(gpu.mig_mode.value_or(False) for gpu in gpus)
-    remaining = list(gpus)
+    if not any(gpu.mig_mode.value_or(False) for gpu in gpus):
+        return False
+    owners = [owner(device, gpus) for device in devices]
+    return any(gpu not in owners and not _is_empty_mig(gpu) for gpu in gpus)
+
+
+def _as_known(gpus: Sequence[Gpu], devices: Sequence[CudaDevice]) -> tuple[Slot, ...]:
+    """The GPUs in the driver's order. What the driver does not name is out of CUDA's reach."""
+    seen: list[Gpu] = []
     slots: list[Slot] = []
     for device in devices:
         gpu = owner(device, gpus)
         if gpu is None:
             slots.append(Slot(None, device.uuid, device.pci_bus_id, device.name))
-        elif gpu in remaining:  # a second MIG device of the same GPU adds no slot
-            remaining.remove(gpu)
+        elif gpu not in seen:  # a second MIG device of the same GPU adds no slot
+            seen.append(gpu)
             slots.append(_slot(gpu))
-    if has_mig:
-        slots += [_slot(gpu) for gpu in remaining if not _is_empty_mig(gpu)]
-    return tuple(slots), MIG_DOUBT if has_mig else ""
+    return tuple(slots)
 
 
 def owner(device: CudaDevice, gpus: Sequence[Gpu]) -> Gpu | None:

@@ -76,7 +76,12 @@ def without_credentials(text: str) -> str:
 def recorded(environment: Mapping[str, str]) -> dict[str, str]:
     """The part of an environment that a snapshot holds, sorted by name."""
     return {
-        name: without_credentials(environment[name][:MAXIMUM_VALUE_LENGTH])
+        name: without_credentials(_encodable(environment[name][:MAXIMUM_VALUE_LENGTH]))
         for name in sorted(environment)
         if is_recorded(name)
     }
+
+
+def _encodable(value: str) -> str:
+    """Bytes that are no UTF-8 arrive as lone surrogates, which JSON cannot carry: they are spelled out."""
+    return value.encode("utf-8", "backslashreplace").decode()

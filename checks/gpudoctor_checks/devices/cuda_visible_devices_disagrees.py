@@ -31,17 +31,14 @@ def cuda_visible_devices_disagrees(machine: Snapshot) -> Iterator[Problem]:
         raise NotRead(missing(machine.cuda.all.source, f"without {VARIABLE} too, {error_of(everything)}"))
     if agrees(now, answer.value):
         return
-    expected = listed(short(device.identity or device.pci) for device in now.devices) or "no device"
-    gets = listed(short(device.uuid or device.pci_bus_id) for device in found) or "no device"
+    expected = _named([device.identity or device.pci for device in now.devices])
+    gets = _named([device.uuid or device.pci_bus_id for device in found])
     severity: Severity = "error" if len(found) < len(now.devices) else "warning"
     mps = [name for name in MPS if name in machine.environment.value]
     yield Problem(
         # A value that NVIDIA does not document is settled by the driver's answer, and nothing is broken.
         severity=severity if now.certain else "info",
-        summary=(
-            f"The CUDA driver gives {counted(len(found), 'device')} ({gets}); "
-            f"CUDA_VISIBLE_DEVICES names {counted(len(now.devices), 'device')} ({expected})"
-        ),
+        summary=f"The CUDA driver gives {gets}; {VARIABLE} names {expected}",
         meaning="Programs get the driver's devices in its order; a rank that counts on others fails or shares one.",
         fix=Fix(
             MPS_ADVICE if mps else "Name the GPUs by UUID; `nvidia-smi -L` lists them.",
@@ -49,3 +46,7 @@ def cuda_visible_devices_disagrees(machine: Snapshot) -> Iterator[Problem]:
         ),
         evidence=(driver_list(answer), variable(machine, VARIABLE), gpu_list(machine)),
     )
+
+
+def _named(uuids: list[str]) -> str:
+    return f"{counted(len(uuids), 'device')} ({listed(short(uuid) for uuid in uuids)})" if uuids else "no device"
