@@ -23,6 +23,7 @@ MATRIX = 1024
 ROUNDS = 4
 # float32 sums of 1024 products are off by some 1e-6 (measured on CPU: 3e-7), TF32 by 3e-4; between them is wrong.
 LARGEST_RELATIVE_ERROR = 1e-5
+PCI_DEVICES = "/sys/bus/pci/devices"
 TURN_SECONDS = 10.0  # how long to wait until the other GPUs have done their copies
 
 
@@ -171,8 +172,8 @@ def link_from_nvml(nvml: Any, handle: Any) -> Optional[Tuple[int, int]]:
 
 def link_from_sysfs(bus_id: str) -> Optional[Tuple[int, int]]:
     """current_link_speed ("32.0 GT/s PCIe") and current_link_width; None when the kernel does not know."""
-    domain, _, rest = bus_id.partition(":")
-    folder = f"/sys/bus/pci/devices/{domain[-4:]}:{rest}/"
+    domain, _, rest = bus_id.lower().partition(":")
+    folder = f"{PCI_DEVICES}/{domain[-4:]}:{rest}/"
     try:
         with open(folder + "current_link_speed", encoding="ascii") as file:
             speed = float(file.read().split()[0])

@@ -5,6 +5,8 @@
  */
 #include "machine.h"
 
+#include <strings.h>
+
 typedef void *Device;
 typedef unsigned long long u64;
 
@@ -125,6 +127,14 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, Device *out) {
     for (int gpu = 0; gpu < gpus(); gpu++) {
         const char *own = of_gpu(gpu, "uuid");
         if (own && !strcmp(own, uuid)) return nvmlDeviceGetHandleByIndex_v2((unsigned)gpu, out);
+    }
+    return NOT_FOUND;
+}
+
+int nvmlDeviceGetHandleByPciBusId_v2(const char *address, Device *out) {
+    for (int gpu = 0; gpu < gpus(); gpu++) {
+        const char *own = of_gpu(gpu, "pci");
+        if (own && !strcasecmp(own, address)) return nvmlDeviceGetHandleByIndex_v2((unsigned)gpu, out);
     }
     return NOT_FOUND;
 }
