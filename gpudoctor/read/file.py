@@ -51,7 +51,11 @@ LOOKALIKES = (
         "what `nvidia-smi dmon` or `pmon` shows; run `nvidia-smi -q > FILE`",
     ),
     (
-        re.compile(r"^\s*(index|name|uuid|timestamp|driver_version|memory\.\w+)( \[\w+\])?, ", re.MULTILINE),
+        re.compile(
+            r"^(?=.*\b(?:uuid|memory\.|utilization\.|driver_version|pci\.bus_id|temperature\.|pid))"
+            r"[a-z][a-z0-9_.]*(?: \[[^\]\n]*\])?(?:, [a-z][a-z0-9_.]*(?: \[[^\]\n]*\])?)+[ \t]*$",
+            re.MULTILINE,
+        ),
         "a table of `nvidia-smi --query-gpu`; run `nvidia-smi -q > FILE`",
     ),
     (
