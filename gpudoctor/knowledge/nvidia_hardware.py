@@ -64,3 +64,12 @@ def went_wrong(machine: Snapshot, reading: Reading[object]) -> bool:
     A partial snapshot and a pasted nvidia-smi output have facts of kind "failed" too: those that they lack.
     """
     return reading.missing_kind == "failed" and reading != NOT_IN_SNAPSHOT and machine.origin == "this machine"
+
+
+def crashed(machine: Snapshot, reading: Reading[object]) -> bool:
+    """Whether the process that asked for the fact was killed by a signal, as by a library's segmentation fault.
+
+    A crash has no error number: `gpudoctor.active.Reply.failure` words it so. A child that ended by itself with an exit
+    status is a fault of the doctor or its installation, and no word about the driver.
+    """
+    return went_wrong(machine, reading) and "killed by SIG" in reading.reason

@@ -7,7 +7,7 @@ that does not belong to this driver, or an injected one, is the usual cause.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nvidia_hardware import went_wrong
+from gpudoctor.knowledge.nvidia_hardware import crashed
 from gpudoctor.snapshot import Snapshot
 
 INJECTED = ("LD_PRELOAD", "CUDA_INJECTION64_PATH", "LD_LIBRARY_PATH")
@@ -17,14 +17,14 @@ INJECTED = ("LD_PRELOAD", "CUDA_INJECTION64_PATH", "LD_LIBRARY_PATH")
 @check("cuda-driver-crashed", title="The CUDA driver library does not crash")
 def cuda_driver_crashed(machine: Snapshot) -> Iterator[Problem]:
     answer = machine.cuda.visible
-    if not went_wrong(machine, answer):
+    if not crashed(machine, answer):
         answer.value  # noqa: B018 - what was not asked is not known to work
         return
     environment = machine.environment.value
     suspects = [f"{name}={environment[name]}" for name in INJECTED if environment.get(name)]
     yield Problem(
         severity="error",
-        summary=f"The CUDA driver library fails while it initialises: {answer.reason}",
+        summary=f"The CUDA driver library crashes: {answer.reason}",
         meaning="A training dies in its first CUDA call, often without a message.",
         evidence=(answer, *((machine.environment,) if suspects else ())),
         fix=Fix(

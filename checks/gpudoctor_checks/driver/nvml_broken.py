@@ -11,7 +11,7 @@ from typing import Any
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge import nvml_errors
 from gpudoctor.knowledge.gpu_readings import readings
-from gpudoctor.knowledge.nvidia_hardware import has_gpu, in_container, went_wrong
+from gpudoctor.knowledge.nvidia_hardware import crashed, has_gpu, in_container, went_wrong
 from gpudoctor.snapshot import Reading, Snapshot
 
 JUDGED_ELSEWHERE = (
@@ -26,7 +26,6 @@ DAEMON_RELOAD = Fix(
     "use CDI or the cgroupfs driver (nvidia-container-toolkit issues 48 and 1227).",
     commands=("sudo nvidia-ctk system create-dev-char-symlinks --create-all",),
 )
-CRASHED = "killed by SIG"  # gpudoctor.active words a child's death so; a crash has no error number
 
 
 @check("nvml-broken", title="The NVIDIA management library works")
@@ -79,11 +78,7 @@ def _refused(machine: Snapshot, code: int) -> Problem:
 def _broken(machine: Snapshot) -> Reading[Any] | None:
     """The reading that tells of a crash, or of NVML failing after it had started."""
     nvidia = machine.nvidia
-    for reading in (nvidia.init_code, nvidia.gpus):
-        if went_wrong(machine, reading):
-            return reading
-    for gpu in nvidia.gpus.value_or(()):
-        for reading in readings(gpu):
-            if CRASHED in reading.reason and went_wrong(machine, reading):
-                return reading
-    return None
+    if nvidia.init_code.is_read and went_wrong(machine, nvidia.gpus) and "NVML error" in nvidia.gpus.reason:
+        return nvidia.gpus  # gpudoctor.read.nvml_calls words NVML's own answers so
+    facts = (reading for gpu in nvidia.gpus.value_or(()) for reading in readings(gpu))
+    return next((one for one in (nvidia.init_code, nvidia.gpus, *facts) if crashed(machine, one)), None)
