@@ -265,7 +265,7 @@ CASES = [
         fires=inside(under(h100_node(2), **{VISIBLE: "4,5"})),
         silent=under(h100_node(2), **{VISIBLE: "4,5"}),
         unread=but(under(h100_node(2), **{VISIBLE: "4,5"}), "host.container", unread("/proc/1")),
-        says=('entry 1 ("4")', "2 GPUs of its own"),
+        says=('entry 1 ("4")', "2 GPUs of this container"),
         commands=("unset CUDA_VISIBLE_DEVICES",),
     ),
     Case(
@@ -349,15 +349,6 @@ CASES = [
         unread=but(t4_node(), "accelerators.device_nodes", unread("/dev")),
         says=("/dev/nvidia1 of GPU 1",),
         commands=("sudo nvidia-modprobe -c 1",),
-    ),
-    Case(
-        "gpu-device-node-missing",
-        fires=nodes(
-            DeviceNode("/dev/nvidia0", False, False, 0o660, "root", "video"),
-            DeviceNode("/dev/nvidia1", True, True, 0o666, "root", "root"),
-        ),
-        says=("/dev/nvidia0 of GPU 0", "mode 0660, root:video"),
-        commands=('sudo usermod -aG video "$USER"',),
     ),
     Case(
         "gpu-device-node-missing",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.nvidia_hardware import in_container
 from gpudoctor.knowledge.visible_devices import VARIABLE
+from gpudoctor.knowledge.visible_entries import shown
 from gpudoctor.knowledge.visible_now import gpu_list, selection, variable
 from gpudoctor.knowledge.visible_words import meaning
 from gpudoctor.knowledge.wording import counted
@@ -25,7 +26,8 @@ def host_index_in_container(machine: Snapshot) -> Iterator[Problem]:
         if note.kind == "out-of-range" and count:
             yield Problem(
                 severity="error",
-                summary=f"{VARIABLE}: {note.problem}; this container has {counted(count, 'GPU')} of its own",
+                summary=f"{VARIABLE}: entry {(note.position or 0) + 1} ({shown(note.entry or '')}) is past the "
+                f"{counted(count, 'GPU')} of this container, which are numbered from 0",
                 meaning=meaning(note, now),
                 fix=Fix(
                     "The container is limited to its GPUs already: take the variable away, or count from 0.",
