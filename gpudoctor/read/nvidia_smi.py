@@ -259,7 +259,7 @@ def _gpus(log: Log, driver: Reading[str]) -> Reading[tuple[Gpu, ...]]:
         found.sort(key=lambda pair: pair[0])  # NVML counts GPUs in the order of their PCI addresses
     for gpu in lost:
         if not gpu.pci_bus_id:
-            found.insert(gpu.index if gpu.index is not None else len(found), ("", gpu))
+            found.insert(gpu.number if gpu.number is not None else len(found), ("", gpu))
     attached = _header(log, ("attached gpus", "attached_gpus"), count)
     if not found and attached.value_or(0) != 0:
         return missing(log.form, f"it says that {attached.value} GPUs are attached, and ends before the first")
@@ -308,7 +308,7 @@ def _failed_gpu(source: str, index: int, gpu: FailedGpu) -> Gpu:
         f"nvidia-smi could not open GPU {gpu.pci_bus_id or index}: {gpu.reason or 'no reason given'}",
         known.kind if known is not None and known.kind != "absent" else "failed",
     )
-    found = unread_gpu(gpu.index if gpu.index is not None else index, source, why)
+    found = unread_gpu(gpu.number if gpu.number is not None else index, source, why)
     if not gpu.pci_bus_id or why.kind == "lost":
         return found
     return msgspec.structs.replace(found, pci_bus_id=read(source, _normalised(gpu.pci_bus_id)))

@@ -36,7 +36,8 @@ class Entry:
 class FailedGpu(NamedTuple):
     """A GPU of which nvidia-smi could say only why it could not be opened."""
 
-    index: int | None
+    number: int | None
+    """NVML's index, when it was named."""
     pci_bus_id: str
     """As nvidia-smi wrote it; empty when it named the index alone."""
     reason: str

@@ -52,14 +52,16 @@ def read_log(text: str) -> Log:
 
 def _tree(body: str, is_whole: bool, lines_before: int) -> Entry:
     """The root as an `Entry`. Of a cut log, what came before the cut."""
-    parser = ElementTree.XMLPullParser(events=("start", "end"))
+    parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(events=("start", "end"))
     top = Entry("")
     stack = [top]
     count = 0
     try:
         for position in range(0, len(body), PIECE):
             parser.feed(NOT_IN_XML.sub("\ufffd", body[position : position + PIECE]))
-            for event, element in parser.read_events():
+            for event, *elements in parser.read_events():
+                element = elements[0]
+                assert isinstance(element, ElementTree.Element)  # of these events, it always is one
                 if event == "start":
                     count += 1
                     if len(stack) > MAXIMUM_DEPTH or count > MAXIMUM_ELEMENTS:
