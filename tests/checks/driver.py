@@ -105,6 +105,7 @@ T4_MINUS_ONE = but(t4_node(), "nvidia.gpus", nvml(t4_node().nvidia.gpus.value[:1
 OLD_DISPLAY_CARD = PciDevice("0000:03:00.0", "0x10de", "0x0fc6", "0x030000")
 IN_VM_GUESTS = PciDevice("0000:04:00.0", "0x10de", "0x2330", "0x030200", "vfio-pci")
 HUNG = missing("nvmlDeviceGetMemoryInfo GPU 3", "nvmlDeviceGetMemoryInfo GPU 3 did not return within 10 s", "timeout")
+OUR_FAULT = "the process failed with exit status 1: ModuleNotFoundError: No module named 'pynvml'"
 KILLED = "the process was killed by SIGSEGV during nvmlInitWithFlags"
 
 CASES = [
@@ -196,7 +197,7 @@ CASES = [
     Case(
         "nvml-broken",
         fires=unanswered(h100_node(), KILLED, "failed"),
-        silent=without_hardware(unanswered(h100_node(), "the process failed with exit status 1: ...", "failed")),
+        silent=without_hardware(unanswered(h100_node(), KILLED, "failed")),
         unread=unanswered(h100_node(), "no answer within 10 s", "timeout"),
         says=("killed by SIGSEGV",),
     ),
@@ -217,6 +218,7 @@ CASES = [
     Case(
         "nvml-broken",
         fires=but_gpu(h100_node(), 3, serial=missing("nvmlDeviceGetSerial GPU 3", KILLED)),
+        unread=unanswered(h100_node(), OUR_FAULT, "failed"),
     ),
     Case(
         "nvml-library-missing-in-container",
@@ -299,7 +301,9 @@ CASES = [
         says=("SIGSEGV during cuInit",),
     ),
     Case(
-        "cuda-driver-crashed", fires=but(h100_node(), VISIBLE, missing("libcuda", "the process was killed by SIGBUS"))
+        "cuda-driver-crashed",
+        fires=but(h100_node(), VISIBLE, missing("libcuda", "the process was killed by SIGBUS")),
+        unread=but(h100_node(), VISIBLE, missing("libcuda", OUR_FAULT)),
     ),
     Case(
         "cuda-library-missing",
