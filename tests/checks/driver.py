@@ -221,6 +221,18 @@ CASES = [
         unread=unanswered(h100_node(), OUR_FAULT, "failed"),
     ),
     Case(
+        "nvml-broken",
+        # GPUs are read side by side, and whichever call crashed took the others along.
+        fires=but_gpu(
+            but_gpu(
+                h100_node(), 3, serial=missing("nvml", KILLED.replace("nvmlInitWithFlags", "nvmlDeviceGetSerial GPU 3"))
+            ),
+            5,
+            name=missing("nvml", KILLED.replace("nvmlInitWithFlags", "nvmlDeviceGetName GPU 5")),
+        ),
+        says=("SIGSEGV during one of nvmlDeviceGetSerial GPU 3 and nvmlDeviceGetName GPU 5",),
+    ),
+    Case(
         "nvml-library-missing-in-container",
         fires=in_container(init(t4_node(), 12)),
         silent=in_container(without_hardware(init(t4_node(), 12))),

@@ -12,6 +12,7 @@ from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge import nvml_errors
 from gpudoctor.knowledge.gpu_readings import readings
 from gpudoctor.knowledge.nvidia_hardware import crashed, has_gpu, in_container, went_wrong
+from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Reading, Snapshot
 
 JUDGED_ELSEWHERE = (
@@ -26,6 +27,8 @@ DAEMON_RELOAD = Fix(
     "use CDI or the cgroupfs driver (nvidia-container-toolkit issues 48 and 1227).",
     commands=("sudo nvidia-ctk system create-dev-char-symlinks --create-all",),
 )
+DURING = " during "
+"""Between a child's death and the driver call that it was in, as gpudoctor.read.unanswered puts it."""
 
 
 @check("nvml-broken", title="The NVIDIA management library works")
@@ -39,16 +42,16 @@ def nvml_broken(machine: Snapshot) -> Iterator[Problem]:
     if code.is_read and code.value != nvml_errors.SUCCESS:
         return
     broken = _broken(machine)
-    if broken is None:
+    if not broken:
         code.value  # noqa: B018 - timeouts are nvml-unresponsive's, and what nobody asked is not known to work
         return
     if machine.accelerators.pci.is_read and not has_gpu(machine):
         return
     yield Problem(
         severity="error",
-        summary=f"The NVIDIA management library could not be used: {broken.reason}",
+        summary=f"The NVIDIA management library could not be used: {_reason(broken)}",
         meaning="nvidia-smi and torch are likely to fail in the same way, and facts about the GPUs are missing here.",
-        evidence=(broken,),
+        evidence=tuple(broken),
         fix=Fix(
             "See whether nvidia-smi works and which library is loaded; reinstall the driver when it crashes.",
             commands=(
@@ -75,10 +78,18 @@ def _refused(machine: Snapshot, code: int) -> Problem:
     )
 
 
-def _broken(machine: Snapshot) -> Reading[Any] | None:
-    """The reading that tells of a crash, or of NVML failing after it had started."""
+def _broken(machine: Snapshot) -> list[Reading[Any]]:
+    """The readings that tell of NVML failing after it had started, or of a crash: one for each call under way then."""
     nvidia = machine.nvidia
     if nvidia.init_code.is_read and went_wrong(machine, nvidia.gpus) and "NVML error" in nvidia.gpus.reason:
-        return nvidia.gpus  # gpudoctor.read.nvml_calls words NVML's own answers so
+        return [nvidia.gpus]  # gpudoctor.read.nvml_calls words NVML's own answers so
     facts = (reading for gpu in nvidia.gpus.value_or(()) for reading in readings(gpu))
-    return next((one for one in (nvidia.init_code, nvidia.gpus, *facts) if crashed(machine, one)), None)
+    ended = [one for one in (nvidia.init_code, nvidia.gpus, *facts) if crashed(machine, one)]
+    return list({reading.reason: reading for reading in reversed(ended)}.values())[::-1]
+
+
+def _reason(broken: list[Reading[Any]]) -> str:
+    """GPUs are read side by side: with several calls under way, any of them can be the one that crashed."""
+    how, _, first = broken[0].reason.partition(DURING)
+    calls = [first, *(reading.reason.partition(DURING)[2] for reading in broken[1:])]
+    return broken[0].reason if len(broken) == 1 else f"{how}{DURING}one of {listed(calls)}"
