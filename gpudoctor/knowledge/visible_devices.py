@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpudoctor.knowledge.device_order import Enumeration, Instance, Slot, enumerate_gpus
-from gpudoctor.knowledge.visible_entries import Entry, entries, shown
+from gpudoctor.knowledge.visible_entries import WHITESPACE, Entry, entries, shown
 from gpudoctor.knowledge.visible_repair import HIDING, looks_like_uuid, repaired, tuple_form
 from gpudoctor.knowledge.visible_selection import Kind, Note, Selection, VisibleDevice
 from gpudoctor.snapshot import CudaAnswer, Gpu, Snapshot
@@ -122,7 +122,7 @@ class _Selector:
 
     def _walk(self, value: str, parsed: list[Entry]) -> tuple[list[_Pick], list[Note]]:
         """The entries up to the one that ends the list, and what there is to say of them."""
-        if value.strip().lower() in HIDING:
+        if value.strip(WHITESPACE + ",").lower() in HIDING:
             return [], [_hiding(value)]
         picks: list[_Pick] = []
         notes: list[Note] = []
@@ -130,9 +130,9 @@ class _Selector:
         for entry in parsed:
             pick = self._pick(entry, parsed[0])
             if pick.slot is None:
-                if pick.note is not None and not (entry.form == "blank" and entry is parsed[-1]):
-                    lost = tuple(later.text for later in parsed[entry.position :])
-                    notes.append(pick.note._replace(lost=lost))
+                behind = parsed[entry.position :]
+                if pick.note is not None and any(later.form != "blank" for later in behind):
+                    notes.append(pick.note._replace(lost=tuple(later.text for later in behind)))
                 break
             identity = (
                 pick.slot.uuid,

@@ -24,6 +24,8 @@ def torch_device_count_differs(machine: Snapshot) -> Iterator[Problem]:
     devices = enumerated(answer.value)
     if devices is None:
         raise NotRead(missing(answer.source, error_of(answer.value)))
+    if not torch.value.cuda_available:
+        return  # that PyTorch has no device at all is torch-cuda-unavailable's finding
     by_nvml = torch.value.nvml_device_count
     counts = read(torch.source, f"device_count {torch.value.device_count}, by NVML {by_nvml}")
     fix = Fix(
@@ -36,9 +38,7 @@ def torch_device_count_differs(machine: Snapshot) -> Iterator[Problem]:
             severity="error" if counted_by_torch < len(devices) else "warning",
             summary=f"torch.cuda.device_count() is {counted_by_torch}; "
             f"the CUDA driver gives {counted(len(devices), 'device')}",
-            meaning=f"PyTorch cannot use all devices: {torch.value.init_error}"
-            if torch.value.init_error
-            else "A launcher that starts one rank for each device starts the wrong number of them.",
+            meaning="A launcher that starts one rank for each device starts the wrong number of them.",
             fix=fix,
             evidence=(counts, driver_list(answer)),
         )
