@@ -27,12 +27,12 @@ from tests.machines.hand_built import MACHINES  # noqa: E402 - found through the
 DOCS = ROOT / "docs"
 EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop")
 COMMANDS = ("check", "capture", "devices", "checks")
-SHOWN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n.*?\n```", re.DOTALL)
+SHOWN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n(?:(?!```).*\n)*```$", re.MULTILINE)
 WRITTEN_BY = "<!-- Written by docs/generate.py; edit the check's own file instead. -->"
 
 
-def generated() -> Iterator[tuple[Path, str]]:
-    """Every generated file and its content."""
+def from_code() -> Iterator[tuple[Path, str]]:
+    """The files that follow from the code alone."""
     checks = [check for check in find_checks()[0] if check.module.startswith("gpudoctor_checks.")]
     for check in checks:
         yield DOCS / "checks" / f"{check.id}.md", check_page(check)
@@ -42,6 +42,10 @@ def generated() -> Iterator[tuple[Path, str]]:
         yield DOCS / "schemas" / f"{name}.json", json.dumps(schema, indent=1, sort_keys=True) + "\n"
     for name in EXAMPLES:
         yield DOCS / "examples" / f"{name}.json", gpudoctor.snapshot.to_json(MACHINES[name](), indent=1).decode() + "\n"
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """The pages that show a command's output, which may read the files above."""
     for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))):
         text = page.read_text(encoding="utf-8")
         if SHOWN.search(text):
@@ -101,7 +105,7 @@ def output(command: str) -> str:
 
 def stale() -> list[Path]:
     """Write nothing; name what differs, and pages of checks that are no more."""
-    wanted = dict(generated())
+    wanted = {**dict(from_code()), **dict(pages())}
     differing = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     return differing + [path for path in sorted((DOCS / "checks").glob("*.md")) if path not in wanted]
 
@@ -112,12 +116,14 @@ def main(arguments: list[str]) -> int:
         for path in differing:
             print(path.relative_to(ROOT))
         return int(bool(differing))
-    wanted = dict(generated())
+    wanted = dict(from_code())
     for path in sorted((DOCS / "checks").glob("*.md")):
         if path not in wanted:
             path.unlink()
     for path, text in wanted.items():
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    for path, text in pages():
         path.write_text(text, encoding="utf-8")
     return 0
 

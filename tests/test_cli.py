@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpudoctor.snapshot import Snapshot, from_json, to_json
-from tests.build import h100_node
+from gpudoctor.snapshot import Snapshot, from_json, read, to_json
+from tests.build import but, h100_node
 from tests.machines.hand_built import MACHINES
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "gpudoctor"
@@ -30,7 +30,8 @@ def gpudoctor(*arguments: str, **options: object) -> subprocess.CompletedProcess
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
     file = tmp_path / "broken.json"
-    file.write_bytes(to_json(MACHINES["broken-8xh100"]()))
+    machine = MACHINES["broken-8xh100"]()
+    file.write_bytes(to_json(but(machine, "host.hostname", read("gethostname hgx-rack7", "hgx-rack7"))))
     return file
 
 
@@ -188,7 +189,7 @@ def test_paste_hides_what_is_private(broken: Path) -> None:
     done = gpudoctor("check", "--from", str(broken), "--paste")
     assert done.stdout.startswith("<details><summary>gpudoctor ")
     assert done.stdout.rstrip().endswith("</details>")
-    for secret in ("node-1:", "mara", "192.0.2.11", "00000003-1111-2222-3333-444444444444"):
+    for secret in ("hgx-rack7", "mara", "192.0.2.11", "00000003-1111-2222-3333-444444444444"):
         assert secret not in done.stdout
 
 
@@ -214,7 +215,7 @@ def test_capture_redact_hides_what_is_private(tmp_path: Path) -> None:
         (["check", "--timeout", "0"], "0"),
         (["check", "--timeout", "nan", "--no-torch"], "nan"),
         (["check", "--python", "/no/such/python"], "/no/such/python"),
-        (["check", "--python", "/etc/hostname"], "not an executable file"),
+        (["check", "--python", "/etc/passwd"], "not an executable file"),
         (["check", "--python", "/tmp"], "a folder without bin/python"),
         (["check", "--json", "--paste"], "exclude each other"),
         (["check", "--from", "/no/such/file"], "/no/such/file"),

@@ -68,15 +68,23 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _complain("interrupted", status=128 + signal.SIGINT)
     except BrokenPipeError:
-        # The reader (head, a closed pager) has left.
-        _discard_output()
-        return 128 + 13  # what a program that SIGPIPE ended reports; the number is the same on every POSIX system
+        return _without_reader()
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # typer turns it into status 1, which here means problems
+            return _without_reader()
+        raise
     except OSError as error:
         _discard_output()
         return _complain(f"cannot write: {error.strerror or error}")
     except Exception as error:
         return _explain(error)
     return status if isinstance(status, int) else 0
+
+
+def _without_reader() -> int:
+    """The reader (head, a closed pager) has left."""
+    _discard_output()
+    return 128 + 13  # what a program that SIGPIPE ended reports; the number is the same on every POSIX system
 
 
 def _discard_output() -> None:
