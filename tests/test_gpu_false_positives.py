@@ -23,7 +23,7 @@ from gpudoctor.snapshot import (
     read,
 )
 from tests.build import UNSUPPORTED, but, but_gpu, gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
-from tests.checks.gpu import (
+from tests.gpu_machines import (
     MIG_A100,
     a100_pcie,
     every,

@@ -5,7 +5,7 @@ from gpudoctor.diagnose import ask
 from gpudoctor.snapshot import GpuProcess, Snapshot, StuckProcess, read
 from gpudoctor_checks.gpu.gpu_memory_held import gpu_memory_held
 from tests.build import GIB, MIB, but, nvml, unread
-from tests.checks.gpu import one, process
+from tests.gpu_machines import one, process
 
 
 def said(machine: Snapshot) -> Problem:
