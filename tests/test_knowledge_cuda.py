@@ -174,9 +174,11 @@ def test_the_advice_says_what_stands_in_the_way() -> None:
     two = node((gpu(0, compute_capability=nvml((6, 1))), gpu(1, compute_capability=nvml((12, 0)))))
     text, lines = torch_wheels.advice(two)
     assert not lines and "CUDA_VISIBLE_DEVICES" in text
-    old = but(but(two, "nvidia.driver_version", nvml("390.48")), "nvidia.cuda_version", nvml((9, 1)))
+    pascal = node((gpu(0, compute_capability=nvml((6, 1))),))
+    old = but(but(pascal, "nvidia.driver_version", nvml("390.48")), "nvidia.cuda_version", nvml((9, 1)))
     text, lines = torch_wheels.advice(old)
-    assert not lines and "390.48" in text and "580" in text
+    assert "390.48" in text and "525 or newer" in text and "580" not in text, "the newest branches drop Pascal"
+    assert lines[0].endswith("cu126")
     unknown = but(old, "nvidia.driver_version", missing("nvml", "no"))
     assert "pytorch.org" in torch_wheels.advice(but(unknown, "nvidia.cuda_version", missing("nvml", "no")))[0]
 

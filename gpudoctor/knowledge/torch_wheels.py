@@ -7,7 +7,7 @@ torch 2.13 (facts 05, 6.2 and 6.3). The toolkit (nvcc) plays no role: a wheel br
 import shlex
 from typing import NamedTuple
 
-from gpudoctor.knowledge.cuda_versions import OLDEST_DRIVER, minor, parsed, served_by, shown
+from gpudoctor.knowledge.cuda_versions import OLDEST_DRIVER, minor, served_by, shown
 from gpudoctor.knowledge.gpu_code import Capability, any_runs_on
 from gpudoctor.snapshot import Snapshot
 
@@ -25,6 +25,9 @@ class Wheels(NamedTuple):
     """Newest CUDA that the driver must at least serve."""
     architectures: dict[str, tuple[str, ...]]
 
+
+NEWEST_DRIVER = (99, 0)
+"""Serves every CUDA: asks for wheels by the GPUs alone."""
 
 # Newest first. cu126 runs on every driver of CUDA 12 by minor-version compatibility and holds machine code for all its
 # GPUs, so nothing is left to PTX; cu121 and cu124 would only bring an older torch.
@@ -66,9 +69,14 @@ def fitting(
 def fitting_machine(machine: Snapshot) -> Wheels | None:
     """`fitting` for a machine; None also when its driver could not be read. Serves fixes, never a verdict."""
     serves = machine.nvidia.cuda_version.value_or(None) or served_by(machine.nvidia.driver_version.value_or(""))
+    return fitting(serves, *hardware(machine)) if serves else None
+
+
+def hardware(machine: Snapshot) -> tuple[tuple[Capability, ...], str]:
+    """The capabilities of a machine's GPUs, those that were read, and its architecture."""
     known = [gpu.compute_capability.value_or(None) for gpu in machine.nvidia.gpus.value_or(())]
     capabilities = tuple(capability for capability in known if capability is not None)
-    return fitting(serves, capabilities, machine.host.architecture.value_or("x86_64")) if serves else None
+    return capabilities, machine.host.architecture.value_or("x86_64")
 
 
 def install(machine: Snapshot, wheels: Wheels) -> str:
@@ -103,11 +111,19 @@ def advice(machine: Snapshot) -> tuple[str, tuple[str, ...]]:
     driver = machine.nvidia.driver_version
     if not driver.is_read:
         return "Install a torch build that fits the driver; https://pytorch.org/get-started/locally/ lists them.", ()
-    newest = max(OLDEST_DRIVER)
-    if parsed(driver.value) < OLDEST_DRIVER[newest]:
-        floor = shown(OLDEST_DRIVER[newest])
-        return f"No torch wheel fits driver {driver.value} and these GPUs: update the driver to {floor} or newer.", ()
-    return "No torch wheel runs on all these GPUs: hide some with CUDA_VISIBLE_DEVICES, or build torch for them.", ()
+    after_update = fitting(NEWEST_DRIVER, *hardware(machine))
+    if after_update is None:
+        return (
+            "No torch wheel runs on all these GPUs: hide some with CUDA_VISIBLE_DEVICES, or build torch for them.",
+            (),
+        )
+    # Not the newest driver there is: older GPUs lose their support in it.
+    floor = shown(OLDEST_DRIVER[after_update.cuda[0]])
+    return (
+        f"No torch wheel fits driver {driver.value} and these GPUs: update the driver to {floor} or newer "
+        f"(on the host, where this is a container), then install torch for CUDA {shown(after_update.cuda)}.",
+        (install(machine, after_update),),
+    )
 
 
 def cuda_of(build: str | None) -> tuple[int, int] | None:

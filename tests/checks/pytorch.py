@@ -99,6 +99,12 @@ def shadowed(name: str, path: str, version: str, bundled: str, bundled_version: 
     return torch(machine, loaded_libraries={name: path})
 
 
+def without_bundled(version: str) -> Snapshot:
+    """A torch that brings no NCCL (conda, a build of one's own) and finds an old one."""
+    machine = shadowed("nccl", OLD_NCCL, version, BUNDLED_NCCL, "2.29.7")
+    return libraries(machine, machine.training.libraries.value[0])
+
+
 def with_its_own(machine: Snapshot, name: str, path: str) -> Snapshot:
     """The same, but torch's RPATH wins: it has its own copy loaded."""
     return torch(machine, loaded_libraries={name: path})
@@ -182,7 +188,10 @@ CASES = [
         fires=ended("crashed", "torch.cuda.is_available()", "killed by SIGSEGV"),
         silent=without_torch(h100_node()),
         says=("torch.cuda.is_available() failed: killed by SIGSEGV",),
-        commands=("/opt/venv/bin/python -X faulthandler -c 'import torch; torch.cuda.init()'",),
+        commands=(
+            "/opt/venv/bin/python -X faulthandler -c 'import torch; torch.cuda.init()'",
+            "ldconfig -p | grep libcuda.so.1",
+        ),
     ),
     # torch-import-hangs
     Case(
@@ -273,9 +282,10 @@ CASES = [
         commands=(f"{PIP} install --force-reinstall torch {WHEELS}cu126",),
     ),
     Case(
-        # Below every floor: only a newer driver helps. From a real machine: TITAN X, driver 390.48.
+        # Below every floor: only a newer driver helps, and not the newest. From a real machine: TITAN X, driver 390.48.
         "driver-too-old-for-torch",
         fires=old_driver(ONLY_PASCAL, "390.48", (9, 1)),
+        commands=(f"{PIP} install --force-reinstall torch {WHEELS}cu126",),
         silent=old_driver(files(t4_node(), cuda="12.4"), "525.60.13", (12, 0)),
         unread=files(h100_node(), cuda="15.1"),
     ),
@@ -335,9 +345,9 @@ CASES = [
     # nccl-versions-differ
     Case(
         "nccl-versions-differ",
-        fires=shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"),
+        fires=without_bundled("2.18.1"),
         silent=with_its_own(h100_node(), "nccl", BUNDLED_NCCL),
-        unread=shadowed("nccl", OLD_NCCL, "", BUNDLED_NCCL, "2.29.7"),
+        unread=without_bundled(""),
         severity="warning",
         says=("2.29.7", "2.18.1", OLD_NCCL),
         commands=("export LD_LIBRARY_PATH=/opt/hpc/lib",),
@@ -345,6 +355,7 @@ CASES = [
     Case(
         "nccl-versions-differ",
         fires=torch(h100_node(), nccl_version=(2, 28, 9), loaded_libraries={"nccl": BUNDLED_NCCL}),
+        silent=shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"),  # nccl-library-shadowed speaks of it
         severity="info",
         commands=(f"{PIP} install nvidia-nccl-cu13==2.28.9",),
     ),

@@ -52,7 +52,7 @@ def host_copy_slow(machine: Snapshot) -> Iterator[Problem]:
             evidence=(target.result, smoke),
             fix=Fix(
                 "Compare with the other GPUs; look at NUMA affinity, the memory's channels and the IOMMU's mode.",
-                commands=("nvidia-smi topo -m", "numactl --hardware", "cat /proc/cmdline"),
+                commands=("nvidia-smi topo -m", "lscpu | grep NUMA", "cat /proc/cmdline"),
             ),
             gpus=(gpu.index,) if gpu else (),
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.cuda_versions import OLDEST_DRIVER, runs, served_by, shown
-from gpudoctor.knowledge.torch_wheels import cuda_of, fitting_machine, install
+from gpudoctor.knowledge.torch_wheels import advice, cuda_of, fitting_machine
 from gpudoctor.snapshot import Snapshot, missing
 
 
@@ -28,6 +28,12 @@ def driver_too_old_for_torch(machine: Snapshot) -> Iterator[Problem]:
         return
     floor = shown(OLDEST_DRIVER[cuda[0]])
     wheels = fitting_machine(machine)
+    text, lines = advice(machine)
+    if wheels is not None:
+        text = (
+            f"Update the driver to {floor} or newer (on the host, where this is a container), or install torch for "
+            f"CUDA {shown(wheels.cuda)}, which the old one serves."
+        )
     serves = machine.nvidia.cuda_version.value_or(None) or served_by(driver.value)
     ceiling = f" (it serves CUDA up to {shown(serves)})" if serves else ""
     yield Problem(
@@ -36,13 +42,7 @@ def driver_too_old_for_torch(machine: Snapshot) -> Iterator[Problem]:
         f"{driver.value} is installed{ceiling}",
         meaning='torch finds no GPU: "The NVIDIA driver on your system is too old".',
         evidence=(files, driver, machine.nvidia.cuda_version),
-        fix=Fix(
-            f"Update the driver to {floor} or newer (on the host, where this is a container)"
-            + (
-                f", or install torch for CUDA {shown(wheels.cuda)}." if wheels else "; no torch wheel fits the old one."
-            ),
-            commands=(install(machine, wheels),) if wheels else (),
-        ),
+        fix=Fix(text, commands=lines),
     )
 
 

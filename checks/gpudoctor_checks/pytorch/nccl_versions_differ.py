@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.cuda_versions import parsed
-from gpudoctor.knowledge.loaded import FROM_ENVIRONMENT, take_out
+from gpudoctor.knowledge.loaded import FROM_ENVIRONMENT, shadowing, take_out
 from gpudoctor.knowledge.torch_wheels import pip
 from gpudoctor.snapshot import Snapshot, missing
 
@@ -21,6 +21,8 @@ def nccl_versions_differ(machine: Snapshot) -> Iterator[Problem]:
     path = facts.loaded_libraries.get("nccl")
     if facts.nccl_version is None or path is None or facts.hip_version:
         return  # no NCCL, or one that is part of libtorch
+    if shadowing(machine, "nccl"):
+        return  # nccl-library-shadowed says how the other version comes in
     library = next((library for library in libraries.value if library.path == path), None)
     if library is None or not library.version:
         _ = missing(path, "the version of this libnccl could not be told").value
@@ -44,7 +46,9 @@ def nccl_versions_differ(machine: Snapshot) -> Iterator[Problem]:
         else "A newer NCCL is compatible; all machines of a job should load the same one.",
         evidence=(torch, libraries),
         fix=Fix(
-            f"Have torch load NCCL {wanted}, on every machine of the job.",
+            f"Have torch load NCCL {wanted}, on every machine of the job."
+            if is_older
+            else f"Have every machine of the job load the same NCCL; this torch was tested with {wanted}.",
             commands=(*lines, f"ls -l {path}"),
         ),
     )

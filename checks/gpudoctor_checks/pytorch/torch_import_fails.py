@@ -20,7 +20,7 @@ def torch_import_fails(machine: Snapshot) -> Iterator[Problem]:
     if probe.outcome not in ("raised", "crashed"):
         return
     python = shlex.quote(training.python.value_or("python3"))
-    text, more = repair(machine, probe.detail)
+    text, more = repair(machine, probe.step, probe.detail)
     statement = "import torch" if probe.step == "import torch" else "import torch; torch.cuda.init()"
     yield Problem(
         severity="error",
@@ -31,7 +31,7 @@ def torch_import_fails(machine: Snapshot) -> Iterator[Problem]:
     )
 
 
-def repair(machine: Snapshot, detail: str) -> tuple[str, tuple[str, ...]]:
+def repair(machine: Snapshot, step: str, detail: str) -> tuple[str, tuple[str, ...]]:
     """What to try for this exception or signal."""
     python = shlex.quote(machine.training.python.value_or("python3"))
     libraries = {"LD_LIBRARY_PATH", "LD_PRELOAD"} & set(machine.environment.value_or({}))
@@ -47,5 +47,13 @@ def repair(machine: Snapshot, detail: str) -> tuple[str, tuple[str, ...]]:
         return text, ("grep -m1 flags /proc/cpuinfo",)
     if "No module named" in detail:
         return "A package that torch needs is not installed: let pip say which.", (pip(machine, "check"),)
+    if step.startswith("torch.cuda"):
+        return (
+            "It fails inside the CUDA driver: see which libcuda is found first, and what the kernel says of the GPUs.",
+            (
+                "ldconfig -p | grep libcuda.so.1",
+                "sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",
+            ),
+        )
     sentence, lines = advice(machine)
     return f"Read the whole message, then install torch anew. {sentence if lines else ''}".strip(), lines
