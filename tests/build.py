@@ -57,7 +57,8 @@ def but(thing: S, path: str, value: Any) -> S:
 def but_gpu(machine: Snapshot, index: int, **fields: Any) -> Snapshot:
     """The machine with fields of one GPU replaced."""
     gpus = list(machine.nvidia.gpus.value)
-    gpus[index] = msgspec.structs.replace(gpus[index], **fields)
+    sourced = {name: _from_call(index, name, fact) for name, fact in fields.items()}
+    gpus[index] = msgspec.structs.replace(gpus[index], **sourced)
     return but(machine, "nvidia.gpus", read("nvml", tuple(gpus)))
 
 
@@ -74,6 +75,61 @@ UNSUPPORTED: Reading[Any] = absent("nvml", "not supported by this GPU")
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
 """Of the default torch 2.13 wheel (facts: read from its libtorch_python)."""
+
+CALLS = {
+    "name": "Name",
+    "uuid": "UUID",
+    "serial": "Serial",
+    "pci_bus_id": "PciInfo",
+    "minor_number": "MinorNumber",
+    "compute_capability": "CudaComputeCapability",
+    "vbios_version": "VbiosVersion",
+    "gsp_firmware_version": "GspFirmwareVersion",
+    "cpu_affinity": "CpuAffinity",
+    "memory_total_bytes": "MemoryInfo",
+    "memory_used_bytes": "MemoryInfo",
+    "memory_free_bytes": "MemoryInfo",
+    "memory_reserved_bytes": "MemoryInfo",
+    "utilization_gpu_percent": "UtilizationRates",
+    "utilization_memory_percent": "UtilizationRates",
+    "processes": "ComputeRunningProcesses",
+    "temperature_celsius": "Temperature",
+    "temperature_slowdown_celsius": "TemperatureThreshold",
+    "temperature_shutdown_celsius": "TemperatureThreshold",
+    "memory_temperature_celsius": "FieldValues",
+    "memory_temperature_max_celsius": "TemperatureThreshold",
+    "power_draw_watts": "PowerUsage",
+    "power_limit_watts": "EnforcedPowerLimit",
+    "power_limit_default_watts": "PowerManagementDefaultLimit",
+    "clock_sm_mhz": "ClockInfo",
+    "clock_sm_max_mhz": "MaxClockInfo",
+    "clock_memory_mhz": "ClockInfo",
+    "clock_memory_max_mhz": "MaxClockInfo",
+    "clock_event_reasons": "CurrentClocksEventReasons",
+    "performance_state": "PerformanceState",
+    "ecc_mode": "EccMode",
+    "ecc_mode_pending": "EccMode",
+    "ecc_volatile": "TotalEccErrors",
+    "ecc_aggregate": "TotalEccErrors",
+    "sram_threshold_exceeded": "SramEccErrorStatus",
+    "remapped_rows": "RemappedRows",
+    "retired_pages": "RetiredPages",
+    "recovery_action": "FieldValues",
+    "pcie_generation": "CurrPcieLinkGeneration",
+    "pcie_generation_max": "MaxPcieLinkGeneration",
+    "pcie_width": "CurrPcieLinkWidth",
+    "pcie_width_max": "MaxPcieLinkWidth",
+    "pcie_replays": "PcieReplayCounter",
+    "persistence_mode": "PersistenceMode",
+    "compute_mode": "ComputeMode",
+    "display_active": "DisplayActive",
+    "mig_mode": "MigMode",
+    "mig_mode_pending": "MigMode",
+    "mig_devices": "MigDeviceHandleByIndex",
+    "nvlinks": "NvLinkState",
+    "fabric": "GpuFabricInfo",
+}
+"""The NVML call that each fact of a GPU comes from, without its "nvmlDeviceGet"."""
 
 
 def gpu(index: int, **fields: Any) -> Gpu:
@@ -135,7 +191,15 @@ def gpu(index: int, **fields: Any) -> Gpu:
         ),
         "fabric": nvml(Fabric(3, 0, 0)),
     }
-    return Gpu(index, **(healthy | fields))
+    facts: dict[str, Reading[Any]] = healthy | fields
+    return Gpu(index, **{name: _from_call(index, name, fact) for name, fact in facts.items()})
+
+
+def _from_call(index: int, name: str, fact: Reading[Any]) -> Reading[Any]:
+    """The fact with the source that the reader gives it."""
+    if fact.source != "nvml" or name not in CALLS:
+        return fact
+    return msgspec.structs.replace(fact, source=f"nvmlDeviceGet{CALLS[name]} GPU {index}")
 
 
 def t4(index: int, **fields: Any) -> Gpu:

@@ -12,7 +12,9 @@ from gpudoctor.snapshot import Snapshot
 
 def markdown(report: Report, snapshot: Snapshot) -> str:
     """A folded section with the whole report; nothing private in it."""
-    text = Pseudonyms(snapshot).text(plain(report, snapshot))
+    names = Pseudonyms(snapshot)
+    # Before it is rendered: afterwards a line break may run through a name.
+    text = plain(names.structure(report), names.structure(snapshot))
     # A fence longer than any run of backticks inside cannot be closed by the content.
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

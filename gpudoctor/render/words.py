@@ -149,11 +149,23 @@ def evidence(reading: Reading[object]) -> str:
     if not reading.is_read:
         return f"{reading.source}: {reading.reason}"
     text = figure(reading.value)
+    if isinstance(reading.value, int) and "MemoryInfo" in reading.source:
+        text = gib(reading.value)
     return f"{reading.source}: {text if len(text) <= LONGEST_EVIDENCE else text[: LONGEST_EVIDENCE - 3] + '...'}"
 
 
 LONGEST_EVIDENCE = 160
 """Two lines of a terminal; `--json` has the rest."""
+
+
+def _friendly(fields: dict[str, object]) -> dict[str, object]:
+    """Fields with sizes in GiB and their unit out of their name."""
+    return {
+        name.removesuffix("_bytes") if isinstance(item, int) else name: gib(item)
+        if name.endswith("_bytes") and isinstance(item, int)
+        else item
+        for name, item in fields.items()
+    }
 
 
 def figure(value: object) -> str:
@@ -165,7 +177,7 @@ def figure(value: object) -> str:
         shown = {
             name: getattr(value, name) for name in value.__struct_fields__ if getattr(value, name) != defaults[name]
         }
-        return ", ".join(f"{name} {figure(item)}" for name, item in shown.items())
+        return ", ".join(f"{name} {figure(item)}" for name, item in _friendly(shown).items())
     if isinstance(value, dict):
         return ", ".join(f"{key}: {figure(item)}" for key, item in value.items()) or "none"
     if isinstance(value, (tuple, list)):
