@@ -6,22 +6,19 @@ import msgspec
 
 from gpudoctor.snapshot import (
     CudaAnswer,
-    Library,
     Probe,
     Snapshot,
     absent,
     missing,
     read,
 )
-from tests.build import but, but_gpu, gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
+from tests.build import but, but_gpu, gpu, h100_node, node, nvml, t4_node, unread
 from tests.cases import Case
 
 PYTHON_PROBE = "training.python_probe"
 TORCH_PROBE = "training.torch_probe"
 FILES = "training.torch_files"
 SITE = "/opt/venv/lib/python3.11/site-packages"
-BUNDLED_NCCL = f"{SITE}/nvidia/nccl/lib/libnccl.so.2"
-OLD_NCCL = "/usr/local/nccl/lib/libnccl.so.2.18.1"
 PIP = "/opt/venv/bin/python -m pip"
 WHEELS = "--index-url https://download.pytorch.org/whl/"
 
@@ -60,10 +57,6 @@ def old_driver(machine: Snapshot, driver: str, cuda: tuple[int, int]) -> Snapsho
     return torch(machine, cuda_available=False, device_count=0, devices=(), init_error=text)
 
 
-def libraries(machine: Snapshot, *found: Library) -> Snapshot:
-    return but(machine, "training.libraries", read("worker python_facts", found))
-
-
 def environment(machine: Snapshot, **variables: str) -> Snapshot:
     return but(machine, "environment", read("environment", variables))
 
@@ -87,49 +80,12 @@ def not_asked(machine: Snapshot) -> Snapshot:
     return but(but(machine, "training.torch", reason), TORCH_PROBE, reason)
 
 
-def shadowed(name: str, path: str, version: str, bundled: str, bundled_version: str) -> Snapshot:
-    """LD_LIBRARY_PATH names a folder with another copy of a library, and torch has it loaded."""
-    folder = path.rpartition("/")[0]
-    foreign = msgspec.convert(
-        {"name": name, "path": path, "origin": "LD_LIBRARY_PATH", "version": version, "found_as": path}, Library
-    )
-    own = msgspec.convert({"name": name, "path": bundled, "origin": "package", "version": bundled_version}, Library)
-    machine = libraries(h100_node(), foreign, own)
-    machine = environment(machine, LD_LIBRARY_PATH=f"/opt/hpc/lib:{folder}")
-    return torch(machine, loaded_libraries={name: path})
-
-
-def without_bundled(version: str) -> Snapshot:
-    """A torch that brings no NCCL (conda, a build of one's own) and finds an old one."""
-    machine = shadowed("nccl", OLD_NCCL, version, BUNDLED_NCCL, "2.29.7")
-    return libraries(machine, machine.training.libraries.value[0])
-
-
-def with_its_own(machine: Snapshot, name: str, path: str) -> Snapshot:
-    """The same, but torch's RPATH wins: it has its own copy loaded."""
-    return torch(machine, loaded_libraries={name: path})
-
-
 PASCAL = gpu(1, name=nvml("NVIDIA TITAN X (Pascal)"), compute_capability=nvml((6, 1)))
 BESIDE_PASCAL = node((gpu(0), PASCAL))
 ONLY_PASCAL = node((gpu(0, name=nvml("NVIDIA TITAN X (Pascal)"), compute_capability=nvml((6, 1))),))
 # 8.9 runs the code of 8.6, and 12.1 (DGX Spark) that of 12.0: same major, lower minor.
 ADA_AND_SPARK = node((gpu(0, compute_capability=nvml((8, 9))), gpu(1, compute_capability=nvml((12, 1)))))
 ORIN = node((gpu(0, name=nvml("Orin"), compute_capability=nvml((8, 7))),))
-
-COMPAT = Library(
-    "cuda",
-    "/usr/local/cuda-13.0/compat/libcuda.so.580.65.06",
-    "LD_LIBRARY_PATH",
-    "580.65.06",
-    "/usr/local/cuda/compat/libcuda.so.1",
-)
-WITH_COMPAT = environment(libraries(rtx_4090_node(), COMPAT), LD_LIBRARY_PATH="/usr/local/cuda/compat/:/opt/lib")
-COMPAT_FAILS = but(
-    WITH_COMPAT, "cuda.visible", read("libcuda", CudaAnswer(804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"))
-)
-STUB = "/usr/local/cuda/lib64/stubs/libcuda.so.1"
-DRIVERS_LIBCUDA = Library("cuda", "/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05", "system", "580.95.05")
 
 CASES = [
     # training-python-broken
@@ -333,135 +289,6 @@ CASES = [
             read("libcuda", CudaAnswer(100, "CUDA_ERROR_NO_DEVICE")),  # CUDA_VISIBLE_DEVICES hides every GPU
         ),
         commands=("/opt/venv/bin/python -c 'import torch; torch.cuda.init()'",),
-    ),
-    # torch-nccl-missing
-    Case(
-        "torch-nccl-missing",
-        fires=torch(h100_node(), distributed_backends=("gloo",), nccl_version=None),
-        silent=torch(h100_node(1), distributed_backends=("gloo",), nccl_version=None),
-        unread=but(h100_node(), "training.torch", unread()),
-        says=("gloo", "8 GPUs"),
-    ),
-    # nccl-versions-differ
-    Case(
-        "nccl-versions-differ",
-        fires=without_bundled("2.18.1"),
-        silent=with_its_own(h100_node(), "nccl", BUNDLED_NCCL),
-        unread=without_bundled(""),
-        severity="warning",
-        says=("2.29.7", "2.18.1", OLD_NCCL),
-        commands=("export LD_LIBRARY_PATH=/opt/hpc/lib",),
-    ),
-    Case(
-        "nccl-versions-differ",
-        fires=torch(h100_node(), nccl_version=(2, 28, 9), loaded_libraries={"nccl": BUNDLED_NCCL}),
-        silent=shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"),  # nccl-library-shadowed speaks of it
-        severity="info",
-        commands=(f"{PIP} install nvidia-nccl-cu13==2.28.9",),
-    ),
-    # nccl-library-shadowed
-    Case(
-        "nccl-library-shadowed",
-        fires=shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"),
-        silent=with_its_own(shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"), "nccl", BUNDLED_NCCL),
-        unread=but(h100_node(), "training.libraries", unread()),
-        severity="warning",
-        says=("LD_LIBRARY_PATH gives torch libnccl 2.18.1", OLD_NCCL, "2.29.7"),
-        commands=("export LD_LIBRARY_PATH=/opt/hpc/lib",),
-    ),
-    Case(
-        # torch could not be imported for it: the order of search speaks.
-        "nccl-library-shadowed",
-        fires=but(
-            shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"),
-            TORCH_PROBE,
-            read("worker", Probe("raised", "import torch", "undefined symbol: ncclCommWindowRegister", 10.0)),
-        ),
-        severity="warning",
-        says=("would give",),
-    ),
-    # cudnn-library-shadowed
-    Case(
-        "cudnn-library-shadowed",
-        fires=shadowed(
-            "cudnn", "/opt/cudnn/lib/libcudnn.so.9.1.0", "9.1.0", f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", "9.19.0.56"
-        ),
-        silent=shadowed(
-            "cudnn",
-            "/opt/cudnn/lib/libcudnn.so.9.19.0",
-            "9.19.0",
-            f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9",
-            "9.19.0.56",
-        ),
-        unread=but(h100_node(), "training.libraries", unread()),
-        severity="warning",
-        says=("9.1.0", "/opt/cudnn/lib"),
-        commands=("export LD_LIBRARY_PATH=/opt/hpc/lib",),
-    ),
-    Case(
-        "cudnn-library-shadowed",
-        fires=torch(
-            h100_node(),
-            cudnn_version=None,
-            cudnn_error="RuntimeError: cuDNN version incompatibility: PyTorch was compiled against (9, 19, 0) "
-            "but found runtime version (9, 1, 0)",
-        ),
-        says=("(9, 1, 0)",),
-    ),
-    # cuda-compat-on-path
-    Case(
-        "cuda-compat-on-path",
-        fires=COMPAT_FAILS,
-        silent=WITH_COMPAT,
-        unread=but(WITH_COMPAT, "cuda.visible", unread()),
-        says=("580.65.06", "GeForce RTX 4090", "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
-        commands=("export LD_LIBRARY_PATH=/opt/lib",),
-    ),
-    # cuda-stubs-on-path
-    Case(
-        "cuda-stubs-on-path",
-        fires=environment(
-            libraries(
-                h100_node(),
-                Library("cuda", "/usr/local/cuda-13.0/lib64/stubs/libcuda.so", "LD_LIBRARY_PATH", "", STUB),
-                DRIVERS_LIBCUDA,
-            ),
-            LD_LIBRARY_PATH="/usr/local/cuda/lib64/stubs",
-        ),
-        silent=libraries(h100_node(), DRIVERS_LIBCUDA, Library("cuda", STUB, "system")),
-        unread=but(h100_node(), "training.libraries", unread()),
-        says=(STUB, "LD_LIBRARY_PATH"),
-        commands=("unset LD_LIBRARY_PATH",),
-    ),
-    # pynvml-deprecated
-    Case(
-        "pynvml-deprecated",
-        fires=packages(h100_node(), pynvml="11.5.3"),
-        unread=but(h100_node(), "training.packages", unread()),
-        severity="warning",
-        says=("11.5.3", "13.615.71"),
-        commands=(f"{PIP} uninstall -y pynvml", f"{PIP} install --force-reinstall nvidia-ml-py"),
-    ),
-    Case("pynvml-deprecated", fires=packages(h100_node(), pynvml="13.0.1"), severity="info", says=("13.0.1",)),
-    # cuda-launch-blocking
-    Case(
-        "cuda-launch-blocking",
-        fires=environment(h100_node(), CUDA_LAUNCH_BLOCKING="1"),
-        silent=environment(h100_node(), CUDA_LAUNCH_BLOCKING="0"),
-        unread=but(h100_node(), "environment", unread()),
-        severity="warning",
-        says=("CUDA_LAUNCH_BLOCKING=1",),
-        commands=("unset CUDA_LAUNCH_BLOCKING",),
-    ),
-    # cuda-debugging-left-on
-    Case(
-        "cuda-debugging-left-on",
-        fires=environment(h100_node(), CUDA_INJECTION64_PATH="/opt/nsight/libinject.so", CUDA_PROFILE="1"),
-        silent=environment(h100_node(), CUDA_INJECTION64_PATH="none", CUDA_PROFILE="0", CUDA_CACHE_DISABLE=""),
-        unread=but(h100_node(), "environment", unread()),
-        severity="warning",
-        says=("CUDA_INJECTION64_PATH=/opt/nsight/libinject.so", "CUDA_PROFILE=1"),
-        commands=("unset CUDA_INJECTION64_PATH CUDA_PROFILE",),
     ),
     # torch-mixed-versions
     Case(
