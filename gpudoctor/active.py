@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
@@ -65,7 +65,7 @@ class Reply(NamedTuple):
 
 
 class Child:
-    """A started child process. Every `Child` must be passed to `gather` or ended with `end`."""
+    """A started child process. Every `Child` must be passed to `gather` or ended, by `end` or `end_all`."""
 
     def __init__(
         self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None, timeout: float
@@ -118,6 +118,8 @@ class Child:
 
     def end(self) -> Reply:
         """Kill what is left of the child and its descendants, reap it, and say how it ended."""
+        if self in _living:
+            _living.remove(self)
         own_end = self.process.poll()
         if own_end is not None:
             for reader in self._readers:  # what it wrote last; short, for descendants may keep the pipes open
@@ -158,7 +160,45 @@ class Child:
 
 def start(name: str, command: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None) -> Child:
     """Start a child in a session of its own. Raises `OSError` when the command cannot be run."""
-    return Child(name, command, environment=environment, timeout=timeout)
+    with _signals_deferred():  # one that raised between fork and the next line would lose the child
+        child = Child(name, command, environment=environment, timeout=timeout)
+        _living.append(child)
+    return child
+
+
+def end_all() -> None:
+    """End every child that was started and not ended yet: the last thing a command does, however it ends."""
+    with _signals_deferred():  # a second Ctrl-C must not save the rest of them
+        while _living:
+            _living[-1].end()
+
+
+_living: list[Child] = []
+
+
+@contextlib.contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """Hold back the signals that raise in the main thread, and deliver them at the end.
+
+    Blocking them instead would be inherited by the children.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    # What is ignored stays so (nohup), for children inherit that; so does a handler that Python did not install.
+    raising = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in raising:
+        signal.signal(number, lambda number, frame: arrived.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in raising.items():
+            signal.signal(number, handler)
+        for number in arrived:
+            signal.raise_signal(number)
 
 
 def own_module(module: str, *arguments: str) -> list[str]:

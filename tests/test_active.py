@@ -1,5 +1,6 @@
 """Children that hang, flood, crash and leave descendants behind: real processes, ended for good."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpudoctor.active import MAXIMUM_REPLY_BYTES, Child, gather, messages, own_module, start
+from gpudoctor.active import MAXIMUM_REPLY_BYTES, Child, end_all, gather, messages, own_module, start
 
 
 def python(code: str, *, timeout: float = 30.0, name: str = "child") -> Child:
@@ -102,6 +103,23 @@ def test_an_interrupt_while_waiting_ends_every_child() -> None:
     with pytest.raises(KeyboardInterrupt):
         gather(children, interrupt)
     assert all(is_gone(child.process.pid) for child in children)
+
+
+def test_a_signal_that_arrives_while_a_child_starts_does_not_lose_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = subprocess.Popen
+
+    def interrupted(*arguments: object, **options: object) -> object:
+        process = real(*arguments, **options)  # type: ignore[call-overload]
+        signal.raise_signal(signal.SIGINT)  # between fork and the moment somebody holds the child
+        return process
+
+    monkeypatch.setattr("subprocess.Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        python("import time; time.sleep(600)")
+    pids = [child.pid for child in psutil.Process().children()]
+    assert pids
+    end_all()
+    assert all(is_gone(pid) for pid in pids)
 
 
 def test_only_marked_whole_lines_are_messages() -> None:

@@ -23,8 +23,8 @@ from tests.lab.reading import blocked_reply, kinds, nvml_of, nvml_reply, reading
 MIB = machines.MIB
 
 
-NOT_ASKED = {"nvmlDeviceGetHandleByUUID"}
-"""For torch; the reader opens GPUs by index."""
+NOT_ASKED = {"nvmlDeviceGetHandleByUUID", "nvmlDeviceGetHandleByPciBusId_v2"}
+"""For torch and the smoke test; the reader opens GPUs by index."""
 SECOND_CHOICE = {
     "nvmlDeviceGetTemperatureV",
     "nvmlDeviceGetCurrentClocksThrottleReasons",

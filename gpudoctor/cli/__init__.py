@@ -60,7 +60,10 @@ app.command()(checks)
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit status. Never raises for anything a user can do."""
     try:
-        status = app(list(arguments), prog_name="gpudoctor", standalone_mode=False)
+        try:
+            status = app(list(arguments), prog_name="gpudoctor", standalone_mode=False)
+        finally:
+            _end_children()
         if sys.stdout is not None:  # started with its output closed
             sys.stdout.flush()
     except UsageProblem as problem:
@@ -79,6 +82,13 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         return _explain(error)
     return status if isinstance(status, int) else 0
+
+
+def _end_children() -> None:
+    """However a command ends, it leaves no process behind."""
+    active = sys.modules.get("gpudoctor.active")  # not loaded: nothing was started
+    if active is not None:
+        active.end_all()
 
 
 def _without_reader() -> int:

@@ -66,11 +66,7 @@ def _live(value: Optional[str], timeout: float) -> "tuple[Snapshot, Optional[str
         child = start("cuda", own_module("gpudoctor.read.libcuda"), environment=environment, timeout=timeout)
     except ValueError as error:  # a value that no environment can hold
         raise UsageProblem(f"--cuda-visible-devices: {error}") from None
-    try:
-        machine = examine_machine(torch=False, timeout=timeout)
-    except BaseException:
-        child.end()
-        raise
+    machine = examine_machine(torch=False, timeout=timeout)
     return machine, value, assemble(gather([child])["cuda"])
 
 

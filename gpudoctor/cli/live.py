@@ -23,7 +23,8 @@ def examine_machine(
 ) -> "Snapshot":
     """Read this machine, with progress on a terminal; `meanwhile` is called while the children work.
 
-    Raises `UsageProblem` when the training interpreter cannot be run.
+    Raises `UsageProblem` when the training interpreter cannot be run. Whatever it raises, children may be left:
+    `cli.run` ends them.
     """
     try:
         interpreter = choose(python, os.environ)
@@ -33,16 +34,11 @@ def examine_machine(
         raise UsageProblem(str(error)) from None
     except OSError as error:
         raise UsageProblem(f"{interpreter.path} cannot be run: {error.strerror or error}") from None
-    try:
-        # The patient's `import torch` has begun; only now is what the doctor itself needs imported.
-        from gpudoctor.read.machine import examine
-        from gpudoctor.render.progress import Progress
+    # The patient's `import torch` has begun; only now is what the doctor itself needs imported.
+    from gpudoctor.read.machine import examine
+    from gpudoctor.render.progress import Progress
 
-        if meanwhile is not None:
-            meanwhile()
-        with Progress(sys.stderr) as progress:
-            return examine(wish, children, progress.waiting)
-    finally:
-        for child in children:
-            if not child.ended:
-                child.end()
+    if meanwhile is not None:
+        meanwhile()
+    with Progress(sys.stderr) as progress:
+        return examine(wish, children, progress.waiting)

@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import Mapping
 
+from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -31,8 +32,14 @@ def is_loopback(address: str) -> bool:
 
 
 def gpu_count(machine: Snapshot) -> int:
-    """NVIDIA GPUs that NVML counts; 0 where this machine has none. Raises `NotRead`."""
-    return len(if_present(machine.nvidia.gpus) or ())
+    """NVIDIA GPUs of this machine; 0 where it has none. Raises `NotRead`.
+
+    NVML's count; where NVML does not answer, what the PCI bus shows, so that the host is judged all the same.
+    """
+    gpus = machine.nvidia.gpus
+    if not gpus.is_read and gpus.missing_kind != "absent" and machine.accelerators.pci.is_read:
+        return len(gpus_on_pci(machine))
+    return len(if_present(gpus) or ())
 
 
 def job_gpu_count(machine: Snapshot) -> int:

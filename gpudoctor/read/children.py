@@ -23,27 +23,21 @@ class Wish(NamedTuple):
 def launch(wish: Wish) -> list[Child]:
     """Start all readers, the slowest first. Raises `OSError` when the training interpreter cannot be run.
 
-    A caller that gets the list owes each child to `active.gather`.
+    The caller owes the children to `active.gather`, or to `active.end_all`, also when this raises.
     """
+    python, timeout = wish.interpreter.path, wish.timeout
     children: list[Child] = []
-    try:
-        python = wish.interpreter.path
-        if wish.torch:
-            children.append(start("torch", worker(python, "torch_facts"), timeout=wish.timeout))
-        children.append(start("nvidia", own_module("gpudoctor.read.nvidia"), timeout=wish.timeout))
-        # The local readers get the deadline told: a wait of theirs must end before it, to say what was waited for.
-        local = own_module("gpudoctor.read.local", str(wish.timeout))
-        children.append(start("local", local, timeout=wish.timeout))
-        children.append(start("python", worker(python, "python_facts"), timeout=wish.timeout))
-        children.append(start("cuda visible", own_module("gpudoctor.read.libcuda"), timeout=wish.timeout))
-        if "CUDA_VISIBLE_DEVICES" in os.environ:
-            everything = without(os.environ, "CUDA_VISIBLE_DEVICES")
-            command = own_module("gpudoctor.read.libcuda")
-            children.append(start("cuda all", command, environment=everything, timeout=wish.timeout))
-    except BaseException:
-        for child in children:
-            child.end()
-        raise
+    if wish.torch:
+        children.append(start("torch", worker(python, "torch_facts"), timeout=timeout))
+    children.append(start("nvidia", own_module("gpudoctor.read.nvidia"), timeout=timeout))
+    # The local readers get the deadline told: a wait of theirs must end before it, to say what was waited for.
+    children.append(start("local", own_module("gpudoctor.read.local", str(timeout)), timeout=timeout))
+    children.append(start("python", worker(python, "python_facts"), timeout=timeout))
+    cuda = own_module("gpudoctor.read.libcuda")
+    children.append(start("cuda visible", cuda, timeout=timeout))
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        everything = without(os.environ, "CUDA_VISIBLE_DEVICES")
+        children.append(start("cuda all", cuda, environment=everything, timeout=timeout))
     return children
 
 

@@ -78,11 +78,11 @@ def local_fields(reply: Reply) -> dict[str, dict[str, Any]]:
 def without_hardware(found: Nvidia, accelerators: Accelerators) -> Nvidia:
     """The NVML section, made *absent* where there is nothing for NVML to find.
 
-    No NVML library and no NVIDIA device on the PCI bus or in /dev: this machine has no NVIDIA GPU, and what is
-    asked of one does not apply. With a device, or with a bus that could not be read, it stays unread.
+    No NVML library or no loaded driver, and no NVIDIA device on the PCI bus or in /dev: this machine has no NVIDIA
+    GPU, and what is asked of one does not apply. With a device, or with a bus that could not be read, it stays unread.
     """
-    library_not_found = 12
-    if found.init_code.value_or(0) != library_not_found:
+    driver_not_loaded, library_not_found = 9, 12
+    if found.init_code.value_or(0) not in (driver_not_loaded, library_not_found):
         return found
     devices = accelerators.pci.value_or(None)
     nodes = accelerators.device_nodes.value_or(())

@@ -60,10 +60,6 @@ def test(python: str, targets: Sequence[tuple[str, str]], seconds: float, waitin
             child.end()
         reason = missing(SOURCE, f"{python} cannot be run: {error.strerror or error}")
         return [SmokeTarget(device, reason) for device, _ in targets]
-    except BaseException:
-        for child in children:
-            child.end()
-        raise
     replies = gather(children, waiting)
     return [SmokeTarget(device, result(device, replies[f"smoke test {device}"], seconds)) for device, _ in targets]
 

@@ -72,7 +72,7 @@ SHM_CASES = [
         "shm-too-small",
         fires=with_host(without_gpu(), shared_memory=Space(64 * MIB, 64 * MIB), container="docker"),
         silent=with_host(without_gpu(), shared_memory=Space(2 * GIB, 100 * MIB)),
-        unread=but(H100, "nvidia.gpus", unread("nvml")),
+        unread=but(but(H100, "nvidia.gpus", unread("nvml")), "accelerators.pci", unread("/sys/bus/pci")),
         severity="info",
     ),
     Case(
