@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudoctor.snapshot import to_json
-from tests.build import but, h100_node, read
+from gpudoctor.snapshot import read, to_json
+from tests.build import but, h100_node
 
 CHECK = '''"""The scratch disk is not there.
 
