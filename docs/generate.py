@@ -6,6 +6,7 @@
 In any Markdown page a line `<!-- run: COMMAND -->` is followed by a fenced block that holds what COMMAND printed.
 """
 
+import inspect
 import json
 import os
 import re
@@ -14,7 +15,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import gpudoctor.devices
 import gpudoctor.report
 import gpudoctor.snapshot
 from gpudoctor.check import Check
@@ -38,10 +41,24 @@ def from_code() -> Iterator[tuple[Path, str]]:
         yield DOCS / "checks" / f"{check.id}.md", check_page(check)
     yield DOCS / "checks" / "README.md", index(checks)
     yield DOCS / "cli.md", command_help()
-    for name, schema in (("snapshot", gpudoctor.snapshot.json_schema()), ("report", gpudoctor.report.json_schema())):
-        yield DOCS / "schemas" / f"{name}.json", json.dumps(schema, indent=1, sort_keys=True) + "\n"
+    for name, schema in (
+        ("snapshot", gpudoctor.snapshot.json_schema()),
+        ("report", gpudoctor.report.json_schema()),
+        ("devices", gpudoctor.devices.json_schema()),
+    ):
+        yield DOCS / "schemas" / f"{name}.json", json.dumps(tidied(schema), indent=1, sort_keys=True) + "\n"
     for name in EXAMPLES:
         yield DOCS / "examples" / f"{name}.json", gpudoctor.snapshot.to_json(MACHINES[name](), indent=1).decode() + "\n"
+
+
+def tidied(schema: Any) -> Any:
+    """A JSON Schema whose descriptions are indented alike whatever Python read the docstrings (3.13 strips them)."""
+    if isinstance(schema, dict):
+        return {
+            key: inspect.cleandoc(value) if key == "description" and isinstance(value, str) else tidied(value)
+            for key, value in schema.items()
+        }
+    return [tidied(item) for item in schema] if isinstance(schema, list) else schema
 
 
 def pages() -> Iterator[tuple[Path, str]]:

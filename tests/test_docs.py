@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -9,7 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from gpudoctor import report
+from gpudoctor import devices, report
 from gpudoctor.check import Check
 from gpudoctor.diagnose import ask, diagnose
 from gpudoctor.plugins import find_checks
@@ -30,6 +31,7 @@ def load(path: Path, name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="msgspec cannot describe generic structures on Python 3.10")
 def test_generated_pages_are_current() -> None:
     stale = load(DOCS / "generate.py", "generate").stale()
     names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
@@ -66,8 +68,13 @@ def test_the_example_check_works_as_it_stands(tmp_path: Path) -> None:
 def test_published_schemas_describe_what_is_written() -> None:
     machine = h100_node()
     written = diagnose(machine, find_checks()[0])
-    for name, content in (("snapshot", to_json(machine)), ("report", report.to_json(written))):
+    answer = devices.to_json(devices.what_if(machine, "3,1,9", machine.cuda.visible))
+    for name, content in (
+        ("snapshot", to_json(machine)),
+        ("report", report.to_json(written)),
+        ("devices", answer),
+    ):
         schema = msgspec.json.decode((DOCS / "schemas" / f"{name}.json").read_bytes())
         jsonschema.validate(msgspec.json.decode(content), schema)
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({"schema": "1"}, schema)
+            jsonschema.validate({"schema": "1", "visible": 3}, schema)

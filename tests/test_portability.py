@@ -17,7 +17,8 @@ from tests.machines.hand_built import MACHINES
 IMITATION = """
 import os, sys
 # Others' idea of the system stays as it is (typer would load Windows' own libraries): only we are deceived.
-import asyncio, ctypes, socket, subprocess, sysconfig, tempfile, zoneinfo
+import asyncio, ctypes, shutil, socket, subprocess, sysconfig, tempfile, types, zoneinfo
+shutil._winapi = types.SimpleNamespace(NeedCurrentDirectoryForExePath=lambda name: False)
 try:
     import msgspec, psutil, rich.console, rich.table, typer
 except ImportError:
