@@ -14,7 +14,7 @@ import pytest
 from gpudoctor.devices import json_schema, recorded_value, what_if
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.render.devices import show_devices
-from gpudoctor.render.terminal import console
+from gpudoctor.render.prose import console
 from gpudoctor.snapshot import from_json, missing, read, to_json
 from tests.build import but, but_gpu, h100_node, nvml
 from tests.lab import machines

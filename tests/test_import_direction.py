@@ -15,7 +15,7 @@ DOORS = {
     "torch": ("gpudoctor/workers/",),
     "pynvml": ("gpudoctor/read/nvidia.py", "gpudoctor/read/nvml", "gpudoctor/workers/smoke.py"),
     "psutil": ("gpudoctor/read/host.py", "gpudoctor/read/processes.py"),
-    "rich": ("gpudoctor/render/terminal.py", "gpudoctor/render/progress.py", "gpudoctor/render/devices.py"),
+    "rich": ("gpudoctor/render/",),
     "typer": ("gpudoctor/cli/",),
 }
 ANYWHERE = {"msgspec"}

@@ -80,6 +80,7 @@ def _print(report: "Report", snapshot: "Snapshot", *, json: bool, paste: bool, n
 
         print(markdown(report, snapshot))
     else:
-        from gpudoctor.render.terminal import console, show_report
+        from gpudoctor.render.prose import console
+        from gpudoctor.render.terminal import show_report
 
         show_report(report, snapshot, console(no_color=no_color))

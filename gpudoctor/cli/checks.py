@@ -18,7 +18,8 @@ def checks(
     """List all checks, or describe one."""
     from gpudoctor.cli.selection import select
     from gpudoctor.plugins import find_checks
-    from gpudoctor.render.terminal import console, show_check, show_checks
+    from gpudoctor.render.prose import console
+    from gpudoctor.render.terminal import show_check, show_checks
 
     found, broken = find_checks()
     screen = console(no_color=no_color)

@@ -44,7 +44,7 @@ def devices(
         print(to_json(answer).decode())
     else:
         from gpudoctor.render.devices import show_devices
-        from gpudoctor.render.terminal import console
+        from gpudoctor.render.prose import console
 
         show_devices(answer, console(no_color=no_color))
 

@@ -3,22 +3,21 @@
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from gpudoctor.devices import Answer, Device, Trouble
+from gpudoctor.render.prose import show, show_command
 from gpudoctor.render.words import safe
 
 WIDE = 100
 """Columns from which whole UUIDs fit beside the names."""
 SHORTEST_UUID = len("GPU-") + 8
-SHOWN_VALUE_CHARACTERS = 200
+SHOWN_VALUE_CHARACTERS = 50
 
 
 def show_devices(answer: Answer, screen: Console) -> None:
     """The mapping CUDA ordinal -> nvidia-smi index -> UUID -> PCI -> name, the problems, and what libcuda said."""
-    screen.print(Text(headline(answer), style="bold"))
+    show(headline(answer), screen, style="bold")
     if answer.visible:
         screen.print()
         screen.print(_table(answer.visible, whole=screen.width >= WIDE))
@@ -26,7 +25,7 @@ def show_devices(answer: Answer, screen: Console) -> None:
         screen.print()
         _show(trouble, screen)
     screen.print()
-    screen.print(Text(driver_line(answer), style="bold red" if answer.agrees is False else "dim"))
+    show(driver_line(answer), screen, style="bold red" if answer.agrees is False else "dim")
 
 
 def headline(answer: Answer) -> str:
@@ -85,9 +84,8 @@ def _short(uuids: Sequence[str]) -> dict[str, str]:
 
 
 def _show(trouble: Trouble, screen: Console) -> None:
-    screen.print(Text.assemble(("problem ", "bold yellow"), (safe(trouble.problem), "bold")))
-    for text in (trouble.meaning, f"Fix: {trouble.fix}"):
-        screen.print(Padding(Text(safe(text)), (0, 0, 0, 2)))
+    show(f"problem {trouble.problem}", screen, style="bold", head="bold yellow")
+    show(trouble.meaning, screen, indent=2)
+    show(f"Fix: {trouble.fix}", screen, indent=2)
     if trouble.command is not None:
-        # Never wrapped: a command that is pasted must arrive as one line.
-        screen.print(Text("    " + safe(trouble.command), style="green"), soft_wrap=True)
+        show_command(trouble.command, screen)

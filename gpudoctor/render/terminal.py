@@ -1,17 +1,15 @@
-"""Report -> terminal, in colour or without, readable at 80 columns. The one door to rich besides progress.py."""
+"""Report -> terminal, in colour or without, readable at 80 columns."""
 
 import io
-import sys
-import textwrap
 from collections.abc import Sequence
-from typing import TextIO
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text as RichText
+from rich.text import Text
 
 from gpudoctor.check import Check, Problem
 from gpudoctor.render import words
+from gpudoctor.render.prose import console, show, show_command
 from gpudoctor.report import Report, Result
 from gpudoctor.snapshot import Gpu, GpuProcess, Reading, Snapshot
 
@@ -23,89 +21,40 @@ PLAIN_WIDTH = 100
 """Width of text that goes into a file or an issue."""
 
 
-def console(*, no_color: bool = False, file: TextIO | None = None) -> Console:
-    """A console on standard output; rich itself obeys NO_COLOR, TERM=dumb and pipes."""
-    return Console(file=file or sys.stdout, no_color=no_color or None, highlight=False, emoji=False, markup=False)
-
-
-def _text(content: str, style: str = "") -> RichText:
-    return RichText(words.safe(content), style=style)
-
-
 def plain(report: Report, snapshot: Snapshot) -> str:
     """The report as text without colour, for pasting."""
-    screen = Console(
-        file=io.StringIO(),
-        width=PLAIN_WIDTH,
-        no_color=True,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        force_terminal=False,
-    )
-    show_report(report, snapshot, screen)
-    assert isinstance(screen.file, io.StringIO)
-    return screen.file.getvalue().rstrip()
+    page = io.StringIO()
+    show_report(report, snapshot, console(no_color=True, file=page, width=PLAIN_WIDTH))
+    return page.getvalue().rstrip()
 
 
 def show_report(report: Report, snapshot: Snapshot, screen: Console) -> None:
     """The whole report: machine, verdict, problems with their fixes, what could not be seen, GPUs, tally."""
-    _paragraph(words.machine_line(snapshot), screen, style="bold")
+    show(words.machine_line(snapshot), screen, style="bold")
     if snapshot.training.python.is_read:
-        _paragraph(words.training_line(snapshot), screen)
+        show(words.training_line(snapshot), screen)
     screen.print()
-    screen.print(_text(words.verdict(report), style=VERDICT_COLORS[report.verdict]))
+    show(words.verdict(report), screen, style=VERDICT_COLORS[report.verdict])
     for result, problem in report.problems:
         screen.print()
         _show_problem(result, problem, screen)
     _show_blind(report, screen)
     _show_gpus(snapshot, screen)
     screen.print()
-    screen.print(_text(words.tally(report), style="dim"))
+    show(words.tally(report), screen, style="dim")
     if report.counts.not_run:
-        screen.print(_text("Not run: " + "; ".join(_distinct_reasons(report, "not-run")), style="dim"))
+        show("Not run: " + "; ".join(_distinct_reasons(report, "not-run")), screen, style="dim")
 
 
 def _show_problem(result: Result, problem: Problem, screen: Console) -> None:
-    # Wrapped by hand like the rest; the severity is the first word and takes the colour.
-    for number, line in enumerate(
-        _wrapped(f"{problem.severity} {problem.summary}  [{result.check}]", screen, indent=0)
-    ):
-        head = RichText(line, style="bold")
-        if number == 0:
-            head.stylize(COLORS[problem.severity], 0, len(problem.severity))
-        screen.print(head, soft_wrap=True)
-    _indented(problem.meaning, screen)
-    _indented(f"Fix: {problem.fix.text}", screen)
+    head = f"{problem.severity} {problem.summary}  [{result.check}]"
+    show(head, screen, style="bold", head=COLORS[problem.severity])
+    show(problem.meaning, screen, indent=2)
+    show(f"Fix: {problem.fix.text}", screen, indent=2)
     for command in problem.fix.commands:
-        # Never wrapped by us: a command that is pasted must arrive as one line.
-        screen.print(_text("    " + command, style="green"), soft_wrap=True)
+        show_command(command, screen)
     for reading in problem.evidence:
-        _indented(f"Seen: {words.evidence(reading)}", screen, style="dim")
-
-
-def _paragraph(text: str, screen: Console, *, style: str = "") -> None:
-    for line in _wrapped(text, screen, indent=0):
-        screen.print(_text(line, style=style), soft_wrap=True)
-
-
-def _indented(text: str, screen: Console, *, style: str = "", indent: int = 2) -> None:
-    for line in _wrapped(text, screen, indent=indent):
-        screen.print(_text(line, style=style), soft_wrap=True)
-
-
-def _wrapped(text: str, screen: Console, *, indent: int) -> list[str]:
-    """Lines that fit the screen and end where their text ends: rich pads with blanks, which get pasted along."""
-    margin = " " * indent
-    # A word that does not fit (a UUID, a path) stays whole, to be copied.
-    return textwrap.wrap(
-        words.safe(text),
-        max(screen.width, 20),
-        initial_indent=margin,
-        subsequent_indent=margin,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+        show(f"Seen: {words.evidence(reading)}", screen, indent=2, style="dim")
 
 
 def _show_blind(report: Report, screen: Console) -> None:
@@ -117,10 +66,10 @@ def _show_blind(report: Report, screen: Console) -> None:
             by_reason.setdefault(reason, []).append(name)
     if by_reason:
         screen.print()
-        screen.print(_text("Could not look:", style="bold magenta"))
+        show("Could not look:", screen, style="bold magenta")
     for reason, names in by_reason.items():
-        _indented(reason, screen)
-        _indented(_listed(names), screen, style="dim", indent=4)
+        show(reason, screen, indent=2)
+        show(_listed(names), screen, style="dim", indent=4)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -150,7 +99,7 @@ def _show_gpus(snapshot: Snapshot, screen: Console) -> None:
     screen.print(table)
     for gpu in gpus:
         for process in gpu.processes.value_or(()):
-            _indented(_process_line(gpu, process), screen, style="dim")
+            show(_process_line(gpu, process), screen, style="dim", indent=2)
 
 
 def _gpu_row(gpu: Gpu) -> tuple[str, ...]:
@@ -193,13 +142,13 @@ def show_checks(checks: Sequence[Check], screen: Console) -> None:
             if group:
                 screen.print()
             group = check.group
-            screen.print(_text(group, style="bold"))
-        screen.print(RichText.assemble("  ", (check.id, "green"), f": {check.title}"), soft_wrap=True)
+            show(group, screen, style="bold")
+        screen.print(Text.assemble("  ", (check.id, "green"), f": {check.title}"), soft_wrap=True)
 
 
 def show_check(check: Check, screen: Console) -> None:
     """One check's documentation."""
-    screen.print(RichText.assemble((check.id, "bold green"), f"  (group {check.group})"))
+    screen.print(Text.assemble((check.id, "bold green"), f"  (group {check.group})"))
     screen.print(f"Healthy: {check.title}")
     screen.print()
     screen.print(check.documentation)
