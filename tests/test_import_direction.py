@@ -14,6 +14,7 @@ IDS = [str(path.relative_to(ROOT)) for path in CODE]
 DOORS = {
     "torch": ("gpudoctor/workers/",),
     "pynvml": ("gpudoctor/read/nvidia.py", "gpudoctor/read/nvml", "gpudoctor/workers/smoke.py"),
+    "netifaces": ("gpudoctor/read/interfaces.py",),
     "psutil": ("gpudoctor/read/host.py", "gpudoctor/read/processes.py"),
     "rich": ("gpudoctor/render/",),
     "typer": ("gpudoctor/cli/",),

@@ -17,6 +17,7 @@ from gpudoctor.snapshot import (
     Active,
     Cuda,
     Host,
+    Network,
     Nvidia,
     Snapshot,
     absent,
@@ -50,6 +51,7 @@ def assemble(wish: Wish, replies: Mapping[str, Reply], system: System) -> Snapsh
         cuda=Cuda(visible=visible, all=cuda.assemble(every) if every else visible),
         accelerators=accelerators,
         host=msgspec.convert(fields["host"], Host, str_keys=True),
+        network=msgspec.convert(fields["network"], Network, str_keys=True),
         training=python.assemble(wish, replies["python"], replies.get("torch")),
     )
 
@@ -66,7 +68,7 @@ def local_fields(reply: Reply) -> dict[str, dict[str, Any]]:
             )
             for name in structure.__struct_fields__
         }
-        for section, structure in (("host", Host), ("accelerators", Accelerators))
+        for section, structure in (("host", Host), ("accelerators", Accelerators), ("network", Network))
     }
     for message in messages(reply.output):
         for field, reading in message.get("fields", {}).items():

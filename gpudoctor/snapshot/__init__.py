@@ -25,6 +25,20 @@ from gpudoctor.snapshot.host import (
     UsedPath,
     XidEvent,
 )
+from gpudoctor.snapshot.network import (
+    Address,
+    ConfigFile,
+    Firewall,
+    Gid,
+    GpuDirect,
+    Interface,
+    Network,
+    PciPath,
+    RdmaDevice,
+    RdmaPort,
+    Rendezvous,
+    Route,
+)
 from gpudoctor.snapshot.nvidia import (
     Cuda,
     CudaAnswer,
@@ -39,6 +53,7 @@ from gpudoctor.snapshot.nvidia import (
     PeerAccess,
     RemappedRows,
     RetiredPages,
+    TopologyLevel,
 )
 from gpudoctor.snapshot.reading import (
     NOT_IN_SNAPSHOT,
@@ -83,6 +98,7 @@ class Snapshot(Struct, frozen=True):
     cuda: Cuda = Cuda()
     accelerators: Accelerators = Accelerators()
     host: Host = Host()
+    network: Network = Network()
     training: Training = Training()
     active: Active = Active()
 
@@ -166,6 +182,19 @@ __all__ = [
     "XidEvent",
     "LinkLimit",
     "AcsBridge",
+    "Address",
+    "ConfigFile",
+    "Firewall",
+    "Gid",
+    "GpuDirect",
+    "Interface",
+    "Network",
+    "PciPath",
+    "RdmaDevice",
+    "RdmaPort",
+    "Rendezvous",
+    "Route",
+    "TopologyLevel",
     "Training",
     "TorchFiles",
     "TorchFacts",

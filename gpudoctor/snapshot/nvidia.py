@@ -166,6 +166,17 @@ class PeerAccess(Section, frozen=True):
     nvlink: str = "unknown"
 
 
+class TopologyLevel(Section, frozen=True):
+    """nvmlDeviceGetTopologyCommonAncestor of two GPUs.
+
+    `level` is "internal", "single", "multiple", "hostbridge", "node" or "system".
+    """
+
+    gpu: int
+    other: int
+    level: str
+
+
 class Nvidia(Section, frozen=True):
     """The NVIDIA driver, as NVML answers."""
 
@@ -181,6 +192,8 @@ class Nvidia(Section, frozen=True):
     """Every GPU that NVML counts, in index order; one that could not be opened has missing readings."""
     peers: Reading[tuple[PeerAccess, ...]] = NOT_IN_SNAPSHOT
     """All ordered pairs; absent with fewer than two GPUs."""
+    topology: Reading[tuple[TopologyLevel, ...]] = NOT_IN_SNAPSHOT
+    """Unordered pairs (gpu < other); absent with fewer than two GPUs."""
 
 
 class CudaDevice(Section, frozen=True):
@@ -191,6 +204,10 @@ class CudaDevice(Section, frozen=True):
     pci_bus_id: str
     name: str
     memory_total_bytes: int | None = None
+    gpu_direct_rdma: bool | None = None
+    """CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED (116); None when the driver did not say."""
+    dma_buf: bool | None = None
+    """CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED (124)."""
 
 
 class CudaAnswer(Section, frozen=True):

@@ -1,0 +1,1 @@
+"""NCCL's configuration: what it reads, and what that does."""

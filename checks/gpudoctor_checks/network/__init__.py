@@ -1,0 +1,1 @@
+"""RDMA, interfaces, topology and rendezvous: what collectives run over."""

@@ -1,0 +1,197 @@
+"""The network as training uses it: RDMA devices, interfaces, NCCL's configuration, rendezvous (read/rdma.py ...)."""
+
+from gpudoctor.snapshot.accelerators import DeviceNode
+from gpudoctor.snapshot.reading import NOT_IN_SNAPSHOT, Reading
+from gpudoctor.snapshot.section import Section
+
+# ---------------------------------------------------------------- RDMA (/sys/class/infiniband)
+
+
+class Gid(Section, frozen=True):
+    """One entry of a port's GID table that is not zero. `type` is "IB/RoCE v1" or "RoCE v2"; "" when unreadable."""
+
+    index: int
+    gid: str
+    """As sysfs writes it: eight groups of four hex digits."""
+    type: str = ""
+    interface: str = ""
+    """The network interface it belongs to (gid_attrs/ndevs); empty when unreadable."""
+
+
+class RdmaPort(Section, frozen=True):
+    """One port of an RDMA device, as its sysfs folder says."""
+
+    number: int
+    state: Reading[str] = NOT_IN_SNAPSHOT
+    """ "ACTIVE", "INIT", "DOWN", "ARMED" (the word after the number)."""
+    physical_state: Reading[str] = NOT_IN_SNAPSHOT
+    """ "LinkUp", "Polling", "Disabled", "Sleep", ..."""
+    rate_gbps: Reading[float] = NOT_IN_SNAPSHOT
+    """Gigabits per second of the whole link: 400 for "400 Gb/sec (4X NDR)"."""
+    link_layer: Reading[str] = NOT_IN_SNAPSHOT
+    """ "InfiniBand" or "Ethernet" (RoCE, EFA says "Unspecified")."""
+    lid: Reading[int] = NOT_IN_SNAPSHOT
+    subnet_manager_lid: Reading[int] = NOT_IN_SNAPSHOT
+    gids: Reading[tuple[Gid, ...]] = NOT_IN_SNAPSHOT
+    counters: Reading[dict[str, int]] = NOT_IN_SNAPSHOT
+    """Error and flap counters that are not zero, of counters/ and hw_counters/, by file name."""
+    counting: Reading[dict[str, int]] = NOT_IN_SNAPSHOT
+    """Those that grew between two looks, and by how much."""
+
+
+class RdmaDevice(Section, frozen=True):
+    """One device of /sys/class/infiniband: an HCA, a RoCE NIC or an EFA device."""
+
+    name: str
+    driver: str = ""
+    """ "mlx5_core", "bnxt_re", "efa", ... from the device link."""
+    board_id: Reading[str] = NOT_IN_SNAPSHOT
+    firmware: Reading[str] = NOT_IN_SNAPSHOT
+    numa_node: Reading[int] = NOT_IN_SNAPSHOT
+    pci_bus_id: Reading[str] = NOT_IN_SNAPSHOT
+    """As in sysfs: "0000:1a:00.0"; absent for a device without PCI (soft RoCE)."""
+    is_virtual_function: bool = False
+    interfaces: tuple[str, ...] = ()
+    """Network interfaces of the same PCI function."""
+    ports: tuple[RdmaPort, ...] = ()
+
+
+class GpuDirect(Section, frozen=True):
+    """What GPUDirect RDMA needs of the kernel: NCCL's three places of the peer memory module, and DMA-BUF."""
+
+    nv_peer_mem: str = ""
+    """Version at /sys/kernel/mm/memory_peers/nv_mem/version; empty when not there."""
+    nv_peer_mem_nc: str = ""
+    """/sys/kernel/mm/memory_peers/nv_mem_nc/version (NCCL >= 2.22.3)."""
+    nvidia_peermem: str = ""
+    """/sys/module/nvidia_peermem/version (NCCL >= 2.23.4)."""
+    open_kernel_module: bool | None = None
+    """/proc/driver/nvidia/version names the open module; None when it does not say."""
+
+
+# ---------------------------------------------------------------- interfaces
+
+
+class Address(Section, frozen=True):
+    """An address of an interface."""
+
+    family: str
+    """ "inet" or "inet6"."""
+    address: str
+    prefix_length: int
+    scope: str = "global"
+    """ "global", "link" (169.254/16, fe80::/10) or "host" (loopback)."""
+
+
+class Interface(Section, frozen=True):
+    """A network interface, in getifaddrs' order (NCCL takes them in that order)."""
+
+    name: str
+    index: int
+    kind: str
+    """ "ethernet", "ipoib", "loopback", "bond", "vlan", "bridge", "veth", "docker", "tunnel", "virtual-function",
+    "tun", "dummy", "wireless" or "other"."""
+    addresses: tuple[Address, ...] = ()
+    is_up: bool = False
+    """IFF_UP."""
+    is_running: bool = False
+    """IFF_RUNNING."""
+    operstate: str = ""
+    speed_mbps: int | None = None
+    """None when the kernel does not say (VMs, virtual interfaces)."""
+    mtu: int | None = None
+    mac: str = ""
+    master: str = ""
+    """The bond or bridge that it belongs to."""
+    members: tuple[str, ...] = ()
+    driver: str = ""
+    pci_bus_id: str = ""
+    numa_node: int | None = None
+
+
+class Route(Section, frozen=True):
+    """A route of the main table. `destination` is a prefix; "0.0.0.0/0" and "::/0" are default routes."""
+
+    destination: str
+    gateway: str
+    interface: str
+    metric: int = 0
+
+
+# ---------------------------------------------------------------- NCCL's configuration
+
+
+class ConfigFile(Section, frozen=True):
+    """A file that NCCL reads for settings, in NCCL's order of precedence after the environment."""
+
+    path: str
+    settings: Reading[dict[str, str]] = NOT_IN_SNAPSHOT
+    """Absent when there is no such file."""
+
+
+# ---------------------------------------------------------------- rendezvous
+
+
+class Rendezvous(Section, frozen=True):
+    """MASTER_ADDR and MASTER_PORT as they stand in the environment, tried out."""
+
+    address: str
+    port: int | None
+    """None when MASTER_PORT is unset or no number."""
+    resolved: Reading[tuple[str, ...]] = NOT_IN_SNAPSHOT
+    """() when the name does not resolve."""
+    is_local: Reading[bool] = NOT_IN_SNAPSHOT
+    """Whether an address of this machine is among them."""
+    listener: Reading[str] = NOT_IN_SNAPSHOT
+    """For a local address: who listens on the port ("pid 123 python"), "" for nobody."""
+    connection: Reading[str] = NOT_IN_SNAPSHOT
+    """For a remote address: "accepted", "refused", "unreachable" or "no answer" of one TCP connection."""
+
+
+class Firewall(Section, frozen=True):
+    """What could be seen of packet filters: rules that drop or reject, by tool."""
+
+    tool: str
+    """ "nft", "iptables" or "firewalld"."""
+    drops_input: bool
+    rules: tuple[str, ...] = ()
+    """The rules or policies that drop, as the tool prints them (at most 20)."""
+
+
+# ---------------------------------------------------------------- topology
+
+
+class PciPath(Section, frozen=True):
+    """Where a GPU, NIC or NVSwitch sits: the PCI addresses from it up to the root port, and its CPU."""
+
+    bus_id: str
+    upstream: tuple[str, ...] = ()
+    """Nearest bridge first; the last one is the root port."""
+    root: str = ""
+    """The host bridge: "pci0000:16"."""
+    numa_node: int = -1
+
+
+class Network(Section, frozen=True):
+    """Everything between this machine and the others, and between its GPUs and NICs."""
+
+    rdma_devices: Reading[tuple[RdmaDevice, ...]] = NOT_IN_SNAPSHOT
+    """() where /sys/class/infiniband is empty or not there: no RDMA."""
+    rdma_nodes: Reading[tuple[DeviceNode, ...]] = NOT_IN_SNAPSHOT
+    """/dev/infiniband/*."""
+    verbs_library: Reading[str] = NOT_IN_SNAPSHOT
+    """Path of libibverbs.so.1; "" when the loader would find none."""
+    gpu_direct: Reading[GpuDirect] = NOT_IN_SNAPSHOT
+    interfaces: Reading[tuple[Interface, ...]] = NOT_IN_SNAPSHOT
+    routes: Reading[tuple[Route, ...]] = NOT_IN_SNAPSHOT
+    nccl_files: Reading[tuple[ConfigFile, ...]] = NOT_IN_SNAPSHOT
+    nccl_names: Reading[tuple[str, ...]] = NOT_IN_SNAPSHOT
+    """The NCCL_* names inside the libnccl that torch would load; absent when there is none."""
+    net_plugins: Reading[tuple[str, ...]] = NOT_IN_SNAPSHOT
+    """Paths of libnccl-net*.so that the loader would find, in its order."""
+    rendezvous: Reading[Rendezvous] = NOT_IN_SNAPSHOT
+    """Absent when MASTER_ADDR is not set."""
+    ephemeral_ports: Reading[tuple[int, int]] = NOT_IN_SNAPSHOT
+    firewalls: Reading[tuple[Firewall, ...]] = NOT_IN_SNAPSHOT
+    pci_paths: Reading[dict[str, PciPath]] = NOT_IN_SNAPSHOT
+    """GPUs, RDMA and network devices by PCI address (sysfs form)."""
