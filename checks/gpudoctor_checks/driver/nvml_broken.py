@@ -45,8 +45,6 @@ def nvml_broken(machine: Snapshot) -> Iterator[Problem]:
     if not broken:
         code.value  # noqa: B018 - timeouts are nvml-unresponsive's, and what nobody asked is not known to work
         return
-    if machine.accelerators.pci.is_read and not has_gpu(machine):
-        return
     yield Problem(
         severity="error",
         summary=f"The NVIDIA management library could not be used: {_reason(broken)}",
