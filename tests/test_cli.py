@@ -170,8 +170,14 @@ def test_nagios_is_one_line_with_its_own_exit_status(broken: Path, tmp_path: Pat
     assert (done.returncode, done.stdout[:14]) == (0, "GPUDOCTOR OK -")
     empty = tmp_path / "empty.json"
     empty.write_bytes(to_json(Snapshot()))
-    done = gpudoctor("check", "--from", str(empty), "--nagios")
-    assert (done.returncode, done.stdout[:19]) == (3, "GPUDOCTOR UNKNOWN -")
+    for file in (empty, tmp_path / "nowhere"):
+        done = gpudoctor("check", "--from", str(file), "--nagios")
+        assert (done.returncode, done.stdout[:19]) == (3, "GPUDOCTOR UNKNOWN -")
+        assert done.stdout.count("\n") == 1 and done.stderr == ""
+    laptop = tmp_path / "laptop.json"
+    laptop.write_bytes(to_json(MACHINES["laptop"]()))
+    assert gpudoctor("check", "--from", str(laptop), "--nagios").returncode == 0
+    assert gpudoctor("check", "--from", str(laptop), "--nagios", "--strict").returncode == 2
 
 
 def test_exit_statuses(broken: Path, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import typer
 from gpudoctor.cli.options import Deep, FromFile, NoColor, NoTorch, Python, Timeout
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpudoctor.check import Check
     from gpudoctor.plugins import BrokenPlugin
     from gpudoctor.report import Report
@@ -34,47 +36,76 @@ def check(
 
     if sum((json, paste, nagios)) > 1:
         raise UsageProblem("--json, --paste and --nagios exclude each other")
-    if from_file is not None and (deep or python is not None):
-        raise UsageProblem("--from diagnoses a file; --deep and --python examine this machine")
+    try:
+        if from_file is None:
+            report, snapshot = _examined(names or [], python=python, torch=not no_torch, deep=deep, timeout=timeout)
+        elif deep or python is not None:
+            raise UsageProblem("--from diagnoses a file; --deep and --python examine this machine")
+        else:
+            report, snapshot = _recorded(names or [], from_file)
+    except UsageProblem as problem:
+        if not nagios:
+            raise
+        from gpudoctor.render.nagios import unknown
 
-    installed: list[tuple[list[Check], list[BrokenPlugin]]] = []
+        print(unknown(str(problem)))
+        raise typer.Exit(3) from None
+    if nagios:
+        from gpudoctor.render.nagios import line
 
-    def prepare() -> None:
-        from gpudoctor.cli.selection import select
-        from gpudoctor.plugins import find_checks
+        print(line(report, strict=strict))
+        raise typer.Exit(report.nagios_status(strict=strict))
+    _print(report, snapshot, json=json, paste=paste, no_color=no_color)
+    raise typer.Exit(report.exit_status(strict=strict))
 
-        found, broken = find_checks()
-        installed.append((select(found, names or []), [] if names else broken))
-        import gpudoctor.diagnose
-        import gpudoctor.render.terminal  # noqa: F401 - loaded while the children work
 
-    if from_file is None:
-        from gpudoctor.cli.live import examine_machine
+def _examined(
+    names: "Sequence[str]",
+    *,
+    python: Optional[str],
+    torch: bool,
+    deep: bool,
+    timeout: float,  # noqa: UP045
+) -> "tuple[Report, Snapshot]":
+    """This machine's report; the checks are loaded while it is read."""
+    from gpudoctor.cli.live import examine_machine
 
-        snapshot = examine_machine(python=python, torch=not no_torch, deep=deep, timeout=timeout, meanwhile=prepare)
-    else:
-        from gpudoctor.cli.files import snapshot_from
+    loaded: list[tuple[list[Check], list[BrokenPlugin]]] = []
 
-        prepare()
-        snapshot = snapshot_from(from_file)
+    def meanwhile() -> None:
+        loaded.append(_load(names))
+        import gpudoctor.render.terminal  # noqa: F401 - is needed next
 
+    snapshot = examine_machine(python=python, torch=torch, deep=deep, timeout=timeout, meanwhile=meanwhile)
     from gpudoctor.diagnose import diagnose
 
-    checks, broken = installed[0]
-    report = diagnose(snapshot, checks, broken)
-    _print(report, snapshot, json=json, paste=paste, nagios=nagios, no_color=no_color)
-    raise typer.Exit(report.nagios_status() if nagios else report.exit_status(strict=strict))
+    return diagnose(snapshot, *loaded[0]), snapshot
 
 
-def _print(report: "Report", snapshot: "Snapshot", *, json: bool, paste: bool, nagios: bool, no_color: bool) -> None:
+def _recorded(names: "Sequence[str]", path: str) -> "tuple[Report, Snapshot]":
+    """The report of a machine in a file."""
+    from gpudoctor.cli.files import snapshot_from
+    from gpudoctor.diagnose import diagnose
+
+    checks, broken = _load(names)
+    snapshot = snapshot_from(path)
+    return diagnose(snapshot, checks, broken), snapshot
+
+
+def _load(names: "Sequence[str]") -> "tuple[list[Check], list[BrokenPlugin]]":
+    """The checks that were asked for, and, when all were, what could not be loaded."""
+    from gpudoctor.cli.selection import select
+    from gpudoctor.plugins import find_checks
+
+    found, broken = find_checks()
+    return select(found, names), [] if names else broken
+
+
+def _print(report: "Report", snapshot: "Snapshot", *, json: bool, paste: bool, no_color: bool) -> None:
     if json:
         from gpudoctor.report import to_json
 
         print(to_json(report).decode())
-    elif nagios:
-        from gpudoctor.render.nagios import line
-
-        print(line(report))
     elif paste:
         from gpudoctor.render.paste import markdown
 

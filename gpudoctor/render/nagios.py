@@ -6,7 +6,7 @@ from gpudoctor.report import Report
 STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 
 
-def line(report: Report) -> str:
+def line(report: Report, *, strict: bool = False) -> str:
     """State, verdict, the names of what was found, and the counts as performance data."""
     counts = report.counts
     names = list(
@@ -18,6 +18,11 @@ def line(report: Report) -> str:
     )
     detail = f": {'; '.join(names)}" if names else ""
     blind = len(report.could_not_look)
-    text = f"GPUDOCTOR {STATES[report.nagios_status()]} - {words.verdict(report)}{detail}"
+    text = f"GPUDOCTOR {STATES[report.nagios_status(strict=strict)]} - {words.verdict(report)}{detail}"
     # A bar separates text from performance data in Nagios' format.
     return f"{words.safe(text).replace('|', '/')} | errors={counts.error} warnings={counts.warning} skipped={blind}"
+
+
+def unknown(reason: str) -> str:
+    """The line for a run that could not examine anything."""
+    return f"GPUDOCTOR {STATES[3]} - {words.safe(reason).replace('|', '/')}"
