@@ -62,10 +62,10 @@ def check(
 def _examined(
     names: "Sequence[str]",
     *,
-    python: Optional[str],
+    python: str | None,
     torch: bool,
     deep: bool,
-    timeout: float,  # noqa: UP045
+    timeout: float,
 ) -> "tuple[Report, Snapshot]":
     """This machine's report; the checks are loaded while it is read."""
     from gpudoctor.cli.live import examine_machine
