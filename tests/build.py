@@ -23,6 +23,7 @@ from gpudoctor.snapshot import (
     KernelLog,
     Library,
     Limits,
+    Network,
     Nvidia,
     NvLink,
     PciDevice,
@@ -32,6 +33,7 @@ from gpudoctor.snapshot import (
     RemappedRows,
     Snapshot,
     Space,
+    TopologyLevel,
     TorchDevice,
     TorchFacts,
     TorchFiles,
@@ -41,6 +43,7 @@ from gpudoctor.snapshot import (
     missing,
     read,
 )
+from tests.build_network import ethernet, interface, root_path, server_network, virtual_network, workstation_network
 
 MIB = 1024**2
 GIB = 1024**3
@@ -259,8 +262,17 @@ def rtx_4090(index: int, **fields: Any) -> Gpu:
     return gpu(index, **(card | fields))
 
 
-def node(gpus: tuple[Gpu, ...], *, driver: str = "580.95.05", cuda: tuple[int, int] = (13, 0)) -> Snapshot:
-    """A healthy bare-metal machine with these GPUs and the default torch wheel; nothing about it deserves a word."""
+def node(
+    gpus: tuple[Gpu, ...],
+    *,
+    driver: str = "580.95.05",
+    cuda: tuple[int, int] = (13, 0),
+    network: Network | None = None,
+) -> Snapshot:
+    """A healthy bare-metal machine with these GPUs and the default torch wheel; nothing about it deserves a word.
+
+    Its network is one 100G port, and RDMA beside each GPU where they have NVSwitch.
+    """
     count = len(gpus)
     has_switch = any(reading.is_read for reading in (card.fabric for card in gpus))
     enumerated = tuple(
@@ -270,6 +282,8 @@ def node(gpus: tuple[Gpu, ...], *, driver: str = "580.95.05", cuda: tuple[int, i
             card.pci_bus_id.value_or(""),
             card.name.value_or(""),
             card.memory_total_bytes.value_or(0),
+            gpu_direct_rdma="GeForce" not in card.name.value_or(""),
+            dma_buf="GeForce" not in card.name.value_or(""),
         )
         for card in gpus
     )
@@ -324,6 +338,7 @@ def node(gpus: tuple[Gpu, ...], *, driver: str = "580.95.05", cuda: tuple[int, i
             )
             if count > 1
             else absent("nvml", "fewer than two GPUs"),
+            topology=topology(gpus, "node" if has_switch else "hostbridge"),
         ),
         cuda=Cuda(visible=answer, all=answer),
         accelerators=Accelerators(
@@ -332,7 +347,30 @@ def node(gpus: tuple[Gpu, ...], *, driver: str = "580.95.05", cuda: tuple[int, i
             kernel_modules=read("/proc/modules", ("nvidia", "nvidia_uvm", "nvidia_modeset")),
         ),
         host=host(has_switch=has_switch, driver=driver),
+        network=network or (server_network(count) if has_switch else _plain_network(gpus)),
         training=training(devices, cuda="13.0"),
+    )
+
+
+def _plain_network(gpus: tuple[Gpu, ...]) -> Network:
+    """One 100G port, and a root port for each GPU."""
+    nic = interface("eth0", "192.0.2.11/24", pci_bus_id="0000:05:00.0", numa_node=0)
+    cards = [root_path(card.pci_bus_id.value_or("0000:00:00.0")[4:]) for card in gpus]
+    return ethernet(nic, root_path("0000:05:00.0"), *cards)
+
+
+def topology(gpus: tuple[Gpu, ...], nearest: str) -> Reading[tuple[TopologyLevel, ...]]:
+    """What NVML says of GPUs that are `nearest` to those of their socket."""
+    source = "nvmlDeviceGetTopologyCommonAncestor"
+    if len(gpus) < 2:
+        return absent(source, "fewer than two GPUs")
+    pairs = [(a, b) for a in gpus for b in gpus if a.index < b.index]
+    return read(
+        source,
+        tuple(
+            TopologyLevel(a.index, b.index, nearest if a.numa_node.value_or(0) == b.numa_node.value_or(0) else "system")
+            for a, b in pairs
+        ),
     )
 
 
@@ -433,8 +471,8 @@ def h100_node(count: int = 8) -> Snapshot:
 
 
 def t4_node(count: int = 2) -> Snapshot:
-    return node(tuple(t4(index) for index in range(count)))
+    return node(tuple(t4(index) for index in range(count)), network=virtual_network(count))
 
 
 def rtx_4090_node(count: int = 4) -> Snapshot:
-    return node(tuple(rtx_4090(index) for index in range(count)))
+    return node(tuple(rtx_4090(index) for index in range(count)), network=workstation_network(count))
