@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from gpudoctor.snapshot import Gpu, Reading
+from gpudoctor.snapshot import Gpu, Reading, require
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
@@ -42,6 +42,6 @@ def raise_unread(readings: Iterable[Reading[Any]]) -> None:
     several = list(readings)
     for reading in several:
         if not reading.is_read and reading.missing_kind != "absent":
-            reading.value  # noqa: B018 - raises, with the reason
+            require(reading)  # raises, with the reason
     if several and not any(reading.is_read for reading in several):
         several[0].value  # noqa: B018

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gpudoctor.knowledge.cuda_versions import parsed
-from gpudoctor.snapshot import ConfigFile, NotApplicable, NotRead, Reading, Snapshot, absent
+from gpudoctor.snapshot import ConfigFile, NotApplicable, NotRead, Reading, Snapshot, absent, require
 
 ENVIRONMENT = "environment"
 CONF_FILE_VARIABLE = "NCCL_CONF_FILE"
@@ -123,7 +123,7 @@ def nccl_version(machine: Snapshot) -> tuple[int, int, int]:
     for library in libraries:
         if library.name == "nccl" and library.version:
             return _three(parsed(library.version))
-    torch.value  # noqa: B018 - the reason why nobody could tell
+    require(torch)  # the reason why nobody could tell
     raise NotApplicable(absent("torch.cuda.nccl.version", "this torch has no NCCL"))
 
 

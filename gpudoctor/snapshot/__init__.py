@@ -65,6 +65,7 @@ from gpudoctor.snapshot.reading import (
     absent,
     missing,
     read,
+    require,
 )
 from gpudoctor.snapshot.training import (
     Active,
@@ -152,6 +153,7 @@ __all__ = [
     "absent",
     "missing",
     "read",
+    "require",
     "from_json",
     "to_json",
     "json_schema",

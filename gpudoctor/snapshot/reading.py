@@ -100,5 +100,11 @@ def absent(source: str, reason: str) -> Reading[NoReturn]:
     return Reading(source, missing=Missing(reason, "absent"))
 
 
+def require(*readings: Reading[Any]) -> None:
+    """Raise `NotRead` for the first that has no value: a rule's verdict needs it, though not its content."""
+    for reading in readings:
+        reading.value  # noqa: B018 - it raises
+
+
 NOT_IN_SNAPSHOT: Final[Reading[NoReturn]] = missing("snapshot", "not in this snapshot")
 """The default of every fact, so that a partial snapshot says so instead of pretending."""

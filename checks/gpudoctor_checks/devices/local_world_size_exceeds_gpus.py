@@ -10,7 +10,7 @@ from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.visible_devices import VARIABLE
 from gpudoctor.knowledge.visible_now import driver_list, variable, visible_count, whole_number
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot import Snapshot, require
 
 
 @check("local-world-size-exceeds-gpus", title="Every rank on this node has a GPU of its own")
@@ -22,7 +22,7 @@ def local_world_size_exceeds_gpus(machine: Snapshot) -> Iterator[Problem]:
         return
     if visible == 1 and own == 0:
         return  # launchers that show each rank one GPU (torchrun --virtual-local-rank, Ray) call it 0 in every rank
-    machine.nvidia.gpus.value  # noqa: B018 - a CPU machine may run as many ranks as it likes
+    require(machine.nvidia.gpus)  # a CPU machine may run as many ranks as it likes
     which = f"Rank {visible}" if ranks == visible + 1 else f"Each of ranks {visible} to {ranks - 1}"
     yield Problem(
         severity="error",

@@ -12,13 +12,13 @@ from gpudoctor.knowledge.visible_agreement import enumerated, error_of
 from gpudoctor.knowledge.visible_devices import VARIABLE
 from gpudoctor.knowledge.visible_now import driver_list
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import NotApplicable, NotRead, Snapshot, absent, missing, read
+from gpudoctor.snapshot import NotApplicable, NotRead, Snapshot, absent, missing, read, require
 
 
 @check("torch-device-count-differs", title="PyTorch counts the devices that the CUDA driver gives")
 def torch_device_count_differs(machine: Snapshot) -> Iterator[Problem]:
     torch, answer = machine.training.torch, machine.cuda.visible
-    machine.nvidia.gpus.value  # noqa: B018 - without an NVIDIA GPU there is nothing to count
+    require(machine.nvidia.gpus)  # without an NVIDIA GPU there is nothing to count
     if not torch.value.cuda_built or torch.value.hip_version:
         raise NotApplicable(absent(torch.source, "this PyTorch is not built for CUDA"))
     devices = enumerated(answer.value)

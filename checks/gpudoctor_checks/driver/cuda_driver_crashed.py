@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.nvidia_hardware import crashed
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot import Snapshot, require
 
 INJECTED = ("LD_PRELOAD", "CUDA_INJECTION64_PATH", "LD_LIBRARY_PATH")
 """Variables that put other code into a CUDA process; CUDA_INJECTION64_PATH is on DCGM's list of harmful ones."""
@@ -18,7 +18,7 @@ INJECTED = ("LD_PRELOAD", "CUDA_INJECTION64_PATH", "LD_LIBRARY_PATH")
 def cuda_driver_crashed(machine: Snapshot) -> Iterator[Problem]:
     answer = machine.cuda.visible
     if not crashed(machine, answer):
-        answer.value  # noqa: B018 - what was not asked is not known to work
+        require(answer)  # what was not asked is not known to work
         return
     environment = machine.environment.value
     suspects = [f"{name}={environment[name]}" for name in INJECTED if environment.get(name)]

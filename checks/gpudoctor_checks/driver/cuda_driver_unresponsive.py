@@ -7,14 +7,14 @@ killed, while nvidia-smi may look fine.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot import Snapshot, require
 
 
 @check("cuda-driver-unresponsive", title="CUDA initialises in time")
 def cuda_driver_unresponsive(machine: Snapshot) -> Iterator[Problem]:
     answer = machine.cuda.visible
     if answer.missing_kind != "timeout":
-        answer.value  # noqa: B018 - what was not asked is not known to answer
+        require(answer)  # what was not asked is not known to answer
         return
     stuck = machine.host.stuck_processes
     hanging = [process for process in stuck.value_or(()) if process.state == "D"]

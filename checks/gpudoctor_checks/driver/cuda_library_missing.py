@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.nvidia_hardware import in_container
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot import Snapshot, require
 
 
 @check("cuda-library-missing", title="The driver's CUDA library is there")
@@ -19,7 +19,7 @@ def cuda_library_missing(machine: Snapshot) -> Iterator[Problem]:
     if not gpus.value:
         return
     if answer.missing_kind != "absent":
-        answer.value  # noqa: B018 - hangs and crashes are judged elsewhere
+        require(answer)  # hangs and crashes are judged elsewhere
         return
     driver = machine.nvidia.driver_version
     branch = driver.value.partition(".")[0]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge import nvml_errors
 from gpudoctor.knowledge.nvidia_hardware import gpu_nodes, in_container
-from gpudoctor.snapshot import DeviceNode, Snapshot
+from gpudoctor.snapshot import DeviceNode, Snapshot, require
 
 GROUP_MAY_READ_AND_WRITE = 0o060
 
@@ -21,7 +21,7 @@ def nvidia_devices_unreadable(machine: Snapshot) -> Iterator[Problem]:
     forbidden = [node for node in gpu_nodes(machine) if not (node.readable and node.writable)]
     refused = code.value_or(None) == nvml_errors.NO_PERMISSION
     if not forbidden and not refused:
-        code.value  # noqa: B018 - a cgroup can forbid what the file's mode allows, and only NVML's answer shows that
+        require(code)  # a cgroup can forbid what the file's mode allows, and only NVML's answer shows that
         return
     # One of several GPUs can be kept from a user on purpose; without the control device nothing works.
     everything = refused or any(node.path == "/dev/nvidiactl" for node in forbidden)

@@ -13,7 +13,7 @@ from gpudoctor.knowledge import nvml_errors
 from gpudoctor.knowledge.gpu_readings import readings
 from gpudoctor.knowledge.nvidia_hardware import crashed, has_gpu, in_container, went_wrong
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Reading, Snapshot
+from gpudoctor.snapshot import Reading, Snapshot, require
 
 JUDGED_ELSEWHERE = (
     nvml_errors.SUCCESS,
@@ -43,7 +43,7 @@ def nvml_broken(machine: Snapshot) -> Iterator[Problem]:
         return
     broken = _broken(machine)
     if not broken:
-        code.value  # noqa: B018 - timeouts are nvml-unresponsive's, and what nobody asked is not known to work
+        require(code)  # timeouts are nvml-unresponsive's, and what nobody asked is not known to work
         return
     yield Problem(
         severity="error",

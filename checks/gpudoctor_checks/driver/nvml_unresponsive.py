@@ -10,7 +10,7 @@ from typing import Any
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.gpu_readings import first_missing
 from gpudoctor.knowledge.wording import gpus as named_gpus
-from gpudoctor.snapshot import Gpu, Reading, Snapshot
+from gpudoctor.snapshot import Gpu, Reading, Snapshot, require
 
 
 @check("nvml-unresponsive", title="The NVIDIA driver answers every query in time")
@@ -28,7 +28,7 @@ def nvml_unresponsive(machine: Snapshot) -> Iterator[Problem]:
             hung.append(gpu)
             slow.append(late)
     if not slow:
-        nvidia.init_code.value  # noqa: B018 - nothing was asked, or it failed in another way
+        require(nvidia.init_code)  # nothing was asked, or it failed in another way
         return
     stuck = machine.host.stuck_processes
     hanging = [process for process in stuck.value_or(()) if process.state == "D"]

@@ -10,7 +10,7 @@ from gpudoctor.check import Fix, Problem, gpu_check
 from gpudoctor.knowledge.gpu_labels import label
 from gpudoctor.knowledge.gpu_lookup import same_address
 from gpudoctor.knowledge.gpu_readings import first_missing
-from gpudoctor.snapshot import Gpu, Snapshot
+from gpudoctor.snapshot import Gpu, Snapshot, require
 
 FELL_OFF_THE_BUS = 79  # Xid 79, NVIDIA's Xid catalogue: "GPU has fallen off the bus"
 
@@ -19,7 +19,7 @@ FELL_OFF_THE_BUS = 79  # Xid 79, NVIDIA's Xid catalogue: "GPU has fallen off the
 def gpu_lost(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
     lost = first_missing(gpu, "lost")
     if lost is None:
-        gpu.memory_used_bytes.value  # noqa: B018 - a GPU that could not be asked is not known to be there
+        require(gpu.memory_used_bytes)  # a GPU that could not be asked is not known to be there
         return
     log, address = machine.host.kernel_log, gpu.pci_bus_id.value_or("")
     seen = log.is_read and any(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
 from gpudoctor.knowledge.nvidia_hardware import in_container, went_wrong
-from gpudoctor.snapshot import Gpu, Snapshot
+from gpudoctor.snapshot import Gpu, Snapshot, require
 
 
 @gpu_check("gpu-unreadable", title="Every GPU that the driver counts can be opened")
@@ -18,7 +18,7 @@ def gpu_unreadable(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
         return
     denied = gpu.uuid.missing_kind == "denied"
     if not denied and not went_wrong(machine, gpu.uuid):
-        gpu.uuid.value  # noqa: B018 - lost and unresponsive GPUs are the business of gpu-lost and nvml-unresponsive
+        require(gpu.uuid)  # lost and unresponsive GPUs are the business of gpu-lost and nvml-unresponsive
     given_a_part = denied and (in_container(machine) or "SLURM_JOB_ID" in machine.environment.value)
     yield Problem(
         severity="info" if given_a_part else "warning" if denied else "error",

@@ -8,7 +8,7 @@ no warning; with older drivers it pins the CPU to its lowest clock.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot import Snapshot, require
 
 # gcm asks for "performance"; ondemand, schedutil and conservative follow the load under every driver.
 SLOW = ("powersave", "userspace")
@@ -16,7 +16,7 @@ SLOW = ("powersave", "userspace")
 
 @check("cpu-governor-slow", title="CPUs clock up for the training process")
 def cpu_governor_slow(machine: Snapshot) -> Iterator[Problem]:
-    machine.nvidia.gpus.value  # noqa: B018 - a machine without a GPU waits for no launches
+    require(machine.nvidia.gpus)  # a machine without a GPU waits for no launches
     governors = machine.host.cpu_governors
     slow = {name: count for name, count in governors.value.items() if name in SLOW}
     if slow:

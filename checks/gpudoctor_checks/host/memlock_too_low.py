@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import GIB, size
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot import Snapshot, require
 
 WANTED = 32 * GIB  # Primus node_smoke fails a node below it, unless unlimited
 OLD_DEFAULT = 64 * 1024  # Linux before 5.16, and containers on it; newer systems give 8 MiB
@@ -18,7 +18,7 @@ OLD_DEFAULT = 64 * 1024  # Linux before 5.16, and containers on it; newer system
 
 @check("memlock-too-low", title="RDMA may lock the memory it needs")
 def memlock_too_low(machine: Snapshot) -> Iterator[Problem]:
-    machine.nvidia.gpus.value  # noqa: B018 - without a GPU nothing here uses RDMA for training
+    require(machine.nvidia.gpus)  # without a GPU nothing here uses RDMA for training
     limits = machine.host.limits
     soft, hard = limits.value.memlock_soft_bytes, limits.value.memlock_hard_bytes
     if soft is None or soft >= WANTED or _is_exempt(machine):
