@@ -98,7 +98,14 @@ def broken_8xh100() -> Snapshot:
         "training.torch",
         read(
             "import torch",
-            msgspec.structs.replace(facts, device_count=7, devices=facts.devices[:7], nvml_device_count=7),
+            msgspec.structs.replace(
+                facts,
+                device_count=7,
+                devices=facts.devices[:7],
+                nvml_device_count=7,
+                nccl_version=(2, 21, 5),
+                loaded_libraries={"nccl": "/opt/hpcx/nccl/lib/libnccl.so.2"},
+            ),
         ),
     )
     libraries = (
