@@ -32,17 +32,35 @@ def readers() -> tuple[Reader, ...]:
     from gpudoctor.read import (
         cgroup,
         clock,
+        gpu_direct,
         host,
         iommu,
         isolation,
         kernel_log,
+        nccl_files,
         pci,
+        pci_paths,
         processes,
+        rdma,
         shared_memory,
         storage,
     )
 
-    rooms = (host, isolation, cgroup, clock, storage, shared_memory, pci, iommu, processes, kernel_log)
+    rooms = (
+        host,
+        isolation,
+        cgroup,
+        clock,
+        storage,
+        shared_memory,
+        pci,
+        iommu,
+        processes,
+        kernel_log,
+        rdma,
+        gpu_direct,
+        pci_paths,
+    )
     return tuple(reader for room in rooms for reader in room.READERS)
 
 

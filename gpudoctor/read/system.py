@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -75,6 +75,30 @@ class System:
                 chunks.append(chunk)
                 left -= len(chunk)
         return b"".join(chunks)
+
+    def contents(self, path: str, names: Iterable[str] | None = None, limit: int = 4096) -> dict[str, bytes | OSError]:
+        """The first `limit` bytes of each file in a folder (or of those named), by name; an error in its place.
+
+        For folders of hundreds of small files (a GID table): one descriptor of the folder makes each cost a few
+        microseconds. Raises `OSError` when the folder itself cannot be read.
+        """
+        place = self.at(path)
+        folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            found: dict[str, bytes | OSError] = {}
+            every = os.listdir(folder) if names is None else names  # noqa: PTH208 - of a descriptor, not a path
+            for name in every:
+                try:
+                    file = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=folder)
+                    try:
+                        found[name] = os.read(file, limit)
+                    finally:
+                        os.close(file)
+                except OSError as error:
+                    found[name] = error
+            return found
+        finally:
+            os.close(folder)
 
     def names(self, path: str) -> list[str]:
         """The names in a folder, sorted. Raises `OSError`."""

@@ -1,0 +1,67 @@
+"""Where GPUs, NICs and NVSwitches sit in the tree of PCI bridges: from the links of /sys/bus/pci/devices."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gpudoctor.read.local import Reader
+from gpudoctor.read.pci import DEVICES, is_of_interest, number
+from gpudoctor.read.system import System, attempt
+from gpudoctor.snapshot import PciPath, Reading, missing, read
+
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
+NETWORK_CLASSES = ("0x02", "0x0c06")
+"""Network controllers (InfiniBand HCAs too: 0x0207), and InfiniBand as a serial bus of old HCAs (PCI code table)."""
+MAXIMUM_DEVICES = 2048
+MOST_BRIDGES = 32
+
+
+def paths(system: System) -> dict[str, PciPath]:
+    """By PCI address. Raises `OSError`. A device that is removed while we look is left out."""
+    found: dict[str, PciPath] = {}
+    for bus_id in system.names(DEVICES):
+        if not _ADDRESS.fullmatch(bus_id) or len(found) >= MAXIMUM_DEVICES:
+            continue
+        folder = f"{DEVICES}/{bus_id}"
+        try:
+            if not _is_wanted(system, folder):
+                continue
+            target = system.link(folder)
+            numa_node = number(system.text(f"{folder}/numa_node"), -1)
+        except FileNotFoundError:
+            continue
+        except OSError:  # a tree without links (gVisor), or a file that a container hides
+            target, numa_node = "", -1
+        found[bus_id] = path_of(bus_id, target, numa_node)
+    return found
+
+
+def _is_wanted(system: System, folder: str) -> bool:
+    device_class = system.text(f"{folder}/class").lower()
+    if device_class.startswith(NETWORK_CLASSES):
+        return True
+    if not device_class.startswith(("0x03", "0x12", "0x0680")):
+        return False
+    vendor, device = (system.text(f"{folder}/{name}").lower() for name in ("vendor", "device"))
+    return is_of_interest(vendor, device, device_class)
+
+
+def path_of(bus_id: str, target: str, numa_node: int) -> PciPath:
+    """From a link: "../../../devices/pci0000:16/0000:16:01.0/0000:17:00.0"."""
+    parts = target.split("/")
+    bridges = [part for part in parts if _ADDRESS.fullmatch(part) and part != bus_id]
+    root = next((part for part in parts if _ROOT.fullmatch(part)), "")
+    return PciPath(bus_id, tuple(reversed(bridges))[:MOST_BRIDGES], root, numa_node)
+
+
+def read_paths(system: System) -> Mapping[str, Reading[Any]]:
+    field = "network.pci_paths"
+    if not system.exists("/sys/bus"):
+        return {field: missing(DEVICES, "/sys is not mounted here")}
+    if not system.exists(DEVICES):
+        return {field: read(DEVICES, {})}
+    return {field: attempt(DEVICES, lambda: paths(system), must_exist=True)}
+
+
+READERS: tuple[Reader, ...] = (Reader("pci paths", ("network.pci_paths",), read_paths),)
