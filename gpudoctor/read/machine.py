@@ -43,6 +43,7 @@ def assemble(wish: Wish, replies: Mapping[str, Reply], system: System) -> Snapsh
     accelerators = msgspec.convert(fields["accelerators"], Accelerators, str_keys=True)
     visible = cuda.assemble(replies["cuda visible"])
     every = replies.get("cuda all")
+    network = msgspec.convert(fields["network"], Network, str_keys=True)
     return Snapshot(
         gpudoctor=__version__,
         taken_at=read("clock", datetime.now(timezone.utc).isoformat(timespec="seconds")),
@@ -51,7 +52,7 @@ def assemble(wish: Wish, replies: Mapping[str, Reply], system: System) -> Snapsh
         cuda=Cuda(visible=visible, all=cuda.assemble(every) if every else visible),
         accelerators=accelerators,
         host=msgspec.convert(fields["host"], Host, str_keys=True),
-        network=msgspec.convert(fields["network"], Network, str_keys=True),
+        network=msgspec.structs.replace(network, nccl_names=python.nccl_names(wish, replies["python"])),
         training=python.assemble(wish, replies["python"], replies.get("torch")),
     )
 

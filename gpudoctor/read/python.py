@@ -186,6 +186,22 @@ def libraries(
     )
 
 
+def nccl_names(wish: Wish, static: Reply) -> Reading[tuple[str, ...]]:
+    """network.nccl_names: the NCCL_* names inside the libnccl that the training interpreter's torch would load."""
+    said = messages(static.output)
+    facts = merged(said)
+    if facts.get("no_nccl") or "no_libraries" in facts:
+        return absent(FILES, str(facts.get("no_libraries") or "no libnccl.so.2 where the loader would look"))
+    for name in ("nccl_names", "nccl_names_unread"):
+        pair = facts.get(name)
+        if isinstance(pair, list) and len(pair) == 2:
+            source = f"strings of {pair[0]}"
+            if name == "nccl_names":
+                return converted(source, {name: pair[1]}, name, tuple[str, ...], missing(source, "not read"))
+            return missing(source, str(pair[1]))
+    return why_missing(FILES, how_it_ended(static, said, wish.timeout))
+
+
 def packaged(library: Library, packages: Mapping[str, str]) -> str:
     """The version of the distribution that a library in site-packages belongs to; empty when several could be it."""
     prefix = LIBRARY_PACKAGES.get(library.name)

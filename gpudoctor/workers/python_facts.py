@@ -7,8 +7,10 @@ last step loads libnccl to ask for its version).
 import ast
 import ctypes
 import importlib.util
+import mmap
 import os
 import re
+import struct
 import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -42,9 +44,14 @@ DEFAULT_FOLDERS = (
     "/usr/lib/aarch64-linux-gnu",
 )
 
+# The whole name of a variable, at the end of a string: the linker merges a string with the tail of a longer one.
+NCCL_NAME = re.compile(rb"(?<![A-Za-z0-9_])NCCL_[A-Z0-9_]{2,80}(?=\0)")
+MAXIMUM_RODATA_BYTES = 64 * 1024 * 1024  # libnccl 2.27.5 has 173 kB of it; the rest of its 430 MB is code for GPUs
+MAXIMUM_SECTIONS = 4096
+
 
 def main(say: Say, arguments: List[str]) -> None:
-    """Answers: `torch_files` (or `no_torch`, `torch_broken`), `packages`, `torch_pins`, `libraries`."""
+    """Answers: `torch_files` (or `no_torch`, `torch_broken`), `packages`, `torch_pins`, `libraries`, `nccl_names`."""
     say({"doing": "the search for torch on sys.path"})
     root = torch_folder()
     if root is None:
@@ -62,6 +69,12 @@ def main(say: Say, arguments: List[str]) -> None:
     say({"doing": "the search for libnccl, libcudnn and libcuda"})
     found = libraries(root, sys.path, os.environ)
     say({"libraries": found, "complete": True})
+    first = next((library["path"] for library in found if library["name"] == "nccl"), None)
+    if first is None:
+        say({"no_nccl": True})
+    else:
+        say({"doing": "reading the names in " + first})
+        say(names_of(first))
     for library in found:
         if library["name"] == "nccl" and not library["version"]:
             say({"doing": "ncclGetVersion of " + library["path"]})
@@ -215,3 +228,48 @@ def nccl_version(path: str) -> str:
     # nccl.h, NCCL_VERSION: the scheme changed with 2.9.
     thousand = 1000 if number.value < 10000 else 10000
     return f"{number.value // thousand}.{number.value % thousand // 100}.{number.value % 100}"
+
+
+def names_of(path: str) -> Dict[str, Any]:
+    """`nccl_names` of a libnccl with its path, or `nccl_names_unread` with the reason."""
+    try:
+        return {"nccl_names": [path, names_in_library(path)]}
+    except (OSError, ValueError, struct.error) as error:
+        return {"nccl_names_unread": [path, str(error)]}
+
+
+def names_in_library(path: str) -> List[str]:
+    """The NCCL_* names among an ELF file's constant strings, sorted. Raises `OSError`, `ValueError`, `struct.error`.
+
+    The file is neither loaded nor read as a whole: most of its hundreds of megabytes are code for GPUs, and only the
+    pages of .rodata are touched.
+    """
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as image:
+        start, size = rodata(image)
+        end = start + min(size, MAXIMUM_RODATA_BYTES)
+        return sorted({match.group().decode("ascii") for match in NCCL_NAME.finditer(image, start, end)})
+
+
+def rodata(image: Any) -> Tuple[int, int]:
+    """Offset and size of an ELF file's .rodata section (elf.h). Raises `ValueError` or `struct.error`."""
+    if image[:5] != b"\x7fELF\x02" or image[5] not in (1, 2):
+        raise ValueError("no 64-bit ELF file")
+    order = "<" if image[5] == 1 else ">"
+    (table,) = struct.unpack_from(order + "Q", image, 40)
+    entry_size, count, names_index = struct.unpack_from(order + "HHH", image, 58)
+    if entry_size < 64 or not 0 <= names_index < count <= MAXIMUM_SECTIONS:
+        raise ValueError("no section headers")
+
+    def section(index: int) -> Tuple[int, int, int]:
+        """(position of the name, offset, size)"""
+        fields = struct.unpack_from(order + "II4Q", image, table + index * entry_size)
+        return fields[0], fields[4], fields[5]
+
+    _, names, _ = section(names_index)
+    for index in range(count):
+        name, offset, size = section(index)
+        if image[names + name : names + name + 8] == b".rodata\0":
+            if offset + size > len(image):
+                raise ValueError(".rodata ends past the file's end")
+            return offset, size
+    raise ValueError("no .rodata section")

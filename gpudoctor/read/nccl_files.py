@@ -1,0 +1,147 @@
+"""NCCL's configuration files, and the network plugins that the loader would find for it.
+
+Sources: NCCL src/misc/param.cc (line syntax, order of the files), src/plugin/plugin_open.cc (names of plugins),
+ld.so(8) (where the loader looks).
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpudoctor.knowledge.environment import is_recorded, without_credentials
+from gpudoctor.read.local import Reader
+from gpudoctor.read.storage import home, working_folder
+from gpudoctor.read.system import System, attempt, within
+from gpudoctor.snapshot import ConfigFile, Reading, read
+
+SYSTEM_FILE = "/etc/nccl.conf"
+MAXIMUM_FILE_BYTES = 1024 * 1024
+LONGEST_TEXT = 1023
+"""NCCL's buffers: a longer name or value is cut there."""
+
+LOADER_CACHE = "/etc/ld.so.cache"
+DEFAULT_FOLDERS = (
+    "/lib64",
+    "/usr/lib64",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+)
+PLUGIN = re.compile(r"libnccl-net(-[\w.+-]+)?\.so(\.[\d.]+)?")
+MOST_PLUGINS = 32
+
+
+def absolute(path: str, folder: str | None) -> str:
+    """A path as the training process would open it: NCCL expands neither ~ nor variables."""
+    return os.path.normpath(os.path.join(folder or "/", path))  # noqa: PTH118 - text: it may lie on a dead mount
+
+
+def settings(content: bytes) -> dict[str, str]:
+    """The variables that NCCL would set from a file's lines, its first line of a name first.
+
+    A line is NAME=VALUE as it stands: spaces and quotes belong to name and value, and "export NAME" is a name of its
+    own. Lines without "=" and those that begin with "#" are passed over. What looks like a secret is left out.
+    """
+    found: dict[str, str] = {}
+    for raw in content.decode("utf-8", "replace").split("\n"):
+        line = raw.removesuffix("\r").partition("\0")[0]
+        name, equals, value = line.partition("=")
+        if equals and name and not line.startswith("#") and _may_be_kept(name):
+            found.setdefault(name[:LONGEST_TEXT], without_credentials(value[:LONGEST_TEXT]))
+    return found
+
+
+def _may_be_kept(name: str) -> bool:
+    """Whether a snapshot may hold it: a training variable, also one that a mistake keeps from being one."""
+    plain = name.strip().removeprefix("export").strip()
+    return is_recorded(plain)
+
+
+def config_file(system: System, path: str) -> ConfigFile:
+    def look() -> dict[str, str]:
+        return settings(within(system.patience, path, lambda: system.raw(path, MAXIMUM_FILE_BYTES)))
+
+    return ConfigFile(path, attempt(path, look))
+
+
+def paths_of_files(system: System, folder: str | None) -> list[str]:
+    """$NCCL_CONF_FILE (when it is set), ~/.nccl.conf and /etc/nccl.conf, each once.
+
+    Whether the first takes the place of the second depends on NCCL's version: knowledge/nccl_settings.py.
+    NCCL up to 2.29 takes the home folder from /etc/passwd, later ones $HOME; they are the same on nearly every machine.
+    """
+    named, own = system.environment.get("NCCL_CONF_FILE"), home(system)
+    paths = [absolute(named, folder)] if named else []
+    paths += [absolute(".nccl.conf", own)] if own else []
+    return list(dict.fromkeys([*paths, SYSTEM_FILE]))
+
+
+def read_files(system: System, folder: str | None = None) -> Mapping[str, Reading[Any]]:
+    paths = paths_of_files(system, folder or working_folder())
+    found = tuple(config_file(system, path) for path in paths)
+    return {"network.nccl_files": read(", ".join(paths), found)}
+
+
+# ---------------------------------------------------------------- plugins
+
+
+def wanted_names(system: System) -> list[str]:
+    """What NCCL_NET_PLUGIN names, of the environment or of a file, as paths and file names."""
+    chosen = system.environment.get("NCCL_NET_PLUGIN")
+    if chosen is None:
+        for path in paths_of_files(system, working_folder()):
+            chosen = chosen or config_file(system, path).settings.value_or({}).get("NCCL_NET_PLUGIN")
+    return [entry for entry in (chosen or "").split(",") if entry][:MOST_PLUGINS]
+
+
+def loader_folders(system: System, folder: str | None) -> Iterator[str]:
+    """The folders of LD_LIBRARY_PATH; an empty entry is the working folder, to the loader too."""
+    path = system.environment.get("LD_LIBRARY_PATH")
+    if path:
+        yield from (absolute(entry, folder) for entry in re.split("[:;]", path))
+
+
+def plugins(system: System, folder: str | None) -> tuple[str, ...]:
+    """Paths of the network plugins, in the loader's order. Folders that cannot be listed are passed over."""
+    wanted = wanted_names(system)
+    found = [absolute(name, folder) for name in wanted if "/" in name and system.exists(absolute(name, folder))]
+    plain = {name for name in wanted if "/" not in name}
+
+    def in_folder(place: str) -> list[str]:
+        try:
+            names = system.names(place)
+        except OSError:
+            return []
+        return [f"{place}/{name}" for name in names if PLUGIN.fullmatch(name) or name in plain]
+
+    for place in loader_folders(system, folder):
+        found += in_folder(place)
+    try:
+        strings = re.findall(rb"/[^\0]{1,4096}(?=\0)", system.raw(LOADER_CACHE))
+    except OSError:
+        strings = []
+    for path in map(os.fsdecode, strings):
+        name = path.rpartition("/")[2]
+        if (PLUGIN.fullmatch(name) or name in plain) and system.exists(path):
+            found.append(path)
+    for place in DEFAULT_FOLDERS:
+        found += in_folder(place)
+    return tuple(dict.fromkeys(path.encode("utf-8", "backslashreplace").decode() for path in found))[:MOST_PLUGINS]
+
+
+def read_plugins(system: System, folder: str | None = None) -> Mapping[str, Reading[Any]]:
+    source = "LD_LIBRARY_PATH, /etc/ld.so.cache and the loader's own folders"
+    where = folder or working_folder()
+    return {
+        "network.net_plugins": attempt(
+            source, lambda: within(system.patience, "a folder of LD_LIBRARY_PATH", lambda: plugins(system, where))
+        )
+    }
+
+
+READERS: tuple[Reader, ...] = (
+    Reader("nccl files", ("network.nccl_files",), read_files),
+    Reader("nccl plugins", ("network.net_plugins",), read_plugins),
+)
