@@ -60,6 +60,7 @@ def readers() -> tuple[Reader, ...]:
         rdma,
         gpu_direct,
         pci_paths,
+        nccl_files,
     )
     return tuple(reader for room in rooms for reader in room.READERS)
 
