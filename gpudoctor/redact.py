@@ -17,6 +17,7 @@ from msgspec import Struct
 from gpudoctor.knowledge.environment import is_recorded, without_credentials
 from gpudoctor.knowledge.private_names import (
     DEVICE_VARIABLES,
+    GID_FIELDS,
     HARMLESS_FIELDS,
     HOST_FIELDS,
     HOST_VARIABLES,
@@ -31,7 +32,7 @@ from gpudoctor.snapshot import Reading, Snapshot, read
 
 T = TypeVar("T")
 
-Mode = Literal["text", "harmless", "user", "host", "serial", "environment"]
+Mode = Literal["text", "harmless", "user", "host", "serial", "gid", "environment"]
 """How the strings of a field are treated."""
 
 UUID = re.compile(
@@ -57,10 +58,15 @@ IPV6 = re.compile(
 IPV4 = re.compile(r"(?<![0-9A-Za-z.])\d{1,3}(?:\.\d{1,3}){3}(?![0-9A-Za-z]|\.\d|-[A-Za-z])")
 FOUR_PARTS = re.compile(r"\d+(?:\.\d+){3}")
 BEFORE_A_VERSION = re.compile(
-    r"(?:version|driver|cudnn|nccl|cuda|torch|kernel|[-_]cu\d+|[=<>~!]=|\bv)[\s:=/(\"'-]*$", re.IGNORECASE
+    r"(?:version|driver|cudnn|nccl|cuda|torch|kernel|[-_]cu\d+|(?<!addr )[=<>~!]=|\bv)[\s:=/(\"'-]*$", re.IGNORECASE
 )
 HOSTS = re.compile(r"(?:[^,\s;\[\]]|\[[^\]]*\])+")
 HOST_TOKEN = re.compile(r"(?P<name>[A-Za-z0-9_][\w.-]*)?(?:\[(?P<range>[\d,-]+)\])?(?P<suffix>[\w.-]*)")
+
+GID = re.compile(r"(?P<subnet>[0-9a-f]{4}(?::[0-9a-f]{4}){3}):(?P<port>[0-9a-f]{4}(?::[0-9a-f]{4}){3})", re.IGNORECASE)
+ZERO, LINK_LOCAL, DOCUMENTATION = "0000:0000:0000:0000", "fe80:0000:0000:0000", "2001:0db8:0000:"
+NUMBERED = re.compile(r"0000:0000:0000:[0-9a-f]{4}|0000:ffff:0000:[0-9a-f]{4}")
+"""The second half of a GID that has its pseudonym, as no port's GUID and no IPv4 address looks."""
 
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 """The name of an environment variable; a mapping from such names to texts is (a part of) an environment."""
@@ -291,6 +297,22 @@ class Pseudonyms:
             return text  # no address at all, or one that every machine has
         return self._name("ip", str(address))
 
+    def _gid(self, gid: str) -> str:
+        """A GID of the same form (link-local, made of an IPv4 address, or of a subnet) whose rest is a number."""
+        match = GID.fullmatch(gid)
+        if match is None:
+            return self.text(gid)
+        subnet, port = match["subnet"].casefold(), match["port"].casefold()
+        if NUMBERED.fullmatch(port) and (subnet in (ZERO, LINK_LOCAL) or subnet.startswith(DOCUMENTATION)):
+            return gid
+        head = "0000:ffff:0000" if subnet == ZERO and port.startswith("0000:ffff:") else "0000:0000:0000"
+        if subnet not in (ZERO, LINK_LOCAL):
+            subnet = f"{DOCUMENTATION}{self._number('subnet', subnet):04x}"
+        return f"{subnet}:{head}:{self._number('gid', gid.casefold()):04x}"
+
+    def _number(self, kind: str, name: str) -> int:
+        return int(self._name(kind, name).rpartition("-")[2]) & 0xFFFF
+
     def _redacted(self, thing: Any, mode: Mode) -> Any:
         if isinstance(thing, str):
             return self._string(thing, mode)
@@ -324,6 +346,7 @@ class Pseudonyms:
             "user": self._user,
             "host": self._host,
             "serial": self._serial,
+            "gid": self._gid,
             "harmless": str,
         }
         return replace[mode](text)
@@ -368,6 +391,8 @@ def _modes(structure: type[Struct]) -> dict[str, Mode]:
             modes[field.name] = "host"
         elif place in SERIAL_FIELDS:
             modes[field.name] = "serial"
+        elif place in GID_FIELDS:
+            modes[field.name] = "gid"
         elif place == ("Snapshot", "environment"):
             modes[field.name] = "environment"
         elif field.name in harmless or _is_vocabulary(field.type):

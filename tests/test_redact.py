@@ -1,6 +1,7 @@
 """Redaction: no name survives, nothing else changes, and the verdict stays."""
 
 import importlib
+import ipaddress
 import json
 import string
 from collections.abc import Iterator
@@ -21,9 +22,15 @@ from gpudoctor.plugins import find_checks
 from gpudoctor.redact import Pseudonyms, Uuids, redact, redact_report
 from gpudoctor.report import Report, Result
 from gpudoctor.snapshot import (
+    ConfigFile,
     DeviceNode,
+    Firewall,
+    Gid,
     GpuProcess,
     KernelLog,
+    Network,
+    Rendezvous,
+    Route,
     Snapshot,
     Space,
     UsedPath,
@@ -34,6 +41,7 @@ from gpudoctor.snapshot import (
     to_json,
 )
 from tests.build import GIB, but, but_gpu, h100_node
+from tests.build_network import interface, port, rdma_device, with_rdma
 from tests.cases import Case
 
 CHECKS = {check.id: check for check in find_checks()[0]}
@@ -111,6 +119,7 @@ def machine_of(secrets: Secrets) -> Snapshot:
     machine = but(machine, "host.kernel_log", read("/dev/kmsg", KernelLog((XidEvent(79, "0000:5d:00.0", sentence),))))
     machine = but(machine, "host.swap_used_bytes", absent("/proc/meminfo", sentence))
     machine = but(machine, "training.python", read("--python", f"{home}/venv/bin/python"))
+    machine = but(machine, "network", network_of(secrets))
     machine = but(
         machine,
         "accelerators.device_nodes",
@@ -134,8 +143,61 @@ def machine_of(secrets: Secrets) -> Snapshot:
     )
 
 
+def network_of(secrets: Secrets) -> Network:
+    """The network of that machine: addresses, GIDs, the head's name, a file of NCCL in somebody's home."""
+    groups = [secrets.mac.replace(":", "")[place : place + 4] for place in (0, 4, 8)]
+    exploded = ipaddress.ip_address(secrets.address6).exploded
+    v4 = ipaddress.IPv4Address(secrets.address).packed.hex()
+    gids = (
+        Gid(0, f"fe80:0000:0000:0000:a288:{':'.join(groups)}", "IB/RoCE v1", "eth1"),
+        Gid(1, f"0000:0000:0000:0000:0000:ffff:{v4[:4]}:{v4[4:]}", "RoCE v2", "eth1"),
+        Gid(2, exploded, "RoCE v2", "eth1"),
+    )
+    settings = {"NCCL_COMM_ID": f"{secrets.address}:2222", "NCCL_DEBUG_FILE": f"/home/{secrets.home_user}/nccl.%h"}
+    user_file = f"/home/{secrets.home_user}/.nccl.conf"
+    rule = f"ip saddr != {secrets.address} drop comment {secrets.host}"
+    return msgspec.structs.replace(
+        with_rdma(h100_node(2), rdma_device(0, port(gids=gids))).network,
+        interfaces=read(
+            "getifaddrs", (interface("eth1", f"{secrets.address}/8", f"{secrets.address6}/64", mac=secrets.mac),)
+        ),
+        routes=read("/proc/net/route", (Route(f"{secrets.address}/32", secrets.address, "eth1"),)),
+        nccl_files=read("files", (ConfigFile(user_file, read(user_file, settings)),)),
+        rendezvous=read(
+            "environment", Rendezvous(secrets.host, 29500, read("dns", (secrets.address, secrets.address6)))
+        ),
+        firewalls=read("nft", (Firewall("nft", True, (rule,)),)),
+    )
+
+
+def test_gids_keep_their_form() -> None:
+    secrets = Secrets(
+        "gpu17", "corp.example", "alice", "bob", "10.1.2.3", "2001:db8:7::1", "aa:bb:cc:dd:ee:ff", "1650000000001",
+        "8f3c0a11-2222-3333-4444-555555555555",
+    )  # fmt: skip
+    network = redact(machine_of(secrets)).network
+    assert [gid.gid for gid in network.rdma_devices.value[0].ports[0].gids.value] == [
+        "fe80:0000:0000:0000:0000:0000:0000:0001",
+        "0000:0000:0000:0000:0000:ffff:0000:0002",
+        "2001:0db8:0000:0001:0000:0000:0000:0003",
+    ]
+    assert [address.address for address in network.interfaces.value[0].addresses] == ["ip-1", "ip-2"]
+    assert network.interfaces.value[0].name == "eth1"
+    assert network.rendezvous.value.address == "node-1"
+    assert network.nccl_files.value[0].path == "/home/user-1/.nccl.conf"
+    assert network.pci_paths == machine_of(secrets).network.pci_paths
+
+
 def survivors(secrets: Secrets, text: str) -> list[str]:
-    wanted = [*secrets, secrets.uuid[:8], secrets.domain.partition(".")[0], "opensesame", "ed-the-editor"]
+    guid = secrets.mac.replace(":", "")
+    wanted = [
+        *secrets,
+        f"a288:{guid[:4]}:{guid[4:8]}:{guid[8:]}",
+        secrets.uuid[:8],
+        secrets.domain.partition(".")[0],
+        "opensesame",
+        "ed-the-editor",
+    ]
     return [secret for secret in wanted if secret in text]
 
 
@@ -308,6 +370,7 @@ def test_credentials_in_command_lines_are_hidden(text: str, hidden: str) -> None
     [
         ("CUDA_VISIBLE_DEVICES", True),
         ("NCCL_SOCKET_IFNAME", True),
+        ("TP_SOCKET_IFNAME", True),
         ("SLURM_GPUS_ON_NODE", True),
         ("RAY_ADDRESS", True),
         ("LD_LIBRARY_PATH", True),

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 ALLOWED = re.compile(
     r"""(
         CUDA_\w+ | NVIDIA_\w+ | NCCL_\w+ | TORCH_\w+ | TORCHELASTIC_\w+ | PYTORCH_\w+ | CUDNN_\w+ | CUBLAS_\w+
-      | GLOO_\w+ | UCX_\w+ | FI_\w+ | OMPI_\w+ | OMP_\w+ | MKL_\w+ | GOMP_\w+ | KMP_\w+ | PMI_\w+ | PMIX_\w+
+      | GLOO_\w+ | TP_SOCKET_IFNAME
+      | UCX_\w+ | FI_\w+ | OMPI_\w+ | OMP_\w+ | MKL_\w+ | GOMP_\w+ | KMP_\w+ | PMI_\w+ | PMIX_\w+
       | SLURM_\w+ | HIP_\w+ | ROCR_\w+ | HSA_\w+ | RCCL_\w+ | ZE_\w+ | SYCL_\w+ | ONEAPI_\w+ | CCL_\w+
       | TPU_\w+ | XLA_\w+ | PJRT_\w+ | XRT_\w+ | GPU_DEVICE_ORDINAL | COMPUTE_PROFILE
       | RANK | LOCAL_RANK | WORLD_SIZE | LOCAL_WORLD_SIZE | NODE_RANK | GROUP_RANK | MASTER_ADDR | MASTER_PORT

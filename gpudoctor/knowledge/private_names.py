@@ -39,6 +39,16 @@ HARMLESS_FIELDS = {
     "TorchFacts": {"version", "cuda_version", "hip_version", "arch_list", "distributed_backends", "xla_version"},
     "TorchDevice": {"kind", "name"},
     "Library": {"version"},
+    "Gid": {"type", "interface"},
+    "RdmaPort": {"state", "physical_state", "link_layer", "counters", "counting"},
+    "RdmaDevice": {"name", "driver", "board_id", "firmware", "pci_bus_id", "interfaces"},
+    "GpuDirect": {"nv_peer_mem", "nv_peer_mem_nc", "nvidia_peermem"},
+    "Address": {"family", "scope"},
+    "Interface": {"name", "kind", "operstate", "master", "members", "driver", "pci_bus_id"},
+    "Route": {"interface"},
+    "Firewall": {"tool"},
+    "PciPath": {"bus_id", "upstream", "root"},
+    "Network": {"nccl_names", "pci_paths"},
     "SmokeResult": {"device"},
     "SmokeTarget": {"device"},
     "Result": {"check", "group", "title"},
@@ -50,12 +60,14 @@ Fields of a `Literal` type need no entry.
 """
 
 USER_FIELDS = {("GpuProcess", "user"), ("DeviceNode", "owner"), ("DeviceNode", "group")}
-HOST_FIELDS = {("Host", "hostname")}
+HOST_FIELDS = {("Host", "hostname"), ("Rendezvous", "address")}
+GID_FIELDS = {("Gid", "gid")}
+"""Addresses that checks tell apart by their form: link-local, made of an IPv4 address, or of which subnet."""
 SERIAL_FIELDS = {("Gpu", "serial")}
 
 HOST_VARIABLES = re.compile(
     r"MASTER_ADDR|SLURMD_NODENAME|SLURM_\w*NODELIST|SLURM_\w*HOST\w*|SLURM_\w*ADDR|SLURM_NODE_ALIASES|"
-    r"HOROVOD_HOSTNAME|HOROVOD_\w*ADDR|RAY_ADDRESS|TPU_WORKER_HOSTNAMES|NCCL_COMM_ID|NCCL_HOSTID|"
+    r"HOROVOD_HOSTNAME|HOROVOD_\w*ADDR|RAY_ADDRESS|TPU_WORKER_HOSTNAMES|NCCL_COMM_ID|NCCL_HOSTID|NCCL_RAS_ADDR|"
     r"KUBERNETES_SERVICE_HOST|OMPI_MCA_\w*(?:host|uri)\w*|PMIX_\w*URI\w*|PMIX_HOSTNAME"
 )
 """Variables whose value is made of host names and addresses."""
