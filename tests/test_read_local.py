@@ -12,20 +12,27 @@ import pytest
 from gpudoctor.active import messages, own_module
 from gpudoctor.read.local import Reader, readers, run
 from gpudoctor.read.system import System, attempt, within
-from gpudoctor.snapshot import Accelerators, Host, Reading, read
+from gpudoctor.snapshot import Accelerators, Host, Network, Reading, read
 from tests.fake_tree import fake
 
-SECTIONS = {"host": Host, "accelerators": Accelerators}
-FIELDS = [f"{section}.{name}" for section, kind in SECTIONS.items() for name in kind.__struct_fields__]
+SECTIONS = {"host": Host, "accelerators": Accelerators, "network": Network}
+ELSEWHERE = {"network.nccl_names"}  # in the library that the training interpreter has: read/python.py
+FIELDS = sorted(
+    {f"{section}.{name}" for section, kind in SECTIONS.items() for name in kind.__struct_fields__} - ELSEWHERE
+)
 
 
-def nested(fields: dict[str, Any]) -> tuple[Host, Accelerators]:
+def nested(fields: dict[str, Any]) -> tuple[Host, Network]:
     """As machine.py makes sections of them: fails for a fact of the wrong type."""
-    parts: dict[str, dict[str, Any]] = {"host": {}, "accelerators": {}}
+    parts: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     for field, reading in fields.items():
         section, _, name = field.partition(".")
         parts[section][name] = reading
-    return msgspec.convert(parts["host"], Host, str_keys=True), msgspec.convert(parts["accelerators"], Accelerators)
+    msgspec.convert(parts["accelerators"], Accelerators, str_keys=True)
+    return (
+        msgspec.convert(parts["host"], Host, str_keys=True),
+        msgspec.convert(parts["network"], Network, str_keys=True),
+    )
 
 
 def test_every_field_has_exactly_one_reader() -> None:
@@ -50,7 +57,9 @@ def test_a_machine_that_shows_nothing_is_healthy_in_nothing(tmp_path: Path, what
         portable |= {"is_root", "uptime_seconds", "cpu_model", "cpus", "memory_total_bytes", "memory_available_bytes"}
         portable |= {"swap_total_bytes", "swap_used_bytes"}
     found = {field.partition(".")[2] for field, reading in fields.items() if reading.is_read}
-    assert found <= portable | {"paths"}
+    # That there is nothing of these is a fact: no file of NCCL's, no plugin, no library, no device file.
+    nothing = {"nccl_files", "net_plugins", "verbs_library", "rdma_nodes"}
+    assert found <= portable | {"paths"} | nothing
     reasons = [reading.reason for reading in fields.values() if not reading.is_read]
     assert not any("the reader failed" in reason for reason in reasons), reasons
 
@@ -74,12 +83,13 @@ def test_this_machine() -> None:
     child = subprocess.run(own_module("gpudoctor.read.local", "30"), stdout=subprocess.PIPE, timeout=60, check=True)
     fields = {field: reading for message in messages(child.stdout) for field, reading in message["fields"].items()}
     assert sorted(fields) == sorted(FIELDS)
-    host, _ = nested(fields)
+    host, network = nested(fields)
     assert host.hostname.value == platform.node()
     assert host.system.value == platform.system()
     assert host.kernel_release.value == platform.release()
     assert host.memory_total_bytes.value >= host.memory_available_bytes.value > 0
     assert {used.role for used in host.paths.value} >= {"TMPDIR", "working folder"}
+    assert network.interfaces.value[0].name == "lo"
     assert "the reader failed" not in str(fields)
 
 

@@ -32,8 +32,10 @@ def readers() -> tuple[Reader, ...]:
     from gpudoctor.read import (
         cgroup,
         clock,
+        firewall,
         gpu_direct,
         host,
+        interfaces,
         iommu,
         isolation,
         kernel_log,
@@ -42,6 +44,8 @@ def readers() -> tuple[Reader, ...]:
         pci_paths,
         processes,
         rdma,
+        rendezvous,
+        routes,
         shared_memory,
         storage,
     )
@@ -61,6 +65,10 @@ def readers() -> tuple[Reader, ...]:
         gpu_direct,
         pci_paths,
         nccl_files,
+        interfaces,
+        routes,
+        firewall,
+        rendezvous,
     )
     return tuple(reader for room in rooms for reader in room.READERS)
 

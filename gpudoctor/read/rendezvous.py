@@ -1,0 +1,233 @@
+"""MASTER_ADDR and MASTER_PORT, tried out: the name is looked up; here, who listens; elsewhere, one TCP connection.
+
+The connection is closed as soon as it stands; nothing is sent over it.
+"""
+
+import errno
+import re
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from gpudoctor.knowledge.job import is_loopback
+from gpudoctor.read.local import Reader
+from gpudoctor.read.processes import open_files, processes
+from gpudoctor.read.system import System, attempt, within
+from gpudoctor.snapshot import Reading, Rendezvous, absent, missing, read
+
+FIELD = "network.rendezvous"
+ADDRESS, PORT = "MASTER_ADDR", "MASTER_PORT"
+CONNECT_SECONDS = 3.0
+"""A connection inside a cluster takes milliseconds; the kernel repeats a lost first packet after 1 s."""
+SHORTEST_CONNECT_SECONDS = 0.5
+MAXIMUM_NAME = 253
+LISTENING = "0A"  # TCP_LISTEN of <net/tcp_states.h>
+SEVERAL = 4
+"""Addresses of one name that are tried."""
+
+UNREACHABLE = frozenset(
+    {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+)
+
+Resolver = Callable[[str], list[str]]
+Connector = Callable[[str, int, float], str]
+
+
+def read_rendezvous(
+    system: System,
+    resolver: Resolver | None = None,
+    is_own: Callable[[str], bool] | None = None,
+    connector: Connector | None = None,
+) -> Mapping[str, Reading[Any]]:
+    """Absent when MASTER_ADDR is not set."""
+    source = f"environment, {ADDRESS} and {PORT}"
+    address = system.environment.get(ADDRESS, "").strip()
+    if not address:
+        return {FIELD: absent(source, f"{ADDRESS} is not set")}
+    started = time.monotonic()
+    port = port_number(system.environment.get(PORT, ""))
+    resolved = look_up(address, system.patience, resolver or by_getaddrinfo)
+    local = _is_local(resolved, is_own or can_be_bound)
+    left = system.patience - (time.monotonic() - started)
+    return {
+        FIELD: read(
+            source,
+            Rendezvous(
+                address=address[:MAXIMUM_NAME],
+                port=port,
+                resolved=resolved,
+                is_local=local,
+                listener=_listener(system, resolved, local, port),
+                connection=_connection(resolved, local, port, left, connector or connect),
+            ),
+        )
+    }
+
+
+def port_number(text: str) -> int | None:
+    """A TCP port, as int() of torch's rendezvous takes it; None for anything else."""
+    text = text.strip()
+    return int(text) if re.fullmatch("[0-9]{1,5}", text) and 0 < int(text) < 65536 else None
+
+
+# --- the name -----------------------------------------------------------------------------------------------------
+
+
+def by_getaddrinfo(name: str) -> list[str]:
+    """Raises `OSError`, `UnicodeError`."""
+    return [str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+
+
+def look_up(name: str, patience: float, resolver: Resolver) -> Reading[tuple[str, ...]]:
+    """The addresses of a name; () when there is no such name. That no name server answered is a time-out."""
+    source = f"getaddrinfo {name[:MAXIMUM_NAME]}"
+
+    def addresses() -> tuple[str, ...]:
+        try:
+            return tuple(dict.fromkeys(within(patience, source, lambda: resolver(name))))
+        except socket.gaierror as error:
+            if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
+                return ()
+            if error.errno == socket.EAI_AGAIN:
+                raise TimeoutError(f"no name server answered ({error.strerror})") from None
+            raise OSError(error.errno, f"the name could not be looked up: {error.strerror}") from None
+        except (UnicodeError, ValueError):  # IDNA cannot encode it, or it holds a zero byte: nothing has such a name
+            return ()
+
+    return attempt(source, addresses)
+
+
+def can_be_bound(address: str) -> bool:
+    """Whether an address is this machine's: only such can be bound to. Nothing listens, the socket is closed."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as trying:
+            trying.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def _is_local(resolved: Reading[tuple[str, ...]], is_own: Callable[[str], bool]) -> Reading[bool]:
+    source = "bind"
+    if not resolved.is_read:
+        return missing(source, f"the address is not known: {resolved.reason}", resolved.missing_kind or "failed")
+    if not resolved.value:
+        return absent(source, "the name resolves to nothing")
+    return read(source, any(is_loopback(address) or is_own(address) for address in resolved.value))
+
+
+# --- here: who listens --------------------------------------------------------------------------------------------
+
+
+def _listener(
+    system: System, resolved: Reading[tuple[str, ...]], local: Reading[bool], port: int | None
+) -> Reading[str]:
+    source = "/proc/net/tcp, /proc/net/tcp6"
+    if port is None:
+        return absent(source, f"{PORT} is not set to a port")
+    if not local.is_read:
+        return missing(source, local.reason, local.missing_kind or "failed")
+    if not local.value:
+        return absent(source, f"{ADDRESS} is another machine")
+    return attempt(source, lambda: who_listens(system, port, frozenset(resolved.value)), must_exist=True)
+
+
+def who_listens(system: System, port: int, addresses: frozenset[str]) -> str:
+    """ "pid 123 python"; "" for nobody. Raises `OSError`.
+
+    A socket in the way is bound to one of the addresses, or to all that there are.
+    """
+    found = list(_listening(system.text("/proc/net/tcp"), port, addresses))
+    with suppress(FileNotFoundError):  # a kernel without IPv6
+        found += _listening(system.text("/proc/net/tcp6"), port, addresses)
+    if not found:
+        return ""
+    inode, user = found[0]
+    for process in processes(system):
+        if f"socket:[{inode}]" in open_files(system, process.pid):
+            return f"pid {process.pid} {process.name}"
+    return f"a process of user id {user} that is not visible here"
+
+
+def _listening(text: str, port: int, addresses: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """(inode, user id) of listening sockets on the port, in /proc/net/tcp's form."""
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) < 10 or fields[3] != LISTENING:
+            continue
+        digits, _, number = fields[1].partition(":")
+        try:
+            address = _printed(digits)
+            if int(number, 16) != port:
+                continue
+        except (ValueError, OSError):
+            continue
+        everywhere = address in ("0.0.0.0", "::")
+        if (everywhere or address.removeprefix("::ffff:") in addresses) and fields[9].isdigit():
+            yield fields[9], fields[7]
+
+
+def _printed(digits: str) -> str:
+    """An address of /proc/net/tcp: 32-bit words in host order."""
+    raw = bytes.fromhex(digits)
+    if len(raw) not in (4, 16):
+        raise ValueError(digits)
+    words = [int.from_bytes(raw[at : at + 4], "big").to_bytes(4, sys.byteorder) for at in range(0, len(raw), 4)]
+    return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, b"".join(words))
+
+
+# --- elsewhere: one connection ------------------------------------------------------------------------------------
+
+
+def _connection(
+    resolved: Reading[tuple[str, ...]],
+    local: Reading[bool],
+    port: int | None,
+    seconds: float,
+    connector: Connector,
+) -> Reading[str]:
+    source = "connect"
+    if port is None:
+        return absent(source, f"{PORT} is not set to a port")
+    if not local.is_read:
+        return missing(source, local.reason, local.missing_kind or "failed")
+    if local.value:
+        return absent(source, f"{ADDRESS} is this machine")
+    addresses = resolved.value[:SEVERAL]
+    each = max(SHORTEST_CONNECT_SECONDS, min(CONNECT_SECONDS, seconds)) / len(addresses)
+
+    def answer() -> str:
+        answers: list[str] = []
+        for address in addresses:
+            answers.append(connector(address, port, each))
+            if answers[-1] == "accepted":
+                break
+        # The answer that says most: an open port, then a machine that answers at all.
+        return min(answers, key=("accepted", "refused", "no answer", "unreachable").index)
+
+    return attempt(f"connect {addresses[0]} port {port}", answer)
+
+
+def connect(address: str, port: int, seconds: float) -> str:
+    """ "accepted", "refused", "unreachable" or "no answer" within so many seconds. Raises `OSError`."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as trying:
+            trying.settimeout(seconds)
+            trying.connect((address, port))
+    except TimeoutError:  # ours, and the kernel's ETIMEDOUT
+        return "no answer"
+    except ConnectionRefusedError:
+        return "refused"
+    except OSError as error:
+        if error.errno in UNREACHABLE:
+            return "unreachable"
+        raise
+    return "accepted"
+
+
+READERS: tuple[Reader, ...] = (Reader("rendezvous", (FIELD,), read_rendezvous),)
