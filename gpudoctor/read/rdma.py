@@ -236,8 +236,8 @@ def _counters(system: System, folder: str, wanted: Iterable[str]) -> Reading[dic
     if answered or all(isinstance(error, FileNotFoundError) for error in errors):
         return read(source, found) if answered else absent(source, "this device has no error counters")
     worst = next(error for error in errors if not isinstance(error, FileNotFoundError))
-    kind = "denied" if isinstance(worst, PermissionError) else "failed"
-    return missing(source, os.strerror(worst.errno) if worst.errno else str(worst), kind)
+    reason = os.strerror(worst.errno) if worst.errno else str(worst)
+    return missing(source, reason, "denied" if isinstance(worst, PermissionError) else "failed")
 
 
 def _second_look(system: System, device: str, port: RdmaPort) -> RdmaPort:
@@ -300,8 +300,8 @@ def library(system: System) -> str:
     except OSError:
         cache = b""
     pattern = rb"(?<=\0)(/[\x21-\x7e]{1,300}/" + re.escape(LIBRARY.encode()) + rb")(?=\0)"
-    for found in re.findall(pattern, cache):
-        path = found.decode("ascii")
+    for found in re.finditer(pattern, cache):
+        path = found[1].decode("ascii")
         if system.exists(path):
             return path
     machine = os.uname().machine if hasattr(os, "uname") else ""
