@@ -1,0 +1,32 @@
+"""Lines to paste that take a setting of NCCL out, or change it, where it was set."""
+
+import shlex
+
+from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, Setting
+
+SCRIPTS = "~/.bashrc ~/.profile /etc/environment /etc/profile.d"
+
+
+def take_out(*settings: Setting) -> tuple[str, ...]:
+    """The lines that unset variables of the environment, and delete lines of files."""
+    plain = [setting.name for setting in settings if setting.origin == ENVIRONMENT]
+    lines = [f"unset {' '.join(shlex.quote(name) for name in plain)}"] if plain else []
+    for setting in settings:
+        if setting.origin != ENVIRONMENT:
+            lines.append(f"sed -i {shlex.quote(f'/^{setting.name}=/d')} {shlex.quote(setting.origin)}")
+    return tuple(lines)
+
+
+def set_to(setting: Setting, value: str, name: str = "") -> tuple[str, ...]:
+    """The lines that give it another value, or this value under another name."""
+    taken_out = take_out(setting) if name and name != setting.name else ()
+    if setting.origin == ENVIRONMENT:
+        return (*taken_out, f"export {name or setting.name}={shlex.quote(value)}")
+    change = take_out(setting)[0]
+    line = f"echo {shlex.quote(f'{name or setting.name}={value}')} >> {shlex.quote(setting.origin)}"
+    return (change, line)
+
+
+def find(setting: Setting) -> str:
+    """A line that shows where a variable of the environment is set for good."""
+    return f"grep -rn {shlex.quote(setting.name)} {SCRIPTS}"
