@@ -103,7 +103,7 @@ def test_each_function_that_fails_costs_its_own_facts(code: int, kind: str) -> N
         changed = changed_from(healthy, gpu)
         if function == "nvmlDeviceGetHandleByIndex_v2":
             assert kinds(gpu) == {kind}
-        elif function in SECOND_CHOICE | {"nvmlDeviceGetP2PStatus"}:
+        elif function in SECOND_CHOICE | {"nvmlDeviceGetP2PStatus", "nvmlDeviceGetTopologyCommonAncestor"}:
             assert changed == {}, function
         elif function == "nvmlDeviceGetGraphicsRunningProcesses_v3" and code == 3:
             assert changed == {}, "a GPU that cannot draw still has processes that compute"
@@ -151,7 +151,7 @@ def test_nvml_that_blocks_in_init_is_named() -> None:
 
 def test_one_gpu_that_blocks_costs_only_its_own_facts() -> None:
     machine = machines.hgx_h100().call("nvmlDeviceGetEccMode", "block", gpu=3)
-    finished_others = {b'"over":true': 9, b'"nvmlDeviceGetEccMode GPU 3"': 1}  # 7 GPUs, the pairs, the driver
+    finished_others = {b'"over":true': 10, b'"nvmlDeviceGetEccMode GPU 3"': 1}  # 7 GPUs, the pairs twice, the driver
     found = nvidia.assemble(blocked_reply(machine, "gpudoctor.read.nvidia", finished_others))
     stuck = found.gpus.value[3]
     assert stuck.memory_total_bytes.value == 81559 * MIB, "what was read before it blocked is kept"
@@ -166,7 +166,7 @@ def test_one_gpu_that_blocks_costs_only_its_own_facts() -> None:
 def test_a_gpu_whose_handle_blocks_is_still_there() -> None:
     machine = machines.hgx_h100(2).call("nvmlDeviceGetHandleByIndex_v2", "block", gpu=1)
     reply = blocked_reply(
-        machine, "gpudoctor.read.nvidia", {b'"over":true': 2, b'HandleByIndex GPU 1"': 1, b'HandleByIndex"': 2}
+        machine, "gpudoctor.read.nvidia", {b'"over":true': 2, b'HandleByIndex GPU 1"': 1, b'HandleByIndex"': 4}
     )
     found = nvidia.assemble(reply)
     assert kinds(found.gpus.value[1]) == {"timeout"}

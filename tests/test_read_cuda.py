@@ -35,6 +35,14 @@ def test_gives_every_device_as_nvml_does() -> None:
         assert device.pci_bus_id == gpu.pci_bus_id.value
         assert device.name == gpu.name.value
         assert device.memory_total_bytes == gpu.memory_total_bytes.value
+        assert (device.gpu_direct_rdma, device.dma_buf) == (True, True)
+
+
+def test_what_a_driver_does_not_know_of_gpudirect_is_unknown() -> None:
+    old = H100.but_gpu(0, dma_buf=None).call("cuDeviceGetAttribute", "fail:1", gpu=1)
+    answer = cuda_of(old).value.devices
+    assert [(device.gpu_direct_rdma, device.dma_buf) for device in answer[:2]] == [(True, None), (None, None)]
+    assert cuda_of(machines.four_rtx_4090()).value.devices[0].gpu_direct_rdma is False
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,15 @@ def test_peer_access_of_every_pair() -> None:
     assert nvml_of(machines.one_h200()).peers.missing_kind == "absent"
 
 
+def test_the_distance_of_every_pair_that_tells_it() -> None:
+    machine = machines.four_rtx_4090()
+    machine = replace(machine, facts={**machine.facts, "level": 30, "level.0.1": 10, "level.2.3": 7})
+    levels = {(level.gpu, level.other): level.level for level in nvml_of(machine).topology.value}
+    assert levels == {(0, 1): "single"} | dict.fromkeys([(0, 2), (0, 3), (1, 2), (1, 3)], "hostbridge")
+    assert nvml_of(machines.four_rtx_4090()).topology.missing_kind == "absent"
+    assert nvml_of(machines.one_h200()).topology.missing_kind == "absent"
+
+
 def test_mig_devices_and_what_their_gpu_no_longer_says() -> None:
     machine = machines.hgx_a100_with_mig().call("nvmlDeviceGetMemoryInfo_v2", "fail:4", gpu=2)
     gpus = nvml_of(machine).gpus.value

@@ -19,6 +19,8 @@ from gpudoctor.read.lifeline import end_with_the_doctor
 
 WSL_FOLDER = "/usr/lib/wsl/lib"
 UUID_BYTES = 16
+GPU_DIRECT_RDMA_SUPPORTED, DMA_BUF_SUPPORTED = 116, 124
+"""CUdevice_attribute of CUDA 11.3 and 11.7; older drivers refuse the number."""
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -124,7 +126,18 @@ class Driver:
             "pci_bus_id": normalised(bus_id.value.decode("ascii", "replace")),
             "name": name.value.decode("utf-8", "replace"),
             "memory_total_bytes": memory.value if memory_known else None,
+            "gpu_direct_rdma": self.attribute(GPU_DIRECT_RDMA_SUPPORTED, device),
+            "dma_buf": self.attribute(DMA_BUF_SUPPORTED, device),
         }
+
+    def attribute(self, number: int, device: ctypes.c_int) -> bool | None:
+        """Whether the device has an ability; None when the driver does not know the question."""
+        value = ctypes.c_int()
+        try:
+            error = self.call("cuDeviceGetAttribute", ctypes.byref(value), number, device)
+        except CudaFailed:
+            return None
+        return value.value != 0 if error == 0 and value.value in (0, 1) else None
 
     def uuid(self, device: ctypes.c_int) -> str:
         """The device's UUID, "GPU-..." or "MIG-...".

@@ -110,8 +110,9 @@ def assemble(reply: Reply) -> Nvidia:
             for index in range(count)
         )
         given["gpus"] = read("nvmlDeviceGetCount", every)
-    if "peers" not in fields:
-        given["peers"] = Reading("nvmlDeviceGetP2PStatus", missing=owed("peers"))
+    for pairs, call in (("peers", "nvmlDeviceGetP2PStatus"), ("topology", "nvmlDeviceGetTopologyCommonAncestor")):
+        if pairs not in fields:
+            given[pairs] = Reading(call, missing=owed(pairs))
     return _filled(Nvidia, given, fields, "NVML", owed("driver"))
 
 

@@ -1,6 +1,6 @@
 """Asks NVML everything, inside the child process that read/nvidia.py describes.
 
-There is a thread for each GPU, and one for the pairs of GPUs (ctypes releases the GIL): a GPU that blocks in the
+There is a thread for each GPU, and two for the pairs of GPUs (ctypes releases the GIL): a GPU that blocks in the
 driver costs its own facts and no others.
 """
 
@@ -15,7 +15,7 @@ from gpudoctor.read.nvml_calls import LIBRARY_NOT_FOUND, SUCCESS, CallFailed, Ca
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import Reading, absent, read
 
-DRIVER, PEERS = "driver", "peers"
+DRIVER, PEERS, TOPOLOGY = "driver", "peers", "topology"
 WSL_LIBRARY = "/usr/lib/wsl/lib/libnvidia-ml.so.1"
 
 Say = Callable[..., None]
@@ -46,12 +46,18 @@ def examine(api: Any, system: System, say: Say, *, doctor_pid: int, maximum_gpus
         found = guarded("nvmlDeviceGetP2PStatus", lambda: nvml_links.peers(calls(PEERS), count.value))
         say(PEERS, fields={"peers": found}, over=True)
 
+    def topology() -> None:
+        source = "nvmlDeviceGetTopologyCommonAncestor"
+        found = guarded(source, lambda: nvml_links.topology(calls(TOPOLOGY), count.value))
+        say(TOPOLOGY, fields={"topology": found}, over=True)
+
     threads = [threading.Thread(target=gpu, args=(index,), daemon=True) for index in range(count.value_or(0))]
     if count.value_or(0) > 1:
-        threads.append(threading.Thread(target=peers, daemon=True))
+        threads += [threading.Thread(target=pairs, daemon=True) for pairs in (peers, topology)]
     else:
         few = absent("nvmlDeviceGetCount", "fewer than two GPUs")
-        say(PEERS, fields={"peers": few if count.is_read else Reading(count.source, missing=count.missing)})
+        no_pairs: Reading[Any] = few if count.is_read else Reading(count.source, missing=count.missing)
+        say(PEERS, fields={"peers": no_pairs, "topology": no_pairs})
     for thread in threads:
         thread.start()
     say_driver(driver, say)

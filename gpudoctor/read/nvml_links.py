@@ -1,4 +1,4 @@
-"""NVLinks of a GPU, and peer access between GPUs."""
+"""NVLinks of a GPU, and peer access and distance between GPUs."""
 
 import itertools
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 from gpudoctor.knowledge import pci_address
 from gpudoctor.read.nvml_calls import GPU_IS_LOST, INVALID_ARGUMENT, NOT_SUPPORTED, CallFailed, Calls, text
-from gpudoctor.snapshot import NvLink, PeerAccess
+from gpudoctor.snapshot import NvLink, PeerAccess, TopologyLevel
 
 Ask = Callable[..., Any]
 """`Device.ask`: an NVML function of this GPU's handle."""
@@ -26,6 +26,8 @@ P2P_STATUS = (
     "unknown",
 )
 """By nvmlGpuP2PStatus_t."""
+LEVELS = {0: "internal", 10: "single", 20: "multiple", 30: "hostbridge", 40: "node", 50: "system"}
+"""nvmlGpuTopologyLevel_t."""
 
 
 def nvlinks(ask: Ask) -> tuple[NvLink, ...]:
@@ -85,14 +87,7 @@ def _address(place: Any) -> str:
 def peers(calls: Calls, count: int) -> tuple[PeerAccess, ...]:
     """Peer access of all ordered pairs. Raises `CallFailed` when no pair could be asked."""
     failures: list[CallFailed] = []
-
-    def attempted(name: str, *arguments: object) -> Any:
-        try:
-            return calls.ask(name, *arguments)
-        except CallFailed as error:  # a lost GPU answers nothing; the pairs of the others still count
-            failures.append(error)
-            return None
-
+    attempted = _forgiving(calls, failures)
     handles = [attempted("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
     found: list[PeerAccess] = []
     answered = False
@@ -106,6 +101,39 @@ def peers(calls: Calls, count: int) -> tuple[PeerAccess, ...]:
     if failures and not answered:
         raise failures[-1]
     return tuple(found)
+
+
+def topology(calls: Calls, count: int) -> tuple[TopologyLevel, ...]:
+    """The nearest common ancestor of all pairs that tell it. Raises `CallFailed` when none does."""
+    failures: list[CallFailed] = []
+    attempted = _forgiving(calls, failures)
+    handles = [attempted("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
+    found: list[TopologyLevel] = []
+    for one, other in itertools.combinations(range(count), 2):
+        if handles[one] is None or handles[other] is None:
+            continue
+        level = attempted("nvmlDeviceGetTopologyCommonAncestor", handles[one], handles[other])
+        if level in LEVELS:
+            found.append(TopologyLevel(one, other, LEVELS[level]))
+    if failures and not found:
+        raise failures[-1]
+    return tuple(found)
+
+
+def _forgiving(calls: Calls, failures: list[CallFailed]) -> Ask:
+    """`calls.ask` with None for a call that fails, which is added to `failures`.
+
+    A lost GPU answers nothing; the pairs of the others still count.
+    """
+
+    def attempted(name: str, *arguments: object) -> Any:
+        try:
+            return calls.ask(name, *arguments)
+        except CallFailed as error:
+            failures.append(error)
+            return None
+
+    return attempted
 
 
 def _p2p_status(code: int | None) -> str:

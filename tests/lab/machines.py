@@ -80,6 +80,8 @@ def h100(index: int, **facts: Value) -> Card:
         "fabric_state": 3,
         "fabric_status": 0,
         "fabric_health": 0,
+        "gpu_direct_rdma": 1,
+        "dma_buf": 1,
     }
     return card | facts
 
@@ -154,6 +156,7 @@ def rtx_4090(index: int, **facts: Value) -> Card:
         "ecc_pending": 0,
         "pcie_generation": 1,
         "pcie_generation_max": 4,
+        "gpu_direct_rdma": 0,
         "persistence": 0,
     }
     missing = (*NO_NVLINK, *NO_MIG, *NO_ECC, *NO_MEMORY_SENSOR, "serial")
@@ -207,7 +210,7 @@ def old_geforce(index: int, name: str, speed: int, capability: tuple[int, int], 
 
 def hgx_h100(count: int = 8) -> Machine:
     """Eight H100 SXM behind NVSwitch."""
-    return Machine(tuple(h100(index) for index in range(count)), facts={"p2p.read": 0, "p2p.nvlink": 0})
+    return Machine(tuple(h100(index) for index in range(count)), facts={"p2p.read": 0, "p2p.nvlink": 0, "level": 50})
 
 
 def one_h200() -> Machine:

@@ -255,3 +255,13 @@ int cuDeviceTotalMem_v2(size_t *out, int device) {
     *out = memory ? strtoull(memory, NULL, 0) : 0;
     return SUCCESS;
 }
+
+int cuDeviceGetAttribute(int *out, int attribute, int device) {
+    const char *name = attribute == 116 ? "gpu_direct_rdma" : attribute == 124 ? "dma_buf" : "";
+    OBEY(device, out, sizeof *out);
+    if (device < 0 || device >= count) return INVALID_DEVICE;
+    const char *value = *name ? of_gpu(visible[device].gpu, name) : NULL;
+    if (!value) return INVALID_VALUE; /* as a driver that came before the attribute */
+    *out = (int)strtol(value, NULL, 0);
+    return SUCCESS;
+}

@@ -390,6 +390,16 @@ int nvmlDeviceGetP2PStatus(Device first, Device second, unsigned capability, uns
     return SUCCESS;
 }
 
+int nvmlDeviceGetTopologyCommonAncestor(Device first, Device second, unsigned *out) {
+    char key[64];
+    OBEY(gpu_of(first), out, sizeof *out);
+    snprintf(key, sizeof key, "level.%d.%d", gpu_of(first), gpu_of(second));
+    long long level = number(key, number("level", -1));
+    if (level < 0) return NOT_SUPPORTED;
+    *out = (unsigned)level;
+    return SUCCESS;
+}
+
 struct fabric { unsigned char cluster[16]; int status; unsigned clique; unsigned char state; };
 struct fabric_v2 { unsigned version; unsigned char cluster[16]; int status; unsigned clique; unsigned char state;
                    unsigned health; };
