@@ -29,7 +29,7 @@ from tests.machines.hand_built import MACHINES  # noqa: E402 - found through the
 
 DOCS = ROOT / "docs"
 EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop")
-COMMANDS = ("check", "capture", "devices", "checks")
+COMMANDS = ("check", "capture", "devices", "env", "checks")
 SHOWN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n(?:(?!```).*\n)*```$", re.MULTILINE)
 WRITTEN_BY = "<!-- Written by docs/generate.py; edit the check's own file instead. -->"
 

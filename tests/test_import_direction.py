@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "gpudoctor/diagnose.py": ("gpudoctor.check", "gpudoctor.plugins", "gpudoctor.report", "gpudoctor.snapshot"),
     "gpudoctor/redact.py": ("gpudoctor.check", "gpudoctor.report", "gpudoctor.snapshot", "gpudoctor.knowledge"),
     "gpudoctor/devices.py": ("gpudoctor.snapshot", "gpudoctor.knowledge"),
+    "gpudoctor/emit/": ("gpudoctor.emit", "gpudoctor.knowledge"),
     "gpudoctor/read/": (
         "gpudoctor.read",
         "gpudoctor.active",

@@ -18,6 +18,7 @@ from gpudoctor.cli.capture import capture
 from gpudoctor.cli.check import check
 from gpudoctor.cli.checks import checks
 from gpudoctor.cli.devices import devices
+from gpudoctor.cli.env import env
 from gpudoctor.cli.errors import UsageProblem
 
 EPILOG = "Exit status: 0 healthy (warnings allowed), 1 errors, 2 wrong usage or nothing could be examined."
@@ -54,6 +55,7 @@ def gpudoctor(
 app.command()(check)
 app.command()(capture)
 app.command()(devices)
+app.command()(env)
 app.command()(checks)
 
 

@@ -1,0 +1,24 @@
+"""A file for `docker run --env-file FILE` (podman reads it alike).
+
+A file and not `-e NAME=VALUE` words, because it has room for the reasons and because docker takes each line literally:
+nothing is quoted, so nothing can be quoted wrongly. A line cannot hold a line break (docker/cli, kvfile: lines that
+begin with # are comments, the first = ends the name, the rest of the line is the value).
+"""
+
+from gpudoctor.emit.comments import CannotExpress, document
+from gpudoctor.knowledge.advice import Advice, Suggestion
+
+
+def docker(advice: Advice) -> str:
+    """`NAME=VALUE` lines, unquoted."""
+    return document(advice, "Give it to docker: docker run --env-file FILE ...", literal)
+
+
+def literal(suggestion: Suggestion) -> str:
+    """One line. Raises `CannotExpress`."""
+    if not {"\n", "\r", "\0"}.isdisjoint(suggestion.value):
+        raise CannotExpress(
+            f"{suggestion.name}={suggestion.value!r} holds a line break, which no line of an env file can; "
+            "use --format shell"
+        )
+    return f"{suggestion.name}={suggestion.value}"

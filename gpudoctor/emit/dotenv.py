@@ -1,0 +1,27 @@
+"""A .env file, as python-dotenv, `docker compose` and `set -a; . ./.env` read it alike.
+
+Values that nothing interprets stand bare; all others in single quotes, inside which none of the three expands
+variables. What the three would read differently (a quote, a backslash, a line break) is refused.
+"""
+
+from gpudoctor.emit.comments import CannotExpress, document
+from gpudoctor.emit.shell import PLAIN
+from gpudoctor.knowledge.advice import Advice, Suggestion
+
+REFUSED = frozenset("'\\\n\r\0")
+
+
+def dotenv(advice: Advice) -> str:
+    """`NAME=VALUE` lines."""
+    return document(advice, "A .env file.", assignment)
+
+
+def assignment(suggestion: Suggestion) -> str:
+    """One line. Raises `CannotExpress`."""
+    if not REFUSED.isdisjoint(suggestion.value):
+        raise CannotExpress(
+            f"{suggestion.name}={suggestion.value!r} holds a quote, backslash or line break, "
+            "which readers of .env files do not agree on; use --format shell"
+        )
+    value = suggestion.value if PLAIN.fullmatch(suggestion.value) else f"'{suggestion.value}'"
+    return f"{suggestion.name}={value}"

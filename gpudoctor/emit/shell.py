@@ -1,0 +1,27 @@
+"""POSIX shells: `eval "$(gpudoctor env)"` in sh, bash, zsh, dash and ksh."""
+
+import re
+
+from gpudoctor.emit.comments import document
+from gpudoctor.knowledge.advice import Advice, Suggestion
+
+PLAIN = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_./,%+-]*", re.ASCII)
+"""Values that no shell looks into. A leading "=" is not among them: zsh takes `=eth0` for a command to look up, and
+shlex.quote leaves it bare."""
+
+
+def shell(advice: Advice) -> str:
+    """`export` lines."""
+    return document(advice, 'Load it with: eval "$(gpudoctor env)"', export)
+
+
+def export(suggestion: Suggestion) -> str:
+    """One `export` line (or several, when the value holds line breaks)."""
+    return f"export {suggestion.name}={quoted(suggestion.value)}"
+
+
+def quoted(value: str) -> str:
+    """A word that a POSIX shell reads back as `value`."""
+    if PLAIN.fullmatch(value):
+        return value
+    return "'" + value.replace("'", "'\"'\"'") + "'"

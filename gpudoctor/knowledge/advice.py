@@ -1,0 +1,59 @@
+"""What `gpudoctor env` says of a machine: the variables to set, each with its reason, and why there are no more."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+SuggestionKind = Literal["needed", "work-around", "debugging"]
+"""needed: NCCL's or torch's own choice is wrong on this machine. work-around: it hides a fault whose cure the reason
+names. debugging: for looking into a failure, not for production."""
+
+
+class Suggestion(Struct, frozen=True):
+    """One variable to set."""
+
+    name: str
+    value: str
+    reason: str
+    """What was seen on this machine and what follows from it, in sentences."""
+    holds_for: str
+    """The versions for which this is right: "NCCL 2.20 and older", "every NCCL version"."""
+    verify: str
+    """How to see that it took effect, as a sentence."""
+    kind: SuggestionKind = "needed"
+    replaces: str | None = None
+    """The value that is in force now, another one; None when the variable is not set."""
+    replaces_from: str = ""
+    """Where that value stands: "environment", or the file's path."""
+
+
+class Present(Struct, frozen=True):
+    """A variable that is needed and has its right value already."""
+
+    name: str
+    value: str
+    origin: str
+
+
+class Unjudged(Struct, frozen=True):
+    """Something that could not be judged, because a fact was not read."""
+
+    what: str
+    """The variables in question."""
+    reason: str
+
+
+class Advice(Struct, frozen=True):
+    """The answer of `gpudoctor env`."""
+
+    suggestions: tuple[Suggestion, ...]
+    silent: str
+    """Why nothing (more) is suggested, as a sentence; empty when that could not be told."""
+    nodes: int | None = None
+    """How many nodes were asked for; None: nobody said."""
+    scope: str = ""
+    """For how many nodes this is, and how that was decided, as a sentence."""
+    nccl_version: str = ""
+    """ "2.27.5"; empty when unknown."""
+    present: tuple[Present, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
