@@ -1,0 +1,28 @@
+"""NCCL_DEBUG_FILE begins with "~", which NCCL does not expand.
+
+Why it matters: NCCL opens the path as it stands. There is no folder called "~", so the log goes to standard output as
+if the variable were not set.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, effective, evidence, where
+from gpudoctor.snapshot import Snapshot
+
+
+@check("nccl-debug-file-tilde", title="NCCL_DEBUG_FILE is a path that NCCL can open")
+def nccl_debug_file_tilde(machine: Snapshot) -> Iterator[Problem]:
+    setting = effective(machine).get("NCCL_DEBUG_FILE")
+    if setting is not None and setting.value.startswith("~"):
+        is_variable = setting.origin == ENVIRONMENT
+        yield Problem(
+            severity="warning",
+            summary=f'NCCL_DEBUG_FILE is {setting.value}{where(setting)}; NCCL does not expand "~"',
+            meaning="The log is not written to that file; it goes to standard output.",
+            fix=Fix(
+                "Write the whole path; %h and %p keep the ranks apart.",
+                commands=('export NCCL_DEBUG_FILE="$HOME/nccl.%h.%p.log"',) if is_variable else (),
+            ),
+            evidence=evidence(machine),
+        )
