@@ -9,6 +9,7 @@ from rich.text import Text
 
 from gpudoctor.check import Check, Problem
 from gpudoctor.render import words
+from gpudoctor.render.network import network_line
 from gpudoctor.render.prose import console, show, show_command
 from gpudoctor.report import Report, Result
 from gpudoctor.snapshot import Gpu, GpuProcess, Reading, Snapshot
@@ -33,6 +34,8 @@ def show_report(report: Report, snapshot: Snapshot, screen: Console) -> None:
     show(words.machine_line(snapshot), screen, style="bold")
     if snapshot.training.python.is_read:
         show(words.training_line(snapshot), screen)
+    if fabric := network_line(snapshot):
+        show(fabric, screen)
     screen.print()
     show(words.verdict(report), screen, style=VERDICT_COLORS[report.verdict])
     for result, problem in report.problems:

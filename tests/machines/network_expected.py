@@ -44,8 +44,9 @@ EXPECTED: Mapping[str, Expected] = {
     ),
     # IPoIB with an address comes before any other interface.
     "network-a100-hdr": Expected(("ib0",), RAILS, rails()),
+    # Seven of eight equal rails work: what is wrong is the rail, whether its HCA is gone or its port is down.
     "network-port-polling": Expected(
-        ("eth0",), tuple(name for name in RAILS if name != "mlx5_3"), rails(3), frozenset({"rdma-port-down"})
+        ("eth0",), tuple(name for name in RAILS if name != "mlx5_3"), rails(3), frozenset({"rdma-rail-missing"})
     ),
     "network-only-port-down": Expected(("eno1",), problems=frozenset({"rdma-port-down"})),
     "network-subnet-manager-gone": Expected(("eno1",), problems=frozenset({"rdma-port-without-subnet-manager"})),
@@ -54,13 +55,16 @@ EXPECTED: Mapping[str, Expected] = {
     ),
     # No libibverbs: NET/IB cannot start, and NET/Socket runs over IPoIB.
     "network-ipoib-only": Expected(("ib0",), problems=frozenset({"rdma-library-missing"})),
-    # The members of a bond have no address of their own.
+    # The members of a bond have no address of their own. Each bond is a network of its own, with no gateway to the
+    # others: rails, which NCCL must not cross.
     "network-roce-bonded": Expected(
         ("eno1", "bond0", "bond1", "bond2", "bond3"),
         tuple(f"mlx5_bond_{number}" for number in range(4)),
         {index: (f"mlx5_bond_{index // 2}",) for index in range(8)},
+        environment={"NCCL_CROSS_NIC": "0"},
     ),
-    # It runs with the v1 GID, which no router forwards; the card is on the other socket, out of GPUDirect's reach.
+    # NCCL takes the v1 GID of the IPv4 address (ncclUpdateGidIndex), which works within one Ethernet segment and which
+    # no router forwards; nothing that could be set brings v2. The card is on the other socket: no GPUDirect.
     "network-roce-without-v2": Expected(("eno1", "ens1np0"), ("mlx5_0",), problems=frozenset({"roce-without-v2-gid"})),
     # NCCL_IB_MERGE_NICS=1 makes one device of both; both are taken.
     "network-dual-port-merged": Expected(
