@@ -170,8 +170,8 @@ def switch_path(bus_id: str, index: int, slot: int) -> PciPath:
 
 def root_path(bus_id: str, root: str = "pci0000:00", numa_node: int = 0) -> PciPath:
     """A device directly below a root port of the host bridge `root`."""
-    bus, slot = root[-2:], bus_id[5:7]
-    return PciPath(bus_id, (f"0000:{bus}:{int(slot, 16) % 32:02x}.0",), root, numa_node)
+    function, slot = divmod(int(bus_id[5:7], 16), 32)
+    return PciPath(bus_id, (f"0000:{root[-2:]}:{slot:02x}.{function}",), root, numa_node)
 
 
 def pci_paths(*paths: PciPath) -> Reading[dict[str, PciPath]]:

@@ -64,8 +64,11 @@ EXPECTED: Mapping[str, Expected] = {
         environment={"NCCL_CROSS_NIC": "0"},
     ),
     # NCCL takes the v1 GID of the IPv4 address (ncclUpdateGidIndex), which works within one Ethernet segment and which
-    # no router forwards; nothing that could be set brings v2. The card is on the other socket: no GPUDirect.
-    "network-roce-without-v2": Expected(("eno1", "ens1np0"), ("mlx5_0",), problems=frozenset({"roce-without-v2-gid"})),
+    # no router forwards; nothing that could be set brings v2. The card is on the other socket: no GPUDirect RDMA for
+    # any GPU, which is worth knowing.
+    "network-roce-without-v2": Expected(
+        ("eno1", "ens1np0"), ("mlx5_0",), problems=frozenset({"roce-without-v2-gid", "gpu-direct-rdma-off"})
+    ),
     # NCCL_IB_MERGE_NICS=1 makes one device of both; both are taken.
     "network-dual-port-merged": Expected(
         ("eno1", "ens1f0np0", "ens1f1np1"), ("mlx5_0", "mlx5_1"), dict.fromkeys(range(2), ("mlx5_0", "mlx5_1"))

@@ -87,6 +87,15 @@ def with_more_paths(machine: Snapshot, *bus_ids: str) -> Snapshot:
     return with_network(machine, pci_paths=pci_paths(*paths.values(), *more))
 
 
+def paired(machine: Snapshot) -> Snapshot:
+    """The machine as NVML sees it when GPU 0 and 1, 2 and 3, ... sit behind one switch each."""
+    levels = tuple(
+        msgspec.structs.replace(each, level="single") if each.gpu // 2 == each.other // 2 else each
+        for each in machine.nvidia.topology.value
+    )
+    return but(machine, "nvidia.topology", read("nvmlDeviceGetTopologyCommonAncestor", levels))
+
+
 # ---------------------------------------------------------------- InfiniBand
 
 DGX_COMPUTE = (0, 3, 4, 5, 6, 9, 10, 11)
@@ -191,7 +200,7 @@ def ipoib_only() -> Snapshot:
 
 def roce_bonded() -> Snapshot:
     """Four bonds of two 100G ports, each beside two GPUs; one GID table a bond."""
-    machine = a100_node()
+    machine = paired(a100_node())
     devices, nics, paths = [], [], [root_path("0000:05:00.0")]
     for number in range(4):
         name, bond, address = f"mlx5_bond_{number}", f"bond{number}", f"198.51.{100 + number}.11"
@@ -251,7 +260,7 @@ def roce_without_v2() -> Snapshot:
 
 def dual_port_merged() -> Snapshot:
     """Two functions of one dual-port card, both ACTIVE: NCCL makes one device of them."""
-    machine = a100_pcie_node(2)
+    machine = paired(a100_pcie_node(2))
     buses = ("0000:18:00.0", "0000:18:00.1")
     devices, nics = [], []
     for number, bus in enumerate(buses):
@@ -280,7 +289,7 @@ def dual_port_merged() -> Snapshot:
 
 def efa(plugin: str = "") -> Snapshot:
     """An AWS p4d: eight A100, four EFA devices, each with an ENI that has an address."""
-    machine = a100_node()
+    machine = paired(a100_node())
     numbers = (16, 32, 144, 160)
     devices, nics, paths = [], [], []
     for place, number in enumerate(numbers):
