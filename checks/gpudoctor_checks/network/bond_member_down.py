@@ -1,0 +1,37 @@
+"""A member of a bond has no link.
+
+Why it matters: the bond stays up, so nothing fails; it carries half of what it should, and the next fault takes the
+node off the network in the middle of a run.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.interface_roles import find
+from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.snapshot import Snapshot
+
+
+@check("bond-member-down", title="Every member of a bond has a link")
+def bond_member_down(machine: Snapshot) -> Iterator[Problem]:
+    interfaces = machine.network.interfaces.value
+    for bond in interfaces:
+        if bond.kind != "bond" or not bond.is_up:
+            continue
+        members = [member for name in bond.members if (member := find(interfaces, name)) is not None]
+        down = [member for member in members if not member.is_running]
+        if not down:
+            continue
+        names = [shlex.quote(member.name) for member in down]
+        yield Problem(
+            severity="warning",
+            summary=f"{bond.name} has {counted(len(members), 'member')}, and "
+            f"{listed(member.name for member in down)} {'has' if len(down) == 1 else 'have'} no link",
+            meaning="The bond carries less than it should, and what is left of it has no spare.",
+            evidence=(machine.network.interfaces,),
+            fix=Fix(
+                "Look at cable, transceiver and switch port of that member.",
+                commands=(f"cat /proc/net/bonding/{shlex.quote(bond.name)}", *(f"sudo ethtool {n}" for n in names)),
+            ),
+        )

@@ -1,0 +1,47 @@
+"""gloo would listen on the loopback address, for a reason other than the own name's entry in /etc/hosts.
+
+Why it matters: gloo listens on what GLOO_SOCKET_IFNAME names, else on the first address of the own hostname that is
+this machine's. A name that leads to an address which the machine does not have (a copied /etc/hosts, a stale DNS
+entry) makes it fall back to 127.0.0.1, with a warning that drowns in the log, and several nodes wait for each other.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.gloo_interface import IFNAME, gloo_choice, listed
+from gpudoctor.knowledge.interface_roles import recommended
+from gpudoctor.knowledge.job import is_loopback, is_multi_node
+from gpudoctor.snapshot import Snapshot
+
+
+@check("gloo-interface-loopback", title="gloo listens on an address that other nodes reach")
+def gloo_interface_loopback(machine: Snapshot) -> Iterator[Problem]:
+    environment = machine.environment.value
+    choice = gloo_choice(machine)
+    several = is_multi_node(environment)
+    if not choice.address or not is_loopback(choice.address):
+        return
+    named = listed(environment.get(IFNAME, ""))
+    if not named:
+        addresses = machine.host.hostname_addresses.value
+        # A name that leads to 127.x is hostname-loopback's, one that leads nowhere hostname-unresolvable's.
+        if not addresses or any(map(is_loopback, addresses)):
+            return
+    elif not several:
+        return
+    best = recommended(machine)
+    commands = (f"export {IFNAME}={shlex.quote(best.name)}",) if best is not None else ("ip -br address",)
+    yield Problem(
+        severity="error" if several else "info",
+        summary=f"gloo listens on {choice.address}: {choice.rule}",
+        meaning="Harmless on one node. Over several, the others connect to themselves and wait until the time-out.",
+        evidence=(machine.environment, machine.network.interfaces)
+        if named
+        else (machine.host.hostname_addresses, machine.network.interfaces),
+        fix=Fix(
+            "Name the interface that leads to the other nodes"
+            + ("." if named else ", and correct the own name's address in /etc/hosts or DNS."),
+            commands=commands,
+        ),
+    )

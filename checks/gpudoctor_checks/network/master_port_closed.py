@@ -1,0 +1,31 @@
+"""Nothing listens on MASTER_PORT of the head node.
+
+Why it matters: before the job is started that is as it should be. While it is starting, it means that rank 0 died,
+listens on another port, or that MASTER_ADDR is the wrong machine.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.rendezvous_job import rendezvous
+from gpudoctor.snapshot import Snapshot
+
+
+@check("master-port-closed", title="The store listens on the head node")
+def master_port_closed(machine: Snapshot) -> Iterator[Problem]:
+    meeting = rendezvous(machine)
+    if not meeting.resolved.value or meeting.is_local.value or meeting.port is None:
+        return
+    if meeting.connection.value != "refused":
+        return
+    yield Problem(
+        severity="info",
+        summary=f"{meeting.address} answers, and nothing listens on its port {meeting.port} yet",
+        meaning="Normal before rank 0 has started. After that, the ranks of this node wait until their time-out.",
+        evidence=(meeting.connection, machine.environment),
+        fix=Fix(
+            "While the job starts, look on the head node whether rank 0 runs and which port it listens on.",
+            commands=(f"ssh {shlex.quote(meeting.address)} ss -ltn",),
+        ),
+    )

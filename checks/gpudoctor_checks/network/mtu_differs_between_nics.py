@@ -1,0 +1,42 @@
+"""Ports that carry training traffic have different MTUs.
+
+Why it matters: every rail has to be set up alike. With RoCE the path's MTU follows the interface's, and two ends that
+disagree fail to connect (ibv_modify_qp, "Invalid argument"); with TCP the port with the small MTU is slower, and large
+packets between the two are dropped on some networks.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.interface_roles import siblings
+from gpudoctor.knowledge.rdma_selection import rdma_choice
+from gpudoctor.knowledge.wording import listed
+from gpudoctor.snapshot import Snapshot
+
+
+@check("mtu-differs-between-nics", title="Ports that carry training traffic have one MTU")
+def mtu_differs_between_nics(machine: Snapshot) -> Iterator[Problem]:
+    interfaces = machine.network.interfaces.value
+    taken = {device for device, _ in rdma_choice(machine).taken}
+    carrying = {
+        name for device in machine.network.rdma_devices.value if device.name in taken for name in device.interfaces
+    }
+    for group in siblings(interfaces):
+        ports = [port for port in group if port.name in carrying and port.kind == "ethernet" and port.mtu]
+        largest = max((port.mtu or 0 for port in ports), default=0)
+        smaller = [port for port in ports if port.mtu != largest]
+        if not smaller:
+            continue
+        yield Problem(
+            severity="warning",
+            summary=f"{listed(f'{port.name} has MTU {port.mtu}' for port in smaller)}; "
+            f"the other RoCE ports of NCCL have {largest}",
+            meaning="Connections over these ports fail, or are slower than over the others.",
+            evidence=(machine.network.interfaces, machine.network.rdma_devices),
+            fix=Fix(
+                "Give them the MTU of the others where the switches carry it, and make it last in the network's "
+                "configuration.",
+                commands=tuple(f"sudo ip link set {shlex.quote(port.name)} mtu {largest}" for port in smaller),
+            ),
+        )

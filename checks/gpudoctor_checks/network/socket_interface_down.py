@@ -1,0 +1,60 @@
+"""The interface that NCCL or gloo is told to use, or takes, is down or has no address.
+
+Why it matters: NCCL before 2.28.3 takes an interface that is down as long as it has an address, and waits for the
+others on it until the time-out; later releases pass it over, and end with an error when it was the one that was named.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge import gloo_interface
+from gpudoctor.knowledge.interface_roles import find
+from gpudoctor.knowledge.nccl_interfaces import IFNAME, InterfaceChoice, is_set, nccl_choice, parse
+from gpudoctor.knowledge.nccl_settings import effective, set_text
+from gpudoctor.snapshot import Interface, Snapshot
+
+
+@check("socket-interface-down", title="The interfaces that NCCL and gloo use are up")
+def socket_interface_down(machine: Snapshot) -> Iterator[Problem]:
+    interfaces = machine.network.interfaces.value
+    value = set_text(effective(machine), IFNAME)
+    choice = nccl_choice(machine)
+    first = find(interfaces, choice.first)
+    if first is not None and not first.is_running:
+        yield _problem(machine, first, f"NCCL takes {first.name} first ({choice.rule})", choice)
+    elif not choice.names and is_set(value):
+        pattern = parse(value)
+        for interface in [each for each in interfaces if pattern.takes(each.name) and not pattern.excludes][:1]:
+            yield _problem(machine, interface, f"NCCL can use only {interface.name} ({choice.rule})", choice)
+    for name in gloo_interface.listed(machine.environment.value.get(gloo_interface.IFNAME, "")):
+        named = find(interfaces, name)
+        if named is not None and not (named.is_running and named.addresses):
+            yield _problem(machine, named, f"{gloo_interface.IFNAME} names {name}", choice)
+
+
+def _problem(machine: Snapshot, interface: Interface, who: str, choice: InterfaceChoice) -> Problem:
+    state = _state(interface)
+    name = shlex.quote(interface.name)
+    commands = [f"ip -br address show dev {name}"]
+    if not interface.is_up:
+        commands.insert(0, f"sudo ip link set {name} up")
+    return Problem(
+        severity="error",
+        summary=f"{who}, and that interface {state}",
+        meaning="The job ends with an error about its socket interface, or waits for the other ranks until its "
+        "time-out.",
+        evidence=(machine.network.interfaces, machine.environment),
+        fix=Fix(
+            "Bring the interface up and give it its address (and look at cable and switch port), or name another one.",
+            commands=tuple(commands),
+        ),
+    )
+
+
+def _state(interface: Interface) -> str:
+    if not interface.is_up:
+        return "is switched off (down)"
+    if not interface.is_running:
+        return f"has no link (operstate {interface.operstate or 'unknown'})"
+    return "has no address that can be used" if interface.addresses else "has no address"

@@ -1,0 +1,57 @@
+"""NCCL listens on another network than the one over which MASTER_ADDR is reached.
+
+Why it matters: the store and NCCL's own connections go separate ways. A job whose nodes share MASTER_ADDR's network
+only finds its store, and then waits in its first collective, because NCCL gave out an address that nobody reaches.
+"""
+
+import ipaddress
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.interface_roles import find
+from gpudoctor.knowledge.nccl_interfaces import IFNAME, is_set, nccl_choice
+from gpudoctor.knowledge.nccl_settings import effective, set_text
+from gpudoctor.knowledge.rendezvous_job import rendezvous
+from gpudoctor.snapshot import Address, Interface, Snapshot
+
+
+@check("socket-interface-off-route", title="NCCL listens on the network that MASTER_ADDR is on")
+def socket_interface_off_route(machine: Snapshot) -> Iterator[Problem]:
+    meeting = rendezvous(machine)
+    if meeting.is_local.value or not meeting.resolved.value:
+        return
+    interfaces = machine.network.interfaces.value
+    choice = nccl_choice(machine)
+    first = find(interfaces, choice.first)
+    shared = _interface_towards(interfaces, meeting.resolved.value[0])
+    # IPoIB first, or a name that somebody wrote, is meant.
+    meant = is_set(set_text(effective(machine), IFNAME)) or first is None or first.kind in ("ipoib", "loopback")
+    if shared is None or first is None or meant or shared.name == first.name:
+        return
+    yield Problem(
+        severity="info",
+        summary=f"NCCL takes {first.name} ({choice.addresses[0]}) first, and {meeting.address} "
+        f"({meeting.resolved.value[0]}) is on the network of {shared.name}",
+        meaning="It works where the nodes share both networks. Where they share only one, the store is found and the "
+        "first collective waits until its time-out.",
+        evidence=(machine.network.interfaces, machine.network.rendezvous),
+        fix=Fix(
+            f"Where {first.name} does not lead to the other nodes, name the one that does, on every node.",
+            commands=(f"export {IFNAME}={shlex.quote('=' + shared.name)}",),
+        ),
+    )
+
+
+def _interface_towards(interfaces: tuple[Interface, ...], address: str) -> Interface | None:
+    """The interface whose own network holds the address; None when it is behind a router."""
+    wanted = ipaddress.ip_address(address.partition("%")[0])
+    for interface in interfaces:
+        if interface.is_running and any(_holds(own, wanted) for own in interface.addresses if own.scope == "global"):
+            return interface
+    return None
+
+
+def _holds(own: Address, wanted: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    network = ipaddress.ip_interface(f"{own.address}/{own.prefix_length}").network
+    return network.version == wanted.version and network.prefixlen < network.max_prefixlen and wanted in network

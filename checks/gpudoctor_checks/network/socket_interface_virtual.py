@@ -1,0 +1,41 @@
+"""The first interface that NCCL takes leads nowhere outside this machine.
+
+Why it matters: NCCL leaves out docker* and lo* (and virbr* from 2.28.3 on), and takes every other interface in the
+kernel's order: br-*, veth*, cni0, flannel, tailscale. Their addresses are the same on every node, or unreachable, so a
+job of several nodes waits for itself until its time-out.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.interface_roles import find, inside_reason, recommended
+from gpudoctor.knowledge.job import is_multi_node
+from gpudoctor.knowledge.nccl_interfaces import IFNAME, nccl_choice
+from gpudoctor.snapshot import Snapshot
+
+
+@check("socket-interface-virtual", title="NCCL's first interface leads to other nodes")
+def socket_interface_virtual(machine: Snapshot) -> Iterator[Problem]:
+    interfaces = machine.network.interfaces.value
+    choice = nccl_choice(machine)
+    first = find(interfaces, choice.first)
+    reason = inside_reason(first, interfaces) if first is not None else ""
+    # The loopback interface is socket-interface-loopback's.
+    if first is None or not reason or first.kind == "loopback" or not is_multi_node(machine.environment.value):
+        return
+    best = recommended(machine)
+    commands = ("ip -br address",)
+    advice = "Give this machine an address on a network that the other nodes share."
+    if best is not None:
+        commands = (f"export {IFNAME}={shlex.quote('=' + best.name)}",)
+        advice = f"Name the interface that leads to the other nodes on every node; here {best.name} leads out."
+    yield Problem(
+        # A VPN or overlay may be meant, where it is all that there is.
+        severity="error" if best is not None else "warning",
+        summary=f"NCCL takes {first.name} ({choice.addresses[0]}) first, which is {reason}; "
+        + (f"{best.name} leads out" if best is not None else "no other interface leads out"),
+        meaning="Ranks on other nodes cannot reach that address; the job waits in its first collective.",
+        evidence=(machine.network.interfaces, machine.environment),
+        fix=Fix(advice, commands=commands),
+    )

@@ -1,0 +1,77 @@
+"""What an interface is good for: whether other nodes can be behind it, and which one to recommend.
+
+The names of container networks are those that docker, podman, CNI plugins, libvirt and Tailscale give by default.
+"""
+
+from collections.abc import Sequence
+
+from gpudoctor.snapshot import Interface, Snapshot
+
+HOST_ENDS = ("veth", "cali", "lxc", "vnet", "tap", "cni", "gke", "eni", "azv")
+"""Host ends of containers' and virtual machines' networks. Inside the container the other end is eth0 or net1."""
+OVERLAYS = (
+    "flannel",
+    "cni",
+    "cilium",
+    "tailscale",
+    "virbr",
+    "docker",
+    "podman",
+    "weave",
+    "kube-",
+    "nodelocaldns",
+    "lxdbr",
+)
+"""Networks inside this machine, or laid over another one for small traffic."""
+REAL_KINDS = frozenset({"ethernet", "ipoib", "bond", "vlan", "virtual-function", "wireless"})
+
+
+def find(interfaces: Sequence[Interface], name: str) -> Interface | None:
+    return next((interface for interface in interfaces if interface.name == name), None)
+
+
+def inside_reason(interface: Interface, interfaces: Sequence[Interface]) -> str:
+    """Why no other node is expected behind an interface, as a noun phrase; "" where one may be."""
+    if interface.kind == "loopback":
+        return "the loopback interface"
+    if interface.kind == "docker" or interface.name.startswith("docker"):
+        return "a bridge of docker"
+    if interface.name.startswith(OVERLAYS):
+        return "a network of containers, virtual machines or a VPN"
+    if interface.kind == "bridge":
+        members = [find(interfaces, name) for name in interface.members]
+        is_real = any(member is not None and member.kind in REAL_KINDS for member in members)
+        return "" if is_real else "a bridge without a physical port"
+    if interface.kind in ("veth", "other") and interface.name.startswith(HOST_ENDS):
+        return "the host's end of a container's network"
+    if interface.kind in ("tun", "tunnel"):
+        return "a tunnel"
+    return "a dummy interface" if interface.kind == "dummy" else ""
+
+
+def has_address(interface: Interface) -> bool:
+    """Whether it has an address that other machines could use."""
+    return any(address.scope == "global" for address in interface.addresses)
+
+
+def recommended(machine: Snapshot) -> Interface | None:
+    """The interface to name where one must be named: the default route's, else the first that leads out.
+
+    Raises `NotRead` when the interfaces were not read.
+    """
+    interfaces = machine.network.interfaces.value
+    fit = [each for each in interfaces if each.is_running and has_address(each) and not inside_reason(each, interfaces)]
+    routes = [route for route in machine.network.routes.value_or(()) if route.destination in ("0.0.0.0/0", "::/0")]
+    for route in sorted(routes, key=lambda route: (route.destination != "0.0.0.0/0", route.metric)):
+        if found := find(fit, route.interface):
+            return found
+    return fit[0] if fit else None
+
+
+def siblings(interfaces: Sequence[Interface]) -> list[list[Interface]]:
+    """Running physical ports of the same driver: two or more of them are taken for one fabric's."""
+    groups: dict[str, list[Interface]] = {}
+    for interface in interfaces:
+        if interface.kind in ("ethernet", "ipoib") and interface.driver and interface.is_running:
+            groups.setdefault(f"{interface.kind} {interface.driver}", []).append(interface)
+    return [group for group in groups.values() if len(group) > 1]
