@@ -109,7 +109,7 @@ def test_is_skipped_when_it_cannot_look(case: Case) -> None:
 def test_survives_each_fact_going_missing(check: Check) -> None:
     """Whatever single fact of the machines in the cases is lost, the check neither crashes nor turns green by it."""
     for machine in [case.fires for case in CASES if case.check == check.id][:1] or [node(())]:
-        for section in ("nvidia", "cuda", "accelerators", "host", "training", "active"):
+        for section in ("nvidia", "cuda", "accelerators", "host", "network", "training", "active"):
             whole: Section = getattr(machine, section)
             for field in whole.__struct_fields__:
                 crippled = _without(machine, section, field)
