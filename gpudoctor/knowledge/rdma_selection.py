@@ -8,7 +8,7 @@ import re
 from typing import NamedTuple
 
 from gpudoctor.knowledge.nccl_settings import effective, set_integer
-from gpudoctor.snapshot import RdmaDevice, RdmaPort, Snapshot
+from gpudoctor.snapshot import DeviceNode, RdmaDevice, RdmaPort, Snapshot
 
 LINK_LAYERS = ("InfiniBand", "Ethernet")
 MAXIMUM_DEVICES = 32
@@ -92,11 +92,16 @@ def usable_ports(machine: Snapshot) -> tuple[tuple[RdmaDevice, RdmaPort], ...]:
     )
 
 
+def verbs_nodes(machine: Snapshot) -> list[DeviceNode]:
+    """/dev/infiniband/uverbs*, which libibverbs opens. Raises `NotRead`."""
+    return [node for node in machine.network.rdma_nodes.value if node.path.rpartition("/")[2].startswith("uverbs")]
+
+
 def cannot_open(machine: Snapshot) -> str:
     """Why no RDMA device can be opened by this process at all; empty when nothing forbids it. Raises `NotRead`."""
     if not machine.network.rdma_devices.value:
         return ""
-    verbs = [node for node in machine.network.rdma_nodes.value if node.path.rpartition("/")[2].startswith("uverbs")]
+    verbs = verbs_nodes(machine)
     if not verbs:
         return "there is no /dev/infiniband/uverbs* here"
     if not any(node.readable and node.writable for node in verbs):

@@ -15,6 +15,7 @@ from gpudoctor.snapshot import (
     read,
 )
 from tests.build import GIB, MIB, but, h100_node, node, rtx_4090_node, t4_node, unread
+from tests.build_network import with_rdma
 from tests.cases import Case
 
 H100, T4, RTX = h100_node(), t4_node(), rtx_4090_node()
@@ -96,7 +97,8 @@ SHM_CASES = [
     ),
 ]
 
-USER_HOST = with_host(H100, is_root=False)
+WITHOUT_RDMA = with_rdma(H100)  # rdma-memlock-low speaks of machines with RDMA
+USER_HOST = with_host(WITHOUT_RDMA, is_root=False)
 LIMIT_CASES = [
     Case(
         "memlock-too-low",
@@ -119,7 +121,7 @@ LIMIT_CASES = [
         "memlock-too-low",
         fires=with_host(USER_HOST, limits=limits(memlock_soft_bytes=64 * 1024)),
         # root outside a container is exempt
-        silent=with_host(H100, limits=limits(memlock_soft_bytes=64 * 1024)),
+        silent=with_host(WITHOUT_RDMA, limits=limits(memlock_soft_bytes=64 * 1024)),
         severity="info",
         says=("64 KiB",),
         commands=("ulimit -l unlimited",),
@@ -127,7 +129,8 @@ LIMIT_CASES = [
     Case(  # root inside one is not
         "memlock-too-low",
         fires=with_environment(
-            with_host(H100, container="docker", limits=limits(memlock_soft_bytes=64 * 1024)), NCCL_IB_HCA="mlx5_0"
+            with_host(WITHOUT_RDMA, container="docker", limits=limits(memlock_soft_bytes=64 * 1024)),
+            NCCL_IB_HCA="mlx5_0",
         ),
         silent=without_gpu(with_host(USER_HOST, limits=limits(memlock_soft_bytes=64 * 1024))),
         unread=but(with_host(USER_HOST, limits=limits(memlock_soft_bytes=8 * MIB)), "environment", unread()),

@@ -8,36 +8,25 @@ one of the process that starts the job: ssh, SLURM and containers each set their
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.locked_memory import WANTED, how_to_raise, is_exempt
 from gpudoctor.knowledge.presence import if_present
-from gpudoctor.knowledge.wording import GIB, size
+from gpudoctor.knowledge.wording import size
 from gpudoctor.snapshot import Snapshot, require
 
-WANTED = 32 * GIB  # Primus node_smoke fails a node below it, unless unlimited
 OLD_DEFAULT = 64 * 1024  # Linux before 5.16, and containers on it; newer systems give 8 MiB
 
 
 @check("memlock-too-low", title="RDMA may lock the memory it needs")
 def memlock_too_low(machine: Snapshot) -> Iterator[Problem]:
-    require(machine.nvidia.gpus)  # without a GPU nothing here uses RDMA for training
-    limits = machine.host.limits
-    soft, hard = limits.value.memlock_soft_bytes, limits.value.memlock_hard_bytes
-    if soft is None or soft >= WANTED or _is_exempt(machine):
+    limits, devices = machine.host.limits, machine.network.rdma_devices
+    require(machine.nvidia.gpus, limits)  # without a GPU nothing here uses RDMA for training
+    if any(port.state.value_or("") == "ACTIVE" for device in devices.value_or(()) for port in device.ports):
+        return  # rdma-memlock-low speaks of it, and knows more
+    soft = limits.value.memlock_soft_bytes
+    if soft is None or soft >= WANTED or is_exempt(machine):
         return
     signs = _signs_of_rdma(machine)
     if signs or soft <= OLD_DEFAULT:
-        container = machine.host.container.value_or("none") != "none"
-        if container:
-            fix = Fix("Start the container with `--ulimit memlock=-1` (docker, podman), or give it CAP_IPC_LOCK.")
-        elif hard is None:
-            fix = Fix("Raise it in the shell or script that starts the job.", commands=("ulimit -l unlimited",))
-        else:
-            fix = Fix(
-                "Raise it for all users and log in again; for SLURM jobs, set LimitMEMLOCK=infinity in slurmd's unit.",
-                commands=(
-                    "printf '* soft memlock unlimited\\n* hard memlock unlimited\\n'"
-                    " | sudo tee /etc/security/limits.d/90-memlock.conf",
-                ),
-            )
         yield Problem(
             severity="warning" if signs else "info",
             summary=f"RLIMIT_MEMLOCK is {size(soft)}; RDMA wants it unlimited, or {size(WANTED)}"
@@ -45,13 +34,8 @@ def memlock_too_low(machine: Snapshot) -> Iterator[Problem]:
             meaning='Over InfiniBand or RoCE the job dies at its first collective with "Cannot allocate memory"'
             + ("." if signs else "; without them this limit does no harm."),
             evidence=(limits,),
-            fix=fix,
+            fix=Fix(*how_to_raise(machine)),
         )
-
-
-def _is_exempt(machine: Snapshot) -> bool:
-    """Root outside a container has CAP_IPC_LOCK, for which the kernel does not apply the limit."""
-    return machine.host.is_root.value and machine.host.container.value_or("") == "none"
 
 
 def _signs_of_rdma(machine: Snapshot) -> str:

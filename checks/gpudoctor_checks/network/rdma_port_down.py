@@ -1,0 +1,46 @@
+"""RDMA hardware is there, and none of its ports has a link.
+
+Why it matters: NCCL takes ports that are ACTIVE and says nothing about the others. Without one it runs over TCP,
+which is 5 to 20 times slower, and only NCCL_DEBUG=INFO shows it. A port that polls is switched on and hears nothing
+from the other end: cable, transceiver or switch port. (NCCL src/transport/net_ib/init.cc, all versions.)
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.job import gpu_count
+from gpudoctor.knowledge.rdma_ports import Place, places
+from gpudoctor.knowledge.wording import listed
+from gpudoctor.snapshot import Snapshot
+
+POLLING = "Polling"  # IBTA PortPhysicalState 2; Disabled (3) and Sleep (1) are an administrator's doing
+
+
+@check("rdma-port-down", title="An RDMA port has a link")
+def rdma_port_down(machine: Snapshot) -> Iterator[Problem]:
+    every = places(machine)
+    if not every or not gpu_count(machine):
+        return
+    if any(place.port.state.value not in ("DOWN", "NOP") for place in every):
+        return
+    waiting: list[Place] = [place for place in every if place.port.physical_state.value == POLLING]
+    if waiting:
+        first = waiting[0]
+        yield Problem(
+            severity="warning",
+            summary=f"no RDMA port is ACTIVE: {listed(place.name for place in waiting)} "
+            f"{'is' if len(waiting) == 1 else 'are'} DOWN (Polling)",
+            meaning="NCCL finds no RDMA device and falls back to TCP without a warning.",
+            evidence=tuple(
+                reading for place in waiting[:4] for reading in (place.port.state, place.port.physical_state)
+            ),
+            fix=Fix(
+                "Look at cable, transceiver and the switch's port. Ports that are not cabled on purpose need nothing.",
+                commands=(f"ibstat {shlex.quote(first.device.name)}", f"sudo mlxlink -d {_device(first)} -m"),
+            ),
+        )
+
+
+def _device(place: Place) -> str:
+    return shlex.quote(place.device.pci_bus_id.value_or(place.device.name))

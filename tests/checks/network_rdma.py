@@ -1,0 +1,386 @@
+"""Cases of the checks in network/ about RDMA devices, their ports and GPUDirect RDMA."""
+
+from typing import Any
+
+import msgspec
+
+from gpudoctor.snapshot import (
+    CudaAnswer,
+    DeviceNode,
+    Gid,
+    GpuDirect,
+    PciPath,
+    RdmaDevice,
+    Reading,
+    Snapshot,
+    TopologyLevel,
+    read,
+)
+from tests.build import MIB, but, h100_node, rtx_4090_node, t4_node, unread
+from tests.build_network import (
+    RDMA,
+    changed_device,
+    changed_interface,
+    changed_port,
+    gpu_address,
+    hca_address,
+    interface,
+    port,
+    rdma_device,
+    rdma_nodes,
+    roce_gids,
+    roce_port,
+    with_interfaces,
+    with_network,
+    with_rdma,
+)
+from tests.cases import Case
+from tests.checks.host import limits, with_environment, with_host
+
+H100 = h100_node()
+PORTS = "network.rdma_devices"
+NO_RDMA = with_rdma(H100)
+
+
+def with_ports(count: int, machine: Snapshot = H100, **facts: Any) -> Snapshot:
+    """The machine with its first RDMA devices' ports changed."""
+    for index in range(count):
+        machine = changed_port(machine, f"mlx5_{index}", **facts)
+    return machine
+
+
+def on_both(machine: Snapshot, **fields: Any) -> Snapshot:
+    """What libcuda says of every GPU, changed."""
+    answer = machine.cuda.visible.value
+    devices = tuple(msgspec.structs.replace(device, **fields) for device in answer.devices)
+    changed: Reading[CudaAnswer] = read("libcuda", msgspec.structs.replace(answer, devices=devices))
+    return but(but(machine, "cuda.visible", changed), "cuda.all", changed)
+
+
+# ---------------------------------------------------------------- ports
+
+ALL_DOWN = with_ports(8, state="DOWN", physical_state="Polling", lid=65535, subnet_manager_lid=0)
+WAITING = with_ports(1, state="INIT", lid=0, subnet_manager_lid=0)
+SLOW = changed_port(H100, "mlx5_3", rate_gbps=200.0)
+SEVEN = changed_port(H100, "mlx5_5", state="DOWN", physical_state="Polling")
+ONE_GONE = with_rdma(H100, *H100.network.rdma_devices.value[:7])
+TWO_PORTS = with_rdma(
+    h100_node(4),
+    *(
+        rdma_device(
+            2 * card + function,
+            port(f"mlx5_{2 * card + function}", state="DOWN" if function else "ACTIVE"),
+            pci_bus_id=hca_address(card)[:-1] + str(function),
+        )
+        for card in range(4)
+        for function in range(2)
+    ),
+)
+
+PORT_CASES = [
+    Case(
+        "rdma-port-down",
+        fires=ALL_DOWN,
+        silent=with_ports(8, state="DOWN", physical_state="Disabled"),
+        unread=but(H100, PORTS, unread(RDMA)),
+        severity="warning",
+        says=("mlx5_0, mlx5_1, mlx5_2, mlx5_3 and 4 more are DOWN (Polling)",),
+        commands=("ibstat mlx5_0",),
+    ),
+    Case(
+        "rdma-port-down",
+        fires=with_rdma(t4_node(), rdma_device(0, port(state="DOWN", physical_state="Polling"))),
+        silent=with_rdma(
+            t4_node(), rdma_device(0), rdma_device(1, port("mlx5_1", state="DOWN", physical_state="Polling"))
+        ),
+        unread=with_rdma(t4_node(), rdma_device(0, port(state="DOWN", physical_state=unread()))),
+        severity="warning",
+        says=("mlx5_0 is DOWN",),
+    ),
+    Case(
+        "rdma-port-without-subnet-manager",
+        fires=WAITING,
+        silent=with_rdma(H100, rdma_device(0, roce_port(state="INIT", interface="eth1", address="10.0.0.1"))),
+        unread=with_ports(1, WAITING, subnet_manager_lid=unread()),
+        severity="warning",
+        says=("mlx5_0 waits in INIT", "sm_lid 0"),
+        commands=("ibstat mlx5_0",),
+    ),
+    Case(
+        "rdma-rate-below-siblings",
+        fires=SLOW,
+        silent=changed_device(SLOW, "mlx5_3", board_id=read(RDMA, "MT_0000000531")),
+        unread=changed_port(H100, "mlx5_3", rate_gbps=unread()),
+        severity="warning",
+        says=("mlx5_3 runs at 200 Gb/s", "400 Gb/s"),
+        commands=("sudo mlxlink -d 0000:48:00.0 -m -e",),
+    ),
+    Case(
+        "rdma-rail-missing",
+        fires=SEVEN,
+        silent=TWO_PORTS,
+        unread=changed_port(H100, "mlx5_5", state=unread()),
+        severity="warning",
+        says=("7 of 8 rails", "mlx5_5 is DOWN (Polling)"),
+        commands=("ibstat mlx5_5",),
+    ),
+    Case(
+        "rdma-rail-missing",
+        fires=ONE_GONE,
+        silent=with_rdma(H100, *H100.network.rdma_devices.value[:4]),
+        severity="warning",
+        says=("7 of 8 rails", "1 HCA of this model is not there"),
+    ),
+    Case(
+        "rdma-link-flapping",
+        fires=changed_port(H100, "mlx5_2", counters={"link_downed": 40}, counting={"link_downed": 1}),
+        silent=changed_port(H100, "mlx5_2", counters={"link_downed": 40}),
+        unread=changed_port(H100, "mlx5_2", counting=unread()),
+        says=("mlx5_2", "link_downed by 1 to 41"),
+        commands=("export NCCL_IB_HCA='^=mlx5_2'",),
+    ),
+    Case(
+        "rdma-errors-counting",
+        fires=changed_port(H100, "mlx5_2", counters={"symbol_error": 9}, counting={"symbol_error": 3}),
+        silent=changed_port(H100, "mlx5_2", counters={"symbol_error": 9}, counting={"link_downed": 1}),
+        unread=changed_port(H100, "mlx5_2", counting=unread()),
+        severity="warning",
+        says=("mlx5_2", "symbol_error by 3"),
+    ),
+    Case(
+        "rdma-errors-counting",
+        fires=changed_port(H100, "mlx5_2", counting={"out_of_sequence": 70}),
+        severity="warning",
+        says=("out_of_sequence by 70",),
+    ),
+    Case(
+        "rdma-firmware-differs",
+        fires=changed_device(H100, "mlx5_6", firmware=read(RDMA, "28.36.1010")),
+        silent=changed_device(H100, "mlx5_6", firmware=read(RDMA, "1.2"), board_id=read(RDMA, "DEL0000000033")),
+        unread=changed_device(H100, "mlx5_6", firmware=unread()),
+        severity="info",
+        says=("mlx5_6 runs firmware 28.36.1010", "7 of the same model (MT_0000000838) run 28.39.1002"),
+        commands=("sudo mlxfwmanager -d 0000:78:00.0 --query",),
+    ),
+]
+
+# ---------------------------------------------------------------- opening them
+
+CLOSED = with_network(
+    H100,
+    rdma_nodes=read("/dev/infiniband", (DeviceNode("/dev/infiniband/uverbs0", False, False, 0o600, "root", "root"),)),
+)
+IN_CONTAINER = with_host(with_network(H100, rdma_nodes=rdma_nodes(0)), container="docker")
+LOW = with_host(H100, is_root=False, limits=limits(memlock_soft_bytes=8 * MIB, memlock_hard_bytes=8 * MIB))
+
+EFA_DEVICES = tuple(
+    rdma_device(
+        index,
+        port(f"rdmap{index}", link_layer="Unspecified", rate_gbps=100.0, lid=0),
+        name=f"rdmap{index}",
+        driver="efa",
+        board_id=unread(),
+    )
+    for index in range(8)
+)
+EFA = with_rdma(H100, *EFA_DEVICES)
+
+OPEN_CASES = [
+    Case(
+        "rdma-devices-unusable",
+        fires=IN_CONTAINER,
+        silent=NO_RDMA,
+        unread=with_network(H100, rdma_nodes=unread("/dev/infiniband")),
+        severity="warning",
+        says=("8 RDMA ports are ACTIVE", "container"),
+        commands=("docker run --gpus all --device /dev/infiniband --ulimit memlock=-1 ...",),
+    ),
+    Case("rdma-devices-unusable", fires=CLOSED, severity="warning", says=("uverbs0", "mode 0600")),
+    Case(
+        "rdma-devices-unusable",
+        fires=with_network(H100, rdma_nodes=rdma_nodes(0)),
+        unread=but(with_network(H100, rdma_nodes=rdma_nodes(0)), "host.container", unread("/proc/1")),
+        severity="warning",
+        commands=("sudo modprobe ib_uverbs",),
+    ),
+    Case(
+        "rdma-library-missing",
+        fires=with_network(H100, verbs_library=read("ld.so.cache", "")),
+        silent=with_rdma(with_network(H100, verbs_library=read("ld.so.cache", ""))),
+        unread=with_network(H100, verbs_library=unread("ld.so.cache")),
+        severity="warning",
+        says=("8 RDMA ports are ACTIVE", "libibverbs.so.1"),
+        commands=("sudo apt-get install -y libibverbs1 ibverbs-providers",),
+    ),
+    Case(
+        "rdma-memlock-low",
+        fires=LOW,
+        silent=with_host(LOW, is_root=True),
+        unread=but(LOW, "host.limits", unread("getrlimit")),
+        says=("8 MiB", "8 ACTIVE RDMA ports"),
+        commands=(
+            "printf '* soft memlock unlimited\\n* hard memlock unlimited\\n'"
+            " | sudo tee /etc/security/limits.d/90-memlock.conf",
+        ),
+    ),
+    Case(
+        "rdma-memlock-low",
+        fires=with_host(LOW, limits=limits(memlock_soft_bytes=1024 * MIB, memlock_hard_bytes=None)),
+        silent=with_rdma(LOW),
+        severity="warning",
+        commands=("ulimit -l unlimited",),
+    ),
+    Case(
+        "efa-without-plugin",
+        fires=EFA,
+        silent=with_network(EFA, net_plugins=read("ld.so.cache", ("/opt/amazon/ofi-nccl/lib/libnccl-net.so",))),
+        unread=with_network(EFA, net_plugins=unread("ld.so.cache")),
+        severity="warning",
+        says=("8 EFA devices",),
+    ),
+]
+
+# ---------------------------------------------------------------- RoCE
+
+
+def roce(gids: tuple[Gid, ...] | None = None, **fields: Any) -> Snapshot:
+    """Eight RoCE NICs of 200 Gb/s with a network interface each."""
+    names = [f"eth{index + 1}" for index in range(8)]
+    devices: list[RdmaDevice] = []
+    for index, name in enumerate(names):
+        own = roce_gids(name, f"10.0.{index}.11") if gids is None else gids
+        one = roce_port(f"mlx5_{index}", interface=name, address=f"10.0.{index}.11", gids=own)
+        devices.append(rdma_device(index, one, interfaces=(name,)))
+    management = interface("eth0", "192.0.2.11/24")
+    nics = [interface(name, f"10.0.{index}.11/24", mtu=9000) for index, name in enumerate(names)]
+    return with_network(with_interfaces(with_rdma(H100, *devices), management, *nics), **fields)
+
+
+ROCE = roce()
+LOCAL_ONLY = roce(roce_gids("eth1", "10.0.0.11")[:2])
+UNTYPED = roce(tuple(msgspec.structs.replace(gid, type="") for gid in roce_gids("eth1", "10.0.0.11")))
+INDEX_0 = with_environment(ROCE, NCCL_IB_GID_INDEX="0")
+
+ROCE_CASES = [
+    Case(
+        "roce-without-v2-gid",
+        fires=roce(roce_gids("eth1", "10.0.0.11", ("IB/RoCE v1",))),
+        silent=ROCE,
+        unread=UNTYPED,
+        severity="warning",
+        says=("mlx5_0 has no RoCE v2 GID (2 GIDs)",),
+        commands=("ip addr show eth1", "sudo cma_roce_mode -d mlx5_0 -p 1"),
+        times=8,
+    ),
+    Case(
+        "roce-without-v2-gid",
+        fires=with_environment(LOCAL_ONLY, NCCL_IB_HCA="=mlx5_1"),
+        silent=with_environment(LOCAL_ONLY, NCCL_IB_DISABLE="1"),
+        severity="warning",
+        says=("mlx5_1 has no RoCE v2 GID of an IP address",),
+    ),
+    Case(
+        "roce-gid-index-wrong",
+        fires=with_environment(ROCE, NCCL_IB_GID_INDEX="7", NCCL_IB_HCA="=mlx5_2"),
+        silent=with_environment(ROCE, NCCL_IB_GID_INDEX="3"),
+        unread=changed_port(INDEX_0, "mlx5_0", gids=unread()),
+        says=("NCCL_IB_GID_INDEX=7: GID 7 of mlx5_2 is empty",),
+        commands=("unset NCCL_IB_GID_INDEX",),
+    ),
+    Case(
+        "roce-gid-index-wrong",
+        fires=but(
+            INDEX_0,
+            "training.torch",
+            read("torch", msgspec.structs.replace(H100.training.torch.value, nccl_version=(2, 19, 3))),
+        ),
+        silent=with_environment(H100, NCCL_IB_GID_INDEX="9"),  # not read for InfiniBand
+        severity="warning",
+        says=("GID 0 of mlx5_0 is a RoCE v1 address",),
+        commands=("export NCCL_IB_GID_INDEX=3",),
+        times=8,
+    ),
+    Case(
+        "rdma-mtu-small",
+        fires=changed_interface(ROCE, "eth4", mtu=1500),
+        silent=changed_interface(ROCE, "eth0", mtu=1500),
+        unread=with_network(ROCE, interfaces=unread("getifaddrs")),
+        severity="info",
+        says=("eth4", "MTU of 1500", "4200"),
+        commands=("sudo ip link set dev eth4 mtu 9000",),
+    ),
+]
+
+# ---------------------------------------------------------------- GPUDirect and topology
+
+NO_MODULE = with_network(H100, gpu_direct=read("/sys", GpuDirect(open_kernel_module=False)))
+CLOSED_DRIVER = on_both(NO_MODULE, dma_buf=False)
+FLAT = {
+    address: PciPath(address, (), "pci0000:00", 0)
+    for address in (*map(gpu_address, range(8)), *map(hca_address, range(8)))
+}
+FLAT_VM = with_network(H100, pci_paths=read("/sys/bus/pci/devices", FLAT))
+FAR = with_network(
+    with_rdma(rtx_4090_node(2), rdma_device(0, pci_bus_id="0000:06:00.0")),
+    gpu_direct=H100.network.gpu_direct,
+    verbs_library=H100.network.verbs_library,
+)
+FAR = on_both(FAR, gpu_direct_rdma=True)
+LEVEL_LOC = with_environment(H100, NCCL_NET_GDR_LEVEL="LOC")
+LEVELS = tuple(
+    TopologyLevel(a, b, "multiple" if a // 2 == b // 2 else "system") for a in range(8) for b in range(a + 1, 8)
+)
+
+DIRECT_CASES = [
+    Case(
+        "peermem-not-loaded",
+        fires=CLOSED_DRIVER,
+        silent=NO_MODULE,  # DMA-BUF serves
+        unread=with_network(CLOSED_DRIVER, gpu_direct=unread("/sys")),
+        severity="warning",
+        says=("no peer memory module is loaded", "the GPU driver does not offer DMA-BUF"),
+        commands=("sudo modprobe nvidia-peermem",),
+    ),
+    Case(
+        "peermem-not-loaded",
+        fires=with_environment(NO_MODULE, NCCL_DMABUF_ENABLE="0"),
+        silent=with_environment(H100, NCCL_DMABUF_ENABLE="0"),
+        severity="warning",
+        says=("NCCL_DMABUF_ENABLE=0",),
+    ),
+    Case(
+        "gpu-direct-rdma-off",
+        fires=LEVEL_LOC,
+        silent=with_environment(H100, NCCL_NET_GDR_LEVEL="SYS"),
+        unread=on_both(H100, gpu_direct_rdma=None),
+        severity="warning",
+        says=("GPUs 0-7", "NCCL_NET_GDR_LEVEL=LOC allows LOC"),
+        commands=("unset NCCL_NET_GDR_LEVEL",),
+    ),
+    Case(
+        "gpu-direct-rdma-off",
+        fires=FAR,
+        silent=on_both(FAR, gpu_direct_rdma=False),  # GeForce: nothing to be done
+        unread=with_network(FAR, rdma_devices=unread(RDMA)),
+        severity="info",
+        says=("GPUs 0-1", "PHB away", "NCCL's default allows PXB"),
+        commands=("export NCCL_NET_GDR_LEVEL=PHB",),
+    ),
+    Case(
+        "topology-flattened",
+        fires=FLAT_VM,
+        silent=with_environment(FLAT_VM, NCCL_TOPO_FILE="/opt/microsoft/ndv5-topo.xml"),
+        unread=with_network(H100, pci_paths=unread("/sys/bus/pci/devices")),
+        severity="warning",
+        says=("8 GPUs and 8 RDMA devices",),
+    ),
+    Case(
+        "topology-flattened",
+        fires=but(H100, "nvidia.topology", read("nvmlDeviceGetTopologyCommonAncestor", LEVELS)),
+        unread=but(H100, "nvidia.topology", unread("nvmlDeviceGetTopologyCommonAncestor")),
+        severity="info",
+        says=("GPU 0 and GPU 1 PXB apart", "NODE", "3 more pairs"),
+    ),
+]
+
+CASES = [*PORT_CASES, *OPEN_CASES, *ROCE_CASES, *DIRECT_CASES]
