@@ -7,6 +7,7 @@ from gpudoctor.knowledge.gpu_direct import verdicts
 from gpudoctor.knowledge.nccl_interfaces import nccl_choice
 from gpudoctor.knowledge.rdma_selection import rdma_choice
 from gpudoctor.knowledge.suggestions import suggest
+from gpudoctor.redact import redact
 from gpudoctor.render.network import network_line
 from gpudoctor.snapshot import Snapshot, missing, read
 from tests.build import h100_node, node
@@ -106,3 +107,12 @@ def test_an_unknown_network_is_said_to_be_unknown() -> None:
 def test_nothing_is_said_without_gpus_or_of_a_snapshot_without_network() -> None:
     assert network_line(node(())) == ""
     assert network_line(Snapshot(nvidia=h100_node().nvidia)) == ""
+
+
+@EVERY_STORY
+def test_redacted_it_gets_the_same_verdicts(machine: Snapshot, expected: Expected) -> None:
+    def outcomes(snapshot: Snapshot) -> list[tuple[str, str, int]]:
+        return [(result.check, result.outcome, len(result.problems)) for result in judged(snapshot).results]
+
+    assert outcomes(redact(machine)) == outcomes(machine)
+    assert nccl_choice(redact(machine)).names == expected.interfaces

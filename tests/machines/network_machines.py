@@ -27,6 +27,7 @@ from tests.build_network import (
     with_rdma,
 )
 from tests.machines.hand_built import laptop as plain_laptop
+from tests.machines.hand_built import with_environment
 
 MANAGEMENT = interface("eno1", "192.0.2.11/24", speed_mbps=10_000, driver="ixgbe")
 
@@ -346,12 +347,12 @@ def idle(name: str) -> Interface:
 
 
 def many_bridges() -> Snapshot:
-    """A Kubernetes and docker host without RDMA, whose NIC was found after the bridges of the last boot's networks."""
+    """A Kubernetes and docker host without RDMA, in a job of two nodes; its NIC was found after a bridge."""
     veths = [
         interface(f"veth{number:04x}", f"fe80::{number + 1}/64", kind="veth", master="cni0") for number in range(3)
     ]
     return wired(
-        rtx_4090_node(),
+        with_environment(rtx_4090_node(), SLURM_NNODES="2", SLURM_JOB_ID="4711"),
         interface("br-3f9d12ab77c0", "172.18.0.1/16", kind="bridge"),
         interface("docker0", "172.17.0.1/16", kind="docker"),
         interface("virbr0", "192.168.122.1/24", kind="bridge"),
