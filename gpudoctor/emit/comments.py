@@ -40,7 +40,8 @@ def about(suggestion: Suggestion) -> Iterator[str]:
 def footer(advice: Advice) -> Iterator[str]:
     """What is right as it is, and what could not be judged."""
     for variable in advice.present:
-        yield from comment(f"{variable.name}={variable.value} is needed and set already ({variable.origin}).")
+        other = "" if variable.value == variable.suggested else f"; without it, {variable.suggested} would be suggested"
+        yield from comment(f"{variable.name}={variable.value} is set already ({variable.origin}){other}.")
     for open_question in advice.unjudged:
         yield from comment(f"Not judged: {open_question.what} ({open_question.reason}).")
     if advice.silent:

@@ -1,14 +1,14 @@
 """A .env file, as python-dotenv, `docker compose` and `set -a; . ./.env` read it alike.
 
-Values that nothing interprets stand bare; all others in single quotes, inside which none of the three expands
-variables. What the three would read differently (a quote, a backslash, a line break) is refused.
+Values that nothing interprets stand bare, all others in single quotes. What the three would read differently is
+refused: a quote, a backslash, a line break, and a dollar sign, for python-dotenv expands ${NAME} in single quotes too.
 """
 
 from gpudoctor.emit.comments import CannotExpress, document
 from gpudoctor.emit.shell import PLAIN
 from gpudoctor.knowledge.advice import Advice, Suggestion
 
-REFUSED = frozenset("'\\\n\r\0")
+REFUSED = frozenset("'\\$\n\r\0")
 
 
 def dotenv(advice: Advice) -> str:
@@ -20,7 +20,7 @@ def assignment(suggestion: Suggestion) -> str:
     """One line. Raises `CannotExpress`."""
     if not REFUSED.isdisjoint(suggestion.value):
         raise CannotExpress(
-            f"{suggestion.name}={suggestion.value!r} holds a quote, backslash or line break, "
+            f"{suggestion.name}={suggestion.value!r} holds a quote, backslash, dollar sign or line break, "
             "which readers of .env files do not agree on; use --format shell"
         )
     value = suggestion.value if PLAIN.fullmatch(suggestion.value) else f"'{suggestion.value}'"

@@ -28,11 +28,15 @@ class Suggestion(Struct, frozen=True):
 
 
 class Present(Struct, frozen=True):
-    """A variable that is needed and has its right value already."""
+    """A variable that would be suggested if it were not set already."""
 
     name: str
     value: str
+    """As it is set."""
     origin: str
+    """ "environment", or a file's path."""
+    suggested: str
+    """What would be suggested without it: mostly the same."""
 
 
 class Unjudged(Struct, frozen=True):

@@ -116,7 +116,7 @@ def _described(pair: Pair) -> str:
     device, port = pair
     where = f"{device.name} port {port.number}" if len(device.ports) > 1 else device.name
     layer = "RoCE" if port.link_layer.value_or("") == "Ethernet" else port.link_layer.value_or("")
-    reason = ", without a RoCE v2 address" if can_connect(port) is False else ""
+    reason = ", without any GID" if can_connect(port) is False else ""
     return f"{where} ({layer} {port.rate_gbps.value_or(0):g} Gb/s{reason})"
 
 
@@ -135,16 +135,14 @@ def no_rdma(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
         return
     for _, port in taken:
         port.gids.value  # noqa: B018 - a table that nobody could read may hold an address
-    if any(can_connect(port) is None for _, port in taken):
-        raise NotRead(missing(taken[0][1].gids.source, "the GIDs' types could not be read, which containers hide"))
     names = list(dict.fromkeys(device.name for device, _ in taken))
     yield Suggestion(
         "NCCL_IB_DISABLE",
         "1",
-        f"{listed(names)} {'is' if len(names) == 1 else 'are'} ACTIVE without a RoCE v2 GID of an IP address; NCCL "
-        f"takes {'it' if len(names) == 1 else 'them'} and fails to connect. The cure is an IPv4 address on the "
-        "interface of each port (and RoCE v2 in the driver); until then this makes NCCL go over TCP, several times "
-        "slower. A machine without any usable port needs no such setting.",
+        f"{listed(names)} {'is' if len(names) == 1 else 'are'} ACTIVE with an empty GID table; NCCL takes "
+        f"{'it' if len(names) == 1 else 'them'} and fails to connect. The cure is an IPv4 address on the interface of "
+        "each port, in the network namespace of the job; until then this makes NCCL go over TCP, several times "
+        "slower.",
         "every NCCL version (the number 1: 'true' counts as 0)",
         'NCCL_DEBUG=INFO logs "NET/Socket : Using"',
         "work-around",
@@ -222,14 +220,20 @@ def _nearest_verdicts(found: tuple[GdrVerdict, ...]) -> list[GdrVerdict]:
 
 
 def cross_nic(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
-    """NCCL_CROSS_NIC=0, where each RoCE rail is a network of its own without a way to the others. Raises `NotRead`."""
-    ports = rails(machine, rdma_ports(machine)) if several else ()
+    """NCCL_CROSS_NIC=0, where each RoCE rail is a network of its own without a way to the others. Raises `NotRead`.
+
+    Two ports of one card are no rails: NCCL merges them into one device.
+    """
+    if not several or set_text(effective(machine), "NCCL_CROSS_NIC"):
+        return
+    ports = rails(machine, rdma_ports(machine))
     if len(ports) < 2 or any(port.link_layer.value != "Ethernet" for _, port in ports):
         return
     names = [_interface_of(pair) for pair in ports]
     networks = [_network(machine, name) for name in names]
     known = {network for network in networks if network is not None}
-    if len(known) < len(ports) or _has_gateway(machine, names):
+    cards = {device.pci_bus_id.value_or(device.name).rpartition(".")[0] for device, _ in ports}
+    if len(known) < len(ports) or len(cards) < len(ports) or _has_gateway(machine, names):
         return
     yield Suggestion(
         "NCCL_CROSS_NIC",

@@ -5,14 +5,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gpudoctor.knowledge.interface_roles import has_address, inside_reason
 from gpudoctor.knowledge.job import GROUPS, is_multi_node
 from gpudoctor.knowledge.nccl_settings import effective, set_text
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.rdma_selection import rdma_choice
 from gpudoctor.snapshot import Gid, Interface, RdmaDevice, RdmaPort, Snapshot
-
-PHYSICAL = ("ethernet", "ipoib", "bond", "vlan", "virtual-function", "wireless")
-TUNNELS = ("tunnel", "tun", "dummy", "loopback")
 
 
 class Scope(NamedTuple):
@@ -68,32 +66,20 @@ def without(machine: Snapshot, *names: str) -> Snapshot:
 
 
 def real_interfaces(machine: Snapshot) -> tuple[Interface, ...]:
-    """Interfaces that other nodes may reach: up, running, with an address that is not local, and no bridge of this
-    machine's own containers or VMs. Best first: with the default route, then the fastest. Raises `NotRead`.
+    """Interfaces that other nodes may be behind. Best first: with the default route, then the fastest.
 
-    What the default route leaves by is real whatever its kind (in a container that is a veth), except a tunnel.
+    Raises `NotRead`.
     """
     interfaces, routed = machine.network.interfaces.value, _default_routes(machine)
-    kinds = {interface.name: interface.kind for interface in interfaces}
-
-    def is_real(interface: Interface) -> bool:
-        if interface.name in routed and interface.kind not in TUNNELS:
-            return True
-        if interface.kind == "bridge":  # a host's own network on a bridge for its VMs
-            return any(kinds.get(member) in PHYSICAL for member in interface.members)
-        return interface.kind in PHYSICAL
-
     found = [
         interface
         for interface in interfaces
-        if interface.is_up and interface.is_running and has_global_address(interface) and is_real(interface)
+        if interface.is_up
+        and interface.is_running
+        and has_address(interface)
+        and not inside_reason(interface, interfaces)
     ]
     return tuple(sorted(found, key=lambda each: (each.name not in routed, -(each.speed_mbps or 0))))
-
-
-def has_global_address(interface: Interface) -> bool:
-    """Whether it has an address that is neither link-local nor loopback."""
-    return any(address.scope == "global" for address in interface.addresses)
 
 
 def _default_routes(machine: Snapshot) -> set[str]:
@@ -105,7 +91,7 @@ def _default_routes(machine: Snapshot) -> set[str]:
 def rdma_ports(machine: Snapshot) -> tuple[tuple[RdmaDevice, RdmaPort], ...]:
     """The RDMA ports that can carry NCCL's data; () where it goes over TCP. Raises `NotRead`.
 
-    A RoCE port without an address is among NCCL's choice and connects to nobody, so it is not among these.
+    A RoCE port without any GID is among NCCL's choice and connects to nobody, so it is not among these.
     """
     return tuple(pair for pair in taken_ports(machine) if can_connect(pair[1]) is not False)
 
@@ -124,16 +110,14 @@ def taken_ports(machine: Snapshot) -> tuple[tuple[RdmaDevice, RdmaPort], ...]:
 
 
 def can_connect(port: RdmaPort) -> bool | None:
-    """Whether a port has a GID that NCCL's connections work with; None when its table could not be read.
+    """Whether a port has any GID to connect with; None when its table could not be read.
 
-    InfiniBand needs none that anybody sets up; RoCE needs one of version 2 that is not link-local.
+    RoCE has one for each address of its interface. A link-local or v1 GID still reaches nodes on the same switch.
     """
     if port.link_layer.value_or("") != "Ethernet":
         return True
     gids = port.gids.value_or(None)
-    if gids is None or any(not gid.type and not is_link_local(gid.gid) for gid in gids):
-        return None
-    return any(is_routable_v2(gid) for gid in gids)
+    return None if gids is None else bool(gids)
 
 
 def is_routable_v2(gid: Gid) -> bool:
@@ -147,5 +131,14 @@ def is_link_local(gid: str) -> bool:
 
 
 def goes_over_tcp(machine: Snapshot) -> bool:
-    """Whether NCCL's data between nodes goes over its sockets. Raises `NotRead`."""
-    return not rdma_ports(machine) and not if_present(machine.network.net_plugins)
+    """Whether NCCL's data between nodes goes over its sockets. Raises `NotRead`.
+
+    A plugin (EFA, gIB) brings a transport of its own, and comes first.
+    """
+    settings = effective(machine)
+    forced = set_text(settings, "NCCL_NET").lower()
+    if forced:
+        return forced == "socket"
+    if set_text(settings, "NCCL_NET_PLUGIN") != "none" and if_present(machine.network.net_plugins):
+        return False
+    return not rdma_ports(machine)

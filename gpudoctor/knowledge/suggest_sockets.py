@@ -19,6 +19,7 @@ ANY_VERSION = "every NCCL version"
 FASTER = 2
 """An interface at most half as fast as the fastest only slows NCCL down, which spreads data evenly over all (our rule
 of thumb; NCCL knows no weights for sockets)."""
+SOCKET_NUMBERS = ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
 FAST_MBPS = 100_000
 """From where NVIDIA's documentation names other numbers of sockets than one."""
 TUNED_DRIVERS = ("ena", "gve")
@@ -134,7 +135,7 @@ def socket_threads(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     used = nccl_choice(machine).names
     real = [interface for interface in _fastest_or_used(machine, used) if interface.driver not in TUNED_DRIVERS]
     fast = [interface for interface in real if (interface.speed_mbps or 0) >= FAST_MBPS]
-    if not fast or set_text(effective(machine), "NCCL_NSOCKS_PERTHREAD"):
+    if not fast or any(set_text(effective(machine), name) for name in SOCKET_NUMBERS):
         return
     seen = (
         f"NCCL's data goes over TCP on {listed(map(_described, fast))}, with one thread and one socket for each "
@@ -142,7 +143,7 @@ def socket_threads(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
         "networks; it costs CPU time, and on one such cluster it made things slower: measure both."
     )
     verify = "all_reduce over two nodes at 1 GiB is faster with it than without"
-    for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"):
+    for name in SOCKET_NUMBERS:
         yield Suggestion(name, "4", seen, "NCCL 2.4.8 and later", verify)
         seen = "Goes with NCCL_SOCKET_NTHREADS; the product of both is at most 64."
 

@@ -5,31 +5,35 @@ CPUs of the affinity mask and knows no cgroup quota.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpudoctor.knowledge.advice import Suggestion
 from gpudoctor.knowledge.job import job_gpu_count
+from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 
 NAME = "OMP_NUM_THREADS"
-LOCAL_RANKS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
+TORCHRUN = "LOCAL_WORLD_SIZE"
+OTHER_LAUNCHERS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
+"""Ranks on this node, by launchers that leave the number of threads alone."""
 
 
 def omp_threads(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     """OMP_NUM_THREADS. Raises `NotRead`."""
     environment, mask = machine.environment.value, len(machine.host.cpus_allowed.value)
-    quota = machine.host.cgroup.value.cpu_limit if machine.host.cgroup.missing_kind != "absent" else None
-    launched = next((int(environment[name]) for name in LOCAL_RANKS if environment.get(name, "").isdecimal()), 0)
-    ranks = max(1, launched or job_gpu_count(machine))
+    cgroup = if_present(machine.host.cgroup)
+    quota = cgroup.cpu_limit if cgroup else None
+    launched = next((count for name in OTHER_LAUNCHERS if (count := _count(environment, name))), 0)
+    ranks = max(1, launched or _count(environment, TORCHRUN) or job_gpu_count(machine))
     cpus = min(mask, math.floor(quota)) if quota is not None else mask
     share = max(1, cpus // ranks)
-    text = environment.get(NAME, "").strip()
+    threads = _count(environment, NAME)
     ours = f"{counted(cpus, 'CPU')} for {counted(ranks, 'rank')} are {counted(share, 'thread')} each."
-    if text.isdecimal() and int(text) > 0:
-        if int(text) <= share:
+    if threads:
+        if threads <= share:
             return
-        seen = f"{ranks} x {int(text)} threads would share {counted(cpus, 'CPU')}. {ours}"
+        seen = f"{ranks} x {threads} threads would share {counted(cpus, 'CPU')}. {ours}"
     elif quota is not None and cpus < mask:
         seen = f"The cgroup grants {quota:g} CPUs' time, which OpenMP does not see: it starts {mask} threads. {ours}"
     elif launched > 1:
@@ -43,3 +47,9 @@ def omp_threads(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
         "every PyTorch version",
         "torch.get_num_threads() says so in each rank",
     )
+
+
+def _count(environment: Mapping[str, str], name: str) -> int:
+    """A variable that holds a number; 0 when it is unset, or holds what no number of threads or ranks is."""
+    text = environment.get(name, "").strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

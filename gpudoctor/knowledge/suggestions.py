@@ -61,7 +61,7 @@ def suggest(machine: Snapshot, nodes: int | None = None, debug: bool = False) ->
     if debug:
         found += debugging(machine)
     repeated = [each for each in found if each.name in settings and settings[each.name].value == each.value]
-    present += [Present(each.name, each.value, settings[each.name].origin) for each in repeated]
+    present += [Present(each.name, each.value, settings[each.name].origin, each.value) for each in repeated]
     suggestions = tuple(_replacing(each, settings) for each in found if each not in repeated)
     version = version_if_known(machine)
     return Advice(
@@ -114,7 +114,7 @@ def _settings(machine: Snapshot) -> tuple[Mapping[str, Setting], str]:
 def _present(
     rules: tuple[Entry, ...], machine: Snapshot, several: bool, asked: set[str], settings: Mapping[str, Setting]
 ) -> list[Present]:
-    """Variables that would be suggested if they were not set already, with a value that does."""
+    """Variables that would be suggested if they were not set already, with a value that no rule objects to."""
     names = [name for entry in rules for name in entry.names if name in settings]
     if not names:
         return []
@@ -122,11 +122,10 @@ def _present(
         bare = without(machine, *names)
     except NotRead:
         return []
-    needed = dict.fromkeys(each.name for each in _ask(rules, bare, several)[0])
     return [
-        Present(name, settings[name].value, settings[name].origin)
-        for name in needed
-        if name in settings and name not in asked
+        Present(each.name, settings[each.name].value, settings[each.name].origin, each.value)
+        for each in _ask(rules, bare, several)[0]
+        if each.name in settings and each.name not in asked
     ]
 
 
