@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpudoctor.snapshot import Snapshot, read
+from gpudoctor.snapshot import Snapshot, absent, read
 from tests.build import but, h100_node, rtx_4090_node, t4_node, unread
 from tests.build_network import nccl_files, with_network
 from tests.cases import Case
@@ -11,12 +11,12 @@ H100, T4, RTX = h100_node(), t4_node(), rtx_4090_node()
 NO_ENVIRONMENT = but(H100, "environment", unread("environment"))
 
 
-def setting(machine: Snapshot = H100, **variables: str) -> Snapshot:
+def setting(machine: Snapshot = H100, /, **variables: str) -> Snapshot:
     """The machine with these variables in its environment."""
     return but(machine, "environment", read("environment of gpudoctor", variables))
 
 
-def in_file(machine: Snapshot = H100, **variables: str) -> Snapshot:
+def in_file(machine: Snapshot = H100, /, **variables: str) -> Snapshot:
     """The machine with these lines in /etc/nccl.conf."""
     return with_network(machine, nccl_files=nccl_files(system=variables))
 
@@ -123,5 +123,67 @@ CASES = [
         unread=NO_ENVIRONMENT,
         severity="warning",
         says=("~/nccl.log",),
+    ),
+    Case(
+        "nccl-comm-id-left",
+        fires=setting(NCCL_COMM_ID="192.0.2.11:29400"),
+        silent=but(setting(NCCL_COMM_ID="192.0.2.11:29400"), "training.torch_files", absent("sys.path", "no torch")),
+        unread=NO_ENVIRONMENT,
+        severity="warning",
+        says=("192.0.2.11:29400",),
+        commands=("unset NCCL_COMM_ID",),
+    ),
+    Case(
+        "nccl-hostid-constant",
+        fires=setting(NCCL_HOSTID="cluster"),
+        silent=setting(NCCL_HOSTID="rack7-node-1"),
+        unread=but(setting(NCCL_HOSTID="cluster"), "host.hostname", unread("gethostname")),
+        severity="warning",
+        says=("'cluster'", "node-1"),
+    ),
+    Case(
+        "nccl-debug-left-on",
+        fires=setting(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="ALL"),
+        silent=setting(NCCL_DEBUG="WARN"),
+        unread=NO_ENVIRONMENT,
+        severity="info",
+        says=("NCCL_DEBUG=INFO for ALL",),
+        commands=("export NCCL_DEBUG=WARN",),
+    ),
+    Case(
+        "nccl-channels-pinned",
+        fires=setting(NCCL_MIN_NCHANNELS="4", NCCL_BUFFSIZE="8388608"),
+        silent=setting(NCCL_MIN_NCHANNELS=""),
+        unread=NO_ENVIRONMENT,
+        severity="info",
+        says=("NCCL_MIN_NCHANNELS=4 and NCCL_BUFFSIZE=8388608",),
+    ),
+    Case(
+        "nccl-ll128-forced",
+        fires=setting(NCCL_PROTO="LL128,Simple"),
+        silent=setting(NCCL_PROTO="^LL128"),
+        unread=NO_ENVIRONMENT,
+        severity="warning",
+        says=("LL128,Simple",),
+    ),
+    Case(
+        "nccl-algorithm-forced",
+        fires=setting(NCCL_ALGO="Ring"),
+        silent=setting(NCCL_DEBUG="WARN"),
+        unread=NO_ENVIRONMENT,
+        severity="info",
+        says=("NCCL_ALGO=Ring",),
+    ),
+    Case(
+        "nccl-ras-off",
+        fires=setting(NCCL_RAS_ENABLE="0"),
+        silent=with_nccl(setting(NCCL_RAS_ENABLE="0"), 2, 21, 5),
+        unread=but(
+            but(setting(NCCL_RAS_ENABLE="0"), "training.torch", unread("import torch")),
+            "training.libraries",
+            unread("worker python_facts"),
+        ),
+        severity="info",
+        says=("NCCL_RAS_ENABLE=0",),
     ),
 ]

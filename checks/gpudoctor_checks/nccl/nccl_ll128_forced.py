@@ -1,0 +1,26 @@
+"""NCCL_PROTO asks for LL128.
+
+Why it matters: LL128 rests on 128-byte stores arriving whole, which NCCL knows of each platform. NVIDIA's guide warns
+that forcing it where NCCL would not choose it can corrupt data.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.nccl_repair import take_out
+from gpudoctor.knowledge.nccl_settings import effective, evidence, where
+from gpudoctor.snapshot import Snapshot
+
+
+@check("nccl-ll128-forced", title="NCCL decides by itself where LL128 is safe")
+def nccl_ll128_forced(machine: Snapshot) -> Iterator[Problem]:
+    setting = effective(machine).get("NCCL_PROTO")
+    if setting is None or "^" in setting.value or "LL128" not in setting.value.upper():
+        return
+    yield Problem(
+        severity="warning",
+        summary=f"NCCL_PROTO={setting.value}{where(setting)} forces LL128",
+        meaning="Where the platform does not keep 128-byte stores whole, collectives return wrong numbers.",
+        fix=Fix("Take it out: NCCL uses LL128 wherever it is safe.", commands=take_out(setting)),
+        evidence=evidence(machine),
+    )

@@ -1,0 +1,29 @@
+"""NCCL_RAS_ENABLE=0: nobody can ask a hanging job where it stands.
+
+Why it matters: from 2.24.3 on NCCL answers on a local port which ranks have not started which collective. It costs
+nothing while nobody asks, and is the quickest way to the rank that hangs.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.nccl_repair import take_out
+from gpudoctor.knowledge.nccl_settings import effective, evidence, nccl_version, set_integer, where
+from gpudoctor.snapshot import Snapshot
+
+SINCE = (2, 24, 3)
+
+
+@check("nccl-ras-off", title="NCCL's RAS service can be asked about a hang")
+def nccl_ras_off(machine: Snapshot) -> Iterator[Problem]:
+    settings = effective(machine)
+    if set_integer(settings, "NCCL_RAS_ENABLE", 1) != 0 or nccl_version(machine) < SINCE:
+        return
+    setting = settings["NCCL_RAS_ENABLE"]
+    yield Problem(
+        severity="info",
+        summary=f"NCCL_RAS_ENABLE={setting.value}{where(setting)} turns NCCL's RAS service off",
+        meaning="When a job hangs, NCCL cannot tell which rank the others wait for.",
+        fix=Fix("Take it out.", commands=take_out(setting)),
+        evidence=evidence(machine, machine.training.torch),
+    )
