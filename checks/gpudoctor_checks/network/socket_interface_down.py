@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge import gloo_interface
 from gpudoctor.knowledge.interface_roles import find
-from gpudoctor.knowledge.nccl_interfaces import IFNAME, InterfaceChoice, is_set, nccl_choice, parse
+from gpudoctor.knowledge.nccl_interfaces import IFNAME, is_set, nccl_choice, parse
 from gpudoctor.knowledge.nccl_settings import effective, set_text
 from gpudoctor.snapshot import Interface, Snapshot
 
@@ -18,22 +18,22 @@ from gpudoctor.snapshot import Interface, Snapshot
 @check("socket-interface-down", title="The interfaces that NCCL and gloo use are up")
 def socket_interface_down(machine: Snapshot) -> Iterator[Problem]:
     interfaces = machine.network.interfaces.value
+    for name in gloo_interface.listed(machine.environment.value.get(gloo_interface.IFNAME, "")):
+        named = find(interfaces, name)
+        if named is not None and not (named.is_running and named.addresses):
+            yield _problem(machine, named, f"{gloo_interface.IFNAME} names {name}")
     value = set_text(effective(machine), IFNAME)
     choice = nccl_choice(machine)
     first = find(interfaces, choice.first)
     if first is not None and not first.is_running:
-        yield _problem(machine, first, f"NCCL takes {first.name} first ({choice.rule})", choice)
+        yield _problem(machine, first, f"NCCL takes {first.name} first ({choice.rule})")
     elif not choice.names and is_set(value):
         pattern = parse(value)
         for interface in [each for each in interfaces if pattern.takes(each.name) and not pattern.excludes][:1]:
-            yield _problem(machine, interface, f"NCCL can use only {interface.name} ({choice.rule})", choice)
-    for name in gloo_interface.listed(machine.environment.value.get(gloo_interface.IFNAME, "")):
-        named = find(interfaces, name)
-        if named is not None and not (named.is_running and named.addresses):
-            yield _problem(machine, named, f"{gloo_interface.IFNAME} names {name}", choice)
+            yield _problem(machine, interface, f"NCCL can use only {interface.name} ({choice.rule})")
 
 
-def _problem(machine: Snapshot, interface: Interface, who: str, choice: InterfaceChoice) -> Problem:
+def _problem(machine: Snapshot, interface: Interface, who: str) -> Problem:
     state = _state(interface)
     name = shlex.quote(interface.name)
     commands = [f"ip -br address show dev {name}"]

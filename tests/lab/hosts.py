@@ -1,0 +1,155 @@
+"""Several hosts on one machine: network namespaces, joined by bridges in a namespace of their own.
+
+    with hosts("a", "b") as (a, b):
+        a.run(sys.executable, "-m", "gpudoctor", "check", "network")     # hostname a, eth0 10.0.0.1/24, ...
+        b.filter("tcp dport 29500 drop")
+
+Host number n has 10.0.0.n/24 on eth0; `nics=2` adds eth1 with 10.0.1.n/24. Each has its own hostname, /etc/hosts (all
+hosts by name, at eth0) and nsswitch.conf, so that no name server is asked. Nothing of it is in the machine's own
+namespace, and everything goes when the block is left, however; what a killed test left goes with the next.
+"""
+
+import contextlib
+import functools
+import itertools
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from tests.lab.requirements import require
+
+PREFIX = "gpudoctor-lab"
+ETC = Path("/etc/netns")
+NAMESPACES = Path("/run/netns")
+NUMBERS = itertools.count()
+PREPARE = 'hostname "$0"; exec "$@"'
+
+
+class Host:
+    """One host: `run` and `start` commands on it, and break it."""
+
+    def __init__(self, name: str, namespace: str, switch: str, number: int) -> None:
+        self.name = name
+        self.namespace = namespace
+        self.switch = switch
+        self.number = number
+
+    def address(self, nic: int = 0) -> str:
+        return f"10.0.{nic}.{self.number}"
+
+    def command(self, *words: str) -> list[str]:
+        """A command as it runs on this host. `ip netns exec` brings its files in /etc and a /sys of its own."""
+        enter = ["ip", "netns", "exec", self.namespace, "unshare", "--uts", "sh", "-c", PREPARE, self.name]
+        return [*enter, *words]
+
+    def run(self, *words: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*words), env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    @contextlib.contextmanager
+    def start(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """A command that runs while the block does; it gets a pipe as standard output."""
+        process = subprocess.Popen(self.command(*words), stdout=subprocess.PIPE, text=True)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    def etc(self, name: str, text: str) -> None:
+        """A file of /etc as this host sees it."""
+        (ETC / self.namespace / name).write_text(text)
+
+    def filter(self, rule: str) -> None:
+        """A rule for what comes in, in nft's words."""
+        table = f"table inet lab {{ chain arriving {{ type filter hook input priority 0; policy accept; {rule}; }}; }}"
+        _do("ip", "netns", "exec", self.namespace, "nft", table)
+
+    def unplug(self, nic: int) -> None:
+        """Take the cable out: the interface stays up and keeps its address, without a link."""
+        _do("ip", "-n", self.switch, "link", "set", self.port(nic), "down")
+
+    def isolate(self, nic: int) -> None:
+        """Leave the link up, and connect it to nothing."""
+        _do("ip", "-n", self.switch, "link", "set", self.port(nic), "nomaster")
+
+    def port(self, nic: int) -> str:
+        """The switch's end of an interface."""
+        return f"p{self.number}-{nic}"
+
+
+@contextlib.contextmanager
+def hosts(*names: str, nics: int = 1) -> Iterator[tuple[Host, ...]]:
+    """So many hosts on one switch a NIC. The test is skipped, or fails, where namespaces cannot be made."""
+    require(shutil.which("ip") and shutil.which("nft"), "no iproute2 or no nftables")
+    require(shutil.which("unshare"), "no util-linux")
+    require(os.geteuid() == 0 and _can_be_made(), "no permission to make network namespaces")
+    _sweep()
+    stem = f"{PREFIX}-{os.getpid()}-{next(NUMBERS)}"
+    switch = f"{stem}-switch"
+    machines = tuple(Host(name, f"{stem}-{name}", switch, number) for number, name in enumerate(names, start=1))
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove, switch)
+        _do("ip", "netns", "add", switch)
+        for nic in range(nics):
+            _do("ip", "-n", switch, "link", "add", f"switch{nic}", "type", "bridge")
+            _do("ip", "-n", switch, "link", "set", f"switch{nic}", "up")
+        for host in machines:
+            stack.callback(_remove, host.namespace)
+            _make(host, nics)
+            host.etc("hosts", "127.0.0.1 localhost\n" + "".join(f"{h.address()} {h.name}\n" for h in machines))
+            host.etc("nsswitch.conf", "hosts: files\n")
+        yield machines
+
+
+def _make(host: Host, nics: int) -> None:
+    (ETC / host.namespace).mkdir(parents=True)
+    _do("ip", "netns", "add", host.namespace)
+    _do("ip", "-n", host.namespace, "link", "set", "lo", "up")
+    for nic in range(nics):
+        name, port = f"eth{nic}", host.port(nic)
+        _do("ip", "-n", host.switch, "link", "add", port, "type", "veth", "peer", name, "netns", host.namespace)
+        _do("ip", "-n", host.switch, "link", "set", port, "master", f"switch{nic}", "up")
+        _do("ip", "-n", host.namespace, "address", "add", f"{host.address(nic)}/24", "dev", name)
+        _do("ip", "-n", host.namespace, "link", "set", name, "up")
+
+
+def _do(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
+
+
+def _remove(namespace: str) -> None:
+    """A namespace takes its interfaces along, and both ends of a veth go with one."""
+    if (NAMESPACES / namespace).exists():
+        _do("ip", "netns", "delete", namespace)
+    shutil.rmtree(ETC / namespace, ignore_errors=True)
+    with contextlib.suppress(OSError):  # there before us, or with files of others
+        ETC.rmdir()
+
+
+@functools.cache
+def _can_be_made() -> bool:
+    """A container's root often may not."""
+    return _succeeds(lambda: _do("unshare", "--net", "--uts", "ip", "link", "set", "lo", "up"))
+
+
+def _succeeds(action: Callable[[], None]) -> bool:
+    try:
+        action()
+    except (RuntimeError, subprocess.TimeoutExpired):
+        return False
+    return True
+
+
+def _sweep() -> None:
+    """Remove what tests left whose process was killed."""
+    found = [*NAMESPACES.glob(f"{PREFIX}-*"), *ETC.glob(f"{PREFIX}-*")]
+    for name in sorted({path.name for path in found}):
+        pid = name.removeprefix(f"{PREFIX}-").partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            _remove(name)
