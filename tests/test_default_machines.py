@@ -1,5 +1,7 @@
 """Machines as they come out of the box: no check of the host or of other makers' accelerators may warn of them."""
 
+from typing import Any
+
 import pytest
 
 from gpudoctor.diagnose import ask
@@ -22,6 +24,7 @@ from gpudoctor.snapshot import (
     read,
 )
 from tests.build import GIB, MIB, but, but_gpu, h100_node, node, nvml, rtx_4090_node, t4_node
+from tests.build_network import interface, with_interfaces, with_network, with_rdma
 from tests.checks.accelerators import GOOGLE_NETWORK_CARD, INTEL_GRAPHICS, INTEL_NPU, RYZEN_GRAPHICS, VIRTUAL_VGA
 from tests.checks.host import with_environment, with_host, without_gpu
 
@@ -36,8 +39,29 @@ ROOT = UsedPath(
 )
 
 
+BRIDGE: dict[str, Any] = {"is_running": False, "operstate": "down"}
+
+
+def desktop_network(machine: Snapshot) -> Snapshot:
+    """Wireless, an empty socket for a cable, docker and libvirt installed, nothing of theirs running."""
+    return with_interfaces(
+        machine,
+        interface("enp4s0", speed_mbps=None, driver="r8169", **BRIDGE),
+        interface("wlp3s0", "192.168.1.23/24", "fe80::23/64", kind="wireless", speed_mbps=None, driver="iwlwifi"),
+        interface("virbr0", "192.168.122.1/24", kind="bridge", **BRIDGE),
+        interface("docker0", "172.17.0.1/16", kind="docker", **BRIDGE),
+    )
+
+
+def container_network(machine: Snapshot) -> Snapshot:
+    """One end of a veth pair, and no device of the host's fabric."""
+    machine = with_interfaces(with_rdma(machine), interface("eth0", "172.17.0.2/16", kind="veth", speed_mbps=10_000))
+    return with_network(machine, verbs_library=read("ld.so.cache", ""))
+
+
 def ubuntu_desktop(machine: Snapshot) -> Snapshot:
     """A user's desktop or laptop, with a browser open."""
+    machine = desktop_network(machine)
     return but(
         with_host(
             machine,
@@ -116,6 +140,8 @@ def cloud_vm() -> Snapshot:
         swap_total_bytes=0,
         hostname_addresses=("10.128.0.2",),
     )
+    nic = interface("ens4", "10.128.0.2/32", speed_mbps=None, mtu=1460, driver="gve")
+    machine = with_interfaces(machine, nic, interface("docker0", "172.17.0.1/16", kind="docker", **BRIDGE))
     machine = but_gpu(machine, 0, cpu_affinity=nvml((0, 1, 2, 3)))
     return but(machine, "accelerators.pci", read("/sys", (*machine.accelerators.pci.value, GOOGLE_NETWORK_CARD)))
 
@@ -141,7 +167,7 @@ def small_vm() -> Snapshot:
 def container_without_gpu() -> Snapshot:
     """`docker run python`, on a host whose log tells of somebody else's troubles."""
     return with_host(
-        small_vm(),
+        container_network(small_vm()),
         container="docker",
         private_pid_namespace=True,
         shared_memory=Space(64 * MIB, 64 * MIB),
@@ -153,9 +179,10 @@ def container_without_gpu() -> Snapshot:
 def pod_with_one_gpu() -> Snapshot:
     """A Kubernetes pod with one H100 of eight, and a log of the whole host."""
     machine = with_host(
-        h100_node(1),
+        container_network(h100_node(1)),
         container="kubernetes",
         private_pid_namespace=True,
+        hostname_addresses=("172.17.0.2",),
         limits=Limits(64 * 1024, 64 * 1024, 1048576, 1048576, None),
         shared_memory=Space(16 * GIB, 16 * GIB),
         cgroup=Cgroup(2, 64 * GIB, 3 * GIB, 12.0, 4096, 80),
@@ -183,7 +210,7 @@ MACHINES = {
     "pod with one GPU": pod_with_one_gpu(),
     "SLURM task": slurm_task(),
 }
-CHECKS = [check for check in find_checks()[0] if check.group in ("host", "accelerators")]
+CHECKS = [check for check in find_checks()[0] if check.group in ("host", "accelerators", "network", "nccl")]
 
 
 @pytest.mark.parametrize("name", MACHINES)
