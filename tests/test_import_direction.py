@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "gpudoctor/diagnose.py": ("gpudoctor.check", "gpudoctor.plugins", "gpudoctor.report", "gpudoctor.snapshot"),
     "gpudoctor/redact.py": ("gpudoctor.check", "gpudoctor.report", "gpudoctor.snapshot", "gpudoctor.knowledge"),
     "gpudoctor/devices.py": ("gpudoctor.snapshot", "gpudoctor.knowledge"),
+    "gpudoctor/topology.py": ("gpudoctor.snapshot", "gpudoctor.knowledge"),
     "gpudoctor/emit/": ("gpudoctor.emit", "gpudoctor.knowledge"),
     "gpudoctor/read/": (
         "gpudoctor.read",
@@ -50,6 +51,7 @@ MAY_IMPORT = {
         "gpudoctor.knowledge",
         "gpudoctor.redact",
         "gpudoctor.devices",
+        "gpudoctor.topology",
     ),
     "gpudoctor/cli/": ("gpudoctor",),
     "gpudoctor/__init__.py": (),

@@ -20,6 +20,7 @@ from gpudoctor.cli.checks import checks
 from gpudoctor.cli.devices import devices
 from gpudoctor.cli.env import env
 from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.cli.topology import topology
 
 EPILOG = "Exit status: 0 healthy (warnings allowed), 1 errors, 2 wrong usage or nothing could be examined."
 
@@ -56,6 +57,7 @@ app.command()(check)
 app.command()(capture)
 app.command()(devices)
 app.command()(env)
+app.command()(topology)
 app.command()(checks)
 
 

@@ -1,0 +1,40 @@
+"""`gpudoctor topology`."""
+
+from typing import Annotated
+
+import typer
+
+from gpudoctor.cli.options import FromFile, NoColor, Timeout
+
+
+def topology(
+    from_file: FromFile = None,
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+    timeout: Timeout = 10.0,
+    no_color: NoColor = False,
+) -> None:
+    """GPUs and RDMA devices, NCCL's path class between each two, and the PCIe tree they sit in."""
+    from gpudoctor.cli.errors import UsageProblem
+
+    if from_file is None:
+        from gpudoctor.cli.live import examine_machine
+
+        machine = examine_machine(torch=False, timeout=timeout)
+    else:
+        from gpudoctor.cli.files import snapshot_from
+
+        machine = snapshot_from(from_file)
+    from gpudoctor.topology import to_json
+    from gpudoctor.topology import topology as answer_of
+
+    answer = answer_of(machine)
+    if json:
+        print(to_json(answer).decode())
+        return
+    if not answer.gpus and not answer.nics:
+        reason = "; ".join(answer.notes) or "this machine has neither NVIDIA GPUs nor RDMA devices"
+        raise UsageProblem(f"nothing to show: {reason}")
+    from gpudoctor.render.prose import console
+    from gpudoctor.render.topology import show_topology
+
+    show_topology(answer, console(no_color=no_color))
