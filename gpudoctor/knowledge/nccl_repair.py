@@ -1,10 +1,9 @@
 """Lines to paste that take a setting of NCCL out, or change it, where it was set."""
 
+import re
 import shlex
 
 from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, Setting
-
-SCRIPTS = "~/.bashrc ~/.profile /etc/environment /etc/profile.d"
 
 
 def take_out(*settings: Setting) -> tuple[str, ...]:
@@ -13,7 +12,9 @@ def take_out(*settings: Setting) -> tuple[str, ...]:
     lines = [f"unset {' '.join(shlex.quote(name) for name in plain)}"] if plain else []
     for setting in settings:
         if setting.origin != ENVIRONMENT:
-            lines.append(f"sed -i {shlex.quote(f'/^{setting.name}=/d')} {shlex.quote(setting.origin)}")
+            # A file's name may hold what means something to sed, or spaces that are hard to see.
+            pattern = re.sub(r"[^A-Za-z0-9_]", ".", setting.name)
+            lines.append(f"sed -i {shlex.quote(f'/^{pattern}=/d')} {shlex.quote(setting.origin)}")
     return tuple(lines)
 
 
@@ -25,8 +26,3 @@ def set_to(setting: Setting, value: str, name: str = "") -> tuple[str, ...]:
     change = take_out(setting)[0]
     line = f"echo {shlex.quote(f'{name or setting.name}={value}')} >> {shlex.quote(setting.origin)}"
     return (change, line)
-
-
-def find(setting: Setting) -> str:
-    """A line that shows where a variable of the environment is set for good."""
-    return f"grep -rn {shlex.quote(setting.name)} {SCRIPTS}"

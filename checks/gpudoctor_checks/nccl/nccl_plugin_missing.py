@@ -1,0 +1,44 @@
+"""NCCL_NET_PLUGIN names a library that the loader would not find.
+
+Why it matters: NCCL goes on with its own InfiniBand or TCP transport and says so at INFO only. On a fabric that needs
+its plugin (EFA, Google Cloud) the job then runs over TCP, many times slower.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.nccl_repair import take_out
+from gpudoctor.knowledge.nccl_settings import effective, evidence, where
+from gpudoctor.snapshot import Snapshot
+
+NO_PLUGIN = ("none", "static_plugin")
+
+
+@check("nccl-plugin-missing", title="The network plugin that NCCL is told to load is there")
+def nccl_plugin_missing(machine: Snapshot) -> Iterator[Problem]:
+    setting = effective(machine).get("NCCL_NET_PLUGIN")
+    names = [name for name in setting.value.split(",") if name and name.lower() not in NO_PLUGIN] if setting else []
+    if setting is None or not names:
+        return
+    plugins = machine.network.net_plugins
+    for name in names:
+        if not is_among(name, plugins.value):
+            tried = name if "/" in name else f"{name} or libnccl-net-{name}.so"
+            yield Problem(
+                severity="warning",
+                summary=f"NCCL_NET_PLUGIN={setting.value[:80]}{where(setting)}; the loader finds no {tried}",
+                meaning="NCCL goes on without it, over its own InfiniBand or TCP transport, and says so at INFO only.",
+                fix=Fix(
+                    "Install the plugin, add its folder to LD_LIBRARY_PATH, or take the variable out.",
+                    commands=("ldconfig -p | grep libnccl-net", *take_out(setting)),
+                ),
+                evidence=evidence(machine, plugins),
+            )
+
+
+def is_among(name: str, paths: tuple[str, ...]) -> bool:
+    """Whether NCCL would find it: as it stands, or as libnccl-net-NAME.so (plugin_open.cc, 2.21 to 2.30.7)."""
+    if "/" in name:
+        return any(path == name or path.endswith("/" + name.removeprefix("./")) for path in paths)
+    files = {path.rpartition("/")[2] for path in paths}
+    return name in files or f"libnccl-net-{name}.so" in files

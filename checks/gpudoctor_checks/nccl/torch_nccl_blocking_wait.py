@@ -1,0 +1,28 @@
+"""TORCH_NCCL_BLOCKING_WAIT is on.
+
+Why it matters: every wait() then blocks the Python thread until the collective is done, so that computing and
+communicating no longer overlap. It is for tests; the watchdog finds timeouts without it.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.torch_variables import switched
+from gpudoctor.knowledge.visible_now import variable
+from gpudoctor.snapshot import Snapshot
+
+NAMES = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
+
+
+@check("torch-nccl-blocking-wait", title="torch does not block in every collective")
+def torch_nccl_blocking_wait(machine: Snapshot) -> Iterator[Problem]:
+    environment = machine.environment.value
+    if switched(environment, NAMES[0], False):
+        name = next(each for each in NAMES if environment.get(each))
+        yield Problem(
+            severity="warning",
+            summary=f"{name}={environment[name]}: every wait for a collective blocks the Python thread",
+            meaning="Computing and communicating no longer overlap, and training is slower.",
+            fix=Fix("Unset it; timeouts are found by the watchdog without it.", commands=(f"unset {name}",)),
+            evidence=(variable(machine, name),),
+        )

@@ -1,0 +1,44 @@
+"""A variable of torch's NCCL backend is set under its old name, or has no use any more.
+
+Why it matters: torch 2.2 put TORCH_ before these names, because NCCL itself never read them. The old ones still work,
+with a warning for every rank; where both are set, the new one wins.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.cuda_versions import parsed
+from gpudoctor.knowledge.nccl_repair import set_to
+from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, Setting
+from gpudoctor.knowledge.torch_variables import VARIABLES
+from gpudoctor.knowledge.visible_now import variable
+from gpudoctor.snapshot import Snapshot
+
+RENAMED_SINCE = (2, 2)
+
+
+@check("torch-nccl-variable-renamed", title="Variables of torch's NCCL backend have their present names")
+def torch_nccl_variable_renamed(machine: Snapshot) -> Iterator[Problem]:
+    environment = machine.environment.value
+    for known in VARIABLES:
+        old = known.old_name
+        if not old or old not in environment:
+            continue
+        version = machine.training.torch_files.value.version
+        if parsed(version) < RENAMED_SINCE:
+            continue
+        both = known.name in environment
+        yield Problem(
+            severity="info",
+            summary=f"{old} is called {known.name} since torch 2.2; this is torch {version}",
+            meaning=f"{known.name}={environment[known.name]} holds, the old one is passed over."
+            if both
+            else "It still works, with a warning for every rank.",
+            fix=Fix(
+                f"Set {known.name} in its place.",
+                commands=(f"unset {old}",)
+                if both
+                else set_to(Setting(old, environment[old], ENVIRONMENT), environment[old], known.name),
+            ),
+            evidence=(variable(machine, old), machine.training.torch_files),
+        )
