@@ -84,16 +84,37 @@ def read_files(system: System, folder: str | None = None) -> Mapping[str, Readin
     return {"network.nccl_files": read(", ".join(paths), found)}
 
 
+# ---------------------------------------------------------------- files that settings name
+
+NAME_FILES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_IBVERBS_LIB")
+
+
+def values_of(system: System, name: str, folder: str | None) -> list[str]:
+    """Every value that the environment and the files give a variable; which one holds depends on NCCL's version."""
+    files = (config_file(system, path).settings.value_or({}) for path in paths_of_files(system, folder))
+    values = [system.environment.get(name), *(settings.get(name) for settings in files)]
+    return list(dict.fromkeys(value for value in values if value))
+
+
+def read_paths(system: System, folder: str | None = None) -> Mapping[str, Reading[Any]]:
+    source = f"the files that {', '.join(NAME_FILES)} name"
+    place = folder or working_folder()
+
+    def look() -> dict[str, bool]:
+        named = [value for name in NAME_FILES for value in values_of(system, name, place)]
+        # A library's plain name is for the loader to find.
+        return {path: system.exists(absolute(path, place)) for path in named if "/" in path or ".so" not in path}
+
+    return {"network.nccl_paths": attempt(source, lambda: within(system.patience, source, look))}
+
+
 # ---------------------------------------------------------------- plugins
 
 
-def wanted_names(system: System) -> list[str]:
+def wanted_names(system: System, folder: str | None) -> list[str]:
     """What NCCL_NET_PLUGIN names, of the environment or of a file, as paths and file names."""
-    chosen = system.environment.get("NCCL_NET_PLUGIN")
-    if chosen is None:
-        for path in paths_of_files(system, working_folder()):
-            chosen = chosen or config_file(system, path).settings.value_or({}).get("NCCL_NET_PLUGIN")
-    return [entry for entry in (chosen or "").split(",") if entry][:MOST_PLUGINS]
+    lists = values_of(system, "NCCL_NET_PLUGIN", folder)
+    return [entry for text in lists for entry in text.split(",") if entry][:MOST_PLUGINS]
 
 
 def loader_folders(system: System, folder: str | None) -> Iterator[str]:
@@ -105,7 +126,7 @@ def loader_folders(system: System, folder: str | None) -> Iterator[str]:
 
 def plugins(system: System, folder: str | None) -> tuple[str, ...]:
     """Paths of the network plugins, in the loader's order. Folders that cannot be listed are passed over."""
-    wanted = wanted_names(system)
+    wanted = wanted_names(system, folder)
     found = [absolute(name, folder) for name in wanted if "/" in name and system.exists(absolute(name, folder))]
     plain = {name for name in wanted if "/" not in name}
 
@@ -143,5 +164,6 @@ def read_plugins(system: System, folder: str | None = None) -> Mapping[str, Read
 
 READERS: tuple[Reader, ...] = (
     Reader("nccl files", ("network.nccl_files",), read_files),
+    Reader("nccl paths", ("network.nccl_paths",), read_paths),
     Reader("nccl plugins", ("network.net_plugins",), read_plugins),
 )

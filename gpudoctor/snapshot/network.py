@@ -189,6 +189,8 @@ class Network(Section, frozen=True):
     """The NCCL_* names inside the libnccl that torch would load; absent when there is none."""
     net_plugins: Reading[tuple[str, ...]] = NOT_IN_SNAPSHOT
     """Paths of libnccl-net*.so that the loader would find, in its order."""
+    nccl_paths: Reading[dict[str, bool]] = NOT_IN_SNAPSHOT
+    """Files that NCCL's settings name (NCCL_TOPO_FILE ...), as they are written there: whether each can be opened."""
     rendezvous: Reading[Rendezvous] = NOT_IN_SNAPSHOT
     """Absent when MASTER_ADDR is not set."""
     ephemeral_ports: Reading[tuple[int, int]] = NOT_IN_SNAPSHOT

@@ -7,6 +7,7 @@ from tests.cases import Case
 from tests.checks.nccl import H100, NO_ENVIRONMENT, NO_FILES, in_file, setting, with_nccl, without
 
 NAMED = "/opt/nccl.conf"
+TOPOLOGY = read("NCCL_TOPO_FILE", {"/opt/ndv5 topo.xml": False, "/opt/there.xml": True})
 
 
 def named_file(named: dict[str, str] | None, home: dict[str, str] | None = None) -> Snapshot:
@@ -93,6 +94,15 @@ CASES = [
         silent=setting(NCCL_NET_PLUGIN="none"),
         severity="warning",
         says=("no /opt/x/libnccl-net.so",),
+    ),
+    Case(
+        "nccl-path-missing",
+        fires=with_network(setting(NCCL_TOPO_FILE="/opt/ndv5 topo.xml"), nccl_paths=TOPOLOGY),
+        silent=with_network(setting(NCCL_TOPO_FILE="/opt/there.xml"), nccl_paths=TOPOLOGY),
+        unread=without(setting(NCCL_TOPO_FILE="/opt/ndv5-topo.xml"), nccl_paths="NCCL_TOPO_FILE"),
+        severity="warning",
+        says=("/opt/ndv5 topo.xml", "no such file"),
+        commands=("ls -l '/opt/ndv5 topo.xml'", "unset NCCL_TOPO_FILE"),
     ),
     Case(
         "torch-nccl-variable-renamed",
