@@ -24,7 +24,6 @@ Pair = tuple[RdmaDevice, RdmaPort]
 
 CHOOSES_GID_SINCE = (2, 21)
 """NCCL 2.21.5 looks for a fitting GID itself, and its documentation asks to leave the variable unset from then on."""
-ANY_VERSION = "every NCCL version"
 USES_IB = 'NCCL_DEBUG=INFO logs "NET/IB : Using" with these devices and no others'
 
 
@@ -49,7 +48,7 @@ def hca(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
         hca_value(wanted, own),
         f"{seen} The GPUs' own ports are {_summed(wanted)}; another port that cannot reach its like on the other "
         "nodes makes connections time out.",
-        f"{ANY_VERSION} ('=' for exact names, without which mlx5_1 also means mlx5_10)",
+        "NCCL 2.5 and later ('=' for exact names; without it, mlx5_1 also means mlx5_10)",
         USES_IB + "; the other nodes need the same rails",
     )
 

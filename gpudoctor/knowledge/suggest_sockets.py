@@ -15,7 +15,6 @@ from gpudoctor.knowledge.suggest_situation import goes_over_tcp, real_interfaces
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Interface, NotRead, Snapshot, missing
 
-ANY_VERSION = "every NCCL version"
 FASTER = 2
 """An interface at most half as fast as the fastest only slows NCCL down, which spreads data evenly over all (our rule
 of thumb; NCCL knows no weights for sockets)."""
@@ -46,7 +45,7 @@ def socket_interface(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
         IFNAME,
         f"={names}",
         f"{_what_nccl_takes(choice.names, used, strays, over_tcp, real)} {_what_is_right(wanted, machine)}",
-        f"{ANY_VERSION} ('=' for an exact name, without which eth1 also means eth10, is older than 2.4)",
+        "NCCL 2.5 and later ('=' for exact names; without it, eth1 also means eth10)",
         f'NCCL_DEBUG=INFO logs "Bootstrap" with {wanted[0].name}'
         + (f', and "NET/Socket : Using" with {names}' if over_tcp else "")
         + "; the other nodes need it too, under the names that their interfaces have",
