@@ -219,6 +219,8 @@ class Pseudonyms:
         if DEVICE_VARIABLES.fullmatch(name):
             return DEVICE_ENTRY.sub(self._device_entry, value)
         if HOST_VARIABLES.fullmatch(name):
+            if name == "NCCL_HOSTID" and self._names().search(value):
+                return self.text(value)  # a check asks whether it holds this machine's name
             return HOSTS.sub(self._hosts, value)
         return self.text(value)
 

@@ -265,8 +265,11 @@ def _machines() -> Iterator[tuple[str, Snapshot]]:
 
 
 def test_every_check_says_the_same_of_a_redacted_machine() -> None:
+    """Or says that it cannot, where it compares networks: their addresses are hidden."""
     for name, machine in _machines():
         before, after = ask(CHECKS[name], machine), ask(CHECKS[name], redact(machine))
+        if after.outcome == "skipped" and all("is hidden" in reason for reason in after.reasons):
+            continue
         assert (before.outcome, [(problem.severity, problem.gpus) for problem in before.problems]) == (
             after.outcome,
             [(problem.severity, problem.gpus) for problem in after.problems],

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.addresses import parsed
 from gpudoctor.knowledge.rendezvous_job import rendezvous
 from gpudoctor.snapshot import Snapshot
 
@@ -16,7 +17,11 @@ from gpudoctor.snapshot import Snapshot
 def master_addr_ipv6_only(machine: Snapshot) -> Iterator[Problem]:
     meeting = rendezvous(machine)
     addresses = meeting.resolved.value
-    if not addresses or meeting.is_local.value or not all(":" in address for address in addresses):
+    if (
+        not addresses
+        or meeting.is_local.value
+        or not all(parsed(address, meeting.resolved).version == 6 for address in addresses)
+    ):
         return
     own = [address for interface in machine.network.interfaces.value for address in interface.addresses]
     local = all(address.lower().startswith("fe80:") for address in addresses)

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.addresses import IpAddress, parsed
 from gpudoctor.knowledge.interface_roles import find
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, is_set, nccl_choice
 from gpudoctor.knowledge.nccl_settings import effective, set_text
@@ -24,7 +25,7 @@ def socket_interface_off_route(machine: Snapshot) -> Iterator[Problem]:
     interfaces = machine.network.interfaces.value
     choice = nccl_choice(machine)
     first = find(interfaces, choice.first)
-    shared = _interface_towards(interfaces, meeting.resolved.value[0])
+    shared = _interface_towards(machine, parsed(meeting.resolved.value[0], meeting.resolved))
     # IPoIB first, or a name that somebody wrote, is meant.
     meant = is_set(set_text(effective(machine), IFNAME)) or first is None or first.kind in ("ipoib", "loopback")
     if shared is None or first is None or meant or shared.name == first.name:
@@ -43,15 +44,16 @@ def socket_interface_off_route(machine: Snapshot) -> Iterator[Problem]:
     )
 
 
-def _interface_towards(interfaces: tuple[Interface, ...], address: str) -> Interface | None:
+def _interface_towards(machine: Snapshot, wanted: IpAddress) -> Interface | None:
     """The interface whose own network holds the address; None when it is behind a router."""
-    wanted = ipaddress.ip_address(address.partition("%")[0])
-    for interface in interfaces:
-        if interface.is_running and any(_holds(own, wanted) for own in interface.addresses if own.scope == "global"):
-            return interface
+    source = machine.network.interfaces
+    for interface in source.value:
+        for own in interface.addresses:
+            if interface.is_running and own.scope == "global" and _holds(parsed(own.address, source), own, wanted):
+                return interface
     return None
 
 
-def _holds(own: Address, wanted: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    network = ipaddress.ip_interface(f"{own.address}/{own.prefix_length}").network
+def _holds(address: IpAddress, own: Address, wanted: IpAddress) -> bool:
+    network = ipaddress.ip_interface(f"{address}/{own.prefix_length}").network
     return network.version == wanted.version and network.prefixlen < network.max_prefixlen and wanted in network
