@@ -70,14 +70,16 @@ def model(
 
 NAMES = st.sampled_from(
     ["lo", "lo:1", "loopback9", "eth0", "eth1", "eth10", "eth11", "enp1s0f0", "bond0", "d", "i", "ib0", "ibp12s0"]
-    + ["docker0", "docker_gwbridge", "virbr0", "br-0123456789ab", "veth12ab", "cni0", "tailscale0"]
+)
+VIRTUAL_NAMES = st.sampled_from(
+    ["docker0", "docker_gwbridge", "virbr0", "br-0123456789ab", "veth12ab", "cni0", "tailscale0"]
 )
 V4 = st.integers(1, 250).map(lambda n: Address("inet", f"10.0.0.{n}", 24))
 V6 = st.sampled_from(["2001:db8::1", "fe80::1", "::1"]).map(lambda text: Address("inet6", text, 64))
 INTERFACES = st.lists(
     st.builds(
         Interface,
-        name=NAMES,
+        name=st.one_of(NAMES, VIRTUAL_NAMES),
         index=st.just(1),
         kind=st.just("ethernet"),
         addresses=st.lists(st.one_of(V4, V6), max_size=3).map(tuple),
@@ -86,7 +88,9 @@ INTERFACES = st.lists(
     unique_by=lambda each: each.name,
     max_size=8,
 )
-ENTRIES = st.lists(st.one_of(NAMES, st.sampled_from(["", "eth", "ib", "e", " eth0", "eth0:1", "nosuch"])), max_size=4)
+ENTRIES = st.lists(
+    st.one_of(NAMES, VIRTUAL_NAMES, st.sampled_from(["", "eth", "ib", "e", " eth0", "eth0:1", "nosuch"])), max_size=4
+)
 LISTS = st.builds(lambda mark, entries: mark + ",".join(entries), st.sampled_from(["", "^", "=", "^=", "=^"]), ENTRIES)
 
 
