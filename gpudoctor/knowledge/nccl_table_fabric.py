@@ -97,7 +97,7 @@ NCCL_GDRCOPY_TAIL_ENABLE 2.9.6 2.11.4 integer 1 GDRCopy for the tail
 NCCL_GDRCOPY_USE_INTERNAL_DMABUF 2.31 - text - DMA-BUF inside GDRCopy
 NCCL_NET_FORCE_FLUSH 2.15.1 - integer 1,2.19.1:0 flushes after each GPUDirect receive
 NCCL_NET_OPTIONAL_RECV_COMPLETION 2.24.3 - integer 1 leaves completions of receives out where it may
-NCCL_NET_MERGE_LEVEL 2.24.3 - text - how near NICs must be to be joined: LOC, PORT, PIX, ...
+NCCL_NET_MERGE_LEVEL 2.24.3 - text - how near NICs must be to be joined: LOC, PORT, PIX, PXB, PHB or SYS
 NCCL_NET_FORCE_MERGE 2.24.3 - text - lists of NICs to join
 NCCL_NET_MERGE_POLICY 2.30.7 - text - how NICs are chosen to be joined
 NCCL_NET_DISABLE_INTRA 2.12.7 - integer auto,2.12.10:0 keeps the network out of traffic inside a machine

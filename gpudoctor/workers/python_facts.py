@@ -252,9 +252,9 @@ def names_in_library(path: str) -> List[str]:
 
 def rodata(image: Any) -> Tuple[int, int]:
     """Offset and size of an ELF file's .rodata section (elf.h). Raises `ValueError` or `struct.error`."""
-    if image[:5] != b"\x7fELF\x02" or image[5] not in (1, 2):
+    if image[:5] != b"\x7fELF\x02" or image[5:6] not in (b"\1", b"\2"):
         raise ValueError("no 64-bit ELF file")
-    order = "<" if image[5] == 1 else ">"
+    order = "<" if image[5:6] == b"\1" else ">"
     (table,) = struct.unpack_from(order + "Q", image, 40)
     entry_size, count, names_index = struct.unpack_from(order + "HHH", image, 58)
     if entry_size < 64 or not 0 <= names_index < count <= MAXIMUM_SECTIONS:
