@@ -4,6 +4,7 @@ import re
 import shlex
 
 from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, Setting
+from gpudoctor.knowledge.shell_words import word
 
 
 def take_out(*settings: Setting) -> tuple[str, ...]:
@@ -22,7 +23,7 @@ def set_to(setting: Setting, value: str, name: str = "") -> tuple[str, ...]:
     """The lines that give it another value, or this value under another name."""
     taken_out = take_out(setting) if name and name != setting.name else ()
     if setting.origin == ENVIRONMENT:
-        return (*taken_out, f"export {name or setting.name}={shlex.quote(value)}")
+        return (*taken_out, f"export {name or setting.name}={word(value)}")
     change = take_out(setting)[0]
     line = f"echo {shlex.quote(f'{name or setting.name}={value}')} >> {shlex.quote(setting.origin)}"
     return (change, line)

@@ -23,7 +23,7 @@ CASES = [
         unread=blind(NCCL_IB_HCA="mlx5_1"),
         severity="warning",
         says=("mlx5_10", "mlx5_11"),
-        commands=("export NCCL_IB_HCA==mlx5_0,mlx5_1",),
+        commands=("export NCCL_IB_HCA='=mlx5_0,mlx5_1'",),
     ),
     Case(
         "nccl-hca-prefix-wide",
@@ -40,7 +40,7 @@ CASES = [
         unread=blind(NCCL_IB_HCA="mlx5_bond_0"),
         severity="warning",
         says=("mlx5_bond_0", "8 ACTIVE RDMA ports"),
-        commands=("export NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7",),
+        commands=("export NCCL_IB_HCA='=mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7'",),
     ),
     Case(
         "nccl-ib-disabled",

@@ -101,7 +101,7 @@ INTERFACE_CASES = [
         silent=on(ETH0, NCCL_SOCKET_IFNAME="eth"),
         unread=UNREAD,
         says=("NCCL_SOCKET_IFNAME is 'eth3'", "there is no such interface", "eth0"),
-        commands=("export NCCL_SOCKET_IFNAME==eth0",),
+        commands=("export NCCL_SOCKET_IFNAME='=eth0'",),
     ),
     Case(
         "socket-interface-missing",  # a blank after the comma; only one of the names is lost, and NCCL takes the rest
@@ -142,7 +142,7 @@ INTERFACE_CASES = [
         unread=under(UNREAD, NCCL_SOCKET_IFNAME="eth1"),
         severity="info",
         says=("eth10",),
-        commands=("export NCCL_SOCKET_IFNAME==eth1",),
+        commands=("export NCCL_SOCKET_IFNAME='=eth1'",),
     ),
     Case(
         "socket-interface-prefix-wide",
@@ -161,7 +161,7 @@ INTERFACE_CASES = [
         silent=on(ETH0, NCCL_SOCKET_IFNAME="lo"),
         unread=under(UNREAD, TWO_NODES),
         says=("lo", "several nodes"),
-        commands=("export NCCL_SOCKET_IFNAME==eth0",),
+        commands=("export NCCL_SOCKET_IFNAME='=eth0'",),
     ),
     Case(
         "socket-interface-virtual",
@@ -169,7 +169,7 @@ INTERFACE_CASES = [
         silent=on(DOCKER, ETH0, variables=TWO_NODES),
         unread=under(UNREAD, TWO_NODES),
         says=("br-0123456789ab", "172.18.0.1", "eth0 leads out"),
-        commands=("export NCCL_SOCKET_IFNAME==eth0",),
+        commands=("export NCCL_SOCKET_IFNAME='=eth0'",),
     ),
     Case(
         "socket-interface-virtual",
@@ -185,7 +185,7 @@ INTERFACE_CASES = [
         unread=under(but(T4, "network.interfaces", unread()), TWO_NODES),
         severity="warning",
         says=("br-0123456789ab (a bridge of docker)",),
-        commands=("export NCCL_SOCKET_IFNAME==eth0",),
+        commands=("export NCCL_SOCKET_IFNAME='=eth0'",),
     ),
     Case("socket-interfaces-stray", fires=on(ETH0, VPN), silent=on(ETH0, DOCKER), severity="info"),
     Case(
@@ -195,7 +195,7 @@ INTERFACE_CASES = [
         unread=meeting(but(T4, "network.interfaces", unread())),
         severity="info",
         says=("eth9", "eth0"),
-        commands=("export NCCL_SOCKET_IFNAME==eth0",),
+        commands=("export NCCL_SOCKET_IFNAME='=eth0'",),
     ),
     Case(
         "gloo-interface-loopback",

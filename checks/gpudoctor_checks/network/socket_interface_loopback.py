@@ -5,13 +5,13 @@ until its time-out. It comes from NCCL_SOCKET_IFNAME=lo of a test on one machine
 (which lets lo back in), or from a machine without any other address.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.interface_roles import find, recommended
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, nccl_choice
+from gpudoctor.knowledge.shell_words import word
 from gpudoctor.snapshot import Snapshot
 
 
@@ -26,7 +26,7 @@ def socket_interface_loopback(machine: Snapshot) -> Iterator[Problem]:
     if best is not None:
         fix = Fix(
             f"Name the interface that leads to the other nodes; {best.name} leads out of this machine.",
-            commands=(f"export {IFNAME}={shlex.quote('=' + best.name)}",),
+            commands=(f"export {IFNAME}={word('=' + best.name)}",),
         )
     yield Problem(
         severity="error",

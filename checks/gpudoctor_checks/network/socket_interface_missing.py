@@ -6,7 +6,6 @@ slot, or holds a blank after a comma.
 """
 
 import difflib
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
@@ -14,6 +13,7 @@ from gpudoctor.knowledge import gloo_interface
 from gpudoctor.knowledge.interface_roles import has_address, recommended
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, is_set, parse
 from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, Setting, effective
+from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 
@@ -70,7 +70,7 @@ def _fix(machine: Snapshot, setting: Setting, wanted: tuple[str, ...], here: lis
     name = alike[0] if alike else best.name if best else ""
     if not name:
         return Fix(f"Remove {setting.name}, and the choice is made by itself.", commands=(f"unset {setting.name}",))
-    value = shlex.quote(f"={name}" if setting.name == IFNAME else name)
+    value = word(f"={name}" if setting.name == IFNAME else name)
     why = f"Did you mean {name}?" if alike else f"{name} leads out of this machine."
     return Fix(
         f"{why} Name the interface that the other nodes are behind, or remove the variable.",

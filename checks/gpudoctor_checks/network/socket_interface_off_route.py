@@ -5,7 +5,6 @@ only finds its store, and then waits in its first collective, because NCCL gave 
 """
 
 import ipaddress
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
@@ -14,6 +13,7 @@ from gpudoctor.knowledge.interface_roles import find
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, is_set, nccl_choice
 from gpudoctor.knowledge.nccl_settings import effective, set_text
 from gpudoctor.knowledge.rendezvous_job import rendezvous
+from gpudoctor.knowledge.shell_words import word
 from gpudoctor.snapshot import Address, Interface, Snapshot
 
 
@@ -39,7 +39,7 @@ def socket_interface_off_route(machine: Snapshot) -> Iterator[Problem]:
         evidence=(machine.network.interfaces, machine.network.rendezvous),
         fix=Fix(
             f"Where {first.name} does not lead to the other nodes, name the one that does, on every node.",
-            commands=(f"export {IFNAME}={shlex.quote('=' + shared.name)}",),
+            commands=(f"export {IFNAME}={word('=' + shared.name)}",),
         ),
     )
 

@@ -4,13 +4,13 @@ Why it matters: without "=" NCCL compares beginnings: eth1 is also eth10 to eth1
 of them, and a run hangs or slows down when the others lead elsewhere.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, is_set, nccl_choice, parse
 from gpudoctor.knowledge.nccl_settings import effective, set_text, where
+from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 
@@ -37,6 +37,6 @@ def socket_interface_prefix_wide(machine: Snapshot) -> Iterator[Problem]:
             evidence=(machine.environment, machine.network.interfaces),
             fix=Fix(
                 f"Put = in front, which makes the names exact{others}.",
-                commands=(f"export {IFNAME}={shlex.quote('=' + ','.join(exact))}",),
+                commands=(f"export {IFNAME}={word('=' + ','.join(exact))}",),
             ),
         )

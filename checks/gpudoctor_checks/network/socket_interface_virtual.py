@@ -5,13 +5,13 @@ kernel's order: br-*, veth*, cni0, flannel, tailscale. Their addresses are the s
 job of several nodes waits for itself until its time-out.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.interface_roles import find, inside_reason, recommended
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, nccl_choice
+from gpudoctor.knowledge.shell_words import word
 from gpudoctor.snapshot import Snapshot
 
 
@@ -28,7 +28,7 @@ def socket_interface_virtual(machine: Snapshot) -> Iterator[Problem]:
     commands = ("ip -br address",)
     advice = "Give this machine an address on a network that the other nodes share."
     if best is not None:
-        commands = (f"export {IFNAME}={shlex.quote('=' + best.name)}",)
+        commands = (f"export {IFNAME}={word('=' + best.name)}",)
         advice = f"Name the interface that leads to the other nodes on every node; here {best.name} leads out."
     yield Problem(
         # A VPN or overlay may be meant, where it is all that there is.

@@ -5,13 +5,13 @@ included, and spreads its channels over them. Nobody tries whether an address ca
 a single stray bridge makes a job of several nodes hang.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.interface_roles import find, inside_reason
 from gpudoctor.knowledge.job import gpu_count, is_multi_node
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, nccl_choice
+from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.socket_transport import data_over_sockets
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
@@ -44,6 +44,6 @@ def socket_interfaces_stray(machine: Snapshot) -> Iterator[Problem]:
         evidence=(machine.network.interfaces, machine.environment, machine.network.rdma_devices),
         fix=Fix(
             "Before a run over several nodes, name the interfaces that lead to them.",
-            commands=(f"export {IFNAME}={shlex.quote('=' + ','.join(good))}",),
+            commands=(f"export {IFNAME}={word('=' + ','.join(good))}",),
         ),
     )
