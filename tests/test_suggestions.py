@@ -165,10 +165,11 @@ ANY_INTERFACES = st.lists(
         is_up=st.booleans(),
     ),
     max_size=6,
+    unique_by=lambda nic: nic.name,
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(nics=ANY_INTERFACES, routed=st.sampled_from(["eth0", "docker0", "nowhere"]), nodes=st.sampled_from([None, 1, 2]))
 def test_whatever_interfaces_there_are_the_advice_settles(nics: list[Any], routed: str, nodes: int | None) -> None:
     machine = with_interfaces(t4_node(), *nics)
@@ -285,6 +286,10 @@ def test_a_list_that_fits_nothing_is_replaced() -> None:
     found = only(suggest(environment(h100_node(2), NCCL_IB_HCA="=mlx4_0")), "NCCL_IB_HCA")
     assert (found.value, found.replaces) == ("=mlx5_0,mlx5_1", "=mlx4_0")
     assert suggest(environment(h100_node(2), NCCL_IB_HCA="mlx5_0")).suggestions == ()
+
+
+def test_what_hcas_put_right_needs_no_sockets() -> None:
+    assert set(values(suggest(environment(h100_node(2), NCCL_IB_HCA="mlx4_0")))) == {"NCCL_IB_HCA"}
 
 
 def test_only_a_port_of_a_device_is_named_by_its_number() -> None:

@@ -42,6 +42,14 @@ def _is_single_node(environment: Mapping[str, str]) -> bool:
     )
 
 
+def having(machine: Snapshot, variables: Mapping[str, str]) -> Snapshot:
+    """The machine as it would be with these variables set in the environment. Raises `NotRead`."""
+    if not variables:
+        return machine
+    environment = machine.environment
+    return replace(machine, environment=replace(environment, found={**environment.value, **variables}))
+
+
 def without(machine: Snapshot, *names: str) -> Snapshot:
     """The machine as it would be with these variables set nowhere. Raises `NotRead`."""
     environment = machine.environment

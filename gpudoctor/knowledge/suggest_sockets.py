@@ -76,25 +76,30 @@ def _what_is_right(wanted: tuple[Interface, ...], machine: Snapshot) -> str:
 
 def _described(interface: Interface) -> str:
     address = next((each.address for each in interface.addresses if each.scope == "global"), "")
-    speed = f", {interface.speed_mbps / 1000:g} Gb/s" if interface.speed_mbps else ""
+    speed = f", {_speed(interface) / 1000:g} Gb/s" if _speed(interface) else ""
     return f"{interface.name} ({address}{speed})"
 
 
 def _fastest(real: tuple[Interface, ...]) -> tuple[Interface, ...]:
-    """Those worth spreading data over; all of them where a speed is unknown, for then nobody can choose."""
-    slow = _slow(real, tuple(interface.name for interface in real))
-    if not all(interface.speed_mbps for interface in real):
+    """Those worth spreading data over; only the best where a speed is unknown, for then nobody can compare."""
+    if not all(map(_speed, real)):
         return real[:1]
+    slow = _slow(real, tuple(interface.name for interface in real))
     return tuple(interface for interface in real if interface.name not in slow)
 
 
 def _slow(real: tuple[Interface, ...], used: tuple[str, ...]) -> list[str]:
     """Those in use that are at most half as fast as the fastest; none where a speed is unknown."""
-    speeds = {interface.name: interface.speed_mbps for interface in real if interface.name in used}
-    known = [speed for speed in speeds.values() if speed]
-    if len(known) < len(speeds) or not known:
+    speeds = {interface.name: _speed(interface) for interface in real if interface.name in used}
+    if not speeds or not all(speeds.values()):
         return []
-    return [name for name, speed in speeds.items() if speed and speed * FASTER <= max(known)]
+    fastest = max(speeds.values())
+    return [name for name, speed in speeds.items() if speed * FASTER <= fastest]
+
+
+def _speed(interface: Interface) -> int:
+    """Mb/s; 0 where the kernel does not say (or says -1)."""
+    return max(0, interface.speed_mbps or 0)
 
 
 def gloo_interface(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
@@ -132,8 +137,8 @@ def socket_threads(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     if not several or not goes_over_tcp(machine):
         return
     used = nccl_choice(machine).names
-    real = [interface for interface in _fastest_or_used(machine, used) if interface.driver not in TUNED_DRIVERS]
-    fast = [interface for interface in real if (interface.speed_mbps or 0) >= FAST_MBPS]
+    real = [each for each in real_interfaces(machine) if each.name in used and each.driver not in TUNED_DRIVERS]
+    fast = [interface for interface in real if _speed(interface) >= FAST_MBPS]
     if not fast or any(set_text(effective(machine), name) for name in SOCKET_NUMBERS):
         return
     seen = (
@@ -145,8 +150,3 @@ def socket_threads(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     for name in SOCKET_NUMBERS:
         yield Suggestion(name, "4", seen, "NCCL 2.4.8 and later", verify)
         seen = "Goes with NCCL_SOCKET_NTHREADS; the product of both is at most 64."
-
-
-def _fastest_or_used(machine: Snapshot, used: tuple[str, ...]) -> tuple[Interface, ...]:
-    real = real_interfaces(machine)
-    return tuple(interface for interface in real if interface.name in used) or _fastest(real)

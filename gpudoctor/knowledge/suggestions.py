@@ -15,7 +15,7 @@ from gpudoctor.knowledge.nccl_interfaces import nccl_choice
 from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, Setting, dotted, effective, version_if_known
 from gpudoctor.knowledge.suggest_debugging import debugging
 from gpudoctor.knowledge.suggest_rdma import cross_nic, gdr_level, gid_index, hca, no_rdma
-from gpudoctor.knowledge.suggest_situation import rdma_ports, scope, without
+from gpudoctor.knowledge.suggest_situation import having, rdma_ports, scope, without
 from gpudoctor.knowledge.suggest_sockets import gloo_interface, socket_interface, socket_threads
 from gpudoctor.knowledge.suggest_threads import omp_threads
 from gpudoctor.knowledge.suggest_work_arounds import peer_access, shared_memory
@@ -88,12 +88,18 @@ def _rules(machine: Snapshot, nodes: int | None) -> tuple[tuple[Entry, ...], str
 
 
 def _ask(rules: tuple[Entry, ...], machine: Snapshot, several: bool) -> tuple[list[Suggestion], list[Unjudged]]:
-    """What the rules say, and what they could not tell."""
+    """What the rules say, and what they could not tell.
+
+    Each judges the machine as it is once what was suggested before is set: the sockets matter otherwise when the HCAs
+    are put right.
+    """
     found: list[Suggestion] = []
     unjudged: list[Unjudged] = []
     for entry in rules:
         try:
-            found += entry.rule(machine, several)
+            suggestions = list(entry.rule(machine, several))
+            found += suggestions
+            machine = having(machine, {each.name: each.value for each in suggestions})
         except NotApplicable:
             continue
         except NotRead as error:
