@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpudoctor.knowledge.gloo_interface import GlooChoice, gloo_choice
+from gpudoctor.knowledge.gloo_interface import GlooChoice, gloo_choice, listed
 from gpudoctor.knowledge.nccl_interfaces import MOST, choose, nccl_choice, parse
 from gpudoctor.snapshot import Address, Interface, NotRead, Snapshot, absent, missing, read
 from tests.build import but, h100_node, t4_node
@@ -202,6 +202,8 @@ def test_gloo() -> None:
     assert gloo(ETH0, resolves_to=("203.0.113.5", "192.0.2.11"))[:2] == ("eth0", "192.0.2.11")
     assert gloo(ETH0, resolves_to=("203.0.113.5",))[:2] == ("lo", "127.0.0.1")
     assert gloo(ETH0, ETH1, GLOO_SOCKET_IFNAME="eth1,eth0")[:2] == ("eth1", "198.51.100.11")
+    assert gloo(ETH0, GLOO_SOCKET_IFNAME="e")[:2] == ("eth0", "192.0.2.11")  # one character counts as unset
+    assert listed("eth0,") == ("eth0",) and listed("eth0,,lo") == ("eth0", "", "lo")  # as torch 2.13 takes them
     assert gloo(ETH0, GLOO_SOCKET_IFNAME="eth")[:2] == ("", "")  # names are exact
     assert gloo(IPV6, GLOO_SOCKET_IFNAME="eth2")[:2] == ("eth2", "2001:db8::2")
 

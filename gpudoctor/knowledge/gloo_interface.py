@@ -1,6 +1,6 @@
 """Which address gloo listens on: what the own hostname resolves to, or what GLOO_SOCKET_IFNAME names.
 
-Source: ProcessGroupGloo.cpp and init.cpp of torch (2.1 to 2.13), transport/tcp/device.cc of gloo. The variable's names
+Source: ProcessGroupGloo.cpp of torch and transport/tcp/device.cc of gloo; tried with torch 2.13. The variable's names
 are exact and split at commas, and one that is not there is an error; a value of one character counts as unset. Without
 it, the first of the hostname's addresses that can be bound is taken, else 127.0.0.1 with a warning.
 """
@@ -25,8 +25,8 @@ class GlooChoice(NamedTuple):
 
 
 def listed(value: str) -> tuple[str, ...]:
-    """The names in GLOO_SOCKET_IFNAME; () where torch takes it as unset."""
-    return tuple(value.split(",")) if len(value) > 1 else ()
+    """The names in GLOO_SOCKET_IFNAME; () where torch takes it as unset. A comma at the end adds no name."""
+    return tuple(value.removesuffix(",").split(",")) if len(value) > 1 else ()
 
 
 def gloo_choice(machine: Snapshot) -> GlooChoice:

@@ -135,6 +135,10 @@ class _Folder:
             self.entries = frozenset(system.names(self.path)) if "/" not in name else frozenset()
         except OSError:
             self.entries = frozenset()
+        self.event = dict(re.findall(r"^(\w+)=(.*)$", self.text("uevent"), re.MULTILINE))
+        """DEVTYPE, where the driver gives one, and IFINDEX."""
+        index = self.event.get("IFINDEX", "")
+        self.index = int(index) if re.fullmatch("[0-9]{1,9}", index) else self.number("ifindex")
 
     def text(self, name: str) -> str:
         if name.partition("/")[0] not in self.entries:
@@ -167,7 +171,7 @@ def _interface(system: System, name: str, addresses: tuple[Address, ...]) -> Int
     numa = folder.number("device/numa_node") if has_device else None
     return Interface(
         name=name,
-        index=folder.number("ifindex") or 0,
+        index=folder.index or 0,
         kind=kind,
         addresses=addresses,
         is_up=is_up,
@@ -188,8 +192,7 @@ def _interface(system: System, name: str, addresses: tuple[Address, ...]) -> Int
 def _kind(system: System, folder: _Folder, name: str) -> str:
     """What sort of interface it is, by type, DEVTYPE and what lies in its folder."""
     link_type = folder.number("type")
-    found = re.search("^DEVTYPE=(.*)$", folder.text("uevent"), re.MULTILINE)
-    devtype = found[1] if found else ""
+    devtype = folder.event.get("DEVTYPE", "")
     if link_type == ARPHRD_LOOPBACK:
         return "loopback"
     if link_type == ARPHRD_INFINIBAND:
@@ -211,8 +214,8 @@ def _kind(system: System, folder: _Folder, name: str) -> str:
         return "virtual-function" if system.exists(f"{folder.path}/device/physfn") else "ethernet"
     if name.startswith(("dummy", "kube-ipvs")):
         return "dummy"
-    index, peer = folder.number("ifindex"), folder.number("iflink")
-    is_pair = link_type == ARPHRD_ETHER and not devtype and index is not None and peer is not None and index != peer
+    peer = folder.number("iflink")
+    is_pair = link_type == ARPHRD_ETHER and not devtype and None not in (peer, folder.index) and peer != folder.index
     # The kernel marks a veth with nothing; its link leads to the other end.
     return "veth" if is_pair or name.startswith("veth") else "other"
 
