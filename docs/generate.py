@@ -21,6 +21,7 @@ import gpudoctor.devices
 import gpudoctor.emit.machine_readable
 import gpudoctor.report
 import gpudoctor.snapshot
+import gpudoctor.topology
 from gpudoctor.check import Check
 from gpudoctor.plugins import find_checks
 
@@ -47,6 +48,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
         ("snapshot", gpudoctor.snapshot.json_schema()),
         ("report", gpudoctor.report.json_schema()),
         ("devices", gpudoctor.devices.json_schema()),
+        ("topology", gpudoctor.topology.json_schema()),
         ("env", gpudoctor.emit.machine_readable.json_schema()),
     ):
         yield DOCS / "schemas" / f"{name}.json", json.dumps(tidied(schema), indent=1, sort_keys=True) + "\n"

@@ -13,7 +13,7 @@ def topology(
     timeout: Timeout = 10.0,
     no_color: NoColor = False,
 ) -> None:
-    """GPUs and RDMA devices, NCCL's path class between each two, and the PCIe tree they sit in."""
+    """GPUs and RDMA devices, and what connects each two, in NCCL's path classes."""
     from gpudoctor.cli.errors import UsageProblem
 
     if from_file is None:
