@@ -58,7 +58,7 @@ def test_a_machine_that_shows_nothing_is_healthy_in_nothing(tmp_path: Path, what
         portable |= {"swap_total_bytes", "swap_used_bytes"}
     found = {field.partition(".")[2] for field, reading in fields.items() if reading.is_read}
     # That there is nothing of these is a fact: no file of NCCL's, no plugin, no library, no device file.
-    nothing = {"nccl_files", "net_plugins", "verbs_library", "rdma_nodes"}
+    nothing = {"nccl_files", "nccl_paths", "net_plugins", "verbs_library", "rdma_nodes"}
     assert found <= portable | {"paths"} | nothing
     reasons = [reading.reason for reading in fields.values() if not reading.is_read]
     assert not any("the reader failed" in reason for reason in reasons), reasons
