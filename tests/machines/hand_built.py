@@ -47,6 +47,7 @@ from tests.build import (
     rtx_4090_node,
     t4_node,
 )
+from tests.build_network import default_route, interface, with_interfaces, with_network
 
 
 def with_environment(machine: Snapshot, **variables: str) -> Snapshot:
@@ -170,7 +171,10 @@ def laptop() -> Snapshot:
     )
     for name in ("cpu_affinity", "numa_node"):
         machine = but_gpu(machine, 0, **{name: nvml(tuple(range(16)) if name == "cpu_affinity" else 0)})
-    return but(machine, "host", host)
+    wireless = interface("wlp1s0", "192.168.1.23/24", kind="wireless", speed_mbps=None, driver="iwlwifi")
+    docker = interface("docker0", "172.17.0.1/16", kind="docker", is_running=False, operstate="down")
+    machine = with_interfaces(but(machine, "host", host), wireless, docker)
+    return with_network(machine, routes=read("/proc/net/route", (default_route("wlp1s0", "192.168.1.1"),)))
 
 
 def wheel_without_cuda() -> Snapshot:

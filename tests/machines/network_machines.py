@@ -26,8 +26,7 @@ from tests.build_network import (
     with_network,
     with_rdma,
 )
-from tests.machines.hand_built import laptop as plain_laptop
-from tests.machines.hand_built import with_environment
+from tests.machines.hand_built import laptop, with_environment
 
 MANAGEMENT = interface("eno1", "192.0.2.11/24", speed_mbps=10_000, driver="ixgbe")
 
@@ -361,12 +360,6 @@ def many_bridges() -> Snapshot:
         interface("flannel.1", "10.244.1.0/32", kind="tunnel", mtu=1450),
         *veths,
     )
-
-
-def laptop() -> Snapshot:
-    """A laptop on wireless, with a docker0 that nothing uses."""
-    wireless = interface("wlp1s0", "192.168.1.23/24", kind="wireless", speed_mbps=None, driver="iwlwifi")
-    return wired(plain_laptop(), wireless, idle("docker0"))
 
 
 def plain_vm() -> Snapshot:
