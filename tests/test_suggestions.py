@@ -29,6 +29,7 @@ from tests.build_network import (
     gpu_address,
     interface,
     nccl_files,
+    port,
     rdma_device,
     roce_gids,
     roce_port,
@@ -154,6 +155,14 @@ def test_an_empty_snapshot_says_what_could_not_be_judged() -> None:
     assert advice.silent == ""
 
 
+def test_an_absurd_file_silences_one_rule_only() -> None:
+    bridges = (AcsBridge("absurd", True),)
+    machine = but(rtx_4090_node(2), "host.acs_bridges", read("/sys", bridges))
+    advice = suggest(environment(machine, NCCL_SOCKET_IFNAME="absurd"))
+    assert values(advice) == {"NCCL_SOCKET_IFNAME": "=enp6s0"}
+    assert [each.what for each in advice.unjudged] == ["NCCL_P2P_LEVEL, NCCL_P2P_DISABLE"]
+
+
 ANY_INTERFACES = st.lists(
     st.builds(
         interface,
@@ -179,6 +188,55 @@ def test_whatever_interfaces_there_are_the_advice_settles(nics: list[Any], route
     chosen = values(first).get("NCCL_SOCKET_IFNAME", "=").removeprefix("=")
     assert set(chosen.split(",")) <= names | {""}
     assert suggest(applied(machine, first), nodes).suggestions == ()
+
+
+ANY_PORT = st.fixed_dictionaries(
+    {},
+    optional={
+        "state": st.sampled_from(["ACTIVE", "ACTIVE", "DOWN", "INIT", "", unread()]),
+        "link_layer": st.sampled_from(["InfiniBand", "Ethernet", "Unspecified", unread()]),
+        "rate_gbps": st.sampled_from([0.0, 25.0, 200.0, 400.0, float("inf"), unread()]),
+        "gids": st.sampled_from(
+            [(), (Gid(9, "x", ""),), (Gid(3, "fe80:0:0:0:0:0:0:1", "RoCE v2"),), roce_gids("a", "192.0.2.1"), unread()]
+        ),
+    },
+)
+ANY_DEVICE = st.fixed_dictionaries(
+    {"ports": st.lists(ANY_PORT, max_size=2)},
+    optional={
+        "board_id": st.sampled_from(["", "MT_0000000224", unread()]),
+        "pci_bus_id": st.sampled_from(["", "0000:05:00.0", "absurd", unread()]),
+        "interfaces": st.just(("eth0",)),
+    },
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    devices=st.lists(ANY_DEVICE, max_size=4),
+    version=st.sampled_from([(2, 18, 1), (2, 20, 5), (2, 27, 5), (2, 29, 7)]),
+    vm=st.booleans(),
+    variables=st.dictionaries(
+        st.sampled_from(["NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_NET_GDR_LEVEL", "NCCL_SOCKET_IFNAME"]),
+        st.sampled_from(["", "mlx5", "=mlx5_1:1", "^", "1", "true", "Socket", "SYS", "eth0", "absurd"]),
+    ),
+)
+def test_whatever_rdma_there_is_the_advice_settles(
+    devices: list[dict[str, Any]], version: tuple[int, ...], vm: bool, variables: dict[str, str]
+) -> None:
+    built = [
+        rdma_device(
+            n,
+            *(port(f"mlx5_{n}", number, **facts) for number, facts in enumerate(fields["ports"], start=1)),
+            **{name: value for name, value in fields.items() if name != "ports"},
+        )
+        for n, fields in enumerate(devices)
+    ]
+    machine = environment(nccl(with_rdma(h100_node(2), *built), version), **variables)
+    if vm:
+        machine = but(machine, "host.virtualization", read("dmi", "kvm"))
+    first = suggest(machine)
+    assert suggest(applied(machine, first)).suggestions == ()
 
 
 # ---------------------------------------------------------------- interfaces

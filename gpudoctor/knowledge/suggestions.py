@@ -104,6 +104,8 @@ def _ask(rules: tuple[Entry, ...], machine: Snapshot, several: bool) -> tuple[li
             continue
         except NotRead as error:
             unjudged.append(Unjudged(", ".join(entry.names), str(error)))
+        except Exception as error:  # a fault of one rule (or an absurd file) must not silence the others
+            unjudged.append(Unjudged(", ".join(entry.names), f"internal error: {type(error).__name__}: {error}"))
     return found, unjudged
 
 
