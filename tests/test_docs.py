@@ -44,7 +44,7 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("command", ["check", "capture", "devices", "checks"])
+@pytest.mark.parametrize("command", ["check", "capture", "devices", "checks", "env", "topology"])
 def test_every_command_has_a_page_that_readme_or_docs_link(command: str) -> None:
     assert (DOCS / f"{command}.md").exists()
     assert f"{command}.md" in (ROOT / "README.md").read_text(encoding="utf-8")
