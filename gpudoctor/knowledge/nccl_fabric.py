@@ -4,7 +4,7 @@ from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.rdma_selection import usable_ports
 from gpudoctor.knowledge.wording import counted, listed
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot import Reading, Snapshot, read
 
 
 def rdma_port_names(machine: Snapshot) -> tuple[str, ...]:
@@ -41,3 +41,14 @@ def has_nvlink_sharp(machine: Snapshot) -> bool:
         and any(link.active and link.remote == "switch" for link in if_present(gpu.nvlinks) or ())
         for gpu in gpus
     )
+
+
+def ports_seen(machine: Snapshot) -> Reading[str]:
+    """The usable ports as evidence of one line. Raises `NotRead`."""
+    return read(machine.network.rdma_devices.source, ports_in_words(rdma_port_names(machine)))
+
+
+def gpus_seen(machine: Snapshot) -> Reading[str]:
+    """The GPUs and their links as evidence of one line. Raises `NotRead`."""
+    linked = nvlink_gpu_count(machine)
+    return read(machine.nvidia.gpus.source, f"{counted(gpu_count(machine), 'GPU')}, {linked} with NVLink")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gpudoctor.knowledge.cuda_versions import parsed
-from gpudoctor.snapshot import ConfigFile, NotApplicable, NotRead, Reading, Snapshot, absent, require
+from gpudoctor.snapshot import ConfigFile, NotApplicable, NotRead, Reading, Snapshot, absent, read, require
 
 ENVIRONMENT = "environment"
 CONF_FILE_VARIABLE = "NCCL_CONF_FILE"
@@ -164,6 +164,22 @@ def where(setting: Setting) -> str:
     return "" if setting.origin == ENVIRONMENT else f" (from {setting.origin})"
 
 
-def evidence(machine: Snapshot, *more: Reading[Any]) -> tuple[Reading[Any], ...]:
-    """The readings that a verdict about a setting rests on."""
-    return (machine.environment, machine.network.nccl_files, *more)
+def evidence(machine: Snapshot, *seen: Setting | Reading[Any]) -> tuple[Reading[Any], ...]:
+    """The readings that a verdict rests on: each setting with its place, and what else was looked at.
+
+    Without a setting, the environment and the files as a whole.
+    """
+    named = any(isinstance(thing, Setting) for thing in seen)
+    whole = () if named else (machine.environment, machine.network.nccl_files)
+    return (*whole, *(_as_reading(thing) if isinstance(thing, Setting) else thing for thing in seen))
+
+
+def _as_reading(setting: Setting) -> Reading[Any]:
+    if setting.origin == ENVIRONMENT:
+        return read(f"environment {setting.name}", setting.value)
+    return read(setting.origin, {setting.name: setting.value})
+
+
+def version_seen(machine: Snapshot) -> Reading[str]:
+    """The version as evidence. Raises `NotRead`."""
+    return read(machine.training.torch.source, f"NCCL {dotted(nccl_version(machine))}")

@@ -27,5 +27,5 @@ def nccl_algorithm_forced(machine: Snapshot) -> Iterator[Problem]:
             + " in place of NCCL's choice",
             meaning=f"Some sizes and collectives run slower than they could.{strict}",
             fix=Fix("Keep it for tests of links (Ring); take it out for training.", commands=take_out(*forced)),
-            evidence=evidence(machine),
+            evidence=evidence(machine, *forced),
         )

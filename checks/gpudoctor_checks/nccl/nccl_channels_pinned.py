@@ -41,5 +41,5 @@ def nccl_channels_pinned(machine: Snapshot) -> Iterator[Problem]:
             summary=f"{listed(f'{pin.name}={pin.value[:20]}{where(pin)}' for pin in pins)} in place of NCCL's tuning",
             meaning="Right if somebody measured it here with this NCCL; every rank must have the same values.",
             fix=Fix("Compare all_reduce with and without, and take out what does not help.", take_out(*pins)),
-            evidence=evidence(machine),
+            evidence=evidence(machine, *pins),
         )

@@ -23,5 +23,5 @@ def nccl_comm_id_left(machine: Snapshot) -> Iterator[Problem]:
         # bootstrap.cc, bootstrapGetUniqueId, 2.27.5
         meaning="Every communicator uses this one address; jobs with several of them fail or hang at the start.",
         fix=Fix("Take it out.", commands=take_out(setting)),
-        evidence=evidence(machine),
+        evidence=evidence(machine, setting),
     )

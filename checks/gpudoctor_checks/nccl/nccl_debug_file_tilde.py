@@ -24,5 +24,5 @@ def nccl_debug_file_tilde(machine: Snapshot) -> Iterator[Problem]:
                 "Write the whole path; %h and %p keep the ranks apart.",
                 commands=('export NCCL_DEBUG_FILE="$HOME/nccl.%h.%p.log"',) if is_variable else (),
             ),
-            evidence=evidence(machine),
+            evidence=evidence(machine, setting),
         )

@@ -23,5 +23,5 @@ def nccl_debug_left_on(machine: Snapshot) -> Iterator[Problem]:
             summary=f"NCCL_DEBUG={setting.value}{where(setting)}" + (f" for {subsystems}" if subsystems else ""),
             meaning="Every rank writes its choices to the log: useful to find a fault, much text otherwise.",
             fix=Fix("For production, WARN tells of errors only.", commands=set_to(setting, "WARN")),
-            evidence=evidence(machine),
+            evidence=evidence(machine, setting),
         )

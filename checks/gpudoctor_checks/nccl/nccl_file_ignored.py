@@ -16,6 +16,7 @@ from gpudoctor.knowledge.nccl_settings import (
     knows_named_files,
     named_file,
     nccl_version,
+    version_seen,
 )
 from gpudoctor.snapshot import Snapshot
 
@@ -42,5 +43,5 @@ def nccl_file_ignored(machine: Snapshot) -> Iterator[Problem]:
         summary=summary,
         meaning="The settings of that file have no effect.",
         fix=Fix(advice),
-        evidence=evidence(machine, machine.training.torch),
+        evidence=evidence(machine, version_seen(machine)),
     )

@@ -7,7 +7,7 @@ about a third. It is a means to find faults of ACS, IOMMU or peer memory, and sh
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import ports_in_words, rdma_port_names
+from gpudoctor.knowledge.nccl_fabric import ports_in_words, ports_seen, rdma_port_names
 from gpudoctor.knowledge.nccl_repair import take_out
 from gpudoctor.knowledge.nccl_settings import effective, evidence, integer, set_text, where
 from gpudoctor.snapshot import Snapshot
@@ -34,5 +34,5 @@ def nccl_gdr_disabled(machine: Snapshot) -> Iterator[Problem]:
         # nccl issue 1412: 33 against 93 GB/s with several NICs
         meaning="Messages between nodes pass through host memory; with several NICs that costs up to two thirds.",
         fix=Fix("Take it out; if transfers then fail, look at ACS, IOMMU and peer memory.", take_out(*causes)),
-        evidence=evidence(machine, machine.network.rdma_devices),
+        evidence=evidence(machine, *causes, ports_seen(machine)),
     )

@@ -26,5 +26,5 @@ def nccl_gdr_level_integer(machine: Snapshot) -> Iterator[Problem]:
                 summary=f"{name}={setting.value[:20]}{where(setting)} is a number of an old scale; it means {level}",
                 meaning="It works, and is easily misread: the numbers in NCCL's logs are of another scale.",
                 fix=Fix("Write the name.", commands=set_to(setting, level)),
-                evidence=evidence(machine),
+                evidence=evidence(machine, setting),
             )

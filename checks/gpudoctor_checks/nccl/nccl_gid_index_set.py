@@ -7,6 +7,7 @@ A fixed number is right until the table of one port or node differs; then connec
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.nccl_fabric import ports_seen
 from gpudoctor.knowledge.nccl_repair import take_out
 from gpudoctor.knowledge.nccl_settings import dotted, effective, evidence, nccl_version, number, where
 from gpudoctor.knowledge.rdma_selection import usable_ports
@@ -42,5 +43,5 @@ def nccl_gid_index_set(machine: Snapshot) -> Iterator[Problem]:
             "Take it out; NCCL_IB_ADDR_RANGE chooses among several subnets (from 2.21.5 on).",
             commands=take_out(setting),
         ),
-        evidence=evidence(machine, machine.network.rdma_devices, machine.training.torch),
+        evidence=evidence(machine, setting, ports_seen(machine)),
     )

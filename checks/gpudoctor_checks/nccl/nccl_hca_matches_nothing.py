@@ -7,7 +7,7 @@ job runs several times slower, and nothing fails.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import ports_in_words, rdma_port_names
+from gpudoctor.knowledge.nccl_fabric import ports_in_words, ports_seen, rdma_port_names
 from gpudoctor.knowledge.nccl_repair import set_to
 from gpudoctor.knowledge.nccl_settings import effective, evidence, set_integer, where
 from gpudoctor.knowledge.rdma_selection import parse_filter, usable_ports
@@ -33,5 +33,5 @@ def nccl_hca_matches_nothing(machine: Snapshot) -> Iterator[Problem]:
             "Name the devices of this machine (those of the compute fabric), or unset it and let NCCL use all.",
             commands=set_to(setting, "=" + ",".join(devices)),
         ),
-        evidence=evidence(machine, machine.network.rdma_devices),
+        evidence=evidence(machine, setting, ports_seen(machine)),
     )

@@ -38,5 +38,5 @@ def nccl_hca_prefix_wide(machine: Snapshot) -> Iterator[Problem]:
             f"{listed(extra)}: its entries are prefixes",
             meaning="NCCL uses other devices than were chosen: traffic takes ports that it should not, or misses some.",
             fix=Fix('A "=" before the list makes names exact.', commands=set_to(setting, exact)),
-            evidence=evidence(machine, machine.network.rdma_devices),
+            evidence=evidence(machine, setting, machine.network.rdma_devices),
         )

@@ -26,5 +26,5 @@ def nccl_hostid_constant(machine: Snapshot) -> Iterator[Problem]:
         f"{hostname.value} of this machine",
         meaning="If another machine of the job has this value, their ranks believe they share one machine and hang.",
         fix=Fix("Take it out, or let it hold the machine's name.", commands=take_out(setting)),
-        evidence=evidence(machine, hostname),
+        evidence=evidence(machine, setting, hostname),
     )

@@ -7,7 +7,7 @@ is a means to find a fault, and is often left behind.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import ports_in_words, rdma_port_names
+from gpudoctor.knowledge.nccl_fabric import ports_in_words, ports_seen, rdma_port_names
 from gpudoctor.knowledge.nccl_repair import take_out
 from gpudoctor.knowledge.nccl_settings import effective, evidence, set_integer, where
 from gpudoctor.snapshot import Snapshot
@@ -27,5 +27,5 @@ def nccl_ib_disabled(machine: Snapshot) -> Iterator[Problem]:
             # 5 instead of 25 GB/s: AReaL issue 639
             meaning="NCCL sends over TCP sockets between nodes: about a fifth of the fabric's bandwidth, and more CPU.",
             fix=Fix("Take it out; if the job then fails, the fabric has a fault to repair.", take_out(setting)),
-            evidence=evidence(machine, machine.network.rdma_devices),
+            evidence=evidence(machine, setting, ports_seen(machine)),
         )

@@ -7,7 +7,7 @@ which happens on a large or congested fabric, ends the job with "transport retry
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import rdma_port_names
+from gpudoctor.knowledge.nccl_fabric import ports_seen, rdma_port_names
 from gpudoctor.knowledge.nccl_repair import take_out
 from gpudoctor.knowledge.nccl_settings import effective, evidence, set_integer, where
 from gpudoctor.snapshot import Snapshot
@@ -26,5 +26,5 @@ def nccl_ib_retries_few(machine: Snapshot) -> Iterator[Problem]:
         summary=f"NCCL_IB_RETRY_CNT={setting.value}{where(setting)}; the default is {DEFAULT}",
         meaning="A few lost packets end the job where the default would send them again.",
         fix=Fix("Take it out.", commands=take_out(setting)),
-        evidence=evidence(machine, machine.network.rdma_devices),
+        evidence=evidence(machine, setting, ports_seen(machine)),
     )

@@ -22,5 +22,5 @@ def nccl_ll128_forced(machine: Snapshot) -> Iterator[Problem]:
         summary=f"NCCL_PROTO={setting.value}{where(setting)} forces LL128",
         meaning="Where the platform does not keep 128-byte stores whole, collectives return wrong numbers.",
         fix=Fix("Take it out: NCCL uses LL128 wherever it is safe.", commands=take_out(setting)),
-        evidence=evidence(machine),
+        evidence=evidence(machine, setting),
     )

@@ -7,7 +7,7 @@ later job several times slower between nodes.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import ports_in_words, rdma_port_names
+from gpudoctor.knowledge.nccl_fabric import ports_in_words, ports_seen, rdma_port_names
 from gpudoctor.knowledge.nccl_repair import take_out
 from gpudoctor.knowledge.nccl_settings import effective, evidence, where
 from gpudoctor.snapshot import Snapshot
@@ -28,5 +28,5 @@ def nccl_net_socket_left(machine: Snapshot) -> Iterator[Problem]:
                 "Take it out. To have a fabric that fails say so, NCCL_NET=IB makes the fallback an error.",
                 commands=take_out(setting),
             ),
-            evidence=evidence(machine, machine.network.rdma_devices),
+            evidence=evidence(machine, setting, ports_seen(machine)),
         )

@@ -7,7 +7,7 @@ work-around for multicast memory that cannot be bound, which Fabric Manager is t
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import has_nvlink_sharp
+from gpudoctor.knowledge.nccl_fabric import gpus_seen, has_nvlink_sharp
 from gpudoctor.knowledge.nccl_repair import take_out
 from gpudoctor.knowledge.nccl_settings import effective, evidence, set_integer, where
 from gpudoctor.snapshot import Snapshot
@@ -30,5 +30,5 @@ def nccl_nvls_disabled(machine: Snapshot) -> Iterator[Problem]:
             "Take it out. If NCCL then fails to bind multicast memory, repair Fabric Manager.",
             commands=(*take_out(setting), "systemctl status nvidia-fabricmanager"),
         ),
-        evidence=evidence(machine, machine.nvidia.gpus),
+        evidence=evidence(machine, setting, gpus_seen(machine)),
     )

@@ -7,7 +7,7 @@ less. It is the work-around for a hang that IOMMU or ACS causes, and should not 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import has_several_gpus, nvlink_gpu_count
+from gpudoctor.knowledge.nccl_fabric import gpus_seen, has_several_gpus, nvlink_gpu_count
 from gpudoctor.knowledge.nccl_repair import take_out
 from gpudoctor.knowledge.nccl_settings import Setting, effective, evidence, integer, where
 from gpudoctor.knowledge.wording import counted
@@ -33,7 +33,7 @@ def nccl_p2p_disabled(machine: Snapshot) -> Iterator[Problem]:
             "(acs-redirects-peer-traffic, iommu-translation-on).",
             commands=take_out(setting),
         ),
-        evidence=evidence(machine, machine.nvidia.gpus),
+        evidence=evidence(machine, setting, gpus_seen(machine)),
     )
 
 

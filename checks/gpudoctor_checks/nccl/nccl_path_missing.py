@@ -30,5 +30,5 @@ def nccl_path_missing(machine: Snapshot) -> Iterator[Problem]:
                 "Correct the path (mount it into the container), or take the variable out.",
                 commands=(f"ls -l {shlex.quote(setting.value)}", *take_out(setting)),
             ),
-            evidence=evidence(machine, paths),
+            evidence=evidence(machine, setting, paths),
         )

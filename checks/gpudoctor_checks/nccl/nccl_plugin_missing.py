@@ -32,7 +32,7 @@ def nccl_plugin_missing(machine: Snapshot) -> Iterator[Problem]:
                     "Install the plugin, add its folder to LD_LIBRARY_PATH, or take the variable out.",
                     commands=("ldconfig -p | grep libnccl-net", *take_out(setting)),
                 ),
-                evidence=evidence(machine, plugins),
+                evidence=evidence(machine, setting, plugins),
             )
 
 

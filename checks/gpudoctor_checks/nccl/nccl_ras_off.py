@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import effective, evidence, nccl_version, set_integer, where
+from gpudoctor.knowledge.nccl_settings import effective, evidence, nccl_version, set_integer, version_seen, where
 from gpudoctor.snapshot import Snapshot
 
 SINCE = (2, 24, 3)
@@ -25,5 +25,5 @@ def nccl_ras_off(machine: Snapshot) -> Iterator[Problem]:
         summary=f"NCCL_RAS_ENABLE={setting.value}{where(setting)} turns NCCL's RAS service off",
         meaning="When a job hangs, NCCL cannot tell which rank the others wait for.",
         fix=Fix("Take it out.", commands=take_out(setting)),
-        evidence=evidence(machine, machine.training.torch),
+        evidence=evidence(machine, setting, version_seen(machine)),
     )

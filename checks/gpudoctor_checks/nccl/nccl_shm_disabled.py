@@ -7,7 +7,7 @@ the work-around for a small /dev/shm, which is easily enlarged.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import has_several_gpus, nvlink_gpu_count
+from gpudoctor.knowledge.nccl_fabric import gpus_seen, has_several_gpus, nvlink_gpu_count
 from gpudoctor.knowledge.nccl_repair import take_out
 from gpudoctor.knowledge.nccl_settings import effective, evidence, set_integer, where
 from gpudoctor.snapshot import Snapshot
@@ -29,5 +29,5 @@ def nccl_shm_disabled(machine: Snapshot) -> Iterator[Problem]:
             "Take it out. If NCCL then reports no space on /dev/shm, make that larger (check shm-too-small).",
             commands=take_out(setting),
         ),
-        evidence=evidence(machine, machine.nvidia.gpus),
+        evidence=evidence(machine, setting, gpus_seen(machine)),
     )

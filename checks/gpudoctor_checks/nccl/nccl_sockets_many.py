@@ -30,5 +30,5 @@ def nccl_sockets_many(machine: Snapshot) -> Iterator[Problem]:
         f"threads and {MOST_SOCKETS} sockets",
         meaning="NCCL lowers them by itself and warns; more threads also cost CPU that data loaders want.",
         fix=Fix("Write what NCCL would use.", commands=tuple(line for lines in commands for line in lines)),
-        evidence=evidence(machine),
+        evidence=evidence(machine, *(settings[name] for name in fitting if name in settings)),
     )

@@ -28,12 +28,12 @@ def nccl_value_misread(machine: Snapshot) -> Iterator[Problem]:
             yield Problem(
                 severity="warning",
                 summary=f"{setting.name}={_shown(setting)}{where(setting)} is read as {taken}",
-                meaning=f"NCCL takes numbers only, and says nothing of the rest. The variable: {row.purpose}.",
+                meaning=f"NCCL takes numbers only and passes over the rest without a word ({row.purpose}).",
                 fix=Fix(
                     f"Write the number {meant}." if meant else "Write a number, or take it out.",
                     commands=set_to(setting, meant) if meant else take_out(setting),
                 ),
-                evidence=evidence(machine),
+                evidence=evidence(machine, setting),
             )
 
 

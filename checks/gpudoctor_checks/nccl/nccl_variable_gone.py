@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import dotted, effective, evidence, nccl_version, where
+from gpudoctor.knowledge.nccl_settings import dotted, effective, evidence, nccl_version, version_seen, where
 from gpudoctor.knowledge.nccl_variables import RENAMED, table
 from gpudoctor.snapshot import Snapshot
 
@@ -32,5 +32,5 @@ def nccl_variable_gone(machine: Snapshot) -> Iterator[Problem]:
                     f"Take it out; {successor} took its place." if successor else "Take it out.",
                     commands=take_out(setting),
                 ),
-                evidence=evidence(machine, machine.training.torch, names),
+                evidence=evidence(machine, setting, version_seen(machine)),
             )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import dotted, effective, evidence, nccl_version, where
+from gpudoctor.knowledge.nccl_settings import dotted, effective, evidence, nccl_version, version_seen, where
 from gpudoctor.knowledge.nccl_variables import OLDEST_IN_TABLE, table
 from gpudoctor.snapshot import Snapshot
 
@@ -28,5 +28,5 @@ def nccl_variable_too_new(machine: Snapshot) -> Iterator[Problem]:
                 f"this one is {dotted(version)}",
                 meaning=f"It has no effect here ({row.purpose}).",
                 fix=Fix("Take it out, or use a torch that brings a later NCCL.", commands=take_out(setting)),
-                evidence=evidence(machine, machine.training.torch, names),
+                evidence=evidence(machine, setting, version_seen(machine)),
             )

@@ -10,7 +10,7 @@ from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.nccl_repair import set_to, take_out
 from gpudoctor.knowledge.nccl_settings import Setting, effective, evidence, where
 from gpudoctor.knowledge.nccl_variables import INVENTED, is_known, nearest
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot import Snapshot, read
 
 
 @check("nccl-variable-unknown", title="Every NCCL_ variable is one that NCCL reads")
@@ -33,6 +33,8 @@ def nccl_variable_unknown(machine: Snapshot) -> Iterator[Problem]:
 
 def _problem(machine: Snapshot, setting: Setting, advice: str, near: str = "") -> Problem:
     corrected = near or setting.name.removesuffix("D")
+    names = machine.network.nccl_names
+    library = (read(names.source, f"{len(names.value)} other names of NCCL"),) if names.is_read else ()
     has_successor = bool(near) or "without the D" in advice
     return Problem(
         severity="warning",
@@ -42,5 +44,5 @@ def _problem(machine: Snapshot, setting: Setting, advice: str, near: str = "") -
             f"Set {corrected} in its place." if has_successor else "Take it out.",
             commands=set_to(setting, setting.value, corrected) if has_successor else take_out(setting),
         ),
-        evidence=evidence(machine, machine.network.nccl_names),
+        evidence=evidence(machine, setting, *library),
     )

@@ -56,7 +56,7 @@ def nccl_word_unknown(machine: Snapshot) -> Iterator[Problem]:
                     f"Write {right} in capitals." if right else "Write one of the known words, or take it out.",
                     commands=set_to(setting, fixed) if right else take_out(setting),
                 ),
-                evidence=evidence(machine),
+                evidence=evidence(machine, setting),
             )
 
 
