@@ -8,6 +8,7 @@ from gpudoctor.render.terminal import plain
 from gpudoctor.report import Report
 from gpudoctor.snapshot import Snapshot, from_json
 from tests.machines.hand_built import MACHINES
+from tests.machines.network_machines import NETWORK_MACHINES
 
 FOLDER = Path(__file__).parent
 
@@ -15,7 +16,7 @@ FOLDER = Path(__file__).parent
 def machines() -> dict[str, Snapshot]:
     """Name -> snapshot."""
     recorded = {file.stem: from_json(file.read_bytes()) for file in sorted(FOLDER.glob("*.json"))}
-    return {name: build() for name, build in MACHINES.items()} | recorded
+    return {name: build() for name, build in (*MACHINES.items(), *NETWORK_MACHINES.items())} | recorded
 
 
 def judged(machine: Snapshot) -> Report:
