@@ -59,6 +59,15 @@ def on_both(machine: Snapshot, **fields: Any) -> Snapshot:
 
 # ---------------------------------------------------------------- ports
 
+
+def roce_down(*, is_up: bool) -> Snapshot:
+    """One RoCE port without carrier: mlx5 calls it Disabled, as it does one that is switched off."""
+    one = roce_port(interface="eth1", address="10.0.0.11", state="DOWN", physical_state="Disabled")
+    machine = with_rdma(H100, rdma_device(0, one, interfaces=("eth1",)))
+    nic = interface("eth1", is_up=is_up, is_running=False)
+    return with_interfaces(machine, interface("eth0", "192.0.2.11/24"), nic)
+
+
 ALL_DOWN = with_ports(8, state="DOWN", physical_state="Polling", lid=65535, subnet_manager_lid=0)
 WAITING = with_ports(1, state="INIT", lid=0, subnet_manager_lid=0)
 SLOW = changed_port(H100, "mlx5_3", rate_gbps=200.0)
@@ -96,6 +105,14 @@ PORT_CASES = [
         unread=with_rdma(t4_node(), rdma_device(0, port(state="DOWN", physical_state=unread()))),
         severity="warning",
         says=("mlx5_0 is DOWN",),
+    ),
+    Case(  # a RoCE port without carrier, whose interface is up
+        "rdma-port-down",
+        fires=roce_down(is_up=True),
+        silent=roce_down(is_up=False),
+        unread=with_network(roce_down(is_up=True), interfaces=unread("getifaddrs")),
+        severity="warning",
+        says=("mlx5_0 is DOWN (Disabled)",),
     ),
     Case(
         "rdma-port-without-subnet-manager",

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.job import gpu_count
-from gpudoctor.knowledge.rdma_ports import Place, places
+from gpudoctor.knowledge.rdma_ports import Place, is_roce, places
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 
 POLLING = "Polling"  # IBTA PortPhysicalState 2; Disabled (3) and Sleep (1) are an administrator's doing
+DISABLED = "Disabled"  # what mlx5 says of a RoCE port without carrier too; its network interface tells the two apart
 
 
 @check("rdma-port-down", title="An RDMA port has a link")
@@ -24,13 +25,14 @@ def rdma_port_down(machine: Snapshot) -> Iterator[Problem]:
         return
     if any(place.port.state.value not in ("DOWN", "NOP") for place in every):
         return
-    waiting: list[Place] = [place for place in every if place.port.physical_state.value == POLLING]
+    waiting = [place for place in every if _waits_for_a_link(machine, place)]
     if waiting:
         first = waiting[0]
         yield Problem(
             severity="warning",
             summary=f"no RDMA port is ACTIVE: {listed(place.name for place in waiting)} "
-            f"{'is' if len(waiting) == 1 else 'are'} DOWN (Polling)",
+            f"{'is' if len(waiting) == 1 else 'are'} DOWN "
+            f"({waiting[0].port.physical_state.value})",
             meaning="NCCL finds no RDMA device and falls back to TCP without a warning.",
             evidence=tuple(
                 reading for place in waiting[:4] for reading in (place.port.state, place.port.physical_state)
@@ -40,6 +42,18 @@ def rdma_port_down(machine: Snapshot) -> Iterator[Problem]:
                 commands=(f"ibstat {shlex.quote(first.device.name)}", f"sudo mlxlink -d {_device(first)} -m"),
             ),
         )
+
+
+def _waits_for_a_link(machine: Snapshot, place: Place) -> bool:
+    """Whether the port is switched on. Raises `NotRead`."""
+    state = place.port.physical_state.value
+    if state != DISABLED or not is_roce(place.port):
+        return state == POLLING
+    own = place.device.interfaces
+    return bool(own) and any(
+        interface.name in own and interface.is_up and not interface.is_running
+        for interface in machine.network.interfaces.value
+    )
 
 
 def _device(place: Place) -> str:
