@@ -5,7 +5,7 @@ The names of container networks are those that docker, podman, CNI plugins, libv
 
 from collections.abc import Sequence
 
-from gpudoctor.snapshot import Interface, Snapshot
+from gpudoctor.snapshot import Interface, Reading, Snapshot, read
 
 HOST_ENDS = ("veth", "cali", "lxc", "vnet", "tap", "cni", "gke", "eni", "azv")
 """Host ends of containers' and virtual machines' networks. Inside the container the other end is eth0 or net1."""
@@ -75,3 +75,18 @@ def siblings(interfaces: Sequence[Interface]) -> list[list[Interface]]:
         if interface.kind in ("ethernet", "ipoib") and interface.driver and interface.is_running:
             groups.setdefault(f"{interface.kind} {interface.driver}", []).append(interface)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def seen(machine: Snapshot, *names: str) -> Reading[tuple[str, ...]]:
+    """What was read of these interfaces, as evidence: of hundreds, those that it is about. Raises `NotRead`."""
+    every = machine.network.interfaces
+    return read(every.source, tuple(described(each) for each in every.value if each.name in names))
+
+
+def described(interface: Interface) -> str:
+    """ "eth0 (ethernet, up, 100 Gb/s, MTU 1500, 192.0.2.11/24)"."""
+    state = "up" if interface.is_running else "no link" if interface.is_up else "down"
+    speed = f"{interface.speed_mbps / 1000:g} Gb/s" if interface.speed_mbps else ""
+    mtu = f"MTU {interface.mtu}" if interface.mtu else ""
+    addresses = (f"{each.address}/{each.prefix_length}" for each in interface.addresses[:4])
+    return f"{interface.name} ({', '.join(filter(None, (interface.kind, state, speed, mtu, *addresses)))})"

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.interface_roles import find
+from gpudoctor.knowledge.interface_roles import find, seen
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot import Snapshot
 
@@ -29,7 +29,7 @@ def bond_member_down(machine: Snapshot) -> Iterator[Problem]:
             summary=f"{bond.name} has {counted(len(members), 'member')}, and "
             f"{listed(member.name for member in down)} {'has' if len(down) == 1 else 'have'} no link",
             meaning="The bond carries less than it should, and what is left of it has no spare.",
-            evidence=(machine.network.interfaces,),
+            evidence=(seen(machine, bond.name, *bond.members),),
             fix=Fix(
                 "Look at cable, transceiver and switch port of that member.",
                 commands=(f"cat /proc/net/bonding/{shlex.quote(bond.name)}", *(f"sudo ethtool {n}" for n in names)),

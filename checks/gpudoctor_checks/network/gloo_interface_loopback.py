@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.gloo_interface import IFNAME, gloo_choice, listed
-from gpudoctor.knowledge.interface_roles import recommended
+from gpudoctor.knowledge.interface_roles import recommended, seen
 from gpudoctor.knowledge.job import is_loopback, is_multi_node
 from gpudoctor.snapshot import Snapshot
 
@@ -36,9 +36,10 @@ def gloo_interface_loopback(machine: Snapshot) -> Iterator[Problem]:
         severity="error" if several else "info",
         summary=f"gloo listens on {choice.address}: {choice.rule}",
         meaning="Harmless on one node. Over several, the others connect to themselves and wait until the time-out.",
-        evidence=(machine.environment, machine.network.interfaces)
-        if named
-        else (machine.host.hostname_addresses, machine.network.interfaces),
+        evidence=(
+            machine.environment if named else machine.host.hostname_addresses,
+            seen(machine, choice.interface, best.name if best is not None else ""),
+        ),
         fix=Fix(
             "Name the interface that leads to the other nodes"
             + ("." if named else ", and correct the own name's address in /etc/hosts or DNS."),

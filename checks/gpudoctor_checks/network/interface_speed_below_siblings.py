@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.interface_roles import siblings
+from gpudoctor.knowledge.interface_roles import seen, siblings
 from gpudoctor.knowledge.nccl_interfaces import nccl_choice
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
@@ -38,7 +38,7 @@ def interface_speed_below_siblings(machine: Snapshot) -> Iterator[Problem]:
                 f"{counted(sum(1 for each in speeds if each == fastest), 'port')} of its kind ({port.driver}) "
                 f"at {_gigabits(fastest)}",
                 meaning="Traffic that is spread over the ports moves at the pace of the slowest.",
-                evidence=(machine.network.interfaces,),
+                evidence=(seen(machine, *(each.name for each in group)),),
                 fix=Fix(
                     "Look at cable, transceiver and switch port, and at the speeds that both ends offer.",
                     commands=(f"sudo ethtool {name}", f"sudo ethtool -m {name}"),

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.interface_roles import siblings
+from gpudoctor.knowledge.interface_roles import seen, siblings
 from gpudoctor.knowledge.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
@@ -33,7 +33,7 @@ def mtu_differs_between_nics(machine: Snapshot) -> Iterator[Problem]:
             summary=f"{listed(f'{port.name} has MTU {port.mtu}' for port in smaller)}; "
             f"the other RoCE ports of NCCL have {largest}",
             meaning="Connections over these ports fail, or are slower than over the others.",
-            evidence=(machine.network.interfaces, machine.network.rdma_devices),
+            evidence=(seen(machine, *(port.name for port in ports)), machine.network.rdma_devices),
             fix=Fix(
                 "Give them the MTU of the others where the switches carry it, and make it last in the network's "
                 "configuration.",

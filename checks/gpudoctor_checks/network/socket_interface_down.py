@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge import gloo_interface
-from gpudoctor.knowledge.interface_roles import find
+from gpudoctor.knowledge.interface_roles import find, seen
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, is_set, nccl_choice, parse
 from gpudoctor.knowledge.nccl_settings import effective, set_text
 from gpudoctor.snapshot import Interface, Snapshot
@@ -44,7 +44,7 @@ def _problem(machine: Snapshot, interface: Interface, who: str) -> Problem:
         summary=f"{who}, and that interface {state}",
         meaning="The job ends with an error about its socket interface, or waits for the other ranks until its "
         "time-out.",
-        evidence=(machine.network.interfaces, machine.environment),
+        evidence=(seen(machine, interface.name), machine.environment),
         fix=Fix(
             "Bring the interface up and give it its address (and look at cable and switch port), or name another one.",
             commands=tuple(commands),

@@ -8,7 +8,7 @@ until its time-out. It comes from NCCL_SOCKET_IFNAME=lo of a test on one machine
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.interface_roles import find, recommended
+from gpudoctor.knowledge.interface_roles import find, recommended, seen
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.shell_words import word
@@ -32,6 +32,6 @@ def socket_interface_loopback(machine: Snapshot) -> Iterator[Problem]:
         severity="error",
         summary=f"NCCL's first interface is {first.name} ({choice.rule}), and this job has several nodes",
         meaning="Each node tells the others to reach it at 127.0.0.1; they wait until the time-out.",
-        evidence=(machine.network.interfaces, machine.environment),
+        evidence=(seen(machine, first.name), machine.environment),
         fix=fix,
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
 from gpudoctor.knowledge import gloo_interface
-from gpudoctor.knowledge.interface_roles import has_address, recommended
+from gpudoctor.knowledge.interface_roles import has_address, recommended, seen
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, is_set, parse
 from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, Setting, effective
 from gpudoctor.knowledge.shell_words import word
@@ -59,7 +59,7 @@ def _problem(machine: Snapshot, setting: Setting, wanted: tuple[str, ...], meani
         severity=severity,
         summary=f"{setting.name}{where} is {setting.value!r}, and {fault}; this machine has {listed(here)}",
         meaning=meaning,
-        evidence=(machine.environment, machine.network.interfaces),
+        evidence=(machine.environment, seen(machine, *here)),
         fix=_fix(machine, setting, wanted, here),
     )
 

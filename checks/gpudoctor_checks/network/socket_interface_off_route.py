@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.addresses import IpAddress, parsed
-from gpudoctor.knowledge.interface_roles import find
+from gpudoctor.knowledge.interface_roles import find, seen
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, is_set, nccl_choice
 from gpudoctor.knowledge.nccl_settings import effective, set_text
 from gpudoctor.knowledge.rendezvous_job import rendezvous
@@ -36,7 +36,7 @@ def socket_interface_off_route(machine: Snapshot) -> Iterator[Problem]:
         f"({meeting.resolved.value[0]}) is on the network of {shared.name}",
         meaning="It works where the nodes share both networks. Where they share only one, the store is found and the "
         "first collective waits until its time-out.",
-        evidence=(machine.network.interfaces, machine.network.rendezvous),
+        evidence=(seen(machine, first.name, shared.name), machine.network.rendezvous),
         fix=Fix(
             f"Where {first.name} does not lead to the other nodes, name the one that does, on every node.",
             commands=(f"export {IFNAME}={word('=' + shared.name)}",),

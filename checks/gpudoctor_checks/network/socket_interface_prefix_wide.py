@@ -7,6 +7,7 @@ of them, and a run hangs or slows down when the others lead elsewhere.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.interface_roles import seen
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, is_set, nccl_choice, parse
 from gpudoctor.knowledge.nccl_settings import effective, set_text, where
@@ -34,7 +35,7 @@ def socket_interface_prefix_wide(machine: Snapshot) -> Iterator[Problem]:
             severity="warning" if is_multi_node(machine.environment.value) else "info",
             summary=f"{IFNAME} is {value}{where(settings[IFNAME])}, which as a prefix also matches {listed(stray)}",
             meaning="NCCL's sockets use these too; a run over several nodes hangs when they lead elsewhere.",
-            evidence=(machine.environment, machine.network.interfaces),
+            evidence=(machine.environment, seen(machine, *taken)),
             fix=Fix(
                 f"Put = in front, which makes the names exact{others}.",
                 commands=(f"export {IFNAME}={word('=' + ','.join(exact))}",),

@@ -8,7 +8,7 @@ job of several nodes waits for itself until its time-out.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.interface_roles import find, inside_reason, recommended
+from gpudoctor.knowledge.interface_roles import find, inside_reason, recommended, seen
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.shell_words import word
@@ -36,6 +36,6 @@ def socket_interface_virtual(machine: Snapshot) -> Iterator[Problem]:
         summary=f"NCCL takes {first.name} ({choice.addresses[0]}) first, which is {reason}; "
         + (f"{best.name} leads out" if best is not None else "no other interface leads out"),
         meaning="Ranks on other nodes cannot reach that address; the job waits in its first collective.",
-        evidence=(machine.network.interfaces, machine.environment),
+        evidence=(seen(machine, first.name), machine.environment),
         fix=Fix(advice, commands=commands),
     )

@@ -8,7 +8,7 @@ a single stray bridge makes a job of several nodes hang.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.interface_roles import find, inside_reason
+from gpudoctor.knowledge.interface_roles import find, inside_reason, seen
 from gpudoctor.knowledge.job import gpu_count, is_multi_node
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.shell_words import word
@@ -41,7 +41,7 @@ def socket_interfaces_stray(machine: Snapshot) -> Iterator[Problem]:
         + " to no other node",
         meaning="Over several nodes NCCL sends part of the data there, and hangs or fails in its first collective. "
         "On one node it does not matter.",
-        evidence=(machine.network.interfaces, machine.environment, machine.network.rdma_devices),
+        evidence=(seen(machine, *choice.names), machine.environment, machine.network.rdma_devices),
         fix=Fix(
             "Before a run over several nodes, name the interfaces that lead to them.",
             commands=(f"export {IFNAME}={word('=' + ','.join(good))}",),
