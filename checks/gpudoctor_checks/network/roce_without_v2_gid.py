@@ -37,7 +37,8 @@ def roce_without_v2_gid(machine: Snapshot) -> Iterator[Problem]:
             summary=f"{place.name} has no RoCE v2 GID"
             + (" of an IP address, only link-local ones" if has_v2 else "")
             + f" ({len(gids)} GIDs)",
-            meaning="NCCL takes a v1 or link-local GID, which reaches nodes of the same Ethernet segment only; others time out.",
+            meaning="NCCL takes a v1 or link-local GID, which reaches nodes of the same Ethernet segment only; others "
+            "time out.",
             evidence=(place.port.gids,),
             fix=Fix(
                 "Give the port's interface an IP address, and let the driver make RoCE v2 entries; or keep NCCL from "
