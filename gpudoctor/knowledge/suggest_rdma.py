@@ -18,7 +18,7 @@ from gpudoctor.knowledge.rdma_selection import rdma_choice
 from gpudoctor.knowledge.suggest_situation import can_connect, is_routable_v2, rdma_ports, taken_ports, without
 from gpudoctor.knowledge.topology import nearest
 from gpudoctor.knowledge.wording import counted, listed
-from gpudoctor.snapshot import NotRead, RdmaDevice, RdmaPort, Snapshot, missing
+from gpudoctor.snapshot import NotRead, RdmaDevice, RdmaPort, Snapshot, missing, require
 
 Pair = tuple[RdmaDevice, RdmaPort]
 
@@ -42,7 +42,11 @@ def hca(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     if choice.hca_filter:
         seen = f"NCCL_IB_HCA={choice.hca_filter} fits no port here, so that NCCL goes over TCP without a word."
     else:
-        seen = f"NCCL would also take {listed(map(_described, others))}."
+        one = len(others) == 1
+        seen = (
+            f"NCCL would also take {listed(map(_described, others))}, which {'is' if one else 'are'} of another kind "
+            f"or no GPU's nearest: meant for storage or management, as it seems."
+        )
     yield Suggestion(
         "NCCL_IB_HCA",
         hca_value(wanted, own),
@@ -132,8 +136,7 @@ def no_rdma(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     taken = taken_ports(machine) if several else ()
     if not taken or any(can_connect(port) for _, port in taken):
         return
-    for _, port in taken:
-        port.gids.value  # noqa: B018 - a table that nobody could read may hold an address
+    require(*(port.gids for _, port in taken))  # a table that nobody could read may hold an address
     names = list(dict.fromkeys(device.name for device, _ in taken))
     yield Suggestion(
         "NCCL_IB_DISABLE",
