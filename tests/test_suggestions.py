@@ -4,69 +4,32 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpudoctor.knowledge.advice import Advice, Suggestion
 from gpudoctor.knowledge.suggestions import RULES, suggest
 from gpudoctor.snapshot import (
     AcsBridge,
     Cgroup,
-    Gid,
-    PciPath,
     PeerAccess,
     Snapshot,
     Space,
-    TorchFacts,
     absent,
     read,
 )
 from tests.build import MIB, but, h100_node, node, rtx_4090_node, t4_node, unread
 from tests.build_network import (
-    changed_port,
-    default_route,
-    gpu_address,
     interface,
     nccl_files,
-    port,
-    rdma_device,
-    roce_gids,
-    roce_port,
     with_interfaces,
     with_network,
-    with_rdma,
 )
 from tests.machines.hand_built import MACHINES
 from tests.machines.network_machines import NETWORK_MACHINES
+from tests.suggesting import applied, environment, nccl, only, values
 
 EVERY_MACHINE: Mapping[str, Snapshot] = {
     name: build() for name, build in {**MACHINES, **NETWORK_MACHINES, "h100": h100_node, "t4": t4_node}.items()
 }
-
-
-def environment(machine: Snapshot, **variables: str) -> Snapshot:
-    return but(machine, "environment", read("environment of gpudoctor", {**machine.environment.value, **variables}))
-
-
-def nccl(machine: Snapshot, version: tuple[int, ...], torch: str = "2.5.1") -> Snapshot:
-    """The machine with another NCCL and torch."""
-    facts: TorchFacts = replace(machine.training.torch.value, nccl_version=version, version=torch)
-    machine = but(machine, "training.torch", read("import torch", facts))
-    return but(machine, "training.libraries", read("worker python_facts", ()))
-
-
-def values(advice: Advice) -> dict[str, str]:
-    return {suggestion.name: suggestion.value for suggestion in advice.suggestions}
-
-
-def only(advice: Advice, name: str) -> Suggestion:
-    (found,) = (suggestion for suggestion in advice.suggestions if suggestion.name == name)
-    return found
-
-
-def applied(machine: Snapshot, advice: Advice) -> Snapshot:
-    return environment(machine, **values(advice)) if machine.environment.is_read else machine
 
 
 BRIDGED = with_interfaces(
@@ -80,16 +43,6 @@ FAST_AND_SLOW = with_interfaces(
     interface("ens1f0", "198.51.100.11/24", speed_mbps=25_000),
     interface("ens1f1", "203.0.113.11/24", speed_mbps=25_000),
 )
-
-
-def roce(count: int = 2, version: tuple[int, ...] = (2, 29, 7)) -> Snapshot:
-    """GPUs with a RoCE rail each, every rail a network of its own."""
-    devices = [
-        rdma_device(n, roce_port(f"mlx5_{n}", interface=f"rdma{n}", address=f"198.51.{n}.11")) for n in range(count)
-    ]
-    nics = [interface(f"rdma{n}", f"198.51.{n}.11/24", speed_mbps=200_000) for n in range(count)]
-    machine = with_interfaces(with_rdma(h100_node(count), *devices), interface("eth0", "192.0.2.11/24"), *nics)
-    return nccl(machine, version)
 
 
 # ---------------------------------------------------------------- nothing, where NCCL is right
@@ -161,82 +114,6 @@ def test_an_absurd_file_silences_one_rule_only() -> None:
     advice = suggest(environment(machine, NCCL_SOCKET_IFNAME="absurd"))
     assert values(advice) == {"NCCL_SOCKET_IFNAME": "=enp6s0"}
     assert [each.what for each in advice.unjudged] == ["NCCL_P2P_LEVEL, NCCL_P2P_DISABLE"]
-
-
-ANY_INTERFACES = st.lists(
-    st.builds(
-        interface,
-        st.sampled_from(["eth0", "eth1", "ib0", "docker0", "br-0", "veth1", "wlan0", "virbr0", "lo1", "ens1f0np0"]),
-        *[st.sampled_from(["192.0.2.1/24", "169.254.1.1/16", "fe80::1/64", "2001:db8::1/64", "absurd/99"])] * 2,
-        kind=st.sampled_from(["ethernet", "bridge", "veth", "docker", "tun", "other", "ipoib"]),
-        speed_mbps=st.sampled_from([None, -1, 0, 10, 1_000, 25_000, 100_000, 10**30]),
-        is_running=st.booleans(),
-        is_up=st.booleans(),
-    ),
-    max_size=6,
-    unique_by=lambda nic: nic.name,
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(nics=ANY_INTERFACES, routed=st.sampled_from(["eth0", "docker0", "nowhere"]), nodes=st.sampled_from([None, 1, 2]))
-def test_whatever_interfaces_there_are_the_advice_settles(nics: list[Any], routed: str, nodes: int | None) -> None:
-    machine = with_interfaces(t4_node(), *nics)
-    machine = with_network(machine, routes=read("/proc/net/route", (default_route(routed),)))
-    first = suggest(machine, nodes)
-    names = {nic.name for nic in nics}
-    chosen = values(first).get("NCCL_SOCKET_IFNAME", "=").removeprefix("=")
-    assert set(chosen.split(",")) <= names | {""}
-    assert suggest(applied(machine, first), nodes).suggestions == ()
-
-
-ANY_PORT = st.fixed_dictionaries(
-    {},
-    optional={
-        "state": st.sampled_from(["ACTIVE", "ACTIVE", "DOWN", "INIT", "", unread()]),
-        "link_layer": st.sampled_from(["InfiniBand", "Ethernet", "Unspecified", unread()]),
-        "rate_gbps": st.sampled_from([0.0, 25.0, 200.0, 400.0, float("inf"), unread()]),
-        "gids": st.sampled_from(
-            [(), (Gid(9, "x", ""),), (Gid(3, "fe80:0:0:0:0:0:0:1", "RoCE v2"),), roce_gids("a", "192.0.2.1"), unread()]
-        ),
-    },
-)
-ANY_DEVICE = st.fixed_dictionaries(
-    {"ports": st.lists(ANY_PORT, max_size=2)},
-    optional={
-        "board_id": st.sampled_from(["", "MT_0000000224", unread()]),
-        "pci_bus_id": st.sampled_from(["", "0000:05:00.0", "absurd", unread()]),
-        "interfaces": st.just(("eth0",)),
-    },
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    devices=st.lists(ANY_DEVICE, max_size=4),
-    version=st.sampled_from([(2, 18, 1), (2, 20, 5), (2, 27, 5), (2, 29, 7)]),
-    vm=st.booleans(),
-    variables=st.dictionaries(
-        st.sampled_from(["NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_NET_GDR_LEVEL", "NCCL_SOCKET_IFNAME"]),
-        st.sampled_from(["", "mlx5", "=mlx5_1:1", "^", "1", "true", "Socket", "SYS", "eth0", "absurd"]),
-    ),
-)
-def test_whatever_rdma_there_is_the_advice_settles(
-    devices: list[dict[str, Any]], version: tuple[int, ...], vm: bool, variables: dict[str, str]
-) -> None:
-    built = [
-        rdma_device(
-            n,
-            *(port(f"mlx5_{n}", number, **facts) for number, facts in enumerate(fields["ports"], start=1)),
-            **{name: value for name, value in fields.items() if name != "ports"},
-        )
-        for n, fields in enumerate(devices)
-    ]
-    machine = environment(nccl(with_rdma(h100_node(2), *built), version), **variables)
-    if vm:
-        machine = but(machine, "host.virtualization", read("dmi", "kvm"))
-    first = suggest(machine)
-    assert suggest(applied(machine, first)).suggestions == ()
 
 
 # ---------------------------------------------------------------- interfaces
@@ -323,94 +200,6 @@ def test_nothing_leads_out() -> None:
 def test_more_sockets_on_100g_unless_nccl_knows_the_vendor(fields: dict[str, Any], names: set[str]) -> None:
     machine = with_interfaces(t4_node(), interface("ens5", "192.0.2.11/24", **fields))
     assert set(values(suggest(machine))) == names
-
-
-# ---------------------------------------------------------------- RDMA
-
-
-def test_storage_ports_beside_the_rails_are_left_out() -> None:
-    storage = rdma_device(8, name="mlx5_8", pci_bus_id="0000:05:00.0", board_id="MT_0000000224")
-    machine = with_rdma(h100_node(), *h100_node().network.rdma_devices.value, storage)
-    found = only(suggest(machine), "NCCL_IB_HCA")
-    assert found.value == "=" + ",".join(f"mlx5_{n}" for n in range(8))
-    assert "mlx5_8" in found.reason
-
-
-def test_a_rail_at_half_its_rate_is_a_fault_and_stays() -> None:
-    assert suggest(changed_port(h100_node(), "mlx5_3", rate_gbps=200.0)).suggestions == ()
-
-
-def test_a_list_that_fits_nothing_is_replaced() -> None:
-    found = only(suggest(environment(h100_node(2), NCCL_IB_HCA="=mlx4_0")), "NCCL_IB_HCA")
-    assert (found.value, found.replaces) == ("=mlx5_0,mlx5_1", "=mlx4_0")
-    assert suggest(environment(h100_node(2), NCCL_IB_HCA="mlx5_0")).suggestions == ()
-
-
-def test_what_hcas_put_right_needs_no_sockets() -> None:
-    assert set(values(suggest(environment(h100_node(2), NCCL_IB_HCA="mlx4_0")))) == {"NCCL_IB_HCA"}
-
-
-def test_only_a_port_of_a_device_is_named_by_its_number() -> None:
-    ports = (
-        roce_port("mlx5_0", interface="a", address="192.0.2.1"),
-        roce_port("mlx5_0", 2, interface="b", address="192.0.2.2", rate_gbps=25.0, gids=()),
-    )
-    machine = with_rdma(h100_node(1), rdma_device(0, *ports))
-    assert values(suggest(machine)) == {"NCCL_IB_HCA": "=mlx5_0:1"}
-
-
-def test_rdma_is_switched_off_only_where_nccl_would_stumble_over_it() -> None:
-    machine = nccl(
-        with_rdma(h100_node(1), rdma_device(0, roce_port(interface="a", address="192.0.2.1", gids=()))), (2, 29)
-    )
-    found = only(suggest(machine), "NCCL_IB_DISABLE")
-    assert (found.value, found.kind) == ("1", "work-around")
-    assert "The cure is" in found.reason
-    assert "NCCL_IB_DISABLE" not in values(suggest(changed_port(h100_node(1), "mlx5_0", state="DOWN")))
-    assert "NCCL_IB_DISABLE" not in values(suggest(with_rdma(h100_node(1))))
-
-
-@pytest.mark.parametrize(("version", "value"), [((2, 20, 5), "3"), ((2, 21, 5), None), ((2, 27, 5), None)])
-def test_the_gid_index_is_for_old_nccl_only(version: tuple[int, ...], value: str | None) -> None:
-    assert values(suggest(roce(version=version))).get("NCCL_IB_GID_INDEX") == value
-
-
-def test_gids_at_different_places_cannot_be_told_in_one_number() -> None:
-    machine = roce(version=(2, 20, 5))
-    moved = tuple(replace(gid, index=gid.index + 4) for gid in roce_gids("rdma1", "198.51.1.11"))
-    advice = suggest(changed_port(machine, "mlx5_1", gids=moved))
-    assert "NCCL_IB_GID_INDEX" not in values(advice)
-    assert any(each.what == "NCCL_IB_GID_INDEX" and "different indices" in each.reason for each in advice.unjudged)
-
-
-def test_infiniband_never_gets_a_gid_index() -> None:
-    machine = changed_port(h100_node(1), "mlx5_0", gids=(Gid(0, "fe80:0:0:0:0:0:0:1", "IB/RoCE v1"),))
-    assert suggest(nccl(machine, (2, 18, 1))).suggestions == ()
-
-
-def test_rails_of_their_own_are_not_crossed() -> None:
-    assert values(suggest(roce())) == {"NCCL_CROSS_NIC": "0"}
-    routed = with_network(
-        roce(),
-        routes=read("/proc/net/route", (default_route("eth0"), default_route("rdma0", "198.51.0.1"))),
-    )
-    assert suggest(routed).suggestions == ()
-    assert suggest(environment(roce(), NCCL_CROSS_NIC="1")).suggestions == ()
-
-
-def test_a_vm_that_hides_its_switches_gets_gpu_direct() -> None:
-    machine = h100_node(2)
-    devices = machine.network.rdma_devices.value
-    flat = [*map(gpu_address, range(2)), *(device.pci_bus_id.value for device in devices)]
-    machine = with_network(machine, pci_paths=read("/sys", {bus: PciPath(bus, (), "pci0000:00", 0) for bus in flat}))
-    assert suggest(machine).suggestions == ()  # on bare metal it is no VM's doing
-    machine = but(machine, "host.virtualization", read("dmi", "kvm"))
-    answer = machine.cuda.all.value
-    known = replace(answer, devices=tuple(replace(each, gpu_direct_rdma=True, dma_buf=True) for each in answer.devices))
-    machine = but(but(machine, "cuda.all", read("libcuda", known)), "cuda.visible", read("libcuda", known))
-    assert values(suggest(machine)) == {"NCCL_NET_GDR_LEVEL": "PHB"}
-    assert suggest(environment(machine, NCCL_TOPO_FILE="/opt/topo.xml")).suggestions == ()
-    assert suggest(environment(machine, NCCL_NET_GDR_LEVEL="SYS")).suggestions == ()
 
 
 # ---------------------------------------------------------------- work-arounds and threads
