@@ -64,7 +64,7 @@ def _rdma(snapshot: Snapshot, taken: tuple[tuple[str, int], ...]) -> str:
         f"{number}x {layer}" + (f" {rate:g} Gb/s" if rate is not None else "")
         for (layer, rate), number in kinds.items()
     ]
-    return f"{' and '.join(parts)} ({listed([name for name, _ in taken], SHOWN)})"
+    return f"{' and '.join(parts)} ({listed(dict.fromkeys(name for name, _ in taken), SHOWN)})"
 
 
 def _tcp(snapshot: Snapshot) -> str:
