@@ -27,7 +27,8 @@ def show_topology(answer: Answer, screen: Console) -> None:
     for row in _matrix(answer):
         screen.print(row, soft_wrap=True)
     used = {"NV#" if pair.nvlinks else _cell(pair) for pair in answer.pairs}
-    screen.print()
+    if used:
+        screen.print()
     for sign, meaning in LEGEND:
         if sign in used:
             show(f"{sign:4}{meaning}", screen, style="dim")

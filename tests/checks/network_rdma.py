@@ -243,10 +243,11 @@ OPEN_CASES = [
     Case(
         "rdma-memlock-low",
         fires=with_host(LOW, limits=limits(memlock_soft_bytes=1024 * MIB, memlock_hard_bytes=None)),
-        silent=with_rdma(LOW),
+        silent=with_environment(LOW, NCCL_IB_DISABLE="1"),
         severity="warning",
         commands=("ulimit -l unlimited",),
     ),
+    Case("rdma-memlock-low", fires=with_rdma(LOW, *EFA_DEVICES), silent=with_rdma(LOW)),
     Case(
         "efa-without-plugin",
         fires=EFA,

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.locked_memory import WANTED, how_to_raise, is_exempt
-from gpudoctor.knowledge.rdma_selection import usable_ports
+from gpudoctor.knowledge.rdma_ports import Place, places, taken
+from gpudoctor.knowledge.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import MIB, counted, size
 from gpudoctor.snapshot import Snapshot
 
@@ -19,7 +20,7 @@ KERNEL_DEFAULT = 8 * MIB  # since Linux 5.16; 64 KiB before. Below it no communi
 
 @check("rdma-memlock-low", title="Jobs may lock the memory that the RDMA ports need")
 def rdma_memlock_low(machine: Snapshot) -> Iterator[Problem]:
-    ports, limits = usable_ports(machine), machine.host.limits
+    ports, limits = _used(machine), machine.host.limits
     if not ports or not gpu_count(machine):
         return
     soft = limits.value.memlock_soft_bytes
@@ -30,6 +31,12 @@ def rdma_memlock_low(machine: Snapshot) -> Iterator[Problem]:
         summary=f"RLIMIT_MEMLOCK is {size(soft)} with {counted(len(ports), 'ACTIVE RDMA port')}; "
         f"RDMA wants it unlimited, or {size(WANTED)}",
         meaning='NCCL dies at its first connection with "Cannot allocate memory".',
-        evidence=(limits, ports[0][1].state),
+        evidence=(limits, ports[0].port.state),
         fix=Fix(*how_to_raise(machine)),
     )
+
+
+def _used(machine: Snapshot) -> list[Place]:
+    """The ports that NCCL takes, and those of EFA, which its plugin takes. Raises `NotRead`."""
+    efa = [place for place in places(machine) if place.device.driver == "efa" and place.port.state.value == "ACTIVE"]
+    return [*taken(machine, rdma_choice(machine).taken), *efa]
