@@ -95,15 +95,16 @@ OF_OTHERS = re.compile(
         HOME | VERSION | ROOT(_DIR)? | PATH | DIR | LIBRARY | LIB(_DIR)? | INCLUDE(_DIR)? | LINK | INSTALL_PATH | PREFIX
       | (SRC|SOURCE|BUILD|REPO|TAG|BRANCH|COMMIT)(_\w+)? | VER | MAJOR | MINOR | PATCH | VERSION_\w+ | \w+_VERSION
       | TESTS?(_\w+)? | TUNER_(CONFIG|PLUGIN|COST)_?\w* | INSPECTOR_\w+ | PROFILER?_\w+ | IBEXT_\w+ | UCX_\w+
-      | SHARP_\w+ | COLLNET_\w+ | PLUGIN_\w+ | OFI_\w+ | FASTRAK_\w+ | GPUDIRECTTCPXO?_\w+ | NVLS_TUNER_\w+ | GIB_\w+
+      | SHARP_\w+ | COLLNET_\w+ | PLUGIN_\w+ | OFI_\w+ | FASTRAK_\w+ | GPUDIRECTTCPXO?_\w+ | NVLS_TUNER_\w+
+      | GIB_\w+ | SHIMNET_\w+ | GPUVIZ_\w+
       | DEBUG_NOWARN | TELEMETRY_\w+ | OPENMPI_\w+
     )""",
     re.VERBOSE,
 )
 """Names that plugins, tests, images and build systems use: legal, though NCCL itself reads none of them.
 
-HPC-X (IBEXT, UCX, SHARP), aws-ofi-nccl (OFI), Google Cloud (FASTRAK, GPUDIRECTTCPX), nccl-tests (TESTS), NCCL's own
-example plugins (INSPECTOR, PROFILE, TUNER_CONFIG_FILE), CMake's and PyTorch's builds (ROOT, INCLUDE_DIR, LIB_DIR).
+HPC-X (IBEXT, UCX, SHARP), aws-ofi-nccl (OFI), Google Cloud (FASTRAK, GPUDIRECTTCPX, GIB, SHIMNET), nccl-tests (TESTS),
+NCCL's own example plugins (INSPECTOR, PROFILE, TUNER_CONFIG_FILE), CMake's and PyTorch's builds (ROOT, INCLUDE_DIR, LIB_DIR).
 """
 
 TORCH_NAMES = {

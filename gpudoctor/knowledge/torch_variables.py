@@ -19,8 +19,8 @@ class TorchVariable(NamedTuple):
     purpose: str
     old_name: str = ""
     """Its name before torch 2.2, which is still read, with a warning."""
-    deprecated: str = ""
-    """What to do instead, when it has no use any more."""
+    default_since: tuple[int, ...] = ()
+    """The torch that does by default what it asked for; it has no use since then."""
 
 
 VARIABLES = (
@@ -45,6 +45,7 @@ VARIABLES = (
     TorchVariable("TORCH_NCCL_TRACE_BUFFER_SIZE", "number", "collectives that the flight recorder keeps"),
     TorchVariable("TORCH_FR_BUFFER_SIZE", "number", "collectives that the flight recorder keeps"),
     TorchVariable("TORCH_NCCL_TRACE_CPP_STACK", "switch", "keeps C++ stacks in the flight recorder"),
+    TorchVariable("TORCH_FR_CPP_STACK", "switch", "keeps C++ stacks in the flight recorder"),
     TorchVariable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "text", "beginning of the flight recorder's file names"),
     TorchVariable("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "text", "pipe by which a dump is asked for"),
     TorchVariable("TORCH_NCCL_EXTRA_DUMP_ON_EXEC", "switch", "dumps on an exception too"),
@@ -63,7 +64,7 @@ VARIABLES = (
         "TORCH_NCCL_AVOID_RECORD_STREAMS",
         "switch",
         "keeps tensors alive without record_stream",
-        deprecated="it is the default since torch 2.8",
+        default_since=(2, 8),
     ),
     TorchVariable("TORCH_DISTRIBUTED_DEBUG", "text", "OFF, INFO or DETAIL"),
     TorchVariable("GLOO_SOCKET_IFNAME", "text", "interfaces of gloo: exact names"),

@@ -1,6 +1,6 @@
 """Cases of the checks in checks/gpudoctor_checks/nccl/ about files and plugins, and about torch's own variables."""
 
-from gpudoctor.snapshot import ConfigFile, Snapshot, absent, missing, read
+from gpudoctor.snapshot import ConfigFile, Snapshot, TorchFiles, absent, missing, read
 from tests.build import but, unread
 from tests.build_network import with_network
 from tests.cases import Case
@@ -58,7 +58,7 @@ CASES = [
         silent=named_file({}),
         unread=NO_FILES,
         severity="warning",
-        says=(f"there is no {NAMED}",),
+        says=(f"NCCL_CONF_FILE is {NAMED}; there is no such file",),
         commands=(f"ls -l {NAMED}",),
     ),
     Case(
@@ -118,6 +118,18 @@ CASES = [
         fires=setting(NCCL_BLOCKING_WAIT="1", TORCH_NCCL_BLOCKING_WAIT="0"),
         severity="info",
         commands=("unset NCCL_BLOCKING_WAIT",),
+    ),
+    Case(
+        "torch-nccl-variable-renamed",
+        fires=setting(TORCH_NCCL_AVOID_RECORD_STREAMS="1"),
+        silent=but(
+            setting(TORCH_NCCL_AVOID_RECORD_STREAMS="1"),
+            "training.torch_files",
+            read("torch/version.py", TorchFiles("2.7.1", "/opt/torch")),
+        ),
+        severity="info",
+        says=("2.13.0", "by default"),
+        commands=("unset TORCH_NCCL_AVOID_RECORD_STREAMS",),
     ),
     Case(
         "torch-nccl-value-refused",

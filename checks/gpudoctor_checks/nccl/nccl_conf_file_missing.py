@@ -20,7 +20,7 @@ def nccl_conf_file_missing(machine: Snapshot) -> Iterator[Problem]:
     written = machine.environment.value["NCCL_CONF_FILE"]
     yield Problem(
         severity="warning",
-        summary=f"NCCL_CONF_FILE is {written}; there is no {named.path}",
+        summary=f"NCCL_CONF_FILE is {written}; there is no " + ("such file" if written == named.path else named.path),
         meaning="None of its settings hold, and ~/.nccl.conf is not read either.",
         fix=Fix(
             'Write the whole path: NCCL expands no "~".'

@@ -10,7 +10,7 @@ from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.cuda_versions import parsed
 from gpudoctor.knowledge.nccl_repair import set_to
 from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, Setting
-from gpudoctor.knowledge.torch_variables import VARIABLES
+from gpudoctor.knowledge.torch_variables import VARIABLES, TorchVariable
 from gpudoctor.knowledge.visible_now import variable
 from gpudoctor.snapshot import Snapshot
 
@@ -21,6 +21,8 @@ RENAMED_SINCE = (2, 2)
 def torch_nccl_variable_renamed(machine: Snapshot) -> Iterator[Problem]:
     environment = machine.environment.value
     for known in VARIABLES:
+        if known.default_since and known.name in environment:
+            yield from _without_use(machine, known)
         old = known.old_name
         if not old or old not in environment:
             continue
@@ -41,4 +43,16 @@ def torch_nccl_variable_renamed(machine: Snapshot) -> Iterator[Problem]:
                 else set_to(Setting(old, environment[old], ENVIRONMENT), environment[old], known.name),
             ),
             evidence=(variable(machine, old), machine.training.torch_files),
+        )
+
+
+def _without_use(machine: Snapshot, known: TorchVariable) -> Iterator[Problem]:
+    version = machine.training.torch_files.value.version
+    if parsed(version) >= known.default_since:
+        yield Problem(
+            severity="info",
+            summary=f"{known.name} is set; torch {version} does by default what it asked for",
+            meaning="It has no effect, and torch warns of it.",
+            fix=Fix("Take it out.", commands=(f"unset {known.name}",)),
+            evidence=(variable(machine, known.name), machine.training.torch_files),
         )
