@@ -104,7 +104,7 @@ OF_OTHERS = re.compile(
 """Names that plugins, tests, images and build systems use: legal, though NCCL itself reads none of them.
 
 HPC-X (IBEXT, UCX, SHARP), aws-ofi-nccl (OFI), Google Cloud (FASTRAK, GPUDIRECTTCPX, GIB, SHIMNET), nccl-tests (TESTS),
-NCCL's own example plugins (INSPECTOR, PROFILE, TUNER_CONFIG_FILE), CMake's and PyTorch's builds (ROOT, INCLUDE_DIR, LIB_DIR).
+NCCL's own example plugins (INSPECTOR, PROFILE, TUNER_CONFIG_FILE), builds of PyTorch (ROOT, INCLUDE_DIR, LIB_DIR).
 """
 
 TORCH_NAMES = {
