@@ -153,7 +153,7 @@ CONTENT = st.one_of(
 
 
 @given(st.dictionaries(FILES, CONTENT, max_size=8))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 def test_absurd_contents_are_values_or_reasons(
     tmp_path_factory: pytest.TempPathFactory, broken: dict[str, bytes]
 ) -> None:
