@@ -7,9 +7,10 @@ others on it until the time-out; later releases pass it over, and end with an er
 import shlex
 from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Severity, check
 from gpudoctor.knowledge import gloo_interface
 from gpudoctor.knowledge.interface_roles import find, seen
+from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, is_set, nccl_choice, parse
 from gpudoctor.knowledge.nccl_settings import effective, set_text
 from gpudoctor.snapshot import Interface, Snapshot
@@ -18,32 +19,38 @@ from gpudoctor.snapshot import Interface, Snapshot
 @check("socket-interface-down", title="The interfaces that NCCL and gloo use are up")
 def socket_interface_down(machine: Snapshot) -> Iterator[Problem]:
     interfaces = machine.network.interfaces.value
+    several = is_multi_node(machine.environment.value)
     for name in gloo_interface.listed(machine.environment.value.get(gloo_interface.IFNAME, "")):
         named = find(interfaces, name)
         if named is not None and not (named.is_running and named.addresses):
-            yield _problem(machine, named, f"{gloo_interface.IFNAME} names {name}")
+            fails = several or not named.addresses
+            yield _problem(machine, named, f"{gloo_interface.IFNAME} names {name}", "error" if fails else "info")
     value = set_text(effective(machine), IFNAME)
     choice = nccl_choice(machine)
     first = find(interfaces, choice.first)
     if first is not None and not first.is_running:
-        yield _problem(machine, first, f"NCCL takes {first.name} first ({choice.rule})")
+        # An address without a link still leads to the machine itself, which is enough for one node.
+        severity: Severity = "error" if several else "info"
+        yield _problem(machine, first, f"NCCL takes {first.name} first ({choice.rule})", severity)
     elif not choice.names and is_set(value):
         pattern = parse(value)
         for interface in [each for each in interfaces if pattern.takes(each.name) and not pattern.excludes][:1]:
-            yield _problem(machine, interface, f"NCCL can use only {interface.name} ({choice.rule})")
+            yield _problem(machine, interface, f"NCCL can use only {interface.name} ({choice.rule})", "error")
 
 
-def _problem(machine: Snapshot, interface: Interface, who: str) -> Problem:
+def _problem(machine: Snapshot, interface: Interface, who: str, severity: Severity) -> Problem:
     state = _state(interface)
     name = shlex.quote(interface.name)
     commands = [f"ip -br address show dev {name}"]
     if not interface.is_up:
         commands.insert(0, f"sudo ip link set {name} up")
     return Problem(
-        severity="error",
+        severity=severity,
         summary=f"{who}, and that interface {state}",
-        meaning="The job ends with an error about its socket interface, or waits for the other ranks until its "
-        "time-out.",
+        meaning="One node works as long as the interface has an address. Over several, the job ends with an error, or "
+        "waits for the others until its time-out."
+        if severity == "info"
+        else "The job ends with an error about its socket interface, or waits for the other ranks until its time-out.",
         evidence=(seen(machine, interface.name), machine.environment),
         fix=Fix(
             "Bring the interface up and give it its address (and look at cable and switch port), or name another one.",
