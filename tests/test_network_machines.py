@@ -116,3 +116,9 @@ def test_redacted_it_gets_the_same_verdicts(machine: Snapshot, expected: Expecte
 
     assert outcomes(redact(machine)) == outcomes(machine)
     assert nccl_choice(redact(machine)).names == expected.interfaces
+
+
+@pytest.mark.parametrize("name", ["network-efa", "network-subnet-manager-gone", "network-container-without-infiniband"])
+def test_env_does_not_call_a_broken_fabric_right(name: str) -> None:
+    silent = suggest(NETWORK_MACHINES[name](), nodes=2, debug=False).silent
+    assert "right" not in silent and "gpudoctor check network" in silent

@@ -13,6 +13,7 @@ from gpudoctor.knowledge.advice import Advice, Present, Suggestion, Unjudged
 from gpudoctor.knowledge.job import gpu_count, is_multi_node
 from gpudoctor.knowledge.nccl_interfaces import nccl_choice
 from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, Setting, dotted, effective, version_if_known
+from gpudoctor.knowledge.rdma_selection import cannot_open, usable_ports
 from gpudoctor.knowledge.suggest_debugging import debugging
 from gpudoctor.knowledge.suggest_rdma import cross_nic, gdr_level, gid_index, hca, no_rdma
 from gpudoctor.knowledge.suggest_situation import having, rdma_ports, scope, without
@@ -157,7 +158,23 @@ def _silence(machine: Snapshot, suggestions: tuple[Suggestion, ...], present: li
     """Why nothing, or nothing more, is suggested."""
     if suggestions or present:
         return "Nothing else is needed: for the rest, NCCL's own choices are right on this machine."
+    if idle := _idle_rdma(machine):
+        return (
+            f"Nothing to set: NCCL goes over TCP{_own_choices(machine)}, for it can use no port of {listed(idle)}, "
+            "which no variable cures; `gpudoctor check network` says what does."
+        )
     return f"Nothing to set: NCCL's own choices are right on this machine{_own_choices(machine)}."
+
+
+def _idle_rdma(machine: Snapshot) -> list[str]:
+    """RDMA devices, where NCCL can use none of them and no plugin drives them; none where that is not known."""
+    try:
+        by_settings = bool(usable_ports(machine)) and not cannot_open(machine)  # then a variable does cure it
+        if by_settings or machine.network.net_plugins.value:
+            return []
+        return [device.name for device in machine.network.rdma_devices.value]
+    except NotRead:
+        return []
 
 
 def _own_choices(machine: Snapshot) -> str:
