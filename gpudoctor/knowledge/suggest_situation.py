@@ -147,6 +147,7 @@ def goes_over_tcp(machine: Snapshot) -> bool:
     forced = set_text(settings, "NCCL_NET").lower()
     if forced:
         return forced == "socket"
-    if set_text(settings, "NCCL_NET_PLUGIN") != "none" and if_present(machine.network.net_plugins):
+    plugins = if_present(machine.network.net_plugins)
+    if plugins and set_text(settings, "NCCL_NET_PLUGIN") != "none":
         return False
     return not rdma_ports(machine)
