@@ -34,6 +34,7 @@ HARMLESS_FIELDS = {
     "XidEvent": {"pci_bus_id"},
     "LinkLimit": {"pci_bus_id"},
     "AcsBridge": {"bus_id"},
+    "Rendezvous": {"proxies"},
     "Training": {"chosen_by", "python_version", "packages"},
     "TorchFiles": {"version", "cuda", "hip", "xpu"},
     "TorchFacts": {"version", "cuda_version", "hip_version", "arch_list", "distributed_backends", "xla_version"},

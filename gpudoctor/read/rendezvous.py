@@ -62,9 +62,26 @@ def read_rendezvous(
                 is_local=local,
                 listener=_listener(system, resolved, local, port),
                 connection=_connection(resolved, local, port, left, connector or connect),
+                proxies=proxies_for(address, system.environment),
             ),
         )
     }
+
+
+PROXIES = ("grpc_proxy", "https_proxy", "http_proxy", "all_proxy")
+"""What gRPC's C core (the first three) and HTTP clients read, in either case."""
+
+
+def proxies_for(address: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the proxy variables that apply to an address. Their values may hold passwords and are not kept."""
+    wanted = [name for name in environment if name.lower() in PROXIES and environment[name].strip()]
+    # urllib has the same rule, but importing it costs the readers more time than all of this.
+    exceptions = ",".join(environment.get(name, "") for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy")).split(",")
+    host = address.lower()
+    for entry in (entry.strip().lower().lstrip(".") for entry in exceptions):
+        if entry and (entry in ("*", host) or host.endswith(f".{entry}")):
+            return ()
+    return tuple(sorted(wanted))
 
 
 def port_number(text: str) -> int | None:

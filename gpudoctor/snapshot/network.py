@@ -146,6 +146,8 @@ class Rendezvous(Section, frozen=True):
     """For a local address: who listens on the port ("pid 123 python"), "" for nobody."""
     connection: Reading[str] = NOT_IN_SNAPSHOT
     """For a remote address: "accepted", "refused", "unreachable" or "no answer" of one TCP connection."""
+    proxies: tuple[str, ...] = ()
+    """Names (never values) of the proxy variables that apply to the address: set, and no_proxy does not except it."""
 
 
 class Firewall(Section, frozen=True):

@@ -45,7 +45,12 @@ def old_nccl(machine: Snapshot) -> Snapshot:
     return but(machine, "training.torch", read("import torch", facts))
 
 
-def meeting(machine: Snapshot = H100, variables: dict[str, str] | None = None, **facts: Any) -> Snapshot:
+def meeting(
+    machine: Snapshot = H100,
+    variables: dict[str, str] | None = None,
+    proxies: tuple[str, ...] = (),
+    **facts: Any,
+) -> Snapshot:
     """The machine with MASTER_ADDR=head, which by default is another one that accepts connections."""
     found: dict[str, Any] = {
         "resolved": ("192.0.2.10",),
@@ -59,7 +64,7 @@ def meeting(machine: Snapshot = H100, variables: dict[str, str] | None = None, *
         for name, value in (found | facts).items()
     }
     environment = {"MASTER_ADDR": address, "MASTER_PORT": str(port)} | (variables or {})
-    entry = Rendezvous(address, port if isinstance(port, int) else None, **sourced)
+    entry = Rendezvous(address, port if isinstance(port, int) else None, **sourced, proxies=proxies)
     return under(with_network(machine, rendezvous=read("environment", entry)), environment)
 
 
@@ -175,6 +180,12 @@ INTERFACE_CASES = [
         unread=under(UNREAD, TWO_NODES),
         says=("br-0123456789ab", "172.18.0.1", "eth0 leads out"),
         commands=("export NCCL_SOCKET_IFNAME='=eth0'",),
+    ),
+    Case(  # on one node it does no harm
+        "socket-interface-virtual",
+        fires=on(BRIDGE, ETH0),
+        severity="info",
+        says=("br-0123456789ab",),
     ),
     Case(
         "socket-interface-virtual",
@@ -347,6 +358,15 @@ RENDEZVOUS_CASES = [
         severity="warning",
         says=("nft", "1 rule", "policy drop"),
         commands=("sudo nft list ruleset",),
+    ),
+    Case(
+        "proxy-before-master",
+        fires=meeting(proxies=("HTTP_PROXY", "http_proxy")),
+        silent=here(proxies=("http_proxy",)),
+        unread=NO_MEETING,
+        severity="info",
+        says=("HTTP_PROXY, http_proxy", "MASTER_ADDR head"),
+        commands=('export no_proxy="${no_proxy:+$no_proxy,}"head',),
     ),
 ]
 CASES = INTERFACE_CASES + RENDEZVOUS_CASES

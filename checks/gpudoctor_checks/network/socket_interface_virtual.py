@@ -7,9 +7,9 @@ job of several nodes waits for itself until its time-out.
 
 from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Severity, check
 from gpudoctor.knowledge.interface_roles import find, inside_reason, recommended, seen
-from gpudoctor.knowledge.job import is_multi_node
+from gpudoctor.knowledge.job import gpu_count, is_multi_node
 from gpudoctor.knowledge.nccl_interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.shell_words import word
 from gpudoctor.snapshot import Snapshot
@@ -22,7 +22,10 @@ def socket_interface_virtual(machine: Snapshot) -> Iterator[Problem]:
     first = find(interfaces, choice.first)
     reason = inside_reason(first, interfaces) if first is not None else ""
     # The loopback interface is socket-interface-loopback's.
-    if first is None or not reason or first.kind == "loopback" or not is_multi_node(machine.environment.value):
+    if first is None or not reason or first.kind == "loopback":
+        return
+    several = is_multi_node(machine.environment.value)
+    if not several and not gpu_count(machine):
         return
     best = recommended(machine)
     commands = ("ip -br address",)
@@ -31,11 +34,18 @@ def socket_interface_virtual(machine: Snapshot) -> Iterator[Problem]:
         commands = (f"export {IFNAME}={word('=' + best.name)}",)
         advice = f"Name the interface that leads to the other nodes on every node; here {best.name} leads out."
     yield Problem(
-        # A VPN or overlay may be meant, where it is all that there is.
-        severity="error" if best is not None else "warning",
+        severity=_severity(several, best is not None),
         summary=f"NCCL takes {first.name} ({choice.addresses[0]}) first, which is {reason}; "
         + (f"{best.name} leads out" if best is not None else "no other interface leads out"),
-        meaning="Ranks on other nodes cannot reach that address; the job waits in its first collective.",
+        meaning="Ranks on other nodes cannot reach that address; the job waits in its first collective."
+        + ("" if several else " On one node it does not matter."),
         evidence=(seen(machine, first.name), machine.environment),
         fix=Fix(advice, commands=commands),
     )
+
+
+def _severity(several: bool, has_better: bool) -> Severity:
+    if not several:
+        return "info"
+    # A VPN or overlay may be meant, where it is all that there is.
+    return "error" if has_better else "warning"
