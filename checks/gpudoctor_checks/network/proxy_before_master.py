@@ -23,8 +23,7 @@ def proxy_before_master(machine: Snapshot) -> Iterator[Problem]:
     yield Problem(
         severity="info",
         summary=f"{names} applies to MASTER_ADDR {meeting.address}; no_proxy does not except it",
-        meaning="torch's own store connects directly. A rendezvous over gRPC or HTTP (etcd, Ray, TPU) asks the proxy, and "
-        "waits.",
+        meaning="A rendezvous over gRPC or HTTP (etcd, Ray, TPU) asks the proxy and waits; torch's own store does not.",
         evidence=(machine.network.rendezvous,),
         fix=Fix(
             "Except the nodes of the job from the proxy, on every node.",
