@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.knowledge.visible_agreement import agrees, enumerated, error_of
-from gpudoctor.knowledge.visible_devices import VARIABLE, select_on
-from gpudoctor.knowledge.visible_selection import Kind, Note, Selection
-from gpudoctor.knowledge.visible_words import advice, command, meaning
+from gpudoctor.knowledge.visible.agreement import agrees, enumerated, error_of
+from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
+from gpudoctor.knowledge.visible.selection import Kind, Note, Selection
+from gpudoctor.knowledge.visible.words import advice, command, meaning
 from gpudoctor.snapshot import CudaAnswer, NotRead, Reading, Snapshot
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.knowledge.gpu_direct import verdicts
-from gpudoctor.knowledge.gpu_labels import sysfs_address
-from gpudoctor.knowledge.topology import (
+from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
+from gpudoctor.knowledge.network.gpu_direct import verdicts
+from gpudoctor.knowledge.network.topology import (
     address_of,
     class_or_reason,
     disagreements,

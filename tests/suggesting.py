@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gpudoctor.knowledge.advice import Advice, Suggestion
+from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 from gpudoctor.snapshot import (
     Snapshot,
     TorchFacts,

@@ -13,7 +13,7 @@ import pytest
 
 from gpudoctor.emit import EMITTERS
 from gpudoctor.emit.machine_readable import json_schema
-from gpudoctor.knowledge.suggestions import suggest
+from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.snapshot import Snapshot, read, to_json
 from tests.build import but, h100_node
 from tests.lab import machines

@@ -16,7 +16,7 @@ from gpudoctor.cli.env import Format
 from gpudoctor.emit import EMITTERS
 from gpudoctor.emit.comments import CannotExpress
 from gpudoctor.emit.machine_readable import json_schema
-from gpudoctor.knowledge.advice import Advice, Present, Suggestion, Unjudged
+from gpudoctor.knowledge.suggest.advice import Advice, Present, Suggestion, Unjudged
 
 ENCODABLE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 AWKWARD = st.sampled_from(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.knowledge import cuda_versions, gpu_code, loaded, torch_wheels
-from gpudoctor.knowledge.pcie import link_bytes_per_second
-from gpudoctor.knowledge.torch_devices import gpu_tested, gpu_with_uuid
+from gpudoctor.knowledge.network.pcie import link_bytes_per_second
+from gpudoctor.knowledge.pytorch import cuda_versions, gpu_code, loaded, torch_wheels
+from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, gpu_with_uuid
 from gpudoctor.snapshot import Library, SmokeResult, SmokeTarget, missing, read
 from tests.build import but, gpu, h100_node, node, nvml
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.knowledge import clock_events, cuda_errors, gpu_models, nvml_errors
-from gpudoctor.knowledge.gpu_labels import label, labels
-from gpudoctor.knowledge.like_gpus import known, majority, models, raise_unread
+from gpudoctor.knowledge.gpus import clock_events, cuda_errors, gpu_models, nvml_errors
+from gpudoctor.knowledge.gpus.gpu_labels import label, labels
+from gpudoctor.knowledge.gpus.like_gpus import known, majority, models, raise_unread
 from gpudoctor.snapshot import Gpu, NotApplicable, NotRead, absent, missing, read
 from gpudoctor_checks.gpu import fabric_not_ready, gpu_recovery_action_needed
 from tests.build import gpu, nvml, t4

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor.knowledge.job import is_loopback, is_multi_node
-from gpudoctor.knowledge.pcie_peers import redirecting_switch_ports
+from gpudoctor.knowledge.network.pcie_peers import redirecting_switch_ports
 from gpudoctor.knowledge.wording import ago, counted, listed, ranges, size
 from gpudoctor.snapshot import AcsBridge
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.knowledge.gpu_direct import (
+from gpudoctor.knowledge.network.gpu_direct import (
     GdrVerdict,
     cuda_device,
     kernel_version,
@@ -16,7 +16,7 @@ from gpudoctor.knowledge.gpu_direct import (
     peer_memory,
     verdicts,
 )
-from gpudoctor.knowledge.rdma_selection import Entry, parse_filter, rdma_choice, usable
+from gpudoctor.knowledge.network.rdma_selection import Entry, parse_filter, rdma_choice, usable
 from gpudoctor.snapshot import GpuDirect, NotRead, Snapshot, read
 from tests.build import but, h100_node, rtx_4090_node, t4_node, unread
 from tests.build_network import (

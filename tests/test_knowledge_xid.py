@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.knowledge.gpu_lookup import gpu_at, gpus_at, place, same_address, selector
-from gpudoctor.knowledge.xid import CATALOG, RECENT_SECONDS, by_code, explain, is_recent, latest, times
+from gpudoctor.knowledge.gpus.gpu_lookup import gpu_at, gpus_at, place, same_address, selector
+from gpudoctor.knowledge.gpus.xid import CATALOG, RECENT_SECONDS, by_code, explain, is_recent, latest, times
 from gpudoctor.snapshot import XidEvent
 from tests.build import h100_node
 

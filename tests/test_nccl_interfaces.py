@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpudoctor.knowledge.gloo_interface import GlooChoice, gloo_choice, listed
-from gpudoctor.knowledge.nccl_interfaces import MOST, choose, nccl_choice, parse
+from gpudoctor.knowledge.nccl.interfaces import MOST, choose, nccl_choice, parse
+from gpudoctor.knowledge.network.gloo_interface import GlooChoice, gloo_choice, listed
 from gpudoctor.snapshot import Address, Interface, NotRead, Snapshot, absent, missing, read
 from tests.build import but, h100_node, t4_node
 from tests.build_network import interface, nccl_files, with_interfaces, with_network

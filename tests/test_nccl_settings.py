@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.knowledge.nccl_repair import set_to, take_out
-from gpudoctor.knowledge.nccl_settings import (
+from gpudoctor.knowledge.nccl.repair import set_to, take_out
+from gpudoctor.knowledge.nccl.settings import (
     ENVIRONMENT,
     Setting,
     effective,

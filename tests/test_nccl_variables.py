@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.knowledge import torch_variables
-from gpudoctor.knowledge.nccl_variables import (
+from gpudoctor.knowledge.nccl.variables import (
     INVENTED,
     NEWEST_IN_TABLE,
     RENAMED,
@@ -14,6 +13,7 @@ from gpudoctor.knowledge.nccl_variables import (
     nearest,
     table,
 )
+from gpudoctor.knowledge.pytorch import torch_variables
 
 READ_BY_2_27_5 = (
     "NCCL_ALGO",

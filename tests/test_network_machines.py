@@ -3,10 +3,10 @@
 import pytest
 from msgspec import structs
 
-from gpudoctor.knowledge.gpu_direct import verdicts
-from gpudoctor.knowledge.nccl_interfaces import nccl_choice
-from gpudoctor.knowledge.rdma_selection import rdma_choice
-from gpudoctor.knowledge.suggestions import suggest
+from gpudoctor.knowledge.nccl.interfaces import nccl_choice
+from gpudoctor.knowledge.network.gpu_direct import verdicts
+from gpudoctor.knowledge.network.rdma_selection import rdma_choice
+from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.redact import redact
 from gpudoctor.render.network import network_line
 from gpudoctor.snapshot import Snapshot, missing, read

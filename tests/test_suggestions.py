@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gpudoctor.knowledge.suggestions import RULES, suggest
+from gpudoctor.knowledge.suggest.suggestions import RULES, suggest
 from gpudoctor.snapshot import (
     AcsBridge,
     Cgroup,

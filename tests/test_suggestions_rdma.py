@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpudoctor.knowledge.suggestions import suggest
+from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.snapshot import (
     Gid,
     PciPath,

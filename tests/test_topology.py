@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.knowledge.topology import Disagreement, between, disagreements, nearest, path_class
+from gpudoctor.knowledge.network.topology import Disagreement, between, disagreements, nearest, path_class
 from gpudoctor.render.prose import console
 from gpudoctor.render.topology import show_topology
 from gpudoctor.snapshot import NotRead, PciPath, Snapshot, TopologyLevel, missing, read, to_json

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudoctor.knowledge.visible_agreement import agrees, enumerated
-from gpudoctor.knowledge.visible_devices import select, select_on
-from gpudoctor.knowledge.visible_selection import Selection
-from gpudoctor.knowledge.visible_words import advice, command, meaning
+from gpudoctor.knowledge.visible.agreement import agrees, enumerated
+from gpudoctor.knowledge.visible.devices import select, select_on
+from gpudoctor.knowledge.visible.selection import Selection
+from gpudoctor.knowledge.visible.words import advice, command, meaning
 from gpudoctor.snapshot import CudaAnswer, CudaDevice, Gpu, MigDevice, Snapshot, missing
 from tests.build import but_gpu, gpu, h100_node, node, nvml, rtx_4090, t4
 from tests.driver_answers import driver_answers, examined, uuids_of

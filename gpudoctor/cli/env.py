@@ -53,7 +53,7 @@ def env(
         machine = snapshot_from(from_file)
     from gpudoctor.emit import EMITTERS
     from gpudoctor.emit.comments import CannotExpress
-    from gpudoctor.knowledge.suggestions import suggest
+    from gpudoctor.knowledge.suggest.suggestions import suggest
 
     try:
         text = EMITTERS[form.value](suggest(machine, nodes, debug))

@@ -13,7 +13,7 @@ from gpudoctor.emit.kubernetes import kubernetes
 from gpudoctor.emit.machine_readable import as_json
 from gpudoctor.emit.shell import shell
 from gpudoctor.emit.slurm import slurm
-from gpudoctor.knowledge.advice import Advice
+from gpudoctor.knowledge.suggest.advice import Advice
 
 EMITTERS: Mapping[str, Callable[[Advice], str]] = {
     "shell": shell,

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 
-from gpudoctor.knowledge.advice import Advice, Suggestion
+from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 
 WIDTH = 100
 

@@ -6,7 +6,7 @@ begin with # are comments, the first = ends the name, the rest of the line is th
 """
 
 from gpudoctor.emit.comments import CannotExpress, document
-from gpudoctor.knowledge.advice import Advice, Suggestion
+from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 
 
 def docker(advice: Advice) -> str:

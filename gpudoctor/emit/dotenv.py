@@ -6,7 +6,7 @@ refused: a quote, a backslash, a line break, and a dollar sign, for python-doten
 
 from gpudoctor.emit.comments import CannotExpress, document
 from gpudoctor.emit.shell import PLAIN
-from gpudoctor.knowledge.advice import Advice, Suggestion
+from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 
 REFUSED = frozenset("'\\$\n\r\0")
 

@@ -1,7 +1,7 @@
 """The fish shell: `gpudoctor env --format fish | source`."""
 
 from gpudoctor.emit.comments import document
-from gpudoctor.knowledge.advice import Advice, Suggestion
+from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 
 
 def fish(advice: Advice) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.emit.comments import about, footer, header
-from gpudoctor.knowledge.advice import Advice
+from gpudoctor.knowledge.suggest.advice import Advice
 
 ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 

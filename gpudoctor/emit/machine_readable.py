@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from gpudoctor.knowledge.advice import Advice
+from gpudoctor.knowledge.suggest.advice import Advice
 
 
 def as_json(advice: Advice) -> str:

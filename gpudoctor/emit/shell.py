@@ -3,7 +3,7 @@
 import re
 
 from gpudoctor.emit.comments import document
-from gpudoctor.knowledge.advice import Advice, Suggestion
+from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 
 PLAIN = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_./,%+-]*", re.ASCII)
 """Values that no shell looks into. A leading "=" is not among them: zsh takes `=eth0` for a command to look up, and

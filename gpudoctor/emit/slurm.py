@@ -6,7 +6,7 @@ script exports reach every task, because srun hands its whole environment on by 
 
 from gpudoctor.emit.comments import document
 from gpudoctor.emit.shell import export
-from gpudoctor.knowledge.advice import Advice
+from gpudoctor.knowledge.suggest.advice import Advice
 
 
 def slurm(advice: Advice) -> str:

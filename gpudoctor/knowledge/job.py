@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Mapping
 
-from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci
+from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.snapshot import Gpu, Snapshot
 

@@ -69,7 +69,7 @@ def config_file(system: System, path: str) -> ConfigFile:
 def paths_of_files(system: System, folder: str | None) -> list[str]:
     """$NCCL_CONF_FILE (when it is set), ~/.nccl.conf and /etc/nccl.conf, each once.
 
-    Whether the first takes the place of the second depends on NCCL's version: knowledge/nccl_settings.py.
+    Whether the first takes the place of the second depends on NCCL's version: knowledge/nccl/settings.py.
     NCCL up to 2.29 takes the home folder from /etc/passwd, later ones $HOME; they are the same on nearly every machine.
     """
     named, own = system.environment.get("NCCL_CONF_FILE"), home(system)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from gpudoctor.active import Reply, Waiting, gather, messages, start, worker
-from gpudoctor.knowledge.torch_devices import gpu_with_uuid
+from gpudoctor.knowledge.pytorch.torch_devices import gpu_with_uuid
 from gpudoctor.read.children import Wish
 from gpudoctor.read.python import describe, how_it_ended
 from gpudoctor.snapshot import Reading, SmokeResult, SmokeTarget, Snapshot, TorchDevice, missing, read

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from gpudoctor.knowledge.nccl_interfaces import nccl_choice
-from gpudoctor.knowledge.nccl_settings import effective, set_text
-from gpudoctor.knowledge.rdma_selection import rdma_choice
+from gpudoctor.knowledge.nccl.interfaces import nccl_choice
+from gpudoctor.knowledge.nccl.settings import effective, set_text
+from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import NOT_IN_SNAPSHOT, NotApplicable, NotRead, Snapshot
 

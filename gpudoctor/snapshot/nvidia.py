@@ -122,7 +122,7 @@ class Gpu(Section, frozen=True):
     clock_memory_mhz: Reading[int] = NOT_IN_SNAPSHOT
     clock_memory_max_mhz: Reading[int] = NOT_IN_SNAPSHOT
     clock_event_reasons: Reading[int] = NOT_IN_SNAPSHOT
-    """Bit mask of nvmlDeviceGetCurrentClocksEventReasons; `gpudoctor.knowledge.clock_events` names the bits."""
+    """Bit mask of nvmlDeviceGetCurrentClocksEventReasons; `gpudoctor.knowledge.gpus.clock_events` names the bits."""
     performance_state: Reading[int] = NOT_IN_SNAPSHOT
 
     ecc_mode: Reading[bool] = NOT_IN_SNAPSHOT

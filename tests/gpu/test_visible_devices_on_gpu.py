@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from gpudoctor.knowledge.visible_agreement import agrees, enumerated
-from gpudoctor.knowledge.visible_devices import select, select_on
+from gpudoctor.knowledge.visible.agreement import agrees, enumerated
+from gpudoctor.knowledge.visible.devices import select, select_on
 from gpudoctor.snapshot import Snapshot
 from tests.driver_answers import driver_answers, examined, uuids_of
 from tests.visible_values import generated

@@ -7,8 +7,8 @@ memory of the wrong NUMA node, one memory channel, a translating IOMMU, or a vir
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.pcie import link_bytes_per_second
-from gpudoctor.knowledge.torch_devices import gpu_tested, named
+from gpudoctor.knowledge.network.pcie import link_bytes_per_second
+from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import Gpu, SmokeResult, Snapshot, absent, missing
 
 GB = 1e9

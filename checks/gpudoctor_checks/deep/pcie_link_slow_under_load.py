@@ -7,9 +7,9 @@ was trained slower at boot (a bad riser or cable, a BIOS setting, a marginal slo
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_models import is_laptop
+from gpudoctor.knowledge.gpus.gpu_models import is_laptop
 from gpudoctor.knowledge.pci_address import in_sysfs
-from gpudoctor.knowledge.torch_devices import gpu_tested, named
+from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import Snapshot, absent, missing
 
 

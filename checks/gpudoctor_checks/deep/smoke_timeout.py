@@ -7,7 +7,7 @@ in the same place, without a message, and with it all other ranks.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.torch_devices import gpu_tested, named
+from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import Snapshot
 
 

@@ -8,9 +8,9 @@ monitoring shows the wrong one (pytorch#86539). With CUDA_DEVICE_ORDER=PCI_BUS_I
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.device_order import PCI_BUS_ID
-from gpudoctor.knowledge.visible_devices import ORDER_VARIABLE, VARIABLE, select_on
-from gpudoctor.knowledge.visible_now import driver_list, gpu_list, selection, variable
+from gpudoctor.knowledge.visible.devices import ORDER_VARIABLE, VARIABLE, select_on
+from gpudoctor.knowledge.visible.now import driver_list, gpu_list, selection, variable
+from gpudoctor.knowledge.visible.order import PCI_BUS_ID
 from gpudoctor.snapshot import Snapshot
 
 

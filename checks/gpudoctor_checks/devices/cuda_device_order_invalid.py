@@ -7,9 +7,9 @@ are then most likely CUDA's default ones, and a job that was meant to follow nvi
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.visible_devices import ORDER_VARIABLE
-from gpudoctor.knowledge.visible_now import selection, variable
-from gpudoctor.knowledge.visible_words import advice, command, meaning
+from gpudoctor.knowledge.visible.devices import ORDER_VARIABLE
+from gpudoctor.knowledge.visible.now import selection, variable
+from gpudoctor.knowledge.visible.words import advice, command, meaning
 from gpudoctor.snapshot import Snapshot
 
 

@@ -8,9 +8,9 @@ device files that a container or cgroup withholds, MIG, or a form of the value t
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.knowledge.visible_agreement import agrees, enumerated, error_of
-from gpudoctor.knowledge.visible_devices import VARIABLE
-from gpudoctor.knowledge.visible_now import driver_list, gpu_list, selection, short, variable
+from gpudoctor.knowledge.visible.agreement import agrees, enumerated, error_of
+from gpudoctor.knowledge.visible.devices import VARIABLE
+from gpudoctor.knowledge.visible.now import driver_list, gpu_list, selection, short, variable
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot import NotRead, Snapshot, missing
 

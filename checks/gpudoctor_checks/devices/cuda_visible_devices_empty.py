@@ -8,9 +8,9 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.visible_devices import VARIABLE
-from gpudoctor.knowledge.visible_now import gpu_list, selection, variable
-from gpudoctor.knowledge.visible_words import advice, meaning
+from gpudoctor.knowledge.visible.devices import VARIABLE
+from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
+from gpudoctor.knowledge.visible.words import advice, meaning
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 

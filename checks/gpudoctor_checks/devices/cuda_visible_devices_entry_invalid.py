@@ -8,10 +8,10 @@ without "GPU-" as the number it begins with, which is another card. `gpudoctor d
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.knowledge.visible_devices import VARIABLE, select_on
-from gpudoctor.knowledge.visible_now import gpu_list, selection, variable
-from gpudoctor.knowledge.visible_selection import Kind, Note, Selection
-from gpudoctor.knowledge.visible_words import advice, command, meaning
+from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
+from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
+from gpudoctor.knowledge.visible.selection import Kind, Note, Selection
+from gpudoctor.knowledge.visible.words import advice, command, meaning
 from gpudoctor.snapshot import Snapshot
 
 ENDS_THE_LIST: tuple[Kind, ...] = (

@@ -7,9 +7,9 @@ Why it matters: which of such a list CUDA takes is not documented, and programs 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.visible_devices import VARIABLE
-from gpudoctor.knowledge.visible_now import gpu_list, selection, variable
-from gpudoctor.knowledge.visible_words import advice, command, meaning
+from gpudoctor.knowledge.visible.devices import VARIABLE
+from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
+from gpudoctor.knowledge.visible.words import advice, command, meaning
 from gpudoctor.snapshot import Snapshot
 
 

@@ -8,8 +8,8 @@ every program.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge.gpu_labels import label
-from gpudoctor.knowledge.nvidia_hardware import in_wsl
+from gpudoctor.knowledge.gpus.gpu_labels import label
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_wsl
 from gpudoctor.snapshot import Gpu, NotApplicable, Snapshot, absent, read
 
 

@@ -8,10 +8,10 @@ a container or cgroup can withhold the device file; a broken GPU is left out as 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.device_order import owner
-from gpudoctor.knowledge.gpu_labels import label
-from gpudoctor.knowledge.visible_agreement import enumerated, error_of
-from gpudoctor.knowledge.visible_now import driver_list
+from gpudoctor.knowledge.gpus.gpu_labels import label
+from gpudoctor.knowledge.visible.agreement import enumerated, error_of
+from gpudoctor.knowledge.visible.now import driver_list
+from gpudoctor.knowledge.visible.order import owner
 from gpudoctor.snapshot import NotRead, Snapshot, missing
 
 

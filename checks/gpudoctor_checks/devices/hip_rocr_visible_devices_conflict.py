@@ -8,8 +8,8 @@ the first, PyTorch raises "HIP_VISIBLE_DEVICES contains more devices than ROCR_V
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.visible_entries import entries, shown
-from gpudoctor.knowledge.visible_now import variable
+from gpudoctor.knowledge.visible.entries import entries, shown
+from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import NotApplicable, Snapshot, absent
 

@@ -7,11 +7,11 @@ number taken from the host points past the last of them, the list ends there, an
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nvidia_hardware import in_container
-from gpudoctor.knowledge.visible_devices import VARIABLE
-from gpudoctor.knowledge.visible_entries import shown
-from gpudoctor.knowledge.visible_now import gpu_list, selection, variable
-from gpudoctor.knowledge.visible_words import meaning
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
+from gpudoctor.knowledge.visible.devices import VARIABLE
+from gpudoctor.knowledge.visible.entries import shown
+from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
+from gpudoctor.knowledge.visible.words import meaning
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 

@@ -7,8 +7,8 @@ and two ranks on one GPU make NCCL fail with "Duplicate GPU detected".
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.visible_devices import VARIABLE
-from gpudoctor.knowledge.visible_now import driver_list, variable, visible_count, whole_number
+from gpudoctor.knowledge.visible.devices import VARIABLE
+from gpudoctor.knowledge.visible.now import driver_list, variable, visible_count, whole_number
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot, require
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from shlex import quote
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import numbers
+from gpudoctor.knowledge.gpus.gpu_labels import numbers
 from gpudoctor.knowledge.presence import if_present
-from gpudoctor.knowledge.visible_devices import FIRST_SEVERAL_MIG_DRIVER, VARIABLE
-from gpudoctor.knowledge.visible_now import gpu_list, selection, variable
+from gpudoctor.knowledge.visible.devices import FIRST_SEVERAL_MIG_DRIVER, VARIABLE
+from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Gpu, Snapshot
 

@@ -7,7 +7,7 @@ does not; MIG mode survives a reboot, the instances do not.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, Snapshot
 
 

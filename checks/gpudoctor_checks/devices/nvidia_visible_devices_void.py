@@ -7,9 +7,9 @@ Why it matters: this variable is read by NVIDIA's container runtime when the con
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci, in_container
-from gpudoctor.knowledge.visible_entries import shown
-from gpudoctor.knowledge.visible_now import variable
+from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, in_container
+from gpudoctor.knowledge.visible.entries import shown
+from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.snapshot import Snapshot
 
 VARIABLE = "NVIDIA_VISIBLE_DEVICES"

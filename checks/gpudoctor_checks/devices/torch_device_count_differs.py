@@ -8,9 +8,9 @@ numbers and repeated entries come out differently. Ranks beyond the driver's cou
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.visible_agreement import enumerated, error_of
-from gpudoctor.knowledge.visible_devices import VARIABLE
-from gpudoctor.knowledge.visible_now import driver_list
+from gpudoctor.knowledge.visible.agreement import enumerated, error_of
+from gpudoctor.knowledge.visible.devices import VARIABLE
+from gpudoctor.knowledge.visible.now import driver_list
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import NotApplicable, NotRead, Snapshot, absent, missing, read, require
 

@@ -7,7 +7,7 @@ that does not belong to this driver, or an injected one, is the usual cause.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nvidia_hardware import crashed
+from gpudoctor.knowledge.gpus.nvidia_hardware import crashed
 from gpudoctor.snapshot import Snapshot, require
 
 INJECTED = ("LD_PRELOAD", "CUDA_INJECTION64_PATH", "LD_LIBRARY_PATH")

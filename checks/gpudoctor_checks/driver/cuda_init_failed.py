@@ -7,8 +7,8 @@ interface, CUDA initialises every GPU. The error's number tells the cause.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge import cuda_errors, nvml_errors
-from gpudoctor.knowledge.nvidia_hardware import has_gpu
+from gpudoctor.knowledge.gpus import cuda_errors, nvml_errors
+from gpudoctor.knowledge.gpus.nvidia_hardware import has_gpu
 from gpudoctor.snapshot import Snapshot
 
 DRIVER_FAULTS = (

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge import cuda_errors
+from gpudoctor.knowledge.gpus import cuda_errors
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,8 +7,8 @@ Why it matters: the fabric manager sets up the NVSwitches. Without it CUDA does 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_models import is_superchip
-from gpudoctor.knowledge.nvidia_hardware import in_container, switches_on_pci
+from gpudoctor.knowledge.gpus.gpu_models import is_superchip
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, switches_on_pci
 from gpudoctor.snapshot import NotRead, Snapshot, missing
 
 

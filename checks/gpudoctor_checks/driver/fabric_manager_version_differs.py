@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nvidia_hardware import switches_on_pci
+from gpudoctor.knowledge.gpus.nvidia_hardware import switches_on_pci
 from gpudoctor.snapshot import NotRead, Snapshot, missing
 
 VERSION_UNKNOWN = "running"  # snapshot.Host.fabric_manager, when only the process was seen

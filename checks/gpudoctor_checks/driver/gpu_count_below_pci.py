@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_lookup import gpu_at
-from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci, in_container
+from gpudoctor.knowledge.gpus.gpu_lookup import gpu_at
+from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, in_container
 from gpudoctor.snapshot import PciDevice, Snapshot
 
 

@@ -6,7 +6,7 @@ Why it matters: nouveau drives displays and has no CUDA. While it holds the GPU,
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci
+from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci
 from gpudoctor.snapshot import Snapshot
 
 INITRAMFS = {"Ubuntu": "sudo update-initramfs -u", "Debian": "sudo update-initramfs -u"}

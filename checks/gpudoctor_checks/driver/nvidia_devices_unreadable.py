@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge import nvml_errors
-from gpudoctor.knowledge.nvidia_hardware import gpu_nodes, in_container
+from gpudoctor.knowledge.gpus import nvml_errors
+from gpudoctor.knowledge.gpus.nvidia_hardware import gpu_nodes, in_container
 from gpudoctor.snapshot import DeviceNode, Snapshot, require
 
 GROUP_MAY_READ_AND_WRITE = 0o060

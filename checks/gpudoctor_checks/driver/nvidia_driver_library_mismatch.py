@@ -7,8 +7,8 @@ every new CUDA program fails; programs that were already running go on.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge import nvml_errors
-from gpudoctor.knowledge.nvidia_hardware import in_container
+from gpudoctor.knowledge.gpus import nvml_errors
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
 from gpudoctor.snapshot import Snapshot
 
 UNLOAD_ORDER = ("nvidia_peermem", "nvidia_fs", "nvidia_uvm", "nvidia_drm", "nvidia_modeset", "nvidia")

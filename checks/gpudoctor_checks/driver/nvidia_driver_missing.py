@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge import nvml_errors
-from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci, in_container
+from gpudoctor.knowledge.gpus import nvml_errors
+from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, in_container
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 

@@ -7,8 +7,8 @@ boot that refuses an unsigned module, nouveau in its place, or a GPU too old or 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge import nvml_errors
-from gpudoctor.knowledge.nvidia_hardware import gpus_on_pci, has_gpu, in_container
+from gpudoctor.knowledge.gpus import nvml_errors
+from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, has_gpu, in_container
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 

@@ -7,7 +7,7 @@ error" or "no CUDA-capable device".
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nvidia_hardware import in_container, in_wsl
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, in_wsl
 from gpudoctor.snapshot import Snapshot
 
 UVM = "/dev/nvidia-uvm"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge import nvml_errors
-from gpudoctor.knowledge.gpu_readings import readings
-from gpudoctor.knowledge.nvidia_hardware import crashed, has_gpu, in_container, went_wrong
+from gpudoctor.knowledge.gpus import nvml_errors
+from gpudoctor.knowledge.gpus.gpu_readings import readings
+from gpudoctor.knowledge.gpus.nvidia_hardware import crashed, has_gpu, in_container, went_wrong
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Reading, Snapshot, require
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_readings import first_missing
+from gpudoctor.knowledge.gpus.gpu_readings import first_missing
 from gpudoctor.knowledge.wording import gpus as named_gpus
 from gpudoctor.snapshot import Gpu, Reading, Snapshot, require
 

@@ -7,9 +7,9 @@ speed of the whole job, on all machines. Idle clocks, the power cap and clocks s
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge import clock_events
-from gpudoctor.knowledge.gpu_labels import label
-from gpudoctor.knowledge.gpu_models import is_laptop
+from gpudoctor.knowledge.gpus import clock_events
+from gpudoctor.knowledge.gpus.gpu_labels import label
+from gpudoctor.knowledge.gpus.gpu_models import is_laptop
 from gpudoctor.snapshot import Gpu, Snapshot
 
 HEAT = clock_events.HW_THERMAL | clock_events.SW_THERMAL

@@ -7,8 +7,8 @@ fails with "all CUDA-capable devices are busy or unavailable": another rank's st
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import comma_separated, labels
-from gpudoctor.knowledge.like_gpus import raise_unread
+from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
+from gpudoctor.knowledge.gpus.like_gpus import raise_unread
 from gpudoctor.snapshot import Gpu, Snapshot
 
 

@@ -7,8 +7,8 @@ holds the others up a little. With one GPU there is no choice, and nothing is sa
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import comma_separated, labels
-from gpudoctor.knowledge.like_gpus import raise_unread
+from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
+from gpudoctor.knowledge.gpus.like_gpus import raise_unread
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,8 +7,8 @@ GPU does not fit on the other, and the GPUs with ECC hold the others up. Those w
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import comma_separated, labels
-from gpudoctor.knowledge.like_gpus import known, models, raise_unread
+from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
+from gpudoctor.knowledge.gpus.like_gpus import known, models, raise_unread
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,7 +7,7 @@ may still be in use, and the next job can die the same way or, with containment 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge.gpu_labels import label, reset
+from gpudoctor.knowledge.gpus.gpu_labels import label, reset
 from gpudoctor.snapshot import Gpu, Snapshot
 
 

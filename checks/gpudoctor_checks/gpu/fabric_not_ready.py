@@ -7,9 +7,9 @@ Why it matters: until the fabric manager has registered every GPU, CUDA refuses 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import label, labels
-from gpudoctor.knowledge.gpu_models import is_on_baseboard
-from gpudoctor.knowledge.like_gpus import known, raise_unread
+from gpudoctor.knowledge.gpus.gpu_labels import label, labels
+from gpudoctor.knowledge.gpus.gpu_models import is_on_baseboard
+from gpudoctor.knowledge.gpus.like_gpus import known, raise_unread
 from gpudoctor.snapshot import Gpu, Snapshot
 
 # NVML_GPU_FABRIC_STATE_* of nvml.h.

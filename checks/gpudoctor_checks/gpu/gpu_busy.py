@@ -7,7 +7,7 @@ first one that grows also takes the other's memory.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, Snapshot
 
 BUSY_PERCENT = 20  # Primus' node_smoke calls a GPU active above this

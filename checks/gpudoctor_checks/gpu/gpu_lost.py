@@ -7,9 +7,9 @@ The cause is power, heat, a riser or the card itself (Xid 79), and a reboot with
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge.gpu_labels import label
-from gpudoctor.knowledge.gpu_lookup import same_address
-from gpudoctor.knowledge.gpu_readings import first_missing
+from gpudoctor.knowledge.gpus.gpu_labels import label
+from gpudoctor.knowledge.gpus.gpu_lookup import same_address
+from gpudoctor.knowledge.gpus.gpu_readings import first_missing
 from gpudoctor.snapshot import Gpu, Snapshot, require
 
 FELL_OFF_THE_BUS = 79  # Xid 79, NVIDIA's Xid catalogue: "GPU has fallen off the bus"

@@ -7,8 +7,8 @@ out of memory there while the others have room.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import labels
-from gpudoctor.knowledge.like_gpus import known, models, raise_unread
+from gpudoctor.knowledge.gpus.gpu_labels import labels
+from gpudoctor.knowledge.gpus.like_gpus import known, models, raise_unread
 from gpudoctor.snapshot import Snapshot
 
 GIB = 1024**3

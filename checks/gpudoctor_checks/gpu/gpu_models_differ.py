@@ -7,8 +7,8 @@ and CUDA's numbering can differ from nvidia-smi's, because CUDA counts the faste
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import comma_separated, labels
-from gpudoctor.knowledge.like_gpus import models, raise_unread
+from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
+from gpudoctor.knowledge.gpus.like_gpus import models, raise_unread
 from gpudoctor.knowledge.wording import gpus as named
 from gpudoctor.snapshot import Snapshot
 

@@ -7,7 +7,7 @@ that runs on a GPU that the driver holds to be broken.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge.gpu_labels import label, reset
+from gpudoctor.knowledge.gpus.gpu_labels import label, reset
 from gpudoctor.snapshot import Gpu, Snapshot
 
 # NVML_GPU_RECOVERY_ACTION_* of nvml.h: what the driver asks for, and whether the GPU's own reset is enough.

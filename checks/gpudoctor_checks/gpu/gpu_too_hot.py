@@ -7,7 +7,7 @@ load it lowers its clocks, which slows every GPU of a data-parallel job; further
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, Snapshot
 
 MARGIN_CELSIUS = 3  # our rule of thumb: sensor steps and fan control; gpud warns at the limit and has its margin off

@@ -7,7 +7,7 @@ was given some of the machine's GPUs this is how the others look.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge.nvidia_hardware import in_container, went_wrong
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, went_wrong
 from gpudoctor.snapshot import Gpu, Snapshot, require
 
 

@@ -7,7 +7,7 @@ recovering goes down in the end, which kills the job (Xid 74).
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.snapshot import Gpu, Snapshot
 

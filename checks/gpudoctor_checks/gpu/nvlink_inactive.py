@@ -7,10 +7,10 @@ can keep CUDA from starting. PCIe cards without a bridge have no active links, a
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import label, labels
-from gpudoctor.knowledge.gpu_models import is_on_baseboard, is_superchip
-from gpudoctor.knowledge.like_gpus import majority, models, raise_unread
-from gpudoctor.knowledge.nvidia_hardware import switches_on_pci
+from gpudoctor.knowledge.gpus.gpu_labels import label, labels
+from gpudoctor.knowledge.gpus.gpu_models import is_on_baseboard, is_superchip
+from gpudoctor.knowledge.gpus.like_gpus import majority, models, raise_unread
+from gpudoctor.knowledge.gpus.nvidia_hardware import switches_on_pci
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import ranges
 from gpudoctor.snapshot import Gpu, Snapshot

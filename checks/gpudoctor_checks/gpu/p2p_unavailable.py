@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_models import is_ada_consumer, is_consumer
-from gpudoctor.knowledge.nvidia_hardware import in_virtual_machine
+from gpudoctor.knowledge.gpus.gpu_models import is_ada_consumer, is_consumer
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_virtual_machine
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import gpus as named
 from gpudoctor.snapshot import Gpu, PeerAccess, Snapshot

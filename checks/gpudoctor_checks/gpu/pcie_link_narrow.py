@@ -8,9 +8,9 @@ judged here: it drops while a GPU is idle, to save power.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge.gpu_labels import label, sysfs_address
-from gpudoctor.knowledge.gpu_models import is_laptop
-from gpudoctor.knowledge.nvidia_hardware import in_virtual_machine
+from gpudoctor.knowledge.gpus.gpu_labels import label, sysfs_address
+from gpudoctor.knowledge.gpus.gpu_models import is_laptop
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_virtual_machine
 from gpudoctor.snapshot import Gpu, Snapshot
 
 

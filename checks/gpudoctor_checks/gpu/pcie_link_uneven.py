@@ -7,8 +7,8 @@ every other GPU of a data-parallel job waits for it.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import labels, sysfs_address
-from gpudoctor.knowledge.like_gpus import majority, models, raise_unread
+from gpudoctor.knowledge.gpus.gpu_labels import labels, sysfs_address
+from gpudoctor.knowledge.gpus.like_gpus import majority, models, raise_unread
 from gpudoctor.snapshot import Gpu, Snapshot
 
 

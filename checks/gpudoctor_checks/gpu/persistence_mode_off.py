@@ -7,10 +7,10 @@ GPU, clocks and power limits that were set are lost, and so are the counters of 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import comma_separated, labels
-from gpudoctor.knowledge.gpu_models import is_datacenter
-from gpudoctor.knowledge.like_gpus import raise_unread
-from gpudoctor.knowledge.nvidia_hardware import in_container, in_virtual_machine
+from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
+from gpudoctor.knowledge.gpus.gpu_models import is_datacenter
+from gpudoctor.knowledge.gpus.like_gpus import raise_unread
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, in_virtual_machine
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,9 +7,9 @@ data-parallel training every other GPU waits for it.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import comma_separated, labels
-from gpudoctor.knowledge.gpu_models import is_laptop
-from gpudoctor.knowledge.like_gpus import models, raise_unread
+from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
+from gpudoctor.knowledge.gpus.gpu_models import is_laptop
+from gpudoctor.knowledge.gpus.like_gpus import models, raise_unread
 from gpudoctor.snapshot import Gpu, Snapshot
 
 ROUNDING = 0.99  # our rule of thumb: limits are set in whole watts, and boards report their default with decimals

@@ -7,7 +7,7 @@ after the last spare entry each further error kills a job.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge.gpu_labels import label
+from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, Snapshot
 
 TOTAL = 63  # DCGM_LIMIT_MAX_RETIRED_PAGES of DCGM's dcgm_gpu_hardware_limits.h

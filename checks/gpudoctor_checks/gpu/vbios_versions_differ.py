@@ -7,9 +7,9 @@ than its peers, and behaves differently in ways that are hard to find.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import labels
-from gpudoctor.knowledge.gpu_models import is_datacenter
-from gpudoctor.knowledge.like_gpus import models, raise_unread
+from gpudoctor.knowledge.gpus.gpu_labels import labels
+from gpudoctor.knowledge.gpus.gpu_models import is_datacenter
+from gpudoctor.knowledge.gpus.like_gpus import models, raise_unread
 from gpudoctor.snapshot import Gpu, Snapshot
 
 

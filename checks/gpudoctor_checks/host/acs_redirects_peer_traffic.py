@@ -8,7 +8,7 @@ which needs it; GPUs behind NVLink do not need the switch.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.pcie_peers import is_bare_metal, pcie_peers, redirecting_switch_ports
+from gpudoctor.knowledge.network.pcie_peers import is_bare_metal, pcie_peers, redirecting_switch_ports
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot import Snapshot
 

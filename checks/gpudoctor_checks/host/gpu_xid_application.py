@@ -8,8 +8,8 @@ machine would show the same.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_lookup import gpus_at, place
-from gpudoctor.knowledge.xid import by_code, explain, is_recent, latest, times
+from gpudoctor.knowledge.gpus.gpu_lookup import gpus_at, place
+from gpudoctor.knowledge.gpus.xid import by_code, explain, is_recent, latest, times
 from gpudoctor.snapshot import Snapshot, read
 
 

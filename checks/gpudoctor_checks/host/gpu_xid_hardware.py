@@ -8,8 +8,8 @@ traceback does.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.knowledge.gpu_lookup import gpus_at, place, selector
-from gpudoctor.knowledge.xid import UNKNOWN, Action, Xid, by_code, explain, is_recent, latest, times
+from gpudoctor.knowledge.gpus.gpu_lookup import gpus_at, place, selector
+from gpudoctor.knowledge.gpus.xid import UNKNOWN, Action, Xid, by_code, explain, is_recent, latest, times
 from gpudoctor.snapshot import Snapshot, XidEvent, read
 
 TEXTS: dict[Action, str] = {

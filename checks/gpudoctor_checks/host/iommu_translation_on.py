@@ -8,7 +8,7 @@ GPUs behind NVLink, cards without peer access, and virtual machines are not conc
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.pcie_peers import is_bare_metal, pcie_peers
+from gpudoctor.knowledge.network.pcie_peers import is_bare_metal, pcie_peers
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 

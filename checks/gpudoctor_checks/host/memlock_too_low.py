@@ -8,7 +8,7 @@ one of the process that starts the job: ssh, SLURM and containers each set their
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.locked_memory import WANTED, how_to_raise, is_exempt
+from gpudoctor.knowledge.network.locked_memory import WANTED, how_to_raise, is_exempt
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import size
 from gpudoctor.snapshot import Snapshot, require

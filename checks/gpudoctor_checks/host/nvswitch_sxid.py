@@ -8,8 +8,8 @@ or a peer that is not well.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.knowledge.gpus.xid import SXID_CORRECTED, SXID_NAMES, by_code, is_recent, latest, times
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.knowledge.xid import SXID_CORRECTED, SXID_NAMES, by_code, is_recent, latest, times
 from gpudoctor.snapshot import Snapshot, XidEvent, read
 
 

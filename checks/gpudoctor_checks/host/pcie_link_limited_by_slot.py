@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.accelerator_kinds import is_nvidia_gpu
-from gpudoctor.knowledge.gpu_lookup import gpus_at, place, same_address
+from gpudoctor.knowledge.gpus.gpu_lookup import gpus_at, place, same_address
 from gpudoctor.snapshot import PciDevice, Snapshot, read
 
 # "..., limited by 8.0 GT/s PCIe x8 link at 0000:00:01.1 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)"

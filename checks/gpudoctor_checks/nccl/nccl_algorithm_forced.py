@@ -7,8 +7,8 @@ and from 2.24 on a collective for which nothing is left fails: "No algorithm/pro
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import effective, evidence, version_if_known, where
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import effective, evidence, version_if_known, where
 from gpudoctor.snapshot import Snapshot
 
 STRICT_SINCE = (2, 24, 3)

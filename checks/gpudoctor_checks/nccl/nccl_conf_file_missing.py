@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_settings import evidence, is_there, knows_named_files, named_file
+from gpudoctor.knowledge.nccl.settings import evidence, is_there, knows_named_files, named_file
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,7 +7,7 @@ if the variable were not set.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, effective, evidence, where
+from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, effective, evidence, where
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,8 +7,8 @@ with more subsystems at every collective. WARN is enough to hear of errors.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_repair import set_to
-from gpudoctor.knowledge.nccl_settings import effective, evidence, set_text, where
+from gpudoctor.knowledge.nccl.repair import set_to
+from gpudoctor.knowledge.nccl.settings import effective, evidence, set_text, where
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,7 +7,7 @@ NCCL_CONF_FILE itself is unknown. Either way the settings of one file are silent
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_settings import (
+from gpudoctor.knowledge.nccl.settings import (
     CONF_FILE_SINCE,
     dotted,
     evidence,

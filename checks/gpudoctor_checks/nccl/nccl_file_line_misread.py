@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_settings import evidence, files_in_use
+from gpudoctor.knowledge.nccl.settings import evidence, files_in_use
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,9 +7,9 @@ about a third. It is a means to find faults of ACS, IOMMU or peer memory, and sh
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import ports_in_words, ports_seen, rdma_port_names
-from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import effective, evidence, integer, set_text, where
+from gpudoctor.knowledge.nccl.fabric import ports_in_words, ports_seen, rdma_port_names
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import effective, evidence, integer, set_text, where
 from gpudoctor.snapshot import Snapshot
 
 

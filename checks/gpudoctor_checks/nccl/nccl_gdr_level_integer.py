@@ -7,8 +7,8 @@ those of another scale, which shifts between releases. NVIDIA's guide discourage
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_repair import set_to
-from gpudoctor.knowledge.nccl_settings import effective, evidence, integer, where
+from gpudoctor.knowledge.nccl.repair import set_to
+from gpudoctor.knowledge.nccl.settings import effective, evidence, integer, where
 from gpudoctor.snapshot import Snapshot
 
 OLD_SCALE = ("LOC", "PIX", "PXB", "PHB", "SYS")  # graph/paths.cc, levelsOldToNew; what is larger counts as the last

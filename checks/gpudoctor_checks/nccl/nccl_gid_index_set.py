@@ -7,10 +7,10 @@ A fixed number is right until the table of one port or node differs; then connec
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import ports_seen
-from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import dotted, effective, evidence, nccl_version, number, where
-from gpudoctor.knowledge.rdma_selection import usable_ports
+from gpudoctor.knowledge.nccl.fabric import ports_seen
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import dotted, effective, evidence, nccl_version, number, where
+from gpudoctor.knowledge.network.rdma_selection import usable_ports
 from gpudoctor.snapshot import Snapshot
 
 CHOOSES_SINCE = (2, 21, 5)

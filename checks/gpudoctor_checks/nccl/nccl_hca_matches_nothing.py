@@ -7,10 +7,10 @@ job runs several times slower, and nothing fails.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import ports_in_words, ports_seen, rdma_port_names
-from gpudoctor.knowledge.nccl_repair import set_to
-from gpudoctor.knowledge.nccl_settings import effective, evidence, set_integer, where
-from gpudoctor.knowledge.rdma_selection import parse_filter, usable_ports
+from gpudoctor.knowledge.nccl.fabric import ports_in_words, ports_seen, rdma_port_names
+from gpudoctor.knowledge.nccl.repair import set_to
+from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, where
+from gpudoctor.knowledge.network.rdma_selection import parse_filter, usable_ports
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,9 +7,9 @@ over a storage or management port as well, which other nodes may not reach.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_repair import set_to
-from gpudoctor.knowledge.nccl_settings import effective, evidence, where
-from gpudoctor.knowledge.rdma_selection import parse_filter
+from gpudoctor.knowledge.nccl.repair import set_to
+from gpudoctor.knowledge.nccl.settings import effective, evidence, where
+from gpudoctor.knowledge.network.rdma_selection import parse_filter
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 

@@ -7,9 +7,9 @@ is a means to find a fault, and is often left behind.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import ports_in_words, ports_seen, rdma_port_names
-from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import effective, evidence, set_integer, where
+from gpudoctor.knowledge.nccl.fabric import ports_in_words, ports_seen, rdma_port_names
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, where
 from gpudoctor.snapshot import Snapshot
 
 

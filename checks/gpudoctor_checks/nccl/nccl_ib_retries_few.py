@@ -7,9 +7,9 @@ which happens on a large or congested fabric, ends the job with "transport retry
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import ports_seen, rdma_port_names
-from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import effective, evidence, set_integer, where
+from gpudoctor.knowledge.nccl.fabric import ports_seen, rdma_port_names
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, where
 from gpudoctor.snapshot import Snapshot
 
 DEFAULT = 7  # three bits of the queue pair (InfiniBand specification); NCCL's default in every release

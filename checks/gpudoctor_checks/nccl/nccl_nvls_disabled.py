@@ -7,9 +7,9 @@ work-around for multicast memory that cannot be bound, which Fabric Manager is t
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import gpus_seen, has_nvlink_sharp
-from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import effective, evidence, set_integer, where
+from gpudoctor.knowledge.nccl.fabric import gpus_seen, has_nvlink_sharp
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, where
 from gpudoctor.snapshot import Snapshot
 
 AUTOMATIC = 2  # init.cc: 2 asks the hardware, since 2.18

@@ -7,9 +7,9 @@ less. It is the work-around for a hang that IOMMU or ACS causes, and should not 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import gpus_seen, has_several_gpus, nvlink_gpu_count
-from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import Setting, effective, evidence, integer, where
+from gpudoctor.knowledge.nccl.fabric import gpus_seen, has_several_gpus, nvlink_gpu_count
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import Setting, effective, evidence, integer, where
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 

@@ -7,8 +7,8 @@ its plugin (EFA, Google Cloud) the job then runs over TCP, many times slower.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import effective, evidence, where
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import effective, evidence, where
 from gpudoctor.snapshot import Snapshot
 
 NO_PLUGIN = ("none", "static_plugin")

@@ -7,8 +7,8 @@ nothing while nobody asks, and is the quickest way to the rank that hangs.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import effective, evidence, nccl_version, set_integer, version_seen, where
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import effective, evidence, nccl_version, set_integer, version_seen, where
 from gpudoctor.snapshot import Snapshot
 
 SINCE = (2, 24, 3)

@@ -7,7 +7,7 @@ job on this machine and is seen in none of its scripts; two machines may differ 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, effective, evidence
+from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, effective, evidence
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot import Snapshot
 

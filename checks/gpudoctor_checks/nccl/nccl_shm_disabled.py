@@ -7,9 +7,9 @@ the work-around for a small /dev/shm, which is easily enlarged.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_fabric import gpus_seen, has_several_gpus, nvlink_gpu_count
-from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import effective, evidence, set_integer, where
+from gpudoctor.knowledge.nccl.fabric import gpus_seen, has_several_gpus, nvlink_gpu_count
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, where
 from gpudoctor.snapshot import Snapshot
 
 

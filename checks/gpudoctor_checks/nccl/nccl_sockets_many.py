@@ -7,8 +7,8 @@ values that stand in the script are then not those that the job runs with.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_repair import set_to
-from gpudoctor.knowledge.nccl_settings import effective, evidence, set_integer
+from gpudoctor.knowledge.nccl.repair import set_to
+from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer
 from gpudoctor.snapshot import Snapshot
 
 MOST_THREADS, MOST_SOCKETS = 16, 64  # MAX_THREADS and MAX_SOCKETS of transport/net_socket.cc, 2.4.8 to 2.30.7

@@ -7,9 +7,9 @@ NCCL_IB_DISABLE=true is 0 and changes nothing; NCCL_BUFFSIZE=8MB is 8 bytes; 010
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_repair import set_to, take_out
-from gpudoctor.knowledge.nccl_settings import Setting, effective, evidence, number, where
-from gpudoctor.knowledge.nccl_variables import table
+from gpudoctor.knowledge.nccl.repair import set_to, take_out
+from gpudoctor.knowledge.nccl.settings import Setting, effective, evidence, number, where
+from gpudoctor.knowledge.nccl.variables import table
 from gpudoctor.snapshot import Snapshot
 
 MEANS_ONE = ("true", "yes", "on", "y", "t", "enable", "enabled")

@@ -7,9 +7,9 @@ job was tuned.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import dotted, effective, evidence, nccl_version, version_seen, where
-from gpudoctor.knowledge.nccl_variables import RENAMED, table
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import dotted, effective, evidence, nccl_version, version_seen, where
+from gpudoctor.knowledge.nccl.variables import RENAMED, table
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,9 +7,9 @@ changes nothing.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_repair import take_out
-from gpudoctor.knowledge.nccl_settings import dotted, effective, evidence, nccl_version, version_seen, where
-from gpudoctor.knowledge.nccl_variables import OLDEST_IN_TABLE, table
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import dotted, effective, evidence, nccl_version, version_seen, where
+from gpudoctor.knowledge.nccl.variables import OLDEST_IN_TABLE, table
 from gpudoctor.snapshot import Snapshot
 
 

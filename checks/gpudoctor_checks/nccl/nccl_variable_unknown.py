@@ -7,9 +7,9 @@ set it believes that it has. NCCL_TIMEOUT is the most common one: it exists in s
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_repair import set_to, take_out
-from gpudoctor.knowledge.nccl_settings import Setting, effective, evidence, where
-from gpudoctor.knowledge.nccl_variables import INVENTED, is_known, nearest
+from gpudoctor.knowledge.nccl.repair import set_to, take_out
+from gpudoctor.knowledge.nccl.settings import Setting, effective, evidence, where
+from gpudoctor.knowledge.nccl.variables import INVENTED, is_known, nearest
 from gpudoctor.snapshot import Snapshot, read
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.nccl_repair import set_to, take_out
-from gpudoctor.knowledge.nccl_settings import Setting, effective, evidence, where
+from gpudoctor.knowledge.nccl.repair import set_to, take_out
+from gpudoctor.knowledge.nccl.settings import Setting, effective, evidence, where
 from gpudoctor.snapshot import Snapshot
 
 PATHS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")

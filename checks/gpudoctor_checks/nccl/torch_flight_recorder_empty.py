@@ -7,8 +7,8 @@ dump at the timeout is empty, which is noticed after the hang.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.torch_variables import BUFFER_SIZES, number, switch
-from gpudoctor.knowledge.visible_now import variable
+from gpudoctor.knowledge.pytorch.torch_variables import BUFFER_SIZES, number, switch
+from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.snapshot import Snapshot
 
 DUMP = "TORCH_NCCL_DUMP_ON_TIMEOUT"

@@ -7,8 +7,8 @@ communicating no longer overlap. It is for tests; the watchdog finds timeouts wi
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.torch_variables import switched
-from gpudoctor.knowledge.visible_now import variable
+from gpudoctor.knowledge.pytorch.torch_variables import switched
+from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.snapshot import Snapshot
 
 NAMES = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")

@@ -7,8 +7,8 @@ init_process_group raises "Invalid value for environment variable", and no rank 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.torch_variables import VARIABLES, number, switch
-from gpudoctor.knowledge.visible_now import variable
+from gpudoctor.knowledge.pytorch.torch_variables import VARIABLES, number, switch
+from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,11 +7,11 @@ with a warning for every rank; where both are set, the new one wins.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.cuda_versions import parsed
-from gpudoctor.knowledge.nccl_repair import set_to
-from gpudoctor.knowledge.nccl_settings import ENVIRONMENT, Setting
-from gpudoctor.knowledge.torch_variables import VARIABLES, TorchVariable
-from gpudoctor.knowledge.visible_now import variable
+from gpudoctor.knowledge.nccl.repair import set_to
+from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, Setting
+from gpudoctor.knowledge.pytorch.cuda_versions import parsed
+from gpudoctor.knowledge.pytorch.torch_variables import VARIABLES, TorchVariable
+from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.snapshot import Snapshot
 
 RENAMED_SINCE = (2, 2)

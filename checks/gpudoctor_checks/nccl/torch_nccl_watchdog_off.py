@@ -7,8 +7,8 @@ for ever and the GPUs stay reserved. TORCH_NCCL_ENABLE_MONITORING=0 takes the gu
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.torch_variables import numbered, switched
-from gpudoctor.knowledge.visible_now import variable
+from gpudoctor.knowledge.pytorch.torch_variables import numbered, switched
+from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.snapshot import Snapshot
 
 HANDLING, OLD_HANDLING = "TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"

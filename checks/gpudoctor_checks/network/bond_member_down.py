@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.interface_roles import find, seen
+from gpudoctor.knowledge.network.interface_roles import find, seen
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot import Snapshot
 

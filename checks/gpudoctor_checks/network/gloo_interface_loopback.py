@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gloo_interface import IFNAME, gloo_choice, listed
-from gpudoctor.knowledge.interface_roles import recommended, seen
 from gpudoctor.knowledge.job import is_loopback, is_multi_node
+from gpudoctor.knowledge.network.gloo_interface import IFNAME, gloo_choice, listed
+from gpudoctor.knowledge.network.interface_roles import recommended, seen
 from gpudoctor.snapshot import Snapshot
 
 

@@ -9,10 +9,10 @@ borrow that of another GPU over NVLink (PXN), which is as good. (NCCL src/graph/
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge import gpu_labels
-from gpudoctor.knowledge.gpu_direct import GdrVerdict, level, verdicts
-from gpudoctor.knowledge.nccl_settings import effective, evidence
-from gpudoctor.knowledge.topology import nvlinks_between
+from gpudoctor.knowledge.gpus import gpu_labels
+from gpudoctor.knowledge.nccl.settings import effective, evidence
+from gpudoctor.knowledge.network.gpu_direct import GdrVerdict, level, verdicts
+from gpudoctor.knowledge.network.topology import nvlinks_between
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Gpu, NotRead, Snapshot, missing
 

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.interface_roles import seen, siblings
-from gpudoctor.knowledge.nccl_interfaces import nccl_choice
+from gpudoctor.knowledge.nccl.interfaces import nccl_choice
+from gpudoctor.knowledge.network.interface_roles import seen, siblings
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 

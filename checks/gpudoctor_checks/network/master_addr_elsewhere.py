@@ -7,8 +7,8 @@ and every rank waits until "the client socket has timed out".
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.interface_roles import recommended
-from gpudoctor.knowledge.rendezvous_job import is_head, rendezvous
+from gpudoctor.knowledge.network.interface_roles import recommended
+from gpudoctor.knowledge.network.rendezvous_job import is_head, rendezvous
 from gpudoctor.snapshot import Snapshot
 
 

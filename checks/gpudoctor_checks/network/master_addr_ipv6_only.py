@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.addresses import parsed
-from gpudoctor.knowledge.rendezvous_job import rendezvous
+from gpudoctor.knowledge.network.addresses import parsed
+from gpudoctor.knowledge.network.rendezvous_job import rendezvous
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,9 +7,9 @@ for the store on itself. Several nodes then wait for each other until their time
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.interface_roles import recommended
 from gpudoctor.knowledge.job import is_loopback, is_multi_node
-from gpudoctor.knowledge.rendezvous_job import is_head, rendezvous, surely_multi_node
+from gpudoctor.knowledge.network.interface_roles import recommended
+from gpudoctor.knowledge.network.rendezvous_job import is_head, rendezvous, surely_multi_node
 from gpudoctor.snapshot import Snapshot
 
 

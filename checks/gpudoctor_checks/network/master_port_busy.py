@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.rendezvous_job import is_head, is_inside_job, rendezvous
+from gpudoctor.knowledge.network.rendezvous_job import is_head, is_inside_job, rendezvous
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,7 +7,7 @@ with EADDRINUSE; the next start works. torchrun's 29500 is below the range that 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.rendezvous_job import is_head, rendezvous
+from gpudoctor.knowledge.network.rendezvous_job import is_head, rendezvous
 from gpudoctor.snapshot import Snapshot
 
 USUAL = 29500  # torchrun's default

@@ -7,7 +7,7 @@ value most often comes from a launch script whose variable was not set.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.rendezvous_job import rendezvous
+from gpudoctor.knowledge.network.rendezvous_job import rendezvous
 from gpudoctor.snapshot import Snapshot
 
 USUAL = 29500  # torchrun's default

@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.interface_roles import seen, siblings
-from gpudoctor.knowledge.rdma_selection import rdma_choice
+from gpudoctor.knowledge.network.interface_roles import seen, siblings
+from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 

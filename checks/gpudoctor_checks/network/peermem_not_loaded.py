@@ -9,9 +9,9 @@ nvidia_peermem since 2.23.4, DMA-BUF since 2.13.4.)
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_direct import MODULE_SINCE, verdicts
-from gpudoctor.knowledge.nccl_settings import dotted, nccl_version
-from gpudoctor.knowledge.nvidia_hardware import in_container
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
+from gpudoctor.knowledge.nccl.settings import dotted, nccl_version
+from gpudoctor.knowledge.network.gpu_direct import MODULE_SINCE, verdicts
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,9 +7,9 @@ Without the files NCCL finds no RDMA device, says so at NCCL_DEBUG=INFO only, an
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
 from gpudoctor.knowledge.job import gpu_count
-from gpudoctor.knowledge.nvidia_hardware import in_container
-from gpudoctor.knowledge.rdma_selection import usable_ports, verbs_nodes
+from gpudoctor.knowledge.network.rdma_selection import usable_ports, verbs_nodes
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 

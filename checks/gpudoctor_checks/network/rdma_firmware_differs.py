@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.like_gpus import raise_unread
-from gpudoctor.knowledge.rdma_ports import alike
+from gpudoctor.knowledge.gpus.like_gpus import raise_unread
+from gpudoctor.knowledge.network.rdma_ports import alike
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.job import gpu_count
-from gpudoctor.knowledge.rdma_selection import usable_ports
+from gpudoctor.knowledge.network.rdma_selection import usable_ports
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 

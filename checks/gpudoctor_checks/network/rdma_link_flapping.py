@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.rdma_ports import places
+from gpudoctor.knowledge.network.rdma_ports import places
 from gpudoctor.snapshot import Snapshot
 
 FLAPS = ("link_downed", "link_error_recovery")  # InfiniBand PortCounters: LinkDowned, LinkErrorRecovery

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.job import gpu_count
-from gpudoctor.knowledge.locked_memory import WANTED, how_to_raise, is_exempt
-from gpudoctor.knowledge.rdma_ports import Place, places, taken
-from gpudoctor.knowledge.rdma_selection import rdma_choice
+from gpudoctor.knowledge.network.locked_memory import WANTED, how_to_raise, is_exempt
+from gpudoctor.knowledge.network.rdma_ports import Place, places, taken
+from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import MIB, counted, size
 from gpudoctor.snapshot import Snapshot
 

@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.rdma_ports import Place, is_roce, taken
-from gpudoctor.knowledge.rdma_selection import rdma_choice
+from gpudoctor.knowledge.network.rdma_ports import Place, is_roce, taken
+from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Interface, Snapshot
 

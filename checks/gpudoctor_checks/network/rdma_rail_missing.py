@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.job import gpu_count
-from gpudoctor.knowledge.rdma_ports import alike
+from gpudoctor.knowledge.network.rdma_ports import alike
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import RdmaDevice, Snapshot
 

@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.like_gpus import majority
-from gpudoctor.knowledge.rdma_ports import Place, alike, rate
+from gpudoctor.knowledge.gpus.like_gpus import majority
+from gpudoctor.knowledge.network.rdma_ports import Place, alike, rate
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 

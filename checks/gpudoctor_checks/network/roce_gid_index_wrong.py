@@ -9,10 +9,10 @@ reaches no node behind a router. NCCL >= 2.21.5 finds the right entry itself whe
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.knowledge.gids import is_link_local, is_v2, types_unread
-from gpudoctor.knowledge.nccl_settings import dotted, effective, evidence, nccl_version, set_integer, where
-from gpudoctor.knowledge.rdma_ports import is_roce, taken
-from gpudoctor.knowledge.rdma_selection import rdma_choice
+from gpudoctor.knowledge.nccl.settings import dotted, effective, evidence, nccl_version, set_integer, where
+from gpudoctor.knowledge.network.gids import is_link_local, is_v2, types_unread
+from gpudoctor.knowledge.network.rdma_ports import is_roce, taken
+from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.snapshot import Gid, Snapshot
 
 NAME = "NCCL_IB_GID_INDEX"

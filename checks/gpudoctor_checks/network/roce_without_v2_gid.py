@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gids import is_link_local, is_v2, types_unread
-from gpudoctor.knowledge.rdma_ports import is_roce, taken
-from gpudoctor.knowledge.rdma_selection import rdma_choice
+from gpudoctor.knowledge.network.gids import is_link_local, is_v2, types_unread
+from gpudoctor.knowledge.network.rdma_ports import is_roce, taken
+from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.snapshot import NotRead, RdmaPort, Snapshot, missing
 
 

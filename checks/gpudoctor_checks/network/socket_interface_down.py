@@ -8,11 +8,11 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.knowledge import gloo_interface
-from gpudoctor.knowledge.interface_roles import find, seen
 from gpudoctor.knowledge.job import is_multi_node
-from gpudoctor.knowledge.nccl_interfaces import IFNAME, is_set, nccl_choice, parse
-from gpudoctor.knowledge.nccl_settings import effective, set_text
+from gpudoctor.knowledge.nccl.interfaces import IFNAME, is_set, nccl_choice, parse
+from gpudoctor.knowledge.nccl.settings import effective, set_text
+from gpudoctor.knowledge.network import gloo_interface
+from gpudoctor.knowledge.network.interface_roles import find, seen
 from gpudoctor.snapshot import Interface, Snapshot
 
 

@@ -8,11 +8,11 @@ leaves GPUDirect off. Cloud providers publish a topology file for such machines 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_labels import sysfs_address
-from gpudoctor.knowledge.nccl_settings import effective
+from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
+from gpudoctor.knowledge.nccl.settings import effective
+from gpudoctor.knowledge.network.rdma_ports import active
+from gpudoctor.knowledge.network.topology import Disagreement, address_of, disagreements, is_flat
 from gpudoctor.knowledge.presence import if_present
-from gpudoctor.knowledge.rdma_ports import active
-from gpudoctor.knowledge.topology import Disagreement, address_of, disagreements, is_flat
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import PciPath, Snapshot
 

@@ -8,9 +8,9 @@ of certain branches only; on GeForce cards cuInit fails with error 804, and with
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.cuda_errors import explain
-from gpudoctor.knowledge.gpu_models import is_consumer
-from gpudoctor.knowledge.loaded import first, lies_in, take_out
+from gpudoctor.knowledge.gpus.cuda_errors import explain
+from gpudoctor.knowledge.gpus.gpu_models import is_consumer
+from gpudoctor.knowledge.pytorch.loaded import first, lies_in, take_out
 from gpudoctor.snapshot import Snapshot
 
 

@@ -8,8 +8,8 @@ kernels compiled at run time, and features new in that minor version are missing
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.cuda_versions import TOOLKIT_DRIVER, runs, shown
-from gpudoctor.knowledge.torch_wheels import cuda_of
+from gpudoctor.knowledge.pytorch.cuda_versions import TOOLKIT_DRIVER, runs, shown
+from gpudoctor.knowledge.pytorch.torch_wheels import cuda_of
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,7 +7,7 @@ reports "CUDA driver is a stub library" (error 34) or that there is no GPU.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.loaded import FROM_ENVIRONMENT, first, lies_in, take_out
+from gpudoctor.knowledge.pytorch.loaded import FROM_ENVIRONMENT, first, lies_in, take_out
 from gpudoctor.snapshot import Snapshot
 
 

@@ -7,8 +7,8 @@ Why it matters: cuDNN loads its parts by name while it runs, and parts of two ve
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.loaded import FROM_ENVIRONMENT, first, shadowing, take_out
-from gpudoctor.knowledge.torch_wheels import advice
+from gpudoctor.knowledge.pytorch.loaded import FROM_ENVIRONMENT, first, shadowing, take_out
+from gpudoctor.knowledge.pytorch.torch_wheels import advice
 from gpudoctor.snapshot import Snapshot
 
 

@@ -8,8 +8,8 @@ own torch but always uses the host's driver.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.cuda_versions import OLDEST_DRIVER, runs, served_by, shown
-from gpudoctor.knowledge.torch_wheels import advice, cuda_of, fitting_machine
+from gpudoctor.knowledge.pytorch.cuda_versions import OLDEST_DRIVER, runs, served_by, shown
+from gpudoctor.knowledge.pytorch.torch_wheels import advice, cuda_of, fitting_machine
 from gpudoctor.snapshot import Snapshot, missing
 
 

@@ -7,7 +7,7 @@ that version strikes, or one machine of the job has another environment and its 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.loaded import shadowing, take_out
+from gpudoctor.knowledge.pytorch.loaded import shadowing, take_out
 from gpudoctor.snapshot import Snapshot
 
 

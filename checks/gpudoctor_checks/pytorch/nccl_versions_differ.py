@@ -8,9 +8,9 @@ machines load different ones. A newer library of the same major version is compa
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.cuda_versions import parsed
-from gpudoctor.knowledge.loaded import FROM_ENVIRONMENT, shadowing, take_out
-from gpudoctor.knowledge.torch_wheels import pip
+from gpudoctor.knowledge.pytorch.cuda_versions import parsed
+from gpudoctor.knowledge.pytorch.loaded import FROM_ENVIRONMENT, shadowing, take_out
+from gpudoctor.knowledge.pytorch.torch_wheels import pip
 from gpudoctor.snapshot import Snapshot, missing
 
 

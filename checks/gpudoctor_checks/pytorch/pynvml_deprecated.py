@@ -8,8 +8,8 @@ module, which then hides the maintained one: monitoring fails with "Function Not
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.cuda_versions import parsed
-from gpudoctor.knowledge.torch_wheels import pip
+from gpudoctor.knowledge.pytorch.cuda_versions import parsed
+from gpudoctor.knowledge.pytorch.torch_wheels import pip
 from gpudoctor.snapshot import Snapshot
 
 REDIRECTS_SINCE = (12,)  # pynvml 12.0 dropped its own bindings and requires nvidia-ml-py

@@ -7,7 +7,7 @@ with CUDA enabled". It happens when a resolver or another index brought the `+cp
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.torch_wheels import advice
+from gpudoctor.knowledge.pytorch.torch_wheels import advice
 from gpudoctor.snapshot import Snapshot
 
 

@@ -8,9 +8,9 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.cuda_errors import NO_DEVICE, explain
-from gpudoctor.knowledge.cuda_versions import runs
-from gpudoctor.knowledge.torch_wheels import cuda_of
+from gpudoctor.knowledge.gpus.cuda_errors import NO_DEVICE, explain
+from gpudoctor.knowledge.pytorch.cuda_versions import runs
+from gpudoctor.knowledge.pytorch.torch_wheels import cuda_of
 from gpudoctor.snapshot import Snapshot
 
 

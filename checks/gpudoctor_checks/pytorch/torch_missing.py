@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.torch_wheels import advice, pip
+from gpudoctor.knowledge.pytorch.torch_wheels import advice, pip
 from gpudoctor.snapshot import Snapshot
 
 

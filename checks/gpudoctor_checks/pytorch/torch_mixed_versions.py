@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.torch_wheels import INDEX_URL, pip
+from gpudoctor.knowledge.pytorch.torch_wheels import INDEX_URL, pip
 from gpudoctor.snapshot import Snapshot
 
 

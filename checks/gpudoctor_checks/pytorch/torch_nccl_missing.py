@@ -7,7 +7,7 @@ built in"; with gloo every gradient travels through the CPU.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.torch_wheels import advice
+from gpudoctor.knowledge.pytorch.torch_wheels import advice
 from gpudoctor.snapshot import Snapshot
 
 

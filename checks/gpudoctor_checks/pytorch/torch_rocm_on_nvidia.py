@@ -7,7 +7,7 @@ False, and nothing in the message says that the build is the wrong one.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.torch_wheels import advice
+from gpudoctor.knowledge.pytorch.torch_wheels import advice
 from gpudoctor.snapshot import Snapshot
 
 AMD = "0x1002"

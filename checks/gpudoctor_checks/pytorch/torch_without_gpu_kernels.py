@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpu_code import Capability, any_runs_on, shown
-from gpudoctor.knowledge.torch_devices import indices
-from gpudoctor.knowledge.torch_wheels import advice
+from gpudoctor.knowledge.pytorch.gpu_code import Capability, any_runs_on, shown
+from gpudoctor.knowledge.pytorch.torch_devices import indices
+from gpudoctor.knowledge.pytorch.torch_wheels import advice
 from gpudoctor.snapshot import Snapshot, missing
 
 

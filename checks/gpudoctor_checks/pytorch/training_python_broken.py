@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.cuda_versions import parsed
+from gpudoctor.knowledge.pytorch.cuda_versions import parsed
 from gpudoctor.snapshot import Snapshot
 
 OLDEST = (3, 8)  # what gpudoctor's workers are written for; torch asks for 3.8 since 2.0 and for 3.10 since 2.9

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs and their driver: names, error numbers, comparing with peers."""

@@ -1,0 +1,1 @@
+"""What NCCL reads and what it does with it."""

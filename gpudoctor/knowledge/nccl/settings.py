@@ -1,0 +1,185 @@
+"""NCCL's settings as NCCL sees them: the process environment, then its files, read the way its own parser reads.
+
+Sources: NCCL src/misc/param.cc (every release from 2.3.5 to 2.30.7): a file's line never replaces a variable that is
+already set, so the environment wins, then the first file. Integers are strtoll(text, NULL, 0), whose end nobody looks
+at. `NCCL_CONF_FILE` is known since 2.23.4; it takes the place of ~/.nccl.conf.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gpudoctor.knowledge.pytorch.cuda_versions import parsed
+from gpudoctor.snapshot import ConfigFile, NotApplicable, NotRead, Reading, Snapshot, absent, read, require
+
+ENVIRONMENT = "environment"
+CONF_FILE_VARIABLE = "NCCL_CONF_FILE"
+CONF_FILE_SINCE = (2, 23, 4)
+LARGEST = 2**63 - 1
+
+NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+
+
+class Setting(NamedTuple):
+    """One variable that NCCL would find set, and where."""
+
+    name: str
+    value: str
+    origin: str
+    """ "environment", or the path of the file."""
+
+
+class Number(NamedTuple):
+    """What strtoll makes of a text."""
+
+    value: int
+    rest: str
+    """What it left unread; NCCL ignores it."""
+    is_number: bool
+    """False when not one digit was read: the value is 0 then."""
+    too_large: bool
+    """It does not fit 64 bits; NCCL then takes its default."""
+
+
+def number(text: str) -> Number:
+    """`text` as strtoll(text, NULL, 0) reads it: "0x10" is 16, "010" is 8, "4 MB" is 4, "true" is 0."""
+    match = NUMBER.match(text)
+    if match is None:
+        return Number(0, text, False, False)
+    sign, digits = match.groups()
+    base = 16 if digits[:2] in ("0x", "0X") else 8 if digits.startswith("0") else 10
+    # A number of many digits costs int() quadratic time (and Python refuses it): past 64 bits its value is the limit.
+    significant = digits[2:].lstrip("0") if base == 16 else digits.lstrip("0")
+    value = int(significant or "0", base) if len(significant) < 25 else LARGEST + 2
+    signed = -value if sign == "-" else value
+    too_large = not -LARGEST - 1 <= signed <= LARGEST
+    return Number(max(-LARGEST - 1, min(LARGEST, signed)), text[match.end() :], True, too_large)
+
+
+def integer(text: str) -> int:
+    """The number that NCCL takes from `text`; garbage is 0, what follows a number is ignored."""
+    return number(text).value
+
+
+def effective(machine: Snapshot) -> dict[str, Setting]:
+    """Every NCCL_* variable that NCCL would find, by name. Raises `NotRead` when the environment or a file is unread.
+
+    An empty value is kept: to NCCL it mostly counts as unset, and it still keeps a file's line from being used.
+    """
+    found: dict[str, Setting] = {}
+    for file in reversed(files_in_use(machine)):
+        found |= {name: Setting(name, value, file.path) for name, value in file.settings.value.items()}
+    environment = machine.environment.value
+    found |= {name: Setting(name, value, ENVIRONMENT) for name, value in environment.items()}
+    return {name: found[name] for name in sorted(found) if name.startswith("NCCL_")}
+
+
+def files_in_use(machine: Snapshot) -> tuple[ConfigFile, ...]:
+    """The files that are there and that NCCL reads, the one that wins first. Raises `NotRead`."""
+    files = [file for file in machine.network.nccl_files.value if is_there(file)]
+    named, home = named_file(machine), home_file(machine)
+    if named is not None and any(file is named or file is home for file in files):
+        unused = home if knows_named_files(machine) else named
+        files = [file for file in files if file is not unused]
+    return tuple(files)
+
+
+def named_file(machine: Snapshot) -> ConfigFile | None:
+    """What $NCCL_CONF_FILE names, which the reader puts first; None when it is not set. Raises `NotRead`."""
+    files = machine.network.nccl_files.value
+    return files[0] if machine.environment.value.get(CONF_FILE_VARIABLE) and files else None
+
+
+def home_file(machine: Snapshot) -> ConfigFile | None:
+    """~/.nccl.conf; None without a home folder, or when $NCCL_CONF_FILE names this very file. Raises `NotRead`."""
+    named = named_file(machine)
+    files = machine.network.nccl_files.value
+    return next((file for file in files if file is not named and file.path.endswith("/.nccl.conf")), None)
+
+
+def is_there(file: ConfigFile) -> bool:
+    """Whether the file exists. One that exists and could not be read raises `NotRead` where its settings are wanted."""
+    return file.settings.missing_kind != "absent"
+
+
+def knows_named_files(machine: Snapshot) -> bool:
+    """Whether this NCCL reads $NCCL_CONF_FILE. Raises `NotRead`."""
+    return nccl_version(machine) >= CONF_FILE_SINCE
+
+
+def nccl_version(machine: Snapshot) -> tuple[int, int, int]:
+    """The version of the libnccl that training runs with. Raises `NotRead`; `NotApplicable` where torch has no NCCL.
+
+    The file that torch loaded tells it best: torch.cuda.nccl.version() is the version that torch was compiled for.
+    """
+    torch, libraries = machine.training.torch, machine.training.libraries.value_or(())
+    facts = torch.value_or(None)
+    loaded = facts.loaded_libraries.get("nccl") if facts else None
+    for library in libraries:
+        if library.name == "nccl" and library.version and library.path == loaded:
+            return _three(parsed(library.version))
+    if facts and facts.nccl_version:
+        return _three(facts.nccl_version)
+    for library in libraries:
+        if library.name == "nccl" and library.version:
+            return _three(parsed(library.version))
+    require(torch)  # the reason why nobody could tell
+    raise NotApplicable(absent("torch.cuda.nccl.version", "this torch has no NCCL"))
+
+
+def _three(version: tuple[int, ...]) -> tuple[int, int, int]:
+    return (*version, 0, 0, 0)[0], (*version, 0, 0, 0)[1], (*version, 0, 0, 0)[2]
+
+
+def dotted(version: tuple[int, ...]) -> str:
+    """ "2.29.7" of (2, 29, 7)."""
+    return ".".join(str(part) for part in version)
+
+
+def version_if_known(machine: Snapshot) -> tuple[int, int, int] | None:
+    """The version, or None: for what is said beside a verdict, never for one."""
+    try:
+        return nccl_version(machine)
+    except NotRead:
+        return None
+
+
+def set_integer(settings: Mapping[str, Setting], name: str, default: int) -> int:
+    """An integer parameter as NCCL takes it: unset, empty or too large is its default."""
+    setting = settings.get(name)
+    if setting is None or not setting.value:
+        return default
+    found = number(setting.value)
+    return default if found.too_large else found.value
+
+
+def set_text(settings: Mapping[str, Setting], name: str) -> str:
+    """A text parameter; empty when it is unset."""
+    setting = settings.get(name)
+    return setting.value if setting else ""
+
+
+def where(setting: Setting) -> str:
+    """The end of a sentence: nothing for the environment, " (from /etc/nccl.conf)" for a file."""
+    return "" if setting.origin == ENVIRONMENT else f" (from {setting.origin})"
+
+
+def evidence(machine: Snapshot, *seen: Setting | Reading[Any]) -> tuple[Reading[Any], ...]:
+    """The readings that a verdict rests on: each setting with its place, and what else was looked at.
+
+    Without a setting, the environment and the files as a whole.
+    """
+    named = any(isinstance(thing, Setting) for thing in seen)
+    whole = () if named else (machine.environment, machine.network.nccl_files)
+    return (*whole, *(_as_reading(thing) if isinstance(thing, Setting) else thing for thing in seen))
+
+
+def _as_reading(setting: Setting) -> Reading[Any]:
+    if setting.origin == ENVIRONMENT:
+        return read(f"environment {setting.name}", setting.value)
+    return read(setting.origin, {setting.name: setting.value})
+
+
+def version_seen(machine: Snapshot) -> Reading[str]:
+    """The version as evidence. Raises `NotRead`."""
+    return read(machine.training.torch.source, f"NCCL {dotted(nccl_version(machine))}")

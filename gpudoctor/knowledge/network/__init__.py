@@ -1,0 +1,1 @@
+"""Addresses, interfaces, RDMA ports, rendezvous, and how devices reach each other."""

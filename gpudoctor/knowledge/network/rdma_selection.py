@@ -1,0 +1,141 @@
+"""Which RDMA ports NCCL's own IB transport takes, and why it leaves the others.
+
+Source: NCCL src/transport/net_ib/init.cc and src/misc/utils.cc (read at 2.30; the same rules since 2.8 but for the
+rail and plane fields of an entry, which 2.30 added and which choose nothing).
+"""
+
+import re
+from typing import NamedTuple
+
+from gpudoctor.knowledge.nccl.settings import effective, set_integer
+from gpudoctor.snapshot import DeviceNode, RdmaDevice, RdmaPort, Snapshot
+
+LINK_LAYERS = ("InfiniBand", "Ethernet")
+MAXIMUM_DEVICES = 32
+"""MAX_IB_DEVS: ports beyond it are not looked at, entries of NCCL_IB_HCA beyond it not read."""
+
+
+class Entry(NamedTuple):
+    """One entry of NCCL_IB_HCA: a device, or the beginning of its name, and a port (None: any)."""
+
+    device: str
+    port: int | None
+
+
+class HcaFilter(NamedTuple):
+    """NCCL_IB_HCA as NCCL reads it."""
+
+    excludes: bool
+    exact: bool
+    entries: tuple[Entry, ...]
+
+    def names(self, device: str, port: int) -> bool:
+        """Whether an entry fits this port; a list without entries fits every one."""
+        return not self.entries or any(
+            (device == entry.device if self.exact else device.startswith(entry.device)) and entry.port in (None, port)
+            for entry in self.entries
+        )
+
+    def takes(self, device: str, port: int) -> bool:
+        return self.names(device, port) != self.excludes
+
+
+class RdmaChoice(NamedTuple):
+    """What NCCL's IB transport takes, as (device, port), and what it passes over, with the reason."""
+
+    taken: tuple[tuple[str, int], ...]
+    passed_over: tuple[tuple[str, int, str], ...]
+    hca_filter: str
+    """NCCL_IB_HCA; empty when it is not set."""
+    filter_matched: bool
+    """False when ports were usable and the filter left none of them."""
+
+
+def parse_filter(text: str) -> HcaFilter:
+    """NCCL_IB_HCA: `[^][=]device[:port][,...]`."""
+    excludes = text.startswith("^")
+    text = text[excludes:]
+    exact = text.startswith("=")
+    entries = []
+    for part in text[exact:].split(","):
+        device, *fields = part.split(":")
+        if device:
+            port = _atoi(fields[0]) if fields and fields[0] else -1
+            entries.append(Entry(device, None if port == -1 else port))
+    return HcaFilter(excludes, exact, tuple(entries[:MAXIMUM_DEVICES]))
+
+
+def _atoi(text: str) -> int:
+    """C's atoi: the number a text begins with, else 0."""
+    found = re.match(r"\s*([+-]?[0-9]{1,9})", text)
+    return int(found[1]) if found else 0
+
+
+def usable(port: RdmaPort) -> bool:
+    """Whether NCCL could take a port: ACTIVE, and InfiniBand or Ethernet. Raises `NotRead`."""
+    return not why_unusable(port)
+
+
+def why_unusable(port: RdmaPort) -> str:
+    """Why NCCL could not take a port, in words; empty when it could. Raises `NotRead`."""
+    if port.state.value != "ACTIVE":
+        return f"its port is {port.state.value}"
+    if port.link_layer.value not in LINK_LAYERS:
+        return f"its link layer is {port.link_layer.value}, which NCCL's IB transport does not speak"
+    return ""
+
+
+def usable_ports(machine: Snapshot) -> tuple[tuple[RdmaDevice, RdmaPort], ...]:
+    """Every port that NCCL could take, whatever the settings say. Raises `NotRead`."""
+    return tuple(
+        (device, port) for device in machine.network.rdma_devices.value for port in device.ports if usable(port)
+    )
+
+
+def verbs_nodes(machine: Snapshot) -> list[DeviceNode]:
+    """/dev/infiniband/uverbs*, which libibverbs opens. Raises `NotRead`."""
+    return [node for node in machine.network.rdma_nodes.value if node.path.rpartition("/")[2].startswith("uverbs")]
+
+
+def cannot_open(machine: Snapshot) -> str:
+    """Why no RDMA device can be opened by this process at all; empty when nothing forbids it. Raises `NotRead`."""
+    if not machine.network.rdma_devices.value:
+        return ""
+    verbs = verbs_nodes(machine)
+    if not verbs:
+        return "there is no /dev/infiniband/uverbs* here"
+    if not any(node.readable and node.writable for node in verbs):
+        return "/dev/infiniband/uverbs* may not be opened by this user"
+    if not machine.network.verbs_library.value:
+        return "libibverbs.so.1 is not installed"
+    return ""
+
+
+def rdma_choice(machine: Snapshot) -> RdmaChoice:
+    """What NCCL takes of the RDMA ports here, by its settings. Raises `NotRead`."""
+    settings = effective(machine)
+    setting = settings.get("NCCL_IB_HCA")
+    text = setting.value if setting else ""
+    chosen = parse_filter(text)
+    disabled = set_integer(settings, "NCCL_IB_DISABLE", 0) != 0
+    closed = cannot_open(machine)
+    taken: list[tuple[str, int]] = []
+    passed: list[tuple[str, int, str]] = []
+    left_out = 0
+    for device in machine.network.rdma_devices.value:
+        for port in device.ports:
+            reason = why_unusable(port)
+            if not reason and disabled:
+                reason = f"NCCL_IB_DISABLE={settings['NCCL_IB_DISABLE'].value} turns RDMA off"
+            if not reason and closed:
+                reason = closed
+            if not reason and not chosen.takes(device.name, port.number):
+                reason = f"NCCL_IB_HCA={text} leaves it out"
+                left_out += 1
+            if not reason and len(taken) >= MAXIMUM_DEVICES:
+                reason = f"NCCL takes {MAXIMUM_DEVICES} ports at most"
+            if reason:
+                passed.append((device.name, port.number, reason))
+            else:
+                taken.append((device.name, port.number))
+    return RdmaChoice(tuple(taken), tuple(passed), text, bool(taken) or not left_out)

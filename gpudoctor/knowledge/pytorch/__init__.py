@@ -1,0 +1,1 @@
+"""torch's builds, what they run on, and its own settings."""

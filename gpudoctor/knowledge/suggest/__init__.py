@@ -1,0 +1,1 @@
+"""What `gpudoctor env` suggests for a machine, and why."""

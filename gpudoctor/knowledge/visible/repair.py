@@ -1,0 +1,135 @@
+"""What a CUDA_VISIBLE_DEVICES that goes wrong was probably meant to say, on the machine at hand.
+
+People write "cuda:0", "0-3", "[0,1]", "'0,1'", "0;1", a UUID without its prefix or in capitals, a PCI id. Whatever
+points at one device of this machine is turned into the form that CUDA takes; the rest is left out.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gpudoctor.knowledge.visible.order import Instance, Slot
+
+HIDING = frozenset({"", "-1", "none", "void", "nodevfiles", "null", "nil", "false"})
+"""Values by which people and schedulers hide every GPU ("NoDevFiles": old Slurm; "-1": TensorFlow's habit)."""
+FEWEST_HEX_DIGITS = 4
+"""Shorter text without a prefix is not taken for a UUID: `nvidia-smi -L` shows 32 digits, and people cut at 8."""
+DECORATION = " \t\r\n\v\f\"'`[](){}<>"
+
+
+class Found(NamedTuple):
+    """A device that an entry points at; `ordinal` is None when it was named by UUID or PCI id."""
+
+    slot: Slot
+    instance: Instance | None
+    ordinal: int | None
+
+
+def repaired(value: str, slots: tuple[Slot, ...], *, several_mig: bool) -> str | None:
+    """A value that selects what `value` seems to mean, or None where nothing can be made of it.
+
+    `several_mig`: this driver lets a process have more than one MIG device.
+    """
+    if value.strip(DECORATION).lower() in HIDING:
+        return None
+    if value.strip(DECORATION).lower() == "all":
+        return ",".join(str(ordinal) for ordinal in range(len(slots))) or None
+    found = _distinct(device for token in _tokens(value) for device in _read(token, slots))
+    found = _within_mig_limits(found, several_mig)
+    if not found:
+        return None
+    if all(device.ordinal is not None for device in found):
+        meant = ",".join(str(device.ordinal) for device in found)
+    else:
+        names = [device.instance.uuid if device.instance else device.slot.uuid for device in found]
+        if not all(names):
+            return None
+        meant = ",".join(names)
+    return None if meant == value else meant
+
+
+def looks_like_uuid(text: str, slots: tuple[Slot, ...]) -> bool:
+    """Whether the text is the beginning of a GPU's UUID, without the prefix that CUDA wants."""
+    digits = text.strip(DECORATION).lower()
+    return _is_bare_uuid(digits) and any(slot.uuid.lower().startswith("gpu-" + digits) for slot in slots)
+
+
+def _is_bare_uuid(text: str) -> bool:
+    return len(text) >= FEWEST_HEX_DIGITS and re.fullmatch(r"[0-9a-f]+(-[0-9a-f]*)*", text) is not None
+
+
+def _tokens(value: str) -> list[str]:
+    tokens = (token.strip(DECORATION) for token in re.split(r"[,;|\s]+", value))
+    return [token for token in tokens if token]
+
+
+def _read(token: str, slots: tuple[Slot, ...]) -> list[Found]:
+    count = len(slots)
+    span = re.fullmatch(r"([0-9]{1,4})(?:-|\.\.)([0-9]{1,4})", token)
+    if span:
+        first, last = int(span[1]), int(span[2])
+        return [_ordinal(number, slots) for number in range(first, last + 1)] if first <= last < count else []
+    named = _by_name(token.lower(), slots)
+    if named is not None:
+        return [named]
+    if looks_like_uuid(token.lower().removeprefix("gpu-"), slots):
+        return []  # the beginning of several UUIDs
+    labelled = re.fullmatch(r"(?:cuda|gpu|device|/dev/nvidia)[:#_ -]?([0-9]{1,2})", token, re.IGNORECASE)
+    number = labelled or re.match(r"\+?([0-9]{1,4})(?![0-9])", token)
+    if number and int(number[1]) < count:
+        return [_ordinal(int(number[1]), slots)]
+    return []
+
+
+def _ordinal(number: int, slots: tuple[Slot, ...]) -> Found:
+    slot = slots[number]
+    return Found(slot, slot.instances[0] if slot.mig_mode and slot.instances else None, number)
+
+
+def _by_name(text: str, slots: tuple[Slot, ...]) -> Found | None:
+    """The one device whose UUID (or PCI id) this is, whole or shortened; None for none or several."""
+    if re.fullmatch(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9]", text):
+        return _only([Found(slot, None, None) for slot in slots if not slot.mig_mode and slot.pci.endswith(text)])
+    prefixed = text if text.startswith(("gpu-", "mig-")) else "gpu-" + text
+    if not _is_bare_uuid(prefixed[4:]) and not prefixed.startswith("mig-gpu-"):
+        return None
+    if prefixed.startswith("gpu-"):
+        return _only([Found(slot, None, None) for slot in slots if slot.uuid.lower().startswith(prefixed)])
+    return _only(
+        [
+            Found(slot, instance, None)
+            for slot in slots
+            for instance in slot.instances
+            if instance.uuid
+            and (instance.uuid.lower().startswith(prefixed) or prefixed == tuple_form(slot, instance).lower())
+        ]
+    )
+
+
+def tuple_form(slot: Slot, instance: Instance) -> str:
+    """A MIG device's name for drivers before R470: "MIG-GPU-<uuid>/<gpu instance>/<compute instance>"."""
+    return f"MIG-{slot.uuid}/{instance.gpu_instance}/{instance.compute_instance}"
+
+
+def _only(found: list[Found]) -> Found | None:
+    return found[0] if len(found) == 1 else None
+
+
+def _distinct(found: Iterable[Found]) -> list[Found]:
+    """Each device once, in the order of first mention."""
+    kept: dict[tuple[str, str, str, int | None], Found] = {}
+    for device in found:
+        slot, instance = device.slot, device.instance
+        kept.setdefault((slot.uuid, slot.pci, instance.uuid if instance else "", slot.nvml), device)
+    return list(kept.values())
+
+
+def _within_mig_limits(found: list[Found], several_mig: bool) -> list[Found]:
+    if not several_mig:
+        first = next((device for device in found if device.instance), None)
+        return [first] if first else found
+    kept: dict[tuple[str, int | None] | int, Found] = {}
+    for place, device in enumerate(found):
+        instance = device.instance
+        kept.setdefault((device.slot.uuid, instance.gpu_instance) if instance else place, device)
+    return list(kept.values())
