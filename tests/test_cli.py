@@ -207,6 +207,15 @@ def test_capture_redact_hides_what_is_private(tmp_path: Path) -> None:
     assert from_json(raw.encode()).host.hostname.value != name
 
 
+def test_a_capture_is_for_its_owner_alone_unless_the_file_was_there_already(tmp_path: Path) -> None:
+    file = tmp_path / "machine.json"
+    gpudoctor("capture", "--no-torch", "-o", str(file))
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o644)
+    gpudoctor("capture", "--no-torch", "-o", str(file))
+    assert file.stat().st_mode & 0o777 == 0o644
+
+
 # ---------------------------------------------------------------- bad input
 
 

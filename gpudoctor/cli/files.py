@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -41,6 +42,8 @@ def write(path: str, content: bytes) -> None:
         descriptor, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
+        if place.exists():
+            shutil.copymode(place, temporary)  # a new one is for its owner alone: it tells much about the machine
         Path(temporary).replace(place)
     except OSError as error:
         raise UsageProblem(f"-o {path}: {error.strerror or error}") from None
