@@ -10,13 +10,18 @@ from rich.text import Text
 from gpudoctor.render.words import safe
 
 NARROWEST = 20
+UNKNOWN_WIDTH = 80
+"""What rich assumes where nothing tells the width."""
 
 
 def console(*, no_color: bool = False, file: TextIO | None = None, width: int | None = None) -> Console:
     """A console on standard output; rich itself obeys NO_COLOR, TERM=dumb and pipes."""
-    return Console(
+    screen = Console(
         file=file or sys.stdout, width=width, no_color=no_color or None, highlight=False, emoji=False, markup=False
     )
+    if screen.width < 1:  # COLUMNS=0, from a terminal that tells no size: rich would print nothing at all
+        screen.width = UNKNOWN_WIDTH
+    return screen
 
 
 def show(text: str, screen: Console, *, style: str = "", indent: int = 0, head: str = "") -> None:
