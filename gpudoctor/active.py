@@ -6,6 +6,7 @@ the training interpreter runs.
 """
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -93,8 +94,27 @@ class Child:
             threading.Thread(target=self._collect, args=(stream, sink), daemon=True)
             for stream, sink in ((self.process.stdout, self.output), (self.process.stderr, self.errors))
         ]
-        for reader in self._readers:
-            reader.start()
+        try:
+            for reader in self._readers:
+                reader.start()
+        except RuntimeError:  # no more threads: a limit of processes or memory
+            self._kill()
+            self.process.wait()
+            for reader in self._readers:
+                if reader.ident is not None:  # the one that did start
+                    reader.join(0.2)
+            for stream in (self.process.stdout, self.process.stderr):
+                stream.close()
+            raise OSError(
+                errno.EAGAIN, "no thread can be started to read its answer (ulimit -u, -v, pids.max)"
+            ) from None
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.name == "posix":
+                os.killpg(self.process.pid, signal.SIGKILL)
+            else:
+                self.process.kill()
 
     def _collect(self, stream: IO[bytes], sink: bytearray) -> None:
         with contextlib.suppress(OSError, ValueError):  # the pipe was closed under us by `end`
@@ -128,11 +148,7 @@ class Child:
         if not self.ended:  # only once: later the number may belong to somebody else
             self.ended = True
             # The group outlives its leader: descendants that the child left behind go with it.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                if os.name == "posix":
-                    os.killpg(self.process.pid, signal.SIGKILL)
-                else:
-                    self.process.kill()
+            self._kill()
         stuck = False
         try:
             self.process.wait(GRACE_AFTER_KILL_SECONDS)

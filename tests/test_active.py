@@ -3,8 +3,10 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -170,3 +172,23 @@ def test_ending_a_child_twice_signals_nobody_the_second_time(monkeypatch: pytest
     monkeypatch.setattr("os.killpg", lambda group, number: killed.append(group))
     assert child.end().output == b"1\n"
     assert killed == []
+
+
+def test_a_child_that_no_thread_can_listen_to_is_not_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under a limit of processes (pids.max), to which threads count."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    started: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def remember(*arguments: Any, **options: Any) -> Any:
+        started.append(popen(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", remember)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(OSError, match="no thread can be started"):
+        python("import time; time.sleep(600)")
+    assert [is_gone(process.pid) for process in started] == [True]
