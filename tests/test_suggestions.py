@@ -241,6 +241,8 @@ def test_a_container_s_tiny_shared_memory() -> None:
         ({}, 0.5, "1"),
         ({"OMP_NUM_THREADS": "2"}, 16.0, None),
         ({"SLURM_NTASKS_PER_NODE": "4"}, None, "28"),
+        ({"SLURM_NTASKS_PER_NODE": "4", "SLURM_CPUS_PER_TASK": "28"}, None, "28"),
+        ({"SLURM_NTASKS_PER_NODE": "4", "SLURM_CPUS_PER_TASK": "112"}, None, None),  # bound by srun
         ({"LOCAL_WORLD_SIZE": "²"}, None, None),
     ],
 )
@@ -251,6 +253,12 @@ def test_threads_are_shared_between_the_ranks(
         but(h100_node(), "host.cgroup", read("/sys/fs/cgroup", Cgroup(2, cpu_limit=quota))), **variables
     )
     assert values(suggest(machine, 1)).get("OMP_NUM_THREADS") == value
+
+
+def test_ranks_that_mpirun_bound_to_some_cpus_are_left_alone() -> None:
+    half = but(h100_node(), "host.cpus_allowed", read("sched_getaffinity", tuple(range(56))))
+    for variables in ({}, {"OMP_NUM_THREADS": "14"}):
+        assert suggest(environment(half, OMPI_COMM_WORLD_LOCAL_SIZE="8", **variables), 1).suggestions == ()
 
 
 # ---------------------------------------------------------------- debugging

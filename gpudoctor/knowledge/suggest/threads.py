@@ -15,8 +15,11 @@ from gpudoctor.snapshot import Snapshot
 
 NAME = "OMP_NUM_THREADS"
 TORCHRUN = "LOCAL_WORLD_SIZE"
-OTHER_LAUNCHERS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
+MPIRUN = "OMPI_COMM_WORLD_LOCAL_SIZE"
+OTHER_LAUNCHERS = (MPIRUN, "SLURM_NTASKS_PER_NODE")
 """Ranks on this node, by launchers that leave the number of threads alone."""
+CPUS_OF_A_TASK = "SLURM_CPUS_PER_TASK"
+"""srun binds each task to so many; the batch script itself has all of the node's."""
 
 
 def omp_threads(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
@@ -26,6 +29,11 @@ def omp_threads(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     quota = cgroup.cpu_limit if cgroup else None
     launched = next((count for name in OTHER_LAUNCHERS if (count := _count(environment, name))), 0)
     ranks = max(1, launched or _count(environment, TORCHRUN) or job_gpu_count(machine))
+    own = _count(environment, CPUS_OF_A_TASK)
+    if launched and own and mask <= own:
+        ranks = launched = 1  # srun bound this process to CPUs of its own
+    elif _count(environment, MPIRUN) > 1 and mask < machine.host.cpus.value_or(0):
+        return  # mpirun binds its ranks, by core or by NUMA node; how many share these CPUs is not told
     cpus = min(mask, math.floor(quota)) if quota is not None else mask
     share = max(1, cpus // ranks)
     threads = _count(environment, NAME)
