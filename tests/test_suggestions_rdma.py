@@ -52,6 +52,11 @@ def test_storage_ports_beside_the_rails_are_left_out() -> None:
     assert "mlx5_8" in found.reason
 
 
+def test_hcas_of_gpus_that_a_container_does_not_show_are_no_storage() -> None:
+    machine = h100_node()
+    assert suggest(but(machine, "nvidia.gpus", read("nvml", machine.nvidia.gpus.value[:2]))).suggestions == ()
+
+
 def test_a_rail_at_half_its_rate_is_a_fault_and_stays() -> None:
     assert suggest(changed_port(h100_node(), "mlx5_3", rate_gbps=200.0)).suggestions == ()
 

@@ -83,9 +83,9 @@ def test_what_is_not_in_the_tree_is_not_known() -> None:
 
 
 def test_the_nearest_nic() -> None:
-    devices, path = nearest(H100, H100.nvidia.gpus.value[3])
+    devices, path = nearest(H100, gpu_address(3))
     assert ([device.name for device in devices], path) == (["mlx5_3"], "PIX")
-    assert nearest(t4_node(), t4_node().nvidia.gpus.value[0]) == ((), "")
+    assert nearest(t4_node(), gpu_address(0)) == ((), "")
 
 
 def test_a_disagreement_is_about_switches_only() -> None:

@@ -137,11 +137,11 @@ def class_or_reason(machine: Snapshot, a: str, b: str) -> tuple[str, str]:
         return "", "its PCI address is not known"
 
 
-def nearest(machine: Snapshot, gpu: Gpu) -> tuple[tuple[RdmaDevice, ...], str]:
-    """The RDMA devices that a GPU is closest to, and their class; () and "" when none is known."""
+def nearest(machine: Snapshot, gpu: str) -> tuple[tuple[RdmaDevice, ...], str]:
+    """The RDMA devices that the GPU at an address is closest to, and their class; () and "" when none is known."""
     found: dict[str, list[RdmaDevice]] = {}
     for device in machine.network.rdma_devices.value_or(()):
-        path, _ = class_or_reason(machine, sysfs_address(gpu), address_of(device))
+        path, _ = class_or_reason(machine, gpu, address_of(device))
         if path:
             found.setdefault(path, []).append(device)
     best = min(found, key=ORDER.index, default="")

@@ -9,7 +9,8 @@ import contextlib
 import ipaddress
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.knowledge.job import gpu_count
+from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
+from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci
 from gpudoctor.knowledge.nccl.settings import dotted, effective, nccl_version, set_text
 from gpudoctor.knowledge.network.gpu_direct import GdrVerdict, verdicts
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
@@ -66,9 +67,10 @@ def rails(machine: Snapshot, ports: Sequence[Pair]) -> tuple[Pair, ...]:
     still expect).
     """
     kept = [pair for pair in ports if can_connect(pair[1]) is not False]
-    near = _nearest_devices(machine)
+    addresses = _gpu_addresses(machine)
+    near = _nearest_devices(machine, addresses)
     beside = [pair for pair in kept if pair[0].name in near]
-    complete = len({pair[0].name for pair in beside}) >= gpu_count(machine) > 1
+    complete = len({pair[0].name for pair in beside}) >= len(addresses) > 1
     if beside:
         kept = [
             pair for pair in kept if pair in beside or not (complete or all(_differ(pair, other) for other in beside))
@@ -84,11 +86,22 @@ def rails(machine: Snapshot, ports: Sequence[Pair]) -> tuple[Pair, ...]:
     return tuple(pair for pair in kept if pair[1].rate_gbps.value == fastest or pair[0].board_id.value_or("") in boards)
 
 
-def _nearest_devices(machine: Snapshot) -> set[str]:
+def _gpu_addresses(machine: Snapshot) -> set[str]:
+    """Where the GPUs of the whole machine sit: a container or a job's cgroup shows NVML a few, and all HCAs.
+
+    Raises `NotRead`.
+    """
+    shown = {sysfs_address(gpu) for gpu in if_present(machine.nvidia.gpus) or ()}
+    on_pci = gpus_on_pci(machine) if machine.accelerators.pci.is_read else ()
+    known = machine.network.pci_paths.value_or({})
+    return shown | {device.bus_id for device in on_pci if device.bus_id in known}
+
+
+def _nearest_devices(machine: Snapshot, addresses: set[str]) -> set[str]:
     """Names of the devices that some GPU is closest to; empty when that is not known of every GPU."""
     found: set[str] = set()
-    for gpu in if_present(machine.nvidia.gpus) or ():
-        devices, path = nearest(machine, gpu)
+    for address in addresses:
+        devices, path = nearest(machine, address)
         if not path:
             return set()
         found |= {device.name for device in devices}
