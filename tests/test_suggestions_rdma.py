@@ -80,6 +80,15 @@ def test_only_a_port_of_a_device_is_named_by_its_number() -> None:
     assert values(suggest(machine)) == {"NCCL_IB_HCA": "=mlx5_0:1"}
 
 
+def test_a_gid_that_somebody_chose_of_several_stays() -> None:
+    machine = roce(2, (2, 20, 5))
+    vlan = Gid(5, "0000:0000:0000:0000:0000:ffff:0a00:0001", "RoCE v2", "vlan5")
+    for device in machine.network.rdma_devices.value:
+        machine = changed_port(machine, device.name, gids=(*device.ports[0].gids.value, vlan))
+    assert "NCCL_IB_GID_INDEX" not in values(suggest(environment(machine, NCCL_IB_GID_INDEX="5")))
+    assert values(suggest(environment(machine, NCCL_IB_GID_INDEX="2")))["NCCL_IB_GID_INDEX"] == "3"
+
+
 def test_rdma_is_switched_off_only_where_nccl_would_stumble_over_it() -> None:
     machine = nccl(
         with_rdma(h100_node(1), rdma_device(0, roce_port(interface="a", address="192.0.2.1", gids=()))), (2, 29)

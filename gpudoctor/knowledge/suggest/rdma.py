@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci
-from gpudoctor.knowledge.nccl.settings import dotted, effective, nccl_version, set_text
+from gpudoctor.knowledge.nccl.settings import dotted, effective, nccl_version, set_integer, set_text
 from gpudoctor.knowledge.network.gpu_direct import GdrVerdict, verdicts
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.network.topology import nearest
@@ -174,6 +174,7 @@ def gid_index(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
         or {gid.index for gid in port.gids.value if is_routable_v2(gid)}
         for _, port in roce
     ]
+    routable = set.intersection(*({gid.index for gid in port.gids.value if is_routable_v2(gid)} for _, port in roce))
     common = set.intersection(*indices)
     if not common:
         raise NotRead(
@@ -183,6 +184,8 @@ def gid_index(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
                 "all; a newer NCCL finds each by itself",
             )
         )
+    if set_integer(effective(machine), "NCCL_IB_GID_INDEX", 0) in routable:
+        return  # somebody chose one of several, such as a VLAN's
     index = min(common)
     version = dotted(nccl_version(machine))
     yield Suggestion(
