@@ -89,6 +89,13 @@ def test_a_gid_that_somebody_chose_of_several_stays() -> None:
     assert values(suggest(environment(machine, NCCL_IB_GID_INDEX="2")))["NCCL_IB_GID_INDEX"] == "3"
 
 
+def test_point_to_point_rails_are_routed_and_may_be_crossed() -> None:
+    nics = [interface(f"rdma{n}", f"198.51.{n}.11/31", speed_mbps=200_000) for n in range(2)]
+    machine = with_interfaces(roce(), interface("eth0", "192.0.2.11/24"), *nics)
+    assert "NCCL_CROSS_NIC" in values(suggest(roce()))
+    assert "NCCL_CROSS_NIC" not in values(suggest(machine))
+
+
 def test_rdma_is_switched_off_only_where_nccl_would_stumble_over_it() -> None:
     machine = nccl(
         with_rdma(h100_node(1), rdma_device(0, roce_port(interface="a", address="192.0.2.1", gids=()))), (2, 29)

@@ -25,6 +25,8 @@ Pair = tuple[RdmaDevice, RdmaPort]
 
 CHOOSES_GID_SINCE = (2, 21)
 """NCCL 2.21.5 looks for a fitting GID itself, and its documentation asks to leave the variable unset from then on."""
+ROUTED_PREFIX = 30
+"""From /30 on no other node fits beside this one and a switch."""
 USES_IB = 'NCCL_DEBUG=INFO logs "NET/IB : Using" with these devices and no others'
 
 
@@ -249,7 +251,8 @@ def cross_nic(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
         return
     names = [_interface_of(pair) for pair in ports]
     networks = [_network(machine, name) for name in names]
-    known = {network for network in networks if network is not None}
+    # A network of two addresses holds this node and its router: something routes between such rails.
+    known = {network for network in networks if network is not None and network.prefixlen < ROUTED_PREFIX}
     cards = {device.pci_bus_id.value_or(device.name).rpartition(".")[0] for device, _ in ports}
     if len(known) < len(ports) or len(cards) < len(ports) or _has_gateway(machine, names):
         return
