@@ -11,7 +11,7 @@ from gpudoctor.cli.options import NoColor
 def checks(
     name: Annotated[
         Optional[str],  # noqa: UP045 - typer on Python 3.10 reads it
-        typer.Argument(metavar="[ID]", help="Describe this check.", show_default=False),
+        typer.Argument(metavar="[ID_OR_GROUP]", help="Describe this check, or all of this group.", show_default=False),
     ] = None,
     no_color: NoColor = False,
 ) -> None:
@@ -26,7 +26,9 @@ def checks(
     if name is None:
         show_checks(found, screen)
     else:
-        for check in select(found, [name]):
+        for number, check in enumerate(select(found, [name])):
+            if number:
+                screen.print()
             show_check(check, screen)
     for plugin in broken:
         print(f"gpudoctor: plugin {plugin.name}: {plugin.reason}", file=sys.stderr)

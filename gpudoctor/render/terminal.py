@@ -152,6 +152,12 @@ def show_checks(checks: Sequence[Check], screen: Console) -> None:
 def show_check(check: Check, screen: Console) -> None:
     """One check's documentation."""
     screen.print(Text.assemble((check.id, "bold green"), f"  (group {check.group})"))
-    screen.print(f"Healthy: {check.title}")
-    screen.print()
-    screen.print(check.documentation)
+    show(f"Healthy: {check.title}", screen)
+    for paragraph in check.documentation.split("\n\n"):
+        screen.print()
+        lines = paragraph.splitlines()
+        if any(line.startswith((" ", "- ", "* ")) for line in lines):  # a list or a command
+            for line in lines:
+                screen.print(Text(words.safe(line)), soft_wrap=True)
+        else:  # wrapped for its file, not for this terminal
+            show(" ".join(lines), screen)
