@@ -111,6 +111,18 @@ def test_works_with_an_empty_environment_and_a_vanished_folder(tmp_path: Path) -
 # ---------------------------------------------------------------- what a report looks like
 
 
+def test_pages_of_checks_are_wrapped_for_the_terminal_and_apart_from_each_other() -> None:
+    done = gpudoctor("checks", "gpu", env={**os.environ, "COLUMNS": "50"})
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 50
+    assert not [line for line in lines if line != line.rstrip()]
+    pages = [number for number, line in enumerate(lines) if line.endswith("  (group gpu)")]
+    assert len(pages) > 20
+    assert all(lines[number - 1] == "" for number in pages[1:])
+    page = gpudoctor("checks", "clocks-held-down", env={**os.environ, "COLUMNS": "200"}).stdout
+    assert "half its clock halves the speed of the whole job" in page
+
+
 def test_problems_come_first_and_commands_are_never_wrapped(broken: Path) -> None:
     done = gpudoctor("check", "--from", str(broken), env={**os.environ, "COLUMNS": "80"})
     assert done.returncode == 1
@@ -214,6 +226,16 @@ def test_a_capture_is_for_its_owner_alone_unless_the_file_was_there_already(tmp_
     file.chmod(0o644)
     gpudoctor("capture", "--no-torch", "-o", str(file))
     assert file.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--timeout", "0"], ["--frm", "x"], ["--json"], ["no-such-check"], ["--from", "/no"]]
+)
+def test_nagios_is_told_of_wrong_usage_as_unknown_and_not_as_critical(wrong: list[str]) -> None:
+    done = gpudoctor("check", "--nagios", *wrong)
+    assert done.returncode == 3
+    assert done.stdout.startswith("GPUDOCTOR UNKNOWN - ") and done.stdout.count("\n") == 1
+    assert done.stderr == ""
 
 
 # ---------------------------------------------------------------- bad input
@@ -337,7 +359,7 @@ def test_interrupted_it_leaves_no_process_behind(hanging_python: Path, number: i
     output, errors = process.communicate(timeout=30)
     assert process.returncode == status
     assert output == ""
-    assert "Traceback" not in errors
+    assert errors == ("gpudoctor: interrupted\n" if number == signal.SIGINT else "")
     assert_gone([*pids, *children])
 
 

@@ -24,6 +24,8 @@ from gpudoctor.cli.topology import topology
 
 EPILOG = "Exit status: 0 healthy (warnings allowed), 1 errors, 2 wrong usage or nothing could be examined."
 
+INTERRUPTED = 128 + signal.SIGINT
+
 # rich_markup_mode=None: plain help costs half the CPU time of a rich one, and pastes better.
 app = typer.Typer(
     name="gpudoctor",
@@ -71,9 +73,9 @@ def run(arguments: Sequence[str]) -> int:
         if sys.stdout is not None:  # started with its output closed
             sys.stdout.flush()
     except UsageProblem as problem:
-        return _complain(str(problem))
+        return _refuse(str(problem), arguments)
     except KeyboardInterrupt:
-        return _complain("interrupted", status=128 + signal.SIGINT)
+        return _complain("interrupted", status=INTERRUPTED)
     except BrokenPipeError:
         return _without_reader()
     except SystemExit as stop:
@@ -84,7 +86,9 @@ def run(arguments: Sequence[str]) -> int:
         _discard_output()
         return _complain(f"cannot write: {error.strerror or error}")
     except Exception as error:
-        return _explain(error)
+        return _explain(error, arguments)
+    if status == INTERRUPTED:  # typer has caught it, and says nothing
+        return _complain("interrupted", status=INTERRUPTED)
     return status if isinstance(status, int) else 0
 
 
@@ -106,22 +110,37 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _explain(error: Exception) -> int:
+def _explain(error: Exception, arguments: Sequence[str]) -> int:
     """typer's own complaints in one line; anything else is a bug of ours, said without a traceback."""
     describe = getattr(error, "format_message", None)
     if describe is not None:
         context = getattr(error, "ctx", None)
         command = getattr(context, "command_path", "gpudoctor")
         message = " ".join(describe().split())
-        return _complain(f"{message} (see '{command} --help')" if message else f"see '{command} --help'")
+        hint = f"see '{command} --help'"
+        return _refuse(f"{message} ({hint})" if message else hint, arguments)
     if type(error).__name__ == "Abort":
-        return _complain("interrupted", status=128 + signal.SIGINT)
+        return _complain("interrupted", status=INTERRUPTED)
     if os.environ.get("GPUDOCTOR_TRACEBACK"):
         raise error
-    return _complain(
+    return _refuse(
         f"internal error: {type(error).__name__}: {' '.join(str(error).split())}; "
-        "this is a bug in gpudoctor, GPUDOCTOR_TRACEBACK=1 shows where"
+        "this is a bug in gpudoctor, GPUDOCTOR_TRACEBACK=1 shows where",
+        arguments,
     )
+
+
+def _refuse(message: str, arguments: Sequence[str]) -> int:
+    """No answer. Nagios reads standard output, and would take status 2 for a broken machine."""
+    if "--nagios" not in arguments:
+        return _complain(message)
+    from gpudoctor.render.nagios import unknown
+
+    try:
+        print(unknown(message), flush=True)
+    except OSError:
+        _discard_output()
+    return 3
 
 
 def _complain(message: str, *, status: int = 2) -> int:

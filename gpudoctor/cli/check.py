@@ -36,20 +36,12 @@ def check(
 
     if sum((json, paste, nagios)) > 1:
         raise UsageProblem("--json, --paste and --nagios exclude each other")
-    try:
-        if from_file is None:
-            report, snapshot = _examined(names or [], python=python, torch=not no_torch, deep=deep, timeout=timeout)
-        elif deep or python is not None:
-            raise UsageProblem("--from diagnoses a file; --deep and --python examine this machine")
-        else:
-            report, snapshot = _recorded(names or [], from_file)
-    except UsageProblem as problem:
-        if not nagios:
-            raise
-        from gpudoctor.render.nagios import unknown
-
-        print(unknown(str(problem)))
-        raise typer.Exit(3) from None
+    if from_file is None:
+        report, snapshot = _examined(names or [], python=python, torch=not no_torch, deep=deep, timeout=timeout)
+    elif deep or python is not None:
+        raise UsageProblem("--from diagnoses a file; --deep and --python examine this machine")
+    else:
+        report, snapshot = _recorded(names or [], from_file)
     if nagios:
         from gpudoctor.render.nagios import line
 
