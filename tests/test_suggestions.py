@@ -255,6 +255,12 @@ def test_threads_are_shared_between_the_ranks(
     assert values(suggest(machine, 1)).get("OMP_NUM_THREADS") == value
 
 
+@pytest.mark.parametrize("inside", ["ovn-k8s-mp0", "antrea-gw0"])
+def test_the_port_of_an_open_vswitch_into_the_pods_leads_nowhere(inside: str) -> None:
+    nics = (interface("br-ex", "192.0.2.11/24", kind="other"), interface(inside, "10.128.0.2/23", kind="other"))
+    assert values(suggest(with_interfaces(t4_node(), *nics))) == {"NCCL_SOCKET_IFNAME": "=br-ex"}
+
+
 def test_ranks_that_mpirun_bound_to_some_cpus_are_left_alone() -> None:
     half = but(h100_node(), "host.cpus_allowed", read("sched_getaffinity", tuple(range(56))))
     for variables in ({}, {"OMP_NUM_THREADS": "14"}):

@@ -1,6 +1,7 @@
 """What an interface is good for: whether other nodes can be behind it, and which one to recommend.
 
-The names of container networks are those that docker, podman, CNI plugins, libvirt and Tailscale give by default.
+The names of container networks are those that docker, podman, CNI plugins, libvirt, OVN-Kubernetes,
+Antrea and Tailscale give by default.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ OVERLAYS = (
     "kube-",
     "nodelocaldns",
     "lxdbr",
+    "ovn-k8s-mp",
+    "antrea-gw",
 )
 """Networks inside this machine, or laid over another one for small traffic."""
 REAL_KINDS = frozenset({"ethernet", "ipoib", "bond", "vlan", "virtual-function", "wireless"})
