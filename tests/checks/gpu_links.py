@@ -176,6 +176,16 @@ CASES = [
     # GeForce cards are sold without peer-to-peer: nothing to repair.
     Case("p2p-unavailable", fires=peers(rtx_4090_node(), "chipset-not-supported"), severity="info", says=("12 of 12",)),
     Case("p2p-unavailable", fires=in_vm(peers(t4_node(), "gpu-not-supported")), severity="info"),
+    # DGX-1: no way from a GPU of one socket to most of the other's; within a socket it would be a fault.
+    Case(
+        "p2p-unavailable",
+        fires=peers(node((t4(0), t4(4))), "topology-not-supported"),
+        severity="info",
+        says=("2 of 2 directions",),
+    ),
+    Case("p2p-unavailable", fires=peers(node((t4(0), t4(4))), "disabled-by-registry"), severity="warning"),
+    Case("p2p-unavailable", fires=peers(node((gpu(0), gpu(4))), "topology-not-supported"), severity="warning"),
+    Case("p2p-unavailable", fires=peers(node((t4(0), t4(1), t4(4))), "topology-not-supported"), severity="warning"),
     Case(
         "p2p-unavailable",
         fires=node(tuple(rtx_4090(n) for n in range(2)), driver="545.23.08"),

@@ -17,6 +17,7 @@ from gpudoctor.knowledge.wording import gpus as named
 from gpudoctor.snapshot import Gpu, PeerAccess, Snapshot
 
 FIRST_SOUND_ADA_DRIVER = (550, 40, 7)  # accelerate, utils/environment.py: check_cuda_p2p_ib_support
+NO_WAY = ("chipset-not-supported", "topology-not-supported")
 CAUSES = {
     "chipset-not-supported": "the chipset does not support it",
     "gpu-not-supported": "the GPUs do not support it with each other",
@@ -38,8 +39,11 @@ def p2p_unavailable(machine: Snapshot) -> Iterator[Problem]:
         return
     status = Counter(pair.read for pair in blocked).most_common(1)[0][0]
     concerned = sorted({index for pair in blocked for index in (pair.from_gpu, pair.to_gpu)})
-    # GeForce cards are sold without it, and whether a virtual machine gets it is the platform's decision.
-    expected = all(is_consumer(gpus[pair.from_gpu].name.value) for pair in blocked) or in_virtual_machine(machine)
+    # GeForce cards are sold without it, whether a virtual machine gets it is the platform's decision, and across the
+    # CPU sockets many machines have none (DGX-1: GPUs of two sockets without a direct NVLink).
+    expected = all(
+        is_consumer(gpus[pair.from_gpu].name.value) or _across_sockets(pair, machine, gpus) for pair in blocked
+    ) or in_virtual_machine(machine)
     yield Problem(
         severity="info" if expected else "warning",
         summary=f"No peer-to-peer access in {len(blocked)} of {len(pairs)} directions between {named(concerned)}: "
@@ -54,6 +58,16 @@ def p2p_unavailable(machine: Snapshot) -> Iterator[Problem]:
             commands=("nvidia-smi topo -p2p r", "nvidia-smi topo -m")
             + (() if expected else ("grep -s . /proc/driver/nvidia/params | grep -i peer", "cat /proc/cmdline")),
         ),
+    )
+
+
+def _across_sockets(pair: PeerAccess, machine: Snapshot, gpus: dict[int, Gpu]) -> bool:
+    """Whether the way between two CPU sockets is what does not carry it, and no NVSwitch leads around it."""
+    ends = {pair.from_gpu, pair.to_gpu}
+    if any(link.remote == "switch" for index in ends for link in gpus[index].nvlinks.value_or(())):
+        return False
+    return pair.read in NO_WAY and any(
+        level.level == "system" and {level.gpu, level.other} == ends for level in machine.nvidia.topology.value_or(())
     )
 
 
