@@ -52,6 +52,9 @@ CASES = [
         unread=but(plain(), PCI, unread("/sys/bus/pci/devices")),
         severity="info",
     ),
+    Case(
+        "accelerator-missing", fires=plain(), silent=but(plain(), "cuda", h100_node(1).cuda), severity="info"
+    ),  # Jetson
     Case(  # a Google Cloud VM without TPU
         "accelerator-missing",
         fires=plain(GOOGLE_NETWORK_CARD, VIRTUAL_VGA),

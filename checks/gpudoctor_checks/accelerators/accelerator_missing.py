@@ -32,6 +32,9 @@ def accelerator_missing(machine: Snapshot) -> Iterator[Problem]:
     gpus = machine.nvidia.gpus.value if reachable else if_present(machine.nvidia.gpus)
     if gpus:
         return
+    cuda = machine.cuda.all.value_or(None)
+    if cuda is not None and cuda.devices:
+        return  # a Jetson: the GPU is part of the chip, on no bus, and NVML may be missing
     in_container = machine.host.container.value_or("none") != "none"
     yield Problem(
         severity="info",
