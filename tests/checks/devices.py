@@ -230,6 +230,15 @@ CASES = [
         says=("GPU 3 (0000:4b:00.0)", "7 devices"),
         commands=("ls -l /dev/nvidia3",),
     ),
+    Case(  # a job that was not given GPU 3: gpu-unreadable says so
+        "gpu-not-enumerated-by-cuda",
+        fires=but(h100_node(), "cuda.all", answer(h100_node(), 0, 1, 2, 4, 5, 6, 7)),
+        silent=but(
+            but_gpu(h100_node(), 3, uuid=unread("nvml"), pci_bus_id=unread("nvml")),
+            "cuda.all",
+            answer(h100_node(), 0, 1, 2, 4, 5, 6, 7),
+        ),
+    ),
     Case(
         "torch-device-count-differs",
         fires=torch_counts(h100_node(), 1, 1),

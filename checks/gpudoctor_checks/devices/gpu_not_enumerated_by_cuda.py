@@ -25,7 +25,8 @@ def gpu_not_enumerated_by_cuda(machine: Snapshot) -> Iterator[Problem]:
         return  # MIG hides GPUs by design: mig-hides-other-gpus and mig-mode-without-instances speak of that
     owners = [owner(device, gpus.value) for device in devices]
     for gpu in gpus.value:
-        if gpu not in owners and gpu.pci_bus_id.missing_kind != "lost":
+        # gpu-lost and gpu-unreadable speak of those that did not answer NVML either.
+        if gpu not in owners and gpu.pci_bus_id.missing_kind not in ("lost", "denied"):
             yield Problem(
                 severity="error",
                 summary=f"{label(gpu)} is in nvidia-smi, but not among the {len(devices)} devices of the CUDA driver",
