@@ -101,6 +101,15 @@ def copied(machine: Snapshot) -> Snapshot:
     return but(machine, "origin", "nvidia-smi -q")
 
 
+def withheld(machine: Snapshot, which: str) -> Snapshot:
+    """The machine whose device cgroup forbids the device files that end so, whatever their mode."""
+    files = [
+        DeviceNode(node.path, False, False, node.mode, node.owner, node.group) if node.path.endswith(which) else node
+        for node in machine.accelerators.device_nodes.value
+    ]
+    return but(machine, NODES, read("/dev", tuple(files)))
+
+
 T4_MINUS_ONE = but(t4_node(), "nvidia.gpus", nvml(t4_node().nvidia.gpus.value[:1]))
 OLD_DISPLAY_CARD = PciDevice("0000:03:00.0", "0x10de", "0x0fc6", "0x030000")
 IN_VM_GUESTS = PciDevice("0000:04:00.0", "0x10de", "0x2330", "0x030200", "vfio-pci")
@@ -180,6 +189,13 @@ CASES = [
     ),
     Case("nvidia-devices-unreadable", fires=in_container(init(t4_node(), 4)), says=("NVML error 4",)),
     Case(
+        "nvidia-devices-unreadable",
+        fires=withheld(t4_node(), ""),
+        silent=withheld(t4_node(), "nvidia1"),  # a job's device cgroup leaves it the other GPU
+        says=("mode 0666",),
+        commands=("docker run --gpus all ...",),
+    ),
+    Case(
         "nvml-unresponsive",
         fires=unanswered(h100_node(), "nvmlInitWithFlags did not return within 10 s", "timeout"),
         unread=unanswered(h100_node(), KILLED, "failed"),
@@ -255,6 +271,11 @@ CASES = [
         fires=with_environment(in_container(init(t4_node(), 12)), NVIDIA_DRIVER_CAPABILITIES="compute"),
         silent=init(t4_node(), 12),
         commands=("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",),
+    ),
+    Case(
+        "gpu-count-below-pci",
+        fires=T4_MINUS_ONE,
+        silent=withheld(T4_MINUS_ONE, "nvidia1"),  # a PBS or LSF job was given one of two
     ),
     Case(
         "gpu-count-below-pci",

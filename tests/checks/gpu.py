@@ -1,6 +1,7 @@
 """Cases of the checks in checks/gpudoctor_checks/gpu/, but for those of links."""
 
 from gpudoctor.snapshot import (
+    DeviceNode,
     EccCounts,
     KernelLog,
     RemappedRows,
@@ -63,6 +64,15 @@ CASES = [
     ),
     Case("gpu-unreadable", fires=one(**DENIED), severity="warning", commands=("ls -l /dev/nvidia*",)),
     Case("gpu-unreadable", fires=in_container(one(**DENIED)), severity="info"),
+    Case(  # a job of another scheduler than Slurm: the device cgroup keeps the GPU from it
+        "gpu-unreadable",
+        fires=but(
+            one(**DENIED),
+            "accelerators.device_nodes",
+            read("/dev", (DeviceNode("/dev/nvidia3", False, False, 0o666, "root", "root"),)),
+        ),
+        severity="info",
+    ),
     Case(
         "gpu-recovery-action-needed",
         fires=one(recovery_action=nvml(1)),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.gpus.gpu_lookup import gpu_at
-from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, in_container
+from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, in_container, withheld_nodes
 from gpudoctor.snapshot import PciDevice, Snapshot
 
 
@@ -22,6 +22,9 @@ def gpu_count_below_pci(machine: Snapshot) -> Iterator[Problem]:
     # A container or a SLURM job is given some of the GPUs, and the PCI bus in /sys shows them all (DCGM #90).
     if in_container(machine) or "SLURM_JOB_ID" in machine.environment.value:
         return
+    nodes = machine.accelerators.device_nodes
+    if nodes.is_read and len(withheld_nodes(machine)) >= len(devices) - len(gpus.value):
+        return  # other schedulers' jobs: the device cgroup keeps these GPUs from this one
     missing = [device for device in devices if gpu_at(gpus.value, device.bus_id) is None]
     named = _unserved(missing, len(devices) - len(gpus.value))
     models = {device.device for device in devices if device not in missing}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.gpus import nvml_errors
-from gpudoctor.knowledge.gpus.nvidia_hardware import gpu_nodes, in_container
+from gpudoctor.knowledge.gpus.nvidia_hardware import CONTROL, EVERYBODY, gpu_nodes, in_container, withheld_nodes
 from gpudoctor.snapshot import DeviceNode, Snapshot, require
 
 GROUP_MAY_READ_AND_WRITE = 0o060
@@ -18,13 +18,17 @@ GROUP_MAY_READ_AND_WRITE = 0o060
 @check("nvidia-devices-unreadable", title="The NVIDIA device files can be opened")
 def nvidia_devices_unreadable(machine: Snapshot) -> Iterator[Problem]:
     code, nodes = machine.nvidia.init_code, machine.accelerators.device_nodes
-    forbidden = [node for node in gpu_nodes(machine) if not (node.readable and node.writable)]
+    nodes_of_gpus = gpu_nodes(machine)
+    forbidden = [node for node in nodes_of_gpus if not (node.readable and node.writable)]
+    if any(node.path != CONTROL and node not in forbidden for node in nodes_of_gpus):
+        given_to_others = withheld_nodes(machine)  # this job has GPUs of its own
+        forbidden = [node for node in forbidden if node not in given_to_others]
     refused = code.value_or(None) == nvml_errors.NO_PERMISSION
     if not forbidden and not refused:
         require(code)  # a cgroup can forbid what the file's mode allows, and only NVML's answer shows that
         return
     # One of several GPUs can be kept from a user on purpose; without the control device nothing works.
-    everything = refused or any(node.path == "/dev/nvidiactl" for node in forbidden)
+    everything = refused or any(node.path == CONTROL for node in forbidden)
     yield Problem(
         severity="error" if everything else "warning",
         summary=(_listed(forbidden) if forbidden else "NVML may not open the NVIDIA devices")
@@ -47,7 +51,7 @@ def _listed(forbidden: list[DeviceNode]) -> str:
 
 
 def _fix(forbidden: list[DeviceNode], *, inside: bool) -> Fix:
-    if inside or not forbidden:
+    if inside or not forbidden or forbidden[0].mode & EVERYBODY == EVERYBODY:
         return Fix(
             "A container or cgroup is not given these devices. Start the container with them; in a job, ask for GPUs.",
             commands=("ls -l /dev/nvidia*", "docker run --gpus all ..."),

@@ -7,7 +7,7 @@ was given some of the machine's GPUs this is how the others look.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, went_wrong
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, went_wrong, withheld_nodes
 from gpudoctor.snapshot import Gpu, Snapshot, require
 
 
@@ -19,7 +19,11 @@ def gpu_unreadable(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
     denied = gpu.uuid.missing_kind == "denied"
     if not denied and not went_wrong(machine, gpu.uuid):
         require(gpu.uuid)  # lost and unresponsive GPUs are the business of gpu-lost and nvml-unresponsive
-    given_a_part = denied and (in_container(machine) or "SLURM_JOB_ID" in machine.environment.value)
+    given_a_part = denied and (
+        in_container(machine)
+        or "SLURM_JOB_ID" in machine.environment.value
+        or (machine.accelerators.device_nodes.is_read and bool(withheld_nodes(machine)))
+    )
     yield Problem(
         severity="info" if given_a_part else "warning" if denied else "error",
         summary=f"GPU {gpu.index} cannot be opened: {gpu.uuid.reason}",

@@ -7,6 +7,8 @@ from gpudoctor.snapshot import NOT_IN_SNAPSHOT, DeviceNode, PciDevice, Reading, 
 VENDOR = "0x10de"
 DISPLAY_CLASS = "0x03"  # PCI base class 03, display controllers: VGA 0300 and 3D 0302
 SWITCH_CLASS = "0x0680"  # PCI class 0680, other bridge: how NVSwitches announce themselves
+CONTROL = "/dev/nvidiactl"
+EVERYBODY = 0o006  # read and write for others
 PASSED_ON = ("vfio-pci", "pci-stub", "xen-pciback")
 """Drivers that hold a GPU for a virtual machine: the host is not meant to use it."""
 
@@ -33,6 +35,19 @@ def gpu_nodes(machine: Snapshot) -> tuple[DeviceNode, ...]:
     """/dev/nvidiactl and /dev/nvidiaN. Raises `NotRead`."""
     nodes = machine.accelerators.device_nodes.value
     return tuple(node for node in nodes if re.fullmatch(r"/dev/nvidia(ctl|\d+)", node.path, re.ASCII))
+
+
+def withheld_nodes(machine: Snapshot) -> tuple[DeviceNode, ...]:
+    """The /dev/nvidiaN that everybody may open by their mode, and this process may not: another job's GPUs.
+
+    Slurm (ConstrainDevices), PBS and LSF keep them from a job with a device cgroup, which access(2) asks too (Linux:
+    devcgroup_inode_permission). Raises `NotRead`.
+    """
+    return tuple(
+        node
+        for node in gpu_nodes(machine)
+        if node.path != CONTROL and node.mode & EVERYBODY == EVERYBODY and not (node.readable and node.writable)
+    )
 
 
 def has_gpu(machine: Snapshot) -> bool:
