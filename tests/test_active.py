@@ -165,6 +165,32 @@ def test_children_die_with_a_doctor_that_is_killed() -> None:
     wait_until_gone(pid)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="says how Linux tells that a pipe has no reader")
+def test_a_worker_behind_a_wrapper_script_dies_with_a_doctor_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(
+        f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(f'{{os.getpid()}}\\n')\ntime.sleep(600)\n"
+    )
+    wrapper = tmp_path / "python"
+    wrapper.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} {sys.executable} "$@"\nexit $?\n')
+    wrapper.chmod(0o755)
+    command = [sys.executable, "-m", "gpudoctor", "check", "--timeout", "600", "--python", str(wrapper)]
+    doctor = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    said = tmp_path / "pid"
+    for _ in range(3000):
+        if said.exists() and said.read_text().endswith("\n"):
+            break
+        time.sleep(0.01)
+    pid = int(said.read_text())
+    doctor.kill()
+    doctor.wait()
+    try:
+        wait_until_gone(pid)
+    finally:
+        if not is_gone(pid):
+            psutil.Process(pid).kill()
+
+
 def test_ending_a_child_twice_signals_nobody_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
     child = python("print(1)")
     gather([child])

@@ -9,8 +9,10 @@ import ctypes
 import importlib
 import json
 import os
+import select
 import signal
 import sys
+import threading
 
 MARK = b"@gpudoctor "
 PR_SET_PDEATHSIG = 1
@@ -26,11 +28,33 @@ def end_with_the_doctor():
             pass  # not vital: the doctor ends its children itself whenever it can
 
 
+def end_with_the_listener(reply):
+    # type: (int) -> None
+    """End when nobody can read our reply any more: our parent may be a wrapper script, which outlives the doctor."""
+    if not sys.platform.startswith("linux"):
+        return
+    closed = select.poll()
+    closed.register(reply, 0)  # POLLERR, which needs no asking: the pipe has no reader left
+
+    def watch():
+        # type: () -> None
+        closed.poll()
+        os._exit(1)
+
+    watcher = threading.Thread(target=watch)
+    watcher.daemon = True
+    try:
+        watcher.start()
+    except RuntimeError:
+        pass  # no more threads (pids.max); not vital either
+
+
 def main():
     # type: () -> None
     end_with_the_doctor()
     reply = os.dup(1)
     os.dup2(2, 1)
+    end_with_the_listener(reply)
 
     def say(message):
         # type: (dict[str, object]) -> None
