@@ -9,7 +9,6 @@ import ctypes
 import importlib
 import json
 import os
-import select
 import signal
 import sys
 import threading
@@ -33,6 +32,8 @@ def end_with_the_listener(reply):
     """End when nobody can read our reply any more: our parent may be a wrapper script, which outlives the doctor."""
     if not sys.platform.startswith("linux"):
         return
+    import select  # here, for Windows knows no select.poll
+
     closed = select.poll()
     closed.register(reply, 0)  # POLLERR, which needs no asking: the pipe has no reader left
 
