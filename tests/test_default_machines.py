@@ -24,7 +24,7 @@ from gpudoctor.snapshot import (
     read,
 )
 from tests.build import GIB, MIB, but, but_gpu, h100_node, node, nvml, rtx_4090_node, t4_node
-from tests.build_network import interface, with_interfaces, with_network, with_rdma
+from tests.build_network import interface, rdma_device, roce_port, with_interfaces, with_network, with_rdma
 from tests.checks.accelerators import GOOGLE_NETWORK_CARD, INTEL_GRAPHICS, INTEL_NPU, RYZEN_GRAPHICS, VIRTUAL_VGA
 from tests.checks.host import with_environment, with_host, without_gpu
 
@@ -51,6 +51,26 @@ def desktop_network(machine: Snapshot) -> Snapshot:
         interface("virbr0", "192.168.122.1/24", kind="bridge", **BRIDGE),
         interface("docker0", "172.17.0.1/16", kind="docker", **BRIDGE),
     )
+
+
+def roce_cluster(machine: Snapshot) -> Snapshot:
+    """A RoCE rail for each GPU with large packets, beside a slower card of the same maker for all else."""
+    nics = [interface("eth0", "192.0.2.11/24", driver="mlx5_core")]
+    devices = [
+        rdma_device(
+            8,
+            roce_port("mlx5_8", interface="eth0", address="192.0.2.11", rate_gbps=100.0),
+            board_id="MT_0000000547",
+            pci_bus_id="0000:05:00.0",
+            interfaces=("eth0",),
+        )
+    ]
+    for n in range(8):
+        address = f"10.224.{n}.11"
+        nics.append(interface(f"rdma{n}", f"{address}/12", speed_mbps=400_000, mtu=4220, driver="mlx5_core"))
+        link = roce_port(f"mlx5_{n}", interface=f"rdma{n}", address=address, rate_gbps=400.0)
+        devices.append(rdma_device(n, link, interfaces=(f"rdma{n}",)))
+    return with_rdma(with_interfaces(machine, *nics), *devices)
 
 
 def container_network(machine: Snapshot) -> Snapshot:
@@ -199,6 +219,7 @@ def slurm_task() -> Snapshot:
 
 
 MACHINES = {
+    "roce-cluster": roce_cluster(h100_node()),
     "4090 desktop": ubuntu_desktop(rtx_4090_node(1)),
     "two GeForce cards": two_geforce_desktop(),
     "Ryzen laptop": ryzen_laptop(),

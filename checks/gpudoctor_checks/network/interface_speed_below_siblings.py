@@ -20,7 +20,7 @@ be for management on purpose, and counts when NCCL takes it."""
 
 @check("interface-speed-below-siblings", title="Network ports of one kind run at one speed")
 def interface_speed_below_siblings(machine: Snapshot) -> Iterator[Problem]:
-    for group in siblings(machine.network.interfaces.value):
+    for group in siblings(machine):
         speeds = [port.speed_mbps for port in group if port.speed_mbps]
         fastest = max(speeds, default=0)
         slow = [port for port in group if port.speed_mbps and port.speed_mbps < fastest]

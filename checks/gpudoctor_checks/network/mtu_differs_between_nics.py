@@ -17,12 +17,11 @@ from gpudoctor.snapshot import Snapshot
 
 @check("mtu-differs-between-nics", title="Ports that carry training traffic have one MTU")
 def mtu_differs_between_nics(machine: Snapshot) -> Iterator[Problem]:
-    interfaces = machine.network.interfaces.value
     taken = {device for device, _ in rdma_choice(machine).taken}
     carrying = {
         name for device in machine.network.rdma_devices.value if device.name in taken for name in device.interfaces
     }
-    for group in siblings(interfaces):
+    for group in siblings(machine):
         ports = [port for port in group if port.name in carrying and port.kind == "ethernet" and port.mtu]
         largest = max((port.mtu or 0 for port in ports), default=0)
         smaller = [port for port in ports if port.mtu != largest]

@@ -71,12 +71,22 @@ def recommended(machine: Snapshot) -> Interface | None:
     return fit[0] if fit else None
 
 
-def siblings(interfaces: Sequence[Interface]) -> list[list[Interface]]:
-    """Running physical ports of the same driver: two or more of them are taken for one fabric's."""
-    groups: dict[str, list[Interface]] = {}
-    for interface in interfaces:
+def siblings(machine: Snapshot) -> list[list[Interface]]:
+    """Running physical ports of the same driver and board: two or more of them are taken for one fabric's.
+
+    One driver serves the NICs of a fabric and of the management network alike; their RDMA devices tell the boards
+    apart. Raises `NotRead`.
+    """
+    boards = {
+        name: device.board_id.value_or("")
+        for device in machine.network.rdma_devices.value_or(())
+        for name in device.interfaces
+    }
+    groups: dict[tuple[str, str, str], list[Interface]] = {}
+    for interface in machine.network.interfaces.value:
         if interface.kind in ("ethernet", "ipoib") and interface.driver and interface.is_running:
-            groups.setdefault(f"{interface.kind} {interface.driver}", []).append(interface)
+            key = interface.kind, interface.driver, boards.get(interface.name, "")
+            groups.setdefault(key, []).append(interface)
     return [group for group in groups.values() if len(group) > 1]
 
 
