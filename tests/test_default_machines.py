@@ -245,3 +245,8 @@ def test_and_no_more_than_a_few_remarks(name: str) -> None:
     """What is said of every machine is read on none."""
     remarks = [check.id for check in CHECKS if ask(check, MACHINES[name]).problems]
     assert len(remarks) <= 5, remarks
+
+
+def test_a_management_card_is_not_asked_for_the_packets_of_the_fabric() -> None:
+    found = [check.id for check in CHECKS if ask(check, MACHINES["roce-cluster"]).problems]
+    assert "rdma-mtu-small" not in found and "mtu-differs-between-nics" not in found

@@ -19,7 +19,7 @@ WANTED = 4200  # NVIDIA, "Recommended network configuration examples for RoCE de
 
 @check("rdma-mtu-small", title="RoCE ports carry packets of 4096 bytes")
 def rdma_mtu_small(machine: Snapshot) -> Iterator[Problem]:
-    roce = [place for place in taken(machine, rdma_choice(machine).taken) if is_roce(place.port)]
+    roce = [place for place in _fabric(list(taken(machine, rdma_choice(machine).taken))) if is_roce(place.port)]
     if not roce:
         return
     by_name = {interface.name: interface for interface in machine.network.interfaces.value}
@@ -41,6 +41,14 @@ def rdma_mtu_small(machine: Snapshot) -> Iterator[Problem]:
                 commands=tuple(f"sudo ip link set dev {shlex.quote(name)} mtu 9000" for name in list(small)[:8]),
             ),
         )
+
+
+def _fabric(places: list[Place]) -> list[Place]:
+    """Without slower ports of another board: a management network has 1500 on purpose."""
+    fastest = max((place.port.rate_gbps.value_or(0.0) for place in places), default=0.0)
+    first = [place for place in places if place.port.rate_gbps.value_or(0.0) == fastest]
+    boards = {place.device.board_id.value_or("") for place in first}
+    return [place for place in places if place in first or place.device.board_id.value_or("") in boards]
 
 
 def _interfaces(place: Place) -> list[str]:
