@@ -162,6 +162,13 @@ CASES = [
     ),
     Case(
         "fabric-not-ready",
+        fires=node(tuple(gpu(n, name=nvml("NVIDIA GB200"), fabric=nvml(Fabric(3, 0, 0xA9))) for n in range(4))),
+        severity="warning",
+        says=("degraded bandwidth",),
+        times=4,
+    ),
+    Case(
+        "fabric-not-ready",
         fires=one(fabric=nvml(Fabric(1, 0))),
         silent=every(h100_node(), fabric=nvml(Fabric(0, 0))),
     ),

@@ -24,16 +24,18 @@ def fabric_not_ready(machine: Snapshot) -> Iterator[Problem]:
     gpus = machine.nvidia.gpus.value
     outside: dict[str, list[Gpu]] = {}
     for gpu, fabric in known(gpus, lambda gpu: gpu.fabric):
+        if fabric.state == COMPLETED and fabric.status == 0:  # whatever the board: a GB200 that is in says how it is
+            if fabric.health is not None:
+                yield from _unhealthy(gpu, fabric.health)
+            continue
         # A PCIe card, a single GPU, or a superchip (whose fabric is the rack's, with IMEX) needs no registration here:
         # asking for it there is the false alarm of NVSentinel #1471.
         if fabric.state == NOT_SUPPORTED or len(gpus) < 2 or not is_on_baseboard(gpu.name.value):
             continue
         if fabric.state != COMPLETED:
             outside.setdefault(STATES.get(fabric.state, f"state {fabric.state}"), []).append(gpu)
-        elif fabric.status != 0:
+        else:
             outside.setdefault(f"registration failed with NVML error {fabric.status}", []).append(gpu)
-        elif fabric.health is not None:
-            yield from _unhealthy(gpu, fabric.health)
     for seen, same in outside.items():
         yield Problem(
             severity="error",
