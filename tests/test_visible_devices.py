@@ -242,6 +242,11 @@ def test_the_one_device_that_an_old_driver_shows_beside_mig_does_not_renumber_th
     assert (indices(selection), selection.certain) == ([0, 1], False)
 
 
+def test_the_line_for_a_gpu_in_mig_mode_does_not_name_it_again() -> None:
+    selection = select("0,9", MIG_FIRST, driver_version="580.95.05")
+    assert [command(note, selection) for note in selection.notes if note.kind == "mig-parent"] == ["nvidia-smi -L"]
+
+
 def test_one_compute_instance_of_each_gpu_instance() -> None:
     both = select(f"{mig(0)},{mig(1)},{mig(2)}", SHARED, driver_version="580.95.05")
     assert [device.mig for device in both.devices] == [mig(0), mig(2)]

@@ -72,7 +72,9 @@ def command(note: Note, selection: Selection) -> str | None:
         return "nvidia-smi -L"
     if note.kind in ("order-guess", "order-invalid"):
         return f"export {ORDER_VARIABLE}=PCI_BUS_ID"
-    if note.kind in ("mig-parent", "ambiguous-uuid", "unknown-uuid") and selection.suggested is None:
+    if note.kind == "mig-parent":  # what is suggested for another entry still names the parent
+        return "nvidia-smi -L"
+    if note.kind in ("ambiguous-uuid", "unknown-uuid") and selection.suggested is None:
         return "nvidia-smi -L"
     if selection.suggested is None:
         return None
