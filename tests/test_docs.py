@@ -50,11 +50,30 @@ def test_every_command_has_a_page_that_readme_or_docs_link(command: str) -> None
     assert f"{command}.md" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    "page", ["check", "capture", "devices", "checks", "env", "topology", "network", "nccl-settings"]
+)
+def test_a_page_starts_from_a_trouble_and_ends_with_what_to_do_next(page: str) -> None:
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    assert re.match(r'# .+\n\n\*"', text)
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE)[-1] == "What to do next"
+
+
+def test_the_files_and_commands_that_contributors_are_told_of_exist() -> None:
+    for page in ("adding-a-check", "contributing"):
+        text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+        assert "python -m tests.machines" in text  # a new check is in every report there
+        for path in re.findall(r"`((?:tests|docs|checks)/[\w./-]+)`", text):
+            new = path.replace("swap_too_small", "shm_too_small").replace("NAME.json", "recorded-vm.json")
+            assert (ROOT / new).exists(), path
+
+
 def test_the_example_check_works_as_it_stands(tmp_path: Path) -> None:
     text = (DOCS / "adding-a-check.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", text, re.DOTALL))
     file = tmp_path / "swap_too_small.py"
     file.write_text(blocks["swap_too_small.py"])
+    assert max(map(len, blocks["swap_too_small.py"].splitlines())) <= 120
     example: Check = load(file, "swap_too_small").swap_too_small
     names = load(Path(__file__).parent / "build.py", "build")
     case: Case = eval(blocks["case.py"], {**vars(names), "Case": Case})  # noqa: S307 - our own page
