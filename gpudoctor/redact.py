@@ -7,7 +7,7 @@ CUDA_VISIBLE_DEVICES therefore selects what it selected before, and a redacted s
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -45,7 +45,10 @@ DEVICE_ENTRY = re.compile(
 HOME = re.compile(
     r"(?P<posix>/(?:home\d*|Users|users)/)(?P<posix_user>[^/\\\s:;,\"'<>|()\[\]{}*]*[^/\\\s:;,\"'<>|()\[\]{}*.])"
     r"|(?P<windows>[A-Za-z]:\\Users\\)(?P<windows_user>[^\\/:\"<>|\r\n]+)(?=\\)"
+    r"|(?<=[^/\s]/)(?P<elsewhere_user>[^/\\\s:;,\"'<>|()\[\]{}*]{1,64})(?=/\.(?:nccl\.conf|cache)(?![\w.-]))"
 )
+"""Homes as they are usually called, and whatever folder below another holds the files that only homes hold: clusters
+have /u/alice and /gpfs/people/alice. The snapshot always names the user's .nccl.conf, there or not."""
 MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")
 HARDWARE_ADDRESS = re.compile(
     r"(?<![0-9A-Za-z:.-])(?:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5,19}|[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}"
@@ -139,7 +142,7 @@ class Pseudonyms:
         """Any text of the document, with pseudonyms."""
         text = without_credentials(text)
         for match in HOME.finditer(text):
-            self._user(match["posix_user"] or match["windows_user"])
+            self._user(_owner(match.groupdict()))
         text = MAIL.sub(lambda match: self._name("mail", match[0]), text)
         text = self._names().sub(self._replacement, text)
         text = HARDWARE_ADDRESS.sub(lambda match: self._name("mac", match[0].casefold()), text)
@@ -162,7 +165,7 @@ class Pseudonyms:
         elif mode == "harmless":
             self._versions.update(FOUR_PARTS.findall(text))
         for match in HOME.finditer(text):
-            self._user(match["posix_user"] or match["windows_user"])
+            self._user(_owner(match.groupdict()))
         for match in UUID.finditer(text):
             self._uuids.replace(match["digits"] or match["bare"])
 
@@ -280,8 +283,7 @@ class Pseudonyms:
             if found in self._in_text:
                 return self._in_text[found]
             return next(new for name, new in self._in_text.items() if name.casefold() == found.casefold())
-        head = groups["posix"] or groups["windows"]
-        return head + self._user(groups["posix_user"] or groups["windows_user"])
+        return (groups["posix"] or groups["windows"] or "") + self._user(_owner(groups))
 
     def _ipv4(self, match: re.Match[str]) -> str:
         before = match.string[max(0, match.start() - 24) : match.start()]
@@ -352,6 +354,11 @@ class Pseudonyms:
             "harmless": str,
         }
         return replace[mode](text)
+
+
+def _owner(home: Mapping[str, str | None]) -> str:
+    """Whose home `HOME` has found."""
+    return home["posix_user"] or home["windows_user"] or home["elsewhere_user"] or ""
 
 
 def _strings(thing: Any, mode: Mode) -> Iterator[tuple[Mode, str]]:

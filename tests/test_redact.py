@@ -257,6 +257,20 @@ def test_the_same_secret_has_the_same_pseudonym_everywhere() -> None:
     assert gpu.uuid.value.startswith(environment["CUDA_VISIBLE_DEVICES"].partition(",")[0])
 
 
+@pytest.mark.parametrize("home", ["/u/wilma", "/gpfs/people/wilma", "/data/home/wilma"])
+def test_a_home_that_is_not_below_home_names_its_user_too(home: str) -> None:
+    """As read on a cluster, without a GPU process or a Slurm variable that would give the user's name."""
+    machine = but(h100_node(1), "environment", read("environment", {"HF_HOME": "/scratch/wilma/hf"}))
+    machine = but(machine, "network.nccl_files", read(f"{home}/.nccl.conf, /etc/nccl.conf", ()))
+    machine = but(
+        machine, "host.paths", read("environment", (UsedPath("caches", f"{home}/.cache", read("x", Space(1, 1))),))
+    )
+    hidden = redact(machine)
+    assert b"wilma" not in to_json(hidden)
+    assert hidden.environment.value["HF_HOME"] == "/scratch/user-1/hf"
+    assert redact(hidden) == hidden
+
+
 def _machines() -> Iterator[tuple[str, Snapshot]]:
     for case in CASES:
         for machine in (case.fires, case.unread, case.silent):
