@@ -44,6 +44,19 @@ def roce(count: int = 2, version: tuple[int, ...] = (2, 29, 7)) -> Snapshot:
 # ---------------------------------------------------------------- RDMA
 
 
+@pytest.mark.parametrize("variable", [{"NCCL_IB_DISABLE": "1"}, {"NCCL_NET": "Socket"}])
+def test_rdma_that_somebody_switched_off_is_not_called_right(variable: dict[str, str]) -> None:
+    ((name, value),) = variable.items()
+    silent = suggest(environment(h100_node(), **variable)).silent
+    assert f"only because {name}={value} keeps it from RDMA" in silent and "own choices are right" not in silent
+    assert "own choices are right" in suggest(environment(h100_node(), NCCL_IB_DISABLE="true")).silent
+
+
+def test_rdma_without_its_library_is_not_called_right_beside_other_suggestions() -> None:
+    advice = suggest(with_network(h100_node(), verbs_library=read("ld.so.cache", "")))
+    assert advice.suggestions and "can use no port of mlx5_0" in advice.silent
+
+
 def test_storage_ports_beside_the_rails_are_left_out() -> None:
     storage = rdma_device(8, name="mlx5_8", pci_bus_id="0000:05:00.0", board_id="MT_0000000224")
     machine = with_rdma(h100_node(), *h100_node().network.rdma_devices.value, storage)

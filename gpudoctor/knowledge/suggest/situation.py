@@ -6,11 +6,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudoctor.knowledge.job import GROUPS, is_multi_node
-from gpudoctor.knowledge.nccl.settings import effective, set_text
+from gpudoctor.knowledge.nccl.settings import effective, set_integer, set_text
 from gpudoctor.knowledge.network.interface_roles import has_address, inside_reason
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.presence import if_present
-from gpudoctor.snapshot import Gid, Interface, RdmaDevice, RdmaPort, Snapshot
+from gpudoctor.snapshot import Gid, Interface, NotRead, RdmaDevice, RdmaPort, Snapshot
 
 
 class Scope(NamedTuple):
@@ -115,6 +115,22 @@ def taken_ports(machine: Snapshot) -> tuple[tuple[RdmaDevice, RdmaPort], ...]:
         for port in device.ports
         if (device.name, port.number) in taken
     )
+
+
+def switched_off(machine: Snapshot) -> list[str]:
+    """The settings ("NCCL_IB_DISABLE=1") that keep NCCL from RDMA ports that could connect; none where nothing does."""
+    try:
+        settings = effective(machine)
+        off = {
+            "NCCL_IB_DISABLE": set_integer(settings, "NCCL_IB_DISABLE", 0) != 0,
+            "NCCL_NET": set_text(settings, "NCCL_NET").lower() == "socket",
+        }
+        names = [name for name, is_off in off.items() if is_off]
+        if not names or not goes_over_tcp(machine) or not rdma_ports(without(machine, *names)):
+            return []
+    except NotRead:
+        return []
+    return [f"{name}={settings[name].value}" for name in names]
 
 
 def can_connect(port: RdmaPort) -> bool | None:

@@ -16,7 +16,7 @@ from gpudoctor.knowledge.network.rdma_selection import cannot_open, usable_ports
 from gpudoctor.knowledge.suggest.advice import Advice, Present, Suggestion, Unjudged
 from gpudoctor.knowledge.suggest.debugging import debugging
 from gpudoctor.knowledge.suggest.rdma import cross_nic, gdr_level, gid_index, hca, no_rdma
-from gpudoctor.knowledge.suggest.situation import having, rdma_ports, scope, without
+from gpudoctor.knowledge.suggest.situation import having, rdma_ports, scope, switched_off, without
 from gpudoctor.knowledge.suggest.sockets import gloo_interface, socket_interface, socket_threads
 from gpudoctor.knowledge.suggest.threads import omp_threads
 from gpudoctor.knowledge.suggest.work_arounds import peer_access, shared_memory
@@ -156,14 +156,21 @@ def _grouped(unjudged: list[Unjudged]) -> tuple[Unjudged, ...]:
 
 def _silence(machine: Snapshot, suggestions: tuple[Suggestion, ...], present: list[Present]) -> str:
     """Why nothing, or nothing more, is suggested."""
-    if suggestions or present:
-        return "Nothing else is needed: for the rest, NCCL's own choices are right on this machine."
+    some = bool(suggestions or present)
+    start = "Nothing else is needed" if some else "Nothing to set"
+    if off := switched_off(machine):
+        return (
+            f"{start} for TCP, over which NCCL goes only because {listed(off)} "
+            f"{'keeps' if len(off) == 1 else 'keep'} it from RDMA; take that out where it is not meant."
+        )
     if idle := _idle_rdma(machine):
         return (
-            f"Nothing to set: NCCL goes over TCP{_own_choices(machine)}, for it can use no port of {listed(idle)}, "
-            "which no variable cures; `gpudoctor check network` says what does."
+            f"{start}: NCCL goes over TCP{'' if some else _own_choices(machine)}, for it can use no port of "
+            f"{listed(idle)}, which no variable cures; `gpudoctor check network` says what does."
         )
-    return f"Nothing to set: NCCL's own choices are right on this machine{_own_choices(machine)}."
+    if some:
+        return f"{start}: for the rest, NCCL's own choices are right on this machine."
+    return f"{start}: NCCL's own choices are right on this machine{_own_choices(machine)}."
 
 
 def _idle_rdma(machine: Snapshot) -> list[str]:
