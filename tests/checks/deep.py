@@ -104,6 +104,12 @@ CASES = [
         commands=("sudo lspci -vv -s 0000:2b:00.0 | grep -E 'LnkCap|LnkSta'",),
     ),
     Case(
+        "pcie-link-slow-under-load",
+        fires=tested(**GENERATION_3),
+        silent=but_gpu(tested(**GENERATION_3), 1, name=read("nvml", "NVIDIA GH200 480GB")),
+        severity="warning",
+    ),
+    Case(
         "smoke-ran-on-cpu",
         fires=on_cpu(node(())),
         silent=tested(),

@@ -52,6 +52,12 @@ CASES = [
         severity="warning",
     ),
     Case(
+        "pcie-link-narrow",
+        fires=one(pcie_width=nvml(1)),
+        silent=node((gpu(0, name=nvml("NVIDIA GB10"), pcie_width=nvml(1)),)),
+        severity="warning",
+    ),
+    Case(
         "pcie-link-uneven",
         fires=but_gpu(rtx_4090_node(), 2, pcie_generation_max=nvml(3), pcie_width=nvml(8), pcie_width_max=nvml(8)),
         # Idle GPUs lower their generation each for itself.

@@ -7,7 +7,7 @@ was trained slower at boot (a bad riser or cable, a BIOS setting, a marginal slo
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.gpus.gpu_models import is_laptop
+from gpudoctor.knowledge.gpus.gpu_models import is_laptop, is_superchip
 from gpudoctor.knowledge.pci_address import in_sysfs
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import Snapshot, absent, missing
@@ -27,7 +27,8 @@ def pcie_link_slow_under_load(machine: Snapshot) -> Iterator[Problem]:
             unread = target.device
             continue
         possible = gpu.pcie_generation_max
-        if loaded >= possible.value or is_laptop(gpu.name.value_or("")):
+        name = gpu.name.value_or("")
+        if loaded >= possible.value or is_laptop(name) or is_superchip(name):  # a superchip copies over NVLink-C2C
             continue
         lines: tuple[str, ...] = ("sudo dmesg -T | grep -i 'limited by'",)
         if gpu.pci_bus_id.is_read:

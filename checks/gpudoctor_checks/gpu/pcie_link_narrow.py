@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label, sysfs_address
-from gpudoctor.knowledge.gpus.gpu_models import is_laptop
+from gpudoctor.knowledge.gpus.gpu_models import is_laptop, is_superchip
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_virtual_machine
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -20,7 +20,8 @@ def pcie_link_narrow(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
     if width >= possible:
         return
     # Notebooks wire 8 or 4 lanes to chips that could take 16, and a virtual machine's PCI bus is made up.
-    if is_laptop(gpu.name.value) or in_virtual_machine(machine):
+    # A superchip's copies take NVLink-C2C, and nobody can reseat it.
+    if is_laptop(gpu.name.value) or is_superchip(gpu.name.value) or in_virtual_machine(machine):
         return
     address = sysfs_address(gpu)
     yield Problem(

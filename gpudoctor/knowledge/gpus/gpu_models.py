@@ -12,7 +12,7 @@ _LAPTOP = re.compile(r"Laptop|Mobile|Max-Q|\b\d{3,4}M\b|\bMX\d{3}\b", re.IGNOREC
 _DATACENTER = re.compile(
     r"\b(Tesla|A2|A10[GM]?|A16|A30X?|A40|A100X?|A800|B[123]00|H20|H[128]00|L2|L4|L20|L40[SG]?|T4G?|V100S?|P100|G[BH][23]00)\b",
 )
-_SUPERCHIP = re.compile(r"\bG[BH][23]00\b")
+_SUPERCHIP = re.compile(r"\b(G[BH][23]00|GB10)\b")
 _BASEBOARD = re.compile(r"SXM|HGX|\b(H20|H[128]00|B[123]00)\b")
 _CARD = re.compile(r"PCIe|\bNVL\b", re.IGNORECASE)
 
@@ -33,7 +33,7 @@ def is_datacenter(name: str) -> bool:
 
 
 def is_superchip(name: str) -> bool:
-    """A Grace Hopper or Grace Blackwell module: its NVSwitches, if any, are in another chassis."""
+    """A Grace Hopper or Grace Blackwell module: NVLink-C2C joins CPU and GPU, NVSwitches, if any, are elsewhere."""
     return _SUPERCHIP.search(name) is not None
 
 
