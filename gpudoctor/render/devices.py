@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gpudoctor.devices import Answer, Device, Trouble
-from gpudoctor.render.prose import show, show_command
+from gpudoctor.render.prose import show, show_command, show_table
 from gpudoctor.render.words import safe
 
 WIDE = 100
@@ -20,7 +20,7 @@ def show_devices(answer: Answer, screen: Console) -> None:
     show(headline(answer), screen, style="bold")
     if answer.visible:
         screen.print()
-        screen.print(_table(answer.visible, whole=screen.width >= WIDE))
+        show_table(_table(answer.visible, whole=screen.width >= WIDE), screen, gives_way="Name")
     for trouble in answer.problems:
         screen.print()
         _show(trouble, screen)

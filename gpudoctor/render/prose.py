@@ -5,6 +5,8 @@ import textwrap
 from typing import TextIO
 
 from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
 from rich.text import Text
 
 from gpudoctor.render.words import safe
@@ -44,6 +46,21 @@ def show(text: str, screen: Console, *, style: str = "", indent: int = 0, head: 
         if head and number == 0:
             written.stylize(head, 0, len(line.split(" ", 1)[0]))
         screen.print(written, soft_wrap=True)
+
+
+def show_table(table: Table, screen: Console, *, gives_way: str) -> None:
+    """A table for any width: the column `gives_way` is narrowed first, and no other one is ever cut.
+
+    Half a UUID or PCI address is of no use, so on a narrower terminal the terminal itself wraps the lines.
+    """
+    unbounded = screen.options.update(max_width=10_000)
+    excess = Measurement.get(screen, unbounded, table).maximum - screen.width
+    if excess > 0:
+        column = next(column for column in table.columns if column.header == gives_way)
+        widest = max(len(str(cell)) for cell in (column.header, *column.cells))
+        column.max_width = max(widest - excess, min(widest, NARROWEST))
+        table.width = Measurement.get(screen, unbounded, table).maximum
+    screen.print(table, crop=False)
 
 
 def show_command(command: str, screen: Console) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 from gpudoctor.check import Check, Problem
 from gpudoctor.render import words
 from gpudoctor.render.network import network_line
-from gpudoctor.render.prose import console, show, show_command
+from gpudoctor.render.prose import console, show, show_command, show_table
 from gpudoctor.report import Report, Result
 from gpudoctor.snapshot import Gpu, GpuProcess, Reading, Snapshot
 
@@ -99,7 +99,7 @@ def _show_gpus(snapshot: Snapshot, screen: Console) -> None:
         table.add_column(title, justify="right", no_wrap=True)
     for gpu in gpus:
         table.add_row(*map(words.safe, _gpu_row(gpu)))
-    screen.print(table)
+    show_table(table, screen, gives_way="Name")
     for gpu in gpus:
         for process in gpu.processes.value_or(()):
             show(_process_line(gpu, process), screen, style="dim", indent=2)
