@@ -189,7 +189,8 @@ def test_nagios_is_one_line_with_its_own_exit_status(broken: Path, tmp_path: Pat
     laptop = tmp_path / "laptop.json"
     laptop.write_bytes(to_json(MACHINES["laptop"]()))
     assert gpudoctor("check", "--from", str(laptop), "--nagios").returncode == 0
-    assert gpudoctor("check", "--from", str(laptop), "--nagios", "--strict").returncode == 2
+    strict = gpudoctor("check", "--from", str(laptop), "--nagios", "--strict")
+    assert strict.returncode == 2 and "CRITICAL - not healthy enough for --strict (ready to train" in strict.stdout
 
 
 def test_exit_statuses(broken: Path, tmp_path: Path) -> None:
@@ -254,6 +255,7 @@ def test_nagios_is_told_of_wrong_usage_as_unknown_and_not_as_critical(wrong: lis
         (["check", "--python", "/no/such/python"], "/no/such/python"),
         (["check", "--python", "/etc/passwd"], "not an executable file"),
         (["check", "--python", "/tmp"], "a folder without bin/python"),
+        (["check", "--python", ""], "no interpreter is named"),
         (["check", "--json", "--paste"], "exclude each other"),
         (["check", "--from", "/no/such/file"], "/no/such/file"),
         (["check", "--from", "/etc/hostname"], "/etc/hostname"),

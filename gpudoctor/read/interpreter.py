@@ -40,6 +40,8 @@ def choose(wanted: str | None, environment: Mapping[str, str]) -> Interpreter:
 
 
 def _named(wanted: str) -> str:
+    if not wanted.strip():
+        raise NoSuchInterpreter("--python: no interpreter is named")
     found = shutil.which(wanted)
     if found:
         return str(Path(found).absolute())

@@ -18,7 +18,11 @@ def line(report: Report, *, strict: bool = False) -> str:
     )
     detail = f": {'; '.join(names)}" if names else ""
     blind = len(report.could_not_look)
-    text = f"GPUDOCTOR {STATES[report.nagios_status(strict=strict)]} - {words.verdict(report)}{detail}"
+    status = report.nagios_status(strict=strict)
+    said = words.verdict(report)
+    if status != report.nagios_status():
+        said = f"not healthy enough for --strict ({said[0].lower()}{said[1:]})"
+    text = f"GPUDOCTOR {STATES[status]} - {said}{detail}"
     # A bar separates text from performance data in Nagios' format.
     return f"{words.safe(text).replace('|', '/')} | errors={counts.error} warnings={counts.warning} skipped={blind}"
 
