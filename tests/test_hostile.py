@@ -1,5 +1,6 @@
 """Snapshots that lie, are cut up or carry traps: nothing raises, nothing steers the terminal or the shell."""
 
+import re
 import shlex
 from typing import Any
 
@@ -13,7 +14,18 @@ from gpudoctor.render import nagios
 from gpudoctor.render.paste import markdown
 from gpudoctor.render.terminal import plain
 from gpudoctor.report import to_json as report_to_json
-from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json, to_json
+from gpudoctor.snapshot import (
+    Library,
+    SmokeResult,
+    SmokeTarget,
+    Snapshot,
+    TorchDevice,
+    UnreadableSnapshot,
+    from_json,
+    read,
+    to_json,
+)
+from tests.build import but, h100_node
 from tests.machines.hand_built import MACHINES
 
 CHECKS = find_checks()[0]
@@ -102,6 +114,34 @@ def with_traps(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [with_traps(child, key) for child in value]
     return f"{value}{TRAP}" if isinstance(value, str) and key != "kind" else value
+
+
+def test_devices_that_torch_and_the_smoke_test_name_are_quoted_too() -> None:
+    machine = h100_node(1)
+    facts = machine.training.torch.value
+    odd = TorchDevice(1, "cuda", "old", TRAP, (5, 0), 1), TorchDevice(2, "cuda", "x", TRAP, (9, 0), 1)
+    known = (*facts.devices, *odd)
+    machine = but(machine, "training.torch", read("torch", msgspec.structs.replace(facts, devices=known)))
+    result = read("smoke", SmokeResult(TRAP, outcome="failed", error="no"))
+    machine = but(machine, "active.smoke", read("smoke", (SmokeTarget(TRAP, result),)))
+    library, bundled = (
+        Library("nccl", f"/opt/{TRAP}", "LD_LIBRARY_PATH", "2.1"),
+        Library("nccl", TRAP, "package", "2.2"),
+    )
+    machine = but(machine, "training.libraries", read("worker", (library, bundled)))
+    commands = [
+        command
+        for result, problem in diagnose(machine, CHECKS).problems
+        if result.check in ("smoke-failed", "torch-without-gpu-kernels", "nccl-library-shadowed")
+        for command in problem.fix.commands
+    ]
+    trapped = [command for command in commands if "reboot)" in command]
+    assert len(trapped) >= 2
+    for command in trapped:
+        assert any("$(reboot)" in word for word in shlex.split(command)), command
+        joined = command.replace("'\"'\"'", "")  # how shlex.quote writes a single quote
+        outside = re.sub(r"'[^']*'", "", joined)  # double quotes do not keep the shell from running $(...)
+        assert "$(" not in outside, command
 
 
 def test_commands_to_paste_quote_what_the_machine_said() -> None:

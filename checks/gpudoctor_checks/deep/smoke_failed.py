@@ -4,6 +4,7 @@ Why it matters: this is the least that a training step does. A device that fails
 healthy its counters look: out of memory because of another job, an uncorrectable memory error, a driver that lost it.
 """
 
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -45,7 +46,10 @@ def failure(target: SmokeTarget) -> str:
 def alone(machine: Snapshot, device: str) -> str:
     """The line that does the same without gpudoctor."""
     python = shlex.quote(machine.training.python.value_or("python3"))
-    return f"{python} -c \"import torch; x = torch.ones(1024, 1024, device='{device}'); print((x @ x).sum())\""
+    program = f"import torch; x = torch.ones(1024, 1024, device={device!r}); print((x @ x).sum())"
+    if re.fullmatch(r"[a-z]+(:\d+)?", device, re.ASCII):
+        return f'{python} -c "{program}"'
+    return f"{python} -c {shlex.quote(program)}"
 
 
 def advice(error: str) -> tuple[str, tuple[str, ...]]:

@@ -5,6 +5,7 @@ bugs that torch's release notes count as fixed, and the ranks of one job fail wi
 machines load different ones. A newer library of the same major version is compatible.
 """
 
+import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
@@ -37,7 +38,7 @@ def nccl_versions_differ(machine: Snapshot) -> Iterator[Problem]:
     if library.origin in FROM_ENVIRONMENT:
         lines = take_out(machine, library)
     elif library.origin == "package" and package:
-        lines = (pip(machine, f"install {package}=={wanted}"),)
+        lines = (pip(machine, f"install {shlex.quote(f'{package}=={wanted}')}"),)
     yield Problem(
         severity="warning" if is_older else "info",
         summary=f"torch {facts.version} is compiled for NCCL {wanted} and loads {library.version} from {path}",
@@ -49,6 +50,6 @@ def nccl_versions_differ(machine: Snapshot) -> Iterator[Problem]:
             f"Have torch load NCCL {wanted}, on every machine of the job."
             if is_older
             else f"Have every machine of the job load the same NCCL; this torch was tested with {wanted}.",
-            commands=(*lines, f"ls -l {path}"),
+            commands=(*lines, f"ls -l {shlex.quote(path)}"),
         ),
     )
