@@ -361,7 +361,8 @@ def test_interrupted_it_leaves_no_process_behind(hanging_python: Path, number: i
     output, errors = process.communicate(timeout=30)
     assert process.returncode == status
     assert output == ""
-    assert errors == ("gpudoctor: interrupted\n" if number == signal.SIGINT else "")
+    said = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+    assert errors == f"gpudoctor: {said}\n"
     assert_gone([*pids, *children])
 
 

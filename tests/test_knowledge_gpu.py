@@ -88,7 +88,7 @@ MODELS = [
     ("NVIDIA L40S", False, False, True, False, False),
     ("NVIDIA GH200 480GB", False, False, True, True, False),
     ("NVIDIA GB200", False, False, True, True, False),
-    ("NVIDIA GB10", False, False, False, False, False),
+    ("NVIDIA GB10", False, False, False, True, False),
     ("NVIDIA RTX A6000", False, False, False, False, False),
     ("NVIDIA RTX 6000 Ada Generation", False, False, False, False, False),
     ("Quadro RTX 8000", False, False, False, False, False),

@@ -110,3 +110,14 @@ def test_a_package_that_cannot_be_imported_is_a_result(site: Path, machine: Path
     results = {result["check"]: result for result in json.loads(done.stdout)["results"]}
     assert "license expired" in results["acme_checks"]["reasons"][0]
     assert results["shm-too-small"]["outcome"] == "ok"
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_that_arrives_while_a_plugin_loads_ends_the_command(
+    site: Path, machine: Path, name: str, status: int
+) -> None:
+    text = f"import os, signal\nos.kill(os.getpid(), signal.{name})\n"
+    install(site, "acme_checks", {"__init__.py": "", "signalled.py": text})
+    done = gpudoctor(site, "check", "--from", str(machine))
+    assert (done.returncode, done.stdout) == (status, ""), "and is not taken for a broken plugin"
+    assert done.stderr.count("\n") == 1

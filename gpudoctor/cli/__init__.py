@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     except UsageProblem as problem:
         return _refuse(str(problem), arguments)
     except KeyboardInterrupt:
-        return _complain("interrupted", status=INTERRUPTED)
+        return _interrupted()
     except BrokenPipeError:
         return _without_reader()
     except SystemExit as stop:
@@ -88,7 +88,7 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         return _explain(error, arguments)
     if status == INTERRUPTED:  # typer has caught it, and says nothing
-        return _complain("interrupted", status=INTERRUPTED)
+        return _interrupted()
     return status if isinstance(status, int) else 0
 
 
@@ -120,7 +120,7 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
         hint = f"see '{command} --help'"
         return _refuse(f"{message} ({hint})" if message else hint, arguments)
     if type(error).__name__ == "Abort":
-        return _complain("interrupted", status=INTERRUPTED)
+        return _interrupted()
     if os.environ.get("GPUDOCTOR_TRACEBACK"):
         raise error
     return _refuse(
@@ -148,13 +148,26 @@ def _complain(message: str, *, status: int = 2) -> int:
     return status
 
 
+_ended_by: list[int] = []
+"""The signal that asked the command to end, unless it was Ctrl-C."""
+
+
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
+    _ended_by.append(number)
+    # Not SystemExit: a plugin's module may raise that when it is imported, and is then passed over.
+    raise KeyboardInterrupt
+
+
+def _interrupted() -> int:
+    """Ctrl-C, or a signal that asked the command to end."""
+    if not _ended_by:
+        return _complain("interrupted", status=INTERRUPTED)
+    return _complain(f"ended by {signal.Signals(_ended_by[0]).name}", status=128 + _ended_by[0])
 
 
 def main() -> NoReturn:
     """Entry point of the `gpudoctor` command."""
-    # SystemExit instead of sudden death: the children's process groups are killed on the way out.
+    # An exception instead of sudden death: the children's process groups are killed on the way out.
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _end)
