@@ -9,6 +9,7 @@ import msgspec
 from gpudoctor import __version__
 from gpudoctor.active import Child, Reply, Waiting, gather, messages
 from gpudoctor.knowledge.environment import recorded
+from gpudoctor.knowledge.gpus.nvidia_hardware import VENDOR
 from gpudoctor.read import cuda, nvidia, python, smoke
 from gpudoctor.read.children import Wish
 from gpudoctor.read.system import System
@@ -24,8 +25,6 @@ from gpudoctor.snapshot import (
     missing,
     read,
 )
-
-NVIDIA_VENDOR = "0x10de"
 
 
 def examine(wish: Wish, children: Sequence[Child], waiting: Waiting | None = None) -> Snapshot:
@@ -89,7 +88,7 @@ def without_hardware(found: Nvidia, accelerators: Accelerators) -> Nvidia:
         return found
     devices = accelerators.pci.value_or(None)
     nodes = accelerators.device_nodes.value_or(())
-    if devices is None or any(device.vendor == NVIDIA_VENDOR for device in devices):
+    if devices is None or any(device.vendor == VENDOR for device in devices):
         return found
     if any(node.path.startswith(("/dev/nvidia", "/dev/dxg")) for node in nodes):
         return found

@@ -4,6 +4,7 @@ from collections import Counter
 
 import msgspec
 
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.report import Report
 from gpudoctor.snapshot import Reading, Snapshot
 
@@ -38,24 +39,19 @@ def gib(size: int) -> str:
     return f"{size / GIB:.1f} GiB"
 
 
-def count(number: int, noun: str) -> str:
-    """ "1 error", "2 errors"."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
 def verdict(report: Report) -> str:
     """The verdict in words, with its numbers."""
     counts = report.counts
-    found = [count(number, noun) for number, noun in ((counts.error, "error"), (counts.warning, "warning")) if number]
+    found = [counted(number, noun) for number, noun in ((counts.error, "error"), (counts.warning, "warning")) if number]
     blind = len(report.could_not_look)
-    sight = f"; {count(blind, 'check')} could not look" if blind else ""
+    sight = f"; {counted(blind, 'check')} could not look" if blind else ""
     if report.verdict == "unknown":
         return "Unknown: nothing could be examined"
     if report.verdict == "errors":
         return f"Not ready to train: {', '.join(found)}{sight}"
     if report.verdict == "warnings":
         return f"Ready to train, with {', '.join(found)}{sight}"
-    return "Ready to train" + (f", as far as could be seen: {count(blind, 'check')} could not look" if blind else "")
+    return "Ready to train" + (f", as far as could be seen: {counted(blind, 'check')} could not look" if blind else "")
 
 
 def tally(report: Report) -> str:
@@ -70,7 +66,7 @@ def tally(report: Report) -> str:
         f"{counts.not_applicable} not applicable" if counts.not_applicable else "",
         f"{counts.not_run} not run" if counts.not_run else "",
     ]
-    return f"{count(len(report.results), 'check')}: " + ", ".join(part for part in parts if part)
+    return f"{counted(len(report.results), 'check')}: " + ", ".join(part for part in parts if part)
 
 
 def machine_line(snapshot: Snapshot) -> str:

@@ -26,7 +26,6 @@ def nccl_variable_unknown(machine: Snapshot) -> Iterator[Problem]:
             doubtful.append(setting)
     for setting in doubtful:
         # A release newer than our table may read it; the library's own strings decide.
-        names.value  # noqa: B018
         near = nearest(setting.name, names.value)
         yield _problem(machine, setting, f"the nearest known name is {near}" if near else "", near)
 

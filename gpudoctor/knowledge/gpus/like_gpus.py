@@ -44,4 +44,4 @@ def raise_unread(readings: Iterable[Reading[Any]]) -> None:
         if not reading.is_read and reading.missing_kind != "absent":
             require(reading)  # raises, with the reason
     if several and not any(reading.is_read for reading in several):
-        several[0].value  # noqa: B018
+        require(several[0])  # raises `NotApplicable`
