@@ -169,3 +169,14 @@ def test_a_machine_with_nothing_gets_one_line(tmp_path: Path) -> None:
     done = run("--from", str(file))
     assert done.returncode == 2
     assert done.stderr == "gpudoctor: nothing to show: this machine has neither NVIDIA GPUs nor RDMA devices\n"
+
+
+def test_a_machine_with_nothing_ends_alike_as_json(tmp_path: Path) -> None:
+    file = tmp_path / "machine.json"
+    file.write_bytes(to_json(node(())))
+    done = run("--from", str(file), "--json")
+    assert done.returncode == 2
+    answer = json.loads(done.stdout)
+    jsonschema.validate(answer, json_schema())
+    assert (answer["gpus"], answer["nics"]) == ([], [])
+    assert done.stderr == run("--from", str(file)).stderr

@@ -30,10 +30,11 @@ def topology(
     answer = answer_of(machine)
     if json:
         print(to_json(answer).decode())
-        return
     if not answer.gpus and not answer.nics:
         reason = "; ".join(answer.notes) or "this machine has neither NVIDIA GPUs nor RDMA devices"
         raise UsageProblem(f"nothing to show: {reason}")
+    if json:
+        return
     from gpudoctor.render.prose import console
     from gpudoctor.render.topology import show_topology
 

@@ -1,7 +1,13 @@
-"""Whether NCCL would carry data between nodes over TCP (NET/Socket), as far as this machine tells."""
+"""Whether NCCL would carry data between nodes over TCP (NET/Socket), as far as this machine tells.
+
+NCCL's IB transport takes every ACTIVE port of InfiniBand or Ethernet when it starts, and looks into the GID table only
+when it connects, where entry 0 is its choice if nothing fits. So a RoCE port without a usable GID does not make NCCL
+go over TCP: its connections fail. (NCCL src/transport/net_ib/init.cc and connect.cc, read at 2.30.)
+"""
 
 from gpudoctor.knowledge.nccl.settings import effective, set_text
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
+from gpudoctor.knowledge.presence import if_present
 from gpudoctor.snapshot import Snapshot
 
 
@@ -14,8 +20,6 @@ def data_over_sockets(machine: Snapshot) -> bool:
     forced = set_text(settings, "NCCL_NET")
     if forced:
         return forced.lower() == "socket"
-    if machine.network.net_plugins.value and set_text(settings, "NCCL_NET_PLUGIN") != "none":
+    if if_present(machine.network.net_plugins) and set_text(settings, "NCCL_NET_PLUGIN") != "none":
         return False
-    if not machine.network.verbs_library.value:
-        return True
     return not rdma_choice(machine).taken

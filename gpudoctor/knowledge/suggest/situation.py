@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from gpudoctor.knowledge.job import GROUPS, is_multi_node
 from gpudoctor.knowledge.nccl.settings import effective, set_integer, set_text
+from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
 from gpudoctor.knowledge.network.interface_roles import has_address, inside_reason
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
-from gpudoctor.knowledge.presence import if_present
 from gpudoctor.snapshot import Gid, Interface, NotRead, RdmaDevice, RdmaPort, Snapshot
 
 
@@ -97,7 +97,7 @@ def _default_routes(machine: Snapshot) -> set[str]:
 
 
 def rdma_ports(machine: Snapshot) -> tuple[tuple[RdmaDevice, RdmaPort], ...]:
-    """The RDMA ports that can carry NCCL's data; () where it goes over TCP. Raises `NotRead`.
+    """The RDMA ports that can carry NCCL's data. Raises `NotRead`.
 
     A RoCE port without any GID is among NCCL's choice and connects to nobody, so it is not among these.
     """
@@ -126,7 +126,7 @@ def switched_off(machine: Snapshot) -> list[str]:
             "NCCL_NET": set_text(settings, "NCCL_NET").lower() == "socket",
         }
         names = [name for name, is_off in off.items() if is_off]
-        if not names or not goes_over_tcp(machine) or not rdma_ports(without(machine, *names)):
+        if not names or not data_over_sockets(machine) or not rdma_ports(without(machine, *names)):
             return []
     except NotRead:
         return []
@@ -152,18 +152,3 @@ def is_routable_v2(gid: Gid) -> bool:
 def is_link_local(gid: str) -> bool:
     """fe80::/10, as sysfs writes it."""
     return gid[:4].lower() in ("fe80", "fe90", "fea0", "feb0")
-
-
-def goes_over_tcp(machine: Snapshot) -> bool:
-    """Whether NCCL's data between nodes goes over its sockets. Raises `NotRead`.
-
-    A plugin (EFA, gIB) brings a transport of its own, and comes first.
-    """
-    settings = effective(machine)
-    forced = set_text(settings, "NCCL_NET").lower()
-    if forced:
-        return forced == "socket"
-    plugins = if_present(machine.network.net_plugins)
-    if plugins and set_text(settings, "NCCL_NET_PLUGIN") != "none":
-        return False
-    return not rdma_ports(machine)

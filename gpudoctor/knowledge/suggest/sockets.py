@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.nccl.settings import effective, set_text
+from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
 from gpudoctor.knowledge.network.gloo_interface import gloo_choice
 from gpudoctor.knowledge.suggest.advice import Suggestion
-from gpudoctor.knowledge.suggest.situation import goes_over_tcp, real_interfaces
+from gpudoctor.knowledge.suggest.situation import real_interfaces
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Interface, NotRead, Snapshot, missing
 
@@ -30,7 +31,7 @@ def socket_interface(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     if not several:
         return
     choice, real = nccl_choice(machine), real_interfaces(machine)
-    over_tcp = goes_over_tcp(machine)
+    over_tcp = data_over_sockets(machine)
     used = choice.names if over_tcp else choice.names[:1]
     reachable = {interface.name for interface in real}
     strays = [name for name in used if name not in reachable]
@@ -134,7 +135,7 @@ def _for_gloo(machine: Snapshot, real: tuple[Interface, ...]) -> Interface:
 
 def socket_threads(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     """More sockets, where data goes over TCP on a network that one socket cannot fill. Raises `NotRead`."""
-    if not several or not goes_over_tcp(machine):
+    if not several or not data_over_sockets(machine):
         return
     used = nccl_choice(machine).names
     real = [each for each in real_interfaces(machine) if each.name in used and each.driver not in TUNED_DRIVERS]
