@@ -1,0 +1,152 @@
+"""`Fleet`: the head's side of the agents. What carries the lines is a subclass (local, ssh, slurm, join)."""
+
+import itertools
+import queue
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor.fleet.messages import AnyReply, Bye, Order, Reply, encode
+
+R = TypeVar("R", bound=Reply)
+
+
+class Node(Struct, frozen=True):
+    """A machine of the fleet; its index is its place in `Fleet.nodes`."""
+
+    name: str
+    """As the user or the scheduler named it, without user and port."""
+    user: str = ""
+    port: int = 0
+    """ssh's port; 0: the user's own configuration decides."""
+    slots: int = 0
+    """Ranks as a hostfile says; 0: not said."""
+
+
+LostKind = Literal[
+    "auth refused",
+    "host key unknown",
+    "host key changed",
+    "unresolvable",
+    "unreachable",
+    "refused",
+    "no answer",
+    "gpudoctor missing",
+    "gpudoctor failed",
+    "other version",
+    "connection lost",
+    "joined too late",
+    "scheduler",
+]
+
+
+class Lost(Struct, frozen=True):
+    """The connection to a node is over, or never was."""
+
+    kind: LostKind
+    detail: str = ""
+    """What was seen: ssh's last line, the exit status, the version."""
+
+
+class Event(Struct, frozen=True):
+    node: int
+    what: AnyReply | Lost
+
+
+class Fleet:
+    """Agents on several nodes: send orders, take what they reply. Always to be closed (a context manager).
+
+    A subclass starts the agents in its constructor or `__enter__`, writes with `write`, and puts what arrives into
+    `self.arrived` from whatever thread it has; the methods here are for one thread, the command's.
+    """
+
+    how = "local"
+    """ "local", "ssh", "srun" or "join": how the nodes are reached, for words."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes: tuple[Node, ...] = tuple(nodes)
+        self.arrived: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.lost: dict[int, Lost] = {}
+        self._numbers = itertools.count(1)
+
+    # for subclasses
+
+    def write(self, line: bytes) -> None:
+        """Send a line to every agent that is still there; never blocks for long, never raises for a lost one."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End every agent and connection, within two seconds, and leave no process."""
+        raise NotImplementedError
+
+    # for users
+
+    def __enter__(self) -> "Fleet":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """Indices of the nodes that are not lost."""
+        return tuple(index for index in range(len(self.nodes)) if index not in self.lost)
+
+    def name(self, node: int) -> str:
+        return self.nodes[node].name
+
+    def send(self, order: Order) -> int:
+        """Number an order and send it; the number."""
+        number = next(self._numbers)
+        self.write(encode(msgspec.structs.replace(order, number=number)))
+        return number
+
+    def next_event(self, timeout: float) -> Event | None:
+        """What arrives next; None when nothing does within `timeout` seconds. Keeps `lost` up to date."""
+        try:
+            event = self.arrived.get(timeout=max(0.0, timeout))
+        except queue.Empty:
+            return None
+        if isinstance(event.what, Lost):
+            self.lost.setdefault(event.node, event.what)
+        return event
+
+    def ask(
+        self,
+        order: Order,
+        answer: type[R],
+        *,
+        timeout: float,
+        of: Iterable[int] | None = None,
+        waiting: Callable[[Sequence[int]], None] | None = None,
+    ) -> dict[int, R | Lost]:
+        """Send an order and wait for one `answer` of each node that it is meant for.
+
+        A node that is or gets lost gives its `Lost`; one that does not answer in time, `Lost("no answer")`, without
+        being taken for lost by others. `waiting` is called several times a second with the nodes still awaited.
+        """
+        wanted = set(order.to or range(len(self.nodes))) if of is None else set(of)
+        found: dict[int, R | Lost] = {node: self.lost[node] for node in wanted if node in self.lost}
+        number = self.send(order)
+        deadline = time.monotonic() + timeout
+        while (open_nodes := wanted - found.keys()) and (left := deadline - time.monotonic()) > 0:
+            if waiting is not None:
+                waiting(sorted(open_nodes))
+            event = self.next_event(min(left, 0.2))
+            if event is None or event.node not in open_nodes:
+                continue
+            if isinstance(event.what, Lost) or (isinstance(event.what, answer) and event.what.number == number):
+                found[event.node] = event.what
+        for node in wanted - found.keys():
+            found[node] = Lost("no answer", f"within {timeout:g} s")
+        return {node: found[node] for node in sorted(found)}
+
+    def dismiss(self) -> None:
+        """Tell the agents to end."""
+        self.send(Bye())

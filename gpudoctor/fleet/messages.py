@@ -1,0 +1,293 @@
+"""What the head and its agents say to each other: orders and replies, one JSON object a line.
+
+Every order is sent to all agents; `to` names the node indices that it is meant for (empty: all). That is what srun
+can carry (its standard input goes to every task), and the others do it the same way. An order with `number` is
+answered by replies that repeat the number, so that an answer that comes late is not taken for that of the next order.
+"""
+
+from typing import Literal, TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+T = TypeVar("T")
+
+PROTOCOL = 1
+"""Number of this vocabulary; head and agents must have the same."""
+
+MAXIMUM_LINE_BYTES = 32 * 1024 * 1024
+"""Longer lines end the connection: no snapshot or log is as long."""
+
+# ---------------------------------------------------------------- a run of ranks
+
+
+class Measurement(Struct, frozen=True):
+    """One collective at one size: nccl-tests' size column, total bytes for gather and scatter kinds."""
+
+    collective: str
+    """ "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all" or "send_recv"."""
+    size_bytes: int
+
+
+class Launch(Struct, frozen=True):
+    """One torchrun on each of `nodes`, together one world, which measures and ends."""
+
+    id: str
+    nodes: tuple[int, ...]
+    """Fleet indices in the order of their node rank: nodes[0] is the head of this world."""
+    ranks_per_node: tuple[int, ...]
+    """One number a node; they may differ."""
+    master_address: str
+    master_port: int
+    backend: Literal["nccl", "gloo"]
+    device: Literal["cuda", "cpu"]
+    measurements: tuple[Measurement, ...]
+    dtype: Literal["float32", "float16", "bfloat16"] = "float32"
+    warmup: int = 5
+    iterations: int = 20
+    repeats: int = 3
+    """Windows a size; their median is reported."""
+    check: bool = True
+    """Compare every element with what it must be, outside the measured window."""
+    seconds_per_size: float = 0.0
+    """Fewer iterations (at least 2, and 1 to warm up) where a size would take longer than this; 0: never."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Set for the ranks, on top of the agent's environment. Only names on `messages.may_set`."""
+    timeout: float = 60.0
+    """Seconds that a rank may spend in one phase: handed to torch as the process group's timeout."""
+    rank_logs: bool = True
+    """NCCL_DEBUG=INFO into memory, unless the user's environment sets NCCL_DEBUG_FILE."""
+
+
+SETTABLE = (
+    "NCCL_",
+    "TORCH_NCCL_",
+    "TORCH_FR_",
+    "TORCH_DISTRIBUTED_",
+    "GLOO_",
+    "TP_",
+    "OMP_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+)
+
+
+def may_set(name: str) -> bool:
+    """Whether an order may set this variable for the ranks: settings of training, nothing that loads foreign code."""
+    return name.startswith(SETTABLE) and name.replace("_", "").isalnum() and name.isascii()
+
+
+# ---------------------------------------------------------------- orders
+
+
+class Order(Struct, frozen=True, kw_only=True, tag=True):
+    """Head to agents."""
+
+    number: int = 0
+    to: tuple[int, ...] = ()
+
+
+class Ping(Order, frozen=True, kw_only=True):
+    """Answered at once by `Pong`; also what keeps an agent alive."""
+
+
+class Examine(Order, frozen=True, kw_only=True):
+    """Read the machine; answered by `Examined`."""
+
+    torch: bool = False
+    """Import torch in the training interpreter (seconds), or only look at its files."""
+    python: str = ""
+    """The training interpreter; empty, or missing on that node: the node chooses as `gpudoctor check` would."""
+    brief: bool = True
+    """Only what a preflight asks for (host, network, GPUs, torch's files), not what takes longer."""
+    timeout: float = 10.0
+    resolve: tuple[str, ...] = ()
+    """Names to look up besides: the head's address, the other nodes' names."""
+
+
+class Listen(Order, frozen=True, kw_only=True):
+    """Open listeners that answer a probe: one on a port of the kernel's choice, and on `port` when it is not 0."""
+
+    port: int = 0
+    """Only the nodes in `port_on` open it."""
+    port_on: tuple[int, ...] = ()
+    secret: str = ""
+    """What the listeners answer with (see `Reach`); the rendezvous port answers with the same."""
+    seconds: float = 30.0
+    """Closed after this long by themselves."""
+
+
+class Target(Struct, frozen=True):
+    """Something to connect to: another node's listener."""
+
+    node: int
+    address: str
+    port: int
+    purpose: Literal["rendezvous", "ephemeral"] = "ephemeral"
+
+
+class Reach(Order, frozen=True, kw_only=True):
+    """Connect to the targets of this node, all at once; prove who answers; send enough to fill a window."""
+
+    targets: dict[str, tuple[Target, ...]]
+    """By the connecting node's index, as text (JSON knows no other keys)."""
+    secret: str
+    """What a listener's answer must contain: a port that somebody else answers on is not reached."""
+    timeout: float = 2.0
+    payload_bytes: int = 65536
+
+
+class Unlisten(Order, frozen=True, kw_only=True):
+    """Close the listeners."""
+
+
+class Run(Order, frozen=True, kw_only=True):
+    """Start the ranks of a launch on this node; answered by `Said` as they go and by `Ended` once."""
+
+    launch: Launch
+    python: str = ""
+
+
+class Stop(Order, frozen=True, kw_only=True):
+    """Collect evidence from the ranks of a launch (phase, stack, log), end them, answer `Ended`."""
+
+    launch: str
+    evidence: bool = True
+
+
+class Bye(Order, frozen=True, kw_only=True):
+    """End everything and exit."""
+
+
+AnyOrder = Ping | Examine | Listen | Reach | Unlisten | Run | Stop | Bye
+
+# ---------------------------------------------------------------- replies
+
+
+class Reply(Struct, frozen=True, kw_only=True, tag=True):
+    """Agent to head."""
+
+    number: int = 0
+
+
+class Hello(Reply, frozen=True, kw_only=True):
+    """The first line of an agent."""
+
+    node: int
+    hostname: str
+    gpudoctor: str
+    protocol: int = PROTOCOL
+    python_version: str = ""
+    pid: int = 0
+    user: str = ""
+
+
+class Pong(Reply, frozen=True, kw_only=True):
+    time: float
+    """time.time() of the node, seconds."""
+
+
+class Examined(Reply, frozen=True, kw_only=True):
+    snapshot: msgspec.Raw
+    """A `snapshot.Snapshot`, decoded by whoever wants it."""
+    resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Name -> addresses; () when it does not resolve."""
+    interpreter: str = ""
+
+
+class Listening(Reply, frozen=True, kw_only=True):
+    ephemeral: int = 0
+    """The port that the kernel chose; 0 when none could be opened."""
+    port_error: str = ""
+    """Why `port` could not be opened: "in use by pid 123 python", "permission denied"; empty when it could."""
+    error: str = ""
+
+
+class Touched(Struct, frozen=True):
+    """What became of one connection.
+
+    connected: the right listener answered, and the payload went both ways.
+    truncated: it answered, but the payload did not arrive: large packets are lost (MTU).
+    """
+
+    target: Target
+    outcome: Literal["connected", "truncated", "refused", "no answer", "unreachable", "wrong listener", "failed"]
+    detail: str = ""
+    milliseconds: float = 0.0
+
+
+class Reached(Reply, frozen=True, kw_only=True):
+    touched: tuple[Touched, ...]
+
+
+class Said(Reply, frozen=True, kw_only=True):
+    """A line of a rank that the head wants at once: its row, its phase (the lowest local rank's only), its error."""
+
+    launch: str
+    rank: int
+    message: msgspec.Raw
+    """One of the rank program's messages (nccl/rank_messages.py)."""
+
+
+class RankState(Struct, frozen=True, kw_only=True):
+    """Where a rank was when its launch ended."""
+
+    rank: int
+    local_rank: int
+    pid: int
+    phase: str = ""
+    """Its last phase: "import torch", "rendezvous", "first all_reduce", "all_reduce of 1048576 bytes", "done"."""
+    seconds_in_phase: float = 0.0
+    ended: Literal["", "done", "exit", "signal"] = ""
+    """Empty: still there when it was asked for (then ended by us)."""
+    status: int = 0
+    """The exit status, or the signal's number."""
+    process_state: str = ""
+    """ /proc's letter while it lived: "T" is stopped, "D" waits in the kernel."""
+    stack: tuple[str, ...] = ()
+    """Its main thread's Python frames, innermost first: "all_reduce (distributed_c10d.py:2806)"."""
+    error: str = ""
+    """The exception that ended it, or the end of its standard error."""
+    log: str = ""
+    """NCCL's log, the decisive part (at most 256 KiB)."""
+
+
+class Ended(Reply, frozen=True, kw_only=True):
+    """The launch is over on this node, and no process of it is left."""
+
+    launch: str
+    how: Literal["done", "failed", "stopped", "not started"]
+    ranks: tuple[RankState, ...] = ()
+    error: str = ""
+    """torchrun's own failure, as the end of its standard error; or why it was not started."""
+
+
+AnyReply = Hello | Pong | Examined | Listening | Reached | Said | Ended
+
+_orders: msgspec.json.Decoder[AnyOrder] = msgspec.json.Decoder(AnyOrder)
+_replies: msgspec.json.Decoder[AnyReply] = msgspec.json.Decoder(AnyReply)
+
+
+class Garbled(Exception):
+    """A line that is no message; the text says what is wrong with it."""
+
+
+def encode(message: Order | Reply) -> bytes:
+    """A message as one line."""
+    return msgspec.json.encode(message) + b"\n"
+
+
+def order_from(line: bytes) -> AnyOrder:
+    """Decode the head's line. Raises `Garbled`."""
+    return _decode(_orders, line)
+
+
+def reply_from(line: bytes) -> AnyReply:
+    """Decode an agent's line. Raises `Garbled`."""
+    return _decode(_replies, line)
+
+
+def _decode(decoder: "msgspec.json.Decoder[T]", line: bytes) -> T:
+    try:
+        return decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Garbled(f"{error}: {line[:80]!r}") from None

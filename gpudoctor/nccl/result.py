@@ -1,0 +1,119 @@
+"""The answer of `gpudoctor nccl-test`, as published with --json."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from gpudoctor.fleet.messages import RankState
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.rank_messages import Member, Row, Skipped
+
+SCHEMA = 1
+"""Number of the layout."""
+
+
+class NodeRanks(Struct, frozen=True, kw_only=True):
+    """How a launch ended on one node."""
+
+    node: str
+    how: Literal["done", "failed", "stopped", "not started", "lost"]
+    ranks: tuple[RankState, ...] = ()
+    error: str = ""
+
+
+class RunResult(Struct, frozen=True, kw_only=True):
+    """One launch: what was measured, and how it ended (nccl/run.py)."""
+
+    outcome: Literal["complete", "stalled", "died", "interrupted"]
+    """stalled: no rank got on for `--timeout` seconds. died: a rank, torchrun, or the way to a node ended."""
+    nodes: tuple[str, ...]
+    """In the order of node rank."""
+    members: tuple[Member, ...] = ()
+    rows: tuple[Row, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    ends: tuple[NodeRanks, ...] = ()
+    seconds: float = 0.0
+
+
+Verdict = Literal["healthy", "degraded", "broken", "misconfigured", "not graded"]
+
+
+class Grade(Struct, frozen=True, kw_only=True):
+    """One collective's verdict, at the largest size that was measured."""
+
+    collective: str
+    verdict: Verdict
+    link: str
+    """The path that limits it, in words: "NVLink 4 through NVSwitch, 8 GPUs", "4 x 400 Gb/s InfiniBand a node"."""
+    measured: float
+    """Bus bandwidth, GB/s."""
+    expected: float | None = None
+    """What healthy machines of this kind reach, GB/s; None where nothing is published."""
+    source: str = ""
+    reason: str = ""
+    """Why it is not graded, or what makes it misconfigured."""
+
+
+class Setting(Struct, frozen=True):
+    """One line of --compare: the settings it ran under, and its bus bandwidth at the largest size, by collective."""
+
+    settings: dict[str, str]
+    bus_bandwidth: dict[str, float]
+    outcome: str = "complete"
+
+
+class Culprit(Struct, frozen=True, kw_only=True):
+    """What --find-slow names."""
+
+    kind: Literal["node", "link", "nic", "unclear"]
+    nodes: tuple[str, ...]
+    """The node, or the two ends of the link."""
+    nic: str = ""
+    why: str = ""
+    """What was measured, with numbers."""
+
+
+class IsolationRound(Struct, frozen=True, kw_only=True):
+    purpose: str
+    """ "each node by itself", "pairs", "regrouped pairs", "suspects with known-good nodes", "NICs of n07"."""
+    groups: tuple[tuple[str, ...], ...]
+    bus_bandwidth: tuple[float | None, ...]
+    """None: the group hung or died."""
+
+
+class Isolation(Struct, frozen=True, kw_only=True):
+    rounds: tuple[IsolationRound, ...]
+    culprits: tuple[Culprit, ...] = ()
+    exclude: tuple[str, ...] = ()
+    summary: str = ""
+
+
+class TestResult(Struct, frozen=True, kw_only=True):
+    """The whole answer."""
+
+    schema: int = SCHEMA
+    gpudoctor: str = ""
+    reached_by: str = ""
+    """ "local", "ssh", "srun", "join" or "torchrun"."""
+    backend: str = ""
+    nodes: tuple[str, ...] = ()
+    ranks_per_node: tuple[int, ...] = ()
+    world_size: int = 0
+    """As the ranks saw it; 0 when none got so far."""
+    outcome: Literal["complete", "stalled", "died", "interrupted", "preflight failed", "too few nodes"] = "complete"
+    run: RunResult | None = None
+    grades: tuple[Grade, ...] = ()
+    compared: tuple[Setting, ...] = ()
+    isolation: Isolation | None = None
+    findings: tuple[Finding, ...] = ()
+    seconds: dict[str, float] = {}
+    """Of each part: "reach", "preflight", "run"."""
+
+    @property
+    def exit_status(self) -> int:
+        """0 as it should be, 1 a fault was found or the test did not end, 130 interrupted."""
+        if self.outcome == "interrupted":
+            return 130
+        bad = any(grade.verdict in ("degraded", "broken", "misconfigured") for grade in self.grades)
+        errors = any(finding.problem.severity == "error" for finding in self.findings)
+        return int(self.outcome != "complete" or bad or errors)
