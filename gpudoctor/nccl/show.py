@@ -1,0 +1,42 @@
+"""What a test tells while it runs. This base shows nothing; render/nccl_test.py shows it on a terminal."""
+
+from collections.abc import Mapping, Sequence
+
+from gpudoctor.fleet.fleet import Fleet, Lost
+from gpudoctor.fleet.messages import Hello, Launch
+from gpudoctor.nccl.rank_messages import Member, Row, Skipped
+from gpudoctor.nccl.result import IsolationRound, Setting
+
+
+class Show:
+    """Called by `bandwidth_test` as things happen, always from its own thread."""
+
+    def reaching(self, fleet: Fleet, found: Mapping[int, Hello | Lost]) -> None:
+        """A node has answered or is lost; `found` holds those so far."""
+
+    def step(self, text: str) -> None:
+        """What is being done now: "ports between 3 nodes"."""
+
+    def started(self, launch: Launch, names: Sequence[str], why_backend: str) -> None:
+        """The ranks of the main run are being started."""
+
+    def phase(self, text: str) -> None:
+        """The phase of the launch's first rank: "import torch", "rendezvous"."""
+
+    def member(self, member: Member) -> None:
+        """A rank as the world sees it."""
+
+    def row(self, row: Row) -> None:
+        """A size was measured."""
+
+    def skipped(self, skipped: Skipped) -> None:
+        """A size was not measured."""
+
+    def isolation_round(self, done: IsolationRound) -> None:
+        """A round of --find-slow is over."""
+
+    def setting(self, done: Setting) -> None:
+        """A run of --compare is over."""
+
+    def close(self) -> None:
+        """Nothing more is shown while it runs."""
