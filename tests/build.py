@@ -414,6 +414,7 @@ def host(*, has_switch: bool = False, driver: str = "580.95.05") -> Host:
         ),
         clock_synchronised=read("adjtimex", True),
         clock_error_seconds=read("adjtimex", 0.002),
+        clock_offset_seconds=read("chronyc -n tracking", -0.000012),
         kernel_command_line=read("/proc/cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro iommu=pt"),
         iommu_group_types=read("/sys/kernel/iommu_groups", {"identity": 140}),
         acs_bridges=read("/sys/bus/pci/devices/*/config", (AcsBridge("0000:16:01.0", False),)),

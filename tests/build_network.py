@@ -243,6 +243,7 @@ def ethernet(nic: Interface, *paths: PciPath) -> Network:
         nccl_names=read("libnccl.so.2", NAMES),
         net_plugins=read("ld.so.cache", ()),
         rendezvous=absent("environment", "MASTER_ADDR is not set"),
+        rank_settings=read("/proc/*/environ", ()),
         ephemeral_ports=read("/proc/sys/net/ipv4/ip_local_port_range", (32768, 60999)),
         firewalls=read("nft, iptables", ()),
         pci_paths=pci_paths(*paths),

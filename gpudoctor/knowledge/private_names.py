@@ -34,6 +34,7 @@ HARMLESS_FIELDS = {
     "XidEvent": {"pci_bus_id"},
     "LinkLimit": {"pci_bus_id"},
     "AcsBridge": {"bus_id"},
+    "RankSettings": {"network_namespace"},
     "Rendezvous": {"proxies"},
     "Training": {"chosen_by", "python_version", "packages"},
     "TorchFiles": {"version", "cuda", "hip", "xpu"},
@@ -61,7 +62,7 @@ Fields of a `Literal` type need no entry.
 """
 
 USER_FIELDS = {("GpuProcess", "user"), ("DeviceNode", "owner"), ("DeviceNode", "group")}
-HOST_FIELDS = {("Host", "hostname"), ("Rendezvous", "address")}
+HOST_FIELDS = {("Host", "hostname"), ("Rendezvous", "address"), ("RankSettings", "master_address")}
 GID_FIELDS = {("Gid", "gid")}
 """Addresses that checks tell apart by their form: link-local, made of an IPv4 address, or of which subnet."""
 SERIAL_FIELDS = {("Gpu", "serial")}

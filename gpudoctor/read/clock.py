@@ -44,6 +44,8 @@ class ClockState(NamedTuple):
     state: int
     status: int
     maximum_error: int
+    offset: int = 0
+    """What is still to be added to the clock, in nanoseconds with STA_NANO and in microseconds without."""
 
 
 def adjtimex() -> ClockState:
@@ -55,7 +57,12 @@ def adjtimex() -> ClockState:
     if state < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
-    return ClockState(state, buffer.status, buffer.maxerror)
+    return ClockState(state, buffer.status, buffer.maxerror, buffer.offset)
+
+
+def is_held(clock: ClockState) -> bool:
+    """Whether a time source keeps the clock."""
+    return clock.state != TIME_ERROR and not clock.status & STA_UNSYNC
 
 
 def read_clock(system: System, ask: Callable[[], ClockState] = adjtimex) -> Mapping[str, Reading[Any]]:
@@ -64,9 +71,8 @@ def read_clock(system: System, ask: Callable[[], ClockState] = adjtimex) -> Mapp
     if not found.is_read:
         return {"host.clock_synchronised": found, "host.clock_error_seconds": found}
     clock = found.value
-    held = clock.state != TIME_ERROR and not clock.status & STA_UNSYNC
     return {
-        "host.clock_synchronised": read(source, held),
+        "host.clock_synchronised": read(source, is_held(clock)),
         "host.clock_error_seconds": read(source, clock.maximum_error / 1e6),
     }
 

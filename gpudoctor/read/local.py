@@ -32,6 +32,7 @@ def readers() -> tuple[Reader, ...]:
     from gpudoctor.read import (
         cgroup,
         clock,
+        clock_offset,
         firewall,
         gpu_direct,
         host,
@@ -43,6 +44,7 @@ def readers() -> tuple[Reader, ...]:
         pci,
         pci_paths,
         processes,
+        ranks,
         rdma,
         rendezvous,
         routes,
@@ -55,6 +57,7 @@ def readers() -> tuple[Reader, ...]:
         isolation,
         cgroup,
         clock,
+        clock_offset,
         storage,
         shared_memory,
         pci,
@@ -69,6 +72,7 @@ def readers() -> tuple[Reader, ...]:
         routes,
         firewall,
         rendezvous,
+        ranks,
     )
     return tuple(reader for room in rooms for reader in room.READERS)
 

@@ -127,12 +127,14 @@ class System:
             inode=found.st_ino,
         )
 
-    def output(self, command: str, *arguments: str) -> bytes:
+    def output(self, command: str, *arguments: str, seconds: float | None = None) -> bytes:
         """What a command of the system writes to its standard output, whatever its exit status.
 
-        Raises `FileNotFoundError` when the system has no such command, `TimeoutError` after `patience` seconds. The
-        command stays in our process group, so that it ends with us when the doctor ends us.
+        Raises `FileNotFoundError` when the system has no such command, `TimeoutError` after `seconds` (never more than
+        `patience`, which is the default). The command stays in our process group, so that it ends with us when the
+        doctor ends us.
         """
+        patience = self.patience if seconds is None else min(seconds, self.patience)
         paths = [self.at(f"{folder}/{command}") for folder in COMMAND_FOLDERS]
         path = next((path for path in paths if path.is_file()), None)
         if path is None:
@@ -144,11 +146,11 @@ class System:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env={"PATH": ":".join(COMMAND_FOLDERS), "LC_ALL": "C"},
-                timeout=self.patience,
+                timeout=patience,
                 check=False,
             ).stdout
         except subprocess.TimeoutExpired:
-            raise TimeoutError(f"{command} gave no answer within {self.patience:.0f} s") from None
+            raise TimeoutError(f"{command} gave no answer within {patience:.0f} s") from None
 
 
 def attempt(source: str, function: Callable[[], T], *, must_exist: bool = False) -> Reading[T]:

@@ -141,6 +141,8 @@ class Host(Section, frozen=True):
     """adjtimex(2): false when the kernel says STA_UNSYNC."""
     clock_error_seconds: Reading[float] = NOT_IN_SNAPSHOT
     """adjtimex's maximum error."""
+    clock_offset_seconds: Reading[float] = NOT_IN_SNAPSHOT
+    """How far this clock is ahead of its time source (negative: behind), as chrony, ntpd or the kernel tells it."""
     kernel_command_line: Reading[str] = NOT_IN_SNAPSHOT
     iommu_group_types: Reading[dict[str, int]] = NOT_IN_SNAPSHOT
     """/sys/kernel/iommu_groups/*/type -> number of groups; {} when the IOMMU is off."""

@@ -1,5 +1,7 @@
 """The network as training uses it: RDMA devices, interfaces, NCCL's configuration, rendezvous (read/rdma.py ...)."""
 
+from msgspec import field
+
 from gpudoctor.snapshot.accelerators import DeviceNode
 from gpudoctor.snapshot.reading import NOT_IN_SNAPSHOT, Reading
 from gpudoctor.snapshot.section import Section
@@ -150,6 +152,24 @@ class Rendezvous(Section, frozen=True):
     """Names (never values) of the proxy variables that apply to the address: set, and no_proxy does not except it."""
 
 
+class RankSettings(Section, frozen=True):
+    """A rank that runs on this machine, and the settings that it was started with."""
+
+    pid: int
+    rank: int
+    world_size: int
+    local_rank: int | None = None
+    master_address: str = ""
+    """MASTER_ADDR; with the port and the run id it tells jobs apart."""
+    master_port: str = ""
+    run_id: str = ""
+    """TORCHELASTIC_RUN_ID; empty for torchrun's default."""
+    network_namespace: str = ""
+    """Target of /proc/PID/ns/net: a loopback master is another one in each container."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Its NCCL_*, TORCH_NCCL_*, GLOO_* and TP_* variables that may be recorded."""
+
+
 class Firewall(Section, frozen=True):
     """What could be seen of packet filters: rules that drop or reject, by tool."""
 
@@ -195,6 +215,8 @@ class Network(Section, frozen=True):
     """Files that NCCL's settings name (NCCL_TOPO_FILE ...), as they are written there: whether each can be opened."""
     rendezvous: Reading[Rendezvous] = NOT_IN_SNAPSHOT
     """Absent when MASTER_ADDR is not set."""
+    rank_settings: Reading[tuple[RankSettings, ...]] = NOT_IN_SNAPSHOT
+    """The ranks that run here, of this user (as root: of everybody)."""
     ephemeral_ports: Reading[tuple[int, int]] = NOT_IN_SNAPSHOT
     firewalls: Reading[tuple[Firewall, ...]] = NOT_IN_SNAPSHOT
     pci_paths: Reading[dict[str, PciPath]] = NOT_IN_SNAPSHOT

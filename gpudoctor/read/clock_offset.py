@@ -1,0 +1,88 @@
+"""How far this machine's clock is from its time source, as the time daemon tells it; nothing is changed.
+
+chrony and ntpd slew a clock that is seconds off for hours, so they are asked (only where they run: asking must not
+start them). systemd-timesyncd steps whatever is more than 0.4 s off (NTP_MAX_ADJUST of timesyncd-manager.c) and goes on
+showing the offset that it measured before, so it is not asked; the rest it hands to the kernel, and adjtimex tells it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpudoctor.read.clock import ClockState, adjtimex, is_held
+from gpudoctor.read.local import Reader
+from gpudoctor.read.processes import processes
+from gpudoctor.read.system import System, attempt
+from gpudoctor.snapshot import Reading, absent, missing, read
+
+FIELD = "host.clock_offset_seconds"
+ASK_SECONDS = 1.0
+"""A daemon on this machine answers within milliseconds, or not at all."""
+STA_PLL = 0x0001  # <linux/timex.h>: the kernel corrects the offset that a daemon gave it
+STA_NANO = 0x2000
+
+CHRONY = "chronyc -n tracking"
+CHRONY_TIME = re.compile(
+    r"^System time\s*:\s*([0-9]{1,12}(?:\.[0-9]{1,12})?) seconds (slow|fast) of NTP time", re.MULTILINE
+)
+CHRONY_LEAP = re.compile(r"^Leap status\s*:\s*(.*\S)", re.MULTILINE)
+NTP = "ntpq -n -c 'rv 0 leap,offset'"
+NTP_OFFSET = re.compile(r"\boffset=([+-]?[0-9]{1,12}(?:\.[0-9]{1,12})?)\b")
+NTP_ALARM = re.compile(r"\bleap=(?:11|3)\b|\bleap_alarm\b")
+
+
+def read_clock_offset(system: System, ask: Callable[[], ClockState] = adjtimex) -> Mapping[str, Reading[Any]]:
+    """Seconds that this clock is ahead (negative: behind); absent where no time daemon tells them."""
+    try:
+        running = {process.name for process in processes(system) if process.state != "Z"}
+    except OSError:
+        running = set()
+    if "chronyd" in running:
+        return {FIELD: attempt(CHRONY, lambda: from_chrony(_answer(system, "chronyc", "-n", "tracking")))}
+    if "ntpd" in running:
+        return {FIELD: attempt(NTP, lambda: from_ntp(_answer(system, "ntpq", "-n", "-c", "rv 0 leap,offset")))}
+    source = "adjtimex"
+    found = attempt(source, ask)
+    if not found.is_read:
+        return {FIELD: missing(source, found.reason, found.missing_kind or "failed")}
+    clock = found.value
+    if not is_held(clock) or not clock.status & STA_PLL:
+        return {FIELD: absent(source, "no time daemon here tells the offset of the clock")}
+    return {FIELD: read(source, from_kernel(clock))}
+
+
+def _answer(system: System, command: str, *arguments: str) -> str:
+    """Raises `OSError`."""
+    try:
+        return system.output(command, *arguments, seconds=ASK_SECONDS).decode("utf-8", "replace")
+    except FileNotFoundError:
+        raise OSError(f"the daemon runs, and there is no command {command} to ask it") from None
+
+
+def from_kernel(clock: ClockState) -> float:
+    """adjtimex's offset is what is still to be added to the clock, in microseconds or (STA_NANO) nanoseconds."""
+    return -clock.offset / (1e9 if clock.status & STA_NANO else 1e6) + 0.0
+
+
+def from_chrony(text: str) -> float:
+    """ "System time : 0.000005 seconds slow of NTP time" is -5e-6. Raises `OSError` with chrony's reason for none."""
+    leap = CHRONY_LEAP.search(text)
+    found = CHRONY_TIME.search(text)
+    if leap and leap[1].lower().startswith("not synchroni"):
+        raise OSError("chrony is not synchronised to any source")
+    if found is None:
+        raise OSError(f"chrony did not say: {' '.join(text.split())[:80] or 'no answer'}")
+    return -float(found[1]) + 0.0 if found[2] == "slow" else float(found[1])
+
+
+def from_ntp(text: str) -> float:
+    """ "leap=00, offset=-0.352": milliseconds of the servers relative to this clock. Raises `OSError`."""
+    if NTP_ALARM.search(text):
+        raise OSError("ntpd is not synchronised to any source")
+    found = NTP_OFFSET.search(text)
+    if found is None:
+        raise OSError(f"ntpd did not say: {' '.join(text.split())[:80] or 'no answer'}")
+    return -float(found[1]) / 1000 + 0.0
+
+
+READERS: tuple[Reader, ...] = (Reader("clock offset", (FIELD,), read_clock_offset),)

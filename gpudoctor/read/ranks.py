@@ -1,0 +1,185 @@
+"""The ranks that run on this machine, and the settings of NCCL that each was started with.
+
+/proc/PID/environ is the environment at the process's start: what a script sets in os.environ later is not in it. It is
+read of this user's processes (as root, of everybody's), and only allow-listed settings of it are kept.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from gpudoctor.knowledge.environment import recorded
+from gpudoctor.read.local import Reader
+from gpudoctor.read.processes import RELEVANT, Process, processes
+from gpudoctor.read.system import System, attempt
+from gpudoctor.snapshot import RankSettings, Reading, missing, read
+
+FIELD = "network.rank_settings"
+SOURCE = "/proc/*/environ"
+MAXIMUM_ENVIRONMENT = 4 * 1024 * 1024
+LAUNCHERS = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+)
+"""Rank, world size and local rank as torchrun, Open MPI and SLURM name them. WORLD_SIZE counts with each."""
+SETTINGS = re.compile(r"(?:NCCL|TORCH_NCCL|GLOO|TP)_\w+")
+NO_RANK = frozenset(
+    "sh bash dash zsh fish ksh tcsh srun mpirun mpiexec orted prted slurmstepd ssh sshd sudo su tmux screen".split()  # noqa: SIM905
+)
+"""Shells and launchers, which have a rank's variables only to hand them on."""
+LONGEST_TEXT = 253
+
+
+class Found(NamedTuple):
+    """A process with the variables of a rank."""
+
+    process: Process
+    has_own_variable: bool
+    """RANK is set. SLURM's and Open MPI's variables are also set for a launcher below them (torchrun)."""
+    settings: RankSettings
+
+
+def read_ranks(system: System, user: int | None = None, doctor: int | None = None) -> Mapping[str, Reading[Any]]:
+    """One entry for each rank; () where none runs. `user` and `doctor` (its process) are for tests.
+
+    What may not be read is counted in the source; where no rank is seen and one of this user's processes that could be
+    one is closed to us, nothing is known.
+    """
+    user = os.geteuid() if user is None and hasattr(os, "geteuid") else user
+    ours = os.getppid() if doctor is None else doctor
+    found: list[Found] = []
+    closed: list[Process] = []
+
+    def look() -> None:
+        every = list(processes(system))
+        own = _tree({process.pid: process.parent for process in every}, ours)
+        for process in every:
+            if process.is_kernel_thread or process.state == "Z" or process.pid in own or not process.pid:
+                continue
+            if user and _owner(system, process.pid) != user:
+                continue
+            if process.state == "D":  # the lock of its memory may be held for ever
+                closed.append(process)
+                continue
+            try:
+                raw = system.raw(f"/proc/{process.pid}/environ", MAXIMUM_ENVIRONMENT)
+            except PermissionError:
+                closed.append(process)
+                continue
+            except OSError:  # it ended
+                continue
+            if b"RANK=" in raw or b"SLURM_PROCID=" in raw:
+                found.extend(_as_rank(system, process, parse_environment(raw)))
+
+    looked = attempt(SOURCE, look, must_exist=True)
+    if not looked.is_read:
+        return {FIELD: looked}
+    possible = [process for process in closed if RELEVANT.search(process.name.lower())]
+    if possible and not found:
+        reason = f"the environments of {len(possible)} processes that may be ranks could not be read"
+        return {FIELD: missing(SOURCE, f"{reason} (pid {possible[0].pid} {possible[0].name})", "denied")}
+    source = f"{SOURCE} ({len(possible)} more could not be read)" if possible else SOURCE
+    return {FIELD: read(source, one_a_rank(found))}
+
+
+def _tree(parents: Mapping[int, int], root: int) -> set[int]:
+    """A process and everything below it: the doctor may run in the environment of a rank, and is none."""
+    found = {root, os.getpid()} if root else set()
+    for pid in sorted(parents):
+        path = []
+        while pid in parents and pid not in found and pid not in path:
+            path.append(pid)
+            pid = parents[pid]
+        if pid in found:
+            found.update(path)
+    return found
+
+
+def _owner(system: System, pid: int) -> int:
+    try:
+        return system.status(f"/proc/{pid}").user_id
+    except OSError:
+        return -1
+
+
+def parse_environment(raw: bytes) -> dict[str, str]:
+    """/proc/PID/environ. Of a name that stands twice the first counts, as for getenv(3)."""
+    found: dict[str, str] = {}
+    for entry in raw.split(b"\0"):
+        name, equals, value = entry.partition(b"=")
+        if equals and name:
+            found.setdefault(os.fsdecode(name), os.fsdecode(value))
+    return found
+
+
+def _as_rank(system: System, process: Process, environment: Mapping[str, str]) -> Iterator[Found]:
+    if process.name in NO_RANK:
+        return
+    for rank_name, size_name, local_name in LAUNCHERS:
+        rank = _number(environment, rank_name)
+        size = _number(environment, "WORLD_SIZE")
+        size = _number(environment, size_name) if size is None else size
+        if rank is None or size is None:
+            continue
+        if rank_name != "RANK" and RELEVANT.search(process.name.lower()) is None:
+            continue
+        run_id = _text(environment, "TORCHELASTIC_RUN_ID")
+        yield Found(
+            process,
+            rank_name == "RANK",
+            RankSettings(
+                pid=process.pid,
+                rank=rank,
+                world_size=size,
+                local_rank=_number(environment, local_name),
+                master_address=_text(environment, "MASTER_ADDR"),
+                master_port=_text(environment, "MASTER_PORT"),
+                run_id="" if run_id == "none" else run_id,  # torchrun's default
+                network_namespace=_network_namespace(system, process.pid),
+                settings={name: value for name, value in recorded(environment).items() if SETTINGS.fullmatch(name)},
+            ),
+        )
+        return
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    text = environment.get(name, "").strip()
+    return int(text) if re.fullmatch("[0-9]{1,7}", text) else None
+
+
+def _text(environment: Mapping[str, str], name: str) -> str:
+    """Bytes that are no UTF-8 are spelled out: JSON cannot carry them."""
+    return environment.get(name, "").strip()[:LONGEST_TEXT].encode("utf-8", "backslashreplace").decode()
+
+
+def _network_namespace(system: System, pid: int) -> str:
+    try:
+        return system.link(f"/proc/{pid}/ns/net")
+    except OSError:
+        return ""
+
+
+def one_a_rank(found: list[Found]) -> tuple[RankSettings, ...]:
+    """The process that is the rank, of all that have its variables: data loaders and helpers inherit them.
+
+    It is a Python where there is one (else a program of another kind), and the oldest. A launcher that has only SLURM's
+    or Open MPI's rank is none when processes below it have a rank of their own.
+    """
+    launchers = {each.process.parent for each in found if each.has_own_variable}
+    ranks: dict[tuple[Any, ...], Found] = {}
+    for each in sorted(found, key=_preference):
+        if each.has_own_variable or each.process.pid not in launchers:
+            settings = each.settings
+            job = (settings.master_address, settings.master_port, settings.run_id, settings.network_namespace)
+            ranks.setdefault((*job, settings.world_size, settings.rank), each)
+    return tuple(ranks[key].settings for key in sorted(ranks))
+
+
+def _preference(found: Found) -> tuple[bool, int, int]:
+    process = found.process
+    return RELEVANT.search(process.name.lower()) is None, process.start_ticks, process.pid
+
+
+READERS: tuple[Reader, ...] = (Reader("ranks", (FIELD,), read_ranks),)
