@@ -40,7 +40,7 @@ def show_report(report: Report, snapshot: Snapshot, screen: Console) -> None:
     show(words.verdict(report), screen, style=VERDICT_COLORS[report.verdict])
     for result, problem in report.problems:
         screen.print()
-        _show_problem(result, problem, screen)
+        show_problem(problem, result.check, screen)
     _show_blind(report, screen)
     _show_gpus(snapshot, screen)
     screen.print()
@@ -49,8 +49,9 @@ def show_report(report: Report, snapshot: Snapshot, screen: Console) -> None:
         show("Not run: " + "; ".join(_distinct_reasons(report, "not-run")), screen, style="dim")
 
 
-def _show_problem(result: Result, problem: Problem, screen: Console) -> None:
-    head = f"{problem.severity} {problem.summary}  [{result.check}]"
+def show_problem(problem: Problem, id: str, screen: Console) -> None:
+    """One problem: what, what it means, the fix with its lines to paste, what it rests on."""
+    head = f"{problem.severity} {problem.summary}  [{id}]"
     show(head, screen, style="bold", head=COLORS[problem.severity])
     show(problem.meaning, screen, indent=2)
     show(f"Fix: {problem.fix.text}", screen, indent=2)
