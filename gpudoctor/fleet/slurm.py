@@ -1,0 +1,301 @@
+"""Nodes of a Slurm allocation: one agent a node, started by `srun`, which also carries the lines.
+
+Everything that reaches the tasks is srun's standard input; what they say comes back labelled with the task's number.
+The options are those of Slurm 20.11 (`--overlap`) and later; tried with 22.05.8 (tests/test_fleet_slurm.py).
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Literal
+
+import msgspec
+
+from gpudoctor.fleet.fleet import Event, Fleet, Lost, LostKind, Node
+from gpudoctor.fleet.messages import MAXIMUM_LINE_BYTES, Bye, Garbled, encode, reply_from
+from gpudoctor.fleet.slurm_lines import Assembly, Ended, Placed, task_failure
+
+Situation = Literal["none", "allocation", "step"]
+
+FIRST_SPECIAL_STEP = 0xFFFFFFF0
+"""Step numbers from here on are no steps of srun: batch script, interactive shell of salloc, extern (slurm.h)."""
+
+CLOSE_SECONDS = 1.0
+"""How long srun may take to end after its standard input was closed, and again after each signal."""
+
+OPTIONS = (
+    "--ntasks-per-node=1",
+    "--overlap",  # a step that holds the allocation (a shell by `srun --pty`) must not keep ours waiting; 20.11
+    "--mem=0",  # all that the job has; a step that asks for it again would wait
+    "--cpu-bind=none",  # our rank's threads may use every CPU that the job has
+    "--mpi=none",  # no PMI server: torchrun needs none
+    "--input=all",
+    "--label",
+    "--kill-on-bad-exit=0",  # an agent that dies is a finding, and the others go on
+    "--wait=0",  # nor after a while, as slurm.conf's WaitTime may say
+    "--no-kill",  # nor when a node fails
+    "--export=ALL",  # also where the job was submitted with --export=NONE
+    "--job-name=gpudoctor",
+)
+"""No --unbuffered: it puts a pseudo terminal between, which echoes and changes line ends."""
+
+KEPT = re.compile(r"SLURM_(JOB_?ID|JOB_UID|JOB_USER|JOB_NODELIST|NODELIST|CONF|CLUSTER_NAME|CLUSTERS|WORKING_CLUSTER)")
+"""Of the variables that srun reads as options (`man srun`, INPUT ENVIRONMENT VARIABLES) only these are meant for our
+step: SLURM_NTASKS_PER_NODE, SLURM_MEM_PER_CPU, SLURM_GPUS_PER_TASK and the like describe the user's own."""
+
+TASK = r"""
+printf 'gpudoctor-task %s %s\n' "$SLURMD_NODENAME" "$SLURM_STEP_ID"
+if [ -x "$1" ] && [ -r "$2" ]; then
+  "$1" -c "$3" agent --node "$SLURM_PROCID"
+elif command -v gpudoctor >/dev/null 2>&1; then
+  gpudoctor agent --node "$SLURM_PROCID"
+else
+  (exit 127)
+fi
+printf 'gpudoctor-ended %s\n' "$?"
+"""
+"""What each task runs: the head's own interpreter where the node has it, else the gpudoctor on PATH."""
+
+
+class NoSlurm(Exception):
+    """The allocation cannot be used as asked; the message is one line for the user."""
+
+
+def situation(environment: Mapping[str, str]) -> Situation:
+    """Where in Slurm this process runs.
+
+    "allocation": in the shell of salloc, an sbatch script, or a step of one task (`srun --pty bash`): we are the head.
+    "step": one of several tasks that the user's own srun started, each of which runs this program.
+
+    SLURM_PROCID tells nothing: in a batch script it is 0 as well (facts measured on 22.05.8). A batch script and the
+    shell of salloc have no step number, or a special one.
+    """
+    if not environment.get("SLURM_JOB_ID", "").isdigit():
+        return "none"
+    step = environment.get("SLURM_STEP_ID", "")
+    if not step.isdigit() or int(step) >= FIRST_SPECIAL_STEP:
+        return "allocation"
+    if "SLURM_PTY_PORT" in environment:  # srun --pty: a shell for a person, on the first of the step's nodes
+        return "allocation"
+    tasks = environment.get("SLURM_STEP_NUM_TASKS", "")
+    return "step" if tasks.isdigit() and int(tasks) > 1 else "allocation"
+
+
+def node_names(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the allocation's nodes. Raises `NoSlurm` when Slurm's list cannot be read."""
+    from ClusterShell.NodeSet import NodeSet, NodeSetException
+
+    folded = environment.get("SLURM_JOB_NODELIST") or environment.get("SLURM_NODELIST", "")
+    try:
+        names = tuple(str(name) for name in NodeSet(folded))
+    except NodeSetException as error:
+        raise NoSlurm(f"SLURM_JOB_NODELIST={folded!r} cannot be read: {error}") from None
+    if not names:
+        raise NoSlurm("SLURM_JOB_ID is set, but SLURM_JOB_NODELIST names no node")
+    return names
+
+
+def step_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for srun: without the options that the user's job has given to its own steps."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(("SLURM_", "SRUN_", "SLURMD_")) or KEPT.fullmatch(name)
+    }
+
+
+class SlurmFleet(Fleet):
+    """Agents on the nodes of the allocation that this process runs in."""
+
+    how = "srun"
+
+    def __init__(
+        self,
+        nodes: tuple[Node, ...],
+        *,
+        nodelist: tuple[str, ...] = (),
+        srun: tuple[str, ...] = ("srun",),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`nodelist`: take these of the allocation's nodes and no others. Raises `NoSlurm` without an srun."""
+        super().__init__(nodes)
+        self.step = ""
+        """ "JOB.STEP", once a task has said it."""
+        self._environment = step_environment(os.environ if environment is None else environment)
+        self._said: deque[str] = deque(maxlen=50)  # srun's own words
+        self._task_said: dict[int, str] = {}  # each task's last line on standard error
+        self._over: set[int] = set()
+        self._writing = threading.Lock()
+        root = Path(__file__).resolve().parent.parent
+        code = (  # as active.own_module: what lies in the working directory is not imported
+            "import sys; getattr(sys.flags, 'safe_path', False) or sys.path.pop(0); "
+            f"sys.path.append({str(root.parent)!r}); from gpudoctor.cli import main; main()"
+        )
+        count = len(self.nodes)
+        wanted = (f"--nodes={count}", f"--ntasks={count}", *([f"--nodelist={','.join(nodelist)}"] if nodelist else []))
+        task = ("sh", "-c", TASK, "gpudoctor", sys.executable, str(root / "__init__.py"), code)
+        try:
+            self._process = subprocess.Popen(
+                [*srun, *wanted, *OPTIONS, *task],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,  # Ctrl-C is ours to hear; srun would ask for a second one
+            )
+        except OSError as error:
+            raise NoSlurm(f"SLURM_JOB_ID is set, but srun cannot be run: {error.strerror}") from None
+        assert self._process.stdout is not None and self._process.stderr is not None
+        self._readers = [
+            threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True),
+            threading.Thread(target=self._overhear, args=(self._process.stderr,), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @classmethod
+    def inside(cls, wanted: int = 0, environment: Mapping[str, str] | None = None) -> "SlurmFleet":
+        """The fleet of the allocation; `wanted` nodes of it, 0 for all. Raises `NoSlurm`."""
+        environment = os.environ if environment is None else environment
+        names = node_names(environment)
+        if wanted > len(names):
+            job = environment.get("SLURM_JOB_ID", "?")
+            raise NoSlurm(f"--nodes {wanted}: Slurm job {job} has {len(names)} ({', '.join(names)})")
+        taken = names[:wanted] if wanted else names
+        nodelist = taken if len(taken) < len(names) else ()
+        return cls(tuple(Node(name) for name in taken), nodelist=nodelist, environment=environment)
+
+    # ------------------------------------------------------------ the agents' side
+
+    def _listen(self, stream: IO[bytes]) -> None:
+        """Take what srun prints: each line begins with the task's number."""
+        assembly = Assembly(MAXIMUM_LINE_BYTES)
+        for line in stream:
+            for task, what in assembly.feed(line):
+                if not 0 <= task < len(self.nodes):
+                    continue
+                if isinstance(what, Placed):
+                    self._place(task, what)
+                elif isinstance(what, Ended):
+                    self._end(task, what.status)
+                else:
+                    self._reply(task, what)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(CLOSE_SECONDS)
+        if self._readers[1] is not threading.current_thread():
+            self._readers[1].join(CLOSE_SECONDS)  # what srun said last is why
+        last = self._said[-1] if self._said else f"srun ended with exit status {self._process.returncode}"
+        for node in range(len(self.nodes)):
+            self._lose(node, "scheduler", last)
+
+    def _place(self, task: int, placed: Placed) -> None:
+        """Slurm decides which task runs where; the list of names that we began with is only likely."""
+        nodes = list(self.nodes)
+        nodes[task] = msgspec.structs.replace(nodes[task], name=placed.node)
+        self.nodes = tuple(nodes)
+        self.step = f"{self._environment.get('SLURM_JOB_ID', '')}.{placed.step}"
+
+    def _reply(self, task: int, line: bytes) -> None:
+        try:
+            self.arrived.put(Event(task, reply_from(line)))
+        except Garbled as error:
+            self._lose(task, "gpudoctor failed", f"its answer is no message: {error}")
+
+    def _end(self, task: int, status: int) -> None:
+        said = self._task_said.get(task, "")
+        if status == 127 and not said:
+            detail = f"neither {sys.executable} nor a gpudoctor on PATH can be run there"
+            self._lose(task, "gpudoctor missing", detail)
+        elif status > 128:
+            self._lose(task, "connection lost", f"gpudoctor was ended there by {_signal(status - 128)}")
+        elif status:
+            self._lose(task, "gpudoctor failed", said or f"exit status {status}")
+        else:
+            self._lose(task, "connection lost", said or "gpudoctor has ended there")
+
+    def _overhear(self, stream: IO[bytes]) -> None:
+        """Take srun's standard error: its own words, and those of the tasks with their number."""
+        for raw in stream:
+            line = raw.decode("utf-8", "replace").strip()
+            label, colon, rest = line.partition(":")
+            if colon and label.isdigit():
+                if rest.strip():
+                    self._task_said[int(label)] = rest.strip()[:300]
+                continue
+            if not line:
+                continue
+            failed = task_failure(line)
+            if failed is None:
+                self._said.append(line.removeprefix("srun: ").removeprefix("error: ")[:300])
+                continue
+            for task in failed.tasks:
+                if 0 <= task < len(self.nodes):
+                    self._lose(task, "connection lost", f"srun: {failed.reason}")
+
+    def _lose(self, task: int, kind: LostKind, detail: str) -> None:
+        with self._writing:
+            if task in self._over:
+                return
+            self._over.add(task)
+        self.arrived.put(Event(task, Lost(kind, detail)))
+
+    # ------------------------------------------------------------ the head's side
+
+    def write(self, line: bytes) -> None:
+        stream = self._process.stdin
+        assert stream is not None
+        with contextlib.suppress(OSError, ValueError):  # srun has ended, which `_listen` tells
+            stream.write(line)
+            stream.flush()
+
+    def close(self) -> None:
+        """End the step: the agents end by themselves at the end of their input, srun with them."""
+        self.write(encode(Bye()))
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._process.stdin.close()
+        if not self._ends():
+            self._process.send_signal(signal.SIGTERM)  # srun ends its step
+            if not self._ends():
+                self._cancel()
+                self._process.kill()
+                self._process.wait()
+        for reader in self._readers:
+            reader.join(CLOSE_SECONDS)
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None and not any(reader.is_alive() for reader in self._readers):
+                stream.close()
+
+    def _ends(self) -> bool:
+        try:
+            self._process.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _cancel(self) -> None:
+        """Have Slurm end our step; never the job, which is the user's."""
+        if re.fullmatch(r"\d+\.\d+", self.step) is None:
+            return
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                ["scancel", "--signal=KILL", self.step],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=5,
+                check=False,
+            )
+
+
+def _signal(number: int) -> str:
+    from gpudoctor.active import signal_name
+
+    return signal_name(number)
