@@ -153,10 +153,10 @@ def _listener(
     return attempt(source, lambda: who_listens(system, port, frozenset(resolved.value)), must_exist=True)
 
 
-def who_listens(system: System, port: int, addresses: frozenset[str]) -> str:
+def who_listens(system: System, port: int, addresses: frozenset[str] | None) -> str:
     """ "pid 123 python"; "" for nobody. Raises `OSError`.
 
-    A socket in the way is bound to one of the addresses, or to all that there are.
+    A socket in the way is bound to one of the addresses (None: whichever), or to all that there are.
     """
     found = list(_listening(system.text("/proc/net/tcp"), port, addresses))
     with suppress(FileNotFoundError):  # a kernel without IPv6
@@ -170,7 +170,7 @@ def who_listens(system: System, port: int, addresses: frozenset[str]) -> str:
     return f"a process of user id {user} that is not visible here"
 
 
-def _listening(text: str, port: int, addresses: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _listening(text: str, port: int, addresses: frozenset[str] | None) -> Iterator[tuple[str, str]]:
     """(inode, user id) of listening sockets on the port, in /proc/net/tcp's form."""
     for line in text.splitlines()[1:]:
         fields = line.split()
@@ -184,7 +184,7 @@ def _listening(text: str, port: int, addresses: frozenset[str]) -> Iterator[tupl
         except (ValueError, OSError):
             continue
         everywhere = address in ("0.0.0.0", "::")
-        if (everywhere or address.removeprefix("::ffff:") in addresses) and fields[9].isdigit():
+        if (addresses is None or everywhere or address.removeprefix("::ffff:") in addresses) and fields[9].isdigit():
             yield fields[9], fields[7]
 
 
