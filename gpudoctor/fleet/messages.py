@@ -3,12 +3,17 @@
 Every order is sent to all agents; `to` names the node indices that it is meant for (empty: all). That is what srun
 can carry (its standard input goes to every task), and the others do it the same way. An order with `number` is
 answered by replies that repeat the number, so that an answer that comes late is not taken for that of the next order.
+
+Replies are marked (`gpudoctor.marked.MARK`), for what carries them may say something of its own: a login's banner, a
+shell's start-up files. Orders are not: nobody but the head writes to an agent.
 """
 
 from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct, field
+
+from gpudoctor.marked import MARK
 
 T = TypeVar("T")
 
@@ -190,7 +195,7 @@ class Examined(Reply, frozen=True, kw_only=True):
     snapshot: msgspec.Raw
     """A `snapshot.Snapshot`, decoded by whoever wants it."""
     resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name -> addresses; () when it does not resolve."""
+    """Name -> addresses; () when it does not resolve. A name that is missing got no answer in time."""
     interpreter: str = ""
 
 
@@ -249,6 +254,18 @@ class RankState(Struct, frozen=True, kw_only=True):
     """The exception that ended it, or the end of its standard error."""
     log: str = ""
     """NCCL's log, the decisive part (at most 256 KiB)."""
+    waits_in: str = ""
+    """The kernel function that it waits in, where its `process_state` is "D" and /proc/PID/wchan tells."""
+
+
+class Torchrun(Struct, frozen=True, kw_only=True):
+    """The launcher of a node's ranks, as it was when the launch was stopped."""
+
+    pid: int
+    process_state: str = ""
+    """ /proc's letter, as for a rank."""
+    stack: tuple[str, ...] = ()
+    """Its main thread's frames, innermost first; empty when it does not write them."""
 
 
 class Ended(Reply, frozen=True, kw_only=True):
@@ -259,9 +276,19 @@ class Ended(Reply, frozen=True, kw_only=True):
     ranks: tuple[RankState, ...] = ()
     error: str = ""
     """torchrun's own failure, as the end of its standard error; or why it was not started."""
+    torchrun: Torchrun | None = None
+    """None where it had ended by itself."""
+    oom_kills: int | None = None
+    """Processes of this machine that the kernel's OOM killer ended meanwhile (/proc/vmstat); None: not readable."""
 
 
-AnyReply = Hello | Pong | Examined | Listening | Reached | Said | Ended
+class OrderFailed(Reply, frozen=True, kw_only=True):
+    """The agent could not do what was ordered; `Fleet.ask` gives it as `Lost("gpudoctor failed")`."""
+
+    error: str
+
+
+AnyReply = Hello | Pong | Examined | Listening | Reached | Said | Ended | OrderFailed
 
 _orders: msgspec.json.Decoder[AnyOrder] = msgspec.json.Decoder(AnyOrder)
 _replies: msgspec.json.Decoder[AnyReply] = msgspec.json.Decoder(AnyReply)
@@ -272,8 +299,9 @@ class Garbled(Exception):
 
 
 def encode(message: Order | Reply) -> bytes:
-    """A message as one line."""
-    return msgspec.json.encode(message) + b"\n"
+    """A message as one line; a reply is marked."""
+    mark = MARK if isinstance(message, Reply) else b""
+    return mark + msgspec.json.encode(message) + b"\n"
 
 
 def order_from(line: bytes) -> AnyOrder:
@@ -282,8 +310,11 @@ def order_from(line: bytes) -> AnyOrder:
 
 
 def reply_from(line: bytes) -> AnyReply:
-    """Decode an agent's line. Raises `Garbled`."""
-    return _decode(_replies, line)
+    """Decode an agent's line; whatever stands before the mark is passed over. Raises `Garbled`."""
+    before, mark, message = line.partition(MARK)
+    if not mark:
+        raise Garbled(f"no reply of an agent: {before[:80]!r}")
+    return _decode(_replies, message)
 
 
 def _decode(decoder: "msgspec.json.Decoder[T]", line: bytes) -> T:
