@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from gpudoctor import __version__
+from gpudoctor.cli.agent import agent
 from gpudoctor.cli.capture import capture
 from gpudoctor.cli.check import check
 from gpudoctor.cli.checks import checks
@@ -61,6 +62,7 @@ app.command()(devices)
 app.command()(env)
 app.command()(topology)
 app.command()(checks)
+app.command(hidden=True)(agent)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -10,9 +10,13 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.fleet.messages import AnyReply, Bye, Order, Reply, encode
+from gpudoctor.fleet.messages import AnyReply, Bye, Garbled, Order, OrderFailed, Ping, Pong, Reply, encode, reply_from
+from gpudoctor.marked import MARK
 
 R = TypeVar("R", bound=Reply)
+
+PING_SECONDS = 5.0
+"""How often the head lets its agents know that it is still there (they end after 30 s without an order)."""
 
 
 class Node(Struct, frozen=True):
@@ -72,8 +76,28 @@ class Fleet:
         self.arrived: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.lost: dict[int, Lost] = {}
         self._numbers = itertools.count(1)
+        self._sent = time.monotonic()
+        self._pings: set[int] = set()
+        """Numbers of the pings that nobody asked for."""
 
     # for subclasses
+
+    def heard(self, node: int, line: bytes) -> bool:
+        """A line came from a node; False when it is none of an agent's (a banner). For any thread.
+
+        A line that is marked as an agent's and cannot be read means that the two do not understand each other.
+        """
+        if MARK not in line:
+            return False
+        try:
+            self.arrived.put(Event(node, reply_from(line)))
+        except Garbled as error:
+            self.connection_over(node, Lost("gpudoctor failed", f"it said what is no reply: {error}"))
+        return True
+
+    def connection_over(self, node: int, lost: Lost) -> None:
+        """The way to a node is over. For any thread; the first of several counts."""
+        self.arrived.put(Event(node, lost))
 
     def write(self, line: bytes) -> None:
         """Send a line to every agent that is still there; never blocks for long, never raises for a lost one."""
@@ -104,18 +128,35 @@ class Fleet:
     def send(self, order: Order) -> int:
         """Number an order and send it; the number."""
         number = next(self._numbers)
+        self._sent = time.monotonic()
         self.write(encode(msgspec.structs.replace(order, number=number)))
         return number
 
+    def keep_alive(self) -> None:
+        """Ping the agents when nothing was sent for a while. `next_event` does it; for whoever waits elsewhere."""
+        if time.monotonic() - self._sent >= PING_SECONDS:
+            self._pings.add(self.send(Ping()))
+
     def next_event(self, timeout: float) -> Event | None:
-        """What arrives next; None when nothing does within `timeout` seconds. Keeps `lost` up to date."""
-        try:
-            event = self.arrived.get(timeout=max(0.0, timeout))
-        except queue.Empty:
-            return None
-        if isinstance(event.what, Lost):
-            self.lost.setdefault(event.node, event.what)
-        return event
+        """What arrives next; None when nothing does within `timeout` seconds. Keeps `lost` up to date.
+
+        A node that is lost is reported once; what still comes of it is passed over.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            self.keep_alive()
+            left = max(0.0, deadline - time.monotonic())
+            try:
+                event = self.arrived.get(timeout=min(left, PING_SECONDS))
+            except queue.Empty:
+                if left <= PING_SECONDS:
+                    return None
+                continue
+            if event.node in self.lost or (isinstance(event.what, Pong) and event.what.number in self._pings):
+                continue
+            if isinstance(event.what, Lost):
+                self.lost[event.node] = event.what
+            return event
 
     def ask(
         self,
@@ -141,8 +182,10 @@ class Fleet:
             event = self.next_event(min(left, 0.2))
             if event is None or event.node not in open_nodes:
                 continue
-            if isinstance(event.what, Lost) or (isinstance(event.what, answer) and event.what.number == number):
+            if isinstance(event.what, Lost) or (event.what.number == number and isinstance(event.what, answer)):
                 found[event.node] = event.what
+            elif event.what.number == number and isinstance(event.what, OrderFailed):
+                found[event.node] = Lost("gpudoctor failed", event.what.error)
         for node in wanted - found.keys():
             found[node] = Lost("no answer", f"within {timeout:g} s")
         return {node: found[node] for node in sorted(found)}

@@ -89,6 +89,14 @@ def run(reader: Reader, system: System) -> dict[str, Reading[Any]]:
     return {field: found.get(field) or missing(f"reader {reader.name}", reason) for field in reader.fields}
 
 
+def not_asked(reader: Reader) -> dict[str, Reading[Any]]:
+    """The fields of a reader that was left out."""
+    return {
+        field: missing(f"reader {reader.name}", "not part of a brief examination", "not-asked")
+        for field in reader.fields
+    }
+
+
 INNER_SHARE = 0.6
 """Share of the child's own deadline that one wait inside a reader may take: the reader must still say what hung."""
 
@@ -96,16 +104,18 @@ INNER_SHARE = 0.6
 def main(arguments: list[str]) -> None:
     """Entry point of the child: one marked JSON line a reader, in the order in which they finish.
 
-    `arguments` is the child's deadline in seconds.
+    `arguments` is the child's deadline in seconds, then the names of readers that are not wanted.
     """
     from gpudoctor.read.lifeline import end_with_the_doctor
 
     end_with_the_doctor()
     system = System(patience=INNER_SHARE * float(arguments[0])) if arguments else System()
     lock = threading.Lock()
+    unwanted = set(arguments[1:])
 
     def answer(reader: Reader) -> None:
-        line = MARK + msgspec.json.encode({"reader": reader.name, "fields": run(reader, system)}) + b"\n"
+        fields = not_asked(reader) if reader.name in unwanted else run(reader, system)
+        line = MARK + msgspec.json.encode({"reader": reader.name, "fields": fields}) + b"\n"
         with lock:
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()

@@ -1,0 +1,171 @@
+"""Answers `Examine`: this node's snapshot, by the readers that `gpudoctor check` has.
+
+A brief examination leaves out what no preflight asks for and what costs most on a node with many cores, processes or
+GPUs: the import of torch, libcuda, the kernel's log, /proc of all processes, commands of packet filters.
+"""
+
+import ctypes
+import os
+import queue
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gpudoctor.active import Child, Reply, own_module, start, worker
+from gpudoctor.fleet.messages import Examine, Examined
+from gpudoctor.marked import MARK
+from gpudoctor.read.children import Wish, launch
+from gpudoctor.read.interpreter import Interpreter, NoSuchInterpreter, choose
+
+LEFT_OUT_OF_BRIEF = (
+    "governors",
+    "clock offset",
+    "paths",
+    "nccl segments",
+    "stuck processes",
+    "fabric manager",
+    "kernel log",
+    "iommu groups",
+    "acs",
+    "firewalls",
+    "ranks",
+)
+"""Readers by name (read/local.py)."""
+DRIVER_TRACES = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
+LIBRARY_NOT_FOUND = 12
+"""nvmlReturn_t NVML_ERROR_LIBRARY_NOT_FOUND."""
+RESOLVERS = 16
+"""Threads that look names up."""
+
+
+def begin(order: Examine) -> Callable[[], Examined]:
+    """Start the children of an examination; what is left to do is to wait for them. To be called in the main thread.
+
+    Raises `OSError` when a whole examination cannot start the training interpreter.
+    """
+    wish = Wish(interpreter_for(order.python), torch=order.torch, timeout=order.timeout)
+    lookup = Lookup(order.resolve, order.timeout)
+    children, replies = begin_brief(wish) if order.brief and not order.torch else (launch(wish), {})
+
+    def finish() -> Examined:
+        # Imported while the children work.
+        from gpudoctor import active
+        from gpudoctor.read import machine
+        from gpudoctor.read.system import System
+        from gpudoctor.snapshot import Cuda, missing, to_json
+
+        given = {**active.gather(children), **replies}
+        snapshot = machine.assemble(wish, given, System())
+        if "cuda visible" in replies:
+            unasked = missing("libcuda", "not part of a brief examination", "not-asked")
+            snapshot = msgspec.structs.replace(snapshot, cuda=Cuda(visible=unasked, all=unasked))
+        return Examined(
+            snapshot=msgspec.Raw(to_json(snapshot)), resolved=lookup.answers(), interpreter=wish.interpreter.path
+        )
+
+    return finish
+
+
+def interpreter_for(wanted: str) -> Interpreter:
+    """The interpreter that the head names, where this node has it; else the node's own choice."""
+    if wanted and shutil.which(wanted):
+        try:
+            return choose(wanted, os.environ)
+        except NoSuchInterpreter:
+            pass
+    return choose(None, os.environ)
+
+
+def begin_brief(wish: Wish) -> tuple[list[Child], dict[str, Reply]]:
+    """The children of a brief examination, and the replies that need none."""
+    children: list[Child] = []
+    replies = {"cuda visible": _reply("cuda visible")}
+    if may_have_nvml():
+        children.append(start("nvidia", own_module("gpudoctor.read.nvidia"), timeout=wish.timeout))
+    else:
+        replies["nvidia"] = no_nvml()
+    local = own_module("gpudoctor.read.local", str(wish.timeout), *LEFT_OUT_OF_BRIEF)
+    children.append(start("local", local, timeout=wish.timeout))
+    try:
+        children.append(start("python", worker(wish.interpreter.path, "python_facts"), timeout=wish.timeout))
+    except OSError as error:
+        replies["python"] = _reply("python", errors=f"{wish.interpreter.path}: {error.strerror or error}", code=126)
+    return children, replies
+
+
+def may_have_nvml() -> bool:
+    """Whether asking NVML in a child of its own is worth it: the driver left a trace, or its library can be loaded."""
+    if not sys.platform.startswith("linux") or any(Path(trace).exists() for trace in DRIVER_TRACES):
+        return True
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")  # loading it starts nothing; without a driver there is nothing to hang on
+    except OSError as error:
+        return "cannot open shared object file" not in str(error)
+    return True
+
+
+def no_nvml() -> Reply:
+    """What the NVML child would say on a machine that has neither the driver nor its library."""
+    from gpudoctor.snapshot import absent, read
+
+    fields = {
+        "init_code": read("nvmlInit", LIBRARY_NOT_FOUND),
+        "kernel_module_version": absent("/proc/driver/nvidia/version", "no such file"),
+    }
+    line = MARK + msgspec.json.encode({"scope": "driver", "fields": fields, "over": True}) + b"\n"
+    return _reply("nvidia", output=line)
+
+
+def _reply(name: str, *, output: bytes = b"", errors: str = "", code: int = 0) -> Reply:
+    return Reply(
+        name=name, output=output, errors=errors, return_code=code, timed_out=False, stuck=False, seconds=0.0, pid=0
+    )
+
+
+class Lookup:
+    """Names looked up beside everything else, by getaddrinfo, which knows no deadline: its threads are left alone."""
+
+    def __init__(self, names: Sequence[str], seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._names: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._found: queue.SimpleQueue[tuple[str, tuple[str, ...]]] = queue.SimpleQueue()
+        wanted = dict.fromkeys(names)
+        self._open = len(wanted)
+        for name in wanted:
+            self._names.put(name)
+        for _ in range(min(RESOLVERS, self._open)):
+            threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        try:
+            while True:
+                name = self._names.get_nowait()
+                self._found.put((name, addresses_of(name)))
+        except queue.Empty:
+            pass
+
+    def answers(self) -> dict[str, tuple[str, ...]]:
+        """Name -> addresses, of the names that were answered before the deadline."""
+        found: dict[str, tuple[str, ...]] = {}
+        while len(found) < self._open:
+            try:
+                name, addresses = self._found.get(timeout=max(0.0, self._deadline - time.monotonic()))
+            except queue.Empty:
+                break
+            found[name] = addresses
+        return found
+
+
+def addresses_of(name: str) -> tuple[str, ...]:
+    """What a name resolves to, in getaddrinfo's order, each once; () when it does not."""
+    try:
+        entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, ValueError):  # ValueError: a NUL in it
+        return ()
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in entries))

@@ -1,0 +1,45 @@
+"""The first thing with every fleet: wait until the agents say Hello, and see that they speak this head's language."""
+
+import time
+from collections.abc import Callable, Mapping
+
+from gpudoctor import __version__
+from gpudoctor.fleet.fleet import Fleet, Lost
+from gpudoctor.fleet.messages import PROTOCOL, Hello
+
+OnChange = Callable[[Mapping[int, Hello | Lost]], None]
+"""Called with what is known so far, whenever a node answers or is lost, and several times a second besides."""
+
+
+def reach(fleet: Fleet, *, timeout: float, on_change: OnChange | None = None) -> dict[int, Hello | Lost]:
+    """Every node's Hello, or why there is none: one that says nothing within `timeout` seconds is taken for lost.
+
+    An agent of another version is lost too: head and agents must mean the same by each word.
+    """
+    found: dict[int, Hello | Lost] = dict(fleet.lost)
+    deadline = time.monotonic() + timeout
+    while len(found) < len(fleet.nodes) and (left := deadline - time.monotonic()) > 0:
+        event = fleet.next_event(min(left, 0.2))
+        if event is not None and event.node not in found:
+            if isinstance(event.what, Lost):
+                found[event.node] = event.what
+            elif isinstance(event.what, Hello):
+                found[event.node] = refused(event.what) or event.what
+        if on_change is not None:
+            on_change(found)
+    for node in range(len(fleet.nodes)):
+        said = found.setdefault(node, Lost("no answer", f"within {timeout:g} s"))
+        if isinstance(said, Lost):
+            fleet.lost.setdefault(node, said)
+    return {node: found[node] for node in sorted(found)}
+
+
+def refused(hello: Hello) -> Lost | None:
+    """Why an agent cannot be worked with; None when it can."""
+    if hello.gpudoctor != __version__:
+        return Lost("other version", f"gpudoctor {hello.gpudoctor} there, {__version__} here")
+    if hello.protocol != PROTOCOL:
+        return Lost(
+            "other version", f"gpudoctor {hello.gpudoctor} in another build (protocol {hello.protocol}, not {PROTOCOL})"
+        )
+    return None
