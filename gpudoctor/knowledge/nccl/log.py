@@ -99,9 +99,11 @@ class LogFacts(Struct, frozen=True, kw_only=True):
         """ "P2P", "SHM", "NET": the kinds in use."""
         return frozenset(path.transport.partition("/")[0] for path in self.paths)
 
-    def algorithm(self, size_bytes: int) -> str:
-        """The algorithm of the largest choice that is no larger than `size_bytes`; empty when unknown."""
-        fitting = [choice for choice in self.choices if choice.size_bytes <= size_bytes]
+    def algorithm(self, collective: str, size_bytes: int) -> str:
+        """The algorithm of NCCL's `collective` ("AllReduce") at the largest size up to `size_bytes`; "" if unknown."""
+        fitting = [
+            each for each in self.choices if each.collective in ("", collective) and each.size_bytes <= size_bytes
+        ]
         return max(fitting, key=lambda choice: choice.size_bytes).algorithm if fitting else ""
 
 
