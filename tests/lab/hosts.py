@@ -33,11 +33,12 @@ PREPARE = 'hostname "$0"; exec "$@"'
 class Host:
     """One host: `run` and `start` commands on it, and break it."""
 
-    def __init__(self, name: str, namespace: str, switch: str, number: int) -> None:
+    def __init__(self, name: str, namespace: str, switch: str, number: int, nics: int = 1) -> None:
         self.name = name
         self.namespace = namespace
         self.switch = switch
         self.number = number
+        self.nics = nics
 
     def address(self, nic: int = 0) -> str:
         return f"10.0.{nic}.{self.number}"
@@ -93,7 +94,7 @@ def hosts(*names: str, nics: int = 1) -> Iterator[tuple[Host, ...]]:
     _sweep()
     stem = f"{PREFIX}-{os.getpid()}-{next(NUMBERS)}"
     switch = f"{stem}-switch"
-    machines = tuple(Host(name, f"{stem}-{name}", switch, number) for number, name in enumerate(names, start=1))
+    machines = tuple(Host(name, f"{stem}-{name}", switch, number, nics) for number, name in enumerate(names, start=1))
     everything = [switch, *(host.namespace for host in machines)]
     with contextlib.ExitStack() as stack:
         stack.callback(_remove, *everything)
@@ -154,7 +155,7 @@ def _do(*words: str, given: str = "") -> None:
 
 
 def _remove(*namespaces: str) -> None:
-    """A namespace takes its interfaces along, and both ends of a veth go with one. Processes do not go by themselves."""
+    """A namespace takes its interfaces along, and both ends of a veth go with one. Processes have to be ended."""
     there = [name for name in namespaces if (NAMESPACES / name).exists()]
     inhabitants.kill(NAMESPACES / name for name in there)
     _batch(f"netns delete {name}" for name in there)
