@@ -23,6 +23,8 @@ from gpudoctor.marked import messages as messages
 MAXIMUM_REPLY_BYTES = 64 * 1024 * 1024
 """A child that writes more than this is not answering but flooding; it is ended."""
 KEPT_ERROR_BYTES = 64 * 1024
+MAXIMUM_LINE_BYTES = 64 * 1024
+"""A longer line of a child whose lines are passed on is dropped: nothing that speaks to us writes one."""
 GRACE_AFTER_KILL_SECONDS = 1.0
 """How long a killed child may take to vanish before it is reported as stuck in the kernel."""
 
@@ -69,9 +71,16 @@ class Child:
     """A started child process. Every `Child` must be passed to `gather` or ended, by `end` or `end_all`."""
 
     def __init__(
-        self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None, timeout: float
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None,
+        timeout: float,
+        on_line: Callable[[bytes], None] | None = None,
     ) -> None:
         self.name = name
+        self._on_line = on_line
         self.timeout = timeout
         self.started = time.monotonic()
         self.process = subprocess.Popen(
@@ -122,10 +131,19 @@ class Child:
                 sink += chunk
                 if sink is self.errors and len(sink) > KEPT_ERROR_BYTES:
                     del sink[:-KEPT_ERROR_BYTES]
+                elif sink is self.output and self._on_line is not None:
+                    self._pass_on(self._on_line)
                 elif len(sink) > MAXIMUM_REPLY_BYTES:
                     self.flooded = True
                     break
         self.changed.set()
+
+    def _pass_on(self, on_line: Callable[[bytes], None]) -> None:
+        """Hand over the whole lines of the output, and keep the beginning of the next."""
+        *lines, rest = bytes(self.output).split(b"\n")
+        self.output[:] = rest if len(rest) <= MAXIMUM_LINE_BYTES else b""
+        for line in lines:
+            on_line(line)
 
     @property
     def deadline(self) -> float:
@@ -138,7 +156,7 @@ class Child:
 
     def end(self) -> Reply:
         """Kill what is left of the child and its descendants, reap it, and say how it ended."""
-        if self in _living:
+        with contextlib.suppress(ValueError):  # ended before, perhaps by another thread
             _living.remove(self)
         own_end = self.process.poll()
         if own_end is not None:
@@ -174,10 +192,21 @@ class Child:
         )
 
 
-def start(name: str, command: Sequence[str], *, timeout: float, environment: Mapping[str, str] | None = None) -> Child:
-    """Start a child in a session of its own. Raises `OSError` when the command cannot be run."""
+def start(
+    name: str,
+    command: Sequence[str],
+    *,
+    timeout: float,
+    environment: Mapping[str, str] | None = None,
+    on_line: Callable[[bytes], None] | None = None,
+) -> Child:
+    """Start a child in a session of its own. Raises `OSError` when the command cannot be run.
+
+    With `on_line`, its output is not kept: each line goes to `on_line` as it comes, from a thread that reads nothing
+    else meanwhile; it must not raise. Such a child may write for as long as it lives.
+    """
     with _signals_deferred():  # one that raised between fork and the next line would lose the child
-        child = Child(name, command, environment=environment, timeout=timeout)
+        child = Child(name, command, environment=environment, timeout=timeout, on_line=on_line)
         _living.append(child)
     return child
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpudoctor.fleet.messages import RankState
+from gpudoctor.fleet.messages import RankState, Torchrun
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.rank_messages import Member, Row, Skipped
 
@@ -19,6 +19,8 @@ class NodeRanks(Struct, frozen=True, kw_only=True):
     how: Literal["done", "failed", "stopped", "not started", "lost"]
     ranks: tuple[RankState, ...] = ()
     error: str = ""
+    torchrun: Torchrun | None = None
+    oom_kills: int | None = None
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
@@ -96,6 +98,11 @@ class TestResult(Struct, frozen=True, kw_only=True):
     reached_by: str = ""
     """ "local", "ssh", "srun", "join" or "torchrun"."""
     backend: str = ""
+    why_backend: str = ""
+    rendezvous: str = ""
+    """ADDRESS:PORT of the main run."""
+    settings: dict[str, str] = {}
+    """What was set for every rank on top of its node's environment."""
     nodes: tuple[str, ...] = ()
     ranks_per_node: tuple[int, ...] = ()
     world_size: int = 0

@@ -1,0 +1,162 @@
+"""`Followed`: what the ranks of a launch have said, and the files in memory that outlive them."""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from gpudoctor.fleet import processes
+from gpudoctor.fleet.processes import Process
+from gpudoctor.marked import MARK
+
+MAXIMUM_FILE_BYTES = 8 * 1024 * 1024
+"""Of a rank's log or standard error, no more than its end is looked at."""
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """What this side needs of a rank's message (nccl/rank_messages.py, which is read by the head)."""
+
+    type: str
+    rank: int = 0
+    local_rank: int = 0
+    pid: int = 0
+    log_fd: int = -1
+    error_fd: int = -1
+    phase: str = ""
+    error: str = ""
+
+
+_decoder = msgspec.json.Decoder(_Line)
+
+FORWARDED = frozenset({"member", "row", "skipped", "failed"})
+
+
+class Rank:
+    """One rank, from its first word on."""
+
+    def __init__(self, rank: int, local_rank: int, pid: int) -> None:
+        self.rank = rank
+        self.local_rank = local_rank
+        self.pid = pid
+        self.process: Process | None = None
+        self.phase = ""
+        self.since = time.monotonic()
+        self.failed = ""
+        """The exception that it told."""
+        self.finished = False
+        self.log: int | None = None
+        self.errors: int | None = None
+        self.errors_seen = 0
+        """Length of its standard error before we asked it for its stack."""
+
+    def open(self, number: int) -> int | None:
+        """Its file in memory, by our own descriptor: it is there for us when the rank is gone."""
+        if number < 0:
+            return None
+        try:
+            return os.open(f"/proc/{self.pid}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+
+
+class Followed:
+    """The ranks of one launch on this node. `hear` is for torchrun's reader thread, the rest for whoever watches."""
+
+    def __init__(self, said: Callable[[int, msgspec.Raw], None]) -> None:
+        self._said = said
+        self._lock = threading.Lock()
+        self._ranks: dict[int, Rank] = {}
+        self._lowest: int | None = None
+        self._closed = False
+
+    def hear(self, line: bytes) -> None:
+        """Take a line of torchrun's standard output. Never raises."""
+        if not line.startswith(MARK):
+            return  # a chatty library
+        raw = line[len(MARK) :]
+        try:
+            said = _decoder.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        with self._lock:
+            if self._closed:
+                return
+            self._note(said)
+            forward = said.type in FORWARDED or (said.type == "phase" and said.rank == self._lowest)
+        if forward:
+            self._said(said.rank, msgspec.Raw(raw))
+
+    def _note(self, said: _Line) -> None:
+        if said.type == "begun":
+            self._begin(said)
+            return
+        rank = self._ranks.get(said.rank)
+        if rank is None:
+            return
+        if said.type == "phase":
+            rank.phase, rank.since = said.phase, time.monotonic()
+        elif said.type == "failed":
+            rank.failed = said.error
+        elif said.type == "finished":
+            rank.finished = True
+
+    def _begin(self, said: _Line) -> None:
+        if said.rank in self._ranks:
+            return
+        rank = self._ranks[said.rank] = Rank(said.rank, said.local_rank, said.pid)
+        rank.process = processes.look(said.pid)
+        rank.log = rank.open(said.log_fd)
+        rank.errors = rank.open(said.error_fd)
+        if said.local_rank == 0:
+            self._lowest = said.rank
+
+    def all(self) -> tuple[Rank, ...]:
+        """In the order of their ranks."""
+        with self._lock:
+            return tuple(self._ranks[rank] for rank in sorted(self._ranks))
+
+    def processes(self) -> tuple[Process, ...]:
+        return tuple(rank.process for rank in self.all() if rank.process is not None)
+
+    def one_died(self) -> bool:
+        """A rank has told its failure, or is gone without having finished."""
+        return any(
+            rank.failed or (not rank.finished and rank.process is not None and not processes.lives(rank.process))
+            for rank in self.all()
+        )
+
+    def close(self) -> None:
+        """Let go of their files; what is still said is not heard."""
+        with self._lock:
+            self._closed = True
+            for rank in self._ranks.values():
+                for descriptor in (rank.log, rank.errors):
+                    if descriptor is not None:
+                        with contextlib.suppress(OSError):
+                            os.close(descriptor)
+                rank.log = rank.errors = None
+
+
+def text(descriptor: int | None, *, begin: int = 0) -> str:
+    """The file's text from byte `begin` on, or its end where that is long; empty without a file."""
+    if descriptor is None:
+        return ""
+    try:
+        size = os.fstat(descriptor).st_size
+        start = max(begin, size - MAXIMUM_FILE_BYTES)
+        return os.pread(descriptor, max(0, size - start), start).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def length(descriptor: int | None) -> int:
+    """Bytes in the file; 0 without one."""
+    if descriptor is None:
+        return 0
+    try:
+        return os.fstat(descriptor).st_size
+    except OSError:
+        return 0

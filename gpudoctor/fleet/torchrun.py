@@ -1,0 +1,60 @@
+"""The command and the environment by which a node's ranks are started: torchrun, and nothing of our own."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from gpudoctor.fleet.messages import Launch, may_set
+
+WORKERS = Path(__file__).resolve().parent.parent / "workers"
+
+_OF_ANOTHER_LAUNCH = ("PET_", "TORCHELASTIC_")
+"""torchrun takes PET_* as defaults of its options, and writes its error file where TORCHELASTIC_* of a job around us
+says."""
+_ALSO = frozenset({"LOGLEVEL", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK"})
+"""LOGLEVEL could silence the lines that say how a rank ended."""
+
+
+def command(launch: Launch, node: int, python: str) -> list[str]:
+    """torchrun for the ranks of fleet node `node`. Raises `ValueError` when the launch has none there."""
+    if node not in launch.nodes:
+        raise ValueError(f"launch {launch.id} has no ranks on node {node}")
+    place = launch.nodes.index(node)
+    plan = json.dumps({"launch": msgspec.to_builtins(launch)}, separators=(",", ":"))
+    return [
+        python,
+        str(WORKERS / "under_doctor.py"),
+        "-m",
+        "torch.distributed.run",
+        f"--nnodes={len(launch.nodes)}",
+        f"--node-rank={place}",
+        f"--nproc-per-node={launch.ranks_per_node[place]}",
+        # Static rendezvous: with c10d no node takes the store's role when the head's name means 127.0.0.1.
+        f"--master-addr={launch.master_address}",
+        f"--master-port={launch.master_port}",
+        f"--rdzv-id={launch.id}",
+        f"--rdzv-conf=timeout={max(1, round(launch.timeout))}",
+        "--max-restarts=0",
+        "--monitor-interval=0.1",  # 5 s by default up to torch 2.4
+        "--log-dir=/dev/null",  # else a folder for each launch stays in /tmp
+        str(WORKERS),
+        "collective",
+        plan,
+    ]
+
+
+def environment(launch: Launch, base: Mapping[str, str]) -> dict[str, str]:
+    """`base` without what an outer launcher left, and with the launch's settings. Raises `ValueError` for a name that
+    an order may not set, or a value that no environment can hold.
+    """
+    for name, value in launch.environment.items():
+        if not may_set(name):
+            raise ValueError(f"{name} may not be set for ranks")
+        if "\0" in value:
+            raise ValueError(f"the value of {name} holds a null character")
+    kept = {
+        name: value for name, value in base.items() if not name.startswith(_OF_ANOTHER_LAUNCH) and name not in _ALSO
+    }
+    return kept | launch.environment

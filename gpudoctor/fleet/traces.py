@@ -1,0 +1,142 @@
+"""What the texts of a rank and of torchrun say: stacks, the exception that decided, the part of NCCL's log that does.
+
+Pure functions over text of any kind: cut short, interleaved, not text at all.
+"""
+
+import re
+from typing import NamedTuple
+
+KEPT_FRAMES = 40
+KEPT_ERROR_CHARACTERS = 2000
+KEPT_ERROR_LINES = 6
+
+_HEADER = re.compile(r"^(Current thread|Thread) 0x[0-9a-fA-F]+.*\(most recent call first\):\s*$")
+_FRAME = re.compile(r'^  File "(?P<file>[^"\n]*)", line (?P<line>\d+) in (?P<function>.+)$')
+
+
+def stack(text: str) -> tuple[str, ...]:
+    """The frames that faulthandler wrote last, innermost first: "all_reduce (distributed_c10d.py:2806)".
+
+    Of several threads, the one that the signal came to, which is the main thread wherever that can take it; without
+    one so marked, the last, for faulthandler begins with the youngest.
+    """
+    threads: list[tuple[bool, list[str]]] = []
+    for line in text.splitlines():
+        if header := _HEADER.match(line):
+            threads.append((header[1] == "Current thread", []))
+        elif threads and (frame := _FRAME.match(line)):
+            file = frame["file"].rpartition("/")[2]
+            threads[-1][1].append(f"{frame['function']} ({file}:{frame['line']})")
+    if not threads:
+        return ()
+    current = [frames for marked, frames in threads if marked]
+    return tuple((current or [threads[-1][1]])[-1][:KEPT_FRAMES])
+
+
+_LAUNCHER_LINE = re.compile(r"torch/distributed/(elastic|run\.py|launcher)|ChildFailedError")
+_OWN_FRAME = re.compile(
+    r"^\s|^Traceback \(most recent call last\):|^\[|^[WEI]\d{4} |^The above exception|^During handling"
+)
+_FATAL = re.compile(r"^(Fatal Python error: .*|terminate called .*|\s+what\(\): .*)$", re.MULTILINE)
+
+
+def error(text: str) -> str:
+    """The exception that a program ended with, else the end of what it wrote to standard error, in a few lines."""
+    _, found, after = text.rpartition("Traceback (most recent call last):\n")
+    if found:
+        lines = after.splitlines()
+        for number, line in enumerate(lines):
+            if line and not _OWN_FRAME.match(line):
+                return _short(_until_next_log_line(lines[number:]))
+    fatal = [match.strip() for match in _FATAL.findall(text)]
+    if fatal:
+        return _short(fatal)
+    return _short([line for line in text.splitlines() if line.strip()][-3:])
+
+
+def _until_next_log_line(lines: list[str]) -> list[str]:
+    kept = [lines[0]]
+    for line in lines[1:]:
+        if not line.strip() or re.match(
+            r"^(\[[A-Z]|[WEI]\d{4} |=====|Thread 0x|Current thread 0x|Exception raised from)", line
+        ):
+            break
+        kept.append(line)
+    return kept
+
+
+def _short(lines: list[str]) -> str:
+    return "\n".join(line.rstrip() for line in lines[:KEPT_ERROR_LINES])[:KEPT_ERROR_CHARACTERS]
+
+
+class Exit(NamedTuple):
+    """How torchrun says that one of its processes ended."""
+
+    local_rank: int
+    pid: int
+    code: int
+    """As subprocess gives it: negative for a signal."""
+    rank: int | None = None
+    closed: bool = False
+    """torchrun ended it, because another had failed."""
+
+
+_FIRST = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\)")
+_CLOSING = re.compile(r"Sending process (\d+) closing signal")
+_SUMMARY = re.compile(r"^\s*rank\s*: (\d+) \(local_rank: (\d+)\)\n\s*exitcode\s*: (-?\d+) \(pid: (\d+)\)", re.MULTILINE)
+
+
+def exits(text: str) -> dict[int, Exit]:
+    """Local rank -> its end, of those that torchrun names on its standard error (torch 2.1 to 2.13)."""
+    closing = {int(pid) for pid in _CLOSING.findall(text)}
+    found: dict[int, Exit] = {}
+    for rank, local_rank, code, pid in _SUMMARY.findall(text):
+        found[int(local_rank)] = Exit(int(local_rank), int(pid), int(code), int(rank), int(pid) in closing)
+    for code, local_rank, pid in _FIRST.findall(text):
+        known = found.get(int(local_rank))
+        # The line names the failure that it saw first, which it cannot have caused itself.
+        found[int(local_rank)] = Exit(int(local_rank), int(pid), int(code), known.rank if known else None)
+    return found
+
+
+def before_launcher(text: str) -> str:
+    """What the ranks wrote before torchrun began to speak of their failure."""
+    lines = text.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if _LAUNCHER_LINE.search(line) and (_FIRST.search(line) or _CLOSING.search(line)):
+            return "".join(lines[:number])
+    return text
+
+
+_DECISIVE = re.compile(
+    r"NCCL (WARN|version|ERROR)|NCCL_[A-Z_]+ set|Using (network|non-device|.*net plugin)|NET/|Bootstrap|"
+    r" via |nRanks|nNodes|NVLS|GDR|GPU Direct|Connected all|Init (COMPLETE|timings)|Algo|Trees |Channel 00|"
+    r"failed|[Ee]rror"
+)
+
+
+def log(text: str, limit: int) -> str:
+    """At most `limit` characters of NCCL's log: all of it, or its warnings, its choices, and its end.
+
+    What is left out is said in a line of its own.
+    """
+    if len(text) <= limit:
+        return text
+    lines = text.splitlines(keepends=True)
+    keep: set[int] = set()
+    room = limit - 100  # for the line that says what is missing
+    warnings = [number for number, line in enumerate(lines) if "NCCL WARN" in line]
+    choices = [number for number, line in enumerate(lines) if _DECISIVE.search(line)]
+    end = range(len(lines) - 1, -1, -1)
+    # The last lines first, as far as a quarter of the room goes: they tell what it was at.
+    for wanted, share in ((end, room // 4), (warnings, room // 2), (choices, room), (end, room)):
+        used = sum(len(lines[number]) for number in keep)
+        for number in wanted:
+            if number in keep:
+                continue
+            if used + len(lines[number]) > share:
+                break
+            keep.add(number)
+            used += len(lines[number])
+    kept = "".join(lines[number] for number in sorted(keep))
+    return f"[gpudoctor: {len(lines) - len(keep)} of {len(lines)} lines are left out here]\n{kept}"
