@@ -55,13 +55,19 @@ class Launch(Struct, frozen=True):
     check: bool = True
     """Compare every element with what it must be, outside the measured window."""
     seconds_per_size: float = 0.0
-    """Fewer iterations (at least 2, and 1 to warm up) where a size would take longer than this; 0: never."""
+    """Fewer iterations (at least 2, and 1 to warm up) where a size would take longer than this; 0: never.
+
+    In any case no window takes more than half of `timeout`: NCCL's clock runs from the moment an operation is queued.
+    """
     environment: dict[str, str] = field(default_factory=dict)
     """Set for the ranks, on top of the agent's environment. Only names on `messages.may_set`."""
     timeout: float = 60.0
     """Seconds that a rank may spend in one phase: handed to torch as the process group's timeout."""
     rank_logs: bool = True
     """NCCL_DEBUG=INFO into memory, unless the user's environment sets NCCL_DEBUG_FILE."""
+    ranks_share_gpu: bool = False
+    """All ranks of a node use its first GPU, each with an NCCL_HOSTID of its own: for tests of the real NCCL path on
+    one GPU. What is measured so says nothing of the hardware."""
 
 
 SETTABLE = (

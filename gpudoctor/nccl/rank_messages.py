@@ -40,6 +40,10 @@ class Member(Struct, frozen=True, kw_only=True, tag="member"):
     cuda: str = ""
     nccl: str = ""
     """ "2.28.9"; empty for gloo."""
+    python: str = ""
+    """In symmetric mode only, as are the settings: there is no preflight that compares them."""
+    settings: dict[str, str] = {}
+    """NCCL_*, GLOO_* and the like of the rank's environment, as far as they fit the line."""
 
 
 class Row(Struct, frozen=True, kw_only=True, tag="row"):
@@ -65,6 +69,7 @@ class Row(Struct, frozen=True, kw_only=True, tag="row"):
     wrong: int | None = None
     """Elements that were not what they must be, over all ranks; None: not checked."""
     wrong_ranks: tuple[int, ...] = ()
+    """The first 64 of them."""
 
 
 class Skipped(Struct, frozen=True, kw_only=True, tag="skipped"):
