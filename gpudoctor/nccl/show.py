@@ -1,11 +1,11 @@
 """What a test tells while it runs. This base shows nothing; render/nccl_test.py shows it on a terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from gpudoctor.fleet.fleet import Fleet, Lost
 from gpudoctor.fleet.messages import Hello, Launch
 from gpudoctor.nccl.rank_messages import Member, Row, Skipped
-from gpudoctor.nccl.result import IsolationRound, Setting
+from gpudoctor.nccl.result import IsolationRound, Setting, TestResult
 
 
 class Show:
@@ -17,8 +17,8 @@ class Show:
     def step(self, text: str) -> None:
         """What is being done now: "ports between 3 nodes"."""
 
-    def started(self, launch: Launch, names: Sequence[str], why_backend: str) -> None:
-        """The ranks of the main run are being started."""
+    def started(self, about: TestResult, launch: Launch) -> None:
+        """The ranks of the main run are being started; `about` says on what nodes and how."""
 
     def phase(self, text: str) -> None:
         """The phase of the launch's first rank: "import torch", "rendezvous"."""

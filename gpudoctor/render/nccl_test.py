@@ -1,0 +1,306 @@
+"""A bandwidth test on a terminal: who has answered, rows as they are measured, then the verdict."""
+
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from gpudoctor.fleet.fleet import Fleet, Lost
+from gpudoctor.fleet.messages import Hello, Launch
+from gpudoctor.knowledge.wording import counted
+from gpudoctor.nccl.rank_messages import Member, Row, Skipped
+from gpudoctor.nccl.result import Culprit, Grade, Isolation, IsolationRound, Setting, TestResult
+from gpudoctor.nccl.show import Show
+from gpudoctor.render.prose import show
+from gpudoctor.render.terminal import show_problem
+from gpudoctor.render.words import safe
+
+FACTORS = {
+    "all_reduce": "2(n-1)/n",
+    "all_gather": "(n-1)/n",
+    "reduce_scatter": "(n-1)/n",
+    "all_to_all": "(n-1)/n",
+    "broadcast": "1",
+    "send_recv": "1",
+}
+NAMES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16"}
+"""As nccl-tests calls them."""
+COLORS = {
+    "healthy": "bold green",
+    "degraded": "bold yellow",
+    "broken": "bold red",
+    "misconfigured": "bold red",
+    "not graded": "bold",
+}
+HEADER = (
+    f"#{'size':>10}{'count':>11}{'type':>9}{'time':>9}{'algbw':>8}{'busbw':>7}{'#wrong':>7}{'min':>9}{'mean':>9}\n"
+    f"#{'(B)':>10}{'(elements)':>11}{'':>9}{'(us)':>9}{'(GB/s)':>8}{'(GB/s)':>7}{'':>7}{'(us)':>9}{'(us)':>9}"
+)
+NODES_NAMED = 8
+SMALL = 1024**2
+"""Every size costs at least what this one does, for the time that is left."""
+
+
+def folded(names: Sequence[str]) -> str:
+    """The first names, and how many more."""
+    shown = ", ".join(names[:NODES_NAMED])
+    return shown + (f" and {len(names) - NODES_NAMED} more" if len(names) > NODES_NAMED else "")
+
+
+def row_line(row: Row) -> str:
+    """One row in nccl-tests' columns. `time` is the slowest rank's."""
+    wrong = "N/A" if row.wrong is None else str(row.wrong)
+    return (
+        f"{row.size_bytes:>11}{row.count:>11}{NAMES.get(row.dtype, row.dtype):>9}{_time(row.maximum_us):>9}"
+        f"{row.algorithm_bandwidth:>8.2f}{row.bus_bandwidth:>7.2f}{wrong:>7}"
+        f"{_time(row.minimum_us):>9}{_time(row.mean_us):>9}"
+    )
+
+
+def _time(microseconds: float) -> str:
+    return f"{microseconds:.1f}" if microseconds < 1e5 else f"{microseconds:.0f}"
+
+
+class Live(Show):
+    """Shows a test while it runs: rows on `screen`, what is awaited on standard error where that is a terminal."""
+
+    def __init__(self, screen: Console, errors: TextIO, *, rows: bool = True) -> None:
+        self._screen = screen
+        self._rows = rows
+        self._collective = ""
+        self._header: list[str] = []
+        self._factor_of: dict[str, int] = {}
+        # Rows and bar on one terminal must share a console, or they overwrite each other.
+        together = rows and screen.is_terminal
+        console = screen if together else Console(file=errors, highlight=False, emoji=False, markup=False)
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        if errors.isatty():
+            self._progress = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=20),
+                TimeRemainingColumn(compact=True),
+                console=console,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+
+    def _status(self, text: str, *, done: float | None = None, total: float | None = None) -> None:
+        if self._progress is None:
+            return
+        if self._task is None:
+            self._progress.start()
+            self._task = self._progress.add_task("", total=None)
+        self._progress.update(self._task, description=safe(text), completed=done, total=total)
+
+    def reaching(self, fleet: Fleet, found: Mapping[int, Hello | Lost]) -> None:
+        there = [fleet.name(node) for node, what in found.items() if isinstance(what, Hello)]
+        self._status(f"{len(there)}/{len(fleet.nodes)} nodes: {folded(there)}")
+
+    def step(self, text: str) -> None:
+        self._status(text)
+
+    def started(self, about: TestResult, launch: Launch) -> None:
+        self._work = {(m.collective, m.size_bytes): float(max(m.size_bytes, SMALL)) for m in launch.measurements}
+        self._done = 0.0
+        for line in started_lines(about):
+            self._line(f"# {line}")
+        self._status("starting the ranks")
+
+    def member(self, member: Member) -> None:
+        if member.rank == 0:
+            self._line(f"# {world_line(member)}")
+
+    def phase(self, text: str) -> None:
+        self._status(text)
+
+    def row(self, row: Row) -> None:
+        self._begin(row.collective)
+        self._line(row_line(row))
+        self._advance(row.collective)
+
+    def skipped(self, skipped: Skipped) -> None:
+        self._begin(skipped.collective)
+        self._line(skipped_line(skipped))
+        self._advance(skipped.collective)
+
+    def isolation_round(self, done: IsolationRound) -> None:
+        self._line(round_line(done))
+
+    def setting(self, done: Setting) -> None:
+        words = ", ".join(f"{name} {value:.2f} GB/s" for name, value in done.bus_bandwidth.items()) or done.outcome
+        self._line(f"# {setting_words(done.settings)}: {words}")
+
+    def close(self) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.stop()
+            self._task = None
+            self._progress = None
+
+    def _begin(self, collective: str) -> None:
+        if collective != self._collective:
+            self._collective = collective
+            for line in collective_lines(collective):
+                self._line(line)
+
+    def _advance(self, collective: str) -> None:
+        """Move the bar on by one size; rows come in the order of the plan."""
+        for (name, size), work in list(self._work.items()):
+            if name == collective:
+                self._done += work
+                del self._work[name, size]
+                break
+        self._status(f"{collective}", done=self._done, total=self._done + sum(self._work.values()))
+
+    def _line(self, text: str) -> None:
+        if not self._rows:
+            return
+        if self._progress is not None and self._task is not None and self._screen.is_terminal:
+            self._screen.print(safe(text), soft_wrap=True)
+        else:
+            print(safe(text), file=self._screen.file, flush=True)
+
+
+def started_lines(about: TestResult) -> list[str]:
+    """What is being run: nodes, ranks, backend, rendezvous, settings."""
+    each = set(about.ranks_per_node)
+    ranks = (
+        f"{counted(about.ranks_per_node[0], 'rank')} each" if len(each) == 1 else f"{sum(about.ranks_per_node)} ranks"
+    )
+    lines = [
+        f"{counted(len(about.nodes), 'node')} ({folded(about.nodes)}), {ranks}",
+        about.why_backend,
+        f"rendezvous at {about.rendezvous}" if len(about.nodes) > 1 else "",
+        "set for every rank: " + setting_words(about.settings) if about.settings else "",
+    ]
+    return [line for line in lines if line]
+
+
+def world_line(member: Member) -> str:
+    """The world as its rank 0 sees it."""
+    versions = [f"torch {member.torch}"]
+    versions += [f"CUDA {member.cuda}"] if member.cuda else []
+    versions += [f"NCCL {member.nccl}"] if member.nccl else []
+    return f"world size {member.world_size} as the ranks see it; {', '.join(versions)}; {member.device}"
+
+
+def collective_lines(collective: str) -> list[str]:
+    return [
+        f"# {collective}, in place; busbw = algbw x {FACTORS.get(collective, '1')}; time of the slowest rank; GB = 1e9 bytes",
+        *HEADER.splitlines(),
+    ]
+
+
+def setting_words(settings: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in settings.items()) or "as it is"
+
+
+def round_line(done: IsolationRound) -> str:
+    """A round of --find-slow on one line a group."""
+    lines = [f"# {done.purpose}"]
+    for group, value in zip(done.groups, done.bus_bandwidth, strict=True):
+        measured = "no result: it hung or died" if value is None else f"{value:.2f} GB/s"
+        lines.append(f"  {' - '.join(group)}: {measured}")
+    return "\n".join(lines)
+
+
+def show_run(result: TestResult, screen: Console) -> None:
+    """What `Live` shows while it happens, of a test that is over."""
+    if result.ranks_per_node:
+        for line in started_lines(result):
+            screen.print(safe(f"# {line}"), soft_wrap=True)
+    for done in result.isolation.rounds if result.isolation else ():
+        screen.print(safe(round_line(done), lines=True), soft_wrap=True)
+    if result.run is None:
+        return
+    for member in result.run.members[:1]:
+        screen.print(safe(f"# {world_line(member)}"), soft_wrap=True)
+    collective = ""
+    for row in result.run.rows:
+        if row.collective != collective:
+            collective = row.collective
+            for line in collective_lines(collective):
+                screen.print(line, soft_wrap=True)
+        screen.print(row_line(row), soft_wrap=True)
+    for skipped in result.run.skipped:
+        screen.print(safe(skipped_line(skipped)), soft_wrap=True)
+
+
+def skipped_line(skipped: Skipped) -> str:
+    return f"# {skipped.collective} of {skipped.size_bytes} bytes not measured: {skipped.reason}"
+
+
+def show_result(result: TestResult, screen: Console) -> None:
+    """What comes after the rows: grades, findings, what --compare and --find-slow found."""
+    for grade in result.grades:
+        show_grade(grade, screen)
+    if result.compared:
+        _show_compared(result.compared, screen)
+    if result.isolation is not None:
+        _show_isolation(result.isolation, screen)
+    for finding in sorted(result.findings, key=lambda f: ("error", "warning", "info").index(f.problem.severity)):
+        screen.print()
+        show_problem(finding.problem, finding.id, screen)
+    screen.print()
+    show(closing_words(result), screen, style="bold")
+
+
+def show_grade(grade: Grade, screen: Console) -> None:
+    verdict = f"{grade.verdict}: {grade.collective} {grade.measured:.2f} GB/s bus bandwidth over {grade.link}"
+    if grade.expected is not None:
+        verdict += f"; such machines reach {grade.expected:g} GB/s ({grade.source})"
+    if grade.reason:
+        verdict += f"; {grade.reason}"
+    show(verdict, screen, head=COLORS[grade.verdict])
+
+
+def _show_compared(compared: Sequence[Setting], screen: Console) -> None:
+    collectives = list(dict.fromkeys(name for setting in compared for name in setting.bus_bandwidth))
+    for collective in collectives:
+        ranked = sorted(compared, key=lambda setting: -setting.bus_bandwidth.get(collective, 0.0))
+        best = ranked[0].bus_bandwidth.get(collective, 0.0)
+        screen.print()
+        show(f"{collective}, bus bandwidth at the largest size:", screen, style="bold")
+        for setting in ranked:
+            value = setting.bus_bandwidth.get(collective)
+            figure = f"{value:9.2f} GB/s {value / best:6.0%}" if value and best else f"{setting.outcome:>21}"
+            screen.print(f"  {figure}  {safe(setting_words(setting.settings))}", soft_wrap=True)
+
+
+def _show_isolation(isolation: Isolation, screen: Console) -> None:
+    screen.print()
+    show(isolation.summary, screen, style="bold")
+    for culprit in isolation.culprits:
+        show(culprit_words(culprit), screen, indent=2)
+    if isolation.exclude:
+        screen.print()
+        show("Leave them out:", screen)
+        screen.print(f"    --exclude={','.join(isolation.exclude)}", style="green", soft_wrap=True)
+
+
+def culprit_words(culprit: Culprit) -> str:
+    what = {
+        "node": f"node {culprit.nodes[0] if culprit.nodes else '?'}",
+        "link": f"the link between {' and '.join(culprit.nodes)}",
+        "nic": f"{culprit.nic} of {culprit.nodes[0] if culprit.nodes else '?'}",
+        "unclear": f"not told apart: {', '.join(culprit.nodes)}",
+    }[culprit.kind]
+    return f"{what}: {culprit.why}" if culprit.why else what
+
+
+def closing_words(result: TestResult) -> str:
+    """The last line: what was run, and how it ended."""
+    gloo = " (gloo over CPU, not NCCL)" if result.backend == "gloo" else ""
+    nodes = counted(len(result.nodes), "node")
+    ended = {
+        "complete": f"Done: {nodes}, world size {result.world_size}{gloo}",
+        "stalled": f"The test stood still and was ended: {nodes}{gloo}; no process is left",
+        "died": f"The test died: {nodes}{gloo}; no process is left",
+        "interrupted": f"Interrupted: {nodes}{gloo}; what was measured until then is above; no process is left",
+        "preflight failed": f"Not started: the preflight of {nodes} found what would make it fail",
+        "too few nodes": f"Not started: {nodes} wanted, and not all of them can be used",
+    }[result.outcome]
+    total = sum(result.seconds.values())
+    return f"{ended}, {total:.1f} s"
