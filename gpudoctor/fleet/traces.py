@@ -37,11 +37,14 @@ _LAUNCHER_LINE = re.compile(r"torch/distributed/(elastic|run\.py|launcher)|Child
 _OWN_FRAME = re.compile(
     r"^\s|^Traceback \(most recent call last\):|^\[|^[WEI]\d{4} |^The above exception|^During handling"
 )
+_RANK_PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
+"""torch's own excepthook puts it before each line."""
 _FATAL = re.compile(r"^(Fatal Python error: .*|terminate called .*|\s+what\(\): .*)$", re.MULTILINE)
 
 
 def error(text: str) -> str:
     """The exception that a program ended with, else the end of what it wrote to standard error, in a few lines."""
+    text = _RANK_PREFIX.sub("", text)
     _, found, after = text.rpartition("Traceback (most recent call last):\n")
     if found:
         lines = after.splitlines()

@@ -21,7 +21,8 @@ OWN_STORY_SECONDS = 2.0
 STOP_SECONDS = 5.0
 """An agent collects evidence and ends its ranks within this."""
 TORCH_LATER_SECONDS = 15.0
-"""torch's own timeout comes this much later than ours: it ends the ranks, and with them what they could tell."""
+"""torch's own timeout comes this much later than ours, or half of ours: it ends the ranks, and with them what they
+could tell. Not more, for a rank takes windows of half of torch's timeout for progress (collective_measure.py)."""
 TICK_SECONDS = 0.1
 
 OnRow = Callable[[Launch, Row], None]
@@ -148,7 +149,7 @@ class _Running:
             if lost := self._fleet.lost.get(node):
                 self._lose(watch, node, lost)
         launch = msgspec.structs.replace(
-            watch.launch, timeout=max(watch.launch.timeout, self._timeout + TORCH_LATER_SECONDS)
+            watch.launch, timeout=self._timeout + min(TORCH_LATER_SECONDS, self._timeout / 2)
         )
         by_python: dict[str, list[int]] = {}
         for node in watch.missing:
