@@ -6,20 +6,23 @@ The options are those of Slurm 20.11 (`--overlap`) and later; tried with 22.05.8
 
 import contextlib
 import os
+import queue
 import re
 import signal
 import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Literal
 
 import msgspec
 
-from gpudoctor.fleet.fleet import Event, Fleet, Lost, LostKind, Node
-from gpudoctor.fleet.messages import MAXIMUM_LINE_BYTES, Bye, Garbled, encode, reply_from
+from gpudoctor.active import own_module, signal_name
+from gpudoctor.fleet.fleet import Fleet, Lost, LostKind, Node
+from gpudoctor.fleet.lines import TooLong, lines_of, write_all
+from gpudoctor.fleet.messages import MAXIMUM_LINE_BYTES, Bye, encode
 from gpudoctor.fleet.slurm_lines import Assembly, Ended, Placed, task_failure
 
 Situation = Literal["none", "allocation", "step"]
@@ -53,7 +56,7 @@ step: SLURM_NTASKS_PER_NODE, SLURM_MEM_PER_CPU, SLURM_GPUS_PER_TASK and the like
 TASK = r"""
 printf 'gpudoctor-task %s %s\n' "$SLURMD_NODENAME" "$SLURM_STEP_ID"
 if [ -x "$1" ] && [ -r "$2" ]; then
-  "$1" -c "$3" agent --node "$SLURM_PROCID"
+  "$1" -c "$3" --node "$SLURM_PROCID"
 elif command -v gpudoctor >/dev/null 2>&1; then
   gpudoctor agent --node "$SLURM_PROCID"
 else
@@ -132,52 +135,70 @@ class SlurmFleet(Fleet):
         self._said: deque[str] = deque(maxlen=50)  # srun's own words
         self._task_said: dict[int, str] = {}  # each task's last line on standard error
         self._over: set[int] = set()
-        self._writing = threading.Lock()
+        self._losing = threading.Lock()
+        self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         root = Path(__file__).resolve().parent.parent
-        code = (  # as active.own_module: what lies in the working directory is not imported
-            "import sys; getattr(sys.flags, 'safe_path', False) or sys.path.pop(0); "
-            f"sys.path.append({str(root.parent)!r}); from gpudoctor.cli import main; main()"
-        )
+        python, _, code = own_module("gpudoctor.fleet.agent")
         count = len(self.nodes)
         wanted = (f"--nodes={count}", f"--ntasks={count}", *([f"--nodelist={','.join(nodelist)}"] if nodelist else []))
-        task = ("sh", "-c", TASK, "gpudoctor", sys.executable, str(root / "__init__.py"), code)
+        task = ("sh", "-c", TASK, "gpudoctor", python, str(root / "__init__.py"), code)
         try:
             self._process = subprocess.Popen(
                 [*srun, *wanted, *OPTIONS, *task],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                bufsize=0,
                 env=self._environment,
                 start_new_session=True,  # Ctrl-C is ours to hear; srun would ask for a second one
             )
         except OSError as error:
             raise NoSlurm(f"SLURM_JOB_ID is set, but srun cannot be run: {error.strerror}") from None
         assert self._process.stdout is not None and self._process.stderr is not None
-        self._readers = [
-            threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True),
-            threading.Thread(target=self._overhear, args=(self._process.stderr,), daemon=True),
-        ]
-        for reader in self._readers:
-            reader.start()
+        self._errors_read = threading.Thread(target=self._overhear, args=(self._process.stderr,), daemon=True)
+        listening = threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True)
+        self._threads = (self._errors_read, listening, threading.Thread(target=self._write, daemon=True))
+        for thread in self._threads:
+            thread.start()
 
     @classmethod
-    def inside(cls, wanted: int = 0, environment: Mapping[str, str] | None = None) -> "SlurmFleet":
-        """The fleet of the allocation; `wanted` nodes of it, 0 for all. Raises `NoSlurm`."""
+    def inside(
+        cls,
+        *,
+        nodes: int | None = None,
+        exclude: Collection[str] = (),
+        srun: tuple[str, ...] = ("srun",),
+        environment: Mapping[str, str] | None = None,
+    ) -> "SlurmFleet":
+        """The fleet of the allocation that this process is in. Raises `NoSlurm`.
+
+        nodes: only so many of its nodes; exclude: without these.
+        """
         environment = os.environ if environment is None else environment
-        names = node_names(environment)
-        if wanted > len(names):
-            job = environment.get("SLURM_JOB_ID", "?")
-            raise NoSlurm(f"--nodes {wanted}: Slurm job {job} has {len(names)} ({', '.join(names)})")
-        taken = names[:wanted] if wanted else names
-        nodelist = taken if len(taken) < len(names) else ()
-        return cls(tuple(Node(name) for name in taken), nodelist=nodelist, environment=environment)
+        every = node_names(environment)
+        job = environment.get("SLURM_JOB_ID", "?")
+        if strangers := [name for name in exclude if name not in every]:
+            raise NoSlurm(f"--exclude {','.join(strangers)}: Slurm job {job} has no such node ({', '.join(every)})")
+        left = tuple(name for name in every if name not in exclude)
+        if not left:
+            raise NoSlurm(f"--exclude leaves no node of Slurm job {job} ({', '.join(every)})")
+        if nodes is not None and nodes > len(left):
+            raise NoSlurm(f"--nodes {nodes}: Slurm job {job} has {len(left)} ({', '.join(left)})")
+        taken = left[:nodes]
+        nodelist = taken if len(taken) < len(every) else ()
+        return cls(tuple(Node(name) for name in taken), nodelist=nodelist, srun=srun, environment=environment)
 
     # ------------------------------------------------------------ the agents' side
+
+    @staticmethod
+    def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+        with contextlib.suppress(OSError, ValueError, TooLong):
+            yield from lines_of(stream.fileno())
 
     def _listen(self, stream: IO[bytes]) -> None:
         """Take what srun prints: each line begins with the task's number."""
         assembly = Assembly(MAXIMUM_LINE_BYTES)
-        for line in stream:
+        for line in self._lines(stream):
             for task, what in assembly.feed(line):
                 if not 0 <= task < len(self.nodes):
                     continue
@@ -186,11 +207,10 @@ class SlurmFleet(Fleet):
                 elif isinstance(what, Ended):
                     self._end(task, what.status)
                 else:
-                    self._reply(task, what)
+                    self.heard(task, what)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE_SECONDS)
-        if self._readers[1] is not threading.current_thread():
-            self._readers[1].join(CLOSE_SECONDS)  # what srun said last is why
+        self._errors_read.join(CLOSE_SECONDS)  # what srun said last is why
         last = self._said[-1] if self._said else f"srun ended with exit status {self._process.returncode}"
         for node in range(len(self.nodes)):
             self._lose(node, "scheduler", last)
@@ -202,19 +222,13 @@ class SlurmFleet(Fleet):
         self.nodes = tuple(nodes)
         self.step = f"{self._environment.get('SLURM_JOB_ID', '')}.{placed.step}"
 
-    def _reply(self, task: int, line: bytes) -> None:
-        try:
-            self.arrived.put(Event(task, reply_from(line)))
-        except Garbled as error:
-            self._lose(task, "gpudoctor failed", f"its answer is no message: {error}")
-
     def _end(self, task: int, status: int) -> None:
         said = self._task_said.get(task, "")
         if status == 127 and not said:
             detail = f"neither {sys.executable} nor a gpudoctor on PATH can be run there"
             self._lose(task, "gpudoctor missing", detail)
         elif status > 128:
-            self._lose(task, "connection lost", f"gpudoctor was ended there by {_signal(status - 128)}")
+            self._lose(task, "connection lost", f"gpudoctor was ended there by {signal_name(status - 128)}")
         elif status:
             self._lose(task, "gpudoctor failed", said or f"exit status {status}")
         else:
@@ -222,7 +236,7 @@ class SlurmFleet(Fleet):
 
     def _overhear(self, stream: IO[bytes]) -> None:
         """Take srun's standard error: its own words, and those of the tasks with their number."""
-        for raw in stream:
+        for raw in self._lines(stream):
             line = raw.decode("utf-8", "replace").strip()
             label, colon, rest = line.partition(":")
             if colon and label.isdigit():
@@ -240,37 +254,40 @@ class SlurmFleet(Fleet):
                     self._lose(task, "connection lost", f"srun: {failed.reason}")
 
     def _lose(self, task: int, kind: LostKind, detail: str) -> None:
-        with self._writing:
+        with self._losing:
             if task in self._over:
                 return
             self._over.add(task)
-        self.arrived.put(Event(task, Lost(kind, detail)))
+        self.connection_over(task, Lost(kind, detail))
 
     # ------------------------------------------------------------ the head's side
 
     def write(self, line: bytes) -> None:
-        stream = self._process.stdin
-        assert stream is not None
+        self._outgoing.put(line)
+
+    def _write(self) -> None:
+        """In a thread: srun reads no faster than the slowest node takes it."""
+        assert self._process.stdin is not None
         with contextlib.suppress(OSError, ValueError):  # srun has ended, which `_listen` tells
-            stream.write(line)
-            stream.flush()
+            while (line := self._outgoing.get()) is not None:
+                write_all(self._process.stdin.fileno(), line)
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
 
     def close(self) -> None:
         """End the step: the agents end by themselves at the end of their input, srun with them."""
         self.write(encode(Bye()))
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError, ValueError):
-                self._process.stdin.close()
+        self._outgoing.put(None)
         if not self._ends():
             self._process.send_signal(signal.SIGTERM)  # srun ends its step
             if not self._ends():
                 self._cancel()
                 self._process.kill()
                 self._process.wait()
-        for reader in self._readers:
-            reader.join(CLOSE_SECONDS)
+        for thread in self._threads:
+            thread.join(CLOSE_SECONDS)
         for stream in (self._process.stdout, self._process.stderr):
-            if stream is not None and not any(reader.is_alive() for reader in self._readers):
+            if stream is not None and not any(thread.is_alive() for thread in self._threads):
                 stream.close()
 
     def _ends(self) -> bool:
@@ -293,9 +310,3 @@ class SlurmFleet(Fleet):
                 timeout=5,
                 check=False,
             )
-
-
-def _signal(number: int) -> str:
-    from gpudoctor.active import signal_name
-
-    return signal_name(number)

@@ -64,7 +64,7 @@ class Assembly:
                 yield task, Placed(placed[1].decode(), placed[2].decode())
             elif ended := ENDED.fullmatch(piece):
                 yield task, Ended(int(ended[1]))
-            if not piece.startswith((MARK, b"{")):
+            if not piece.startswith(MARK):
                 return
             pending = self._open[task] = bytearray()
         elif ended := ENDED.fullmatch(piece):  # it died within a message
@@ -79,7 +79,7 @@ class Assembly:
 
 def _is_whole(message: bytearray) -> bool:
     try:
-        msgspec.json.decode(message[len(MARK) :] if message.startswith(MARK) else message, type=msgspec.Raw)
+        msgspec.json.decode(memoryview(message)[len(MARK) :], type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError):
         return False
     return True

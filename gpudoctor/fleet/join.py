@@ -1,0 +1,327 @@
+"""Join mode, the head's side: nodes that nothing reaches from here come by themselves, with a line that was pasted.
+
+    GPUDOCTOR_TOKEN=... gpudoctor nccl-test --join HEAD:PORT
+
+The token is for one test, and in the environment because every user of a machine can read the others' command lines.
+The listener is on one address, for the length of the wait only, and closed once all nodes are there.
+"""
+
+import contextlib
+import ipaddress
+import queue
+import random
+import secrets
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+
+from gpudoctor import __version__
+from gpudoctor.fleet.fleet import Event, Fleet, Lost, Node
+from gpudoctor.fleet.join_channel import Channel, Forged, NotProved, TooLong, welcome
+from gpudoctor.fleet.join_messages import Newcomer, Verdict, Welcome, machine_identity, with_port
+from gpudoctor.fleet.local import LocalFleet
+from gpudoctor.fleet.messages import PROTOCOL, Bye, encode
+from gpudoctor.fleet.take_part import TOKEN as TOKEN
+from gpudoctor.fleet.take_part import take_part as take_part
+
+FIRST_PORT, LAST_PORT = 61000, 65535
+"""Above what Linux hands out to clients (ip_local_port_range ends at 60999)."""
+HANDSHAKE_SECONDS = 5.0
+HANDSHAKES_PER_ADDRESS = 4
+"""At the same time. One machine that keeps connections open without a word must not keep others from joining."""
+HANDSHAKES = 64
+CLOSE_SECONDS = 1.0
+SILENCE_MILLISECONDS = 20_000
+"""What is sent to a machine that vanished is given up after so long (TCP_USER_TIMEOUT); pings go every 5 s."""
+TURNED_AWAY_KEPT = 20
+
+
+class NoListener(Exception):
+    """The address cannot be listened on; the message is one line for the user."""
+
+
+class JoinFleet(Fleet):
+    """This machine's agent as node 0, and `count` - 1 that join. The constructor returns at once.
+
+    A node that is not there after `wait` seconds is `Lost("joined too late")`.
+    """
+
+    how = "join"
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        address: str,
+        port: int = 0,
+        wait: float = 600.0,
+        token: str = "",
+        on_joined: Callable[[tuple[str, ...]], None] | None = None,
+    ) -> None:
+        """`address`: this head's, the only one that is listened on. `port` 0: one that nobody else gets by chance.
+
+        `on_joined` is called, from another thread, with the names of those that are there. Raises `NoListener`.
+        """
+        own = socket.gethostname()
+        super().__init__([Node(own), *(Node(f"node {index}") for index in range(1, count))])
+        self.token = token or secrets.token_urlsafe(24)
+        self.turned_away: Counter[str] = Counter()
+        """ "10.0.0.7: wrong token" -> how often."""
+        self._count = count
+        self._on_joined = on_joined
+        self._deadline = time.monotonic() + wait
+        self._wait = wait
+        self._lock = threading.Lock()
+        self._machines = {machine_identity(): 0}
+        self._seats: dict[int, _Seat] = {}
+        self._handshakes: Counter[str] = Counter()
+        self._connections: set[socket.socket] = set()
+        self._closed = False
+        self._is_over = False
+        self._listener = _listener(address, port)
+        self.port: int = self._listener.getsockname()[1]
+        self.where = with_port(address, self.port)
+        try:
+            self._local = LocalFleet([Node(own)])
+        except BaseException:
+            self._listener.close()
+            raise
+        self._threads = [
+            threading.Thread(target=self._forward, daemon=True),
+            threading.Thread(target=self._accept, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def line(self) -> str:
+        """What is to be pasted on every other node."""
+        return f"{TOKEN}={self.token} gpudoctor nccl-test --join {self.where}"
+
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """Names of the nodes that are there, this one first."""
+        with self._lock:
+            return tuple(self.nodes[index].name for index in (0, *sorted(self._seats)))
+
+    # ------------------------------------------------------------ who comes
+
+    def _accept(self) -> None:
+        """Until all are there, the deadline passes, or the fleet is closed."""
+        with self._listener:
+            self._listener.settimeout(0.2)
+            while not self._closed and not self._is_full() and time.monotonic() < self._deadline:
+                try:
+                    connection, (host, *_) = self._listener.accept()
+                except TimeoutError:
+                    continue
+                except OSError:  # no more descriptors, or a connection that went away before it was taken
+                    time.sleep(0.05)
+                    continue
+                with self._lock:
+                    busy = (
+                        self._handshakes[host] >= HANDSHAKES_PER_ADDRESS or sum(self._handshakes.values()) >= HANDSHAKES
+                    )
+                    if not busy:
+                        self._handshakes[host] += 1
+                        self._connections.add(connection)
+                if busy:
+                    connection.close()
+                    self._turn_away(host, "too many connections at once")
+                    continue
+                threading.Thread(target=self._meet, args=(connection, host), daemon=True).start()
+        with self._lock:
+            self._is_over = True
+            missing = [] if self._closed else [index for index in range(1, self._count) if index not in self._seats]
+        if missing:
+            why = self._why_missing()
+            for index in missing:
+                self.connection_over(index, Lost("joined too late", why))
+
+    def _why_missing(self) -> str:
+        others = "; ".join(f"{count} x {what}" for what, count in self.turned_away.most_common(3))
+        return f"not joined within {self._wait:g} s" + (f"; turned away: {others}" if others else "")
+
+    def _is_full(self) -> bool:
+        with self._lock:
+            return len(self._seats) >= self._count - 1
+
+    def _turn_away(self, host: str, why: str) -> None:
+        with self._lock:
+            what = f"{host}: {why}"
+            if what in self.turned_away or len(self.turned_away) < TURNED_AWAY_KEPT:
+                self.turned_away[what] += 1
+
+    def _meet(self, connection: socket.socket, host: str) -> None:
+        """A connection from its handshake to its end, in a thread of its own."""
+        seat: _Seat | None = None
+        channel: Channel | None = None
+        try:
+            try:
+                channel = welcome(connection, self.token, seconds=HANDSHAKE_SECONDS)
+                connection.settimeout(HANDSHAKE_SECONDS)
+                seat = self._seat(channel, host)
+                connection.settimeout(None)
+            except NotProved as error:
+                self._turn_away(host, str(error))
+            except (OSError, Forged, TooLong, msgspec.MsgspecError, ValueError):
+                self._turn_away(host, "it did not finish the handshake")
+            finally:
+                with self._lock:
+                    self._handshakes[host] -= 1
+            if seat is not None:
+                _keep_alive(connection)
+                self._hear(seat)
+        finally:
+            with self._lock:
+                self._connections.discard(connection)
+            if seat is not None:
+                seat.outgoing.put(None)
+                seat.writer.join(CLOSE_SECONDS)
+            if channel is not None:
+                channel.close()
+            connection.close()
+
+    def _seat(self, channel: Channel, host: str) -> "_Seat | None":
+        """Give the newcomer its place, or tell it why there is none."""
+        received = channel.receive()
+        if received is None or received[0] != "C":
+            raise ValueError("no introduction")
+        newcomer = msgspec.json.decode(received[1], type=Newcomer)
+        name = "".join(letter for letter in newcomer.hostname if letter.isalnum() or letter in "._-")[:255] or host
+        with self._lock:
+            refused = self._refusal(newcomer, name)
+            if not refused:
+                index = next(index for index in range(1, self._count) if index not in self._seats)
+                self._machines[newcomer.machine] = index
+                nodes = list(self.nodes)
+                taken = {node.name for node in nodes}
+                nodes[index] = Node(name if name not in taken else f"{name} ({host})")
+                self.nodes = tuple(nodes)
+                seat = self._seats[index] = _Seat(index, channel)
+        if refused:
+            channel.send("C", msgspec.json.encode(Welcome(refused=refused)))
+            self._turn_away(host, refused)
+            return None
+        seat.writer.start()
+        channel.send("C", msgspec.json.encode(Welcome(node=index, nodes=self._count)))
+        if self._on_joined is not None:
+            self._on_joined(self.joined)
+        return seat
+
+    def _refusal(self, newcomer: Newcomer, name: str) -> str:
+        if (newcomer.gpudoctor, newcomer.protocol) != (__version__, PROTOCOL):
+            return f"{name} has gpudoctor {newcomer.gpudoctor}, the head {__version__}; both must have the same"
+        if newcomer.machine in self._machines:
+            index = self._machines[newcomer.machine]
+            return f"{name} takes part already, as node {index}" + (", the head" if index == 0 else "")
+        if len(self._seats) >= self._count - 1:
+            return f"all {self._count} nodes have joined already"
+        if self._closed or self._is_over:
+            return f"it waited {self._wait:g} s for its nodes, and no longer"
+        return ""
+
+    def _hear(self, seat: "_Seat") -> None:
+        detail = "it closed the connection"
+        try:
+            while (received := seat.channel.receive()) is not None:
+                if received[0] == "O":
+                    self.heard(seat.index, received[1])
+        except OSError as error:
+            detail = error.strerror or str(error)
+        except (Forged, TooLong) as error:
+            detail = str(error)
+        self.connection_over(seat.index, Lost("connection lost", detail))
+
+    def _forward(self) -> None:
+        """What this machine's own agent says."""
+        while (event := self._local.arrived.get()).node >= 0:
+            self.arrived.put(event)
+
+    # ------------------------------------------------------------ the head
+
+    def write(self, line: bytes) -> None:
+        self._local.write(line)
+        with self._lock:
+            seats = tuple(self._seats.values())
+        for seat in seats:
+            seat.outgoing.put(("O", line.rstrip(b"\n")))
+
+    def tell(self, status: int) -> None:
+        """Tell the joiners the exit status that their own command shall have; call it before `close`."""
+        with self._lock:
+            seats = tuple(self._seats.values())
+        for seat in seats:
+            seat.outgoing.put(("C", msgspec.json.encode(Verdict(status))))
+
+    def close(self) -> None:
+        self._closed = True
+        self.write(encode(Bye()))
+        with self._lock:
+            seats, connections = tuple(self._seats.values()), tuple(self._connections)
+        for seat in seats:
+            seat.outgoing.put(None)
+        deadline = time.monotonic() + CLOSE_SECONDS
+        for seat in seats:
+            seat.writer.join(max(0.0, deadline - time.monotonic()))
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._local.close()
+        self._local.arrived.put(Event(-1, Lost("connection lost")))
+        for thread in self._threads:
+            thread.join(CLOSE_SECONDS)
+
+
+class _Seat:
+    """A node that has joined: its channel, and a thread that writes, so that a slow one keeps nobody waiting."""
+
+    def __init__(self, index: int, channel: Channel) -> None:
+        self.index = index
+        self.channel = channel
+        self.outgoing: queue.SimpleQueue[tuple[str, bytes] | None] = queue.SimpleQueue()
+        self.writer = threading.Thread(target=self._write, daemon=True)
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError):  # whoever reads it hears of the end
+            while (message := self.outgoing.get()) is not None:
+                self.channel.send("O" if message[0] == "O" else "C", message[1])
+
+
+def _listener(address: str, port: int) -> socket.socket:
+    """Listen on this address only. Raises `NoListener`."""
+    try:
+        plain = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        raise NoListener(f"{address!r} is no IP address of this machine") from None
+    if plain.is_unspecified or plain.is_multicast:
+        raise NoListener(f"{address} is no address that others can connect to; name one of this machine's interfaces")
+    family = socket.AF_INET6 if plain.version == 6 else socket.AF_INET
+    ports = [port] if port else random.sample(range(FIRST_PORT, LAST_PORT + 1), 20)
+    error: OSError | None = None
+    for candidate in ports:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            target = socket.getaddrinfo(address, candidate, family, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)[0][4]
+            listener.bind(target)
+            listener.listen(64)
+        except OSError as problem:
+            listener.close()
+            error = problem
+        else:
+            return listener
+    reason = error.strerror if error is not None else "no free port"
+    raise NoListener(f"cannot listen on {with_port(address, ports[-1])}: {reason}")
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """Notice a machine that vanished: its power or its cable."""
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MILLISECONDS)
