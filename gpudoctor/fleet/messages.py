@@ -262,6 +262,8 @@ class RankState(Struct, frozen=True, kw_only=True):
     """NCCL's log, the decisive part (at most 256 KiB)."""
     waits_in: str = ""
     """The kernel function that it waits in, where its `process_state` is "D" and /proc/PID/wchan tells."""
+    connecting: tuple[str, ...] = ()
+    """Far ends ("10.0.0.2:41234") that it was connecting to without any answer: sockets in SYN_SENT."""
 
 
 class Torchrun(Struct, frozen=True, kw_only=True):
@@ -272,6 +274,8 @@ class Torchrun(Struct, frozen=True, kw_only=True):
     """ /proc's letter, as for a rank."""
     stack: tuple[str, ...] = ()
     """Its main thread's frames, innermost first; empty when it does not write them."""
+    connecting: tuple[str, ...] = ()
+    """As for a rank: the head's store, where it does not answer."""
 
 
 class Ended(Reply, frozen=True, kw_only=True):

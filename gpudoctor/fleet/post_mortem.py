@@ -12,6 +12,7 @@ from gpudoctor.fleet import processes, traces
 from gpudoctor.fleet.followed import Followed, Rank, length, text
 from gpudoctor.fleet.messages import RankState, Torchrun
 from gpudoctor.fleet.processes import Process
+from gpudoctor.fleet.sockets import connecting
 
 STACK_SECONDS = 1.0
 """A rank writes its stack within this, from a signal handler that waits for nothing; a stopped one never does."""
@@ -34,6 +35,7 @@ class Seen:
         """Of a zombie, as waitpid gives it."""
         self.seconds_in_phase = time.monotonic() - rank.since
         self.stack: tuple[str, ...] = ()
+        self.connecting: tuple[str, ...] = ()
 
 
 def look(followed: Followed, *, stacks: bool) -> dict[int, Seen]:
@@ -46,6 +48,8 @@ def look(followed: Followed, *, stacks: bool) -> dict[int, Seen]:
         found[rank.rank] = Seen(rank, state, waits, now.exit_code if now is not None else 0)
         rank.errors_seen = length(rank.errors)
     if stacks:
+        for one in found.values():
+            one.connecting = connecting(one.rank.pid) if one.state not in ("", "X", "Z") else ()
         _ask_for_stacks(list(found.values()))
     return found
 
@@ -91,7 +95,7 @@ def look_at_torchrun(process: Process | None, child: Child) -> Torchrun | None:
             size = len(child.errors)
             settled, before = (settled + 1 if size == before and size > begin else 0), size
         stack = traces.stack(bytes(child.errors[begin:]).decode("utf-8", "replace"))
-    return Torchrun(pid=process.pid, process_state=now.state, stack=stack)
+    return Torchrun(pid=process.pid, process_state=now.state, stack=stack, connecting=connecting(process.pid))
 
 
 def states(followed: Followed, seen: dict[int, Seen], reply: ChildReply, *, is_head: bool) -> tuple[RankState, ...]:
@@ -140,6 +144,7 @@ def _state(rank: Rank, seen: Seen | None, exit: traces.Exit | None, *, is_head: 
         error=error[: traces.KEPT_ERROR_CHARACTERS],
         log=traces.log(text(rank.log), FIRST_LOG_BYTES if is_head and rank.local_rank == 0 else OTHER_LOG_BYTES),
         waits_in=seen.waits_in if seen is not None else "",
+        connecting=seen.connecting if seen is not None else (),
     )
 
 
