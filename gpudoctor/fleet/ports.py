@@ -2,6 +2,7 @@
 
 import errno
 import socket
+import threading
 from contextlib import suppress
 
 from gpudoctor.fleet.listeners import Listeners, listening_socket, why_not
@@ -19,10 +20,16 @@ class Ports:
     def __init__(self, node: int) -> None:
         self.node = node
         self._listeners: Listeners | None = None
+        self._lock = threading.Lock()
+        """An agent that ends closes the ports from another thread than the one that opens them."""
 
     def listen(self, order: Listen) -> Listening:
         """Open the listeners; those of an earlier order are closed first. Never raises."""
-        self.close()
+        with self._lock:
+            return self._listen(order)
+
+    def _listen(self, order: Listen) -> Listening:
+        self._close()
         sockets: list[socket.socket] = []
         ephemeral, error, port_error = 0, "", ""
         try:
@@ -53,6 +60,10 @@ class Ports:
 
     def close(self) -> None:
         """Close the listeners and their connections."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         if self._listeners is not None:
             self._listeners.close()
             self._listeners = None

@@ -1,14 +1,60 @@
-"""Whether these nodes can train together, found out in seconds."""
+"""Whether these nodes can train together, found out in seconds: examine all, try the ways between them, judge.
 
-from collections.abc import Callable
+The judging is in `preflight_*`: pure functions over what was seen.
+"""
+
+import random
+import secrets
+import time
+from collections.abc import Callable, Mapping
 from typing import Literal
 
+import msgspec
 from msgspec import Struct, field
 
-from gpudoctor.fleet.fleet import Fleet
-from gpudoctor.fleet.messages import Touched
+from gpudoctor.fleet.fleet import Fleet, Lost
+from gpudoctor.fleet.messages import (
+    Examine,
+    Examined,
+    Listen,
+    Listening,
+    Ping,
+    Pong,
+    Reach,
+    Reached,
+    Target,
+    Touched,
+    Unlisten,
+)
+from gpudoctor.fleet.names import folded
+from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.nccl.finding import Finding
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.nccl.preflight_addresses import Taken, address_findings, reachable_addresses, taken
+from gpudoctor.nccl.preflight_clocks import ClockOffset, clock_findings
+from gpudoctor.nccl.preflight_names import is_address, loopback_hostname_findings, name_findings
+from gpudoctor.nccl.preflight_nodes import Nodes, finding, nodes_of
+from gpudoctor.nccl.preflight_pairs import pairs
+from gpudoctor.nccl.preflight_ports import busy_finding, port_findings, untried_finding
+from gpudoctor.nccl.preflight_settings import settings_findings
+from gpudoctor.nccl.preflight_versions import version_findings
+from gpudoctor.snapshot import NotRead, Snapshot, UnreadableSnapshot, from_json, read
+
+PINGS = 3
+PING_SECONDS = 2.0
+LISTEN_SECONDS = 3.0
+CONNECT_SECONDS = 2.0
+"""The kernel repeats a lost first packet after 1 s: what has not answered by then is filtered or not there."""
+ANSWER_SECONDS = 4.0
+"""On top of a deadline, for the agents' answers to come in."""
+FILTER_SECONDS = 3.0
+"""For a second look at the packet filters of nodes that cannot be reached."""
+MOST_FILTERS = 8
+FIRST_PORT, LAST_PORT = 61000, 65535
+"""Above what Linux hands out (ip_local_port_range ends at 60999)."""
+PORT_TRIES = 3
+
+Step = Callable[[str], None]
 
 
 class PreflightWish(Struct, frozen=True, kw_only=True):
@@ -28,22 +74,15 @@ class PreflightWish(Struct, frozen=True, kw_only=True):
     """Seconds that an examination may take."""
 
 
-class ClockOffset(Struct, frozen=True):
-    """How far a node's clock is ahead of the head's, in seconds, and how sure that is (half the round trip)."""
-
-    seconds: float
-    uncertainty: float
-
-
 class Preflight(Struct, frozen=True, kw_only=True):
     """What was found out."""
 
     snapshots: dict[int, Snapshot]
-    """Of the nodes that could be examined."""
+    """Of the nodes that could be examined, as they are (without the forwarded settings)."""
     findings: tuple[Finding, ...]
     interpreters: dict[int, str]
     addresses: dict[int, str]
-    """The address of each node by which the others reach it."""
+    """The address of each node by which the others reach it; "" where none is known."""
     master_address: str
     master_port: int
     clocks: dict[int, ClockOffset] = {}
@@ -53,6 +92,294 @@ class Preflight(Struct, frozen=True, kw_only=True):
     """Of each step."""
 
 
-def preflight(fleet: Fleet, wish: PreflightWish, *, on_step: Callable[[str], None] | None = None) -> Preflight:
+def preflight(fleet: Fleet, wish: PreflightWish, *, on_step: Step | None = None) -> Preflight:
     """Examine the nodes and try the ways between them. Takes seconds; never raises for what a node does."""
-    raise NotImplementedError
+    return _Run(fleet, wish, on_step or (lambda text: None)).result()
+
+
+def forwarded(wish: PreflightWish) -> dict[str, str]:
+    """The settings that the ranks will get, --interface among them."""
+    if not wish.interface:
+        return dict(wish.settings)
+    named = {"NCCL_SOCKET_IFNAME": f"={wish.interface.lstrip('=')}", "GLOO_SOCKET_IFNAME": wish.interface.lstrip("=")}
+    return named | wish.settings
+
+
+class _Run:
+    """One preflight, step by step."""
+
+    def __init__(self, fleet: Fleet, wish: PreflightWish, on_step: Step) -> None:
+        self.fleet, self.wish, self.on_step = fleet, wish, on_step
+        self.seconds: dict[str, float] = {}
+        self.snapshots: dict[int, Snapshot] = {}
+        self.interpreters: dict[int, str] = {}
+        self.resolved: dict[str, tuple[str, ...]] = {}
+        self.findings: list[Finding] = []
+        self.reached: dict[int, tuple[Touched, ...]] = {}
+
+    def result(self) -> Preflight:
+        fleet, wish = self.fleet, self.wish
+        several = len(fleet.nodes) > 1
+        clocks: dict[int, ClockOffset] = {}
+        if several:
+            with self.step("clocks", f"clocks of {counted(len(fleet.nodes), 'node')}"):
+                clocks = clock_offsets(fleet)
+        with self.step("examine", f"examining {counted(len(fleet.nodes), 'node')}"):
+            self.examine()
+        nodes = nodes_of(fleet, self.snapshots, forwarded(wish), self.backend())
+        choices = {name: taken(snapshot, nodes.backend) for name, snapshot in nodes.snapshots.items()}
+        addresses = reachable_addresses(nodes, choices)
+        master = self.master_address(nodes, addresses)
+        self.findings += version_findings(nodes, wish.python)
+        self.findings += clock_findings(nodes, {fleet.name(node): clock for node, clock in clocks.items()})
+        self.findings += name_findings(
+            nodes, self.head_name(), self.resolved, is_used=self.head_name() == wish.master_address
+        )
+        self.findings += loopback_hostname_findings(nodes)
+        self.findings += address_findings(nodes, choices)
+        self.findings += settings_findings(nodes)
+        port = wish.master_port
+        if nodes.snapshots:
+            with self.step("ports", f"ports between {counted(len(fleet.nodes), 'node')}"):
+                port = self.try_ports(nodes, choices, addresses, master)
+        return Preflight(
+            snapshots=self.snapshots,
+            findings=tuple(self.findings),
+            interpreters=self.interpreters,
+            addresses={node: addresses.get(name.name, "") for node, name in enumerate(fleet.nodes)},
+            master_address=master,
+            master_port=port,
+            clocks=clocks,
+            reached=self.reached,
+            seconds=self.seconds,
+        )
+
+    def step(self, name: str, text: str) -> "_Step":
+        self.on_step(text)
+        return _Step(self.seconds, name)
+
+    # --- examine
+
+    def head_name(self) -> str:
+        """The name by which a launch would name the head: --master-addr, else as the user named the node."""
+        return self.wish.master_address or self.fleet.name(0)
+
+    def examine(self) -> None:
+        order = Examine(
+            python=self.wish.python,
+            timeout=self.wish.timeout,
+            resolve=(self.head_name(),) if len(self.fleet.nodes) > 1 and not is_address(self.head_name()) else (),
+        )
+        answers = self.fleet.ask(order, Examined, timeout=self.wish.timeout + ANSWER_SECONDS)
+        unread: dict[str, str] = {}
+        for node, answer in answers.items():
+            name = self.fleet.name(node)
+            if isinstance(answer, Lost):
+                unread[name] = f"{answer.kind}{f': {answer.detail}' if answer.detail else ''}"
+                continue
+            try:
+                self.snapshots[node] = from_json(bytes(answer.snapshot))
+            except UnreadableSnapshot as error:
+                unread[name] = str(error)
+                continue
+            self.interpreters[node] = answer.interpreter
+            if (addresses := answer.resolved.get(self.head_name())) is not None:
+                self.resolved[name] = addresses
+        # Nodes that were lost before are said by `lost_findings`.
+        unread = {name: why for name, why in unread.items() if name not in self.names_lost()}
+        if unread:
+            self.findings.append(_unexamined(unread))
+
+    def names_lost(self) -> set[str]:
+        return {self.fleet.name(node) for node in self.fleet.lost}
+
+    def backend(self) -> Literal["nccl", "gloo"]:
+        """What the ranks will use: asked for, else nccl where every node has a GPU and a torch for CUDA."""
+        if self.wish.backend != "auto":
+            return self.wish.backend
+        try:
+            from gpudoctor.nccl.plan import choose_backend
+
+            chosen = choose_backend(list(self.snapshots.values()), "auto", settings=forwarded(self.wish))[0]
+            return "nccl" if chosen == "nccl" else "gloo"
+        except NotRead:
+            return "nccl" if all(gpus_on_pci(each) for each in self.snapshots.values()) else "gloo"
+
+    # --- addresses and ports
+
+    def master_address(self, nodes: Nodes, addresses: Mapping[str, str]) -> str:
+        """--master-addr; else the head's address for the others; one node alone meets on its loopback interface."""
+        if self.wish.master_address:
+            return self.wish.master_address
+        found = addresses.get(self.fleet.name(0), "")
+        return found or ("127.0.0.1" if len(self.fleet.nodes) == 1 else "")
+
+    def try_ports(self, nodes: Nodes, choices: Mapping[str, Taken], addresses: Mapping[str, str], master: str) -> int:
+        """Open listeners everywhere, connect, close them; the rendezvous port."""
+        fleet, secret = self.fleet, secrets.token_hex(16)
+        port, listening = self.listen(nodes, secret)
+        try:
+            untried = {
+                fleet.name(node): (answer.detail or answer.kind) if isinstance(answer, Lost) else answer.error
+                for node, answer in listening.items()
+                if isinstance(answer, Lost) or answer.error
+            }
+            present = [node for node, answer in listening.items() if isinstance(answer, Listening)]
+            targets = self.targets(present, listening, addresses, master, port)
+            order = Reach(
+                targets={str(node): each for node, each in targets.items()}, secret=secret, timeout=CONNECT_SECONDS
+            )
+            answers = fleet.ask(order, Reached, of=present, timeout=CONNECT_SECONDS + ANSWER_SECONDS)
+        finally:
+            fleet.send(Unlisten())
+        between: dict[tuple[str, str], Touched] = {}
+        rendezvous: dict[str, Touched] = {}
+        for node, answer in answers.items():
+            if isinstance(answer, Lost):
+                untried[fleet.name(node)] = answer.detail or answer.kind
+                continue
+            self.reached[node] = answer.touched
+            for touched in answer.touched:
+                if touched.target.purpose == "rendezvous":
+                    rendezvous[fleet.name(node)] = touched
+                elif 0 <= touched.target.node < len(fleet.nodes):
+                    between[fleet.name(node), fleet.name(touched.target.node)] = touched
+        if len(fleet.nodes) > 1:
+            untried |= {
+                fleet.name(node): "it has no address for the others"
+                for node in present
+                if not addresses.get(fleet.name(node))
+            }
+        untried = {name: why for name, why in untried.items() if name not in self.names_lost()}
+        if untried:
+            self.findings.append(untried_finding(nodes, untried))
+        nodes = self.with_filters(nodes, between, rendezvous)
+        self.findings += port_findings(nodes, choices, between, rendezvous, port)
+        return port
+
+    def listen(self, nodes: Nodes, secret: str) -> tuple[int, dict[int, Listening | Lost]]:
+        """Open the listeners; the rendezvous port, and what the nodes said."""
+        fixed = self.wish.master_port
+        for attempt in range(PORT_TRIES):
+            port = fixed or random.randint(FIRST_PORT, LAST_PORT)
+            order = Listen(port=port, port_on=(0,), secret=secret)
+            answers = self.fleet.ask(order, Listening, of=self.fleet.present, timeout=LISTEN_SECONDS)
+            head = answers.get(0)
+            why = head.port_error if isinstance(head, Listening) else ""
+            if not why:
+                break
+            if fixed or attempt == PORT_TRIES - 1:
+                self.findings.append(busy_finding(nodes, self.fleet.name(0), port, why))
+                break
+        return port, answers
+
+    def targets(
+        self,
+        present: list[int],
+        listening: Mapping[int, Listening | Lost],
+        addresses: Mapping[str, str],
+        master: str,
+        port: int,
+    ) -> dict[int, tuple[Target, ...]]:
+        """Whom each node connects to."""
+        head = listening.get(0)
+        literal = self.literal(master)
+        found: dict[int, tuple[Target, ...]] = {}
+        for node, others in pairs(present).items():
+            mine = []
+            for other in others:
+                opened, address = listening[other], addresses.get(self.fleet.name(other), "")
+                if isinstance(opened, Listening) and opened.ephemeral and address:
+                    mine.append(Target(other, address, opened.ephemeral))
+            if isinstance(head, Listening) and not head.port_error and literal:
+                mine.append(Target(0, literal, port, "rendezvous"))
+            found[node] = tuple(mine)
+        return found
+
+    def literal(self, master: str) -> str:
+        """The rendezvous address as a number: a name as the nodes resolve it, the head's own loopback aside."""
+        if not master or is_address(master):
+            return master.strip("[]")
+        answers = [addresses for name, addresses in self.resolved.items() if addresses and name != self.fleet.name(0)]
+        return next((addresses[0] for addresses in answers), "")
+
+    def with_filters(
+        self, nodes: Nodes, between: Mapping[tuple[str, str], Touched], rendezvous: Mapping[str, Touched]
+    ) -> Nodes:
+        """Look at the packet filters of nodes that did not let others in: a brief examination leaves those out."""
+        bad = ("no answer", "refused", "unreachable", "failed")
+        closed = [pair[1] for pair, touched in between.items() if touched.outcome in bad]
+        if any(touched.outcome in bad for touched in rendezvous.values()):
+            closed.append(nodes.head)
+        index = {node.name: number for number, node in enumerate(self.fleet.nodes)}
+        wanted = [index[name] for name in dict.fromkeys(closed)][:MOST_FILTERS]
+        if not wanted:
+            return nodes
+        self.on_step(f"packet filters of {folded(self.fleet.name(node) for node in wanted)}")
+        order = Examine(to=tuple(wanted), brief=False, timeout=FILTER_SECONDS)
+        answers = self.fleet.ask(order, Examined, timeout=FILTER_SECONDS + 1.0)
+        snapshots = dict(nodes.snapshots)
+        for node, answer in answers.items():
+            name = self.fleet.name(node)
+            if isinstance(answer, Lost) or name not in snapshots:
+                continue
+            try:
+                firewalls = from_json(bytes(answer.snapshot)).network.firewalls
+            except UnreadableSnapshot:
+                continue
+            network = msgspec.structs.replace(snapshots[name].network, firewalls=firewalls)
+            snapshots[name] = msgspec.structs.replace(snapshots[name], network=network)
+        return msgspec.structs.replace(nodes, snapshots=snapshots)
+
+
+class _Step:
+    """Notes how long a step took."""
+
+    def __init__(self, seconds: dict[str, float], name: str) -> None:
+        self._seconds, self._name, self._started = seconds, name, time.monotonic()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: object) -> None:
+        self._seconds[self._name] = round(time.monotonic() - self._started, 3)
+
+
+def _unexamined(unread: Mapping[str, str]) -> Finding:
+    names = tuple(unread)
+    return finding(
+        "node-not-examined",
+        "error",
+        f"{folded(names)} could not be examined: {next(iter(unread.values()))}",
+        meaning="Nothing is known of what training needs there.",
+        fix="Run gpudoctor on the node itself, and look what it waits for.",
+        commands=("gpudoctor check",),
+        evidence=tuple(read(f"{name}: examination", why) for name, why in list(unread.items())[:4]),
+        nodes=names,
+    )
+
+
+def clock_offsets(fleet: Fleet) -> dict[int, ClockOffset]:
+    """Each node's clock against this machine's, from the fastest of some pings: half the round trip is not known.
+
+    The rule is NTP's (RFC 5905, section 8) with one time stamp of the node, taken for the middle of the round trip.
+    """
+    found: dict[int, ClockOffset] = {}
+    for _ in range(PINGS):
+        sent_at, sent = time.time(), time.monotonic()
+        number = fleet.send(Ping())
+        waiting = set(fleet.present)
+        deadline = sent + PING_SECONDS
+        while waiting and (left := deadline - time.monotonic()) > 0:
+            event = fleet.next_event(left)
+            if event is None:
+                break
+            if isinstance(event.what, Lost):
+                waiting.discard(event.node)
+            elif isinstance(event.what, Pong) and event.what.number == number and event.node in waiting:
+                waiting.remove(event.node)
+                trip = time.monotonic() - sent
+                offset = ClockOffset(event.what.time - (sent_at + trip / 2), trip / 2)
+                if event.node not in found or trip / 2 < found[event.node].uncertainty:
+                    found[event.node] = offset
+    return found

@@ -1,0 +1,21 @@
+"""Nodes by what they have, the most common first."""
+
+from collections.abc import Hashable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+V = TypeVar("V", bound=Hashable)
+
+
+class Party(NamedTuple, Generic[V]):
+    """Nodes that have the same."""
+
+    value: V
+    nodes: tuple[str, ...]
+
+
+def parties(values: Mapping[str, V]) -> list[Party[V]]:
+    """By value; of two that are as common, the one of the earlier node comes first."""
+    found: dict[V, list[str]] = {}
+    for node, value in values.items():
+        found.setdefault(value, []).append(node)
+    return [Party(value, tuple(nodes)) for value, nodes in sorted(found.items(), key=lambda item: -len(item[1]))]

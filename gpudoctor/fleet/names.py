@@ -1,0 +1,29 @@
+"""Names of nodes in sentences: many of them folded, as schedulers write them."""
+
+from collections.abc import Iterable
+
+MOST_SINGLE = 3
+"""Names that cannot be folded (a, b, c, d ...) are counted from there on."""
+
+
+def folded(nodes: Iterable[str]) -> str:
+    """ "n[01-07,09]"; names that have nothing in common are joined by commas."""
+    names = list(dict.fromkeys(nodes))
+    if len(names) < 2:
+        return "".join(names)
+    try:
+        from ClusterShell.NodeSet import NodeSet, NodeSetException
+
+        try:
+            return str(NodeSet.fromlist(names))
+        except NodeSetException:
+            pass
+    except ImportError:  # a doctor without its dependencies still speaks
+        pass
+    return ",".join(names)
+
+
+def have(nodes: Iterable[str]) -> str:
+    """The names with their verb: "n01 has", "n[01-03] have"."""
+    names = list(dict.fromkeys(nodes))
+    return f"{folded(names)} {'has' if len(names) == 1 else 'have'}"

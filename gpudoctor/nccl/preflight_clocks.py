@@ -1,0 +1,62 @@
+"""Clocks that are apart."""
+
+import statistics
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from gpudoctor.fleet.names import folded
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.preflight_nodes import Nodes, finding
+from gpudoctor.snapshot import read
+
+WARNING_SECONDS = 5.0
+ERROR_SECONDS = 15.0
+"""torchrun's c10d rendezvous takes a node for dead whose heartbeat, on the clock of another, is 15 s old: measured, it
+then drops the node without a word; 14 s went well (the project's facts on hangs, part 0, 6; on launching, 5)."""
+
+
+class ClockOffset(Struct, frozen=True):
+    """How far a node's clock is ahead of the head's, in seconds, and how sure that is (half the round trip)."""
+
+    seconds: float
+    uncertainty: float
+
+
+def clock_findings(nodes: Nodes, clocks: Mapping[str, ClockOffset]) -> Iterator[Finding]:
+    """`clocks` by node name. The reference is the clock in the middle, so that one wrong node is the one named."""
+    if len(clocks) < 2:
+        return
+    middle = statistics.median_low(each.seconds for each in clocks.values())
+    apart = max(each.seconds - each.uncertainty for each in clocks.values()) - min(
+        each.seconds + each.uncertainty for each in clocks.values()
+    )
+    if apart < WARNING_SECONDS:
+        return
+    off = {
+        name: clock.seconds - middle
+        for name, clock in clocks.items()
+        if abs(clock.seconds - middle) - clock.uncertainty >= WARNING_SECONDS / 2
+    }
+    names = tuple(off)
+    words = [f"that of {name} is {abs(by):.1f} s {'ahead' if by > 0 else 'behind'}" for name, by in off.items()]
+    more = f" and {len(words) - 4} more are off" if len(words) > 4 else ""
+    largest = max((clocks[name].uncertainty for name in names), default=0.0)
+    yield finding(
+        "clocks-differ",
+        "error" if apart > ERROR_SECONDS else "warning",
+        f"The clocks of the nodes are up to {apart:.1f} s apart: {', '.join(words[:4])}{more} "
+        f"(measured to {largest:.2f} s)",
+        meaning="torchrun's c10d rendezvous loses nodes without a word once clocks are 15 s apart: some ranks train "
+        "alone, the others hang. Logs of several nodes cannot be put in order.",
+        fix=f"Start a time service on {folded(names)}, and step the clock once.",
+        commands=tuple(
+            nodes.on(name, command)
+            for name in names[:3]
+            for command in ("sudo timedatectl set-ntp true", "sudo chronyc makestep || timedatectl status")
+        ),
+        evidence=tuple(
+            read(f"{name}: clock against this machine's", round(clocks[name].seconds, 3)) for name in names[:4]
+        ),
+        nodes=names,
+    )

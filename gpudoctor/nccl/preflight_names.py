@@ -1,0 +1,119 @@
+"""What the nodes make of the head's name, and of their own."""
+
+from collections.abc import Iterator, Mapping
+
+from gpudoctor.check import Severity
+from gpudoctor.fleet.majority import parties
+from gpudoctor.fleet.names import folded
+from gpudoctor.knowledge.job import is_loopback
+from gpudoctor.knowledge.wording import listed
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.preflight_nodes import Nodes, finding, of
+from gpudoctor.snapshot import read
+
+
+def is_address(text: str) -> bool:
+    """Whether this is an address and no name."""
+    return ":" in text or all(part.isdigit() for part in text.split("."))
+
+
+def name_findings(
+    nodes: Nodes, name: str, resolved: Mapping[str, tuple[str, ...]], *, is_used: bool
+) -> Iterator[Finding]:
+    """`resolved`: what each node's resolver says of the head's name; `is_used`: --master-addr is that name."""
+    if not name or is_address(name) or not nodes.are_apart:
+        return
+    severity: Severity = "error" if is_used else "warning"
+    meaning = (
+        "Their ranks cannot find the rendezvous; the others wait for them until their time-out."
+        if is_used
+        else "This test goes by the head's address. A launch that names the head (torchrun --rdzv-endpoint, "
+        "MASTER_ADDR) fails on them, or waits."
+    )
+    lost = tuple(node for node, addresses in resolved.items() if not addresses)
+    address = _own_address(nodes)
+    if lost:
+        line = f"echo '{address or 'ADDRESS'} {name}' | sudo tee -a /etc/hosts"
+        yield finding(
+            "head-unresolvable",
+            severity,
+            f"The head's name {name} does not resolve on {folded(lost)}",
+            meaning=meaning,
+            fix="Put the name into DNS or /etc/hosts there"
+            + (f", or pass --master-addr {address}." if address and is_used else "."),
+            commands=tuple(nodes.on(node, line) for node in lost[:3]) if address else (),
+            evidence=tuple(read(f"{node}: getaddrinfo {name}", ()) for node in lost[:4]),
+            nodes=lost,
+        )
+    # Its order may differ (round robin), and the head itself often has its own name at a loopback address.
+    sets = {node: tuple(sorted(found)) for node, found in resolved.items() if found}
+    elsewhere = {
+        node: found
+        for node, found in sets.items()
+        if node != nodes.head or not all(is_loopback(each) for each in found)
+    }
+    found = parties(elsewhere)
+    wrong = {node: each for node, each in elsewhere.items() if node != nodes.head and is_loopback(each[0])}
+    if wrong:
+        yield finding(
+            "head-resolves-to-loopback",
+            severity,
+            f"The head's name {name} resolves to {listed(next(iter(wrong.values())), 2)} on {folded(wrong)}, "
+            "which is each node itself",
+            meaning="Each of them looks for the rendezvous on itself, finds nobody and waits until its time-out."
+            if is_used
+            else "A launch that names the head looks for it on each of these nodes itself, and waits.",
+            fix="Correct the name in /etc/hosts or DNS there.",
+            commands=tuple(
+                nodes.on(node, f"getent ahosts {name}; grep -n {name} /etc/hosts") for node in list(wrong)[:3]
+            ),
+            evidence=tuple(read(f"{node}: getaddrinfo {name}", each) for node, each in list(wrong.items())[:4]),
+            nodes=tuple(wrong),
+        )
+    elif len(found) > 1 and not set.intersection(*(set(party.value) for party in found)):
+        other = tuple(node for party in found[1:] for node in party.nodes)
+        yield finding(
+            "head-resolves-differently",
+            severity,
+            f"The head's name {name} is {listed(found[0].value, 2)} on {folded(found[0].nodes)}, and "
+            + ", ".join(f"{listed(party.value, 2)} on {folded(party.nodes)}" for party in found[1:3]),
+            meaning="Some of the nodes look for the head at another machine or network than the others.",
+            fix="Correct the name in /etc/hosts or DNS, or name the head by its address"
+            + (f": --master-addr {address}." if address else "."),
+            commands=tuple(nodes.on(node, f"getent ahosts {name}") for node in other[:3]),
+            evidence=tuple(read(f"{party.nodes[0]}: getaddrinfo {name}", party.value) for party in found[:3]),
+            nodes=other,
+        )
+
+
+def _own_address(nodes: Nodes) -> str:
+    from gpudoctor.knowledge.network.interface_roles import recommended
+
+    if not nodes.head or not nodes.snapshots[nodes.head].network.interfaces.is_read:
+        return ""
+    interface = recommended(nodes.snapshots[nodes.head])
+    return next((each.address for each in interface.addresses if each.scope == "global"), "") if interface else ""
+
+
+def loopback_hostname_findings(nodes: Nodes) -> Iterator[Finding]:
+    """Nodes whose own name is a loopback address. Where gloo would listen there, `preflight_addresses` says so."""
+    if not nodes.are_apart or nodes.backend == "gloo":
+        return
+    found = {
+        name: addresses[0]
+        for name, addresses in nodes.values(lambda each: each.host.hostname_addresses.value).items()
+        if addresses and is_loopback(addresses[0])
+    }
+    if found:
+        names = tuple(found)
+        yield finding(
+            "hostname-loopback-on-node",
+            "info",
+            f"The own hostname resolves to a loopback address on {folded(names)} ({next(iter(found.values()))})",
+            meaning="NCCL does not mind. gloo and torchrun's c10d rendezvous would wait until their time-out.",
+            fix="Give the name the node's real address in /etc/hosts; `gpudoctor check hostname-loopback` there has "
+            "the lines.",
+            commands=tuple(nodes.on(name, "gpudoctor check hostname-loopback") for name in names[:3]),
+            evidence=tuple(of(name, nodes.snapshots[name].host.hostname_addresses) for name in names[:4]),
+            nodes=names,
+        )

@@ -1,0 +1,101 @@
+"""`Nodes`: what a preflight judges, the snapshots of all nodes as the ranks will find them."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor.check import Fix, Problem, Severity
+from gpudoctor.fleet.fleet import Fleet, Node
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.snapshot import NotRead, Reading, Snapshot, read
+
+
+class Nodes(Struct, frozen=True):
+    """The nodes by name, in the order of their node rank; the first is the head of the job."""
+
+    snapshots: dict[str, Snapshot]
+    """With the forwarded settings in their environment."""
+    backend: Literal["nccl", "gloo"] = "nccl"
+    how: str = "local"
+    """How they are reached, as `Fleet.how` says."""
+    ways: dict[str, Node] = {}
+
+    @property
+    def are_apart(self) -> bool:
+        """Whether there are several machines: what is reached locally is this one, however often it is named."""
+        return len(self.snapshots) > 1 and self.how != "local"
+
+    @property
+    def head(self) -> str:
+        return next(iter(self.snapshots), "")
+
+    def on(self, node: str, command: str) -> str:
+        """A line to paste here that runs `command` on a node; the command alone where nothing leads there."""
+        if self.how == "ssh":
+            way = self.ways.get(node, Node(node))
+            return f"ssh {ssh_words(way)} {shlex.quote(command)}"
+        if self.how == "srun":
+            return f"srun --nodelist={shlex.quote(node)} --nodes=1 --ntasks=1 sh -c {shlex.quote(command)}"
+        return command
+
+    def values(self, fact: Callable[[Snapshot], Any]) -> dict[str, Any]:
+        """A fact of each node where it was read."""
+        found = {}
+        for name, snapshot in self.snapshots.items():
+            try:
+                found[name] = fact(snapshot)
+            except NotRead:
+                continue
+        return found
+
+
+def ssh_words(node: Node) -> str:
+    """How ssh is told of a node: "-p 2222 user@host"."""
+    port = f"-p {node.port} " if node.port else ""
+    return port + shlex.quote(f"{node.user}@{node.name}" if node.user else node.name)
+
+
+def nodes_of(
+    fleet: Fleet, snapshots: Mapping[int, Snapshot], settings: Mapping[str, str], backend: Literal["nccl", "gloo"]
+) -> Nodes:
+    """The nodes that could be examined."""
+    return Nodes(
+        {fleet.name(node): under(snapshots[node], settings) for node in sorted(snapshots)},
+        backend,
+        fleet.how,
+        {node.name: node for node in fleet.nodes},
+    )
+
+
+def under(snapshot: Snapshot, settings: Mapping[str, str]) -> Snapshot:
+    """The snapshot as if the machine's environment had these settings."""
+    environment = snapshot.environment
+    if not settings or not environment.is_read:
+        return snapshot
+    return msgspec.structs.replace(snapshot, environment=read(environment.source, {**environment.value, **settings}))
+
+
+def finding(
+    id: str,
+    severity: Severity,
+    summary: str,
+    *,
+    meaning: str,
+    fix: str,
+    commands: tuple[str, ...] = (),
+    evidence: tuple[Reading[Any], ...] = (),
+    nodes: tuple[str, ...] = (),
+) -> Finding:
+    """A `Finding` in one call."""
+    problem = Problem(
+        severity=severity, summary=summary, meaning=meaning, fix=Fix(fix, commands=commands), evidence=evidence
+    )
+    return Finding(id=id, problem=problem, nodes=nodes)
+
+
+def of(node: str, reading: Reading[Any]) -> Reading[Any]:
+    """A reading whose source says on which node it was read."""
+    return msgspec.structs.replace(reading, source=f"{node}: {reading.source}")

@@ -1,0 +1,247 @@
+"""Same software and same GPUs on all nodes: what the ranks would disagree about."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from gpudoctor.check import Severity
+from gpudoctor.fleet.majority import Party, parties
+from gpudoctor.fleet.names import folded, have
+from gpudoctor.knowledge.nccl.settings import dotted, nccl_version
+from gpudoctor.knowledge.pytorch.torch_wheels import pip
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.preflight_nodes import Nodes, finding, of
+from gpudoctor.snapshot import Snapshot
+
+MOST_COMMANDS = 4
+"""Lines for so many nodes; the others are alike."""
+INDEX = "https://download.pytorch.org/whl"
+
+
+def version_findings(nodes: Nodes, python: str = "") -> Iterator[Finding]:
+    """`python` is --python: what every node was asked to use."""
+    yield from _gpudoctor(nodes)
+    yield from _interpreter(nodes, python)
+    yield from _torch(nodes)
+    yield from _nccl(nodes)
+    yield from _cuda(nodes)
+    yield from _python(nodes)
+    yield from _gpus(nodes)
+
+
+def described(found: Sequence[Party[str]], noun: str, most: int = 4) -> str:
+    """ "n02 has torch 2.12.0, n[01,03] have 2.13.0": those that differ first, the most common last."""
+    rare = list(reversed(found[1:]))
+    shown = [*rare[:most], found[0]]
+    words = [
+        f"{have(party.nodes)} {noun + ' ' if noun and number == 0 else ''}{party.value}"
+        for number, party in enumerate(shown)
+    ]
+    if len(rare) > most:
+        words.insert(-1, f"{sum(len(party.nodes) for party in rare[most:])} more have others")
+    return ", ".join(words)
+
+
+def _others(found: Sequence[Party[str]]) -> tuple[str, ...]:
+    return tuple(node for party in found[1:] for node in party.nodes)
+
+
+def _gpudoctor(nodes: Nodes) -> Iterator[Finding]:
+    found = parties({name: snapshot.gpudoctor for name, snapshot in nodes.snapshots.items() if snapshot.gpudoctor})
+    if len(found) > 1:
+        other = _others(found)
+        line = f"python3 -m pip install gpudoctor=={found[0].value}"
+        yield finding(
+            "gpudoctor-versions-differ",
+            "error",
+            described(found, "gpudoctor"),
+            meaning="Different versions may measure and judge differently, or not understand one another.",
+            fix=f"Install gpudoctor {found[0].value} on {folded(other)}.",
+            commands=tuple(nodes.on(node, line) for node in other[:MOST_COMMANDS]),
+            nodes=other,
+        )
+
+
+def _interpreter(nodes: Nodes, python: str) -> Iterator[Finding]:
+    elsewhere = {
+        name: path for name, path in nodes.values(lambda each: each.training.python.value).items() if python != path
+    }
+    if python.startswith("/") and elsewhere:
+        names = tuple(elsewhere)
+        yield finding(
+            "interpreter-missing-on-node",
+            "error",
+            f"--python {python} cannot be run on {folded(names)}, where {next(iter(elsewhere.values()))} was found",
+            meaning="The ranks of these nodes would run another Python, with another torch or none.",
+            fix="Name an interpreter that every node has (one on a shared file system), or install it there.",
+            commands=tuple(nodes.on(name, f"ls -l {shlex.quote(python)}") for name in names[:MOST_COMMANDS]),
+            evidence=tuple(of(name, nodes.snapshots[name].training.python) for name in names[:MOST_COMMANDS]),
+            nodes=names,
+        )
+    lacking = tuple(
+        name for name, each in nodes.snapshots.items() if each.training.torch_files.missing_kind == "absent"
+    )
+    if lacking:
+        paths = parties({name: nodes.snapshots[name].training.python.value_or("python3") for name in lacking})
+        installed = _release(nodes)
+        yield finding(
+            "torch-missing-on-node",
+            "error",
+            f"{have(lacking)} no torch in the training interpreter "
+            + ", ".join(f"{party.value}{f' ({folded(party.nodes)})' if len(paths) > 1 else ''}" for party in paths),
+            meaning="No rank can start there, and the other nodes wait for it until their time-out.",
+            fix="Name the interpreter that has torch with --python, or install torch there.",
+            commands=tuple(
+                nodes.on(name, pip(nodes.snapshots[name], f"install torch{installed}"))
+                for name in lacking[:MOST_COMMANDS]
+            ),
+            evidence=tuple(of(name, nodes.snapshots[name].training.torch_files) for name in lacking[:MOST_COMMANDS]),
+            nodes=lacking,
+        )
+
+
+def torch_version(snapshot: Snapshot) -> str:
+    """What torch itself says, else what its files say. Raises `NotRead`."""
+    facts = snapshot.training.torch.value_or(None)
+    return facts.version if facts else snapshot.training.torch_files.value.version
+
+
+def _release(nodes: Nodes) -> str:
+    """ "==2.13.0" of the torch that most nodes have; empty where none has any."""
+    found = parties(nodes.values(torch_version))
+    return f"=={found[0].value.partition('+')[0]}" if found else ""
+
+
+def _torch(nodes: Nodes) -> Iterator[Finding]:
+    found = parties(nodes.values(torch_version))
+    if len(found) < 2:
+        return
+    releases = {tuple(party.value.split(".")[:2]) for party in found}
+    other = _others(found)
+    release, _, build = found[0].value.partition("+")
+    index = f" --index-url {INDEX}/{build}" if build and build.isalnum() else ""
+    severity: Severity = "error" if len(releases) > 1 else "warning"
+    yield finding(
+        "torch-versions-differ",
+        severity,
+        described(found, "torch"),
+        meaning="Ranks of different releases do not speak the same protocol: they fail as they meet, or wait for one "
+        "another."
+        if severity == "error"
+        else "The builds bring different CUDA or NCCL libraries along; nobody tests such a mixture.",
+        fix=f"Install torch {found[0].value} on {folded(other)}.",
+        commands=tuple(
+            nodes.on(node, pip(nodes.snapshots[node], f"install torch=={release}{index}"))
+            for node in other[:MOST_COMMANDS]
+        ),
+        evidence=tuple(
+            of(party.nodes[0], nodes.snapshots[party.nodes[0]].training.torch_files) for party in found[:MOST_COMMANDS]
+        ),
+        nodes=other,
+    )
+
+
+def _nccl(nodes: Nodes) -> Iterator[Finding]:
+    found = parties({name: dotted(version) for name, version in nodes.values(nccl_version).items()})
+    if len(found) < 2:
+        return
+    other = _others(found)
+    on_nccl = nodes.backend == "nccl"
+    yield finding(
+        "nccl-versions-differ-between-nodes",
+        "error" if on_nccl else "info",
+        described(found, "NCCL"),
+        meaning="NCCL compares the versions of all ranks (major.minor.patch) and ends with an error, or hangs."
+        if on_nccl
+        else "This test runs on gloo; training on NCCL would end with an error, or hang.",
+        fix=f"NCCL comes with torch: give {folded(other)} the torch of the others, and look for a libnccl.so.2 of its "
+        "own on LD_LIBRARY_PATH or in LD_PRELOAD.",
+        commands=tuple(
+            nodes.on(node, "gpudoctor check nccl-versions-differ nccl-library-shadowed")
+            for node in other[:MOST_COMMANDS]
+        ),
+        evidence=tuple(
+            of(party.nodes[0], nodes.snapshots[party.nodes[0]].training.libraries) for party in found[:MOST_COMMANDS]
+        ),
+        nodes=other,
+    )
+
+
+def cuda_version(snapshot: Snapshot) -> str:
+    """The CUDA that torch was built for; "none" for a CPU or ROCm build. Raises `NotRead`."""
+    facts = snapshot.training.torch.value_or(None)
+    return (facts.cuda_version if facts else snapshot.training.torch_files.value.cuda) or "none"
+
+
+def _cuda(nodes: Nodes) -> Iterator[Finding]:
+    found = parties(nodes.values(cuda_version))
+    if len(found) < 2:
+        return
+    other = _others(found)
+    lacks = any(party.value == "none" for party in found) and nodes.backend == "nccl"
+    yield finding(
+        "cuda-versions-differ",
+        "error" if lacks else "warning",
+        described(found, "a torch for CUDA"),
+        meaning="A torch that is not built for CUDA cannot use the GPUs of its node."
+        if lacks
+        else "Kernels and libraries differ between the ranks: speed and rounding may too.",
+        fix=f"Install the same build of torch everywhere: that of {folded(found[0].nodes)}, for CUDA {found[0].value}.",
+        commands=tuple(
+            nodes.on(node, pip(nodes.snapshots[node], f"install torch{_release(nodes)}"))
+            for node in other[:MOST_COMMANDS]
+        ),
+        nodes=other,
+    )
+
+
+def _python(nodes: Nodes) -> Iterator[Finding]:
+    versions = nodes.values(lambda each: each.training.python_version.value)
+    found = parties({name: ".".join(version.split(".")[:2]) for name, version in versions.items()})
+    if len(found) > 1:
+        yield finding(
+            "python-versions-differ",
+            "info",
+            described(found, "Python"),
+            meaning="The test does not mind. Training may: what one rank pickles, another must be able to read.",
+            fix="Use one environment on all nodes.",
+            nodes=_others(found),
+        )
+
+
+def gpu_models(snapshot: Snapshot) -> str:
+    """ "8x NVIDIA H100 80GB HBM3"; "no GPU". Raises `NotRead`."""
+    reading = snapshot.nvidia.gpus
+    if reading.missing_kind == "absent":
+        return "no GPU"
+    names = [gpu.name.value_or("unreadable GPU") for gpu in reading.value]
+    return ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names)) or "no GPU"
+
+
+def _gpus(nodes: Nodes) -> Iterator[Finding]:
+    found = parties(nodes.values(gpu_models))
+    if len(found) < 2:
+        return
+    other = _others(found)
+    bare = tuple(node for party in found if party.value == "no GPU" for node in party.nodes)
+    if bare and nodes.backend == "nccl":
+        yield finding(
+            "node-without-gpu",
+            "error",
+            f"{have(bare)} no GPU that NVIDIA's driver shows; {folded(found[0].nodes)}: {found[0].value}",
+            meaning="NCCL needs a GPU for every rank: none can start there.",
+            fix="Leave these nodes out, or look why their GPUs are not there.",
+            commands=tuple(nodes.on(node, "gpudoctor check driver") for node in bare[:MOST_COMMANDS]),
+            evidence=tuple(of(node, nodes.snapshots[node].nvidia.gpus) for node in bare[:MOST_COMMANDS]),
+            nodes=bare,
+        )
+        return
+    yield finding(
+        "gpus-differ-between-nodes",
+        "warning",
+        described(found, ""),
+        meaning="All ranks go at the pace of the slowest GPU, and a node with fewer GPUs gets fewer ranks.",
+        fix=f"Look whether a GPU of {folded(other)} was lost, or leave the node out.",
+        commands=tuple(nodes.on(node, "gpudoctor check driver gpu") for node in other[:MOST_COMMANDS]),
+        evidence=tuple(of(node, nodes.snapshots[node].nvidia.gpus) for node in other[:1]),
+        nodes=other,
+    )
