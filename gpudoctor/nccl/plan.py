@@ -33,7 +33,7 @@ def parse_size(text: str) -> int:
     number, unit = match.groups()
     whole, _, fraction = number.partition(".")
     # In whole numbers: a float would round large sizes.
-    amount = int(whole + fraction) * UNITS[unit.upper()] // 10 ** len(fraction)
+    amount = int(whole + fraction) * UNITS[unit.upper()] // int(10 ** len(fraction))
     if not SMALLEST_BYTES <= amount <= LARGEST_BYTES:
         raise ValueError(f"{text.strip()} is {amount} bytes; sizes are from {SMALLEST_BYTES} bytes to 1T")
     return amount
@@ -142,7 +142,7 @@ def name_of(snapshot: Snapshot) -> str:
 def _none_seen(snapshot: Snapshot, settings: Mapping[str, str]) -> str:
     """Why a rank sees no GPU."""
     value = settings.get(VARIABLE, snapshot.environment.value_or({}).get(VARIABLE))
-    if value is not None and snapshot.nvidia.gpus.value_or(()):
+    if value is not None and snapshot.nvidia.gpus.is_read and snapshot.nvidia.gpus.value:
         return f"{VARIABLE}={value!r} leaves no GPU"
     return "no NVIDIA GPU"
 
