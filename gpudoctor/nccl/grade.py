@@ -1,0 +1,198 @@
+"""The verdict over a run: each collective's bus bandwidth against what the limiting link reaches elsewhere.
+
+all_gather and reduce_scatter go by rings and show the wire. all_reduce does not where the NVSwitch adds up (NVLS), or
+where two nodes take a tree: it is compared with runs of the same kind, and the links are judged by the others. What
+makes a run slow whatever its numbers say (TCP beside idle RDMA ports, no GPUDirect, host memory between GPUs that could
+talk directly) is `misconfigured`, and its fix comes first.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from gpudoctor.knowledge.bandwidth.expected import DEGRADED, HEALTHY, LEAST_SIZE, Expected, Way, at_size, inside
+from gpudoctor.knowledge.bandwidth.families import family
+from gpudoctor.knowledge.bandwidth.links import Link, between_nodes, inside_node, limiting, reduces_in_switch
+from gpudoctor.knowledge.nccl.log import LogFacts
+from gpudoctor.knowledge.wording import counted, size
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.grade_data import wrong_data
+from gpudoctor.nccl.grade_paths import Fault, misconfigured
+from gpudoctor.nccl.grade_places import Place, merged, places, sharing_gpus
+from gpudoctor.nccl.grade_speed import busy_gpus, nvls_off, ring_settings, slow
+from gpudoctor.nccl.rank_messages import Row
+from gpudoctor.nccl.result import Grade, RunResult, Verdict
+from gpudoctor.snapshot import Snapshot
+
+GRADED = ("all_reduce", "all_gather", "reduce_scatter")
+"""What published runs measured. Others are compared with nothing."""
+NCCL_NAMES = {"all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter"}
+
+
+def grade(
+    run: RunResult, snapshots: Mapping[str, Snapshot], backend: str, logs: Mapping[int, str]
+) -> tuple[tuple[Grade, ...], tuple[Finding, ...]]:
+    """Grades by collective, at the largest size measured, and what was found.
+
+    `snapshots` by the nodes' names, `logs` NCCL's log by rank. Never raises for what was not read: it is not graded.
+    """
+    rows = largest(run.rows)
+    found = places(run, snapshots, logs)
+    findings = list(wrong_data(run, found))
+    if refusal := why_not(run, backend, found):
+        link, reason = refusal
+        return tuple(_ungraded(row, link, reason) for row in rows), tuple(findings)
+    faults = misconfigured(found)
+    grades = tuple(_grade(row, found, faults) for row in rows)
+    findings += [fault.finding for fault in faults]
+    findings += nvls_off(found) if any(row.collective == "all_reduce" for row in rows) else []
+    findings += slow(grades, rows, found, bool(faults))
+    findings += busy_gpus(found, any(each.verdict in ("degraded", "broken") for each in grades))
+    return grades, tuple(findings)
+
+
+def largest(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The row of the largest size of each collective, in the order in which they were measured."""
+    best: dict[str, Row] = {}
+    for row in rows:
+        if row.collective not in best or row.size_bytes >= best[row.collective].size_bytes:
+            best[row.collective] = row
+    return tuple(best.values())
+
+
+def why_not(run: RunResult, backend: str, found: Sequence[Place]) -> tuple[str, str] | None:
+    """What the data went over, and why nothing of this run can be graded; None when it can."""
+    if backend != "nccl":
+        return backend, f"{backend} over CPU, not NCCL"
+    if any(member.device == "cpu" for member in run.members):
+        return "the CPUs", "the ranks ran on CPUs"
+    if shared := sharing_gpus(found):
+        ranks = ", ".join(str(member.rank) for member in shared[0])
+        return "a shared GPU", f"ranks {ranks} share one GPU and take turns on it, so bandwidth says nothing"
+    if not run.members:
+        return "an unknown path", "the ranks did not say where they ran"
+    if run.members[0].world_size < 2:
+        return "no link", "one rank alone sends nothing"
+    return None
+
+
+def _grade(row: Row, found: Sequence[Place], faults: Sequence[Fault]) -> Grade:
+    way, link = path_of(row, found)
+    if faults:
+        return _misconfigured(row, link, faults)
+    if row.collective not in GRADED:
+        return _ungraded(row, link.words, f"nothing is published for {row.collective}")
+    if row.size_bytes < LEAST_SIZE:
+        return _ungraded(
+            row, link.words, f"{size(row.size_bytes)} is too small to say; {size(LEAST_SIZE)} is the least"
+        )
+    if link.expected is None:
+        return _ungraded(row, link.words, link.reason)
+    measured, expected = row.bus_bandwidth, at_size(link.expected, row.size_bytes)
+    if row.collective == "all_reduce" and len(found) > 1 and measured > link.expected.peak:
+        return _ungraded(
+            row,
+            link.words,
+            f"{measured:.4g} GB/s is more than the wire's {link.expected.peak:.4g}: a tree, NVLS or SHARP sends less "
+            "than a ring, so all_gather is what shows the links",
+        )
+    return Grade(
+        collective=row.collective,
+        verdict=verdict(measured, expected),
+        link=link.words,
+        measured=measured,
+        expected=round(expected.reached, 1),
+        source=expected.source,
+        reason=_remark(row, way, found, expected),
+    )
+
+
+def verdict(measured: float, expected: Expected) -> Verdict:
+    """healthy, degraded or broken, by the shares of knowledge/bandwidth/expected.py."""
+    if expected.only_alarm:
+        return _by(measured, expected.reached, expected.reached * DEGRADED / HEALTHY)
+    return _by(measured, HEALTHY * expected.reached, DEGRADED * expected.reached)
+
+
+def _by(measured: float, healthy: float, degraded: float) -> Verdict:
+    return "healthy" if measured >= healthy else "degraded" if measured >= degraded else "broken"
+
+
+def path_of(row: Row, found: Sequence[Place]) -> tuple[Way, Link]:
+    """How this collective goes, and the part of the path that limits it."""
+    world = sum(len(place.members) for place in found)
+    log = merged(found)
+    way = way_of(row, found, log)
+    if any(path.transport == "P2P/MNNVL" for path in log.paths) and "NET" not in log.transports():
+        return way, _nvlink_domain(found, world, way)
+    if all("MI300X" in member.device for place in found for member in place.members) and len(found) == 1:
+        expected = inside("xgmi", "MI300X", world, "ring")
+        reason = "" if expected else f"nothing is published for {world} x MI300X"
+        return "ring", Link(f"Infinity Fabric, {counted(world, 'GPU')}", expected, reason)
+    links: list[Link] = []
+    for place in found:
+        if place.machine is None:
+            links.append(Link("an unknown path", reason=f"nothing was read of {place.node}"))
+            continue
+        if len(place.members) > 1:
+            links.append(inside_node(place.machine, place.addresses, way, place.log))
+        if len(found) > 1:
+            links.append(between_nodes(place.machine, place.addresses, place.log))
+    return way, limiting(links)
+
+
+def way_of(row: Row, found: Sequence[Place], log: LogFacts) -> Way:
+    """nvls where the NVSwitch adds up for all_reduce inside one node or NVLink domain; ring for all else."""
+    if row.collective != "all_reduce" or any(ring_settings(place) for place in found):
+        return "ring"
+    algorithm = log.algorithm(NCCL_NAMES[row.collective], row.size_bytes)
+    if algorithm:
+        return "nvls" if algorithm == "NVLS" else "ring"
+    domain = any(path.transport == "P2P/MNNVL" for path in log.paths)
+    switched = all(place.machine is not None and reduces_in_switch(place.machine, place.log) for place in found)
+    return "nvls" if switched and (len(found) == 1 or domain) else "ring"
+
+
+def _nvlink_domain(found: Sequence[Place], world: int, way: Way) -> Link:
+    names = {family(member.device) for place in found for member in place.members}
+    name = names.pop() if len(names) == 1 else ""
+    expected = inside("mnnvl", name, world, way)
+    reason = (
+        "" if expected else f"nothing is published for {world} x {name or 'this GPU'} in one NVLink domain this way"
+    )
+    return Link(f"NVLink between nodes (MNNVL), {counted(world, 'GPU')}", expected, reason)
+
+
+def _remark(row: Row, way: Way, found: Sequence[Place], expected: Expected) -> str:
+    """What a reader has to know to read the verdict rightly."""
+    said = []
+    if row.size_bytes < 2**30:
+        said.append(f"measured at {size(row.size_bytes)}, where less is expected than at 1 GiB")
+    if row.collective == "all_reduce" and len(found) == 2:
+        said.append(
+            "between two nodes all_reduce may take a tree, which hides half of a slow link; all_gather does not"
+        )
+    if way == "nvls":
+        said.append("the NVSwitch reduces (NVLS), which hides a slow link; all_gather shows the links")
+    if row.collective == "all_reduce" and (settings := [text for place in found for text in ring_settings(place)]):
+        said.append(f"compared with rings because of {settings[0]}")
+    return "; ".join(said)
+
+
+def _misconfigured(row: Row, link: Link, faults: Sequence[Fault]) -> Grade:
+    """Without an expectation: that of the path as it is would mislead, and the right path is not in use."""
+    return Grade(
+        collective=row.collective,
+        verdict="misconfigured",
+        link=link.words,
+        measured=row.bus_bandwidth,
+        reason="; ".join(fault.reason for fault in faults),
+    )
+
+
+def _ungraded(row: Row, link: str, reason: str) -> Grade:
+    return Grade(
+        collective=row.collective,
+        verdict="not graded",
+        link=link,
+        measured=row.bus_bandwidth,
+        reason=reason,
+    )

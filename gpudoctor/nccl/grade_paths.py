@@ -1,0 +1,259 @@
+"""What makes a run slow whatever its numbers say: data on another path than the machine offers, by NCCL's own log."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gpudoctor.check import Fix, Problem, Severity
+from gpudoctor.knowledge.bandwidth.links import gpu_direct_used, gpus_at, network_of, used_ports
+from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
+from gpudoctor.knowledge.gpus.gpu_models import is_consumer
+from gpudoctor.knowledge.nccl.fabric import ports_in_words, rdma_port_names
+from gpudoctor.knowledge.nccl.repair import take_out
+from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, Setting, effective
+from gpudoctor.knowledge.nccl.symptoms import symptoms
+from gpudoctor.knowledge.network.gpu_direct import GdrVerdict, verdicts
+from gpudoctor.knowledge.network.rdma_selection import rdma_choice
+from gpudoctor.knowledge.network.topology import class_or_reason, nvlinks_between, shares_switch
+from gpudoctor.knowledge.shell_words import word
+from gpudoctor.knowledge.suggest.suggestions import suggest
+from gpudoctor.knowledge.wording import listed
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.grade_places import Place
+from gpudoctor.snapshot import Gpu, NotRead, Snapshot, read
+
+TCP_CAUSES = ("no-rdma-device", "rdma-device-not-opened", "verbs-library-missing")
+"""Symptoms that say why NCCL passed RDMA over."""
+
+
+class Fault(NamedTuple):
+    """A path that is not the one the machine offers."""
+
+    reason: str
+    """For the grade, in half a sentence."""
+    finding: Finding
+
+
+def misconfigured(found: Sequence[Place]) -> tuple[Fault, ...]:
+    """Every such fault. Never raises: what was not read is no fault."""
+    faults: list[Fault] = []
+    for rule in (_tcp_beside_rdma, _without_gpu_direct, _over_host_memory):
+        faults += rule(found)
+    return tuple(faults)
+
+
+def settings_of(place: Place) -> dict[str, Setting]:
+    """NCCL's settings on a node: as it was read, and what NCCL's log says it found."""
+    named = {name: Setting(name, value, ENVIRONMENT) for name, value in place.log.settings.items()}
+    try:
+        return named | (effective(place.machine) if place.machine else {})
+    except NotRead:
+        return named
+
+
+def _tcp_beside_rdma(found: Sequence[Place]) -> Iterator[Fault]:
+    if len(found) < 2:
+        return
+    guilty: list[tuple[Place, Snapshot, tuple[str, ...]]] = []
+    for place in found:
+        names = _usable(place.machine)
+        if network_of(place.log) == "Socket" and place.machine is not None and names:
+            guilty.append((place, place.machine, names))
+    if not guilty:
+        return
+    place, machine, names = guilty[0]
+    nodes = tuple(each.node for each, _, _ in guilty)
+    why, commands = _why_tcp(place, machine)
+    yield Fault(
+        f"NCCL's log says TCP (NET/Socket), and {place.node} has {ports_in_words(names)}",
+        _finding(
+            "data-over-tcp",
+            "warning",
+            nodes,
+            summary=f"NCCL goes over TCP on {listed(nodes)}; wanted is RDMA: {place.node} has {ports_in_words(names)}",
+            # AReaL#639: about 5 where 25 were; nccl#465: 4 over IPoIB where 12 were.
+            meaning=f"Data between the nodes goes at a fifth of what the ports offer, or less. {why}",
+            fix=Fix("Take what keeps NCCL from RDMA out of the way, on every node.", commands=commands),
+            seen=(f"NCCL's log of {place.node}", "Using network Socket"),
+        ),
+    )
+
+
+def _usable(machine: Snapshot | None) -> tuple[str, ...]:
+    try:
+        return rdma_port_names(machine) if machine is not None else ()
+    except NotRead:
+        return ()
+
+
+def _why_tcp(place: Place, machine: Snapshot) -> tuple[str, tuple[str, ...]]:
+    """The sentence that says why, and the lines that cure it."""
+    settings = settings_of(place)
+    blamed = [
+        setting
+        for name, setting in settings.items()
+        if (name == "NCCL_IB_DISABLE" and setting.value not in ("", "0"))
+        or (name == "NCCL_NET" and setting.value.lower() == "socket")
+    ]
+    if blamed:
+        words = listed(f"{each.name}={each.value}" for each in blamed)
+        return f"The cause is {words}.", take_out(*blamed)
+    try:
+        passed = rdma_choice(machine).passed_over
+    except NotRead:
+        passed = ()
+    if passed:
+        device, port, reason = passed[0]
+        return f"NCCL passes {device} port {port} over: {reason}.", suggested(machine) or (
+            "gpudoctor check network nccl",
+        )
+    for symptom in symptoms(place.text):
+        if symptom.id in TCP_CAUSES:
+            return f"{symptom.seen[0].upper()}{symptom.seen[1:]}. {symptom.cause}", symptom.commands
+    return "Nothing that was read says why.", ("NCCL_NET=IB NCCL_DEBUG=INFO gpudoctor nccl-test",)
+
+
+def suggested(machine: Snapshot) -> tuple[str, ...]:
+    """What `gpudoctor env` would set, as lines."""
+    advice = suggest(machine, 2)
+    return tuple(f"export {each.name}={word(each.value)}" for each in advice.suggestions if each.kind == "needed")
+
+
+# ---------------------------------------------------------------- GPUDirect RDMA
+
+
+def _without_gpu_direct(found: Sequence[Place]) -> Iterator[Fault]:
+    guilty: list[tuple[Place, GdrVerdict | None]] = []
+    for place in found:
+        if place.machine is None or gpu_direct_used(place.log) is not False or _consumer(place):
+            continue
+        condition = _failing(place.machine, place)
+        # GPUs that do not offer it, and a board that puts the NICs far away, are what was bought.
+        if (
+            condition is None
+            or condition.condition in ("module", "unknown")
+            or "NCCL_NET_GDR_LEVEL" in condition.reason
+        ):
+            guilty.append((place, condition))
+    if not guilty:
+        return
+    place, condition = guilty[0]
+    nodes = tuple(each.node for each, _ in guilty)
+    why = condition.reason if condition else "nothing that was read of the machine speaks against it"
+    yield Fault(
+        f"GPUDirect RDMA is off on {listed(nodes)}: {why}",
+        _finding(
+            "gpu-direct-off",
+            "warning",
+            nodes,
+            summary=f"NCCL sends over NET/IB without GPUDirect RDMA on {listed(nodes)}: {why}",
+            # nccl#1412: 33 to 93 GB/s; nccl#465: 6 to 12 on one port.
+            meaning="Data to other nodes is copied through host memory: a third to a half of the bandwidth is left.",
+            fix=Fix(*_gpu_direct_fix(place, condition)),
+            seen=(f"NCCL's log of {place.node}", "via NET/IB without /GDRDMA"),
+        ),
+    )
+
+
+def _consumer(place: Place) -> bool:
+    """Whether its GPUs are GeForce cards, which do not offer GPUDirect RDMA."""
+    return all(is_consumer(member.device) for member in place.members)
+
+
+def _failing(machine: Snapshot, place: Place) -> GdrVerdict | None:
+    """The condition that fails for the GPUs of the run and the NICs near them; None when none is known to."""
+    try:
+        gpus = {gpu.index for gpu in gpus_at(machine, place.addresses)}
+        devices = {device.name for device, _ in used_ports(machine, place.addresses)}
+        own = [each for each in verdicts(machine) if each.gpu in gpus and each.device in devices]
+    except NotRead as error:
+        return GdrVerdict(0, "", None, f"what it needs was not read: {error}", "", "unknown")
+    # A GPU is served by the best of its NICs: of several verdicts, the distance says least.
+    failing = [each for each in own if not each.used]
+    return min(failing, key=lambda each: each.condition == "distance", default=None)
+
+
+def _gpu_direct_fix(place: Place, condition: GdrVerdict | None) -> tuple[str, tuple[str, ...]]:
+    if condition is not None and condition.condition == "module":
+        return (
+            "Load the peer memory module, and have it loaded at boot.",
+            ("sudo modprobe nvidia-peermem", "echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf"),
+        )
+    settings = settings_of(place)
+    names = ("NCCL_NET_GDR_LEVEL", "NCCL_DMABUF_ENABLE", "NCCL_NET_GDR_READ", "NCCL_NET_GDR_C2C")
+    blamed = [settings[name] for name in names if name in settings]
+    if blamed:
+        return f"Take {listed(each.name for each in blamed)} out.", take_out(*blamed)
+    return "See which condition fails on the node.", ("gpudoctor check network", "gpudoctor topology")
+
+
+# ---------------------------------------------------------------- host memory between GPUs
+
+
+def _over_host_memory(found: Sequence[Place]) -> Iterator[Fault]:
+    for place in found:
+        if place.machine is None or "SHM" not in place.log.transports():
+            continue
+        pair = _could_talk(place.machine, place)
+        if pair is None:
+            continue
+        one, other, how = pair
+        settings = settings_of(place)
+        blamed = [settings[name] for name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") if name in settings]
+        cause = (
+            f"The cause is {listed(f'{each.name}={each.value}' for each in blamed)}."
+            if blamed
+            else ("No setting is to blame: containers without a common IPC namespace, MIG, or peer access that failed.")
+        )
+        fix = (
+            Fix("Take it out, on every node.", commands=take_out(*blamed))
+            if blamed
+            else Fix("See why peer access is not used.", commands=("nvidia-smi topo -p2p r", "gpudoctor check driver host"))
+        )  # fmt: skip
+        words = f"GPU {one.index} and GPU {other.index}"
+        yield Fault(
+            f"{words} of {place.node} talk through host memory (SHM), and {how}",
+            _finding(
+                "peers-over-host-memory",
+                "warning",
+                (place.node,),
+                summary=f"{words} of {place.node} talk through host memory (SHM); wanted is P2P, for {how}",
+                meaning=f"Collectives inside the node go at a tenth of NVLink's rate, or half of PCIe's. {cause}",
+                fix=fix,
+                seen=(f"NCCL's log of {place.node}", "via SHM"),
+            ),
+        )
+
+
+def _could_talk(machine: Snapshot, place: Place) -> tuple[Gpu, Gpu, str] | None:
+    """Two GPUs that NCCL joins through host memory although they offer better, and what they offer."""
+    members = {member.rank: member for member in place.members}
+    forbidden = any(name in settings_of(place) for name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL"))
+    for path in place.log.paths:
+        if not path.transport.startswith("SHM") or not {path.sender, path.receiver} <= members.keys():
+            continue
+        try:
+            pair = gpus_at(machine, [members[path.sender].bus_id, members[path.receiver].bus_id])
+            if len(pair) != 2:
+                continue
+            one, other = pair
+            if links := nvlinks_between(machine, one, other):
+                return one, other, f"{links} NVLinks join them" if links > 1 else "an NVLink joins them"
+            reads = [
+                peer.read
+                for peer in machine.nvidia.peers.value
+                if {peer.from_gpu, peer.to_gpu} == {one.index, other.index}
+            ]
+        except NotRead:
+            continue
+        apart, _ = class_or_reason(machine, sysfs_address(one), sysfs_address(other))
+        # Beyond a PCIe switch, host memory is NCCL's own choice since 2.23.4.
+        if reads and all(read_ == "ok" for read_ in reads) and (forbidden or (apart and shares_switch(apart))):
+            return one, other, "the driver lets them read each other's memory"
+    return None
+
+
+def _finding(
+    id: str, severity: Severity, nodes: tuple[str, ...], *, summary: str, meaning: str, fix: Fix, seen: tuple[str, str]
+) -> Finding:
+    problem = Problem(severity=severity, summary=summary, meaning=meaning, fix=fix, evidence=(read(*seen),))
+    return Finding(id=id, nodes=nodes, problem=problem)
