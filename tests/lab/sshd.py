@@ -27,17 +27,11 @@ from tests.lab.requirements import require
 
 PATIENCE = 20.0
 """Seconds for a daemon to come up or a process to end."""
-NOT_INHERITED = ("MASTER_", "NCCL_", "TORCH_", "GLOO_", "TP_", "SLURM_", "TORCHELASTIC_", "OMPI_", "PMI", "SSH_")
-NOT_INHERITED += (
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "RANK",
-    "LOCAL_RANK",
-    "NODE_RANK",
-    "GROUP_RANK",
-    "GPUDOCTOR_",
-    "PET_",
+JOB_VARIABLES = (
+    *("MASTER_", "NCCL_", "TORCH_", "GLOO_", "TP_", "TORCHELASTIC_", "PET_", "OMPI_", "PMI", "SLURM_", "SSH_"),
+    *("WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "GPUDOCTOR_"),
 )
+"""Beginnings of names that the environment of a user at a lab host must not take over from whoever runs the tests."""
 
 SERVE = """
 mount -t tmpfs tmpfs /run; mkdir -p /run/sshd
@@ -194,10 +188,7 @@ class Cluster:
 
     def environment(self, **variables: str) -> dict[str, str]:
         """Of the user at the head: no job's variables, and ssh with the lab's configuration."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
-        own = str(Path(sys.executable).parent)
-        kept["PATH"] = f"{own}:{kept.get('PATH', '/usr/bin:/bin')}"
-        return kept | {"GPUDOCTOR_SSH": shlex.join(["ssh", "-F", str(self.ssh_config)])} | variables
+        return user_environment() | {"GPUDOCTOR_SSH": shlex.join(["ssh", "-F", str(self.ssh_config)])} | variables
 
     def ssh(self, name: str, command: str, *options: str) -> subprocess.CompletedProcess[str]:
         """A command from the head through ssh, the way a user would."""
@@ -276,6 +267,13 @@ def _client_configuration(cluster: Cluster) -> str:
         "    GlobalKnownHostsFile /dev/null",
     ]
     return "\n".join(lines) + "\n"
+
+
+def user_environment() -> dict[str, str]:
+    """A user's environment on a lab host: ours without a job's variables, with this interpreter's programs on PATH."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(JOB_VARIABLES)}
+    kept["PATH"] = f"{Path(sys.executable).parent}:{kept.get('PATH', '/usr/bin:/bin')}"
+    return kept
 
 
 def new_key(path: Path) -> None:
