@@ -1,0 +1,100 @@
+"""The command line by which ssh starts an agent on a node."""
+
+import os
+import shlex
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gpudoctor.active import own_module
+from gpudoctor.fleet.fleet import Node
+
+GPUDOCTOR_SSH = "GPUDOCTOR_SSH"
+"""Environment variable: another ssh and options for it, as one would write them in a shell ("ssh -F file")."""
+MISSING = "gpudoctor-is-missing"
+"""What the node's shell says, with status 127, where there is no gpudoctor."""
+ALIVE_SECONDS = 5
+ALIVE_COUNT = 6
+"""ssh gives a node up that answers nothing for 5 x 6 s: its power or its network is gone."""
+
+
+class BadSsh(ValueError):
+    """$GPUDOCTOR_SSH is no command; the message is one line for the user."""
+
+
+class Remote(Struct, frozen=True):
+    """What is run on the nodes."""
+
+    gpudoctor: str = ""
+    """Path of the `gpudoctor` command there; empty: the interpreter that runs this one, where it is there too (a
+    shared file system, the same image), else `gpudoctor` on the PATH of a login."""
+
+
+def ssh_words(environment: Mapping[str, str]) -> list[str]:
+    """The ssh to run with the user's own options. Raises `BadSsh`."""
+    text = environment.get(GPUDOCTOR_SSH, "")
+    if not text.strip():
+        return ["ssh"]
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise BadSsh(f"{GPUDOCTOR_SSH}={text[:80]!r}: {error}") from None
+    return [os.path.expanduser(word) for word in words]  # noqa: PTH111 - a word, not a path
+
+
+def command(ssh: list[str], node: Node, index: int, remote: Remote, connect_timeout: float) -> list[str]:
+    """The whole command line for one node. Our options stand behind the user's, who wins: ssh takes the first."""
+    options = [
+        "-T",
+        "-oBatchMode=yes",
+        f"-oConnectTimeout={max(1, round(connect_timeout))}",
+        f"-oServerAliveInterval={ALIVE_SECONDS}",
+        f"-oServerAliveCountMax={ALIVE_COUNT}",
+        "-oForwardAgent=no",
+        "-oForwardX11=no",
+        "-oClearAllForwardings=yes",
+        # Goes through a master that is there, but starts none: that would stay behind when we leave.
+        "-oControlMaster=no",
+        "-oEscapeChar=none",
+        "-oLogLevel=ERROR",
+    ]
+    if node.user:
+        options.append(f"-oUser={node.user}")
+    if node.port:
+        options.append(f"-oPort={node.port}")
+    return [*ssh, *options, "--", node.name, remote_command(index, remote)]
+
+
+def remote_command(index: int, remote: Remote) -> str:
+    """What the node's login shell is given: one line that sh, csh and fish all take for the same words.
+
+    `index` is a number of ours; the paths are quoted. Nothing else is put into it.
+    """
+    if remote.gpudoctor:
+        path = shlex.quote(remote.gpudoctor)
+        attempts = [f"command -v {path} >/dev/null 2>&1 && exec {path} agent --node {index}"]
+    else:
+        python, *words = own_module("gpudoctor.fleet.agent", "--node", str(index))
+        path = shlex.quote(python)
+        attempts = [
+            # An interpreter of that path may be another one, without gpudoctor.
+            f"{path} -c {shlex.quote(importable())} 2>/dev/null && exec {shlex.join([python, *words])}",
+            f"command -v gpudoctor >/dev/null 2>&1 && exec gpudoctor agent --node {index}",
+        ]
+    script = "; ".join([*attempts, f"echo {MISSING} >&2", "exit 127"])
+    return f"exec sh -c {shlex.quote(script)}"
+
+
+def importable() -> str:
+    """A program that ends well where the agent can be imported from where it is here, or from the interpreter's own."""
+    code = own_module("gpudoctor")[2]
+    return (
+        code.partition("from gpudoctor import")[0]
+        + "import importlib.util as u; sys.exit(not u.find_spec('gpudoctor'))"
+    )
+
+
+def shown(ssh: list[str], node: Node) -> str:
+    """The line by which a user tries the way to a node."""
+    port = ["-p", str(node.port)] if node.port else []
+    return shlex.join([*ssh, *port, f"{node.user}@{node.name}" if node.user else node.name, "true"])
