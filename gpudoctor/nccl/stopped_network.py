@@ -1,0 +1,228 @@
+"""Connections between nodes that failed, and a rendezvous that not all have reached."""
+
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping
+
+from gpudoctor.check import Fix, Problem
+from gpudoctor.fleet.names import folded
+from gpudoctor.knowledge.network.gloo_interface import gloo_choice
+from gpudoctor.knowledge.shell_words import word
+from gpudoctor.nccl import story
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.result import NodeRanks, RunResult
+from gpudoctor.snapshot import NotRead, Reading, Snapshot, read
+
+_FAILED = re.compile(
+    r"(?P<how>Connection refused|Connection timed out|No route to host|Network is unreachable|timed out)|"
+    r"connectFullMesh"
+)
+"""What an attempt to connect says. A connection that is reset or closed was there before: its peer has ended."""
+_ADDRESS = re.compile(
+    r"\[(?P<a>[0-9a-fA-F.:]{2,45})\]:(?P<ap>\d{1,5})|\((?P<b>[\w.:-]{1,253}), (?P<bp>\d{1,5})\)|"
+    r"(?P<c>\d{1,3}(?:\.\d{1,3}){3})[<:](?P<cp>\d{1,5})"
+)
+PORTS = (
+    "Open all TCP ports between the nodes, in both directions: gloo and NCCL listen on ports of the kernel's choice."
+)
+
+
+class Attempt:
+    """A connection that one node could not make."""
+
+    def __init__(self, node: str, address: str, port: int, how: str, evidence: Reading[str], rank: int | None) -> None:
+        self.node, self.address, self.port, self.how = node, address, port, how
+        self.evidence, self.rank = evidence, rank
+
+
+def between_nodes(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
+    """Nodes that could not connect to others, by the other end."""
+    owners = _owners(snapshots)
+    by_target: dict[str, list[Attempt]] = {}
+    for attempt in _attempts(run):
+        if _is_loopback(attempt.address):
+            key = "loopback" if len(run.nodes) > 1 else attempt.address
+        else:
+            key = owners.get(attempt.address, attempt.address)
+        by_target.setdefault(key, []).append(attempt)
+    for target, attempts in by_target.items():
+        if target == "loopback":
+            yield _loopback(attempts, run, snapshots)
+        else:
+            yield _unreachable(target, attempts, run)
+
+
+def _attempts(run: RunResult) -> Iterator[Attempt]:
+    for end in run.ends:
+        if end.torchrun is not None:
+            for far in end.torchrun.connecting:
+                yield _unanswered(end.node, far, f"torchrun (pid {end.torchrun.pid})", None)
+        yield from _in_text(end.node, end.error, f"torchrun on {end.node}", None)
+        for state in end.ranks:
+            for far in state.connecting:
+                yield _unanswered(end.node, far, f"rank {state.rank} (pid {state.pid})", state.rank)
+            yield from _in_text(end.node, state.error, f"error of rank {state.rank} on {end.node}", state.rank)
+
+
+def _unanswered(node: str, far: str, who: str, rank: int | None) -> Attempt:
+    address, _, port = far.rpartition(":")
+    evidence = read(f"/proc/net/tcp of {who} on {node}", f"SYN_SENT to {far}")
+    return Attempt(node, address.strip("[]"), int(port) if port.isdecimal() else 0, "no answer", evidence, rank)
+
+
+def _in_text(node: str, text: str, source: str, rank: int | None) -> Iterator[Attempt]:
+    for line in text.splitlines():
+        failed, found = _FAILED.search(line), _ADDRESS.search(line)
+        if failed and found:
+            address = found["a"] or found["b"] or found["c"]
+            port = int(found["ap"] or found["bp"] or found["cp"])
+            how = (failed["how"] or "no connection").removeprefix("Connection ")
+            yield Attempt(node, address, port, "no answer" if how == "timed out" else how, read(source, line), rank)
+
+
+def _owners(snapshots: Mapping[str, Snapshot]) -> dict[str, str]:
+    """Which node has an address, of those that only one has; hostnames too."""
+    found: dict[str, set[str]] = {}
+    for node, machine in snapshots.items():
+        found.setdefault(node, set()).add(node)
+        for interface in machine.network.interfaces.value_or(()):
+            for address in interface.addresses:
+                found.setdefault(address.address.partition("%")[0], set()).add(node)
+    return {address: next(iter(nodes)) for address, nodes in found.items() if len(nodes) == 1}
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def _unreachable(target: str, attempts: list[Attempt], run: RunResult) -> Finding:
+    sources = tuple(dict.fromkeys(attempt.node for attempt in attempts))
+    first = attempts[0]
+    place = f"{first.address} port {first.port}"
+    if target in run.nodes:
+        place = f"{target} at {place}"
+    refused = any("refused" in attempt.how for attempt in attempts)
+    meaning = (
+        "That machine answers, and nothing listens there: the process that should has ended or not begun, the address "
+        "belongs to another machine, or a firewall refuses. "
+        if refused
+        else "Nothing answers there: a firewall drops what is sent, no route leads there, or that machine is down. "
+    )
+    some = [rank for rank in story.ranks(run) if rank.state.rank in {attempt.rank for attempt in attempts}]
+    commands = [story.on(first.node, f"ip route get {word(first.address)}", run)]
+    if target in run.nodes:
+        commands.append(story.on(target, "sudo nft list ruleset; sudo iptables -S", run))
+    return Finding(
+        id="node-unreachable-from-node",
+        nodes=tuple(dict.fromkeys((*sources, *([target] if target in run.nodes else ())))),
+        ranks=tuple(sorted({attempt.rank for attempt in attempts if attempt.rank is not None})),
+        problem=Problem(
+            severity="error",
+            summary=f"{folded(sources)} could not connect to {place}: {first.how}",
+            meaning=f"{meaning}{story.others(run, some)}".strip(),
+            fix=Fix(PORTS, tuple(commands)),
+            evidence=tuple(attempt.evidence for attempt in attempts[:4]),
+        ),
+    )
+
+
+def _loopback(attempts: list[Attempt], run: RunResult, snapshots: Mapping[str, Snapshot]) -> Finding:
+    advertisers: list[str] = []
+    evidence: list[Reading[object]] = [attempt.evidence for attempt in attempts[:3]]
+    for node in run.nodes:
+        machine = snapshots.get(node)
+        try:
+            if machine is not None and _is_loopback(gloo_choice(machine).address):
+                advertisers.append(node)
+                evidence.append(machine.host.hostname_addresses)
+        except NotRead:
+            continue
+    who = folded(advertisers)
+    first = attempts[0]
+    summary = f"{first.node} was told to connect to {first.address} port {first.port}, which is {first.node} itself"
+    if who:
+        summary += f"; the hostname of {who} resolves to a loopback address there"
+    on = advertisers[0] if advertisers else first.node
+    return Finding(
+        id="loopback-address-advertised",
+        nodes=tuple(dict.fromkeys((*advertisers, *(attempt.node for attempt in attempts)))),
+        ranks=tuple(sorted({attempt.rank for attempt in attempts if attempt.rank is not None})),
+        problem=Problem(
+            severity="error",
+            summary=summary,
+            meaning="A process told the others to find it at an address that every machine takes for its own. gloo "
+            "takes the address that the own hostname resolves to; some distributions map that to 127.0.1.1.",
+            fix=Fix(
+                "Map the hostname to the address of the cluster's network in /etc/hosts, or name the interface to use.",
+                (
+                    story.on(on, 'getent ahosts "$(hostname)"', run),
+                    "gpudoctor nccl-test --interface eth0"
+                    if not advertisers
+                    else _interface(snapshots, advertisers[0]),
+                ),
+            ),
+            evidence=tuple(evidence),
+        ),
+    )
+
+
+def _interface(snapshots: Mapping[str, Snapshot], node: str) -> str:
+    interfaces = snapshots[node].network.interfaces.value_or(())
+    usable = [each.name for each in interfaces if each.kind != "loopback" and each.is_up and each.addresses]
+    return f"gpudoctor nccl-test --interface {word(usable[0])}" if usable else "ip -brief address"
+
+
+_WAITED = re.compile(r"waiting for clients|timed out .*connect|DistStoreError|DistNetworkError")
+
+
+def rendezvous(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
+    """A world that never came together: nodes without a single rank, or errors that say so."""
+    empty = [end for end in run.ends if not end.ranks]
+    arrived = [end.node for end in run.ends if end.ranks]
+    if not empty:
+        return
+    told = [end for end in run.ends if _WAITED.search(end.error)]
+    nodes = [end.node for end in empty]
+    if arrived:
+        summary = f"torchrun on {folded(nodes)} never started its ranks; {folded(arrived)} did"
+    else:
+        summary = f"no rank was started on any of the nodes {folded(nodes)}: torchrun got no rendezvous"
+        if len(nodes) == 1:
+            summary = f"torchrun on {nodes[0]} never started its ranks"
+    yield Finding(
+        id="rendezvous-incomplete",
+        nodes=tuple(nodes),
+        problem=Problem(
+            severity="error",
+            summary=summary,
+            meaning="Each node's torchrun first connects to the store on the first node and waits until all have; only "
+            "then do ranks start. Importing torch from a slow file system also takes its time here.",
+            fix=Fix(
+                "See whether the store's port on the first node is reached from all, and how long importing torch takes.",
+                (story.on(nodes[0], "time python3 -c 'import torch'", run), *_reach(told, nodes[0], run)),
+            ),
+            evidence=tuple(_launchers(empty)),
+        ),
+    )
+
+
+def _reach(told: list[NodeRanks], node: str, run: RunResult) -> tuple[str, ...]:
+    for end in told:
+        if found := _ADDRESS.search(end.error):
+            return (story.on(end.node, f"ip route get {word(found['a'] or found['b'] or found['c'])}", run),)
+    return ()
+
+
+def _launchers(ends: list[NodeRanks]) -> Iterator[Reading[str]]:
+    for end in ends[:4]:
+        if end.error:
+            yield story.launcher_reading(end)
+        elif end.torchrun is not None:
+            now = end.torchrun
+            stack = f", in {now.stack[0]}" if now.stack else ""
+            yield read(f"torchrun on {end.node}", f"pid {now.pid}, state {now.process_state}{stack}")
+        else:
+            yield read(f"torchrun on {end.node}", f"{end.how}, and it said nothing")

@@ -1,0 +1,166 @@
+"""Where the ranks were: one that is behind all others, one that is elsewhere, and what is left to say otherwise."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from gpudoctor.check import Fix, Problem
+from gpudoctor.fleet.names import folded
+from gpudoctor.knowledge.shell_words import word
+from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.nccl import story
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.result import RunResult
+from gpudoctor.snapshot import Reading, Snapshot, read
+
+
+def in_the_kernel(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
+    """Ranks that wait uninterruptibly in the kernel: a driver or a file system that does not answer."""
+    if run.outcome != "stalled":
+        return
+    for rank in story.ranks(run):
+        if rank.state.process_state != "D":
+            continue
+        where = f" in {rank.state.waits_in}" if rank.state.waits_in else ""
+        yield Finding(
+            id="rank-in-the-kernel",
+            nodes=(rank.node,),
+            ranks=(rank.state.rank,),
+            problem=Problem(
+                severity="error",
+                summary=f"{rank.name} waits in the kernel (state D{where}) {story.in_phase(rank.state.phase)}",
+                meaning="A driver or a file system there does not answer, and nothing ends the process before it does. "
+                + story.others(run, [rank]).strip(),
+                fix=Fix(
+                    "See what the kernel says of GPUs, NICs and file systems.",
+                    (
+                        story.on(rank.node, "sudo dmesg -T | tail -n 60", run),
+                        story.on(rank.node, "gpudoctor check", run),
+                    ),
+                ),
+                evidence=(story.state_reading(rank), *story.evidence([rank])),
+            ),
+        )
+
+
+def behind(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
+    """The ranks whose phase all others have passed."""
+    ranks = story.ranks(run)
+    places = {rank.state.rank: story.progress(rank.state.phase, run) for rank in ranks}
+    if len(set(places.values())) < 2:
+        return
+    least = min(places.values())
+    late = [rank for rank in ranks if places[rank.state.rank] == least]
+    phase = late[0].state.phase
+    seconds = max(rank.state.seconds_in_phase for rank in late)
+    since = f" for {seconds:.0f} s" if seconds >= 1 else ""
+    where = folded(story.nodes_of(late))
+    yield Finding(
+        id="rank-behind",
+        nodes=story.nodes_of(late),
+        ranks=story.numbers_of(late),
+        problem=Problem(
+            severity="error",
+            summary=f"{story.rank_names(late)} on {where} {'was' if len(late) == 1 else 'were'}{since} "
+            f"{story.in_phase(phase)}, which all others have passed",
+            meaning=f"The others cannot go on without that. {story.others(run, late)}".strip(),
+            fix=_hurry(phase, late[0], run, snapshots.get(late[0].node)),
+            evidence=tuple(story.evidence(late)),
+        ),
+    )
+
+
+def _hurry(phase: str, rank: story.Rank, run: RunResult, machine: Snapshot | None) -> Fix:
+    if phase in ("", "import torch"):
+        python = machine.training.python.value_or("python3") if machine is not None else "python3"
+        return Fix(
+            "See how long importing torch takes on that node: a slow or overloaded file system is the usual reason.",
+            (story.on(rank.node, f"time {word(python)} -c 'import torch'", run),),
+        )
+    if phase == "CUDA start":
+        return Fix(
+            "See whether CUDA starts on that node at all.", (story.on(rank.node, "gpudoctor check --deep", run),)
+        )
+    return Fix(
+        "Examine that node: what the rank was doing stands in its stack above.",
+        (story.on(rank.node, "gpudoctor check", run), story.on(rank.node, "uptime", run)),
+    )
+
+
+def elsewhere(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
+    """Equally far ranks that do different things: other collectives, or a few at another line than most."""
+    ranks = [rank for rank in story.ranks(run) if rank.state.ended == ""]
+    phases = Counter(rank.state.phase for rank in ranks)
+    at = Counter(rank.state.stack[0] for rank in ranks if rank.state.stack)
+    if len(phases) > 1:
+        usual = phases.most_common(1)[0][0]
+        few = [rank for rank in ranks if rank.state.phase != usual]
+        what, most = story.in_phase(few[0].state.phase), story.in_phase(usual)
+    elif len(at) > 1:
+        frame = at.most_common(1)[0][0]
+        few = [rank for rank in ranks if rank.state.stack and rank.state.stack[0] != frame]
+        what, most = f"in {few[0].state.stack[0]}", f"in {frame}"
+    else:
+        return
+    if 2 * len(few) >= len(ranks):
+        return  # no side is the odd one
+    yield Finding(
+        id="rank-elsewhere",
+        nodes=story.nodes_of(few),
+        ranks=story.numbers_of(few),
+        problem=Problem(
+            severity="error",
+            summary=f"{story.rank_names(few)} on {folded(story.nodes_of(few))} was {what}, "
+            f"while the others were {most}",
+            meaning="A collective ends when all ranks have come to it; these have not.",
+            fix=Fix("Examine that node.", (story.on(few[0].node, "gpudoctor check", run),)),
+            evidence=tuple(story.evidence([*few[:2], *[rank for rank in ranks if rank not in few][:1]])),
+        ),
+    )
+
+
+def unexplained(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
+    """What is known where nothing names a cause."""
+    ranks = story.ranks(run)
+    groups: dict[str, list[story.Rank]] = {}
+    for rank in ranks:
+        groups.setdefault(rank.state.phase, []).append(rank)
+    where = listed([f"{story.rank_names(some)} {story.in_phase(phase)}" for phase, some in groups.items()], most=3)
+    stalled = run.outcome == "stalled"
+    what = "no rank got on any more" if stalled else "the test ended early"
+    nccl = any(member.nccl for member in run.members) or any(rank.state.log for rank in ranks)
+    commands = [story.on(node, "gpudoctor check", run) for node in run.nodes[:1]]
+    text = "Examine the nodes; --find-slow runs the test on halves and pairs of them, and names the odd one."
+    if nccl and stalled:
+        text = (
+            "All ranks have launched the operation, so what is left is the way between GPUs, the driver, or NCCL. The "
+            "first line says whether GPUs reach each other through PCIe (ACS and an IOMMU break that); --find-slow "
+            "names a node by halves and pairs."
+        )
+        commands.insert(0, "NCCL_P2P_DISABLE=1 gpudoctor nccl-test")
+    if len(run.nodes) > 1:
+        commands.append("gpudoctor nccl-test --find-slow")
+    yield Finding(
+        id="test-stalled" if stalled else "test-died",
+        nodes=run.nodes,
+        ranks=story.numbers_of(ranks),
+        problem=Problem(
+            severity="error",
+            summary=f"{what}: {where or 'no rank had begun'}; the cause is not visible from outside",
+            meaning=f"{counted(len(ranks), 'rank')} and their processes looked alive, and none said what it waits for."
+            if stalled
+            else "What the ranks said is about each other; none names a cause of its own.",
+            fix=Fix(text, tuple(commands)),
+            evidence=tuple(_everything(run)) or (read("ranks", "none had begun"),),
+        ),
+    )
+
+
+def _everything(run: RunResult) -> Iterator[Reading[str]]:
+    ranks = story.ranks(run)
+    for rank in ranks[:3]:
+        if rank.state.error:
+            yield story.error_reading(rank)
+    yield from story.evidence(ranks)
+    for end in run.ends[:4]:
+        if end.error:
+            yield story.launcher_reading(end)

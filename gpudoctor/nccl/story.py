@@ -1,0 +1,133 @@
+"""The ranks of a launch that ended early, in words: who, where, in what phase, and what they complain about."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gpudoctor.fleet.messages import RankState
+from gpudoctor.knowledge.wording import listed, ranges
+from gpudoctor.nccl.result import NodeRanks, RunResult
+from gpudoctor.snapshot import Reading, read
+
+COMPLAINTS = re.compile(
+    r"Connection (reset|refused|closed|timed out)|connection .{0,40}closed|Timed out (waiting|after)|timed out after|"
+    r"wait timeout|Broken pipe|Socket Timeout|connectFullMesh|remote (process|error|worker|peer)|ncclRemoteError|"
+    r"Watchdog caught|No route to host|Network is unreachable|got 0 bytes|failed to recv|DistNetworkError|"
+    r"DistStoreError|failed to pass monitoredBarrier|SIGTERM|Transport endpoint",
+    re.IGNORECASE,
+)
+"""What a rank says when another has left it, or the network between them fails (torch, gloo, NCCL)."""
+
+_COLLECTIVE = re.compile(r"^(?:data check of )?(?P<collective>\w+) of (?P<size>\d+) bytes$")
+_EARLY = ("", "import torch", "CUDA start", "rendezvous", "first all_reduce", "exchange of who is there")
+"""The phases before the first measurement, in their order (workers/collective.py)."""
+LEAVING = "leaving"
+
+
+class Rank(NamedTuple):
+    """A rank and its node."""
+
+    node: str
+    state: RankState
+
+    @property
+    def name(self) -> str:
+        """ "rank 3 (pid 4242 on n02)"."""
+        return f"rank {self.state.rank} (pid {self.state.pid} on {self.node})"
+
+
+def ranks(run: RunResult) -> tuple[Rank, ...]:
+    """All ranks that are known, in order."""
+    found = [Rank(end.node, state) for end in run.ends for state in end.ranks]
+    return tuple(sorted(found, key=lambda rank: rank.state.rank))
+
+
+def complains(error: str) -> bool:
+    """Whether an error is about another rank or the way to it, rather than one's own."""
+    return bool(COMPLAINTS.search(error))
+
+
+def progress(phase: str, run: RunResult) -> tuple[int, int, int]:
+    """How far a rank in this phase had come; to be compared within one launch."""
+    if phase in _EARLY:
+        return (_EARLY.index(phase), 0, 0)
+    if found := _COLLECTIVE.match(phase):
+        size = int(found["size"])
+        # A row's size is what was moved: the size asked for, rounded down to whole elements and ranks.
+        done = [
+            (size - row.size_bytes, number)
+            for number, row in enumerate(run.rows)
+            if row.collective == found["collective"] and 0 <= size - row.size_bytes < max(64, size // 2)
+        ]
+        return (len(_EARLY), min(done)[1] if done else len(run.rows), 0 if done else size)
+    return (len(_EARLY) + (1 if phase == LEAVING else 0), 0, 0)
+
+
+def in_phase(phase: str) -> str:
+    """The phase within a sentence."""
+    if phase == "":
+        return "before its first phase"
+    if phase == LEAVING:
+        return "while leaving, after the last measurement"
+    return f'in "{phase}"'
+
+
+def rank_names(some: Sequence[Rank]) -> str:
+    """ "rank 3", "ranks 0-6,9"."""
+    numbers = [rank.state.rank for rank in some]
+    return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {ranges(numbers)}"
+
+
+def others(run: RunResult, some: Sequence[Rank]) -> str:
+    """What the rest of the ranks was doing, as a sentence; empty when there is no rest."""
+    guilty = {rank.state.rank for rank in some}
+    phases: dict[str, list[Rank]] = {}
+    for rank in ranks(run):
+        if rank.state.rank not in guilty and rank.state.phase:
+            phases.setdefault(rank.state.phase, []).append(rank)
+    if not phases:
+        return ""
+    told = [f"{rank_names(group)} {in_phase(phase)}" for phase, group in phases.items()]
+    return f"The others were last seen: {listed(told, most=3)}. "
+
+
+def on(node: str, command: str, run: RunResult) -> str:
+    """A line to paste, with the node that it is for where there are several."""
+    return command if len(run.nodes) == 1 else f"{command}  # on {node}"
+
+
+def phase_reading(rank: Rank) -> Reading[str]:
+    seconds = f" for {rank.state.seconds_in_phase:g} s" if rank.state.seconds_in_phase else ""
+    return read(f"last word of rank {rank.state.rank} on {rank.node}", f"{rank.state.phase or 'none'}{seconds}")
+
+
+def state_reading(rank: Rank) -> Reading[str]:
+    return read(f"/proc/{rank.state.pid}/stat on {rank.node}", rank.state.process_state)
+
+
+def error_reading(rank: Rank) -> Reading[str]:
+    return read(f"error of rank {rank.state.rank} on {rank.node}", rank.state.error)
+
+
+def stack_reading(rank: Rank) -> Reading[str]:
+    return read(f"stack of rank {rank.state.rank} on {rank.node}", " < ".join(rank.state.stack[:4]))
+
+
+def launcher_reading(end: NodeRanks) -> Reading[str]:
+    return read(f"torchrun on {end.node}", end.error)
+
+
+def evidence(some: Sequence[Rank]) -> Iterator[Reading[str]]:
+    """What is known of some ranks, at most four."""
+    for rank in some[:4]:
+        yield phase_reading(rank)
+        if rank.state.stack:
+            yield stack_reading(rank)
+
+
+def nodes_of(some: Sequence[Rank]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(rank.node for rank in some))
+
+
+def numbers_of(some: Sequence[Rank]) -> tuple[int, ...]:
+    return tuple(rank.state.rank for rank in some)
