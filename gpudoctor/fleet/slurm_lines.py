@@ -58,23 +58,24 @@ class Assembly:
         if found is None:
             return
         task, piece = int(found[1]), found[2]
-        pending = self._open.get(task)
-        if pending is None:
-            if placed := PLACED.fullmatch(piece):
-                yield task, Placed(placed[1].decode(), placed[2].decode())
-            elif ended := ENDED.fullmatch(piece):
-                yield task, Ended(int(ended[1]))
-            if not piece.startswith(MARK):
-                return
-            pending = self._open[task] = bytearray()
-        elif ended := ENDED.fullmatch(piece):  # it died within a message
-            del self._open[task]
+        pending = self._open.pop(task, None) or bytearray()
+        if len(pending) < len(MARK) and not _may_begin(pending + piece):
+            pending = bytearray()  # what looked like a message's first bytes was none
+        if ended := ENDED.fullmatch(piece):  # perhaps within a message
             yield task, Ended(int(ended[1]))
-            return
-        pending += piece
-        if len(pending) > self._maximum or (piece.endswith(b"}") and _is_whole(pending)):
-            del self._open[task]
-            yield task, bytes(pending)
+        elif placed := PLACED.fullmatch(piece):
+            yield task, Placed(placed[1].decode(), placed[2].decode())
+        elif _may_begin(pending or piece):
+            pending += piece
+            if len(pending) > self._maximum or (piece.endswith(b"}") and _is_whole(pending)):
+                yield task, bytes(pending)
+            else:
+                self._open[task] = pending
+
+
+def _may_begin(text: bytes | bytearray) -> bool:
+    """Whether a message begins so, as far as it is there."""
+    return bool(text) and MARK.startswith(bytes(text[: len(MARK)]))
 
 
 def _is_whole(message: bytearray) -> bool:
