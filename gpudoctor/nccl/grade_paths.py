@@ -9,7 +9,7 @@ from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.gpus.gpu_models import is_consumer
 from gpudoctor.knowledge.nccl.fabric import ports_in_words, rdma_port_names
 from gpudoctor.knowledge.nccl.repair import take_out
-from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, Setting, effective
+from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, Setting, effective, set_integer
 from gpudoctor.knowledge.nccl.symptoms import symptoms
 from gpudoctor.knowledge.network.gpu_direct import GdrVerdict, verdicts
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
@@ -197,18 +197,14 @@ def _over_host_memory(found: Sequence[Place]) -> Iterator[Fault]:
         if pair is None:
             continue
         one, other, how = pair
-        settings = settings_of(place)
-        blamed = [settings[name] for name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") if name in settings]
-        cause = (
-            f"The cause is {listed(f'{each.name}={each.value}' for each in blamed)}."
-            if blamed
-            else ("No setting is to blame: containers without a common IPC namespace, MIG, or peer access that failed.")
-        )
-        fix = (
-            Fix("Take it out, on every node.", commands=take_out(*blamed))
-            if blamed
-            else Fix("See why peer access is not used.", commands=("nvidia-smi topo -p2p r", "gpudoctor check driver host"))
-        )  # fmt: skip
+        blamed = _forbidding(place)
+        if blamed:
+            cause = f"The cause is {listed(f'{each.name}={each.value}' for each in blamed)}."
+            fix = Fix("Take it out, on every node.", commands=take_out(*blamed))
+        else:
+            cause = "No setting forbids it: containers without a common IPC namespace, MIG, or peer access that failed."
+            commands = ("nvidia-smi topo -p2p r", "gpudoctor check driver host")
+            fix = Fix("See why peer access is not used.", commands=commands)
         words = f"GPU {one.index} and GPU {other.index}"
         yield Fault(
             f"{words} of {place.node} talk through host memory (SHM), and {how}",
@@ -224,10 +220,18 @@ def _over_host_memory(found: Sequence[Place]) -> Iterator[Fault]:
         )
 
 
+def _forbidding(place: Place) -> list[Setting]:
+    """The settings that keep GPUs from reading each other's memory, or may."""
+    settings = settings_of(place)
+    off = set_integer(settings, "NCCL_P2P_DISABLE", 0) != 0
+    names = (("NCCL_P2P_DISABLE",) if off else ()) + (("NCCL_P2P_LEVEL",) if "NCCL_P2P_LEVEL" in settings else ())
+    return [settings[name] for name in names]
+
+
 def _could_talk(machine: Snapshot, place: Place) -> tuple[Gpu, Gpu, str] | None:
     """Two GPUs that NCCL joins through host memory although they offer better, and what they offer."""
     members = {member.rank: member for member in place.members}
-    forbidden = any(name in settings_of(place) for name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL"))
+    forbidden = bool(_forbidding(place))
     for path in place.log.paths:
         if not path.transport.startswith("SHM") or not {path.sender, path.receiver} <= members.keys():
             continue
