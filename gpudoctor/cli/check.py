@@ -30,12 +30,33 @@ def check(
     strict: Annotated[bool, typer.Option("--strict", help="Warnings and skipped checks fail too.")] = False,
     timeout: Timeout = 10.0,
     no_color: NoColor = False,
+    hosts: Annotated[
+        Optional[str],  # noqa: UP045 - as above
+        typer.Option("--hosts", metavar="NAMES", help="These nodes, through ssh: 'n[01-16]'.", show_default=False),
+    ] = None,
+    hostfile: Annotated[
+        Optional[str],  # noqa: UP045 - as above
+        typer.Option("--hostfile", metavar="FILE", help="The nodes that a file names, one a line.", show_default=False),
+    ] = None,
+    nodes: Annotated[
+        Optional[int],  # noqa: UP045 - as above
+        typer.Option("--nodes", metavar="N", min=1, help="So many nodes of the Slurm allocation.", show_default=False),
+    ] = None,
 ) -> None:
-    """Is this machine ready to train? Problems first, each with a fix to paste."""
+    """Is this machine ready to train? Problems first, each with a fix to paste. Or several: --hosts."""
     from gpudoctor.cli.errors import UsageProblem
 
     if sum((json, paste, nagios)) > 1:
         raise UsageProblem("--json, --paste and --nagios exclude each other")
+    if hosts is not None or hostfile is not None or nodes is not None:
+        if from_file is not None or deep or paste or nagios:
+            raise UsageProblem("--hosts, --hostfile and --nodes go with --json and --strict only")
+        from gpudoctor.cli.check_hosts import Asked, check_hosts
+        from gpudoctor.cli.fleets import Where
+
+        asked = Asked(names or [], python=python, torch=not no_torch, timeout=timeout)
+        where = Where(nodes=nodes, hosts=hosts, hostfile=hostfile)
+        raise typer.Exit(check_hosts(where, asked, json=json, strict=strict, no_color=no_color))
     if from_file is None:
         report, snapshot = _examined(names or [], python=python, torch=not no_torch, deep=deep, timeout=timeout)
     elif deep or python is not None:
@@ -65,7 +86,7 @@ def _examined(
     loaded: list[tuple[list[Check], list[BrokenPlugin]]] = []
 
     def meanwhile() -> None:
-        loaded.append(_load(names))
+        loaded.append(load(names))
         import gpudoctor.render.terminal  # noqa: F401 - is needed next
 
     snapshot = examine_machine(python=python, torch=torch, deep=deep, timeout=timeout, meanwhile=meanwhile)
@@ -79,12 +100,12 @@ def _recorded(names: "Sequence[str]", path: str) -> "tuple[Report, Snapshot]":
     from gpudoctor.cli.files import snapshot_from
     from gpudoctor.diagnose import diagnose
 
-    checks, broken = _load(names)
+    checks, broken = load(names)
     snapshot = snapshot_from(path)
     return diagnose(snapshot, checks, broken), snapshot
 
 
-def _load(names: "Sequence[str]") -> "tuple[list[Check], list[BrokenPlugin]]":
+def load(names: "Sequence[str]") -> "tuple[list[Check], list[BrokenPlugin]]":
     """The checks that were asked for, and, when all were, what could not be loaded."""
     from gpudoctor.cli.selection import select
     from gpudoctor.plugins import find_checks

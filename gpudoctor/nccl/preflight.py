@@ -261,7 +261,7 @@ class _Run:
         """Open the listeners; the rendezvous port, and what the nodes said."""
         fixed = self.wish.master_port
         for attempt in range(PORT_TRIES):
-            port = fixed or random.randint(FIRST_PORT, LAST_PORT)
+            port = fixed or random.SystemRandom().randint(FIRST_PORT, LAST_PORT)
             order = Listen(port=port, port_on=(0,), secret=secret)
             answers = self.fleet.ask(order, Listening, of=self.fleet.present, timeout=LISTEN_SECONDS)
             head = answers.get(0)
