@@ -75,6 +75,7 @@ class JoinFleet(Fleet):
         self._on_joined = on_joined
         self._deadline = time.monotonic() + wait
         self._wait = wait
+        self.patience = wait + HANDSHAKE_SECONDS
         self._lock = threading.Lock()
         self._machines = {machine_identity(): 0}
         self._seats: dict[int, _Seat] = {}
@@ -96,6 +97,9 @@ class JoinFleet(Fleet):
         ]
         for thread in self._threads:
             thread.start()
+
+    def __enter__(self) -> "JoinFleet":
+        return self
 
     @property
     def line(self) -> str:

@@ -161,6 +161,9 @@ class SlurmFleet(Fleet):
         for thread in self._threads:
             thread.start()
 
+    def __enter__(self) -> "SlurmFleet":
+        return self
+
     @classmethod
     def inside(
         cls,
