@@ -14,6 +14,7 @@ from gpudoctor.fleet.messages import AnyReply, Bye, Garbled, Order, OrderFailed,
 from gpudoctor.marked import MARK
 
 R = TypeVar("R", bound=Reply)
+F = TypeVar("F", bound="Fleet")
 
 PING_SECONDS = 5.0
 """How often the head lets its agents know that it is still there (they end after 30 s without an order)."""
@@ -70,6 +71,8 @@ class Fleet:
 
     how = "local"
     """ "local", "ssh", "srun" or "join": how the nodes are reached, for words."""
+    patience = 20.0
+    """Seconds that agents have to say hello: a busy node with a slow name server answers within this."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes: tuple[Node, ...] = tuple(nodes)
@@ -109,7 +112,7 @@ class Fleet:
 
     # for users
 
-    def __enter__(self) -> "Fleet":
+    def __enter__(self: F) -> F:
         return self
 
     def __exit__(
