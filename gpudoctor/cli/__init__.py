@@ -21,6 +21,7 @@ from gpudoctor.cli.checks import checks
 from gpudoctor.cli.devices import devices
 from gpudoctor.cli.env import env
 from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.cli.nccl_test import nccl_test
 from gpudoctor.cli.topology import topology
 
 EPILOG = "Exit status: 0 healthy (warnings allowed), 1 errors, 2 wrong usage or nothing could be examined."
@@ -61,6 +62,7 @@ app.command()(capture)
 app.command()(devices)
 app.command()(env)
 app.command()(topology)
+app.command()(nccl_test)
 app.command()(checks)
 app.command(hidden=True)(agent)
 

@@ -111,6 +111,8 @@ class TestResult(Struct, frozen=True, kw_only=True):
     run: RunResult | None = None
     grades: tuple[Grade, ...] = ()
     compared: tuple[Setting, ...] = ()
+    comparison: str = ""
+    """What --compare found, in words."""
     isolation: Isolation | None = None
     findings: tuple[Finding, ...] = ()
     seconds: dict[str, float] = {}

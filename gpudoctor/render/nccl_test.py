@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from gpudoctor.fleet.fleet import Fleet, Lost
 from gpudoctor.fleet.messages import Hello, Launch
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.nccl.compare_settings import words
 from gpudoctor.nccl.rank_messages import Member, Row, Skipped
 from gpudoctor.nccl.result import Culprit, Grade, Isolation, IsolationRound, Setting, TestResult
 from gpudoctor.nccl.show import Show
@@ -67,6 +68,7 @@ class Live(Show):
 
     def __init__(self, screen: Console, errors: TextIO, *, rows: bool = True) -> None:
         self._screen = screen
+        self._errors = errors
         self._rows = rows
         self._collective = ""
         self._header: list[str] = []
@@ -99,6 +101,10 @@ class Live(Show):
         there = [fleet.name(node) for node, what in found.items() if isinstance(what, Hello)]
         self._status(f"{len(there)}/{len(fleet.nodes)} nodes: {folded(there)}")
 
+    def paste(self, line: str) -> None:
+        """The line to paste on every other node, which is not part of the answer."""
+        print(f"Paste on every other node:\n    {line}", file=self._errors, flush=True)
+
     def step(self, text: str) -> None:
         self._status(text)
 
@@ -130,8 +136,8 @@ class Live(Show):
         self._line(round_line(done))
 
     def setting(self, done: Setting) -> None:
-        words = ", ".join(f"{name} {value:.2f} GB/s" for name, value in done.bus_bandwidth.items()) or done.outcome
-        self._line(f"# {setting_words(done.settings)}: {words}")
+        reached = ", ".join(f"{name} {value:.2f} GB/s" for name, value in done.bus_bandwidth.items()) or done.outcome
+        self._line(f"# {words(done.settings)}: {reached}")
 
     def close(self) -> None:
         if self._progress is not None and self._task is not None:
@@ -165,15 +171,16 @@ class Live(Show):
 
 def started_lines(about: TestResult) -> list[str]:
     """What is being run: nodes, ranks, backend, rendezvous, settings."""
-    each = set(about.ranks_per_node)
-    ranks = (
-        f"{counted(about.ranks_per_node[0], 'rank')} each" if len(each) == 1 else f"{sum(about.ranks_per_node)} ranks"
-    )
+    several = len(about.nodes) > 1
+    first, each = about.ranks_per_node[0], set(about.ranks_per_node)
+    ranks = counted(sum(about.ranks_per_node), "rank") if len(each) > 1 else counted(first, "rank")
+    backend = "gloo over CPU, not NCCL" if about.backend == "gloo" else about.backend.upper()
     lines = [
-        f"{counted(len(about.nodes), 'node')} ({folded(about.nodes)}), {ranks}",
-        about.why_backend,
-        f"rendezvous at {about.rendezvous}" if len(about.nodes) > 1 else "",
-        "set for every rank: " + setting_words(about.settings) if about.settings else "",
+        f"{counted(len(about.nodes), 'node')} ({folded(about.nodes)}), {ranks}"
+        + (" each" if several and len(each) == 1 else " in all" if len(each) > 1 else ""),
+        f"{backend}: {about.why_backend}" if about.why_backend else backend,
+        f"reached by {about.reached_by}; rendezvous at {about.rendezvous}" if several else "",
+        "set for every rank: " + words(about.settings) if about.settings else "",
     ]
     return [line for line in lines if line]
 
@@ -188,13 +195,9 @@ def world_line(member: Member) -> str:
 
 def collective_lines(collective: str) -> list[str]:
     return [
-        f"# {collective}, in place; busbw = algbw x {FACTORS.get(collective, '1')}; time of the slowest rank; GB = 1e9 bytes",
+        f"# {collective}, in place; busbw = algbw x {FACTORS.get(collective, '1')}; time: slowest rank; GB = 1e9 B",
         *HEADER.splitlines(),
     ]
-
-
-def setting_words(settings: Mapping[str, str]) -> str:
-    return " ".join(f"{name}={value}" for name, value in settings.items()) or "as it is"
 
 
 def round_line(done: IsolationRound) -> str:
@@ -237,7 +240,7 @@ def show_result(result: TestResult, screen: Console) -> None:
     for grade in result.grades:
         show_grade(grade, screen)
     if result.compared:
-        _show_compared(result.compared, screen)
+        _show_compared(result, screen)
     if result.isolation is not None:
         _show_isolation(result.isolation, screen)
     for finding in sorted(result.findings, key=lambda f: ("error", "warning", "info").index(f.problem.severity)):
@@ -256,17 +259,18 @@ def show_grade(grade: Grade, screen: Console) -> None:
     show(verdict, screen, head=COLORS[grade.verdict])
 
 
-def _show_compared(compared: Sequence[Setting], screen: Console) -> None:
-    collectives = list(dict.fromkeys(name for setting in compared for name in setting.bus_bandwidth))
-    for collective in collectives:
-        ranked = sorted(compared, key=lambda setting: -setting.bus_bandwidth.get(collective, 0.0))
+def _show_compared(result: TestResult, screen: Console) -> None:
+    for collective in dict.fromkeys(name for setting in result.compared for name in setting.bus_bandwidth):
+        ranked = sorted(result.compared, key=lambda setting: -setting.bus_bandwidth.get(collective, 0.0))
         best = ranked[0].bus_bandwidth.get(collective, 0.0)
         screen.print()
         show(f"{collective}, bus bandwidth at the largest size:", screen, style="bold")
         for setting in ranked:
             value = setting.bus_bandwidth.get(collective)
             figure = f"{value:9.2f} GB/s {value / best:6.0%}" if value and best else f"{setting.outcome:>21}"
-            screen.print(f"  {figure}  {safe(setting_words(setting.settings))}", soft_wrap=True)
+            screen.print(f"  {figure}  {safe(words(setting.settings))}", soft_wrap=True)
+    screen.print()
+    show(result.comparison, screen, style="bold")
 
 
 def _show_isolation(isolation: Isolation, screen: Console) -> None:

@@ -1,0 +1,173 @@
+"""`gpudoctor nccl-test`."""
+
+import os
+import sys
+from typing import Annotated, Literal, Optional
+
+import typer
+
+from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.cli.options import NoColor, Python
+
+Backend = Literal["auto", "nccl", "gloo"]
+DType = Literal["float32", "float16", "bfloat16"]
+Emit = Literal["slurm", "kubernetes"]
+TOKEN = "GPUDOCTOR_TOKEN"
+"""The join token comes by environment: every user of a machine can read the others' command lines."""
+
+Nodes = Annotated[
+    Optional[int],  # noqa: UP045 - typer on Python 3.10 reads it
+    typer.Option("--nodes", metavar="N", min=1, help="So many nodes: SLURM's, or those that join.", show_default=False),
+]
+Hosts = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--hosts", metavar="LIST", help="Nodes by ssh: 'n[01-16]', 'a,user@b:2222'.", show_default=False),
+]
+Hostfile = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--hostfile", metavar="FILE", help="Nodes by ssh: lines of NAME [slots=N].", show_default=False),
+]
+Exclude = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--exclude", metavar="LIST", help="Leave these nodes out.", show_default=False),
+]
+RemoteGpudoctor = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--remote-gpudoctor", metavar="PATH", help="gpudoctor on the other nodes.", show_default=False),
+]
+
+
+def nccl_test(
+    nodes: Nodes = None,
+    hosts: Hosts = None,
+    hostfile: Hostfile = None,
+    exclude: Exclude = None,
+    gpus_per_node: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--gpus-per-node", metavar="G", min=1, max=1024, help="Ranks a node.", show_default=False),
+    ] = None,
+    collective: Annotated[
+        str,
+        typer.Option(
+            "--collective",
+            metavar="NAMES",
+            help="Of all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send_recv; or all.",
+        ),
+    ] = "all_reduce",
+    min_bytes: Annotated[str, typer.Option("--min-bytes", metavar="SIZE", help="Smallest size.")] = "8",
+    max_bytes: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--max-bytes", metavar="SIZE", help="Largest size: 8G; on gloo 64M.", show_default=False),
+    ] = None,
+    factor: Annotated[int, typer.Option("--factor", metavar="F", min=2, help="From size to size.")] = 2,
+    dtype: Annotated[DType, typer.Option("--dtype", help="Type of the elements.")] = "float32",
+    warmup: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--warmup", metavar="N", min=0, help="Untimed operations a size: 5.", show_default=False),
+    ] = None,
+    iters: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--iters", metavar="N", min=1, help="Timed operations a size: 20.", show_default=False),
+    ] = None,
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Compare every element of the result.")] = True,
+    backend: Annotated[Backend, typer.Option("--backend", help="nccl, or gloo over CPU.")] = "auto",
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=1, max=3600, help="End the test when it stands still this long."
+        ),
+    ] = 60.0,
+    interface: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--interface", metavar="IF", help="The interface that all nodes use.", show_default=False),
+    ] = None,
+    master_addr: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--master-addr", metavar="A", help="The head's address.", show_default=False),
+    ] = None,
+    master_port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--master-port", metavar="P", min=1, max=65535, help="The rendezvous port.", show_default=False),
+    ] = None,
+    compare: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--compare",
+            metavar="NAME=V1,V2",
+            help="The same test under each setting; ; between names.",
+            show_default=False,
+        ),
+    ] = None,
+    find_slow: Annotated[bool, typer.Option("--find-slow", help="Which node, link or NIC is the slow one.")] = False,
+    join: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--join", metavar="HEAD:PORT", help="Take part in the test of that head.", show_default=False),
+    ] = None,
+    wait: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", min=1, max=86400, help="How long nodes have to join.")
+    ] = 600.0,
+    emit: Annotated[
+        Optional[Emit],  # noqa: UP045
+        typer.Option("--emit", help="Print a batch script or manifest that runs this test.", show_default=False),
+    ] = None,
+    from_file: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--from", metavar="FILE", help="Show a saved answer (--json) again.", show_default=False),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="The rows as CSV.")] = False,
+    plot: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--plot", metavar="FILE", help="A picture too: FILE.svg or FILE.png.", show_default=False),
+    ] = None,
+    keep_logs: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--keep-logs", metavar="DIR", help="Keep NCCL's log of every rank there.", show_default=False),
+    ] = None,
+    ranks_share_gpu: Annotated[
+        bool, typer.Option("--ranks-share-gpu", help="Several ranks on GPU 0, to try NCCL out; never graded.")
+    ] = False,
+    remote_gpudoctor: RemoteGpudoctor = None,
+    python: Python = None,
+    no_color: NoColor = False,
+) -> None:
+    """Bandwidth of collectives across GPUs and nodes, graded, with the culprit named."""
+    from gpudoctor.cli import nccl_run
+
+    if json and csv:
+        raise UsageProblem("--json and --csv exclude each other")
+    if join is not None:
+        raise typer.Exit(nccl_run.take_part(join, os.environ.get(TOKEN, "")))
+    wish = nccl_run.wish(
+        collective=collective,
+        minimum=min_bytes,
+        maximum=max_bytes,
+        factor=factor,
+        dtype=dtype,
+        warmup=warmup,
+        iterations=iters,
+        check=check,
+        backend=backend,
+        timeout=timeout,
+        interface=interface or "",
+        master_address=master_addr or "",
+        master_port=master_port or 0,
+        ranks_per_node=gpus_per_node or 0,
+        ranks_share_gpu=ranks_share_gpu,
+        python=python,
+    )
+    output = nccl_run.Output(json=json, csv=csv, plot=plot, keep_logs=keep_logs, no_color=no_color)
+    if from_file is not None:
+        raise typer.Exit(nccl_run.show_again(from_file, output))
+    if emit is not None:
+        print(nccl_run.emitted(emit, nodes, gpus_per_node, sys.argv[1:]), end="")
+        return
+    where = nccl_run.Where(
+        nodes=nodes,
+        hosts=hosts,
+        hostfile=hostfile,
+        exclude=exclude or "",
+        remote_gpudoctor=remote_gpudoctor or "",
+        wait=wait,
+    )
+    raise typer.Exit(nccl_run.run(wish, where, output, compare=compare, find_slow=find_slow))

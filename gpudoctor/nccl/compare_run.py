@@ -1,0 +1,49 @@
+"""Runs --compare: the same test under each combination of settings, each twice and in both orders."""
+
+from collections.abc import Mapping, Sequence
+
+from gpudoctor.fleet.messages import Measurement
+from gpudoctor.nccl.compare_settings import order_of_runs, settings_of, verdict
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.prepared import Prepared
+from gpudoctor.nccl.result import RunResult, Setting, TestResult
+from gpudoctor.nccl.run import run_launches
+from gpudoctor.nccl.show import Show
+from gpudoctor.nccl.stopped import why_stopped
+
+
+def compare(
+    prepared: Prepared, combinations: Sequence[Mapping[str, str]], wanted: Sequence[Measurement], show: Show
+) -> TestResult:
+    """What each combination reaches at the largest size, and which one wins. Raises `run.RunInterrupted`."""
+    done: list[tuple[int, Setting]] = []
+    findings: list[Finding] = []
+    worlds = [0]
+    for index in order_of_runs(len(combinations)):
+        settings = dict(combinations[index])
+        show.step(f"run {len(done) + 1} of {2 * len(combinations)}")
+        (run,) = run_launches(
+            prepared.fleet,
+            [prepared.launch(prepared.nodes, wanted, settings=settings)],
+            pythons=prepared.preflight.interpreters,
+            timeout=prepared.wish.timeout,
+        )
+        worlds += [member.world_size for member in run.members[:1]]
+        if run.outcome in ("stalled", "died"):
+            findings += [each for each in why_stopped(run, prepared.by_name) if each not in findings]
+        done.append((index, Setting(settings, _largest(run), run.outcome)))
+        show.setting(done[-1][1])
+    return TestResult(
+        compared=settings_of(combinations, done),
+        comparison=verdict(combinations, done),
+        world_size=max(worlds),
+        findings=tuple(findings),
+    )
+
+
+def _largest(run: RunResult) -> dict[str, float]:
+    """Bus bandwidth at the largest size, by collective."""
+    found: dict[str, float] = {}
+    for row in sorted(run.rows, key=lambda row: row.size_bytes):
+        found[row.collective] = row.bus_bandwidth
+    return found
