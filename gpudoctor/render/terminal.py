@@ -11,7 +11,7 @@ from gpudoctor.check import Check, Problem
 from gpudoctor.render import words
 from gpudoctor.render.network import network_line
 from gpudoctor.render.prose import console, show, show_command, show_table
-from gpudoctor.report import Report, Result
+from gpudoctor.report import Report
 from gpudoctor.snapshot import Gpu, GpuProcess, Reading, Snapshot
 
 COLORS = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
