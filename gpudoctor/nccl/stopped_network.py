@@ -201,7 +201,7 @@ def rendezvous(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
             meaning="Each node's torchrun first connects to the store on the first node and waits until all have; only "
             "then do ranks start. Importing torch from a slow file system also takes its time here.",
             fix=Fix(
-                "See whether the store's port on the first node is reached from all, and how long importing torch takes.",
+                "See whether all nodes reach the store's port on the first, and how long torch takes to import.",
                 (story.on(nodes[0], "time python3 -c 'import torch'", run), *_reach(told, nodes[0], run)),
             ),
             evidence=tuple(_launchers(empty)),
