@@ -67,6 +67,7 @@ def bandwidth_test(
         rendezvous=f"{seen.master_address}:{seen.master_port}",
         settings=dict(wish.settings),
     )
+    show.about(result)
     try:
         if isolate:
             return _finish(result, find_slow(prepared, show))
@@ -93,7 +94,7 @@ def _preflight_wish(wish: Wish) -> PreflightWish:
 
 def _measure(prepared: Prepared, result: TestResult, show: Show) -> TestResult:
     launch = prepared.launch(prepared.nodes, _measurements(prepared))
-    show.started(result, launch)
+    show.started(launch)
     (run,) = run_launches(
         prepared.fleet,
         [launch],

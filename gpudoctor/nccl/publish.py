@@ -55,6 +55,8 @@ def to_csv(result: TestResult) -> str:
 def _cell(value: object) -> object:
     if value is None:
         return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return value

@@ -17,8 +17,11 @@ class Show:
     def step(self, text: str) -> None:
         """What is being done now: "ports between 3 nodes"."""
 
-    def started(self, about: TestResult, launch: Launch) -> None:
-        """The ranks of the main run are being started; `about` says on what nodes and how."""
+    def about(self, result: TestResult) -> None:
+        """The preflight is passed: on what nodes and how the test is going to run."""
+
+    def started(self, launch: Launch) -> None:
+        """The ranks of the one main run are being started."""
 
     def phase(self, text: str) -> None:
         """The phase of the launch's first rank: "import torch", "rendezvous"."""

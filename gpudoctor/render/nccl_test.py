@@ -108,11 +108,13 @@ class Live(Show):
     def step(self, text: str) -> None:
         self._status(text)
 
-    def started(self, about: TestResult, launch: Launch) -> None:
+    def about(self, result: TestResult) -> None:
+        for line in started_lines(result):
+            self._line(f"# {line}")
+
+    def started(self, launch: Launch) -> None:
         self._work = {(m.collective, m.size_bytes): float(max(m.size_bytes, SMALL)) for m in launch.measurements}
         self._done = 0.0
-        for line in started_lines(about):
-            self._line(f"# {line}")
         self._status("starting the ranks")
 
     def member(self, member: Member) -> None:
@@ -133,7 +135,8 @@ class Live(Show):
         self._advance(skipped.collective)
 
     def isolation_round(self, done: IsolationRound) -> None:
-        self._line(round_line(done))
+        for line in round_lines(done):
+            self._line(line)
 
     def setting(self, done: Setting) -> None:
         reached = ", ".join(f"{name} {value:.2f} GB/s" for name, value in done.bus_bandwidth.items()) or done.outcome
@@ -200,13 +203,13 @@ def collective_lines(collective: str) -> list[str]:
     ]
 
 
-def round_line(done: IsolationRound) -> str:
-    """A round of --find-slow on one line a group."""
+def round_lines(done: IsolationRound) -> list[str]:
+    """A round of --find-slow: its purpose, and a line a group."""
     lines = [f"# {done.purpose}"]
     for group, value in zip(done.groups, done.bus_bandwidth, strict=True):
         measured = "no result: it hung or died" if value is None else f"{value:.2f} GB/s"
         lines.append(f"  {' - '.join(group)}: {measured}")
-    return "\n".join(lines)
+    return lines
 
 
 def show_run(result: TestResult, screen: Console) -> None:
@@ -215,7 +218,8 @@ def show_run(result: TestResult, screen: Console) -> None:
         for line in started_lines(result):
             screen.print(safe(f"# {line}"), soft_wrap=True)
     for done in result.isolation.rounds if result.isolation else ():
-        screen.print(safe(round_line(done), lines=True), soft_wrap=True)
+        for line in round_lines(done):
+            screen.print(safe(line), soft_wrap=True)
     if result.run is None:
         return
     for member in result.run.members[:1]:
@@ -298,8 +302,9 @@ def closing_words(result: TestResult) -> str:
     """The last line: what was run, and how it ended."""
     gloo = " (gloo over CPU, not NCCL)" if result.backend == "gloo" else ""
     nodes = counted(len(result.nodes), "node")
+    world = "" if result.isolation else f", world size {result.world_size}"
     ended = {
-        "complete": f"Done: {nodes}, world size {result.world_size}{gloo}",
+        "complete": f"Done: {nodes}{world}{gloo}",
         "stalled": f"The test stood still and was ended: {nodes}{gloo}; no process is left",
         "died": f"The test died: {nodes}{gloo}; no process is left",
         "interrupted": f"Interrupted: {nodes}{gloo}; what was measured until then is above; no process is left",
