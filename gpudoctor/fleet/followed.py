@@ -110,7 +110,7 @@ class Followed:
         rank.process = processes.look(said.pid)
         rank.log = rank.open(said.log_fd)
         rank.errors = rank.open(said.error_fd)
-        if said.local_rank == 0:
+        if said.local_rank == 0 or self._lowest is None:  # the only one here may be local rank 3 (symmetric mode)
             self._lowest = said.rank
 
     def all(self) -> tuple[Rank, ...]:

@@ -34,6 +34,15 @@ class Measurement(Struct, frozen=True):
     size_bytes: int
 
 
+class Outer(Struct, frozen=True):
+    """The world of the user's own srun or torchrun, of which a launch is the part of one process (symmetric mode)."""
+
+    nodes: int = 1
+    node_rank: int = 0
+    is_rank: bool = False
+    """That launcher has made the process a rank already, as its environment says: no torchrun is started."""
+
+
 class Launch(Struct, frozen=True):
     """One torchrun on each of `nodes`, together one world, which measures and ends."""
 
@@ -65,6 +74,7 @@ class Launch(Struct, frozen=True):
     """Seconds that a rank may spend in one phase: handed to torch as the process group's timeout."""
     rank_logs: bool = True
     """NCCL_DEBUG=INFO into memory, unless the user's environment sets NCCL_DEBUG_FILE."""
+    outer: Outer | None = None
     ranks_share_gpu: bool = False
     """All ranks of a node use its first GPU, each with an NCCL_HOSTID of its own: for tests of the real NCCL path on
     one GPU. What is measured so says nothing of the hardware."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpudoctor.fleet.messages import Launch, may_set
+from gpudoctor.fleet.messages import Launch, Outer, may_set
 
 WORKERS = Path(__file__).resolve().parent.parent / "workers"
 
@@ -22,14 +22,19 @@ def command(launch: Launch, node: int, python: str) -> list[str]:
     if node not in launch.nodes:
         raise ValueError(f"launch {launch.id} has no ranks on node {node}")
     place = launch.nodes.index(node)
-    plan = json.dumps({"launch": msgspec.to_builtins(launch)}, separators=(",", ":"))
+    outer = launch.outer or Outer(len(launch.nodes), place)
+    plan = json.dumps(
+        {"launch": msgspec.to_builtins(launch), "symmetric": launch.outer is not None}, separators=(",", ":")
+    )
+    if outer.is_rank:
+        return [python, str(WORKERS), "collective", plan]
     return [
         python,
         str(WORKERS / "under_doctor.py"),
         "-m",
         "torch.distributed.run",
-        f"--nnodes={len(launch.nodes)}",
-        f"--node-rank={place}",
+        f"--nnodes={outer.nodes}",
+        f"--node-rank={outer.node_rank}",
         f"--nproc-per-node={launch.ranks_per_node[place]}",
         # Static rendezvous: with c10d no node takes the store's role when the head's name means 127.0.0.1.
         f"--master-addr={launch.master_address}",
@@ -54,6 +59,8 @@ def environment(launch: Launch, base: Mapping[str, str]) -> dict[str, str]:
             raise ValueError(f"{name} may not be set for ranks")
         if "\0" in value:
             raise ValueError(f"the value of {name} holds a null character")
+    if launch.outer is not None and launch.outer.is_rank:
+        return {**base, **launch.environment}
     kept = {
         name: value for name, value in base.items() if not name.startswith(_OF_ANOTHER_LAUNCH) and name not in _ALSO
     }
