@@ -175,6 +175,6 @@ def _plain(name: str, value: str) -> str:
     plain = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL).strip()
     if not plain.isprintable() or len(plain) > LONGEST_VALUE:
         raise ValueError(
-            f"--compare: {plain[:40]!r} cannot be a value of {name}: only printable text up to {LONGEST_VALUE} characters"
+            f"--compare: {plain[:40]!r} cannot be a value of {name}: at most {LONGEST_VALUE} printable characters"
         )
     return plain

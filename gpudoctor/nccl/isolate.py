@@ -1,8 +1,8 @@
 """Plans the rounds of --find-slow: which groups of nodes to measure next, and which node or link is the slow one.
 
 Rounds: each node by itself; adjacent pairs; regrouped pairs (the two rounds of DLRover's node check); suspects with
-known-good nodes until each met enough of them. Up to four nodes every pair is measured. At most 2 + log2(nodes)
-rounds; the groups of a round are disjoint and run at the same time.
+known-good nodes until each met enough of them. Up to four nodes every pair is measured, up to eight most of them. At
+most 2 + log2(nodes) rounds; the groups of a round are disjoint and run at the same time.
 """
 
 import random
@@ -17,7 +17,7 @@ from gpudoctor.nccl.isolate_words import conclude
 
 EVERY_PAIR_UP_TO = 4
 """Nodes; with more of them all pairs would take more than 2 + log2(nodes) rounds."""
-MORE_LINKS_UP_TO = 8
+FEW = 8
 """Nodes; rounds that are left over then reach most of the links. With more nodes they would reach few."""
 ENOUGH_PARTNERS = 3
 """A suspect is measured with so many partners before it is guilty, when the rounds suffice. Two known-good ones tell
@@ -113,17 +113,32 @@ class Isolation:
             return Round("each node by itself", tuple((node,) for node in everyone))
         judgement = self._judgement()
         active = [node for node in everyone if node not in judgement.bad_alone]
+        if not judgement.bad_partners and len(active) <= FEW:
+            return self._further_links(active)
         if not self._measured.pairs:
             return _round("pairs", adjacent(active))
         if len(self._done) == 1 + self.ranks_alone:
             return _round("regrouped pairs", self._regrouped(active, judgement))
-        if judgement.pair_reference is None:
+        if judgement.pair_reference is None and len(active) >= FEW:
             return None  # No pair has ended in two rounds: what all of them share is broken, and more rounds hang too.
         suspects = self._suspects(active, judgement)
         if suspects:
-            return _round("suspects with known-good nodes", self._tried_again(active, suspects, judgement))
-        if len(active) <= MORE_LINKS_UP_TO:
+            return _round("suspects with known-good nodes", self._tried_again(suspects, judgement))
+        if len(active) <= FEW:
             return _round("regrouped pairs", among_themselves(active, self._measured.pairs))
+        return None
+
+    def _further_links(self, active: Sequence[int]) -> Round | None:
+        """Few nodes that are all alike so far: rounds of a tournament.
+
+        When three of five nodes are healthy, three such rounds hold a pair of them; rounds drawn at random may not,
+        and then all pairs are slow and nothing stands out.
+        """
+        purpose = "regrouped pairs" if self._measured.pairs else "pairs"
+        for seats in round_robin(len(active)):
+            pairs = [pair_of(active[one], active[other]) for one, other in seats]
+            if not any(pair in self._measured.pairs for pair in pairs):
+                return _round(purpose, pairs)
         return None
 
     def _regrouped(self, active: Sequence[int], judgement: Judgement) -> list[Pair]:
@@ -138,8 +153,8 @@ class Isolation:
         self._random.shuffle(free)
         return [*pairs, *among_themselves([*left, *free], self._measured.pairs)]
 
-    def _tried_again(self, active: Sequence[int], suspects: Sequence[int], judgement: Judgement) -> list[Pair]:
-        helpers = [node for node in active if node in judgement.cleared]
+    def _tried_again(self, suspects: Sequence[int], judgement: Judgement) -> list[Pair]:
+        helpers = sorted(judgement.cleared)
         self._random.shuffle(helpers)
         pairs, left, _ = matched(suspects, helpers, self._measured.pairs)
         return [*pairs, *among_themselves(left, self._measured.pairs)]

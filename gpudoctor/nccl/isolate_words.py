@@ -30,7 +30,7 @@ def conclude(
     culprits = [Culprit(kind="node", nodes=(names[node],), why=words.of_node(node)) for node in guilty]
     culprits += words.links()
     culprits += words.unclear()
-    summary = [words.summary(culprits)]
+    summary = [words.summary(culprits), *words.unmeasured()]
     if not complete:
         summary.append(
             f"This was interrupted after {counted(len(rounds), 'round')}: who is not named may still be slow."
@@ -125,6 +125,9 @@ class _Words:
             )
         if len(nodes) == len(self.names):
             parts.append("that is all of them, so what they share is at fault, such as the software or its settings")
+        open_pairs = [" - ".join(culprit.nodes[:2]) for culprit in culprits if culprit.kind == "unclear"]
+        if parts and open_pairs:
+            parts.append(f"also slow or broken, with too few measurements to tell why: {listed(open_pairs)}")
         if parts:
             return "; ".join(parts) + "."
         if self._nothing_ended():
@@ -133,6 +136,12 @@ class _Words:
             return "Something is slow or broken, and what was measured does not show which node or link it is."
         faster = self.judgement.faster
         return self._all_alike() if faster is None else self._fewer(faster)
+
+    def unmeasured(self) -> list[str]:
+        """Nodes whose links nobody knows: too few rounds, or their partners did not work by themselves."""
+        paired = {node for pair in self.measured.pairs for node in pair}
+        left = [name for node, name in enumerate(self.names) if node not in paired | self.judgement.bad_nodes]
+        return [f"Not measured with any other node: {listed(left)}."] if left and paired else []
 
     def _fewer(self, level: float) -> str:
         """That a minority is faster than the norm, in the place of "no node stands out"."""
