@@ -70,7 +70,7 @@ class Host:
     def filter(self, rule: str) -> None:
         """A rule for what comes in, in nft's words."""
         table = f"table inet lab {{ chain arriving {{ type filter hook input priority 0; policy accept; {rule}; }}; }}"
-        _do("ip", "netns", "exec", self.namespace, "nft", table)
+        in_namespace(self.namespace, "nft", table)
 
     def unplug(self, nic: int) -> None:
         """Take the cable out: the interface stays up and keeps its address, without a link."""
@@ -146,6 +146,11 @@ def _folder_of_etc(host: Host) -> None:
 def _batch(lines: Iterable[str], *options: str) -> None:
     """Many commands of ip in one process: 64 hosts take a second that way instead of ten."""
     _do("ip", *options, "-batch", "-", given="".join(f"{line}\n" for line in lines))
+
+
+def in_namespace(namespace: str, *words: str) -> None:
+    """Change something there. Raises `RuntimeError` with the tool's words."""
+    _do("ip", "netns", "exec", namespace, *words)
 
 
 def _do(*words: str, given: str = "") -> None:

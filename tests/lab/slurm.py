@@ -95,9 +95,12 @@ class SlurmCluster:
         self.scripts += 1
         path, output = (self.folder / f"batch{self.scripts}{ending}" for ending in (".sh", ".out"))
         path.write_text(script)
-        words = ["sbatch", "--quiet", "--wait", f"--output={output}", "--open-mode=truncate", *options, str(path)]
+        words = ["sbatch", "--parsable", f"--output={output}", *options, str(path)]
         done = self.run(*words, environment=self.environment(**variables))
-        assert output.exists(), done.stderr
+        assert done.returncode == 0, done.stderr
+        asked = ("squeue", "--noheader", "--states=all", "--format=%T", f"--jobs={done.stdout.strip()}")
+        # --wait would ask after 2 seconds, and then every 10
+        wait_until(lambda: self.run(*asked).stdout.strip() in ("COMPLETED", "FAILED", "CANCELLED"), PATIENCE)
         return output.read_text()
 
     def start(self, host: Host, *words: str, name: str) -> None:

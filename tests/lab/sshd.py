@@ -91,7 +91,10 @@ class SshHost(Host):
         }
         lines = [f"{name} {value}" for name, value in settings.items()]
         if self.variables:  # several SetEnv lines: only the first counts
-            lines.append("SetEnv " + " ".join(f'"{name}={value}"' for name, value in self.variables.items()))
+            quoted = (
+                f"{name}={value}".replace("\\", "\\\\").replace('"', '\\"') for name, value in self.variables.items()
+            )
+            lines.append("SetEnv " + " ".join(f'"{text}"' for text in quoted))
         (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
         log = self.folder / "sshd.log"
         sshd = [
