@@ -89,7 +89,7 @@ class Host:
 def hosts(*names: str, nics: int = 1) -> Iterator[tuple[Host, ...]]:
     """So many hosts on one switch a NIC. The test is skipped, or fails, where namespaces cannot be made."""
     require(shutil.which("ip") and shutil.which("nft"), "no ip or no nft: apt-get install iproute2 nftables")
-    require(shutil.which("unshare") and shutil.which("nsenter"), "no unshare: apt-get install util-linux")
+    require(shutil.which("unshare"), "no unshare: apt-get install util-linux")
     require(os.geteuid() == 0 and _can_be_made(), "no permission to make network namespaces: be root on a real machine")
     _sweep()
     stem = f"{PREFIX}-{os.getpid()}-{next(NUMBERS)}"

@@ -83,7 +83,7 @@ class Machine:
 def libraries() -> Path:
     """The folder with the two fake libraries, built on first use and removed when this process ends."""
     compiler = shutil.which("gcc") or shutil.which("cc")
-    require(compiler, "no C compiler")
+    require(compiler, "no C compiler: apt-get install gcc libc6-dev")
     folder = Path(tempfile.mkdtemp(prefix="gpudoctor-fake-nvidia-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     stubs = folder / "stubs.c"
