@@ -14,8 +14,7 @@ from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.snapshot import NotRead, Reading, Snapshot, read
 
 _FAILED = re.compile(
-    r"(?P<how>Connection refused|Connection timed out|No route to host|Network is unreachable|timed out)|"
-    r"connectFullMesh"
+    r"(?P<how>Connection refused|Connection timed out|No route to host|Network is unreachable|timed out)"
 )
 """What an attempt to connect says. A connection that is reset or closed was there before: its peer has ended."""
 _ADDRESS = re.compile(
@@ -73,10 +72,10 @@ def _unanswered(node: str, far: str, who: str, rank: int | None) -> Attempt:
 def _in_text(node: str, text: str, source: str, rank: int | None) -> Iterator[Attempt]:
     for line in text.splitlines():
         failed, found = _FAILED.search(line), _ADDRESS.search(line)
-        if failed and found:
+        if (failed or "connectFullMesh" in line) and found:
             address = found["a"] or found["b"] or found["c"]
             port = int(found["ap"] or found["bp"] or found["cp"])
-            how = (failed["how"] or "no connection").removeprefix("Connection ")
+            how = (failed["how"] if failed else "no connection").removeprefix("Connection ")
             yield Attempt(node, address, port, "no answer" if how == "timed out" else how, read(source, line), rank)
 
 

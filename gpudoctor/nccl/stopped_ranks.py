@@ -234,7 +234,7 @@ def own_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
                 problem=Problem(
                     severity="error",
                     summary=f"torchrun failed on {end.node}: {end.error.splitlines()[0][:300]}",
-                    meaning="None of its ranks started, and those of the other nodes wait at the rendezvous.",
+                    meaning="Its ranks did not start, and those of the other nodes wait at the rendezvous.",
                     fix=Fix("Examine that node.", (story.on(end.node, "gpudoctor check pytorch", run),)),
                     evidence=(story.launcher_reading(end),),
                 ),

@@ -1,0 +1,587 @@
+"""Who is blamed for a launch that stopped: hand-made ends, in the order of blame; and the texts they are made from."""
+
+import re
+import socket
+import struct
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudoctor.fleet import processes, sockets, traces
+from gpudoctor.fleet.messages import RankState, Torchrun
+from gpudoctor.nccl import story
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.rank_messages import Member
+from gpudoctor.nccl.result import NodeRanks, RunResult
+from gpudoctor.nccl.stopped import why_stopped
+from gpudoctor.snapshot import Address, Interface, Snapshot, Space, read
+from tests.build import but, h100_node
+from tests.test_nccl_run import ROW
+
+MEASURING = "all_reduce of 1048576 bytes"
+RESET = (
+    "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:31122: Connection "
+    "reset by peer. This is typically caused by a remote worker hanging or bugs in the application."
+)
+WAITS = ("all_reduce (distributed_c10d.py:3252)", "wrapper (c10d_logger.py:83)")
+
+
+def rank(number: int, phase: str = MEASURING, **fields: Any) -> RankState:
+    return RankState(rank=number, local_rank=0, pid=4000 + number, phase=phase, seconds_in_phase=60.0, **fields)
+
+
+def end(node: int, how: Any = "stopped", *ranks: RankState, **fields: Any) -> NodeRanks:
+    return NodeRanks(node=f"n{node:02}", how=how, ranks=ranks, **fields)
+
+
+def a_run(*ends: NodeRanks, outcome: Any = "stalled", **fields: Any) -> RunResult:
+    return RunResult(outcome=outcome, nodes=tuple(each.node for each in ends), ends=ends, **fields)
+
+
+def waiting(number: int, **fields: Any) -> RankState:
+    """An innocent rank that waits in a collective."""
+    return rank(number, process_state="S", stack=WAITS, **fields)
+
+
+def machine(address: str, *, hostname_address: str = "", name: str = "eth0") -> Snapshot:
+    own = Interface(name, 2, "ethernet", addresses=(Address("inet", address, 24),), is_up=True, is_running=True)
+    loopback = Interface("lo", 1, "loopback", addresses=(Address("inet", "127.0.0.1", 8, "host"),), is_up=True)
+    plain = but(h100_node(), "network.interfaces", read("getifaddrs", (loopback, own)))
+    return but(plain, "host.hostname_addresses", read("getaddrinfo", (hostname_address or address,)))
+
+
+TWO = {"n01": machine("10.0.0.1"), "n02": machine("10.0.0.2")}
+
+CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] = {
+    # name: run, id, nodes, ranks, words of the summary
+    "a stopped rank": (
+        a_run(end(1, "stopped", waiting(0)), end(2, "stopped", rank(1, process_state="T"))),
+        "rank-stopped",
+        ("n02",),
+        (1,),
+        'rank 1 (pid 4001 on n02) was stopped (state T) in "all_reduce of 1048576 bytes"',
+    ),
+    "a rank in a debugger": (
+        a_run(end(1, "stopped", waiting(0)), end(2, "stopped", rank(1, process_state="t"))),
+        "rank-stopped",
+        ("n02",),
+        (1,),
+        "held by a debugger",
+    ),
+    "a stopped torchrun": (
+        a_run(end(1, "stopped", waiting(0)), end(2, torchrun=Torchrun(pid=77, process_state="T"))),
+        "torchrun-stopped",
+        ("n02",),
+        (),
+        "torchrun (pid 77 on n02) was stopped (state T)",
+    ),
+    "a killed rank, and the OOM killer has acted": (
+        a_run(
+            end(1, "failed", rank(0, ended="exit", status=1, error=RESET)),
+            end(2, "failed", rank(1, ended="signal", status=9), oom_kills=1),
+            outcome="died",
+        ),
+        "rank-killed",
+        ("n02",),
+        (1,),
+        'killed by SIGKILL in "all_reduce of 1048576 bytes"; the kernel\'s OOM killer ended 1 process there',
+    ),
+    "a killed rank, and nobody knows": (
+        a_run(end(1, "stopped", waiting(0)), end(2, "failed", rank(1, ended="signal", status=9)), outcome="died"),
+        "rank-killed",
+        ("n02",),
+        (1,),
+        "killed by SIGKILL",
+    ),
+    "a crashed rank": (
+        a_run(end(1, "stopped", waiting(0)), end(2, "failed", rank(1, ended="signal", status=11)), outcome="died"),
+        "rank-crashed",
+        ("n02",),
+        (1,),
+        "crashed with SIGSEGV",
+    ),
+    "a rank that was asked to end": (
+        a_run(end(1, "stopped", waiting(0)), end(2, "failed", rank(1, ended="signal", status=15)), outcome="died"),
+        "rank-ended",
+        ("n02",),
+        (1,),
+        "was ended by SIGTERM",
+    ),
+    "a killed torchrun": (
+        a_run(
+            end(1, "stopped", waiting(0)),
+            end(2, "failed", rank(1), error="torchrun was ended by SIGKILL"),
+            outcome="died",
+        ),
+        "torchrun-killed",
+        ("n02",),
+        (),
+        "torchrun on n02 was ended by SIGKILL",
+    ),
+    "a lost node": (
+        a_run(end(1, "stopped", waiting(0)), end(2, "lost", error="connection lost: exit status 255"), outcome="died"),
+        "node-lost",
+        ("n02",),
+        (),
+        "n02 was lost while the test ran: connection lost: exit status 255",
+    ),
+    "a busy port": (
+        a_run(
+            end(
+                1,
+                "failed",
+                error="torch.distributed.DistNetworkError: The server socket has failed to listen on any local network "
+                "address. port: 29613, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+            ),
+            end(2, "stopped"),
+            outcome="died",
+        ),
+        "rendezvous-port-busy",
+        ("n01",),
+        (),
+        "port 29613 on n01 is in use",
+    ),
+    "gloo's wrong interface": (
+        a_run(
+            end(
+                1,
+                "failed",
+                rank(0, "rendezvous", ended="exit", status=1, error="RuntimeError: Unable to find address for: eth9"),
+            ),
+            end(2, "stopped", rank(1, "rendezvous")),
+            outcome="died",
+        ),
+        "interface-missing-on-node",
+        ("n01",),
+        (0,),
+        "gloo found no address on interface eth9 of n01; it has eth0",
+    ),
+    "NCCL's wrong interface": (
+        a_run(
+            end(1, "stopped", waiting(0)),
+            end(
+                2,
+                "failed",
+                rank(
+                    1,
+                    "first all_reduce",
+                    ended="exit",
+                    status=1,
+                    error="DistBackendError: NCCL error, ncclInvalidUsage",
+                    log="n02:1:1 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found\n",
+                ),
+            ),
+            outcome="died",
+        ),
+        "no-socket-interface",
+        ("n02",),
+        (1,),
+        "rank 1 on n02: NCCL found no network interface",
+    ),
+    "no torch": (
+        a_run(
+            end(1, "stopped"),
+            end(2, "failed", error="ModuleNotFoundError: No module named 'torch'"),
+            outcome="died",
+        ),
+        "torch-missing-on-node",
+        ("n02",),
+        (),
+        "has no torch",
+    ),
+    "a torch that cannot be imported": (
+        a_run(
+            end(1, "stopped", rank(0, "rendezvous")),
+            end(2, "failed", error="ImportError: libcudnn.so.9: cannot open shared object file"),
+            outcome="died",
+        ),
+        "torch-import-failed-on-node",
+        ("n02",),
+        (),
+        "torch cannot be imported on n02: ImportError: libcudnn.so.9",
+    ),
+    "an interpreter that is not there": (
+        a_run(end(1, "stopped"), end(2, "not started", error="No such file or directory: '/x/python'"), outcome="died"),
+        "ranks-not-started",
+        ("n02",),
+        (),
+        "no rank was started on n02: No such file or directory",
+    ),
+    "a rank's own exception": (
+        a_run(
+            end(1, "failed", rank(0, ended="exit", status=1, error=RESET)),
+            end(2, "failed", rank(1, ended="exit", status=1, error="OutOfMemoryError: CUDA out of memory")),
+            outcome="died",
+        ),
+        "rank-failed",
+        ("n02",),
+        (1,),
+        "rank 1 on n02 failed",
+    ),
+    "torchrun's own exception": (
+        a_run(end(1, "failed", error="ValueError: Unsupported nproc_per_node value: -1"), outcome="died"),
+        "torchrun-failed",
+        ("n01",),
+        (),
+        "torchrun failed on n01: ValueError",
+    ),
+    "a rank in the kernel": (
+        a_run(
+            end(1, "stopped", waiting(0)),
+            end(2, "stopped", rank(1, process_state="D", waits_in="nfs_wait_on_request")),
+        ),
+        "rank-in-the-kernel",
+        ("n02",),
+        (1,),
+        "waits in the kernel (state D in nfs_wait_on_request)",
+    ),
+    "a rank that nobody answers": (
+        a_run(
+            end(1, "stopped", rank(0, "rendezvous", connecting=("10.0.0.2:41234",))),
+            end(2, "stopped", rank(1, "rendezvous")),
+        ),
+        "node-unreachable-from-node",
+        ("n01", "n02"),
+        (0,),
+        "n01 could not connect to n02 at 10.0.0.2 port 41234: no answer",
+    ),
+    "a torchrun that nobody answers": (
+        a_run(
+            end(1, "stopped"),
+            end(2, "stopped", torchrun=Torchrun(pid=5, process_state="S", connecting=("10.0.0.1:29500",))),
+        ),
+        "node-unreachable-from-node",
+        ("n02", "n01"),
+        (),
+        "n02 could not connect to n01 at 10.0.0.1 port 29500: no answer",
+    ),
+    "a store that is not reached": (
+        a_run(
+            end(
+                1, "failed", error="DistStoreError: Timed out after 61 seconds waiting for clients. 1/2 clients joined."
+            ),
+            end(
+                2,
+                "failed",
+                error="DistNetworkError: The client socket has timed out after 60000ms while trying to connect to "
+                "(10.0.0.1, 29500).",
+            ),
+            outcome="died",
+        ),
+        "node-unreachable-from-node",
+        ("n02", "n01"),
+        (),
+        "n02 could not connect to n01 at 10.0.0.1 port 29500",
+    ),
+    "a refused connection": (
+        a_run(
+            end(
+                1,
+                "failed",
+                rank(
+                    0,
+                    "rendezvous",
+                    ended="exit",
+                    status=1,
+                    error="RuntimeError: Gloo connectFullMesh failed with connect [10.0.0.2]:999: Connection refused",
+                ),
+            ),
+            end(2, "stopped", rank(1, "rendezvous")),
+            outcome="died",
+        ),
+        "node-unreachable-from-node",
+        ("n01", "n02"),
+        (0,),
+        "n01 could not connect to n02 at 10.0.0.2 port 999: refused",
+    ),
+    "a rank behind": (
+        a_run(
+            end(1, "stopped", rank(0, "rendezvous", process_state="S")),
+            end(2, "stopped", rank(1, "import torch", process_state="S")),
+        ),
+        "rank-behind",
+        ("n02",),
+        (1,),
+        'rank 1 on n02 was for 60 s in "import torch", which all others have passed',
+    ),
+    "a rank behind, though the other complains": (
+        a_run(
+            end(
+                1,
+                "failed",
+                rank(0, ended="exit", status=1, error="RuntimeError: Timed out waiting 60000ms for recv operation"),
+            ),
+            end(2, "stopped", rank(1, "first all_reduce", process_state="S")),
+            outcome="died",
+        ),
+        "rank-behind",
+        ("n02",),
+        (1,),
+        "first all_reduce",
+    ),
+    "no rendezvous": (
+        a_run(end(1, "stopped", rank(0, "rendezvous")), end(2, "stopped", torchrun=Torchrun(pid=5))),
+        "rendezvous-incomplete",
+        ("n02",),
+        (),
+        "torchrun on n02 never started its ranks; n01 did",
+    ),
+    "a rank elsewhere": (
+        a_run(
+            end(1, "stopped", waiting(0), waiting(1)),
+            end(2, "stopped", rank(2, process_state="R", stack=("wrong (collective_data.py:80)",))),
+        ),
+        "rank-elsewhere",
+        ("n02",),
+        (2,),
+        "rank 2 on n02 was in wrong (collective_data.py:80), while the others were in all_reduce",
+    ),
+    "a stall without a cause": (
+        a_run(end(1, "stopped", waiting(0)), end(2, "stopped", waiting(1))),
+        "test-stalled",
+        ("n01", "n02"),
+        (0, 1),
+        'no rank got on any more: ranks 0-1 in "all_reduce of 1048576 bytes"; the cause is not visible',
+    ),
+    "complaints only": (
+        a_run(
+            end(1, "failed", rank(0, ended="exit", status=1, error=RESET)),
+            end(2, "failed", rank(1, ended="exit", status=1, error=RESET)),
+            outcome="died",
+        ),
+        "test-died",
+        ("n01", "n02"),
+        (0, 1),
+        "the test ended early",
+    ),
+    "nothing at all": (a_run(end(1, "stopped")), "rendezvous-incomplete", ("n01",), (), "torchrun on n01"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_culprit_is_named(name: str) -> None:
+    run, id, nodes, ranks, words = CASES[name]
+    (finding,) = why_stopped(run, TWO)
+    assert (finding.id, finding.nodes, finding.ranks) == (id, nodes, ranks)
+    assert words in finding.problem.summary
+    well_written(finding)
+
+
+def well_written(finding: Finding) -> None:
+    """What docs/messages.md wants of every text, as far as a machine can see it."""
+    problem = finding.problem
+    assert problem.severity == "error"
+    assert "\n" not in problem.summary and not problem.summary.endswith(".")
+    assert problem.meaning.endswith(".") and problem.fix.text.endswith(".")
+    assert problem.evidence and all(reading.source for reading in problem.evidence)
+    for text in (problem.summary, problem.meaning, problem.fix.text):
+        assert not re.search(r"!|\b(simply|just|please|ensure)\b|  |\bNone\b", text), text
+    for command in problem.fix.commands:
+        assert "\n" not in command
+
+
+def test_a_small_shared_memory_explains_sigbus() -> None:
+    run = a_run(end(1, "stopped", waiting(0)), end(2, "failed", rank(1, ended="signal", status=7)), outcome="died")
+    small = but(TWO["n02"], "host.shared_memory", read("statvfs /dev/shm", Space(64 << 20, 0)))
+    (finding,) = why_stopped(run, {**TWO, "n02": small})
+    assert "/dev/shm has 64 MiB there, 1 GiB is wanted" in finding.problem.summary
+    (without,) = why_stopped(run, {})
+    assert without.problem.summary.endswith(f'SIGBUS in "{MEASURING}"')
+
+
+def test_a_loopback_address_is_traced_to_its_hostname() -> None:
+    error = "RuntimeError: Gloo connectFullMesh failed with connect [127.0.1.1]:999: Connection refused"
+    run = a_run(
+        end(1, "failed", rank(0, "rendezvous", ended="exit", status=1, error=error)),
+        end(2, "stopped", rank(1, "rendezvous")),
+        outcome="died",
+    )
+    looped = {**TWO, "n02": machine("10.0.0.2", hostname_address="127.0.1.1")}
+    (finding,) = why_stopped(run, looped)
+    assert finding.id == "loopback-address-advertised" and "n02" in finding.nodes
+    assert "the hostname of n02 resolves to a loopback address there" in finding.problem.summary
+    assert "gpudoctor nccl-test --interface eth0" in finding.problem.fix.commands
+    well_written(finding)
+    (blind,) = why_stopped(run, {})
+    assert blind.id == "loopback-address-advertised"
+
+
+def test_on_gpus_a_stall_without_a_cause_tells_what_would_prove_it() -> None:
+    member = Member(rank=0, world_size=2, host="n01", local_rank=0, nccl="2.28.9")
+    run = a_run(end(1, "stopped", waiting(0)), end(2, "stopped", waiting(1)), members=(member,))
+    (finding,) = why_stopped(run, TWO)
+    assert "NCCL_P2P_DISABLE=1 gpudoctor nccl-test" in finding.problem.fix.commands
+
+
+@pytest.mark.parametrize("outcome", ["complete", "interrupted"])
+def test_what_did_not_stop_by_itself_needs_no_reason(outcome: Any) -> None:
+    assert why_stopped(a_run(end(1, "stopped", rank(0, process_state="T")), outcome=outcome), {}) == ()
+
+
+PHASES = (
+    "",
+    "import torch",
+    "CUDA start",
+    "rendezvous",
+    "first all_reduce",
+    "exchange of who is there",
+    "all_reduce of 1024 bytes",
+    "all_reduce of 2048 bytes",
+    "all_reduce of 4096 bytes",
+    "leaving",
+)
+
+
+def test_phases_have_an_order() -> None:
+    run = a_run(end(1), rows=(ROW,))
+    places = [story.progress(phase, run) for phase in PHASES]
+    assert places == sorted(places) and len(set(places)) == len(places)
+    assert story.progress("data check of all_reduce of 2048 bytes", run) == places[7]
+
+
+pieces = ["Connection refused", "connectFullMesh", "[10.0.0.2]:1", "EADDRINUSE", "Traceback", *"ab01[](): \n\0é"]
+texts = st.lists(st.sampled_from(pieces)).map("".join)
+
+
+@given(error=texts, log=texts, phase=st.sampled_from(PHASES) | texts, state=st.sampled_from(["", "S", "T", "D", "Z"]))
+def test_every_end_has_a_reason(error: str, log: str, phase: str, state: str) -> None:
+    run = a_run(
+        end(1, "failed", rank(0, phase, ended="exit", status=1, error=error, log=log, process_state=state), error=log),
+        end(2, "stopped", rank(1, phase, connecting=("garbage", "[::1]:x"), process_state="S")),
+        outcome="died",
+    )
+    assert why_stopped(run, TWO)
+
+
+# ---------------------------------------------------------------- the texts of torchrun and of ranks
+
+SUMMARY = """
+W1120 22:28:58.711000 31098 torch/distributed/elastic/multiprocessing/api.py:1028] \
+Sending process 31766 closing signal SIGTERM
+E1120 22:28:58.912000 31098 torch/distributed/elastic/multiprocessing/api.py:1002] \
+failed (exitcode: -9) local_rank: 1 (pid: 31767) of binary: /x/python
+Traceback (most recent call last):
+  File "x.py", line 1, in <module>
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+Failures:
+[1]:
+  rank      : 4 (local_rank: 0)
+  exitcode  : -15 (pid: 31766)  (SIGTERM)
+  error_file: <N/A>
+Root Cause (first observed failure):
+[0]:
+  rank      : 5 (local_rank: 1)
+  exitcode  : -9 (pid: 31767)
+"""
+
+
+def test_the_rank_that_torchrun_closed_is_not_taken_for_a_culprit() -> None:
+    found = traces.exits(SUMMARY)
+    assert found[0] == traces.Exit(0, 31766, -15, 4, closed=True)
+    assert found[1] == traces.Exit(1, 31767, -9, 5, closed=False)
+    assert traces.before_launcher("rank's words\n" + SUMMARY.lstrip()) == "rank's words\n"
+
+
+def test_the_last_exception_is_the_one_that_counts() -> None:
+    text = """[rank0]: Traceback (most recent call last):
+[rank0]:   File "a.py", line 6, in <module>
+[rank0]:     work.wait()
+[rank0]: KeyError: 1
+
+[rank0]: During handling of the above exception, another exception occurred:
+
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "a.py", line 6, in <module>
+[rank0]: RuntimeError: first line
+[rank0]: second line
+[W1120 22:29:14.008146034 TCPStore.cpp:328] [c10d] noise
+"""
+    assert traces.error(text) == "RuntimeError: first line\nsecond line"
+    assert (
+        traces.error("Fatal Python error: Segmentation fault\n\nThread 0x1 ...")
+        == "Fatal Python error: Segmentation fault"
+    )
+    assert traces.error("one\n\ntwo\n") == "one\ntwo"
+    assert traces.error("") == ""
+
+
+@pytest.mark.parametrize("mark", ["Current thread", "Thread"])
+def test_the_stack_is_the_main_threads(mark: str) -> None:
+    text = f"""Thread 0x00007f01 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+  File "/usr/lib/python3.11/threading.py", line 629 in run
+
+{mark} 0x00007f02 [python] (most recent call first):
+  File "/x/distributed_c10d.py", line 3252 in all_reduce
+  File "/x/collective.py", line 88 in main
+"""
+    assert traces.stack("noise\n" + text) == ("all_reduce (distributed_c10d.py:3252)", "main (collective.py:88)")
+    assert traces.stack("") == ()
+
+
+def test_a_long_log_keeps_warnings_choices_and_its_end() -> None:
+    noise = [f"n01:1:1 [0] NCCL INFO noise {number}\n" for number in range(5000)]
+    warning = "n01:1:1 [0] init.cc:1 NCCL WARN something broke\n"
+    choice = "n01:1:1 [0] NCCL INFO Using network Socket\n"
+    text = "".join([choice, *noise[:2500], warning, *noise[2500:], "the very last\n"])
+    kept = traces.log(text, 8192)
+    assert len(kept) <= 8192
+    assert warning in kept and choice in kept and kept.endswith("the very last\n")
+    assert re.match(r"\[gpudoctor: \d+ of 5003 lines are left out here\]\n", kept)
+    assert traces.log("short", 8192) == "short"
+
+
+@given(st.text() | st.lists(st.sampled_from(SUMMARY.splitlines())).map("\n".join), st.integers(200, 1000))
+def test_no_text_breaks_the_readers(text: str, limit: int) -> None:
+    for read_it in (traces.exits, traces.stack, traces.before_launcher):
+        read_it(text)
+    assert len(traces.error(text)) <= traces.KEPT_ERROR_CHARACTERS
+    assert len(traces.log(text, limit)) <= max(limit, 0)
+
+
+@given(st.text())
+def test_no_stat_breaks_the_reader(text: str) -> None:
+    processes.from_stat(text)
+
+
+def test_a_name_with_spaces_and_brackets_does_not_shift_the_fields() -> None:
+    fields = " ".join(str(number) for number in range(4, 53))
+    found = processes.from_stat(f"42 (a) (b c) T {fields}")
+    assert found == processes.Process(pid=42, parent=4, state="T", started=22, exit_code=52)
+
+
+def connection(address: str, port: int, state: str, inode: int) -> str:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    raw = socket.inet_pton(family, address)
+    words = struct.unpack(f"={len(raw) // 4}I", raw)
+    far = "".join(f"{word:08X}" for word in words)
+    return f"   1: 00000000:0000 {far}:{port:04X} {state} 00000000:00000000 00:00000000 00000000  0 0 {inode} 1 0\n"
+
+
+def test_unanswered_connections_are_read() -> None:
+    text = "header\n" + connection("10.0.0.2", 29500, "02", 7) + connection("10.0.0.3", 1, "01", 8)
+    assert sockets.unanswered(text) == [("7", "10.0.0.2:29500")]
+    assert sockets.unanswered("header\n" + connection("fd00::2", 80, "02", 9)) == [("9", "[fd00::2]:80")]
+    assert sockets.unanswered("header\n" + connection("::ffff:10.0.0.2", 80, "02", 9)) == [("9", "10.0.0.2:80")]
+
+
+@given(st.text())
+def test_no_table_breaks_the_reader(text: str) -> None:
+    sockets.unanswered("header\n" + text)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/net/tcp")
+def test_an_own_connection_without_an_answer_is_seen() -> None:
+    import os
+
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second, socket.socket() as third:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)  # the kernel takes one more than that, and drops the next
+        for client in (first, second, third):
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        assert sockets.connecting(os.getpid()) == (f"127.0.0.1:{full.getsockname()[1]}",)
