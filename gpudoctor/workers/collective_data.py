@@ -5,7 +5,7 @@ adding gives the same result and a comparison needs no tolerance. The value at i
 (odd) period: data that lands in the wrong place, shifted by some power of two, differs.
 """
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Tuple
 
 PRIMES = (4093, 2039, 251, 127, 61, 31, 13, 7, 5, 3)
 # Whole numbers up to these are exact: the significand's bits (24 of float32, 11 of float16, 8 of bfloat16).
@@ -75,11 +75,10 @@ class Pattern:
 
     def _table(self, rank: int, turn: int) -> Table:
         if (rank, turn) not in self._tables:
-            members = range(self.ranks) if rank < 0 else (rank,)
-            values: List[int] = [0] * (self.prime * self.turns)
-            for member in members:
-                for index in range(len(values)):
-                    if (index // self.prime + member) % self.turns == 0:
-                        values[index] += (index + 3 * member + 5 * turn) % self.prime
-            self._tables[rank, turn] = Table(self.torch, self.torch.tensor(values), self.dtype, self.device)
+            index = self.torch.arange(self.prime * self.turns)
+            values = self.torch.zeros_like(index)
+            for member in range(self.ranks) if rank < 0 else (rank,):
+                adds = (index // self.prime + member) % self.turns == 0
+                values += adds * ((index + 3 * member + 5 * turn) % self.prime)
+            self._tables[rank, turn] = Table(self.torch, values, self.dtype, self.device)
         return self._tables[rank, turn]

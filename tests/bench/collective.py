@@ -56,8 +56,8 @@ def as_a_rank(rounds: int) -> None:
 
     rows: list[dict[str, Any]] = []
     rank = collective.Rank(lambda said: rows.append(said) if said["type"] == "row" else None)
-    launch: dict[str, Any] = dict(backend="gloo", device="cpu", dtype="float32", warmup=5, iterations=20, repeats=3)
-    launch.update(check=True, seconds_per_size=0.0, timeout=300.0)
+    launch: dict[str, Any] = {"backend": "gloo", "dtype": "float32", "warmup": 5, "iterations": 20, "repeats": 3}
+    launch |= {"check": True, "seconds_per_size": 0.0, "timeout": 300.0}
     torch.distributed.init_process_group("gloo")
     tester = measure.Tester(torch, launch, torch.device("cpu"), rank)
     tester.agree_on_room()
