@@ -211,6 +211,36 @@ def test_a_fast_few_make_nobody_slow() -> None:
     assert "Only n0 and n1 reach 40 GB/s in pairs; the other 7 nodes reach 20 GB/s" in answer.summary
 
 
+def test_one_fast_link_among_many_nodes_is_no_norm() -> None:
+    """With it as the norm, everybody else would be a suspect and measured round after round."""
+    answer = isolate(Cluster(64, factors=dict.fromkeys(range(2, 64), 0.3), noise=0.0))
+    assert not answer.culprits
+    assert len(answer.rounds) == 2
+    assert answer.summary.startswith(
+        "No node stands out: 64 pairs of 64 nodes reach 12 GB/s to 40 GB/s, median 12 GB/s"
+    )
+
+
+def test_the_guilty_meet_three_others_and_the_innocent_are_left_in_peace() -> None:
+    """Two known-good partners prove it, a third keeps a hiccup from accusing anybody; more would only cost time."""
+    answer = isolate(Cluster(64, factors={7: 0.3}))
+    assert answer.exclude == ("n7",)
+    assert sum("n7" in pair for pair in measured_pairs(answer)) == 3
+    assert len(answer.rounds) == 3
+    assert [len(done.groups) for done in answer.rounds] == [32, 32, 1]
+
+
+@pytest.mark.parametrize("nodes", [8, 16, 64])
+def test_two_bad_links_of_one_node_do_not_make_it_a_bad_node(nodes: int) -> None:
+    """The partners of its first two rounds: only the third tells."""
+    one_bad = isolate(Cluster(nodes, factors={0: 0.3}))
+    partners = [int(group[1][1:]) for done in one_bad.rounds[:2] for group in done.groups if group[0] == "n0"]
+    answer = isolate(Cluster(nodes, links={(0, partner): 0.3 for partner in partners}))
+    assert answer.exclude == ()
+    assert {culprit.nodes for culprit in answer.culprits} == {("n0", f"n{partner}") for partner in partners}
+    assert kinds(answer) == {"link"}
+
+
 def test_a_node_below_the_slow_majority_is_named() -> None:
     slow = dict.fromkeys(range(2, 9), 0.5)
     answer = isolate(Cluster(9, factors={**slow, 4: 0.1}, noise=0.0))
