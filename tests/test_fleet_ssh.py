@@ -101,7 +101,8 @@ def test_where_gpudoctor_is_not_the_node_says_so(tmp_path: Path) -> None:
 def test_another_interpreter_of_the_same_path_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The head's path exists on the node, but belongs to a Python without gpudoctor; there is one on PATH."""
     other = tmp_path / "python"
-    other.write_text('#!/bin/sh\ncase "$*" in *find_spec*) exit 1 ;; esac\necho wrong\n')
+    own = sys.executable
+    other.write_text(f'#!/bin/sh\nexec {shlex.quote(own)} -I -S "$@"\n')  # without site-packages
     other.chmod(0o755)
     on_path = tmp_path / "bin" / "gpudoctor"
     on_path.parent.mkdir()

@@ -71,27 +71,35 @@ def remote_command(index: int, remote: Remote) -> str:
     `index` is a number of ours; the paths are quoted. Nothing else is put into it.
     """
     if remote.gpudoctor:
-        path = shlex.quote(remote.gpudoctor)
-        attempts = [f"command -v {path} >/dev/null 2>&1 && exec {path} agent --node {index}"]
+        script = in_order(_command(remote.gpudoctor, index))
     else:
-        python, *words = own_module("gpudoctor.fleet.agent", "--node", str(index))
-        path = shlex.quote(python)
-        attempts = [
-            # An interpreter of that path may be another one, without gpudoctor.
-            f"{path} -c {shlex.quote(importable())} 2>/dev/null && exec {shlex.join([python, *words])}",
-            f"command -v gpudoctor >/dev/null 2>&1 && exec gpudoctor agent --node {index}",
-        ]
-    script = "; ".join([*attempts, f"echo {MISSING} >&2", "exit 127"])
+        python, option, code = own_module("gpudoctor.fleet.agent")
+        path, looking = shlex.quote(python), shlex.quote(code.replace(BEGIN, LOOK + BEGIN))
+        otherwise = in_order(_command("gpudoctor", index))
+        # One start of Python only: on a network file system that can take seconds.
+        script = (
+            f"rest={shlex.quote(otherwise)}; "
+            f'[ -x {path} ] && exec {path} {option} {looking} --node {index} "$rest"; eval "$rest"'
+        )
     return f"exec sh -c {shlex.quote(script)}"
 
 
-def importable() -> str:
-    """A program that ends well where the agent can be imported from where it is here, or from the interpreter's own."""
-    code = own_module("gpudoctor")[2]
-    return (
-        code.partition("from gpudoctor import")[0]
-        + "import importlib.util as u; sys.exit(not u.find_spec('gpudoctor'))"
-    )
+BEGIN = "from gpudoctor.fleet.agent import main"
+LOOK = (
+    "import os, importlib.util; "
+    "all(map(importlib.util.find_spec, ('gpudoctor', 'msgspec'))) or os.execvp('sh', ['sh', '-c', sys.argv[-1]]); "
+)
+"""The interpreter of the head's path may be another one on a node, without what an agent needs: the rest is tried."""
+
+
+def _command(gpudoctor: str, index: int) -> str:
+    path = shlex.quote(gpudoctor)
+    return f"command -v {path} >/dev/null 2>&1 && exec {path} agent --node {index}"
+
+
+def in_order(*attempts: str) -> str:
+    """Commands for a shell of which the first that is there is run; without any, it says that gpudoctor is missing."""
+    return "; ".join([*attempts, f"echo {MISSING} >&2", "exit 127"])
 
 
 def shown(ssh: list[str], node: Node) -> str:
