@@ -66,9 +66,12 @@ class Survey(Struct, frozen=True, kw_only=True):
 
 def folded_problems(found: Iterable[tuple[str, str, Problem]]) -> tuple[NodesProblem, ...]:
     """(node, check, problem) of all nodes: those that differ in numbers only become one."""
+    every = list(found)
+    names = {node for node, _, _ in every}
     groups: dict[tuple[str, Severity, str], list[tuple[str, Problem]]] = {}
-    for node, check, problem in found:
-        alike = _VARYING.sub("#", problem.summary.replace(node, "NODE"))
+    for node, check, problem in every:
+        words = ("#" if word in names else word for word in problem.summary.split())
+        alike = _VARYING.sub("#", " ".join(words))
         groups.setdefault((check, problem.severity, alike), []).append((node, problem))
     made = []
     for (check, _, _), members in groups.items():

@@ -34,7 +34,8 @@ class _Attempt:
         self.deadline = self._started + seconds
         self._connected = 0.0
         nonce = secrets.token_hex(16)
-        self._to_send = memoryview(header(secret, nonce, payload) + bytes(payload))
+        # The payload follows the proof: where large packets are lost, the small ones before them must not wait in one.
+        self._to_send = memoryview(header(secret, nonce, payload))
         self._expected = answer(secret, nonce)
         self._payload = payload
         self._proof = bytearray()
@@ -88,6 +89,8 @@ class _Attempt:
         if len(self._proof) == ANSWER_BYTES and not hmac.compare_digest(bytes(self._proof), self._expected):
             self._over("wrong listener", "somebody else answers there")
             return
+        if missing and len(self._proof) == ANSWER_BYTES:
+            self._to_send = memoryview(bytes(self._payload))
         self._received += len(data[missing:])
         if len(self._proof) == ANSWER_BYTES and self._received >= self._payload:
             self._over("connected", "")
