@@ -355,11 +355,13 @@ def test_each_way_in_which_ssh_fails_is_told_apart() -> None:
         assert cluster.left_over() == {}
 
 
-def waiting_head(cluster: Cluster) -> subprocess.Popen[str]:
-    words = cluster.head.command(sys.executable, "-c", HEAD, "a,b,c", "wait")
-    process = subprocess.Popen(words, env=cluster.environment(), stdout=subprocess.PIPE, text=True)
+def waiting_head(cluster: Cluster, **variables: str) -> subprocess.Popen[str]:
+    """A head that has reached all hosts, has them examined, and tells of each that is lost."""
+    names = [host.name for host in cluster.hosts]
+    words = cluster.head.command(sys.executable, "-c", HEAD, ",".join(names), "wait")
+    process = subprocess.Popen(words, env=cluster.environment(**variables), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    assert json.loads(process.stdout.readline()) == {"a": "a", "b": "b", "c": "c"}
+    assert json.loads(process.stdout.readline()) == {name: name for name in names}
     return process
 
 
@@ -383,6 +385,21 @@ def test_a_connection_that_is_cut_costs_its_node_only(cluster: Cluster) -> None:
         process.kill()
         process.communicate()
     assert cluster.left_over() == {}
+
+
+def test_a_host_that_vanishes_is_lost() -> None:
+    """Its power goes: nobody closes the connection. ssh asks every 5 s whether it is there; here every second."""
+    with ssh_hosts("a", "b") as cluster:
+        own = cluster.environment()["GPUDOCTOR_SSH"]
+        process = waiting_head(cluster, GPUDOCTOR_SSH=f"{own} -oServerAliveInterval=1 -oServerAliveCountMax=2")
+        try:
+            assert process.stdout is not None
+            cluster.b.power_off()
+            assert json.loads(process.stdout.readline()) == ["b", "connection lost"]
+        finally:
+            process.kill()
+            process.communicate()
+        assert cluster.left_over() == {}
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
