@@ -12,7 +12,7 @@ from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import Grade, NodeRanks, RunResult
 from gpudoctor.snapshot import GpuDirect, GpuProcess, Snapshot, read
 from tests.build import but, but_gpu, gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
-from tests.build_network import interface, with_interfaces, with_network
+from tests.build_network import interface, root_path, with_interfaces, with_network, with_rdma
 from tests.machines.hand_built import with_environment
 from tests.machines.network_machines import a100_hdr, a100_node, a100_pcie_node, dgx_h100, efa_with_plugin
 from tests.nccl_runs import log_of, paths_log, row, run_of
@@ -261,6 +261,7 @@ def test_tcp_where_the_container_hides_the_devices_says_so() -> None:
     machine = with_network(h100_node(), rdma_nodes=read("/dev/infiniband", ()))
     _, findings = graded(pair(machine), row("all_gather", 1.0), between="NET/Socket/0")
     assert "there is no /dev/infiniband/uverbs* here" in findings[0].problem.meaning
+    assert findings[0].problem.fix.commands == ("gpudoctor check network nccl",)
 
 
 def test_tcp_inside_one_node_is_no_fault() -> None:
@@ -295,6 +296,25 @@ def test_gpu_direct_off_by_setting() -> None:
     assert findings[0].problem.fix.commands == ("unset NCCL_NET_GDR_LEVEL",)
 
 
+def test_gpu_direct_off_though_nothing_speaks_against_it() -> None:
+    (found,), findings = graded(pair(h100_node()), row("all_gather", 345.0), between="NET/IB/0")
+    assert found.verdict == "misconfigured"
+    assert "nothing that was read of the machine speaks against it" in findings[0].problem.summary
+
+
+def test_gpu_direct_off_by_distance_is_worth_a_measurement() -> None:
+    """The board is wired so: no fault, and graded by what is reached without GPUDirect."""
+    machine = h100_node(4)
+    far = root_path("0000:18:00.0", "pci0000:e0", 1)
+    paths = machine.network.pci_paths.value | {"0000:18:00.0": far}
+    machine = with_rdma(machine, *machine.network.rdma_devices.value[:1])
+    machine = with_network(machine, pci_paths=read("/sys/bus/pci/devices", paths))
+    (found,), (note,) = graded(pair(machine), row("all_gather", 20.0), between="NET/IB/0")
+    assert found.verdict == "healthy" and found.link.endswith("without GPUDirect RDMA")
+    assert (note.id, note.problem.severity) == ("gpu-direct-too-far", "info")
+    assert "SYS apart" in note.problem.summary
+
+
 def test_gpu_direct_that_the_cards_lack_is_no_fault() -> None:
     geforce = tuple(gpu(index, name=nvml("NVIDIA GeForce RTX 4090"), nvlinks=nvml(())) for index in range(8))
     machine = msgspec.structs.replace(h100_node(), nvidia=node(geforce).nvidia)
@@ -312,11 +332,20 @@ def test_host_memory_between_gpus_on_nvlink(transport: str) -> None:
     assert findings[0].problem.fix.commands == ("unset NCCL_P2P_DISABLE",)
 
 
-def test_host_memory_between_distant_pcie_cards_is_ncclss_choice() -> None:
-    """NCCL keeps P2P below a PCIe switch by default since 2.23.4."""
-    (found,), findings = graded({"n01": a100_pcie_node()}, row("all_gather", 9.0), inside="SHM/direct/direct")
-    assert (found.verdict, findings) == ("not graded", ())
-    assert "host memory" in found.link
+def test_host_memory_between_distant_pcie_cards_is_nccls_choice() -> None:
+    """NCCL keeps P2P below a PCIe switch by default since 2.23.4; the other way is worth a measurement."""
+    (found,), (note,) = graded({"n01": a100_pcie_node()}, row("all_gather", 9.0), inside="SHM/direct/direct")
+    assert found.verdict == "not graded" and "host memory" in found.link
+    assert (note.id, note.problem.severity) == ("peers-too-far", "info")
+    assert note.problem.fix.commands == ("gpudoctor nccl-test --compare NCCL_P2P_LEVEL=PXB,SYS",)
+
+
+def test_host_memory_between_cards_that_offer_nothing_else_is_silent() -> None:
+    machine = a100_pcie_node()
+    peers = tuple(msgspec.structs.replace(peer, read="chipset-not-supported") for peer in machine.nvidia.peers.value)
+    machine = but(machine, "nvidia.peers", nvml(peers))
+    _, findings = graded({"n01": machine}, row("all_gather", 9.0), inside="SHM/direct/direct")
+    assert findings == ()
 
 
 # ---------------------------------------------------------------- others on the GPUs

@@ -15,6 +15,7 @@ from gpudoctor.knowledge.nccl.log import LogFacts
 from gpudoctor.knowledge.wording import counted, size
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.grade_data import wrong_data
+from gpudoctor.nccl.grade_distance import worth_comparing
 from gpudoctor.nccl.grade_paths import Fault, misconfigured
 from gpudoctor.nccl.grade_places import Place, merged, places, sharing_gpus
 from gpudoctor.nccl.grade_speed import busy_gpus, nvls_off, ring_settings, slow
@@ -46,6 +47,7 @@ def grade(
     findings += nvls_off(found) if any(row.collective == "all_reduce" for row in rows) else []
     findings += slow(grades, rows, found, bool(faults))
     findings += busy_gpus(found, any(each.verdict in ("degraded", "broken") for each in grades))
+    findings += worth_comparing(found)
     return grades, tuple(findings)
 
 

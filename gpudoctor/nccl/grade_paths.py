@@ -65,7 +65,7 @@ def _tcp_beside_rdma(found: Sequence[Place]) -> Iterator[Fault]:
     why, commands = _why_tcp(place, machine)
     yield Fault(
         f"NCCL's log says TCP (NET/Socket), and {place.node} has {ports_in_words(names)}",
-        _finding(
+        finding(
             "data-over-tcp",
             "warning",
             nodes,
@@ -103,55 +103,61 @@ def _why_tcp(place: Place, machine: Snapshot) -> tuple[str, tuple[str, ...]]:
         passed = ()
     if passed:
         device, port, reason = passed[0]
-        return f"NCCL passes {device} port {port} over: {reason}.", suggested(machine) or (
-            "gpudoctor check network nccl",
-        )
+        lines = suggested(machine, "NCCL_IB_", "NCCL_NET")
+        return f"NCCL passes {device} port {port} over: {reason}.", lines or ("gpudoctor check network nccl",)
     for symptom in symptoms(place.text):
         if symptom.id in TCP_CAUSES:
             return f"{symptom.seen[0].upper()}{symptom.seen[1:]}. {symptom.cause}", symptom.commands
     return "Nothing that was read says why.", ("NCCL_NET=IB NCCL_DEBUG=INFO gpudoctor nccl-test",)
 
 
-def suggested(machine: Snapshot) -> tuple[str, ...]:
-    """What `gpudoctor env` would set, as lines."""
-    advice = suggest(machine, 2)
-    return tuple(f"export {each.name}={word(each.value)}" for each in advice.suggestions if each.kind == "needed")
+def suggested(machine: Snapshot, *beginnings: str) -> tuple[str, ...]:
+    """What `gpudoctor env` would set, as lines; only names that begin so, where beginnings are given."""
+    return tuple(
+        f"export {each.name}={word(each.value)}"
+        for each in suggest(machine, 2).suggestions
+        if each.kind == "needed" and each.name.startswith(beginnings or "NCCL_")
+    )
 
 
 # ---------------------------------------------------------------- GPUDirect RDMA
 
 
 def _without_gpu_direct(found: Sequence[Place]) -> Iterator[Fault]:
-    guilty: list[tuple[Place, GdrVerdict | None]] = []
-    for place in found:
-        if place.machine is None or gpu_direct_used(place.log) is not False or _consumer(place):
-            continue
-        condition = _failing(place.machine, place)
-        # GPUs that do not offer it, and a board that puts the NICs far away, are what was bought.
-        if (
-            condition is None
-            or condition.condition in ("module", "unknown")
-            or "NCCL_NET_GDR_LEVEL" in condition.reason
-        ):
-            guilty.append((place, condition))
+    guilty = [(place, failing) for place, failing in lacking_gpu_direct(found) if not is_wiring(failing)]
     if not guilty:
         return
-    place, condition = guilty[0]
+    place, failing = guilty[0]
     nodes = tuple(each.node for each, _ in guilty)
-    why = condition.reason if condition else "nothing that was read of the machine speaks against it"
+    why = failing.reason if failing else "nothing that was read of the machine speaks against it"
     yield Fault(
         f"GPUDirect RDMA is off on {listed(nodes)}: {why}",
-        _finding(
+        finding(
             "gpu-direct-off",
             "warning",
             nodes,
             summary=f"NCCL sends over NET/IB without GPUDirect RDMA on {listed(nodes)}: {why}",
             # nccl#1412: 33 to 93 GB/s; nccl#465: 6 to 12 on one port.
             meaning="Data to other nodes is copied through host memory: a third to a half of the bandwidth is left.",
-            fix=Fix(*_gpu_direct_fix(place, condition)),
+            fix=Fix(*_gpu_direct_fix(place, failing)),
             seen=(f"NCCL's log of {place.node}", "via NET/IB without /GDRDMA"),
         ),
     )
+
+
+def lacking_gpu_direct(found: Sequence[Place]) -> Iterator[tuple[Place, GdrVerdict | None]]:
+    """The nodes that send over NET/IB without it though their GPUs may offer it, and the condition that fails."""
+    for place in found:
+        if place.machine is not None and gpu_direct_used(place.log) is False and not _consumer(place):
+            yield place, _failing(place.machine, place)
+
+
+def is_wiring(failing: GdrVerdict | None) -> bool:
+    """Whether it is the GPU, or the way the board is wired, and no setting and no module."""
+    if failing is None:
+        return False
+    by_distance = failing.condition == "distance" and "NCCL_NET_GDR_LEVEL" not in failing.reason
+    return failing.condition == "gpu" or by_distance
 
 
 def _consumer(place: Place) -> bool:
@@ -167,8 +173,9 @@ def _failing(machine: Snapshot, place: Place) -> GdrVerdict | None:
         own = [each for each in verdicts(machine) if each.gpu in gpus and each.device in devices]
     except NotRead as error:
         return GdrVerdict(0, "", None, f"what it needs was not read: {error}", "", "unknown")
-    # A GPU is served by the best of its NICs: of several verdicts, the distance says least.
-    failing = [each for each in own if not each.used]
+    served = {each.gpu for each in own if each.used}
+    # A GPU is served by the best of its NICs, so of several verdicts the distance says least.
+    failing = [each for each in own if each.gpu not in served]
     return min(failing, key=lambda each: each.condition == "distance", default=None)
 
 
@@ -193,7 +200,7 @@ def _over_host_memory(found: Sequence[Place]) -> Iterator[Fault]:
     for place in found:
         if place.machine is None or "SHM" not in place.log.transports():
             continue
-        pair = _could_talk(place.machine, place)
+        pair = could_talk(place.machine, place)
         if pair is None:
             continue
         one, other, how = pair
@@ -208,7 +215,7 @@ def _over_host_memory(found: Sequence[Place]) -> Iterator[Fault]:
         words = f"GPU {one.index} and GPU {other.index}"
         yield Fault(
             f"{words} of {place.node} talk through host memory (SHM), and {how}",
-            _finding(
+            finding(
                 "peers-over-host-memory",
                 "warning",
                 (place.node,),
@@ -228,10 +235,13 @@ def _forbidding(place: Place) -> list[Setting]:
     return [settings[name] for name in names]
 
 
-def _could_talk(machine: Snapshot, place: Place) -> tuple[Gpu, Gpu, str] | None:
-    """Two GPUs that NCCL joins through host memory although they offer better, and what they offer."""
+def could_talk(machine: Snapshot, place: Place, across: bool = False) -> tuple[Gpu, Gpu, str] | None:
+    """Two GPUs that NCCL joins through host memory although they offer better, and what they offer.
+
+    `across`: also where only NCCL's default distance is against it.
+    """
     members = {member.rank: member for member in place.members}
-    forbidden = bool(_forbidding(place))
+    any_distance = across or bool(_forbidding(place))
     for path in place.log.paths:
         if not path.transport.startswith("SHM") or not {path.sender, path.receiver} <= members.keys():
             continue
@@ -251,13 +261,14 @@ def _could_talk(machine: Snapshot, place: Place) -> tuple[Gpu, Gpu, str] | None:
             continue
         apart, _ = class_or_reason(machine, sysfs_address(one), sysfs_address(other))
         # Beyond a PCIe switch, host memory is NCCL's own choice since 2.23.4.
-        if reads and all(read_ == "ok" for read_ in reads) and (forbidden or (apart and shares_switch(apart))):
+        if reads and all(read_ == "ok" for read_ in reads) and (any_distance or (apart and shares_switch(apart))):
             return one, other, "the driver lets them read each other's memory"
     return None
 
 
-def _finding(
+def finding(
     id: str, severity: Severity, nodes: tuple[str, ...], *, summary: str, meaning: str, fix: Fix, seen: tuple[str, str]
 ) -> Finding:
+    """A finding that rests on one thing seen: its source, and what stood there."""
     problem = Problem(severity=severity, summary=summary, meaning=meaning, fix=fix, evidence=(read(*seen),))
     return Finding(id=id, nodes=nodes, problem=problem)
