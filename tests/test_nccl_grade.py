@@ -2,6 +2,8 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpudoctor.fleet.messages import RankState
 from gpudoctor.knowledge.wording import GIB, MIB
@@ -10,9 +12,9 @@ from gpudoctor.nccl.grade import grade
 from gpudoctor.nccl.grade_peers import grade_against_peers
 from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import Grade, NodeRanks, RunResult
-from gpudoctor.snapshot import GpuDirect, GpuProcess, Snapshot, read
+from gpudoctor.snapshot import GpuDirect, GpuProcess, NvLink, Snapshot, read
 from tests.build import but, but_gpu, gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
-from tests.build_network import interface, root_path, with_interfaces, with_network, with_rdma
+from tests.build_network import gpu_address, interface, root_path, with_interfaces, with_network, with_rdma
 from tests.machines.hand_built import with_environment
 from tests.machines.network_machines import a100_hdr, a100_node, a100_pcie_node, dgx_h100, efa_with_plugin
 from tests.nccl_runs import log_of, paths_log, row, run_of
@@ -391,3 +393,70 @@ def test_two_peers_tell_nothing() -> None:
 def test_a_run_without_rows_or_members() -> None:
     empty = RunResult(outcome="died", nodes=("n01",))
     assert grade(empty, {}, "nccl", {0: log_of("nonsense")}) == ((), ())
+
+
+# ---------------------------------------------------------------- other links
+
+
+def test_an_nvlink_domain_over_several_nodes() -> None:
+    cards = tuple(gpu(index, name=nvml("NVIDIA GB200"), compute_capability=nvml((10, 0))) for index in range(4))
+    machines = {"n01": node(cards), "n02": node(cards)}
+    rows = row("all_reduce", 840.0), row("all_gather", 650.0)
+    run = run_of(machines, *rows)
+    (reduced, gathered), findings = grade(run, machines, "nccl", paths_log(run, "P2P/MNNVL", "P2P/MNNVL"))
+    assert (reduced.verdict, reduced.expected) == ("healthy", 835.0)
+    assert reduced.link == "NVLink between nodes (MNNVL), 8 GPUs"
+    assert gathered.verdict == "not graded"
+    assert findings == ()
+
+
+def test_eight_mi300x() -> None:
+    run = run_of({"n01": h100_node()}, row("all_reduce", 310.0))
+    members = tuple(msgspec.structs.replace(each, device="AMD Instinct MI300X") for each in run.members)
+    (found,), _ = grade(msgspec.structs.replace(run, members=members), {"n01": Snapshot()}, "nccl", {})
+    assert (found.verdict, found.expected, found.link) == ("healthy", 313.0, "Infinity Fabric, 8 GPUs")
+
+
+@pytest.mark.parametrize(("measured", "verdict"), [(194.0, "healthy"), (192.0, "degraded"), (128.0, "broken")])
+def test_an_alarm_line_is_taken_as_it_is(measured: float, verdict: str) -> None:
+    machine = a100_pcie_node(2)
+    for here, there in ((0, 1), (1, 0)):
+        machine = but_gpu(machine, here, nvlinks=nvml((NvLink(0, True, "gpu", gpu_address(there)),)))
+    (found,), _ = graded({"n01": machine}, row("all_gather", measured))
+    assert (found.verdict, found.expected, found.link) == (verdict, 193.0, "NVLink 3, 2 GPUs")
+
+
+LINES = st.sampled_from(
+    [
+        "Using network Socket",
+        "Using network IB",
+        "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0",
+        "Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0",
+        "Channel 00 : 0[0] -> 1[1] via SHM/direct",
+        "Channel 00/0 : 0[0] -> 999[1] via P2P/MNNVL",
+        "NCCL_ALGO set by environment to ^NVLS",
+        "NVLS multicast support is not available on dev 0",
+        "AllReduce: 1 Bytes -> Algo 77 proto x channel",
+    ]
+)
+MACHINES = st.sampled_from([Snapshot(), h100_node(), t4_node(), dgx_h100(), efa_with_plugin(), a100_pcie_node()])
+
+
+@given(MACHINES, MACHINES, st.lists(LINES | st.text(max_size=20), max_size=8), st.floats(0, 1e6))
+def test_whatever_was_read_and_logged_there_is_an_answer(
+    one: Snapshot, other: Snapshot, lines: list[str], measured: float
+) -> None:
+    run = run_of(pair(h100_node()), row("all_reduce", measured), row("all_gather", measured))
+    found, findings = grade(run, {"n01": one, "n02": other}, "nccl", {rank: log_of(*lines) for rank in range(16)})
+    assert len(found) == 2
+    for each in found:
+        assert (each.verdict in ("healthy", "degraded", "broken")) == (each.expected is not None)
+        assert each.reason or each.expected is not None
+    for finding in findings:
+        assert finding.problem.summary and finding.problem.fix.text and finding.nodes
+
+
+@given(st.dictionaries(st.text(max_size=3), st.floats(0, 1e6), max_size=8))
+def test_peers_never_raise_and_name_only_what_is_below(values: dict[str, float]) -> None:
+    for each in grade_against_peers(values).values():
+        assert not each.is_slow or each.value < 0.9 * each.median
