@@ -167,15 +167,15 @@ class SlurmFleet(Fleet):
     @classmethod
     def inside(
         cls,
+        nodes: int = 0,
         *,
-        nodes: int | None = None,
         exclude: Collection[str] = (),
         srun: tuple[str, ...] = ("srun",),
         environment: Mapping[str, str] | None = None,
     ) -> "SlurmFleet":
         """The fleet of the allocation that this process is in. Raises `NoSlurm`.
 
-        nodes: only so many of its nodes; exclude: without these.
+        nodes: only so many of its nodes, 0 for all; exclude: without these.
         """
         environment = os.environ if environment is None else environment
         every = node_names(environment)
@@ -185,9 +185,9 @@ class SlurmFleet(Fleet):
         left = tuple(name for name in every if name not in exclude)
         if not left:
             raise NoSlurm(f"--exclude leaves no node of Slurm job {job} ({', '.join(every)})")
-        if nodes is not None and nodes > len(left):
+        if nodes > len(left):
             raise NoSlurm(f"--nodes {nodes}: Slurm job {job} has {len(left)} ({', '.join(left)})")
-        taken = left[:nodes]
+        taken = left[:nodes] if nodes else left
         nodelist = taken if len(taken) < len(every) else ()
         return cls(tuple(Node(name) for name in taken), nodelist=nodelist, srun=srun, environment=environment)
 
