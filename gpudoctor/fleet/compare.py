@@ -11,6 +11,7 @@ from gpudoctor.knowledge.network.interface_roles import inside_reason
 from gpudoctor.snapshot import NotApplicable, NotRead, Snapshot
 
 NONE = "none"
+NOT_SET = "not set"
 SETTINGS = ("NCCL_", "TORCH_NCCL_", "GLOO_", "TORCH_DISTRIBUTED_")
 LONGEST = 120
 """Of a value, in characters: what is longer is a list of its own, and differs by its end."""
@@ -199,5 +200,5 @@ def _settings(snapshots: Mapping[str, Snapshot]) -> Iterable[Difference | None]:
 
 def _short(value: str | None) -> str:
     if value is None:
-        return "not set"
+        return NOT_SET
     return repr(value if len(value) <= LONGEST else f"{value[:LONGEST]}...")

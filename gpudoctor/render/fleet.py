@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from gpudoctor.fleet.compare import Difference
+from gpudoctor.fleet.compare import NOT_SET, Difference
 from gpudoctor.fleet.names import folded, have
 from gpudoctor.fleet.survey import NodesProblem, Survey
 from gpudoctor.knowledge.wording import counted
@@ -38,13 +38,18 @@ def show_survey(survey: Survey, screen: Console) -> None:
 
 def difference_line(difference: Difference) -> str:
     """ "driver: n03 has 550.54, n05 could not tell (nvml: no permission); 14 nodes have 580.95"."""
-    rare = [f"{have(group.nodes)} {group.value}" for group in difference.others[:OTHER_VALUES]]
+    rare = [_has(have(group.nodes), folded(group.nodes), group.value) for group in difference.others[:OTHER_VALUES]]
     if len(difference.others) > OTHER_VALUES:
         more = difference.others[OTHER_VALUES:]
         rare.append(f"{counted(sum(len(group.nodes) for group in more), 'node')} more have {len(more)} other values")
     rare += [f"{folded(group.nodes)} could not tell ({group.value})" for group in difference.unread[:OTHER_VALUES]]
-    usual = f"{counted(difference.count, 'node')} {'has' if difference.count == 1 else 'have'} {difference.majority}"
+    count = counted(difference.count, "node")
+    usual = _has(f"{count} {'has' if difference.count == 1 else 'have'}", count, difference.majority)
     return f"{difference.fact}: {', '.join(rare)}; {usual}"
+
+
+def _has(who_has: str, who: str, value: str) -> str:
+    return f"not set on {who}" if value == NOT_SET else f"{who_has} {value}"
 
 
 def _show_problem(found: NodesProblem, nodes: int, screen: Console) -> None:
@@ -95,7 +100,7 @@ def verdict(survey: Survey) -> str:
         f"{folded(_ordered(survey, set(lost)))} not examined" if lost else "",
         f"warnings on {folded(_ordered(survey, warned))}" if warned else "",
         f"{counted(len(survey.differences), 'difference')} between nodes" if survey.differences else "",
-        "some checks could not look" if survey.blind else "",
+        "checks that could not look" if survey.blind else "",
     ]
     said = ", ".join(part for part in parts if part)
     if faulty or lost:
