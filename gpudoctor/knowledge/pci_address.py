@@ -1,6 +1,7 @@
 """PCI addresses: NVML, CUDA, sysfs and the kernel log each write them in their own way."""
 
 import re
+from functools import lru_cache
 
 _ADDRESS = re.compile(
     r"(?:(?P<domain>[0-9a-f]{1,8}):)?(?P<bus>[0-9a-f]{1,2}):(?P<device>[0-9a-f]{1,2})(?:\.(?P<function>[0-7]))?",
@@ -8,6 +9,7 @@ _ADDRESS = re.compile(
 )
 
 
+@lru_cache(maxsize=4096)
 def normalised(address: str) -> str:
     """NVML's form in lower case with an 8-digit domain: "00000000:5d:00.0" for "0000:5D:00.0" and "5d:00".
 
@@ -22,6 +24,7 @@ def normalised(address: str) -> str:
     return f"{domain:08x}:{bus:02x}:{device:02x}.{function}"
 
 
+@lru_cache(maxsize=4096)  # grading many nodes asks for the same few again and again
 def in_sysfs(address: str) -> str:
     """The name of its folder in /sys/bus/pci/devices: "0000:5d:00.0". Raises `ValueError`."""
     domain, _, rest = normalised(address).partition(":")

@@ -7,6 +7,7 @@ talk directly) is `misconfigured`, and its fix comes first.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from gpudoctor.knowledge.bandwidth.expected import DEGRADED, HEALTHY, LEAST_SIZE, Expected, Way, at_size, inside
 from gpudoctor.knowledge.bandwidth.families import family
@@ -42,7 +43,8 @@ def grade(
         link, reason = refusal
         return tuple(_ungraded(row, link, reason) for row in rows), tuple(findings)
     faults = misconfigured(found)
-    grades = tuple(_grade(row, found, faults) for row in rows)
+    links = Links(found)
+    grades = tuple(_grade(row, links, faults) for row in rows)
     findings += [fault.finding for fault in faults]
     findings += nvls_off(found) if any(row.collective == "all_reduce" for row in rows) else []
     findings += slow(grades, rows, found, bool(faults))
@@ -76,8 +78,41 @@ def why_not(run: RunResult, backend: str, found: Sequence[Place]) -> tuple[str, 
     return None
 
 
-def _grade(row: Row, found: Sequence[Place], faults: Sequence[Fault]) -> Grade:
-    way, link = path_of(row, found)
+class Links:
+    """The parts of the path, worked out once for all collectives."""
+
+    def __init__(self, found: Sequence[Place]) -> None:
+        self.found = found
+        self._inside: dict[Way, list[Link]] = {}
+
+    @cached_property
+    def between(self) -> list[Link]:
+        """The network of each node; none for a single one."""
+        several = len(self.found) > 1
+        return [
+            between_nodes(each.machine, each.addresses, each.log) for each in self.found if several and each.machine
+        ]
+
+    def inside(self, way: Way) -> list[Link]:
+        """The link between the GPUs of each node that has several ranks."""
+        if way not in self._inside:
+            self._inside[way] = [
+                inside_node(each.machine, each.addresses, way, each.log)
+                for each in self.found
+                if each.machine and len(each.members) > 1
+            ]
+        return self._inside[way]
+
+    def along(self, way: Way) -> list[Link]:
+        """All parts, and an unknown one for each node of which nothing was read."""
+        unread = [each.node for each in self.found if each.machine is None]
+        unknown = [Link("an unknown path", reason=f"nothing was read of {node}") for node in unread]
+        return [*unknown, *self.inside(way), *self.between]
+
+
+def _grade(row: Row, links: Links, faults: Sequence[Fault]) -> Grade:
+    found = links.found
+    way, link = path_of(row, links)
     if faults:
         return _misconfigured(row, link, faults)
     if row.collective not in GRADED:
@@ -118,8 +153,9 @@ def _by(measured: float, healthy: float, degraded: float) -> Verdict:
     return "healthy" if measured >= healthy else "degraded" if measured >= degraded else "broken"
 
 
-def path_of(row: Row, found: Sequence[Place]) -> tuple[Way, Link]:
+def path_of(row: Row, links: Links) -> tuple[Way, Link]:
     """How this collective goes, and the part of the path that limits it."""
+    found = links.found
     world = sum(len(place.members) for place in found)
     log = merged(found)
     way = way_of(row, found, log)
@@ -129,16 +165,7 @@ def path_of(row: Row, found: Sequence[Place]) -> tuple[Way, Link]:
         expected = inside("xgmi", "MI300X", world, "ring")
         reason = "" if expected else f"nothing is published for {world} x MI300X"
         return "ring", Link(f"Infinity Fabric, {counted(world, 'GPU')}", expected, reason)
-    links: list[Link] = []
-    for place in found:
-        if place.machine is None:
-            links.append(Link("an unknown path", reason=f"nothing was read of {place.node}"))
-            continue
-        if len(place.members) > 1:
-            links.append(inside_node(place.machine, place.addresses, way, place.log))
-        if len(found) > 1:
-            links.append(between_nodes(place.machine, place.addresses, place.log))
-    return way, limiting(links)
+    return way, limiting(links.along(way))
 
 
 def way_of(row: Row, found: Sequence[Place], log: LogFacts) -> Way:

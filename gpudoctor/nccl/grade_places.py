@@ -10,6 +10,10 @@ from gpudoctor.nccl.rank_messages import Member
 from gpudoctor.nccl.result import RunResult
 from gpudoctor.snapshot import Snapshot
 
+MOST_LOG_CHARACTERS = 32 * 2**20
+"""Of all ranks together, about 10 s of reading. Above it, one rank of each node is heard, whose paths are like those of
+the others."""
+
 
 class Place(Struct, frozen=True, kw_only=True):
     """A node of the run."""
@@ -36,8 +40,10 @@ def places(run: RunResult, snapshots: Mapping[str, Snapshot], logs: Mapping[int,
         members.setdefault(nodes[member.rank], []).append(member)
     order = {name: index for index, name in enumerate(run.nodes)}
     found = []
+    whole = sum(map(len, logs.values())) <= MOST_LOG_CHARACTERS
     for name in sorted(members, key=lambda name: order.get(name, len(order))):
-        text = "\n".join(logs.get(member.rank, "") for member in members[name])
+        heard = members[name] if whole else [min(members[name], key=lambda member: member.local_rank)]
+        text = "\n".join(logs.get(member.rank, "") for member in heard)
         machine = snapshots.get(name)
         found.append(Place(node=name, machine=machine, members=tuple(members[name]), log=read_log(text), text=text))
     return tuple(found)
