@@ -278,9 +278,9 @@ def test_ssh_that_cannot_be_started_is_said(tmp_path: Path) -> None:
 HEAD = """
 import json, sys, time
 from gpudoctor.fleet.hosts import from_hosts
-from gpudoctor.fleet.messages import Examine, Examined
+from gpudoctor.fleet.messages import Examine, Examined, Launch, Measurement, Run
 from gpudoctor.fleet.reach import reach
-from gpudoctor.fleet.ssh import Remote, SshFleet
+from gpudoctor.fleet.ssh import SshFleet
 
 def tell(what):
     print(json.dumps(what), flush=True)
@@ -291,8 +291,21 @@ with SshFleet(from_hosts(sys.argv[1]), connect_timeout=3) as fleet:
     if sys.argv[2] == "examine":
         answers = fleet.ask(Examine(resolve=("a", "b")), Examined, timeout=20)
         tell({fleet.name(node): getattr(said, "kind", None) or said.resolved for node, said in answers.items()})
-    elif sys.argv[2] == "wait":
-        fleet.send(Examine(brief=False, torch=True, timeout=60))
+    elif sys.argv[2] in ("wait", "run"):
+        if sys.argv[2] == "run":
+            fleet.send(Run(launch=Launch(
+                id="one", nodes=fleet.present, ranks_per_node=(1,) * len(fleet.nodes), master_address="10.0.0.1",
+                master_port=29500, backend="gloo", device="cpu", iterations=10**9, repeats=1, check=False,
+                measurements=(Measurement("all_reduce", 65536),), environment={"GLOO_SOCKET_IFNAME": "eth0"},
+            ), python=sys.executable))
+            measuring = set()
+            while len(measuring) < len(fleet.nodes):
+                event = fleet.next_event(1.0)
+                if event is not None and b"all_reduce of" in bytes(getattr(event.what, "message", b"")):
+                    measuring.add(event.node)
+        else:
+            fleet.send(Examine(brief=False, torch=True, timeout=60))
+        tell("busy")
         while True:
             event = fleet.next_event(1.0)
             if event is not None and hasattr(event.what, "kind"):
@@ -355,13 +368,14 @@ def test_each_way_in_which_ssh_fails_is_told_apart() -> None:
         assert cluster.left_over() == {}
 
 
-def waiting_head(cluster: Cluster, **variables: str) -> subprocess.Popen[str]:
-    """A head that has reached all hosts, has them examined, and tells of each that is lost."""
+def waiting_head(cluster: Cluster, what: str = "wait", **variables: str) -> subprocess.Popen[str]:
+    """A head that has reached all hosts, has them work, and tells of each that is lost."""
     names = [host.name for host in cluster.hosts]
-    words = cluster.head.command(sys.executable, "-c", HEAD, ",".join(names), "wait")
+    words = cluster.head.command(sys.executable, "-c", HEAD, ",".join(names), what)
     process = subprocess.Popen(words, env=cluster.environment(**variables), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert json.loads(process.stdout.readline()) == {name: name for name in names}
+    assert json.loads(process.stdout.readline()) == "busy"
     return process
 
 
@@ -402,9 +416,12 @@ def test_a_host_that_vanishes_is_lost() -> None:
         assert cluster.left_over() == {}
 
 
+@pytest.mark.parametrize("what", ["wait", "run"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_nothing_is_left_on_any_host_when_the_head_ends(cluster: Cluster, number: signal.Signals) -> None:
-    process = waiting_head(cluster)
+def test_nothing_is_left_on_any_host_when_the_head_ends(cluster: Cluster, number: signal.Signals, what: str) -> None:
+    process = waiting_head(cluster, what)
+    if what == "run":
+        assert all(any("collective" in line for line in host.processes().values()) for host in cluster.hosts)
     for pid in found(cluster, "a", sys.executable, "-c", "import", "json,"):
         os.kill(pid, number)
     process.communicate(timeout=PATIENCE)
