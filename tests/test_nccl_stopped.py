@@ -26,6 +26,10 @@ RESET = (
     "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:31122: Connection "
     "reset by peer. This is typically caused by a remote worker hanging or bugs in the application."
 )
+MESH = (
+    "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.h:311] Connect "
+    "timeout [none]"
+)
 WAITS = ("all_reduce (distributed_c10d.py:3252)", "wrapper (c10d_logger.py:83)")
 
 
@@ -296,6 +300,17 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
         ("n01", "n02"),
         (0,),
         "n01 could not connect to n02 at 10.0.0.2 port 999: refused",
+    ),
+    "a mesh without addresses": (
+        a_run(
+            end(1, "failed", rank(0, "rendezvous", ended="exit", status=1, error=MESH)),
+            end(2, "failed", rank(1, "rendezvous", ended="exit", status=1, error=MESH)),
+            outcome="died",
+        ),
+        "ranks-not-connected",
+        ("n01", "n02"),
+        (0, 1),
+        "ranks 0-1 on n[01-02] could not connect to all others",
     ),
     "a rank behind": (
         a_run(

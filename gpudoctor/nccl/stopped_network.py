@@ -49,6 +49,31 @@ def between_nodes(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator
             yield _loopback(attempts, run, snapshots)
         else:
             yield _unreachable(target, attempts, run)
+    if not by_target and len(run.nodes) > 1:
+        yield from _mesh(run)
+
+
+def _mesh(run: RunResult) -> Iterator[Finding]:
+    """gloo's ranks connect each to each, and some could not; gloo does not say which (torch 2.13)."""
+    some = [rank for rank in story.ranks(run) if "connectFullMesh" in rank.state.error]
+    if some:
+        first = some[0].state.error.splitlines()[0]
+        yield Finding(
+            id="ranks-not-connected",
+            nodes=story.nodes_of(some),
+            ranks=story.numbers_of(some),
+            problem=Problem(
+                severity="error",
+                summary=f"{story.rank_names(some)} on {folded(story.nodes_of(some))} could not connect to all others",
+                meaning="They had found each other through the store, so the first node's port is reached; the ports "
+                "of the kernel's choice that gloo's ranks listen on are not, in one direction at least.",
+                fix=Fix(
+                    PORTS,
+                    tuple(story.on(node, "sudo nft list ruleset; sudo iptables -S", run) for node in run.nodes[:2]),
+                ),
+                evidence=(read(f"error of rank {some[0].state.rank} on {some[0].node}", first),),
+            ),
+        )
 
 
 def _attempts(run: RunResult) -> Iterator[Attempt]:
