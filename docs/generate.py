@@ -19,6 +19,7 @@ from typing import Any
 
 import gpudoctor.devices
 import gpudoctor.emit.machine_readable
+import gpudoctor.nccl.publish
 import gpudoctor.report
 import gpudoctor.snapshot
 import gpudoctor.topology
@@ -27,12 +28,13 @@ from gpudoctor.plugins import find_checks
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from tests.machines.hand_built import MACHINES  # noqa: E402 - found through the line above when run as a script
+from tests import nccl_examples  # noqa: E402 - found through the line above when run as a script
+from tests.machines.hand_built import MACHINES  # noqa: E402 - as above
 from tests.machines.network_machines import NETWORK_MACHINES  # noqa: E402 - as above
 
 DOCS = ROOT / "docs"
 EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop", "network-dgx-h100", "network-many-bridges")
-COMMANDS = ("check", "capture", "devices", "topology", "env", "checks")
+COMMANDS = ("check", "nccl-test", "capture", "devices", "topology", "env", "checks")
 SHOWN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n(?:(?!```).*\n)*```$", re.MULTILINE)
 WRITTEN_BY = "<!-- Written by docs/generate.py; edit the check's own file instead. -->"
 
@@ -50,11 +52,14 @@ def from_code() -> Iterator[tuple[Path, str]]:
         ("devices", gpudoctor.devices.json_schema()),
         ("topology", gpudoctor.topology.json_schema()),
         ("env", gpudoctor.emit.machine_readable.json_schema()),
+        ("nccl-test", gpudoctor.nccl.publish.json_schema()),
     ):
         yield DOCS / "schemas" / f"{name}.json", json.dumps(tidied(schema), indent=1, sort_keys=True) + "\n"
     machines = {**MACHINES, **NETWORK_MACHINES}
     for name in EXAMPLES:
         yield DOCS / "examples" / f"{name}.json", gpudoctor.snapshot.to_json(machines[name](), indent=1).decode() + "\n"
+    for name, answer in nccl_examples.EXAMPLES.items():
+        yield DOCS / "examples" / f"{name}.json", gpudoctor.nccl.publish.to_json(answer()) + "\n"
 
 
 def tidied(schema: Any) -> Any:

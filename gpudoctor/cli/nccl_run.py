@@ -96,6 +96,8 @@ def _on_fleet(
     with fleet_for(
         where, interface=wish.interface, address=wish.master_address, on_line=live.paste, on_joined=live.step
     ) as fleet:
+        if find_slow and len(fleet.nodes) < 2:
+            raise UsageProblem("--find-slow compares nodes: name at least two with --hosts, --hostfile or --nodes")
         result = bandwidth_test(fleet, wish, live, combinations=combinations, isolate=find_slow)
         if isinstance(fleet, JoinFleet):
             fleet.tell(result.exit_status)

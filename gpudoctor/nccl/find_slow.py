@@ -64,14 +64,14 @@ class _Rounds:
 def find_slow(prepared: Prepared, show: Show) -> TestResult:
     """Name the slow or broken node, link or NIC. Raises `run.RunInterrupted`."""
     names = [prepared.fleet.name(node) for node in prepared.nodes]
-    several = any(prepared.ranks_on(node) > 1 for node in prepared.nodes)
-    planner = Isolation(names, ranks_alone=several)
+    ranks = {prepared.ranks_on(node) for node in prepared.nodes}
+    # By themselves, nodes with unlike numbers of ranks cannot be compared, and a single rank measures nothing.
+    planner = Isolation(names, ranks_alone=len(ranks) == 1 and ranks != {1})
     rounds = _Rounds(prepared, show)
     while (wanted := planner.next_round()) is not None:
         planner.feed(rounds.run(wanted.purpose, wanted.groups))
     found = planner.conclusion()
-    accused = {name for culprit in found.culprits for name in culprit.nodes}
-    innocent = [name for name in names if name not in accused]
+    innocent = [names[node] for node in sorted(planner.known_good)]
     culprits = list(found.culprits)
     for culprit in found.culprits:
         if culprit.kind == "node":
