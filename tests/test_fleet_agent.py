@@ -421,6 +421,27 @@ def test_of_a_lost_node_nothing_more_is_told() -> None:
     assert fleet.next_event(0.0) is None
 
 
+def test_whom_a_question_waits_for_is_told() -> None:
+    fleet = Told(3)
+    fleet.on_order = lambda order: fleet.arrived.put(Event(1, Pong(number=order.number, time=0.0)))
+    told: list[list[int]] = []
+    fleet.ask(Ping(), Pong, timeout=0.5, of=(0, 1), waiting=lambda nodes: told.append(list(nodes)))
+    assert told[0] == [0, 1]
+    assert told[-1] == [0]
+    assert len(told) <= 4  # not once an event
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=60), st.booleans()), max_size=20))
+@settings(deadline=None)
+def test_whatever_arrives_the_head_stays(said: list[tuple[int, bytes, bool]]) -> None:
+    fleet = Told(3)
+    for node, line, marked in said:
+        fleet.heard(node, MARK + line if marked else line)
+    found = reach(fleet, timeout=0.0)
+    assert list(found) == [0, 1, 2]
+    assert all(isinstance(lost, Lost) for lost in found.values())
+
+
 # ---------------------------------------------------------------- parsers
 
 

@@ -18,6 +18,8 @@ F = TypeVar("F", bound="Fleet")
 
 PING_SECONDS = 5.0
 """How often the head lets its agents know that it is still there (they end after 30 s without an order)."""
+TELL_SECONDS = 0.2
+"""How often `ask` says whom it waits for."""
 
 
 class Node(Struct, frozen=True):
@@ -156,6 +158,8 @@ class Fleet:
                     return None
                 continue
             if event.node in self.lost or (isinstance(event.what, Pong) and event.what.number in self._pings):
+                if left == 0.0:  # a lost node that goes on talking must not keep us
+                    return None
                 continue
             if isinstance(event.what, Lost):
                 self.lost[event.node] = event.what
@@ -177,19 +181,24 @@ class Fleet:
         """
         wanted = set(order.to or range(len(self.nodes))) if of is None else set(of)
         found: dict[int, R | Lost] = {node: self.lost[node] for node in wanted if node in self.lost}
+        still_open = wanted - found.keys()
         number = self.send(order)
-        deadline = time.monotonic() + timeout
-        while (open_nodes := wanted - found.keys()) and (left := deadline - time.monotonic()) > 0:
-            if waiting is not None:
-                waiting(sorted(open_nodes))
-            event = self.next_event(min(left, 0.2))
-            if event is None or event.node not in open_nodes:
+        now = time.monotonic()
+        deadline, told = now + timeout, now - TELL_SECONDS
+        while still_open and (now := time.monotonic()) < deadline:
+            if waiting is not None and now - told >= TELL_SECONDS:  # not for each of a thousand answers
+                waiting(sorted(still_open))
+                told = now
+            event = self.next_event(min(deadline - now, TELL_SECONDS))
+            if event is None or event.node not in still_open:
                 continue
             if isinstance(event.what, Lost) or (event.what.number == number and isinstance(event.what, answer)):
                 found[event.node] = event.what
             elif event.what.number == number and isinstance(event.what, OrderFailed):
                 found[event.node] = Lost("gpudoctor failed", event.what.error)
-        for node in wanted - found.keys():
+            if event.node in found:
+                still_open.discard(event.node)
+        for node in still_open:
             found[node] = Lost("no answer", f"within {timeout:g} s")
         return {node: found[node] for node in sorted(found)}
 
