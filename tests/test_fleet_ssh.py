@@ -171,6 +171,7 @@ def test_what_ssh_says_is_told_apart(status: int, begun: bool, errors: str, kind
 def test_whatever_ssh_says_is_a_kind_and_one_bounded_line(status: int, errors: list[str], begun: bool) -> None:
     lost = lost_from(status, errors, had_begun=begun)
     assert len(lost.detail) < 400
+    assert lost.detail.isprintable()
 
 
 # ---------------------------------------------------------------- a stand-in for ssh

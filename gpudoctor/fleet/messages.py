@@ -119,7 +119,7 @@ class Examine(Order, frozen=True, kw_only=True):
     python: str = ""
     """The training interpreter; empty, or missing on that node: the node chooses as `gpudoctor check` would."""
     brief: bool = True
-    """Only what a preflight asks for (host, network, GPUs, torch's files), not what takes longer."""
+    """Only what a preflight asks for (host, network, GPUs, torch's files), not what takes longer. Not with `torch`."""
     timeout: float = 10.0
     resolve: tuple[str, ...] = ()
     """Names to look up besides: the head's address, the other nodes' names."""

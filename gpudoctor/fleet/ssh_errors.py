@@ -34,7 +34,8 @@ _NOISE = re.compile(r"^(?:@+$|Warning: Permanently added|\*\* |Connection to \S+
 
 def lost_from(status: int, errors: Sequence[str], *, had_begun: bool) -> Lost:
     """Why a node is lost. `errors`: the last lines of ssh's standard error. `had_begun`: its agent had said Hello."""
-    lines = [line.strip() for line in errors if not _NOISE.match(line.strip())]
+    cleaned = [printable(line) for line in errors]
+    lines = [line for line in cleaned if not _NOISE.match(line)]
     last = lines[-1][:SHOWN] if lines else ""
     ending = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
     if had_begun:
@@ -54,3 +55,8 @@ def lost_from(status: int, errors: Sequence[str], *, had_begun: bool) -> Lost:
     if status in (COMMAND_NOT_FOUND, NOT_EXECUTABLE):
         return Lost("gpudoctor missing", last or ending)
     return Lost("gpudoctor failed", f"{ending}: {last}" if last else ending)
+
+
+def printable(line: str) -> str:
+    """Without control characters: what another machine says must not steer this user's terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in line).strip()
