@@ -110,8 +110,9 @@ def test_the_pods_command_line_is_torchruns(tmp_path: Path) -> None:
     ]
 
 
-def test_on_slurm_the_batch_script_really_runs() -> None:
-    text = script(3, None, ["--backend", "gloo", "--max-bytes", "64K", "--iters", "2"])
+def test_on_slurm_the_batch_script_really_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.lab.slurm.PATIENCE", 100.0)
+    text = script(3, None, ["--backend", "gloo", "--min-bytes", "64K", "--max-bytes", "64K", "--iters", "2"])
     with slurm_cluster(3) as cluster:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         written = cluster.sbatch(text, PATH=path)

@@ -10,13 +10,14 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from gpudoctor import __version__
 from gpudoctor.fleet.fleet import Node
+from gpudoctor.fleet.join_messages import with_port
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import Outer
 from gpudoctor.fleet.reach import reach
@@ -26,7 +27,8 @@ from gpudoctor.nccl.lost import lost_findings
 from gpudoctor.nccl.plan import measurements, sizes
 from gpudoctor.nccl.preflight import PreflightWish, preflight
 from gpudoctor.nccl.prepared import Prepared
-from gpudoctor.nccl.result import RunResult, TestResult
+from gpudoctor.nccl.rank_messages import Member
+from gpudoctor.nccl.result import TestResult
 from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.symmetric_members import member_findings
@@ -100,7 +102,15 @@ def _take_part(fleet: LocalFleet, place: World, wish: Wish, show: Show) -> TestR
         master_port=place.master_port,
         outer=Outer(place.nodes, place.node_rank, place.is_rank),
     )
-    result = msgspec.structs.replace(result, backend=prepared.backend, ranks_per_node=(ranks,))
+    result = msgspec.structs.replace(
+        result,
+        backend=prepared.backend,
+        why_backend=prepared.why_backend,
+        ranks_per_node=(ranks,),
+        rendezvous=with_port(place.master_address, place.master_port),
+        settings=dict(wish.settings),
+    )
+    meeting = _Meeting(result, show)
     show.started(launch)
     try:
         (run,) = run_launches(
@@ -110,30 +120,50 @@ def _take_part(fleet: LocalFleet, place: World, wish: Wish, show: Show) -> TestR
             timeout=wish.timeout,
             on_row=lambda launch, row: show.row(row),
             on_phase=lambda launch, phase: show.phase(phase),
-            on_member=lambda launch, member: show.member(member),
+            on_member=lambda launch, member: meeting.member(member),
             on_skipped=lambda launch, skipped: show.skipped(skipped),
         )
     except RunInterrupted as stopped:
         rows = stopped.results[0] if stopped.results else None
-        return msgspec.structs.replace(_of_world(result, rows), outcome="interrupted", run=rows)
+        result = _of_world(result, rows.members if rows is not None else ())
+        return msgspec.structs.replace(result, outcome="interrupted", run=rows)
     result = judge(result, run, prepared)
     found: tuple[Finding, ...] = ()
     if place.is_first and run.members:
         found = member_findings(run.members, expected_size=place.size, expected_nodes=place.nodes)
     result = msgspec.structs.replace(result, findings=(*result.findings, *found))
-    return msgspec.structs.replace(_of_world(result, run), seconds={**result.seconds, "run": round(run.seconds, 3)})
+    return msgspec.structs.replace(
+        _of_world(result, run.members), seconds={**result.seconds, "run": round(run.seconds, 3)}
+    )
 
 
-def _of_world(result: TestResult, run: RunResult | None) -> TestResult:
+class _Meeting:
+    """Shows the world once all of its ranks have told who they are: which nodes it has, nobody knows before."""
+
+    def __init__(self, result: TestResult, show: Show) -> None:
+        self._result = result
+        self._show = show
+        self._members: list[Member] = []
+
+    def member(self, member: Member) -> None:
+        self._members.append(member)
+        if len(self._members) < member.world_size:
+            return
+        self._show.about(_of_world(self._result, self._members))
+        for each in self._members:
+            self._show.member(each)
+
+
+def _of_world(result: TestResult, members: Sequence[Member]) -> TestResult:
     """The nodes as the ranks named them: this process has started but its own."""
-    if run is None or not run.members:
+    if not members:
         return result
-    counts = Counter(member.host for member in run.members)
+    counts = Counter(member.host for member in members)
     return msgspec.structs.replace(
         result,
         nodes=tuple(counts),
         ranks_per_node=tuple(counts.values()),
-        world_size=run.members[0].world_size,
+        world_size=members[0].world_size,
     )
 
 
