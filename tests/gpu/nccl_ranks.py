@@ -36,9 +36,8 @@ class Ran(NamedTuple):
     def why(self) -> str:
         """For an assertion: what failed or was skipped, and the warnings of the logs."""
         bad = [message for message in self.said if isinstance(message, Failed | Skipped)]
-        return "\n".join(
-            [repr(bad), *(line for log in self.logs.values() for line in log.splitlines() if "WARN" in line)]
-        )
+        warnings = [line for log in self.logs.values() for line in log.splitlines() if "WARN" in line]
+        return "\n".join([repr(bad), *warnings])
 
 
 def need_nccl() -> int:
@@ -81,7 +80,7 @@ def run(ranks: int, wanted: tuple[Measurement, ...], environment: Mapping[str, s
             for message in (decoder.decode(json.dumps(found)) for found in messages(line) if "type" in found):
                 said.append(message)
                 if isinstance(message, Begun) and message.log_fd >= 0:
-                    files[message.rank] = open(f"/proc/{message.pid}/fd/{message.log_fd}", "rb")  # noqa: SIM115
+                    files[message.rank] = Path(f"/proc/{message.pid}/fd/{message.log_fd}").open("rb")
         status = process.wait(60)
         logs = {rank: os.pread(file.fileno(), 64 << 20, 0).decode("utf-8", "replace") for rank, file in files.items()}
     finally:

@@ -75,8 +75,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
 
 def test_the_parser_takes_the_in_place_column() -> None:
     output = (
-        "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw\n"
-        "    67108864      16777216     float     sum      -1    364.7  184.01  322.02    N/A    361.1  185.85  325.2    N/A\n"
+        "# size count type redop root | time algbw busbw #wrong | time algbw busbw #wrong\n"
+        "  67108864  16777216  float  sum  -1  364.7  184.01  322.02  N/A  361.1  185.85  325.2  N/A\n"
         "# Avg bus bandwidth    : 323.6\n"
     )
     assert in_place_column(output) == {67108864: 325.2}
