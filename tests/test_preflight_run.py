@@ -25,6 +25,7 @@ from gpudoctor.fleet.messages import (
     encode,
     order_from,
 )
+from gpudoctor.fleet.ports import targets_of
 from gpudoctor.nccl import preflight as module
 from gpudoctor.nccl.preflight import PreflightWish, forwarded, preflight
 from gpudoctor.snapshot import to_json
@@ -67,7 +68,7 @@ def healthy(node: int, order: Any) -> Reply | Lost | None:
     if isinstance(order, Listen):
         return Listening(ephemeral=40000 + node)
     if isinstance(order, Reach):
-        return Reached(touched=tuple(Touched(each, "connected") for each in order.targets.get(str(node), ())))
+        return Reached(touched=tuple(Touched(each, "connected") for each in targets_of(order, node)))
     return None
 
 
@@ -97,7 +98,7 @@ def test_healthy_agents() -> None:
     assert any(isinstance(order, Unlisten) for order in fleet.orders)
     reach = next(order for order in fleet.orders if isinstance(order, Reach))
     assert len(reach.secret) == 32
-    assert [len(targets) for targets in reach.targets.values()] == [3, 3, 3]  # two others and the rendezvous
+    assert [len(targets_of(reach, node)) for node in range(3)] == [3, 3, 3]  # two others and the rendezvous
 
 
 @pytest.mark.parametrize(
@@ -159,13 +160,23 @@ def test_a_port_that_is_taken_is_changed_unless_it_was_asked_for() -> None:
 def test_replies_about_nodes_that_do_not_exist_are_passed_over() -> None:
     def lying(node: int, order: Any) -> "Reply | Lost | None":
         if isinstance(order, Reach):
-            targets = order.targets[str(node)]
+            targets = targets_of(order, node)
             return Reached(
                 touched=tuple(Touched(msgspec.structs.replace(each, node=99), "refused") for each in targets)
             )
         return healthy(node, order)
 
     assert all(each.id != "ports-blocked-between-nodes" for each in preflight(Acted(lying), WISH).findings)
+
+
+def test_the_order_for_a_thousand_nodes_is_short() -> None:
+    fleet = Acted(lambda node, order: None, count=1000)
+    listening: dict[int, Listening | Lost] = {node: Listening(ephemeral=40000) for node in range(1000)}
+    run = module._Run(fleet, WISH, lambda text: None)
+    addresses = {node.name: "192.168.100.100" for node in fleet.nodes}
+    order = run.reach(list(range(1000)), listening, addresses, None, "0" * 32)
+    assert len(encode(order)) < 100_000
+    assert {len(targets_of(order, node)) for node in range(1000)} <= set(range(3, 30))
 
 
 def test_one_node_alone_meets_on_its_own_address() -> None:

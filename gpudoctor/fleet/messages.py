@@ -149,9 +149,15 @@ class Target(Struct, frozen=True):
 class Reach(Order, frozen=True, kw_only=True):
     """Connect to the targets of this node, all at once; prove who answers; send enough to fill a window."""
 
-    targets: dict[str, tuple[Target, ...]]
+    targets: dict[str, tuple[Target, ...]] = field(default_factory=dict)
     """By the connecting node's index, as text (JSON knows no other keys)."""
-    secret: str
+    listeners: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Address and ephemeral port of each node, by index as text: for many nodes shorter than `targets`."""
+    peers: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Whose `listeners` each node connects to besides, by its index as text."""
+    rendezvous: Target | None = None
+    """What every node that has `peers` connects to besides."""
+    secret: str = ""
     """What a listener's answer must contain: a port that somebody else answers on is not reached."""
     timeout: float = 2.0
     payload_bytes: int = 65536

@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 
 from gpudoctor.fleet.listeners import Listeners, listening_socket, why_not
-from gpudoctor.fleet.messages import Listen, Listening, Reach, Reached
+from gpudoctor.fleet.messages import Listen, Listening, Reach, Reached, Target
 from gpudoctor.fleet.touch import touch
 
 LONGEST_LISTENING = 120.0
@@ -53,7 +53,7 @@ class Ports:
 
     def reach(self, order: Reach) -> Reached:
         """Connect to this node's targets, all at once; takes little longer than the order's timeout."""
-        targets = order.targets.get(str(self.node), ())[:MOST_TARGETS]
+        targets = targets_of(order, self.node)[:MOST_TARGETS]
         seconds = min(order.timeout, LONGEST_TIMEOUT)
         touched = touch(targets, order.secret, timeout=seconds, payload_bytes=order.payload_bytes)
         return Reached(number=order.number, touched=touched)
@@ -67,6 +67,18 @@ class Ports:
         if self._listeners is not None:
             self._listeners.close()
             self._listeners = None
+
+
+def targets_of(order: Reach, node: int) -> tuple[Target, ...]:
+    """All that this node is to connect to."""
+    mine = str(node)
+    found = list(order.targets.get(mine, ()))
+    for peer in order.peers.get(mine, ()):
+        if (listener := order.listeners.get(str(peer))) is not None:
+            found.append(Target(peer, *listener))
+    if mine in order.peers and order.rendezvous is not None:
+        found.append(order.rendezvous)
+    return tuple(found)
 
 
 def _why(failure: OSError | OverflowError, port: int) -> str:

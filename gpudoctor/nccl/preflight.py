@@ -225,10 +225,7 @@ class _Run:
                 if isinstance(answer, Lost) or answer.error
             }
             present = [node for node, answer in listening.items() if isinstance(answer, Listening)]
-            targets = self.targets(present, listening, addresses, master, port)
-            order = Reach(
-                targets={str(node): each for node, each in targets.items()}, secret=secret, timeout=CONNECT_SECONDS
-            )
+            order = self.reach(present, listening, addresses, self.rendezvous(listening, master, port), secret)
             answers = fleet.ask(order, Reached, of=present, timeout=CONNECT_SECONDS + ANSWER_SECONDS)
         finally:
             fleet.send(Unlisten())
@@ -273,28 +270,33 @@ class _Run:
                 break
         return port, answers
 
-    def targets(
+    def reach(
         self,
         present: list[int],
         listening: Mapping[int, Listening | Lost],
         addresses: Mapping[str, str],
-        master: str,
-        port: int,
-    ) -> dict[int, tuple[Target, ...]]:
-        """Whom each node connects to."""
-        head = listening.get(0)
-        literal = self.literal(master)
-        found: dict[int, tuple[Target, ...]] = {}
-        for node, others in pairs(present).items():
-            mine = []
-            for other in others:
-                opened, address = listening[other], addresses.get(self.fleet.name(other), "")
-                if isinstance(opened, Listening) and opened.ephemeral and address:
-                    mine.append(Target(other, address, opened.ephemeral))
-            if isinstance(head, Listening) and not head.port_error and literal:
-                mine.append(Target(0, literal, port, "rendezvous"))
-            found[node] = tuple(mine)
-        return found
+        rendezvous: Target | None,
+        secret: str,
+    ) -> Reach:
+        """The order that tells each node whom to connect to."""
+        opened = {node: answer.ephemeral for node, answer in listening.items() if isinstance(answer, Listening)}
+        return Reach(
+            listeners={
+                str(node): (address, port)
+                for node, port in opened.items()
+                if port and (address := addresses.get(self.fleet.name(node), ""))
+            },
+            peers={str(node): others for node, others in pairs(present).items()},
+            rendezvous=rendezvous,
+            secret=secret,
+            timeout=CONNECT_SECONDS,
+        )
+
+    def rendezvous(self, listening: Mapping[int, Listening | Lost], master: str, port: int) -> Target | None:
+        """The head's port, where it could be opened and its address is known."""
+        head, address = listening.get(0), self.literal(master)
+        is_open = isinstance(head, Listening) and not head.port_error
+        return Target(0, address, port, "rendezvous") if is_open and address else None
 
     def literal(self, master: str) -> str:
         """The rendezvous address as a number: a name as the nodes resolve it, the head's own loopback aside."""
