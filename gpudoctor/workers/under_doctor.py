@@ -10,8 +10,10 @@ import os
 import signal
 import sys
 import threading
+import time
 
 PR_SET_PDEATHSIG = 1
+GRACE_SECONDS = 5.0
 
 
 def end_with_the_doctor():
@@ -38,10 +40,9 @@ def end_with_the_listener():
         # type: () -> None
         closed.poll()
         os.kill(os.getpid(), signal.SIGTERM)  # torchrun ends its ranks on it
-        closed_for_good.wait(5.0)
+        time.sleep(GRACE_SECONDS)
         os._exit(1)
 
-    closed_for_good = threading.Event()
     watcher = threading.Thread(target=watch)
     watcher.daemon = True
     try:

@@ -27,7 +27,7 @@ def loop(torch: Any, size: int) -> float:
     """Bus bandwidth in GB/s, by the loop that everybody writes."""
     dist = torch.distributed
     n = dist.get_world_size()
-    x = torch.zeros(size // 4)
+    x = torch.full((size // 4,), 0.0)  # not zeros(), whose pages are there only after they are written to
     for _ in range(5):
         dist.all_reduce(x)
     times = []
@@ -42,7 +42,7 @@ def loop(torch: Any, size: int) -> float:
     return float(size / t.item() * 2 * (n - 1) / n / 1e9)
 
 
-def as_a_rank(rounds: int) -> None:
+def as_a_rank(rounds: int, sizes: Sequence[int]) -> None:
     """In every rank: both, in turn. Rank 0 prints (size, ours, the loop's) of each round as JSON lines."""
     sys.path.insert(0, str(WORKERS))
     import importlib
@@ -66,7 +66,7 @@ def as_a_rank(rounds: int) -> None:
         tester.measure(kinds.KINDS["all_reduce"], "all_reduce", size)
         return float(rows.pop()["bus_bandwidth"]) if rows else 0.0
 
-    for size in SIZES:
+    for size in sizes:
         for turn in range(rounds):
             found = (ours(size), loop(torch, size)) if turn % 2 else (loop(torch, size), ours(size))[::-1]
             if os.environ["RANK"] == "0":
@@ -74,15 +74,17 @@ def as_a_rank(rounds: int) -> None:
     torch.distributed.destroy_process_group()
 
 
-def compare(rounds: int, ranks: int) -> dict[int, list[tuple[float, float]]]:
+def compare(rounds: int, ranks: int, sizes: Sequence[int]) -> dict[int, list[tuple[float, float]]]:
     """Size -> (ours, the loop's) of each round. Raises `SystemExit` when the ranks fail."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     done = subprocess.run(
-        [*command, __file__, "--as-a-rank", f"--rounds={rounds}"], stdin=subprocess.DEVNULL, capture_output=True
+        [*command, __file__, "--as-a-rank", f"--rounds={rounds}", "--mebibytes", *(str(size >> 20) for size in sizes)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
     )
     if done.returncode:
         raise SystemExit(done.stderr.decode(errors="replace")[-3000:])
-    found: dict[int, list[tuple[float, float]]] = {size: [] for size in SIZES}
+    found: dict[int, list[tuple[float, float]]] = {size: [] for size in sizes}
     for line in done.stdout.splitlines():
         size, own, other = json.loads(line)
         found[size].append((own, other))
@@ -93,13 +95,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--mebibytes", type=int, nargs="+", default=[size >> 20 for size in SIZES])
     parser.add_argument("--as-a-rank", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    sizes = [size << 20 for size in options.mebibytes]
     if options.as_a_rank:
-        return as_a_rank(options.rounds)
+        return as_a_rank(options.rounds, sizes)
     print(f"{'bytes':>10} {'gpudoctor':>10} {'loop':>10} {'ratio':>7}   ratios of the rounds")
     medians = []
-    for size, pairs in compare(options.rounds, options.ranks).items():
+    for size, pairs in compare(options.rounds, options.ranks, sizes).items():
         ratios = [own / other for own, other in pairs]
         medians.append(statistics.median(ratios))
         own, other = (statistics.median(column) for column in zip(*pairs, strict=True))

@@ -80,7 +80,8 @@ def run(ranks: int, wanted: tuple[Measurement, ...], environment: Mapping[str, s
             for message in (decoder.decode(json.dumps(found)) for found in messages(line) if "type" in found):
                 said.append(message)
                 if isinstance(message, Begun) and message.log_fd >= 0:
-                    files[message.rank] = Path(f"/proc/{message.pid}/fd/{message.log_fd}").open("rb")
+                    log = Path(f"/proc/{message.pid}/fd/{message.log_fd}")
+                    files[message.rank] = log.open("rb")
         status = process.wait(60)
         logs = {rank: os.pread(file.fileno(), 64 << 20, 0).decode("utf-8", "replace") for rank, file in files.items()}
     finally:
