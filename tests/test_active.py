@@ -218,3 +218,20 @@ def test_a_child_that_no_thread_can_listen_to_is_not_left_behind(monkeypatch: py
     with pytest.raises(OSError, match="no thread can be started"):
         python("import time; time.sleep(600)")
     assert [is_gone(process.pid) for process in started] == [True]
+
+
+def test_lines_are_passed_on_whole_while_the_child_runs() -> None:
+    lines: list[bytes] = []
+    first = threading.Event()
+
+    def hear(line: bytes) -> None:
+        lines.append(line)
+        first.set()
+
+    code = "print('one', flush=True); print('two'); print('x' * 200000); print('cut', end='')"
+    child = start("lines", [sys.executable, "-c", code], timeout=30.0, on_line=hear)
+    assert first.wait(30)
+    reply = gather([child])["lines"]
+    assert lines[:2] == [b"one", b"two"]
+    assert all(len(line) <= 200_000 for line in lines[2:])
+    assert reply.output == b"cut" and reply.return_code == 0, "the last line is not whole"

@@ -1,5 +1,6 @@
 """Ranks on this machine: real torchrun and gloo, stopped and killed in the middle, and nothing left of them."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -13,9 +14,12 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpudoctor import active
 from gpudoctor.fleet import processes
+from gpudoctor.fleet.followed import Followed
 from gpudoctor.fleet.messages import Ended, Launch, Measurement, Reply, Run, Said, Stop
 from gpudoctor.fleet.ranks import Ranks
 from gpudoctor.nccl.rank_messages import AnyRankMessage, Failed, Member, Phase, Row, decoder
@@ -312,6 +316,35 @@ def test_no_descriptor_is_left(ranks: Ranks, heard: Heard) -> None:
     while len(list(Path("/proc/self/fd").iterdir())) > before:
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def begun(pid: int) -> bytes:
+    return b'@gpudoctor {"type": "begun", "rank": 0, "local_rank": 0, "world_size": 1, "pid": %d}' % pid
+
+
+def test_only_what_the_agent_has_started_is_taken_for_a_rank() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        own, foreign = Followed(lambda rank, message: None), Followed(lambda rank, message: None)
+        own.hear(begun(child.pid))
+        foreign.hear(begun(os.getppid()))
+        assert [process.pid for process in own.processes()] == [child.pid]
+        assert foreign.processes() == () and len(foreign.all()) == 1
+    finally:
+        child.kill()
+        child.wait()
+
+
+@given(
+    st.binary() | st.text().map(str.encode) | st.sampled_from([b'{"type": "phase", "rank": 7, "phase": "x"}', b"[]"])
+)
+def test_no_line_of_a_rank_breaks_the_agent(line: bytes) -> None:
+    said: list[int] = []
+    followed = Followed(lambda rank, message: said.append(rank))
+    followed.hear(line)
+    followed.hear(b"@gpudoctor " + line)
+    assert said == [], "neither a row nor a phase of a rank that has begun"
+    followed.close()
 
 
 def test_a_number_that_somebody_else_has_now_is_not_killed() -> None:

@@ -107,7 +107,9 @@ class Followed:
         if said.rank in self._ranks:
             return
         rank = self._ranks[said.rank] = Rank(said.rank, said.local_rank, said.pid)
-        rank.process = processes.look(said.pid)
+        there = processes.look(said.pid)
+        # The number comes from outside: nothing is signalled or killed that we have not started.
+        rank.process = there if there is not None and processes.descends(there, os.getpid()) else None
         rank.log = rank.open(said.log_fd)
         rank.errors = rank.open(said.error_fd)
         if said.local_rank == 0 or self._lowest is None:  # the only one here may be local rank 3 (symmetric mode)

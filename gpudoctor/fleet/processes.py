@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROC = Path("/proc")
+MOST_GENERATIONS = 64
+"""Between an agent and its ranks there are two or three; the bound is for a table that changes under us."""
 
 
 class Process(NamedTuple):
@@ -99,6 +101,18 @@ def descendants(pid: int) -> tuple[Process, ...]:
         family += young
         generation = [child.pid for child in young]
     return tuple(family)
+
+
+def descends(process: Process, ancestor: int) -> bool:
+    """Whether it is a child of that process, or a child's child and so on."""
+    above: Process | None = process
+    for _ in range(MOST_GENERATIONS):
+        if above is None or above.parent in (0, 1):
+            return False
+        if above.parent == ancestor:
+            return True
+        above = look(above.parent)
+    return False
 
 
 def catches(pid: int, number: int) -> bool:

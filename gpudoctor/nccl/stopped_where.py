@@ -81,7 +81,8 @@ def _hurry(phase: str, rank: story.Rank, run: RunResult, machine: Snapshot | Non
             "See whether CUDA starts on that node at all.", (story.on(rank.node, "gpudoctor check --deep", run),)
         )
     return Fix(
-        "Examine that node: what the rank was doing stands in its stack above.",
+        "Examine that node."
+        + (f" The rank was at {rank.state.stack[0]}, called by {rank.state.stack[1]}." if rank.state.stack[1:] else ""),
         (story.on(rank.node, "gpudoctor check", run), story.on(rank.node, "uptime", run)),
     )
 
