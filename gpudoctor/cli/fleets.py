@@ -63,7 +63,7 @@ def slurm_fleet(where: Where) -> Fleet:
 
     try:
         left_out = tuple(node.name for node in from_hosts(where.exclude)) if where.exclude else ()
-        return SlurmFleet.inside(where.nodes or 0, exclude=left_out)
+        return SlurmFleet.inside(nodes=where.nodes or 0, exclude=left_out)
     except (NoSlurm, BadHosts) as error:
         raise UsageProblem(str(error)) from None
 

@@ -75,17 +75,13 @@ def run(wish: Wish, where: Where, output: Output, *, compare: str | None, find_s
     screen = console(no_color=output.no_color)
     live = Live(screen, sys.stderr, rows=not (output.json or output.csv))
     try:
-        result = (
-            _symmetric(wish, live, bool(combinations) or find_slow)
-            if is_symmetric(os.environ, where)
-            else _on_fleet(wish, where, live, combinations, find_slow)
-        )
+        if is_symmetric(os.environ, where):
+            return _symmetric(wish, live, output, again=bool(combinations) or find_slow)
+        result = _on_fleet(wish, where, live, combinations, find_slow)
     except ValueError as error:  # a backend or a number of ranks that these nodes do not have
         raise UsageProblem(str(error)) from None
     finally:
         live.close()
-    if result is None:  # another rank speaks for all
-        return 0
     _print(result, output)
     return result.exit_status
 
@@ -104,15 +100,21 @@ def _on_fleet(
         return result
 
 
-def _symmetric(wish: Wish, live: Live, again: bool) -> TestResult | None:
+def _symmetric(wish: Wish, live: Live, output: Output, *, again: bool) -> int:
+    """One process of many that the user's own launcher started; the exit status of this one."""
     if again:
         raise UsageProblem(
             "--compare and --find-slow start ranks again and again, which a job that started them cannot do: "
             "run gpudoctor nccl-test in the allocation's shell, without srun or torchrun"
         )
-    from gpudoctor.nccl.symmetric import run_symmetric
+    from gpudoctor.nccl.symmetric import exit_status, run_symmetric
 
-    return run_symmetric(wish, live)
+    result = run_symmetric(wish, live)
+    if result is None:  # another rank speaks for all
+        return 0
+    live.close()
+    _print(result, output)
+    return exit_status(result)
 
 
 def show_again(path: str, output: Output) -> int:

@@ -59,6 +59,8 @@ class Prepared:
         *,
         settings: Mapping[str, str] | None = None,
         seconds_per_size: float | None = None,
+        repeats: int = 3,
+        check: bool | None = None,
     ) -> Launch:
         """A launch on these nodes, the first of which is its head. `settings` go on top of the wish's."""
         wish = self.wish
@@ -77,7 +79,8 @@ class Prepared:
             dtype=wish.dtype,
             warmup=5 if wish.warmup is None else wish.warmup,
             iterations=20 if wish.iterations is None else wish.iterations,
-            check=wish.check,
+            repeats=repeats,
+            check=wish.check if check is None else check,
             seconds_per_size=(GLOO_SECONDS_PER_SIZE if on_gloo else 0.0)
             if seconds_per_size is None
             else seconds_per_size,
