@@ -117,7 +117,7 @@ class Listeners:
     def _serve(self) -> None:
         with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
             callers: dict[int, _Caller] = {}
-            stack.callback(lambda: [caller.connection.close() for caller in callers.values()])
+            stack.callback(_hang_up, callers)
             for listener in self._sockets:
                 stack.callback(listener.close)
                 selector.register(listener, selectors.EVENT_READ)
@@ -178,3 +178,8 @@ def why_not(error: OSError, holder: str) -> str:
     if error.errno in (errno.EACCES, errno.EPERM):
         return "permission denied"
     return os.strerror(error.errno) if error.errno else str(error)
+
+
+def _hang_up(callers: "dict[int, _Caller]") -> None:
+    for caller in callers.values():
+        caller.connection.close()

@@ -48,9 +48,11 @@ class Host:
         enter = ["ip", "netns", "exec", self.namespace, "unshare", "--uts", "sh", "-c", PREPARE, self.name]
         return [*enter, *words]
 
-    def run(self, *words: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, environment: Mapping[str, str] | None = None, timeout: float = 60
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*words), env=environment, capture_output=True, text=True, timeout=60, check=False
+            self.command(*words), env=environment, capture_output=True, text=True, timeout=timeout, check=False
         )
 
     @contextlib.contextmanager
