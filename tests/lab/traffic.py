@@ -2,6 +2,7 @@
 
     drop(b, 29500)                    # whoever connects to this port of b waits in vain
     only_ssh(b)                       # ... to any port but 22, as behind a security group
+    uniform(a, b, c)                  # what they send is limited alike, so that measurements repeat
     slow(b, "50mbit")                 # what b sends and gets, on all its cables together each way
     slow_link(a, b, "50mbit")         # only what these two send each other
     mtu(b, 1400)                      # b's own interface
@@ -21,7 +22,7 @@ BURST = "128kb"
 
 
 def drop(host: Host, port: int) -> None:
-    host.filter(f"tcp dport {port} drop")
+    host.filter(f'iif != "lo" tcp dport {port} drop')
 
 
 def only_ssh(host: Host, port: int = 22) -> None:
@@ -35,6 +36,13 @@ def slow(host: Host, rate: str = "50mbit", nic: int | None = None) -> None:
     for number in range(host.nics) if nic is None else (nic,):
         _tc(host.switch, f"qdisc replace dev {host.port(number)} {shape}")
         _tc(host.namespace, f"qdisc replace dev eth{number} {shape}")
+
+
+def uniform(*machines: Host, rate: str = "400mbit") -> None:
+    """All hosts send at this rate, which a busy machine keeps: else two healthy pairs differ by what else it does."""
+    for host in machines:
+        for number in range(host.nics):
+            _tc(host.namespace, f"qdisc replace dev eth{number} root tbf rate {rate} burst {BURST} latency {QUEUE}")
 
 
 def slow_link(one: Host, other: Host, rate: str = "50mbit", nic: int = 0) -> None:
