@@ -19,6 +19,7 @@ from typing import Any
 
 import gpudoctor.devices
 import gpudoctor.emit.machine_readable
+import gpudoctor.fleet.survey
 import gpudoctor.nccl.publish
 import gpudoctor.report
 import gpudoctor.snapshot
@@ -53,6 +54,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
         ("topology", gpudoctor.topology.json_schema()),
         ("env", gpudoctor.emit.machine_readable.json_schema()),
         ("nccl-test", gpudoctor.nccl.publish.json_schema()),
+        ("check-hosts", gpudoctor.fleet.survey.json_schema()),
     ):
         yield DOCS / "schemas" / f"{name}.json", json.dumps(tidied(schema), indent=1, sort_keys=True) + "\n"
     machines = {**MACHINES, **NETWORK_MACHINES}

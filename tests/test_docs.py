@@ -1,5 +1,6 @@
 """The documentation is what the program says: generated pages are current, examples run, everything is described."""
 
+import ast
 import importlib.util
 import re
 import sys
@@ -44,14 +45,18 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("command", ["check", "capture", "devices", "checks", "env", "topology"])
+@pytest.mark.parametrize("command", ["check", "capture", "devices", "checks", "env", "topology", "nccl-test"])
 def test_every_command_has_a_page_that_readme_or_docs_link(command: str) -> None:
     assert (DOCS / f"{command}.md").exists()
     assert f"{command}.md" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    "page", ["check", "capture", "devices", "checks", "env", "topology", "network", "nccl-settings"]
+    "page",
+    [
+        *("check", "capture", "devices", "checks", "env", "topology", "network", "nccl-settings"),
+        *("nccl-test", "check-hosts"),
+    ],
 )
 def test_a_page_starts_from_a_trouble_and_ends_with_what_to_do_next(page: str) -> None:
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
@@ -97,3 +102,23 @@ def test_published_schemas_describe_what_is_written() -> None:
         jsonschema.validate(msgspec.json.decode(content), schema)
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({"schema": "1", "visible": 3}, schema)
+
+
+FINDING_CALLS = {"Finding", "finding", "Advice", "_finding", "Fault", "fault"}
+
+
+def finding_ids() -> set[str]:
+    """The ids of findings of several nodes that stand as literals in the code."""
+    found: set[str] = set()
+    for path in sorted((ROOT / "gpudoctor" / "nccl").glob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in FINDING_CALLS:
+                words = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "id")]
+                found |= {word.value for word in words if isinstance(word, ast.Constant) and "-" in str(word.value)}
+    return found
+
+
+def test_every_finding_of_several_nodes_is_described() -> None:
+    described = "".join((DOCS / page).read_text(encoding="utf-8") for page in ("nccl-test.md", "preflight.md"))
+    missing = sorted(id for id in finding_ids() if f"`{id}`" not in described)
+    assert len(finding_ids()) > 40 and not missing, missing

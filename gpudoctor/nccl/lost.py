@@ -115,7 +115,7 @@ ADVICE: dict[LostKind, Advice] = {
     ),
     "joined too late": Advice(
         "too-few-nodes-joined",
-        "{who} did not join in time",
+        "{missing} of {count} nodes did not join in time; {here} did",
         "The test starts when all nodes are there.",
         "Paste the line that the head printed on every other node. Where it was pasted and nothing came: look whether "
         "the head's address and port are reached from there.",
@@ -160,7 +160,9 @@ def _finding(fleet: Fleet, lost: Lost, nodes: Sequence[Node], meaning: str) -> F
     names = tuple(node.name for node in nodes)
     detail = fleet.lost[next(index for index, node in enumerate(fleet.nodes) if node is nodes[0])].detail
     detail = " ".join(detail.split())[:300]
-    summary = advice.summary.format(who=folded(names)) + (f": {detail}" if detail else "")
+    here = folded([node.name for index, node in enumerate(fleet.nodes) if index not in fleet.lost]) or "none"
+    words = {"who": folded(names), "missing": str(len(nodes)), "count": str(len(fleet.nodes)), "here": here}
+    summary = advice.summary.format(**words) + (f": {detail}" if detail else "")
     return finding(
         advice.id,
         "error",

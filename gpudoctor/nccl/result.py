@@ -125,4 +125,5 @@ class TestResult(Struct, frozen=True, kw_only=True):
             return 130
         bad = any(grade.verdict in ("degraded", "broken", "misconfigured") for grade in self.grades)
         errors = any(finding.problem.severity == "error" for finding in self.findings)
-        return int(self.outcome != "complete" or bad or errors)
+        slow = self.isolation is not None and bool(self.isolation.culprits)
+        return int(self.outcome != "complete" or bad or errors or slow)

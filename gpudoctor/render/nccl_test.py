@@ -139,7 +139,7 @@ class Live(Show):
             self._line(line)
 
     def setting(self, done: Setting) -> None:
-        reached = ", ".join(f"{name} {value:.2f} GB/s" for name, value in done.bus_bandwidth.items()) or done.outcome
+        reached = ", ".join(f"{name} {value:.3g} GB/s" for name, value in done.bus_bandwidth.items()) or done.outcome
         self._line(f"# {words(done.settings)}: {reached}")
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ def round_lines(done: IsolationRound) -> list[str]:
     """A round of --find-slow: its purpose, and a line a group."""
     lines = [f"# {done.purpose}"]
     for group, value in zip(done.groups, done.bus_bandwidth, strict=True):
-        measured = "no result: it hung or died" if value is None else f"{value:.2f} GB/s"
+        measured = "no result: it hung or died" if value is None else f"{value:.3g} GB/s"
         lines.append(f"  {' - '.join(group)}: {measured}")
     return lines
 
