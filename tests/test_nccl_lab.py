@@ -3,14 +3,11 @@
 One row of a table is one fault: how it is made, what must be found, on whom. After each, no process is left anywhere.
 """
 
-import contextlib
 import importlib.util
-import os
 import re
-import signal
-import subprocess
+import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,43 +16,17 @@ import pytest
 
 from tests.lab import traffic
 from tests.lab.hosts import Host
-from tests.lab.sshd import Cluster, SshHost, ssh_hosts, wait_until
+from tests.lab.nccl_command import COMMAND, SHORT, answer, findings, three
+from tests.lab.slurm import slurm_cluster
+from tests.lab.sshd import Cluster, SshHost, ssh_hosts
 
 PORT = 29511
-COMMAND = (sys.executable, "-m", "gpudoctor", "nccl-test")
-SHORT = ("--max-bytes", "1K", "--factor", "8", "--warmup", "1", "--iters", "2")
 LISTEN = """
 import socket, sys
 with socket.create_server(("", int(sys.argv[1]))) as server:
     print("ready", flush=True)
     server.accept()
 """
-
-
-@contextlib.contextmanager
-def three() -> Iterator[Cluster]:
-    """Three hosts, on which nothing may be left in the end."""
-    with ssh_hosts("a", "b", "c") as cluster:
-        yield cluster
-        for host in cluster.hosts:  # what a test stopped itself
-            host.thaw()
-        assert cluster.left_over() == {}
-
-
-def answer(cluster: Cluster, *options: str, **variables: str) -> dict[str, Any]:
-    """What the command says as JSON, which is all that it may print."""
-    names = ",".join(host.name for host in cluster.hosts)
-    words = (*COMMAND, "--hosts", names, "--json", *SHORT, *options)
-    done = cluster.head.run(*words, environment=cluster.environment(**variables), timeout=110)
-    assert done.returncode in (0, 1), done.stderr
-    found: dict[str, Any] = msgspec.json.decode(done.stdout)
-    assert done.returncode == found["exit_status"]
-    return found
-
-
-def findings(answered: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """By id."""
-    return {finding["id"]: finding for finding in answered["findings"]}
 
 
 def test_three_hosts_without_a_fault() -> None:
@@ -280,122 +251,20 @@ def test_too_few_join() -> None:
         assert answered["outcome"] == "too few nodes" and "too-few-nodes-joined" in findings(answered)
 
 
-# ---------------------------------------------------------------- in the middle of the test
+# ---------------------------------------------------------------- under SLURM
 
 
-MEASURED = 64 << 20
-"""Bytes of the one size that is measured: more than everything that is said before."""
-
-
-class Running(NamedTuple):
-    """The command at the head, its ranks in the middle of an all_reduce."""
-
-    cluster: Cluster
-    process: "subprocess.Popen[str]"
-
-    def torchrun(self, host: SshHost) -> int:
-        (pid,) = (pid for pid, words in host.processes().items() if "torch.distributed.run" in words)
-        return pid
-
-    def rank(self, host: SshHost) -> int:
-        torchrun = self.torchrun(host)
-        (pid,) = (int(word) for word in Path(f"/proc/{torchrun}/task/{torchrun}/children").read_text().split())
-        return pid
-
-    def ssh(self, host: SshHost) -> int:
-        """The head's ssh to a host."""
-        there = self.cluster.head.processes().items()
-        (pid,) = (pid for pid, words in there if words.startswith("ssh ") and f" {host.name} " in words)
-        return pid
-
-    def end(self) -> dict[str, Any]:
-        """The answer, when the command has ended by itself."""
-        output, errors = self.process.communicate(timeout=90)
-        assert self.process.returncode in (0, 1, 130), errors
-        found: dict[str, Any] = msgspec.json.decode(output)
-        return found
-
-
-@contextlib.contextmanager
-def measuring(cluster: Cluster, *options: str) -> Iterator[Running]:
-    """As soon as the ranks exchange data; the command goes on for half a minute at least, unless it is stopped."""
-    names = ",".join(host.name for host in cluster.hosts)
-    size = ("--min-bytes", str(MEASURED), "--max-bytes", str(MEASURED), "--warmup", "1", "--iters", "200")
-    words = (*COMMAND, "--hosts", names, "--json", *size, *options)
-    process = subprocess.Popen(
-        cluster.head.command(*words),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=cluster.environment(),
-    )
-    try:
-        wait_until(lambda: received(cluster.hosts[-1]) > MEASURED or process.poll() is not None, 90)
-        assert process.poll() is None, process.communicate()
-        yield Running(cluster, process)
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def received(host: Host) -> int:
-    """Bytes that went to a host's first interface."""
-    words = ["ip", "-n", host.switch, "-json", "-statistics", "link", "show", host.port(0)]
-    done = subprocess.run(words, capture_output=True, check=True, timeout=30)
-    count: int = msgspec.json.decode(done.stdout)[0]["stats64"]["tx"]["bytes"]
-    return count
-
-
-class Mishap(NamedTuple):
-    """What happens to b in the middle of the test, and what is then found."""
-
-    happens: Callable[[Running], object]
-    finds: str
-    words: tuple[str, ...]
-    outcome: str = "died"
-
-
-MISHAPS = {
-    "a rank is killed": Mishap(lambda test: os.kill(test.rank(test.cluster.b), signal.SIGKILL), "rank-killed", ("b",)),
-    "a rank is stopped": Mishap(
-        lambda test: os.kill(test.rank(test.cluster.b), signal.SIGSTOP), "rank-stopped", ("b",), "stalled"
-    ),
-    "torchrun is killed": Mishap(
-        lambda test: os.kill(test.torchrun(test.cluster.b), signal.SIGKILL), "torchrun-killed", ("b",)
-    ),
-    "ssh is killed": Mishap(lambda test: os.kill(test.ssh(test.cluster.b), signal.SIGKILL), "node-lost", ("b",)),
-    "the host is gone": Mishap(lambda test: test.cluster.b.power_off(), "node-lost", ("b",), "stalled"),
-}
-
-
-@pytest.mark.parametrize("mishap", MISHAPS.values(), ids=MISHAPS)
-def test_what_happens_in_the_middle_is_named(mishap: Mishap) -> None:
-    with three() as cluster:
-        with measuring(cluster, "--timeout", "20") as test:
-            mishap.happens(test)
-            answered = test.end()
-        print(msgspec.json.encode(answered["findings"]).decode(), answered["outcome"], answered["seconds"])
-        found = findings(answered)
-        assert mishap.finds in found, answered
-        assert found[mishap.finds]["nodes"] == ["b"]
-        assert all(word in found[mishap.finds]["problem"]["summary"] for word in mishap.words)
-        assert (answered["outcome"], answered["exit_status"]) == (mishap.outcome, 1)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=str)
-def test_a_signal_to_the_head_ends_everything(number: signal.Signals) -> None:
-    with three() as cluster, measuring(cluster) as test:
-        test.process.send_signal(number)
-        output, errors = test.process.communicate(timeout=60)
-        assert test.process.returncode in (128 + number, -number), errors
-        assert "Traceback" not in output + errors
-        if number == signal.SIGINT:
-            assert msgspec.json.decode(output)["outcome"] == "interrupted"
-
-
-def test_a_head_that_is_killed_leaves_no_rank() -> None:
-    with three() as cluster, measuring(cluster) as test:
-        test.process.kill()
-        test.process.communicate()
-        assert cluster.left_over(60) == {}
+@pytest.mark.parametrize("way", ["salloc", "srun", "sbatch"])
+def test_three_nodes_of_slurm(way: str) -> None:
+    with slurm_cluster(3) as cluster:
+        words = (*COMMAND, "--json", *SHORT)
+        if way == "sbatch":
+            output = cluster.sbatch(f"#!/bin/sh\n#SBATCH --nodes=3\n{shlex.join(words)} 2>/dev/null\n")
+        else:
+            done = (cluster.salloc if way == "salloc" else cluster.srun)("--nodes=3", *words)
+            assert done.returncode == 0, done.stderr
+            output = done.stdout
+        found = msgspec.json.decode(output)
+        assert (found["outcome"], found["world_size"], found["nodes"]) == ("complete", 3, ["n1", "n2", "n3"])
+        assert found["reached_by"] == "srun"
+        assert cluster.left_over() == []

@@ -1,0 +1,39 @@
+"""`gpudoctor nccl-test --hosts` as a user types it at the first of the lab's hosts, and its answer."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tests.lab.sshd import Cluster, ssh_hosts
+
+COMMAND = (sys.executable, "-m", "gpudoctor", "nccl-test")
+SHORT = ("--max-bytes", "1K", "--factor", "8", "--warmup", "1", "--iters", "2")
+
+
+@contextlib.contextmanager
+def three() -> Iterator[Cluster]:
+    """Three hosts, on which nothing may be left in the end."""
+    with ssh_hosts("a", "b", "c") as cluster:
+        yield cluster
+        for host in cluster.hosts:  # what a test stopped itself
+            host.thaw()
+        assert cluster.left_over() == {}
+
+
+def answer(cluster: Cluster, *options: str, **variables: str) -> dict[str, Any]:
+    """What the command says as JSON, which is all that it may print."""
+    names = ",".join(host.name for host in cluster.hosts)
+    words = (*COMMAND, "--hosts", names, "--json", *SHORT, *options)
+    done = cluster.head.run(*words, environment=cluster.environment(**variables), timeout=110)
+    assert done.returncode in (0, 1), done.stderr
+    found: dict[str, Any] = msgspec.json.decode(done.stdout)
+    assert done.returncode == found["exit_status"]
+    return found
+
+
+def findings(answered: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By id."""
+    return {finding["id"]: finding for finding in answered["findings"]}
