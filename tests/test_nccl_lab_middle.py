@@ -1,4 +1,4 @@
-"""What happens to a host in the middle of `gpudoctor nccl-test --hosts`: it is named, and no process is left anywhere."""
+"""What happens in the middle of `gpudoctor nccl-test --hosts`: it is named, and no process is left anywhere."""
 
 import contextlib
 import os
