@@ -19,6 +19,9 @@ DOORS = {
     "rich": ("gpudoctor/render/",),
     "matplotlib": ("gpudoctor/render/plot.py",),
     "ClusterShell": ("gpudoctor/fleet/",),
+    "tree_sitter": ("gpudoctor/lint/shell",),
+    "tree_sitter_bash": ("gpudoctor/lint/shell",),
+    "yaml": ("gpudoctor/lint/manifests.py",),
     "typer": ("gpudoctor/cli/",),
 }
 ANYWHERE = {"msgspec"}
@@ -65,6 +68,17 @@ MAY_IMPORT = {
         "gpudoctor.check",
         "gpudoctor.render",
     ),
+    "gpudoctor/launch/": (
+        "gpudoctor.launch",
+        "gpudoctor.fleet",
+        "gpudoctor.nccl",
+        "gpudoctor.read",
+        "gpudoctor.active",
+        "gpudoctor.snapshot",
+        "gpudoctor.knowledge",
+        "gpudoctor.check",
+    ),
+    "gpudoctor/lint/": ("gpudoctor.lint", "gpudoctor.snapshot", "gpudoctor.knowledge"),
     "gpudoctor/render/": (
         "gpudoctor.render",
         "gpudoctor.check",
@@ -76,6 +90,8 @@ MAY_IMPORT = {
         "gpudoctor.topology",
         "gpudoctor.nccl",
         "gpudoctor.fleet",
+        "gpudoctor.launch",
+        "gpudoctor.lint",
     ),
     "gpudoctor/cli/": ("gpudoctor",),
     "gpudoctor/__init__.py": (),

@@ -1,0 +1,131 @@
+"""What is to be started, decided once: every emitter says the same plan in its framework's words."""
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+Framework = Literal[
+    "torchrun",
+    "lightning",
+    "accelerate",
+    "deepspeed",
+    "horovod",
+    "mpirun",
+    "slurm",
+    "kubernetes",
+    "ray",
+    "skypilot",
+    "torchx",
+    "spawn",
+    "xla",
+]
+Precision = Literal["", "fp32", "fp16", "bf16"]
+
+
+class LaunchWish(Struct, frozen=True, kw_only=True):
+    """The options of `gpudoctor launch`, checked. 0 and "" mean: not said."""
+
+    framework: Framework = "torchrun"
+    nodes: int = 0
+    gpus_per_node: int = 0
+    hosts: tuple[str, ...] = ()
+    """Names in node-rank order, when they are known."""
+    master_address: str = ""
+    master_port: int = 0
+    strategy: str = ""
+    precision: Precision = ""
+    python: str = ""
+    elastic: tuple[int, int] | None = None
+    program: tuple[str, ...] = ("train.py",)
+    """The script (or `-m`, module) and its arguments, as words."""
+    framework_version: str = ""
+    """--framework-version: as if this version were installed."""
+
+
+class Variable(Struct, frozen=True):
+    """An environment variable, with its reason, which becomes a comment."""
+
+    name: str
+    value: str
+    reason: str = ""
+
+
+class NodePlan(Struct, frozen=True, kw_only=True):
+    """One node. A name or address that nobody knows yet is a placeholder in capitals that the emission explains."""
+
+    rank: int
+    name: str
+    address: str
+    processes: int
+    """Ranks on it: its visible GPUs, or what was wished."""
+    environment: tuple[Variable, ...] = ()
+    """Only what this node needs by itself (CUDA_VISIBLE_DEVICES, an interface of another name)."""
+
+
+class Unverified(Struct, frozen=True):
+    """Something that the plan takes for true without having seen it, and the command that would show it."""
+
+    claim: str
+    command: str = ""
+
+
+class LaunchPlan(Struct, frozen=True, kw_only=True):
+    """The start of one job."""
+
+    framework: Framework
+    nodes: tuple[NodePlan, ...]
+    master_address: str
+    """An address (static rendezvous needs no resolver), as the other nodes reach it."""
+    master_name: str = ""
+    """The head's own host name, which c10d compares with; empty when it is not known."""
+    master_port: int
+    program: tuple[str, ...]
+    python: str = "python"
+    """The training interpreter as it is to be written."""
+    strategy: str = ""
+    precision: Precision = ""
+    elastic: tuple[int, int] | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    """Installed distributions that matter: "torch" -> "2.13.0", "lightning" -> "2.6.6", "accelerate" ..."""
+    environment: tuple[Variable, ...] = ()
+    """The same on every node: OMP_NUM_THREADS, NCCL_* that `gpudoctor env` finds for all of them."""
+    cpus_per_process: int = 0
+    """0: not known."""
+    why: dict[str, str] = field(default_factory=dict)
+    """Reasons by field: "master_address" -> "eth0's address, by which the default route leads"."""
+    unverified: tuple[Unverified, ...] = ()
+
+    @property
+    def world_size(self) -> int:
+        return sum(node.processes for node in self.nodes)
+
+
+class Block(Struct, frozen=True):
+    """Lines to paste in one place."""
+
+    title: str
+    """ "on n01 (node rank 0)", "on every node", "on the head only"."""
+    text: str
+
+
+class EmittedFile(Struct, frozen=True):
+    """A file to write (with -o) or to copy from the output."""
+
+    name: str
+    text: str
+    executable: bool = False
+
+
+class Emission(Struct, frozen=True, kw_only=True):
+    """What an emitter hands over. Comments with the reasons are inside the texts, in the syntax of each."""
+
+    blocks: tuple[Block, ...] = ()
+    files: tuple[EmittedFile, ...] = ()
+    code: str = ""
+    """Python lines that belong into the training script (Trainer(...), the spawn wrapper)."""
+    notes: tuple[str, ...] = ()
+    """What replaces something old, what to know: sentences."""
+
+
+class CannotEmit(ValueError):
+    """This plan cannot be said in this framework; the message is one line for the user, with what to do instead."""

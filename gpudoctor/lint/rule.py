@@ -1,0 +1,101 @@
+"""What a lint rule is written against: `@rule`, `Finding`, `Edit`. One family a file in `rules/`."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from gpudoctor.lint.model import Job, Span
+
+Severity = Literal["error", "warning", "info"]
+"""error: it fails, hangs, or trains with a wrong world. warning: it may, or on some machines. info: worth knowing."""
+Needs = Literal["text", "facts", "probe"]
+"""What decides it: the text alone; facts (versions, GPU counts) too; a look at the nodes (then the rule without a
+probe says a warning and names the command that would decide)."""
+
+
+class Edit(Struct, frozen=True):
+    """Replace a stretch of the text. `span.start == span.end` inserts."""
+
+    span: Span
+    text: str
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """What a rule says of a text.
+
+    summary: what stands there and what was wanted; one line without a final period. happens: what will happen at run
+    time. fix: what to write instead, and the edits that do so (empty: no edit can be made of the text alone).
+    """
+
+    span: Span
+    summary: str
+    happens: str
+    fix: str
+    edits: tuple[Edit, ...] = ()
+    severity: Severity | None = None
+    """Another one than the rule's, where a guard weakens it or facts sharpen it."""
+
+
+class Example(Struct, frozen=True):
+    """A text that is also a test. `facts` as on the command line: "nodes=2,lightning=1.9"."""
+
+    text: str
+    facts: str = ""
+
+
+Judge = Callable[[Job], Iterator[Finding]]
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """`code` is facts/04's ("R01"); `id` a readable name ("same-node-rank-twice"), which never changes."""
+
+    id: str
+    code: str
+    title: str
+    """What is right: "Every node has a node rank of its own"."""
+    severity: Severity
+    needs: Needs
+    source: str
+    """Where it is known from: "measured with torch 2.13", "pytorch#67581", a documentation page."""
+    bad: tuple[Example, ...]
+    good: tuple[Example, ...]
+    judge: Judge
+
+    @property
+    def documentation(self) -> str:
+        return (self.judge.__doc__ or "").strip()
+
+
+def rule(
+    code: str,
+    id: str,
+    *,
+    title: str,
+    severity: Severity,
+    needs: Needs = "text",
+    source: str,
+    bad: tuple[Example | str, ...],
+    good: tuple[Example | str, ...],
+) -> Callable[[Judge], Rule]:
+    """Make a rule of a generator over a `Job`; its docstring is its documentation."""
+
+    def examples(given: tuple[Example | str, ...]) -> tuple[Example, ...]:
+        return tuple(Example(each) if isinstance(each, str) else each for each in given)
+
+    return lambda judge: Rule(
+        id=id, code=code, title=title, severity=severity, needs=needs, source=source,
+        bad=examples(bad), good=examples(good), judge=judge,
+    )  # fmt: skip
+
+
+def every_rule() -> tuple[Rule, ...]:
+    """All rules of `gpudoctor.lint.rules`, by code."""
+    import gpudoctor.lint.rules
+
+    found: list[Rule] = []
+    for module in pkgutil.iter_modules(gpudoctor.lint.rules.__path__, "gpudoctor.lint.rules."):
+        found += [each for each in vars(importlib.import_module(module.name)).values() if isinstance(each, Rule)]
+    return tuple(sorted(found, key=lambda each: each.code))
