@@ -600,3 +600,10 @@ def test_an_own_connection_without_an_answer_is_seen() -> None:
             client.setblocking(False)
             client.connect_ex(full.getsockname())
         assert sockets.connecting(os.getpid()) == (f"127.0.0.1:{full.getsockname()[1]}",)
+
+
+@pytest.mark.parametrize("text", ["\n" * 2_000_000, " \n" * 1_000_000, " " * 2_000_000])
+def test_blank_lines_without_end_do_not_keep_the_agent_busy(text: str) -> None:
+    # Work that grew with the square of a rank's last megabytes would never end; the run as a whole has its deadline.
+    assert traces.exits(text) == {}
+    assert traces.error(text) == ""

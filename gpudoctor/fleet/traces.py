@@ -39,7 +39,7 @@ _OWN_FRAME = re.compile(
 )
 _RANK_PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
 """torch's own excepthook puts it before each line."""
-_FATAL = re.compile(r"^(Fatal Python error: .*|terminate called .*|\s+what\(\): .*)$", re.MULTILINE)
+_FATAL = re.compile(r"^(Fatal Python error: .*|terminate called .*|[ \t]+what\(\): .*)$", re.MULTILINE)
 
 
 def error(text: str) -> str:
@@ -86,7 +86,9 @@ class Exit(NamedTuple):
 
 _FIRST = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\)")
 _CLOSING = re.compile(r"Sending process (\d+) closing signal")
-_SUMMARY = re.compile(r"^\s*rank\s*: (\d+) \(local_rank: (\d+)\)\n\s*exitcode\s*: (-?\d+) \(pid: (\d+)\)", re.MULTILINE)
+_SUMMARY = re.compile(
+    r"^[ \t]*rank[ \t]*: (\d+) \(local_rank: (\d+)\)\n[ \t]*exitcode[ \t]*: (-?\d+) \(pid: (\d+)\)", re.MULTILINE
+)
 
 
 def exits(text: str) -> dict[int, Exit]:
