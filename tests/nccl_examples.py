@@ -26,7 +26,7 @@ def measured(collective: str, size: int, microseconds: float) -> Row:
     return Row(
         collective=collective,
         size_bytes=size,
-        count=size // 4,
+        count=size // 4 // (1 if collective == "all_reduce" else RANKS),
         dtype="float32",
         iterations=20,
         minimum_us=round(microseconds * 0.985, 1),

@@ -41,9 +41,9 @@ def test_every_collective_is_measured_and_its_data_is_right(ranks: int, dtype: s
     shared = ("all_gather", "reduce_scatter", "all_to_all")
     for row, size in zip(found, sizes * len(COLLECTIVES), strict=True):
         assert row.wrong == 0 and row.wrong_ranks == ()
-        assert row.size_bytes == row.count * item
+        # nccl-tests counts one rank's part of what is shared out (paramcount of its src/*.cu).
+        assert row.size_bytes == row.count * item * (ranks if row.collective in shared else 1)
         assert size - 16 * ranks < row.size_bytes <= size
-        assert row.collective not in shared or row.count % ranks == 0
         assert 0 < row.minimum_us <= row.mean_us <= row.maximum_us
         assert 0 <= row.slowest_rank < ranks
         assert row.iterations == 2

@@ -57,7 +57,7 @@ class Row(Struct, frozen=True, kw_only=True, tag="row"):
     size_bytes: int
     """What was really moved: the size asked for, rounded to whole elements and ranks."""
     count: int
-    """Elements, as in nccl-tests' count column."""
+    """Elements, as in nccl-tests' count column: of one rank's part for all_gather, reduce_scatter and all_to_all."""
     dtype: str
     iterations: int
     minimum_us: float

@@ -18,6 +18,8 @@ class Collective:
     keeps_its_data = True
     """Run again on what it left, it gives the same: the last of many can be checked."""
     least_ranks = 1
+    counts_one_part = False
+    """The count of nccl-tests is of one rank's part, not of the whole."""
 
     def __init__(
         self, torch: Any, pattern: Pattern, rank: int, ranks: int, elements: int, first: Any, second: Any
@@ -88,6 +90,7 @@ class AllReduce(Collective):
 class Shared(Collective):
     """Each rank gives or gets a part of the whole."""
 
+    counts_one_part = True
     elements = staticmethod(shared_out)
 
     @staticmethod

@@ -211,7 +211,7 @@ class Tester:
             "row",
             collective=name,
             size_bytes=size,
-            count=elements,
+            count=elements // self.ranks if kind.counts_one_part else elements,
             dtype=self.dtype,
             iterations=iterations,
             minimum_us=min(times),
