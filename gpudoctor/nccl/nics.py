@@ -40,7 +40,9 @@ def _interfaces(guilty: Snapshot, partner: Snapshot) -> list[str]:
 
 
 def _share_subnet(one: Interface, other: Interface) -> bool:
-    return not _subnets(one).isdisjoint(_subnets(other))
+    """Not where both have the same address: docker0 and virbr0 do on all machines, and lead to none of the others."""
+    same = {address.address for address in one.addresses} & {address.address for address in other.addresses}
+    return not same and not _subnets(one).isdisjoint(_subnets(other))
 
 
 def _subnets(interface: Interface) -> set[ipaddress.IPv4Network | ipaddress.IPv6Network]:
