@@ -191,6 +191,21 @@ def test_strangers_are_counted_and_do_not_keep_others_out() -> None:
         until(lambda: fleet.turned_away["127.0.0.1: too many connections at once"] == 2)
 
 
+def test_who_comes_while_the_head_is_busy_tries_again() -> None:
+    said: list[str] = []
+    with JoinFleet(2, address="127.0.0.1", wait=PATIENCE) as fleet, contextlib.ExitStack() as strangers:
+        for _ in range(join_channel_limit()):
+            strangers.enter_context(socket.create_connection(("127.0.0.1", fleet.port), timeout=5))
+
+        def say(text: str) -> None:
+            said.append(text)
+            strangers.close()
+
+        take_part("127.0.0.1", fleet.port, fleet.token, patience=PATIENCE, say=say)
+    assert "busy with others" in said[0]
+    assert "takes part already" in said[-1]  # it came as far as this: it is the head's own machine
+
+
 def join_channel_limit() -> int:
     from gpudoctor.fleet.join import HANDSHAKES_PER_ADDRESS
 

@@ -46,6 +46,10 @@ class NotProved(Exception):
         self.stranger = stranger
 
 
+class ClosedAtOnce(NotProved):
+    """The connection ended before a greeting: a head has as many newcomers as it talks to at a time, or it is none."""
+
+
 class OtherVersion(Exception):
     """The head speaks another version of the handshake."""
 
@@ -124,10 +128,18 @@ def welcome(connection: socket.socket, token: str, *, seconds: float) -> Channel
 
 
 def introduce(connection: socket.socket, token: str, *, seconds: float) -> Channel:
-    """The joiner's part. Raises `NotProved`, `OtherVersion` and `OSError` (`TimeoutError` after `seconds` in all)."""
+    """The joiner's part. Raises `NotProved` (or its `ClosedAtOnce`), `OtherVersion` and `OSError`.
+
+    `TimeoutError` after `seconds` in all.
+    """
     deadline = time.monotonic() + seconds
     reader = _Handshake(connection, deadline)
-    greeting = GREETING.fullmatch(reader.line())
+    first = b""
+    with contextlib.suppress(ConnectionResetError):
+        first = reader.line()
+    if not first and not reader.rest:
+        raise ClosedAtOnce("it closes the connection without a word", stranger=True)
+    greeting = GREETING.fullmatch(first)
     if greeting is None:
         raise NotProved("something else than gpudoctor answers there", stranger=True)
     if int(greeting[1]) != VERSION:
@@ -176,4 +188,4 @@ class _Handshake:
         return line
 
 
-__all__ = ["Channel", "Forged", "NotProved", "OtherVersion", "TooLong", "introduce", "welcome"]
+__all__ = ["Channel", "ClosedAtOnce", "Forged", "NotProved", "OtherVersion", "TooLong", "introduce", "welcome"]

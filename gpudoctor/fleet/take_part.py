@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from gpudoctor import __version__
-from gpudoctor.fleet.join_channel import Channel, Forged, NotProved, OtherVersion, TooLong, introduce
+from gpudoctor.fleet.join_channel import Channel, ClosedAtOnce, Forged, NotProved, OtherVersion, TooLong, introduce
 from gpudoctor.fleet.join_messages import Newcomer, Verdict, Welcome, machine_identity, with_port
 from gpudoctor.fleet.messages import PROTOCOL
 
@@ -52,8 +52,8 @@ def _take_part(address: str, port: int, token: str, patience: float, say: Callab
     from gpudoctor.fleet.agent import serve
 
     where = with_port(address, port)
-    with connected(address, port, patience, say) as connection:
-        channel = _prove(connection, token, where)
+    connection, channel = _admitted(address, port, token, patience, say)
+    with connection:
         own = Newcomer(machine_identity(), socket.gethostname(), __version__, PROTOCOL)
         try:
             connection.settimeout(HANDSHAKE_SECONDS)
@@ -125,11 +125,43 @@ def connected(address: str, port: int, patience: float, say: Callable[[str], Non
         time.sleep(AGAIN_SECONDS)
 
 
+def _admitted(
+    address: str, port: int, token: str, patience: float, say: Callable[[str], None]
+) -> tuple[socket.socket, Channel]:
+    """A connection on which both have proved the token. Raises `NotJoined`.
+
+    A head that talks to many newcomers at once closes the connections of the others, who try again.
+    """
+    where = with_port(address, port)
+    deadline = time.monotonic() + patience
+    told = False
+    while True:
+        connection = connected(address, port, max(0.0, deadline - time.monotonic()), say)
+        try:
+            return connection, _prove(connection, token, where)
+        except ClosedAtOnce as error:
+            connection.close()
+            if time.monotonic() + AGAIN_SECONDS >= deadline:
+                raise NotJoined(
+                    f"{where}: {error}; it is no head, or too many connect to it at once from here; compare the line "
+                    "with the one that the head printed"
+                ) from None
+            if not told:
+                say(f"{where} is busy with others, or no head; trying for {patience:g} s")
+                told = True
+        except BaseException:
+            connection.close()
+            raise
+        time.sleep(AGAIN_SECONDS)
+
+
 def _prove(connection: socket.socket, token: str, where: str) -> Channel:
     try:
         return introduce(connection, token, seconds=HANDSHAKE_SECONDS)
     except OtherVersion as error:
         raise NotJoined(f"{error}; install the same gpudoctor on both") from None
+    except ClosedAtOnce:
+        raise
     except NotProved as error:
         if error.stranger:
             raise NotJoined(f"{where}: {error}; compare the line with the one that the head printed") from None
