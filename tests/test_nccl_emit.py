@@ -54,7 +54,7 @@ def test_gpus_are_asked_for_unless_it_is_gloo() -> None:
 
 
 def documents(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    import yaml  # type: ignore[import-untyped]
+    import yaml
 
     service, job = yaml.safe_load_all(text)
     return service, job
