@@ -2,14 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from gpudoctor.fleet.messages import Measurement
-from gpudoctor.nccl.compare_settings import order_of_runs, settings_of, verdict
+from gpudoctor.nccl.compare_settings import order_of_runs, settings_of, verdict, words
 from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.grade_data import wrong_data
+from gpudoctor.nccl.grade_places import places
 from gpudoctor.nccl.prepared import Prepared
 from gpudoctor.nccl.result import RunResult, Setting, TestResult
 from gpudoctor.nccl.run import run_launches
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.stopped import why_stopped
+
+WRONG = "wrong data"
+"""The outcome of a run that ended and returned wrong elements: however fast, it does not win."""
 
 
 def compare(
@@ -31,7 +38,9 @@ def compare(
         worlds += [member.world_size for member in run.members[:1]]
         if run.outcome in ("stalled", "died"):
             findings += [each for each in why_stopped(run, prepared.by_name) if each not in findings]
-        done.append((index, Setting(settings, _largest(run), run.outcome)))
+        wrong = _wrong_data(run, settings, prepared)
+        findings += [] if any(number == index and each.outcome == WRONG for number, each in done) else wrong
+        done.append((index, Setting(settings, _largest(run), WRONG if wrong else run.outcome)))
         show.setting(done[-1][1])
     return TestResult(
         compared=settings_of(combinations, done),
@@ -39,6 +48,16 @@ def compare(
         world_size=max(worlds),
         findings=tuple(findings),
     )
+
+
+def _wrong_data(run: RunResult, settings: Mapping[str, str], prepared: Prepared) -> list[Finding]:
+    """Of the data check: the finding that the plain test makes, with the settings in front."""
+    found = wrong_data(run, places(run, prepared.by_name, {}))
+    replace = msgspec.structs.replace
+    return [
+        replace(each, problem=replace(each.problem, summary=f"With {words(settings)}: {each.problem.summary}"))
+        for each in found
+    ]
 
 
 def _largest(run: RunResult) -> dict[str, float]:
