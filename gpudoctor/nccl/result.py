@@ -82,6 +82,10 @@ class IsolationRound(Struct, frozen=True, kw_only=True):
     bus_bandwidth: tuple[float | None, ...]
     """None: the group hung or died."""
 
+    def __post_init__(self) -> None:
+        if len(self.groups) != len(self.bus_bandwidth):
+            raise ValueError(f"{len(self.groups)} groups with {len(self.bus_bandwidth)} bandwidths")
+
 
 class Isolation(Struct, frozen=True, kw_only=True):
     rounds: tuple[IsolationRound, ...]

@@ -229,8 +229,8 @@ def show_run(result: TestResult, screen: Console) -> None:
         if row.collective != collective:
             collective = row.collective
             for line in collective_lines(collective):
-                screen.print(line, soft_wrap=True)
-        screen.print(row_line(row), soft_wrap=True)
+                screen.print(safe(line), soft_wrap=True)
+        screen.print(safe(row_line(row)), soft_wrap=True)
     for skipped in result.run.skipped:
         screen.print(safe(skipped_line(skipped)), soft_wrap=True)
 
@@ -272,7 +272,7 @@ def _show_compared(result: TestResult, screen: Console) -> None:
         for setting in ranked:
             value = setting.bus_bandwidth.get(collective)
             figure = f"{value:9.2f} GB/s {value / best:6.0%}" if value and best else f"{setting.outcome:>21}"
-            screen.print(f"  {figure}  {safe(words(setting.settings))}", soft_wrap=True)
+            screen.print(safe(f"  {figure}  {words(setting.settings)}"), soft_wrap=True)
     screen.print()
     show(result.comparison, screen, style="bold")
 
@@ -285,7 +285,7 @@ def _show_isolation(isolation: Isolation, screen: Console) -> None:
     if isolation.exclude:
         screen.print()
         show("Leave them out:", screen)
-        screen.print(f"    --exclude={','.join(isolation.exclude)}", style="green", soft_wrap=True)
+        screen.print(safe(f"    --exclude={','.join(isolation.exclude)}"), style="green", soft_wrap=True)
 
 
 def culprit_words(culprit: Culprit) -> str:
