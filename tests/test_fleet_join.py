@@ -11,15 +11,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpudoctor import __version__
 from gpudoctor.fleet.fleet import Lost
 from gpudoctor.fleet.join import JoinFleet, NoListener, take_part
-from gpudoctor.fleet.join_channel import Channel, Forged, NotProved, OtherVersion, introduce, welcome
-from gpudoctor.fleet.join_messages import with_port
-from gpudoctor.fleet.messages import Hello
+from gpudoctor.fleet.join_channel import Channel, Forged, Kind, NotProved, OtherVersion, introduce, welcome
+from gpudoctor.fleet.join_messages import Newcomer, with_port
+from gpudoctor.fleet.messages import PROTOCOL, Hello
 from gpudoctor.fleet.own_address import NoAddress, address_of
 from gpudoctor.fleet.reach import reach
 from gpudoctor.snapshot import Address, Interface, Network, missing, read
@@ -206,6 +208,25 @@ def test_who_comes_while_the_head_is_busy_tries_again() -> None:
     assert "takes part already" in said[-1]  # it came as far as this: it is the head's own machine
 
 
+def test_who_vanishes_at_the_door_is_lost_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    send = Channel.send
+
+    def broken(channel: Channel, kind: Kind, payload: bytes) -> None:
+        if b'"nodes":2' in payload:
+            raise BrokenPipeError(32, "Broken pipe")
+        send(channel, kind, payload)
+
+    monkeypatch.setattr(Channel, "send", broken)
+    with JoinFleet(2, address="127.0.0.1", wait=PATIENCE) as fleet:
+        with socket.create_connection(("127.0.0.1", fleet.port), timeout=5) as connection:
+            newcomer = introduce(connection, fleet.token, seconds=PATIENCE)
+            newcomer.send("C", msgspec.json.encode(Newcomer("another machine", "n02", __version__, PROTOCOL)))
+            newcomer.send("C", b"{}")
+            until(lambda: fleet.turned_away or len(fleet.joined) == 2)
+        found = reach(fleet, timeout=5)
+        assert isinstance(found[1], Lost) and found[1].kind == "connection lost"
+
+
 def join_channel_limit() -> int:
     from gpudoctor.fleet.join import HANDSHAKES_PER_ADDRESS
 
@@ -271,7 +292,7 @@ HEAD = """
 import json, os, sys, time
 from gpudoctor.fleet.join import JoinFleet
 from gpudoctor.fleet.reach import reach
-from gpudoctor.fleet.join_messages import with_port
+from gpudoctor.fleet.join_messages import Newcomer, with_port
 from gpudoctor.fleet.messages import Examine, Examined, Hello, Ping, Pong
 options = json.loads(sys.argv[1])
 with JoinFleet(3, address="10.0.0.1", port=61234, token="lab-token", wait=options.get("wait", 60)) as fleet:

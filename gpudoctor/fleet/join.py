@@ -212,9 +212,13 @@ class JoinFleet(Fleet):
             self._turn_away(host, refused)
             return None
         seat.writer.start()
-        channel.send("C", msgspec.json.encode(Welcome(node=index, nodes=self._count)))
+        # Its place is taken from here on: when it is gone already, or nobody reads what is shown, `_hear` must follow,
+        # which says so of this node.
+        with contextlib.suppress(OSError):
+            channel.send("C", msgspec.json.encode(Welcome(node=index, nodes=self._count)))
         if self._on_joined is not None:
-            self._on_joined(self.joined)
+            with contextlib.suppress(OSError, ValueError):
+                self._on_joined(self.joined)
         return seat
 
     def _refusal(self, newcomer: Newcomer, name: str) -> str:
