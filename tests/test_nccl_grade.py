@@ -92,6 +92,14 @@ def test_small_sizes(size: int, verdict: str) -> None:
     assert ("too small to say" in found.reason) == (verdict == "not graded")
 
 
+@pytest.mark.parametrize("size", [64 * MIB, GIB])
+def test_what_six_ranks_leave_of_a_size_is_graded_as_that_size(size: int) -> None:
+    """Their parts are whole 16 bytes, so a little less than 64 MiB is moved; that is not "too small"."""
+    (found,), _ = graded({"n01": h100_node(6)}, row("all_gather", 365.0, size - size % (6 * 16)))
+    assert found.verdict == "healthy"
+    assert ("64 MiB" in found.reason) == (size < GIB) and "at 1 GiB" not in found.reason[:20]
+
+
 @pytest.mark.parametrize(
     ("machine", "collective", "reason"),
     [

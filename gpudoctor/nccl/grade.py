@@ -9,7 +9,7 @@ talk directly) is `misconfigured`, and its fix comes first.
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from gpudoctor.knowledge.bandwidth.expected import DEGRADED, HEALTHY, LEAST_SIZE, Expected, Way, at_size, inside
+from gpudoctor.knowledge.bandwidth.expected import DEGRADED, HEALTHY, LEAST_SIZE, Expected, Way, asked, at_size, inside
 from gpudoctor.knowledge.bandwidth.families import family
 from gpudoctor.knowledge.bandwidth.links import Link, between_nodes, inside_node, limiting, reduces_in_switch
 from gpudoctor.knowledge.nccl.log import LogFacts
@@ -117,13 +117,12 @@ def _grade(row: Row, links: Links, faults: Sequence[Fault]) -> Grade:
         return _misconfigured(row, link, faults)
     if row.collective not in GRADED:
         return _ungraded(row, link.words, f"nothing is published for {row.collective}")
-    if row.size_bytes < LEAST_SIZE:
-        return _ungraded(
-            row, link.words, f"{size(row.size_bytes)} is too small to say; {size(LEAST_SIZE)} is the least"
-        )
+    wanted = asked(row.size_bytes, sum(len(place.members) for place in found))
+    if wanted < LEAST_SIZE:
+        return _ungraded(row, link.words, f"{size(wanted)} is too small to say; {size(LEAST_SIZE)} is the least")
     if link.expected is None:
         return _ungraded(row, link.words, link.reason)
-    measured, expected = row.bus_bandwidth, at_size(link.expected, row.size_bytes)
+    measured, expected = row.bus_bandwidth, at_size(link.expected, wanted)
     if row.collective == "all_reduce" and len(found) > 1 and measured > link.expected.peak:
         return _ungraded(
             row,
@@ -138,7 +137,7 @@ def _grade(row: Row, links: Links, faults: Sequence[Fault]) -> Grade:
         measured=measured,
         expected=round(expected.reached, 1),
         source=expected.source,
-        reason=_remark(row, way, found, expected),
+        reason=_remark(row, wanted, way, found, expected),
     )
 
 
@@ -190,11 +189,11 @@ def _nvlink_domain(found: Sequence[Place], world: int, way: Way) -> Link:
     return Link(f"NVLink between nodes (MNNVL), {counted(world, 'GPU')}", expected, reason)
 
 
-def _remark(row: Row, way: Way, found: Sequence[Place], expected: Expected) -> str:
+def _remark(row: Row, wanted: int, way: Way, found: Sequence[Place], expected: Expected) -> str:
     """What a reader has to know to read the verdict rightly."""
     said = []
-    if row.size_bytes < 2**30:
-        said.append(f"measured at {size(row.size_bytes)}, where less is expected than at 1 GiB")
+    if wanted < 2**30:
+        said.append(f"measured at {size(wanted)}, where less is expected than at 1 GiB")
     if row.collective == "all_reduce" and len(found) == 2:
         said.append(
             "between two nodes all_reduce may take a tree, which hides half of a slow link; all_gather does not"

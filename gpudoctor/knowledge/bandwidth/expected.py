@@ -179,6 +179,15 @@ LEAST_SIZE = CURVE[0][0]
 """Below it, latency decides and not the link: not graded."""
 
 
+def asked(size_bytes: int, ranks: int) -> int:
+    """The size asked for: equal parts of whole 16 bytes leave less than 16 bytes a rank of it (6 ranks: 64 MiB become
+    67,108,800 bytes)."""
+    parts = 16 * ranks
+    mib = 2**20
+    whole = -(-size_bytes // mib) * mib
+    return whole if whole - size_bytes < parts else size_bytes
+
+
 def share_at(size_bytes: int) -> float:
     """How much of what is reached at 1 GiB may be expected at a size of 64 MiB or more."""
     for (size, share), (larger, more) in itertools.pairwise(CURVE):
