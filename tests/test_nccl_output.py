@@ -2,13 +2,18 @@
 
 import io
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 from rich.console import Console
 
+from gpudoctor.nccl import compare_run, find_slow
 from gpudoctor.nccl.publish import UnreadableResult, from_json, to_json
 from gpudoctor.nccl.result import Culprit, Isolation, IsolationRound, RunResult, Setting, TestResult
+from gpudoctor.nccl.run import RunInterrupted
+from gpudoctor.nccl.show import Show
 from gpudoctor.render.nccl_test import show_result, show_run
 from tests.nccl_runs import row
 
@@ -47,3 +52,45 @@ def test_a_saved_round_whose_groups_have_no_bandwidth_is_refused() -> None:
     answer["isolation"]["rounds"] = [{"purpose": "pairs", "groups": [["a", "b"]], "bus_bandwidth": []}]
     with pytest.raises(UnreadableResult, match="1 groups with 0 bandwidths"):
         from_json(json.dumps(answer).encode())
+
+
+class _OneRun:
+    """Stands in for `run_launches`: its first call measures, the second is interrupted."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, fleet: object, launches: list[object], **_: object) -> tuple[RunResult, ...]:
+        self.calls += 1
+        if self.calls > 1:
+            raise RunInterrupted(())
+        return tuple(RunResult(outcome="complete", nodes=("a", "b"), rows=(row("all_reduce", 5.0),)) for _ in launches)
+
+
+def _prepared() -> Any:
+    return SimpleNamespace(
+        fleet=SimpleNamespace(name="abcd".__getitem__),
+        nodes=(0, 1, 2, 3),
+        backend="gloo",
+        wish=SimpleNamespace(timeout=1.0, settings={}),
+        preflight=SimpleNamespace(interpreters={}),
+        by_name={},
+        ranks_on=lambda node: 1,
+        launch=lambda *_, **__: None,
+    )
+
+
+def test_an_interrupted_comparison_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare_run, "run_launches", _OneRun())
+    result = compare_run.compare(_prepared(), [{"NCCL_ALGO": "Ring"}, {"NCCL_ALGO": "Tree"}], (), Show())
+    assert (result.outcome, result.exit_status) == ("interrupted", 130)
+    assert [setting.bus_bandwidth for setting in result.compared] == [{"all_reduce": 5.0}]
+    assert "wins" not in result.comparison
+
+
+def test_an_interrupted_search_keeps_its_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find_slow, "run_launches", _OneRun())
+    result = find_slow.find_slow(_prepared(), Show())
+    assert (result.outcome, result.exit_status) == ("interrupted", 130)
+    assert result.isolation is not None and [each.bus_bandwidth for each in result.isolation.rounds] == [(5.0, 5.0)]
+    assert not result.isolation.culprits and "Interrupted" in result.isolation.summary

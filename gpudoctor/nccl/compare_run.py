@@ -11,7 +11,7 @@ from gpudoctor.nccl.grade_data import wrong_data
 from gpudoctor.nccl.grade_places import places
 from gpudoctor.nccl.prepared import Prepared
 from gpudoctor.nccl.result import RunResult, Setting, TestResult
-from gpudoctor.nccl.run import run_launches
+from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.stopped import why_stopped
 
@@ -22,19 +22,27 @@ WRONG = "wrong data"
 def compare(
     prepared: Prepared, combinations: Sequence[Mapping[str, str]], wanted: Sequence[Measurement], show: Show
 ) -> TestResult:
-    """What each combination reaches at the largest size, and which one wins. Raises `run.RunInterrupted`."""
+    """What each combination reaches at the largest size, and which one wins.
+
+    When interrupted: what the runs reached that were over, and no winner.
+    """
     done: list[tuple[int, Setting]] = []
     findings: list[Finding] = []
     worlds = [0]
+    interrupted = False
     for index in order_of_runs(len(combinations)):
         settings = dict(combinations[index])
         show.step(f"run {len(done) + 1} of {2 * len(combinations)}")
-        (run,) = run_launches(
-            prepared.fleet,
-            [prepared.launch(prepared.nodes, wanted, settings=settings)],
-            pythons=prepared.preflight.interpreters,
-            timeout=prepared.wish.timeout,
-        )
+        try:
+            (run,) = run_launches(
+                prepared.fleet,
+                [prepared.launch(prepared.nodes, wanted, settings=settings)],
+                pythons=prepared.preflight.interpreters,
+                timeout=prepared.wish.timeout,
+            )
+        except RunInterrupted:
+            interrupted = True
+            break
         worlds += [member.world_size for member in run.members[:1]]
         if run.outcome in ("stalled", "died"):
             findings += [each for each in why_stopped(run, prepared.by_name) if each not in findings]
@@ -43,8 +51,9 @@ def compare(
         done.append((index, Setting(settings, _largest(run), WRONG if wrong else run.outcome)))
         show.setting(done[-1][1])
     return TestResult(
+        outcome="interrupted" if interrupted else "complete",
         compared=settings_of(combinations, done),
-        comparison=verdict(combinations, done),
+        comparison="Interrupted before the settings could be compared." if interrupted else verdict(combinations, done),
         world_size=max(worlds),
         findings=tuple(findings),
     )

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import msgspec
 
 from gpudoctor.fleet.messages import Launch, Measurement
+from gpudoctor.nccl import result
 from gpudoctor.nccl.isolate import Isolation
 from gpudoctor.nccl.nics import nic_settings
 from gpudoctor.nccl.prepared import Prepared
 from gpudoctor.nccl.result import Culprit, IsolationRound, RunResult, TestResult
-from gpudoctor.nccl.run import run_launches
+from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.stopped import why_stopped
 
@@ -51,6 +52,11 @@ class _Rounds:
         self.show.isolation_round(self.done[-1])
         return values
 
+    @property
+    def world_size(self) -> int:
+        """The largest world that was measured."""
+        return max((run.members[0].world_size for run in self.runs if run.members), default=0)
+
     def _launch(self, group: tuple[int, ...], settings: dict[str, str]) -> Launch:
         gloo = self.prepared.backend == "gloo"
         ring = {} if gloo or "NCCL_ALGO" in self.prepared.wish.settings else RING
@@ -65,12 +71,20 @@ class _Rounds:
 
 
 def find_slow(prepared: Prepared, show: Show) -> TestResult:
-    """Name the slow or broken node, link or NIC. Raises `run.RunInterrupted`."""
+    """Name the slow or broken node, link or NIC. When interrupted: the rounds that were over, and no culprit."""
     names = [prepared.fleet.name(node) for node in prepared.nodes]
     ranks = {prepared.ranks_on(node) for node in prepared.nodes}
     # By themselves, nodes with unlike numbers of ranks cannot be compared, and a single rank measures nothing.
     planner = Isolation(names, ranks_alone=len(ranks) == 1 and ranks != {1})
     rounds = _Rounds(prepared, show)
+    try:
+        return _judged(prepared, rounds, planner, names)
+    except RunInterrupted:
+        over = result.Isolation(rounds=tuple(rounds.done), summary="Interrupted before anybody could be named.")
+        return TestResult(outcome="interrupted", isolation=over, world_size=rounds.world_size)
+
+
+def _judged(prepared: Prepared, rounds: _Rounds, planner: Isolation, names: Sequence[str]) -> TestResult:
     while (wanted := planner.next_round()) is not None:
         planner.feed(rounds.run(wanted.purpose, wanted.groups))
     found = planner.conclusion()
@@ -79,12 +93,11 @@ def find_slow(prepared: Prepared, show: Show) -> TestResult:
     for culprit in found.culprits:
         if culprit.kind == "node":
             culprits += _guilty_nics(prepared, rounds, culprit, innocent)
-    worlds = [run.members[0].world_size for run in rounds.runs if run.members]
     died = [run for run in rounds.runs if run.outcome in ("stalled", "died")]
     findings = tuple(dict.fromkeys(finding for run in died for finding in why_stopped(run, prepared.by_name)))
     return TestResult(
         isolation=msgspec.structs.replace(found, culprits=tuple(culprits), rounds=tuple(rounds.done)),
-        world_size=max(worlds, default=0),
+        world_size=rounds.world_size,
         findings=findings,
     )
 
