@@ -1,5 +1,6 @@
 """The answer of `gpudoctor nccl-test`, shown and published: what it claims, and answers that others wrote."""
 
+import csv
 import io
 import json
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from gpudoctor.nccl import compare_run, find_slow
-from gpudoctor.nccl.publish import UnreadableResult, from_json, to_json
+from gpudoctor.nccl.publish import UnreadableResult, from_json, to_csv, to_json
 from gpudoctor.nccl.result import Culprit, Isolation, IsolationRound, RunResult, Setting, TestResult
 from gpudoctor.nccl.run import RunInterrupted
 from gpudoctor.nccl.show import Show
@@ -94,3 +95,23 @@ def test_an_interrupted_search_keeps_its_rounds(monkeypatch: pytest.MonkeyPatch)
     assert (result.outcome, result.exit_status) == ("interrupted", 130)
     assert result.isolation is not None and [each.bus_bandwidth for each in result.isolation.rounds] == [(5.0, 5.0)]
     assert not result.isolation.culprits and "Interrupted" in result.isolation.summary
+
+
+def test_every_table_names_the_backend() -> None:
+    rows = RunResult(outcome="complete", nodes=("a", "b"), rows=(row("all_reduce", 5.0), row("all_gather", 4.0)))
+    pairs = IsolationRound(purpose="pairs", groups=(("a", "b"), ("c", "d")), bus_bandwidth=(1.5, None))
+    for result in (
+        TestResult(backend="gloo", run=rows),
+        TestResult(
+            backend="gloo", compared=(Setting({"A": "1"}, {"all_reduce": 5.0}), Setting({"A": "2"}, {}, "died"))
+        ),
+        TestResult(backend="gloo", isolation=Isolation(rounds=(pairs,))),
+    ):
+        lines = list(csv.DictReader(io.StringIO(to_csv(result))))
+        assert [line["backend"] for line in lines] == ["gloo", "gloo"]
+
+
+def test_the_csv_of_a_search_has_its_rounds() -> None:
+    pairs = IsolationRound(purpose="pairs", groups=(("a", "b"), ("c", "d")), bus_bandwidth=(1.5, None))
+    text = to_csv(TestResult(backend="nccl", isolation=Isolation(rounds=(pairs,))))
+    assert text.splitlines()[1:] == ["nccl,1 pairs,a b,1.5", "nccl,1 pairs,c d,"]
