@@ -14,7 +14,7 @@ from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import Grade, NodeRanks, RunResult
 from gpudoctor.snapshot import GpuDirect, GpuProcess, NvLink, Snapshot, read
 from tests.build import but, but_gpu, gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
-from tests.build_network import gpu_address, interface, root_path, with_interfaces, with_network, with_rdma
+from tests.build_network import gpu_address, interface, rdma_device, root_path, with_interfaces, with_network, with_rdma
 from tests.machines.hand_built import with_environment
 from tests.machines.network_machines import a100_hdr, a100_node, a100_pcie_node, dgx_h100, efa_with_plugin
 from tests.nccl_runs import log_of, paths_log, row, run_of
@@ -90,6 +90,23 @@ def test_small_sizes(size: int, verdict: str) -> None:
     (found,), _ = graded({"n01": h100_node()}, row("all_gather", 265.0, size))
     assert found.verdict == verdict
     assert ("too small to say" in found.reason) == (verdict == "not graded")
+
+
+@pytest.mark.parametrize(("received", "found"), [("NET/IB/0/GDRDMA", []), ("NET/IB/0", ["gpu-direct-off"])])
+def test_old_gpus_without_nvlink_are_not_read_by_nics(received: str, found: list[str]) -> None:
+    """NCCL's own default on a T4: sends go through host memory, and nothing is wrong. Not so what is received."""
+    machines = pair(with_rdma(t4_node(1), rdma_device(0)))
+    run = run_of(machines, row("all_gather", 5.0))
+    lines = [
+        log_of(
+            f"Channel 00/0 : {rank}[0] -> {1 - rank}[0] [send] via NET/IB/0",
+            f"Channel 00/0 : {1 - rank}[0] -> {rank}[0] [receive] via {received}",
+        )
+        for rank in (0, 1)
+    ]
+    grades, findings = grade(run, machines, "nccl", dict(enumerate(lines)))
+    assert [finding for finding in ids(findings) if finding.startswith("gpu-direct")] == found
+    assert (grades[0].verdict == "misconfigured") == bool(found)
 
 
 @pytest.mark.parametrize("size", [64 * MIB, GIB])

@@ -24,6 +24,9 @@ from gpudoctor.snapshot import Gpu, NotRead, Snapshot, read
 TCP_CAUSES = ("no-rdma-device", "rdma-device-not-opened", "verbs-library-missing")
 """Symptoms that say why NCCL passed RDMA over."""
 
+AMPERE = (8, 0)
+"""Compute capability."""
+
 
 class Fault(NamedTuple):
     """A path that is not the one the machine offers."""
@@ -148,8 +151,28 @@ def _without_gpu_direct(found: Sequence[Place]) -> Iterator[Fault]:
 def lacking_gpu_direct(found: Sequence[Place]) -> Iterator[tuple[Place, GdrVerdict | None]]:
     """The nodes that send over NET/IB without it though their GPUs may offer it, and the condition that fails."""
     for place in found:
-        if place.machine is not None and gpu_direct_used(place.log) is False and not _consumer(place):
+        if place.machine is None or gpu_direct_used(place.log) is not False or _consumer(place):
+            continue
+        if not _only_reads_lack_it(place.machine, place):
             yield place, _failing(place.machine, place)
+
+
+def _only_reads_lack_it(machine: Snapshot, place: Place) -> bool:
+    """Whether only what the node sends goes without, on GPUs for which that is NCCL's default.
+
+    Before Ampere and without NVLink (T4, V100 PCIe) NCCL lets NICs write to GPUs and not read from them, unless
+    NCCL_NET_GDR_READ=1 (ncclTopoCheckGdr in graph/paths.cc).
+    """
+    ranks = {member.rank for member in place.members}
+    lacking = [path for path in place.log.paths if path.transport == "NET/IB" and not path.gdr]
+    receiving = [path for path in place.log.paths if path.transport == "NET/IB" and path.receiver in ranks and path.gdr]
+    try:
+        gpus = gpus_at(machine, place.addresses)
+        old = all(gpu.compute_capability.value < AMPERE for gpu in gpus)
+    except NotRead:
+        return False
+    linked = any(link.active for gpu in gpus for link in gpu.nvlinks.value_or(()))
+    return old and not linked and bool(receiving) and all(path.sender in ranks for path in lacking)
 
 
 def is_wiring(failing: GdrVerdict | None) -> bool:
