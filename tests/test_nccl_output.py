@@ -12,10 +12,10 @@ from rich.console import Console
 
 from gpudoctor.nccl import compare_run, find_slow
 from gpudoctor.nccl.publish import UnreadableResult, from_json, to_csv, to_json
-from gpudoctor.nccl.result import Culprit, Isolation, IsolationRound, RunResult, Setting, TestResult
+from gpudoctor.nccl.result import Culprit, Isolation, IsolationRound, NodeRanks, RunResult, Setting, TestResult
 from gpudoctor.nccl.run import RunInterrupted
 from gpudoctor.nccl.show import Show
-from gpudoctor.render.nccl_test import show_result, show_run
+from gpudoctor.render.nccl_test import closing_words, show_result, show_run
 from tests.nccl_runs import row
 
 STEERS = "\x1b[2J"
@@ -115,3 +115,16 @@ def test_the_csv_of_a_search_has_its_rounds() -> None:
     pairs = IsolationRound(purpose="pairs", groups=(("a", "b"), ("c", "d")), bus_bandwidth=(1.5, None))
     text = to_csv(TestResult(backend="nccl", isolation=Isolation(rounds=(pairs,))))
     assert text.splitlines()[1:] == ["nccl,1 pairs,a b,1.5", "nccl,1 pairs,c d,"]
+
+
+def test_the_last_line_claims_only_what_is_known() -> None:
+    ends = (NodeRanks(node="n01", how="stopped"), NodeRanks(node="n02", how="lost"))
+    died = RunResult(outcome="died", nodes=("n01", "n02"), ends=ends)
+    assert "what is left on n02 is unknown" in closing_words(TestResult(outcome="died", run=died))
+    here = msgspec.structs.replace(died, ends=ends[:1])
+    assert "no process is left" in closing_words(TestResult(outcome="died", run=here))
+    stopped = RunResult(outcome="interrupted", nodes=("n01",))
+    assert "nothing was measured" in closing_words(TestResult(outcome="interrupted", run=stopped))
+    stopped = msgspec.structs.replace(stopped, rows=(row("all_reduce", 1.0),))
+    assert "is above" in closing_words(TestResult(outcome="interrupted", run=stopped))
+    assert "world size" not in closing_words(TestResult(compared=(Setting({}, {}, "died"),)))

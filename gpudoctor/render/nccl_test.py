@@ -302,12 +302,17 @@ def closing_words(result: TestResult) -> str:
     """The last line: what was run, and how it ended."""
     gloo = " (gloo over CPU, not NCCL)" if result.backend == "gloo" else ""
     nodes = counted(len(result.nodes), "node")
-    world = "" if result.isolation else f", world size {result.world_size}"
+    world = "" if result.isolation or not result.world_size else f", world size {result.world_size}"
+    vanished = [end.node for end in (result.run.ends if result.run else ()) if end.how == "lost"]
+    # What is on a node that no longer answers nobody has seen; its agent ends the ranks without the head, too.
+    left = f"what is left on {folded(vanished)} is unknown" if vanished else "no process is left"
+    measured = (result.run and result.run.rows) or result.compared or (result.isolation and result.isolation.rounds)
+    until = "what was measured until then is above" if measured else "nothing was measured until then"
     ended = {
         "complete": f"Done: {nodes}{world}{gloo}",
-        "stalled": f"The test stood still and was ended: {nodes}{gloo}; no process is left",
-        "died": f"The test died: {nodes}{gloo}; no process is left",
-        "interrupted": f"Interrupted: {nodes}{gloo}; what was measured until then is above; no process is left",
+        "stalled": f"The test stood still and was ended: {nodes}{gloo}; {left}",
+        "died": f"The test died: {nodes}{gloo}; {left}",
+        "interrupted": f"Interrupted: {nodes}{gloo}; {until}; {left}",
         "preflight failed": f"Not started: the preflight of {nodes} found what would make it fail",
         "too few nodes": f"Not started: {nodes} wanted, and not all of them can be used",
     }[result.outcome]
