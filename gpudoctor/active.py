@@ -205,7 +205,7 @@ def start(
     With `on_line`, its output is not kept: each line goes to `on_line` as it comes, from a thread that reads nothing
     else meanwhile; it must not raise. Such a child may write for as long as it lives.
     """
-    with _signals_deferred():  # one that raised between fork and the next line would lose the child
+    with signals_deferred():  # one that raised between fork and the next line would lose the child
         child = Child(name, command, environment=environment, timeout=timeout, on_line=on_line)
         _living.append(child)
     return child
@@ -213,7 +213,7 @@ def start(
 
 def end_all() -> None:
     """End every child that was started and not ended yet: the last thing a command does, however it ends."""
-    with _signals_deferred():  # a second Ctrl-C must not save the rest of them
+    with signals_deferred():  # a second Ctrl-C must not save the rest of them
         while _living:
             _living[-1].end()
 
@@ -222,7 +222,7 @@ _living: list[Child] = []
 
 
 @contextlib.contextmanager
-def _signals_deferred() -> Iterator[None]:
+def signals_deferred() -> Iterator[None]:
     """Hold back the signals that raise in the main thread, and deliver them at the end.
 
     Blocking them instead would be inherited by the children.

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gpudoctor import __version__, snapshot
 from gpudoctor.active import own_module
 from gpudoctor.fleet import facts
-from gpudoctor.fleet.agent import node_index, serve
+from gpudoctor.fleet.agent import Agent, node_index, serve
 from gpudoctor.fleet.fleet import Event, Fleet, Lost, Node
 from gpudoctor.fleet.lines import Lines, TooLong
 from gpudoctor.fleet.local import LocalFleet
@@ -484,3 +484,30 @@ def test_a_line_without_end_is_bounded() -> None:
 
 def test_a_reply_is_found_behind_a_banner_without_an_end() -> None:
     assert reply_from(b"Last login: today " + encode(Pong(number=3, time=0.5))) == Pong(number=3, time=0.5)
+
+
+def test_a_signal_does_not_cut_the_clearing_up_short() -> None:
+    """Slurm's own SIGTERM comes while the agent is ending its ranks."""
+    ended: list[str] = []
+
+    class Ranks:
+        def end_all(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            ended.append("ranks")
+
+    class Ports:
+        def close(self) -> None:
+            ended.append("ports")
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    agent = Agent(0, lambda line: None)
+    agent._ranks, agent._ports = Ranks(), Ports()  # type: ignore[assignment]
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            agent.end()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended == ["ranks", "ports"]

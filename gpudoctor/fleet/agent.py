@@ -194,15 +194,16 @@ class Agent:
         """End the ranks and every other child, close the ports, let the last replies go."""
         from gpudoctor import active
 
-        for finish in (
-            self._ranks.end_all if self._ranks is not None else None,
-            self._ports.close if self._ports is not None else None,
-            active.end_all,
-            active.end_all,  # a thread that was starting or ending one beside us
-        ):
-            if finish is not None:
-                with contextlib.suppress(Exception):  # each of them must have its turn
-                    finish()
+        with active.signals_deferred():  # scancel and a closing ssh send one while we clear up: nothing is left out
+            for finish in (
+                self._ranks.end_all if self._ranks is not None else None,
+                self._ports.close if self._ports is not None else None,
+                active.end_all,
+                active.end_all,  # a thread that was starting or ending one beside us
+            ):
+                if finish is not None:
+                    with contextlib.suppress(Exception):  # each of them must have its turn
+                        finish()
         self._outbox.put(None)
         self._writer.join(LAST_WORDS_SECONDS)
 
