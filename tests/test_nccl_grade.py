@@ -219,6 +219,7 @@ BETWEEN = [
     # machine, what NCCL logs, collective, GB/s, verdict, link
     (h100_node(), "NET/IB/0/GDRDMA", "all_gather", 345.0, "healthy", "8 x 400 Gb/s InfiniBand a node"),
     (h100_node(), "NET/IB/0/GDRDMA", "all_gather", 100.0, "broken", "8 x 400 Gb/s InfiniBand a node"),
+    (h100_node(), "NET/IBext_v8/0/GDRDMA", "all_gather", 345.0, "healthy", "8 x 400 Gb/s InfiniBand a node"),
     (a100_hdr(), "NET/IB/0/GDRDMA", "all_gather", 190.0, "healthy", "8 x 200 Gb/s InfiniBand a node"),
     (a100_hdr(), "NET/IB/0/GDRDMA", "all_gather", 120.0, "degraded", "8 x 200 Gb/s InfiniBand a node"),
     (dgx_h100(), "NET/IB/0/GDRDMA", "all_gather", 345.0, "healthy", "8 x 400 Gb/s InfiniBand a node"),

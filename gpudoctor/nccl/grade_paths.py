@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpudoctor.check import Fix, Problem, Severity
-from gpudoctor.knowledge.bandwidth.links import gpu_direct_used, gpus_at, network_of, used_ports
+from gpudoctor.knowledge.bandwidth.links import gpu_direct_used, gpus_at, network_of, over_verbs, used_ports
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.gpus.gpu_models import is_consumer
 from gpudoctor.knowledge.nccl.fabric import ports_in_words, rdma_port_names
@@ -164,8 +164,8 @@ def _only_reads_lack_it(machine: Snapshot, place: Place) -> bool:
     NCCL_NET_GDR_READ=1 (ncclTopoCheckGdr in graph/paths.cc).
     """
     ranks = {member.rank for member in place.members}
-    lacking = [path for path in place.log.paths if path.transport == "NET/IB" and not path.gdr]
-    receiving = [path for path in place.log.paths if path.transport == "NET/IB" and path.receiver in ranks and path.gdr]
+    lacking = [path for path in place.log.paths if over_verbs(path) and not path.gdr]
+    receiving = [path for path in place.log.paths if over_verbs(path) and path.receiver in ranks and path.gdr]
     try:
         gpus = gpus_at(machine, place.addresses)
         old = all(gpu.compute_capability.value < AMPERE for gpu in gpus)

@@ -13,7 +13,7 @@ from gpudoctor.knowledge.bandwidth.families import family, nvlink_words
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.nccl.fabric import has_nvlink_sharp
 from gpudoctor.knowledge.nccl.interfaces import nccl_choice
-from gpudoctor.knowledge.nccl.log import LogFacts
+from gpudoctor.knowledge.nccl.log import LogFacts, PeerPath
 from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
 from gpudoctor.knowledge.network.pcie import link_bytes_per_second
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
@@ -34,6 +34,9 @@ class Link(Struct, frozen=True):
     is_network: bool = False
 
 
+RDMA_PLUGIN = "IBext"
+"""How NVIDIA's nccl-rdma-sharp-plugins of HPC-X and the NGC images names itself ("IBext_v8"): the same verbs over the
+same HCAs as NCCL's own transport, beside SHARP, which is off unless NCCL_COLLNET_ENABLE=1."""
 SLOWEST_INSIDE = 4.0
 """GB/s. GPUs of one node that talk through host memory reach 4.9 (nccl#445): a slower network limits whatever is
 inside the nodes."""
@@ -158,12 +161,18 @@ def between_nodes(machine: Snapshot, addresses: Sequence[str], log: LogFacts) ->
 def network_of(log: LogFacts) -> str:
     """ "IB", "Socket" or a plugin's name, by the paths in use; by the name that NCCL gives where no path is known."""
     used = {path.transport.partition("/")[2] for path in log.paths if path.transport.startswith("NET/")}
-    return used.pop() if len(used) == 1 else log.network
+    name = used.pop() if len(used) == 1 else log.network
+    return "IB" if name.startswith(RDMA_PLUGIN) else name
+
+
+def over_verbs(path: PeerPath) -> bool:
+    """Whether it is the IB transport's, or NVIDIA's plugin's that does the same."""
+    return path.transport == "NET/IB" or path.transport.startswith(f"NET/{RDMA_PLUGIN}")
 
 
 def gpu_direct_used(log: LogFacts) -> bool | None:
     """Whether all paths over the IB transport use GPUDirect RDMA; None when the log shows none."""
-    seen = [path.gdr for path in log.paths if path.transport == "NET/IB"]
+    seen = [path.gdr for path in log.paths if over_verbs(path)]
     return all(seen) if seen else None
 
 
