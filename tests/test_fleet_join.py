@@ -258,6 +258,23 @@ def test_a_head_that_never_comes_is_told() -> None:
     assert said[0].startswith("no head at 127.0.0.1:") and "refuses the connection" in said[-1]
 
 
+@pytest.mark.parametrize("address", ["a" * 80 + ".example", "n1..example", ".n1"])
+def test_what_can_be_no_name_is_told(address: str) -> None:
+    said: list[str] = []
+    assert take_part(address, 61000, TOKEN, patience=1, say=said.append) == 1
+    assert len(said) == 1 and "is no host's name" in said[0]
+
+
+def test_what_the_head_says_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(JoinFleet, "_refusal", lambda fleet, newcomer, name: "no\x1b]0;title\x07\r\nroom")
+    with JoinFleet(2, address="127.0.0.1", wait=PATIENCE) as fleet:
+        assert take_part("127.0.0.1", fleet.port, fleet.token, patience=1) == 1
+    said = capsys.readouterr().err
+    assert "room" in said and said.rstrip("\n").isprintable()
+
+
 def test_the_token_does_not_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUDOCTOR_TOKEN", TOKEN)
     take_part("127.0.0.1", 1, TOKEN, patience=0, say=lambda text: None)

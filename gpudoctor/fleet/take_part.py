@@ -12,6 +12,7 @@ from gpudoctor import __version__
 from gpudoctor.fleet.join_channel import Channel, ClosedAtOnce, Forged, NotProved, OtherVersion, TooLong, introduce
 from gpudoctor.fleet.join_messages import Newcomer, Verdict, Welcome, machine_identity, with_port
 from gpudoctor.fleet.messages import PROTOCOL
+from gpudoctor.fleet.ssh_errors import printable
 
 TOKEN = "GPUDOCTOR_TOKEN"
 """The environment variable that holds the token."""
@@ -105,6 +106,8 @@ def connected(address: str, port: int, patience: float, say: Callable[[str], Non
             raise NotJoined(
                 f"the head's name {address} does not resolve here ({error.strerror}); paste its IP address instead"
             ) from None
+        except UnicodeError:  # a label that is empty or too long, before any look-up
+            raise NotJoined(f"{address[:80]!r} is no host's name; paste the line that the head printed") from None
         except TimeoutError:
             reason = (
                 f"nothing answers at {where}; a firewall between the nodes drops the connection, or that address "
@@ -176,4 +179,4 @@ def _prove(connection: socket.socket, token: str, where: str) -> Channel:
 
 
 def _on_standard_error(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)
