@@ -38,7 +38,7 @@ def test_hosts_in_the_order_in_which_they_are_named(text: str, nodes: tuple[Node
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "'': two commas in a row, or one at an end"),
+        ("", "no host is named"),
         ("a,,b", "two commas in a row"),
         ("a,", "one at an end"),
         ("-oProxyCommand=x", "begins with a letter or digit"),

@@ -33,6 +33,8 @@ class BadHosts(ValueError):
 
 def from_hosts(text: str) -> tuple[Node, ...]:
     """The nodes of `--hosts`, in the order in which they are named. Raises `BadHosts`."""
+    if not text.strip():
+        raise BadHosts("no host is named")
     found: list[Node] = []
     for piece in _pieces(text):
         if not piece:
@@ -72,6 +74,18 @@ def from_hostfile(path: str) -> tuple[Node, ...]:
         return _each_once(found)
     except BadHosts as error:
         raise BadHosts(f"hostfile {path}: {error}") from None
+
+
+def is_host(text: str) -> bool:
+    """Whether this is one host's name or address, without user, port and brackets."""
+    address = _ADDRESS.fullmatch(text)
+    if ":" in text and address is not None:
+        try:
+            ipaddress.IPv6Address(address.group(1))
+        except ValueError:
+            return False
+        return True
+    return len(text) <= MAXIMUM_NAME and _NAME.fullmatch(text) is not None
 
 
 def _of_line(line: str) -> list[Node]:
