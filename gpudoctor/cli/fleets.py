@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.fleet.fleet import Fleet, Node
+from gpudoctor.knowledge.wording import counted
 
 
 class Where(NamedTuple):
@@ -41,7 +42,7 @@ def named_nodes(where: Where) -> tuple[Node, ...]:
     if not kept:
         raise UsageProblem("--exclude leaves no node")
     if where.nodes is not None and where.nodes > len(kept):
-        raise UsageProblem(f"--nodes {where.nodes}, but only {len(kept)} hosts are named")
+        raise UsageProblem(f"--nodes {where.nodes}, but {counted(len(kept), 'host')} named")
     return kept[: where.nodes]
 
 

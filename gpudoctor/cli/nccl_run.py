@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.fleets import Where, fleet_for, is_symmetric
+from gpudoctor.fleet.hosts import is_host
 from gpudoctor.fleet.join import JoinFleet
 from gpudoctor.nccl.bandwidth_test import bandwidth_test
 from gpudoctor.nccl.compare_settings import parse_compare
@@ -39,6 +40,8 @@ def wish(*, collective: str, minimum: str, maximum: str | None, python: str | No
         raise UsageProblem(f"--min-bytes, --max-bytes: {error}") from None
     if largest and smallest > largest:
         raise UsageProblem(f"--min-bytes {minimum} is more than --max-bytes {maximum}")
+    if options["master_address"] and not is_host(options["master_address"]):
+        raise UsageProblem(f"--master-addr {options['master_address'][:80]!r}: a host's name or IP address is wanted")
     try:
         interpreter = choose(python, os.environ)
     except NoSuchInterpreter as error:
@@ -195,9 +198,23 @@ def emitted(kind: str, nodes: int | None, ranks_per_node: int | None, arguments:
 
     if nodes is None:
         raise UsageProblem("--emit needs --nodes N")
+    _refuse_elsewhere(kind, arguments)
     kept = _without(arguments, ("nccl-test",), ("--emit", "--nodes"))
     writer = slurm_batch.script if kind == "slurm" else kubernetes_job.manifest
     return writer(nodes, ranks_per_node, kept)
+
+
+NOT_ELSEWHERE = {
+    "slurm": ("--hosts", "--hostfile"),
+    "kubernetes": ("--hosts", "--hostfile", "--exclude", "--find-slow", "--compare"),
+}
+"""Options that the emitted job could not keep: SLURM places its nodes, and under torchrun each rank is started once."""
+
+
+def _refuse_elsewhere(kind: str, arguments: Sequence[str]) -> None:
+    for option in NOT_ELSEWHERE[kind]:
+        if any(word == option or word.startswith(option + "=") for word in arguments):
+            raise UsageProblem(f"--emit {kind} excludes {option}: the job that it prints could not keep to it")
 
 
 def _without(arguments: Sequence[str], words: Sequence[str], options: Sequence[str]) -> list[str]:

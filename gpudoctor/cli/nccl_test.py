@@ -136,6 +136,8 @@ def nccl_test(
 
     if json and csv:
         raise UsageProblem("--json and --csv exclude each other")
+    if emit is not None and (join is not None or from_file is not None):
+        raise UsageProblem("--emit excludes --join and --from")
     if join is not None:
         raise typer.Exit(nccl_run.take_part(join, os.environ.get(TOKEN, "")))
     wish = nccl_run.wish(
