@@ -70,6 +70,7 @@ MAY_IMPORT = {
     ),
     "gpudoctor/launch/": (
         "gpudoctor.launch",
+        "gpudoctor.emit",
         "gpudoctor.fleet",
         "gpudoctor.nccl",
         "gpudoctor.read",

@@ -1,0 +1,201 @@
+"""What tutorials of the field teach that is gone: since when, and what takes its place.
+
+Tried with Lightning 1.5.10, 1.7.4, 1.9.5 and 2.6.6; the rest is read from the sources of the releases (the project's
+facts on launching, parts 1.7, 2 and 3).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+Kind = Literal["strategy", "argument", "value", "launcher"]
+"""strategy: a value of `strategy=`. argument: one of `Trainer(...)`. value: an argument with this value."""
+Version = tuple[int, ...]
+NEVER: Version = ()
+
+
+class Superseded(Struct, frozen=True, kw_only=True):
+    """Something that was there once, or never, and what is written today."""
+
+    name: str
+    """As tutorials write it: "ddp_sharded", "gpus", "precision=16", "torch.distributed.launch"."""
+    kind: Kind
+    package: str
+    """The distribution whose version decides: "lightning", "torch", "torch_xla"."""
+    first: Version = NEVER
+    """The release that brought it; () where that does not matter."""
+    gone: Version = NEVER
+    """The first release without it, () for what never was in one; (0,) where every release of today lacks it."""
+    deprecated: Version = NEVER
+    """The first release that warns; () for none."""
+    today: str
+    """What to write instead, as code or a noun phrase."""
+    instead: str = ""
+    """Where `today` is one value for `gpudoctor launch --strategy`: that value."""
+    remark: str = ""
+    """A sentence more."""
+
+    @property
+    def since(self) -> str:
+        """ "removed in lightning 2.0", "never a strategy of lightning"."""
+        if self.gone == NEVER:
+            return (
+                f"never part of {self.package}"
+                if not self.deprecated
+                else f"deprecated in {self.package} " + dotted(self.deprecated)
+            )
+        if self.gone == (0,):
+            return f"in no supported release of {self.package}"
+        return f"removed in {self.package} {dotted(self.gone)}"
+
+    def is_gone(self, version: Version | None) -> bool:
+        """Whether that version lacks it; with an unknown version, whether today's does."""
+        if self.gone == NEVER:
+            return not self.deprecated
+        if version is None:
+            return True
+        return version >= self.gone or (self.first != NEVER and version < self.first)
+
+
+def dotted(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
+def parsed(version: str) -> Version | None:
+    """(2, 4, 1) of "2.4.1+cu121"; None of what is no version."""
+    found = re.match(r"\d{1,9}(?:\.\d{1,9})*", version, re.ASCII)
+    return tuple(int(number) for number in found[0].split(".")) if found else None
+
+
+FSDP = 'strategy="fsdp", or "deepspeed_stage_2" where DeepSpeed is installed'
+SHARDED = "It was fairscale's sharded DDP; fairscale itself has had no release since 2022."
+
+_LIGHTNING = {
+    "strategy": (
+        Superseded(name="fairscale", kind="strategy", package="lightning", today=FSDP, instead="fsdp", remark=SHARDED),
+        Superseded(
+            name="ddp_sharded", kind="strategy", package="lightning", gone=(2, 0), deprecated=(1, 9),
+            today=FSDP, instead="fsdp", remark=SHARDED,
+        ),
+        Superseded(
+            name="ddp_sharded_spawn", kind="strategy", package="lightning", gone=(2, 0), deprecated=(1, 9),
+            today=FSDP, instead="fsdp", remark=SHARDED,
+        ),
+        Superseded(
+            name="ddp_fully_sharded", kind="strategy", package="lightning", gone=(2, 0), deprecated=(1, 9),
+            today='strategy="fsdp"', instead="fsdp",
+            remark="It was fairscale's fully sharded DDP, which became PyTorch's own FSDP.",
+        ),
+        Superseded(
+            name="fsdp_native", kind="strategy", package="lightning", first=(1, 7), gone=(2, 0),
+            today='strategy="fsdp"', instead="fsdp", remark="The same under its present name.",
+        ),
+        Superseded(
+            name="dp", kind="strategy", package="lightning", gone=(2, 0), today='strategy="ddp"', instead="ddp",
+            remark="DataParallel stays on one node and is slower there than DDP.",
+        ),
+        Superseded(
+            name="ddp2", kind="strategy", package="lightning", gone=(1, 7), today='strategy="ddp"', instead="ddp",
+        ),
+        Superseded(
+            name="horovod", kind="strategy", package="lightning", gone=(2, 0), deprecated=(1, 9),
+            today='strategy="ddp"', instead="ddp",
+            remark="With a release before 2.0 it is started by horovodrun: gpudoctor launch --framework horovod.",
+        ),
+        Superseded(
+            name="bagua", kind="strategy", package="lightning", first=(1, 6), gone=(2, 0), deprecated=(1, 9),
+            today='strategy="ddp"', instead="ddp", remark="Bagua itself has had no release since 2022.",
+        ),
+        Superseded(
+            name="collaborative", kind="strategy", package="lightning", first=(1, 6), gone=(2, 0),
+            today="the package lightning-hivemind",
+        ),
+        Superseded(
+            name="apex", kind="strategy", package="lightning",
+            today='precision="16-mixed" or "bf16-mixed" beside strategy="ddp"', instead="ddp",
+            remark="Apex's amp was a way of mixed precision, and PyTorch has its own.",
+        ),
+    ),
+    "argument": (
+        Superseded(
+            name="gpus", kind="argument", package="lightning", gone=(2, 0), deprecated=(1, 7),
+            today='accelerator="gpu", devices=', remark="`devices` exists since 1.4.",
+        ),
+        Superseded(
+            name="nb_gpu_nodes", kind="argument", package="lightning", gone=(0, 8), today="num_nodes=",
+        ),
+        Superseded(
+            name="distributed_backend", kind="argument", package="lightning", gone=(1, 5), today="strategy=",
+        ),
+        Superseded(name="use_amp", kind="argument", package="lightning", gone=(0, 9), today='precision="16-mixed"'),
+        Superseded(
+            name="amp_level", kind="argument", package="lightning", gone=(2, 0), deprecated=(1, 8),
+            today='precision="16-mixed" or "bf16-mixed", and no amp_level',
+            remark="It set Apex's optimisation level, and means nothing to PyTorch's own amp.",
+        ),
+        Superseded(
+            name="amp_backend", kind="argument", package="lightning", first=(0, 9), gone=(2, 0), deprecated=(1, 8),
+            today='precision="16-mixed" or "bf16-mixed", and no amp_backend',
+        ),
+        Superseded(
+            name="replace_sampler_ddp", kind="argument", package="lightning", gone=(2, 0),
+            today="use_distributed_sampler=",
+        ),
+        Superseded(
+            name="tpu_cores", kind="argument", package="lightning", gone=(2, 0), deprecated=(1, 7),
+            today='accelerator="tpu", devices=',
+        ),
+        Superseded(
+            name="ipus", kind="argument", package="lightning", gone=(2, 0), deprecated=(1, 7),
+            today="the package lightning-graphcore",
+        ),
+        Superseded(
+            name="num_processes", kind="argument", package="lightning", gone=(2, 0), deprecated=(1, 7),
+            today='accelerator="cpu", devices=',
+        ),
+        Superseded(
+            name="auto_select_gpus", kind="argument", package="lightning", gone=(2, 0), deprecated=(1, 9),
+            today='devices=N with accelerator="gpu"',
+        ),
+    ),
+    "value": tuple(
+        Superseded(
+            name=f'accelerator="{name}"', kind="value", package="lightning", gone=(1, 7), deprecated=(1, 5),
+            today=f'accelerator="gpu", strategy="{name}"' if name.startswith("ddp") else 'accelerator="gpu", strategy=',
+        )
+        for name in ("ddp", "ddp_spawn", "ddp_cpu", "ddp2", "dp", "horovod")
+    ),
+}  # fmt: skip
+
+_LAUNCHERS = (
+    Superseded(
+        name="torch.distributed.launch", kind="launcher", package="torch", deprecated=(1, 10), today="torchrun",
+        remark="It still runs; torchrun hands LOCAL_RANK over as a variable and not as an argument.",
+    ),
+    Superseded(
+        name="torch_xla.distributed.xla_dist", kind="launcher", package="torch_xla", gone=(2, 1),
+        today='gcloud compute tpus tpu-vm ssh NAME --worker=all --command="PJRT_DEVICE=TPU python3 train.py"',
+        remark="It started XRT, which PJRT replaced in 2023: each worker of a TPU finds the others by itself.",
+    ),
+    Superseded(
+        name="XRT_TPU_CONFIG", kind="launcher", package="torch_xla", gone=(2, 1), today="PJRT_DEVICE=TPU",
+        remark="XRT was removed in 2023.",
+    ),
+)  # fmt: skip
+
+EVERY: tuple[Superseded, ...] = (*(each for group in _LIGHTNING.values() for each in group), *_LAUNCHERS)
+_BY_NAME = {(each.kind, each.name): each for each in EVERY}
+
+
+def superseded(kind: Kind, name: str) -> Superseded | None:
+    """The entry of that name, whether or not the installed version still has it; ask `is_gone`."""
+    return _BY_NAME.get((kind, name))
+
+
+def lightning_version(versions: Mapping[str, str]) -> Version | None:
+    """The installed Lightning's, under either name of its distribution."""
+    return parsed(
+        versions.get("lightning") or versions.get("pytorch-lightning") or versions.get("pytorch_lightning") or ""
+    )

@@ -1,0 +1,40 @@
+"""What `gpudoctor launch --strategy NAME` answers when tutorials teach a strategy that is gone or never was."""
+
+from collections.abc import Mapping
+
+from gpudoctor.knowledge.superseded import dotted, lightning_version, superseded
+
+ELSEWHERE = {
+    "fairscale": "fairscale has had no release since 2022; its sharding is PyTorch's own FSDP: --strategy fsdp",
+    "ddp_sharded": "sharded DDP was fairscale's; today it is PyTorch's own FSDP: --strategy fsdp",
+    "bagua": "Bagua has had no release since 2022: --strategy ddp",
+    "apex": "Apex's amp and DDP became PyTorch's own: --strategy ddp --precision fp16",
+    "dp": "DataParallel cannot leave its node and is slower there than DDP: --strategy ddp",
+    "ddp2": "DDP2 left Lightning in 1.7: --strategy ddp",
+}
+"""For frameworks other than Lightning, whose own releases do not decide."""
+
+
+def answer(framework: str, strategy: str, versions: Mapping[str, str]) -> str:
+    """One line for the user when this strategy cannot be started with what is installed; "" when nothing is known
+    against it. `versions`: installed distributions, "lightning" -> "2.6.6".
+    """
+    name = strategy.strip().lower().replace("-", "_")
+    if framework != "lightning":
+        if framework == "horovod" and name == "horovod":
+            return ""
+        return f"--strategy {strategy}: {ELSEWHERE[name]}" if name in ELSEWHERE else ""
+    found = superseded("strategy", name)
+    version = lightning_version(versions)
+    if found is None or not found.is_gone(version):
+        return ""
+    if found.gone:
+        state = f"was removed in Lightning {dotted(found.gone)}"
+        if version is not None and found.first and version < found.first:
+            state = f"came with Lightning {dotted(found.first)} and was removed in {dotted(found.gone)}"
+    else:
+        state = "was never a strategy of Lightning"
+    here = f" ({dotted(version)} is installed)" if version is not None else ""
+    use = f": --strategy {found.instead}" if found.instead else ""
+    remark = f" {found.remark}" if found.remark else ""
+    return f"--strategy {strategy} {state}{here}; today it is {found.today}{use}.{remark}"

@@ -1,0 +1,80 @@
+"""`gpudoctor launch --check`: what a plan takes for true, looked at on the nodes that can be reached."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from gpudoctor.fleet.fleet import Fleet
+from gpudoctor.launch.plan import LaunchPlan, Unverified
+from gpudoctor.snapshot import Snapshot
+
+Check = Literal[
+    "nodes reached",
+    "address form",
+    "address owner",
+    "same answer",
+    "host name",
+    "route",
+    "port free",
+    "reachable",
+    "way back",
+    "interface names",
+    "clocks",
+    "versions",
+    "GPUs visible",
+    "interpreter",
+    "script",
+]
+Outcome = Literal["true", "false", "unknown"]
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    """One claim of the plan, and what became of it."""
+
+    check: Check
+    claim: str
+    """The plan's words: "10.0.0.1 is an address of n01, where rank 0 starts"."""
+    outcome: Outcome
+    seen: str = ""
+    """What was found, as a phrase; for "unknown" why it could not be looked at."""
+    means: str = ""
+    """What a false claim means for the run: a sentence."""
+    nodes: tuple[str, ...] = ()
+    """Whom it concerns; of a false claim, those where it is false."""
+    fix: str = ""
+    commands: tuple[str, ...] = ()
+    """Lines to paste: what mends a false claim, what would verify an unknown one."""
+
+
+def verify(
+    plan: LaunchPlan,
+    fleet: Fleet | None,
+    snapshots: Mapping[str, Snapshot],
+    *,
+    script_folder: str = "",
+    on_step: Callable[[str], None] | None = None,
+) -> tuple[Verified, ...]:
+    """Every claim of the plan, one by one; takes seconds and never raises for what a node does.
+
+    `fleet`: the plan's nodes in its order, or the first of them; None: nothing but the snapshots is looked at. Its
+    agents must have said Hello (`reach`), or be lost. `snapshots`: by the nodes' names, for nodes that the fleet does
+    not reach. `script_folder`: where a relative script lies; "" is the folder of this shell.
+    """
+    return ()
+
+
+def unverified(verified: tuple[Verified, ...]) -> tuple[Unverified, ...]:
+    """What could not be looked at, each with the line that would show it."""
+    return tuple(
+        Unverified(
+            f"{each.claim} ({each.seen})" if each.seen else each.claim, each.commands[0] if each.commands else ""
+        )
+        for each in verified
+        if each.outcome == "unknown"
+    )
+
+
+def has_false(verified: tuple[Verified, ...]) -> bool:
+    """Whether the launch as planned fails: exit status 1."""
+    return any(each.outcome == "false" for each in verified)
