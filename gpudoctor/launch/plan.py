@@ -60,6 +60,8 @@ class NodePlan(Struct, frozen=True, kw_only=True):
     """Ranks on it: its visible GPUs, or what was wished."""
     environment: tuple[Variable, ...] = ()
     """Only what this node needs by itself (CUDA_VISIBLE_DEVICES, an interface of another name)."""
+    known: bool = True
+    """False: `name` and `address` are placeholders, "NODE1" and "NODE1_ADDRESS"."""
 
 
 class Unverified(Struct, frozen=True):
@@ -94,6 +96,14 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
     why: dict[str, str] = field(default_factory=dict)
     """Reasons by field: "master_address" -> "eth0's address, by which the default route leads"."""
     unverified: tuple[Unverified, ...] = ()
+    accelerator: Literal["cuda", "cpu"] = "cuda"
+    """What the ranks compute on."""
+    as_root: bool = False
+    """Whether root will paste it: mpirun wants that said."""
+    hosts_named: bool = False
+    """Whether the user (or the allocation) named the nodes, so that a batch script may ask for these."""
+    leftovers: tuple[str, ...] = ()
+    """Variables of an earlier job in this shell (LOCAL_RANK, WORLD_SIZE ...) that the launch must not inherit."""
 
     @property
     def world_size(self) -> int:
@@ -106,6 +116,8 @@ class Block(Struct, frozen=True):
     title: str
     """ "on n01 (node rank 0)", "on every node", "on the head only"."""
     text: str
+    node: int | None = None
+    """The node rank that it is for; None: the title tells."""
 
 
 class EmittedFile(Struct, frozen=True):
@@ -114,6 +126,8 @@ class EmittedFile(Struct, frozen=True):
     name: str
     text: str
     executable: bool = False
+    alternative: bool = False
+    """Another way to say the same: written with -o and named in the notes, but not on standard output."""
 
 
 class Emission(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,80 @@
+"""Words for lines that users paste into a shell, and the comments above them.
+
+What is emitted is read back by sh, bash, dash and zsh as exactly the planned words. A line break or a null character
+cannot stand in a line to paste and is refused.
+"""
+
+from collections.abc import Iterable
+
+from gpudoctor.emit.comments import comment as comment_lines
+from gpudoctor.knowledge import shell_words
+from gpudoctor.launch.plan import LaunchPlan, NodePlan, Variable
+
+WIDTH = 96
+
+
+class Unquotable(ValueError):
+    """A word that no line to paste can hold; the message is one line for the user."""
+
+
+def check(words: Iterable[str]) -> None:
+    """Raise `Unquotable` for the first word that cannot be pasted or passed on."""
+    for each in words:
+        shown = repr(each if len(each) <= 60 else each[:60] + "...")
+        if "\0" in each:
+            raise Unquotable(f"the word {shown} holds a null character, which no argument of a program can")
+        if "\n" in each or "\r" in each:
+            raise Unquotable(
+                f"the word {shown} holds a line break, so that it is no line to paste; put the value into a file that "
+                "the script reads"
+            )
+        if any(0xD800 <= ord(letter) <= 0xDFFF for letter in each):
+            raise Unquotable(f"the word {shown} holds bytes that are no UTF-8, which a terminal does not paste back")
+        if any(ord(letter) < 0x20 or ord(letter) == 0x7F for letter in each):
+            raise Unquotable(f"the word {shown} holds a control character, which a terminal acts on when it is pasted")
+
+
+def word(value: str) -> str:
+    """`value` as one word. Raises `Unquotable`."""
+    check((value,))
+    return shell_words.word(value)
+
+
+def line(words: Iterable[str]) -> str:
+    """A command as one line. Raises `Unquotable`."""
+    return " ".join(word(each) for each in words)
+
+
+def prefixed(variables: Iterable[Variable], words: Iterable[str]) -> str:
+    """`A=1 B=2 command ...`: variables for this command only, so that the shell is as before. Raises `Unquotable`."""
+    return " ".join([*(f"{each.name}={word(each.value)}" for each in variables), line(words)])
+
+
+def comment(text: str) -> str:
+    """A text as comment lines (shell, YAML, Python)."""
+    return "\n".join(comment_lines(text))
+
+
+def reasons(variables: Iterable[Variable]) -> list[str]:
+    """A comment for each variable that has a reason."""
+    return [comment(f"{each.name}: {each.reason}") for each in variables if each.reason]
+
+
+def without_leftovers(plan: LaunchPlan, words: list[str]) -> list[str]:
+    """The command, freed of what an earlier job left in this shell."""
+    taken_out = [part for name in plan.leftovers for part in ("-u", name)]
+    return ["env", *taken_out, *words] if taken_out else words
+
+
+def of_node(plan: LaunchPlan, node: NodePlan) -> tuple[Variable, ...]:
+    """The environment of one node: its own values win over those of all."""
+    own = {each.name for each in node.environment}
+    return (*(each for each in plan.environment if each.name not in own), *node.environment)
+
+
+def title(plan: LaunchPlan, node: NodePlan) -> str:
+    """Where a block belongs: "on n01 (node rank 0 of 3)"."""
+    if len(plan.nodes) == 1:
+        return f"on {node.name}"
+    where = f"on {node.name}" if node.known else f"on {node.name}, a node of your choice"
+    return f"{where} (node rank {node.rank} of {len(plan.nodes)})"
