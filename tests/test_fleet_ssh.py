@@ -95,7 +95,9 @@ def test_where_gpudoctor_is_not_the_node_says_so(tmp_path: Path) -> None:
         ["sh", "-c", line], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 127
-    assert lost_from(127, done.stderr.splitlines(), had_begun=False).kind == "gpudoctor missing"
+    lost = lost_from(127, done.stderr.splitlines(), had_begun=False)
+    assert lost.kind == "gpudoctor missing"
+    assert lost.detail == f"{tmp_path / 'none'} (--remote-gpudoctor) is no command there"
 
 
 def test_another_interpreter_of_the_same_path_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

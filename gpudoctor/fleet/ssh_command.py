@@ -71,7 +71,7 @@ def remote_command(index: int, remote: Remote) -> str:
     `index` is a number of ours; the paths are quoted. Nothing else is put into it.
     """
     if remote.gpudoctor:
-        script = in_order(_command(remote.gpudoctor, index))
+        script = in_order(_command(remote.gpudoctor, index), named=remote.gpudoctor)
     else:
         python, option, code = own_module("gpudoctor.fleet.agent")
         path, looking = shlex.quote(python), shlex.quote(code.replace(BEGIN, LOOK + BEGIN))
@@ -97,9 +97,13 @@ def _command(gpudoctor: str, index: int) -> str:
     return f"command -v {path} >/dev/null 2>&1 && exec {path} agent --node {index}"
 
 
-def in_order(*attempts: str) -> str:
-    """Commands for a shell of which the first that is there is run; without any, it says that gpudoctor is missing."""
-    return "; ".join([*attempts, f"echo {MISSING} >&2", "exit 127"])
+def in_order(*attempts: str, named: str = "") -> str:
+    """Commands for a shell of which the first that is there is run; without any, it says that gpudoctor is missing.
+
+    `named`: the one path that was tried, where the user named it.
+    """
+    said = shlex.quote(f"{MISSING} {named}".strip())
+    return "; ".join([*attempts, f"echo {said} >&2", "exit 127"])
 
 
 def shown(ssh: list[str], node: Node) -> str:

@@ -42,8 +42,15 @@ def lost_from(status: int, errors: Sequence[str], *, had_begun: bool) -> Lost:
         if status == SSH_FAILED or status < 0:
             return Lost("connection lost", last or f"ssh: {ending}")
         return Lost("gpudoctor failed", f"{ending}: {last}" if last else ending)
-    if any(MISSING in line for line in lines):
-        return Lost("gpudoctor missing", "not at this machine's path, and not on the PATH of a login there")
+    for line in lines:
+        if MISSING in line:
+            named = line.partition(MISSING)[2].strip()[:SHOWN]
+            return Lost(
+                "gpudoctor missing",
+                f"{named} (--remote-gpudoctor) is no command there"
+                if named
+                else "not at this machine's path, and not on the PATH of a login there",
+            )
     if status == SSH_FAILED:
         for pattern, kind in _SAID:
             for line in reversed(lines):
