@@ -20,6 +20,8 @@ class Span(Struct, frozen=True):
     start: int
     end: int
     line: int
+    exact: bool = True
+    """False: the words there are not the text's own characters (a quoted YAML string with escapes): no edit goes there."""
 
 
 class Expansion(Struct, frozen=True):
@@ -86,6 +88,8 @@ class Invocation(Struct, frozen=True, kw_only=True):
     """Inside an `if`, `case`, `&&`/`||` or function that may not run."""
     node_guard: int | None = None
     """Inside an `if` that only one node rank takes (`[ "$NODE_RANK" = 0 ]`): that rank."""
+    manifest_path: tuple[str, ...] = ()
+    """Of a container's command: where the container stands, ("spec", ..., "containers", "0"); else empty."""
     within: tuple["Invocation", ...] = ()
     """The programs that start it, outermost first: srun, mpirun, sudo, env, nohup, numactl, timeout, bash -c."""
 
@@ -100,6 +104,10 @@ class Option(Struct, frozen=True):
     """None for a flag."""
     span: Span
     known: bool = True
+    since: str = ""
+    """Since when the launcher takes this spelling: "torch 2.0" for "--master-addr"; empty: always."""
+    fault: str = ""
+    """ "needs a value", "takes no value"; empty when it is well formed."""
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -135,6 +143,11 @@ class Launch(Struct, frozen=True, kw_only=True):
     python_options: tuple[Word, ...] = ()
     environment: dict[str, Option] = field(default_factory=dict)
     """PET_* variables that count as options of torchrun, under the option's name."""
+    entry: str = ""
+    """What starts the launcher: "torchrun", "torch.distributed.run", "torch.distributed.elastic_launch"."""
+    unread: tuple[Word, ...] = ()
+    """Words that may hold more options (`$DISTRIBUTED_ARGS` of unknown value): then a missing option is not known to
+    be missing."""
 
     def option(self, *names: str) -> Option | None:
         """The last option of these canonical names, from the command line or PET_*."""

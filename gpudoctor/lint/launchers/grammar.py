@@ -1,0 +1,261 @@
+"""How a launcher reads its command line: a table of options, and the rules by which words become options.
+
+Three families of readers differ: argparse (unique prefixes; a value may not look like an option), getopt_long (unique
+prefixes; `-N2`, `-lN2`), and Open MPI's and Hydra's own (`-np 4` and `--np 4` alike, no prefixes).
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from gpudoctor.lint.model import Option, Span, Word
+
+NEGATIVE_NUMBER = re.compile(r"-\d+$|-\d*\.\d+$")
+ONE_EXPANSION = re.compile(r"\$(?:\w+|[@*]|\{\w+(?:\[[@*\w]+\])?(?::?[-+=?][^{}]*)?\})")
+HOLDS_OPTIONS = re.compile(r"arg|opt|flag|param|launch|dist|torchrun|accel|extra|[@*]", re.IGNORECASE)
+
+
+class OptionSpec(Struct, frozen=True):
+    """One option. `spellings` have their dashes. `values`: how many words follow; `optional`: only as `--opt=value`."""
+
+    name: str
+    spellings: tuple[str, ...]
+    values: int = 0
+    optional: bool = False
+    since: str = ""
+
+
+def table(text: str, *, both_dashes: bool = False, single_dash: bool = False) -> tuple[OptionSpec, ...]:
+    """A table from lines `NAME [-s] [--other] [= | == | ?] [since PACKAGE VERSION]`.
+
+    `=`: one value, `==`: two, `?`: one that may be missing, written with "=" only. NAME is canonical, with the
+    launcher's own hyphens or underscores; `both_dashes` adds the other spelling, `single_dash` the one with one dash.
+    """
+    found = []
+    for line in text.strip().splitlines():
+        body, _, since = line.partition(" since ")
+        first, *others = body.split()
+        spellings = [f"--{first}", *(each for each in others if each.startswith("-"))]
+        if both_dashes:
+            spellings += [
+                "--" + each[2:].translate(swap)
+                for each in list(spellings)
+                for swap in (str.maketrans("-", "_"), str.maketrans("_", "-"))
+                if each.startswith("--")
+            ]
+        if single_dash:
+            spellings += [each[1:] for each in list(spellings) if each.startswith("--")]
+        found.append(
+            OptionSpec(
+                name=first.replace("_", "-"),
+                spellings=tuple(dict.fromkeys(spellings)),
+                values=2 if "==" in others else int("=" in others or "?" in others),
+                optional="?" in others,
+                since=since.strip(),
+            )
+        )
+    return tuple(found)
+
+
+class Reading(Struct, frozen=True):
+    """What `Grammar.read` made of the words. `end`: index of the first word that belongs to the program."""
+
+    options: tuple[Option, ...]
+    end: int
+    unread: tuple[Word, ...] = ()
+    """Variables of unknown value between the options: they may hold more of them."""
+
+    @property
+    def last(self) -> dict[str, Option]:
+        """By name, the last one wins; unknown ones are not among them."""
+        return {option.name: option for option in self.options if option.known}
+
+
+class Grammar:
+    """A table with the reader's rules."""
+
+    def __init__(self, options: Sequence[OptionSpec], style: Literal["argparse", "getopt", "mpi"] = "argparse") -> None:
+        self.options = tuple(options)
+        self.style = style
+
+    @cached_property
+    def _by_spelling(self) -> dict[str, OptionSpec]:
+        return {spelling: spec for spec in self.options for spelling in spec.spellings}
+
+    def find(self, spelling: str) -> OptionSpec | None:
+        """The option that this spelling names, also by a unique prefix."""
+        found = self._by_spelling.get(spelling)
+        if found is None and self.style != "mpi" and spelling.startswith("--") and len(spelling) > 2:
+            fitting = {spec.name: spec for known, spec in self._by_spelling.items() if known.startswith(spelling)}
+            if len(fitting) == 1:
+                return next(iter(fitting.values()))
+        return found
+
+    def since(self, spelling: str, spec: OptionSpec) -> str:
+        """Since when this spelling is understood; "" for always."""
+        return spec.since
+
+    def read(self, words: Sequence[Word], start: int = 1) -> Reading:
+        """The options in `words[start:]`, up to the program."""
+        found: list[Option] = []
+        unread: list[Word] = []
+        index = start
+        while index < len(words):
+            word = words[index]
+            shown = word.shown
+            if shown == "--":
+                index += 1
+                break
+            if not shown.startswith("-") or shown == "-":
+                if holds_options(words, index):
+                    unread.append(word)
+                    index += 1
+                    continue
+                break
+            if self.style == "argparse" and " " in shown and "=" not in shown.split(" ", 1)[0]:
+                break  # argparse takes a word with a blank in it for no option
+            options, index = self._one(words, index)
+            found += options
+        return Reading(tuple(found), index, tuple(unread))
+
+    def _one(self, words: Sequence[Word], index: int) -> tuple[list[Option], int]:
+        """The option at `index` (several, of `-lN2`), and where to go on."""
+        word = words[index]
+        spelling, equals, _ = word.shown.partition("=")
+        spec = self.find(spelling)
+        if spec is None and not spelling.startswith("--") and self.style != "mpi":
+            clustered = self._cluster(words, index)
+            if clustered is not None:
+                return clustered
+        if spec is None:
+            return self._unknown(words, index)
+        since = self.since(spelling, spec)
+        if equals and spec.values:
+            value = tail(word, len(spelling) + 1)
+            return [Option(spec.name, spelling, value, word.span, since=since)], index + 1
+        if equals:
+            fault = "takes no value"
+            return [Option(spec.name, spelling, tail(word, len(spelling) + 1), word.span, since=since, fault=fault)], (
+                index + 1
+            )
+        if spec.values == 0 or spec.optional:
+            return [Option(spec.name, spelling, None, word.span, since=since)], index + 1
+        values = words[index + 1 : index + 1 + spec.values]
+        if len(values) < spec.values or (self.style == "argparse" and self._is_option(values[0])):
+            return [Option(spec.name, spelling, None, word.span, since=since, fault="needs a value")], index + 1
+        value = joined(values)
+        span = Span(word.span.start, value.span.end, word.span.line)
+        return [Option(spec.name, spelling, value, span, since=since)], index + 1 + spec.values
+
+    def _cluster(self, words: Sequence[Word], index: int) -> tuple[list[Option], int] | None:
+        """`-N2`, `-n=4` (argparse), `-lN2`; None when the letters are no options."""
+        word = words[index]
+        found: list[Option] = []
+        at = 1
+        while at < len(word.shown):
+            letter = f"-{word.shown[at]}"
+            spec = self._by_spelling.get(letter)
+            if spec is None:
+                return None
+            at += 1
+            if spec.values:
+                if at < len(word.shown):
+                    found.append(Option(spec.name, letter, tail(word, at), word.span))
+                    return found, index + 1
+                if spec.optional:
+                    found.append(Option(spec.name, letter, None, word.span))
+                    return found, index + 1
+                if index + 1 >= len(words):
+                    found.append(Option(spec.name, letter, None, word.span, fault="needs a value"))
+                    return found, index + 1
+                value = words[index + 1]
+                span = Span(word.span.start, value.span.end, word.span.line)
+                found.append(Option(spec.name, letter, value, span))
+                return found, index + 2
+            found.append(Option(spec.name, letter, None, word.span))
+        return found, index + 1
+
+    def _unknown(self, words: Sequence[Word], index: int) -> tuple[list[Option], int]:
+        """An option that no table has. Whether the next word is its value can only be guessed from its looks."""
+        word = words[index]
+        spelling, equals, _ = word.shown.partition("=")
+        name = spelling.lstrip("-").replace("_", "-")
+        if equals:
+            return [Option(name, spelling, tail(word, len(spelling) + 1), word.span, known=False)], index + 1
+        following = words[index + 1] if index + 1 < len(words) else None
+        if following is not None and index + 2 < len(words) and not looks_like_program(following):
+            span = Span(word.span.start, following.span.end, word.span.line)
+            return [Option(name, spelling, following, span, known=False)], index + 2
+        return [Option(name, spelling, None, word.span, known=False)], index + 1
+
+    def _is_option(self, word: Word) -> bool:
+        """As argparse decides: begins with a dash, is no negative number, and has no blank."""
+        shown = word.shown
+        if not shown.startswith("-") or shown == "-" or NEGATIVE_NUMBER.match(shown):
+            return False
+        return " " not in shown or self.find(shown.partition("=")[0]) is not None
+
+
+def looks_like_program(word: Word) -> bool:
+    """A file of Python or a path, a dotted module, an interpreter: not a number, not an option."""
+    shown = word.shown
+    if shown.startswith("-"):
+        return True
+    return bool(re.search(r"\.(py|sh)$|/|^python[\d.]*$|^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", shown))
+
+
+def holds_options(words: Sequence[Word], index: int) -> bool:
+    """Whether a word stands for options that are not known: `$DISTRIBUTED_ARGS`, `"${args[@]}"` before a program."""
+    word = words[index]
+    if word.text is not None or index + 1 >= len(words):
+        return False
+    if not ONE_EXPANSION.fullmatch(word.raw.strip("\"'")):
+        return False
+    return bool(HOLDS_OPTIONS.search(word.raw)) or any(each.shown.endswith(".py") for each in words[index + 1 :])
+
+
+def tail(word: Word, at: int) -> Word:
+    """The part of a word from `at` on (counted in `shown`): the value of `--option=value`."""
+    head, shown = word.shown[:at], word.shown[at:]
+    found = word.raw.find(head) if head in word.raw else -1
+    begin = found + at if found >= 0 else 0
+    raw = word.raw[begin:]
+    end = word.span.end
+    opening = word.raw[:1]
+    if found == 1 and opening in "\"'" and raw.endswith(opening):
+        raw, end = raw[:-1], end - 1  # the quotes are around option and value together
+    exact = found >= 0 and len(word.raw) == word.span.end - word.span.start
+    span = Span(word.span.start + begin, end, word.span.line, word.span.exact) if exact else inexact(word.span)
+    expansions = tuple(each for each in word.expansions if each.span is None or each.span.start >= span.start)
+    return structs.replace(
+        word,
+        raw=raw,
+        text=word.text[at:] if word.text is not None else None,
+        shown=shown,
+        span=span,
+        expansions=expansions if exact else word.expansions,
+        quoted=word.quoted and any(quote in word.raw for quote in "\"'"),
+    )
+
+
+def joined(words: Sequence[Word]) -> Word:
+    """Several words as one, with a blank between: the two values of `-mca NAME VALUE`."""
+    if len(words) == 1:
+        return words[0]
+    texts = [each.text for each in words]
+    return Word(
+        raw=" ".join(each.raw for each in words),
+        text=" ".join(text for text in texts if text is not None) if None not in texts else None,
+        shown=" ".join(each.shown for each in words),
+        span=Span(words[0].span.start, words[-1].span.end, words[0].span.line, exact=False),
+        expansions=tuple(expansion for each in words for expansion in each.expansions),
+        quoted=any(each.quoted for each in words),
+        literal_dollar=any(each.literal_dollar for each in words),
+    )
+
+
+def inexact(span: Span) -> Span:
+    return Span(span.start, span.end, span.line, exact=False)
