@@ -1,0 +1,211 @@
+"""The plan of a launch: what was wished, what the snapshots show, and where neither says so, what is taken for true."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.knowledge.job import is_loopback
+from gpudoctor.launch import address, environment, port, ranks, words
+from gpudoctor.launch.plan import LaunchPlan, LaunchWish, NodePlan, Unverified
+from gpudoctor.snapshot import Snapshot
+
+MAXIMUM_NODES = 4096
+VERSIONED = {
+    "lightning": "lightning",
+    "accelerate": "accelerate",
+    "deepspeed": "deepspeed",
+    "horovod": "horovod",
+    "ray": "ray",
+    "skypilot": "skypilot",
+    "torchx": "torchx",
+    "xla": "torch_xla",
+}
+"""Whose version --framework-version means; torch's for the others."""
+DISTRIBUTIONS = {
+    "torch": ("torch",),
+    "lightning": ("lightning", "pytorch-lightning", "pytorch_lightning"),
+    "accelerate": ("accelerate",),
+    "deepspeed": ("deepspeed",),
+    "horovod": ("horovod",),
+    "ray": ("ray",),
+    "skypilot": ("skypilot",),
+    "torchx": ("torchx",),
+    "torch_xla": ("torch-xla", "torch_xla"),
+}
+"""Name in a plan -> names of the distribution, the current one first."""
+
+
+class CannotPlan(ValueError):
+    """What was wished cannot be started; the message is one line for the user."""
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """What is known besides the snapshots."""
+
+    names: tuple[str, ...] = ()
+    """The nodes in node-rank order, when they are known."""
+    hosts_named: bool = False
+    """Whether the user named them (else the allocation did)."""
+    here: str = ""
+    """Which of them this machine is; empty: none of them."""
+    slots: Mapping[str, int] = field(default_factory=dict)
+    """Ranks a node, as a hostfile says."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """What names resolve to, seen from this machine."""
+    python: str = "python"
+    """The training interpreter as it is to be written."""
+    leftovers: tuple[str, ...] = ()
+
+
+def decide(wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: Surroundings) -> LaunchPlan:
+    """The start of one job; `snapshots` by node name. Raises `CannotPlan`."""
+    try:
+        words.check(wish.program)
+        return _decide(wish, snapshots, around)
+    except (address.BadAddress, port.NoPort, ranks.NoRanks, words.Unquotable) as error:
+        raise CannotPlan(str(error)) from None
+
+
+def _decide(wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: Surroundings) -> LaunchPlan:
+    names, known = _names(wish, around)
+    head = snapshots.get(names[0])
+    counts = ranks.of_nodes(wish, names, snapshots, around.slots)
+    head_address = _master(wish, names, head, around)
+    head_port = port.choose(head, around.here == names[0], wish.master_port)
+    shared, own, guesses = environment.variables(names, snapshots, counts.processes, counts.accelerator)
+    nodes = tuple(
+        NodePlan(
+            rank=rank,
+            name=name,
+            address=_address_of(rank, name, head_address.address, snapshots, around, known[rank]),
+            processes=counts.processes[rank],
+            environment=own.get(name, ()),
+            known=known[rank],
+        )
+        for rank, name in enumerate(names)
+    )
+    return LaunchPlan(
+        framework=wish.framework,
+        nodes=nodes,
+        master_address=head_address.address,
+        master_name=head.host.hostname.value_or("") if head is not None else (names[0] if known[0] else ""),
+        master_port=head_port.port,
+        program=wish.program,
+        python=wish.python or around.python,
+        strategy=wish.strategy,
+        precision=wish.precision,
+        elastic=wish.elastic,
+        versions=_versions(wish, snapshots, around),
+        environment=shared,
+        cpus_per_process=environment.cpus_per_process(names, snapshots, counts.processes),
+        why={"master_address": head_address.why, "master_port": head_port.why, "processes": counts.why},
+        unverified=(*_unverified(nodes, head_address.address, head_port.port, snapshots), *guesses, *counts.guesses),
+        accelerator=counts.accelerator,
+        as_root=any(machine.host.is_root.value_or(False) for machine in snapshots.values()),
+        hosts_named=around.hosts_named,
+        leftovers=around.leftovers,
+    )
+
+
+def _names(wish: LaunchWish, around: Surroundings) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """Names in node-rank order, and which of them are real."""
+    if around.names:
+        names = around.names[: wish.nodes or None]
+        if wish.nodes > len(names):
+            where = "--hosts or --hostfile names" if around.hosts_named else "the SLURM allocation has"
+            raise CannotPlan(f"--nodes {wish.nodes}, but {where} {counted(len(names), 'node')}")
+    else:
+        most = wish.elastic[1] if wish.elastic else 1
+        count = wish.nodes or most
+        if count > MAXIMUM_NODES:
+            raise CannotPlan(f"--nodes {count}: at most {MAXIMUM_NODES}")
+        names = (around.here or "this machine", *(f"NODE{rank}" for rank in range(1, count)))
+    if wish.elastic and wish.elastic[1] > len(names):
+        raise CannotPlan(
+            f"--elastic {wish.elastic[0]}:{wish.elastic[1]}, but only {counted(len(names), 'node')} may take part; "
+            f"give --nodes {wish.elastic[1]}, or name as many"
+        )
+    return names, tuple(bool(around.names) or rank == 0 for rank in range(len(names)))
+
+
+def _master(wish: LaunchWish, names: tuple[str, ...], head: Snapshot | None, around: Surroundings) -> address.Chosen:
+    """MASTER_ADDR with its reason."""
+    if wish.master_address:
+        given = address.check_given(wish.master_address, len(names))
+        if head is not None and address.is_own(head, given) is False:
+            raise CannotPlan(
+                f"--master-addr {given}: no interface of {names[0]}, where node rank 0 starts, has this address; "
+                f"start node rank 0 where it belongs (--hosts with that node first), or leave the option out"
+            )
+        return address.Chosen(given, "as asked for")
+    if head is not None:
+        return address.of_head(head, len(names))
+    seen = around.addresses.get(names[0], "")
+    if seen and not (len(names) > 1 and is_loopback(seen)):
+        return address.Chosen(seen, f"what {names[0]} resolves to on this machine")
+    told = f"resolves to {seen} here, which is no address for others" if seen else "does not resolve on this machine"
+    if address.NAME.fullmatch(names[0]) is None:  # an IPv6 address as a host's name
+        return address.Chosen(names[0], "the head as it was named")
+    return address.Chosen(names[0], f"the head's name, for it {told}")
+
+
+def _address_of(
+    rank: int, name: str, master: str, snapshots: Mapping[str, Snapshot], around: Surroundings, known: bool
+) -> str:
+    if rank == 0:
+        return master
+    if not known:
+        return f"{name}_ADDRESS"
+    if name in snapshots:
+        try:
+            return address.of_head(snapshots[name], 2).address
+        except address.BadAddress:
+            pass
+    return around.addresses.get(name, "") or name
+
+
+def _versions(wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: Surroundings) -> dict[str, str]:
+    """Installed versions, as the node that this machine is (else the first that is known) has them."""
+    machine = snapshots.get(around.here) or next(iter(snapshots.values()), None)
+    found: dict[str, str] = {}
+    if machine is not None:
+        packages = {
+            name.lower().replace("_", "-"): version for name, version in machine.training.packages.value_or({}).items()
+        }
+        for name, distributions in DISTRIBUTIONS.items():
+            for each in distributions:
+                if version := packages.get(each.replace("_", "-")):
+                    found.setdefault(name, version)
+        files = machine.training.torch_files.value_or(None)
+        if files is not None:
+            found["torch"] = files.version
+    if wish.framework_version:
+        found[VERSIONED.get(wish.framework, "torch")] = wish.framework_version
+    return found
+
+
+def _unverified(
+    nodes: tuple[NodePlan, ...], master: str, master_port: int, snapshots: Mapping[str, Snapshot]
+) -> tuple[Unverified, ...]:
+    """What nobody has looked at: --check does, where it can reach the nodes."""
+    if len(nodes) == 1:
+        return ()
+    unseen = [node.name for node in nodes if node.known and node.name not in snapshots]
+    found = [
+        Unverified(
+            f"the other nodes reach {master} port {master_port}, and no firewall lies between",
+            f"gpudoctor check --hosts {','.join(node.name for node in nodes)}"
+            if all(node.known for node in nodes)
+            else f"gpudoctor nccl-test --nodes {len(nodes)} --master-addr {words.word(master)}",
+        )
+    ]
+    if unseen:
+        found.append(
+            Unverified(
+                f"{listed(unseen)} {'has' if len(unseen) == 1 else 'have'} the GPUs, the versions and the script that "
+                "the plan counts on",
+                f"gpudoctor check --hosts {','.join(unseen)}",
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,130 @@
+"""PyTorch Lightning: the environment that its LightningEnvironment reads, and the Trainer that goes with it.
+
+Lightning starts the processes of a node itself, unless LOCAL_RANK is set: then each node has one process and the job
+hangs (every release from 1.5 to 2.6; facts of issue 5, part 2). So LOCAL_RANK is never written, nor WORLD_SIZE, which
+Lightning computes from devices and num_nodes. Arguments by release: the same facts, part 3.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.knowledge.pytorch.cuda_versions import parsed
+from gpudoctor.launch import words
+from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, NodePlan, Variable
+
+FIRST = (1, 5)
+"""`strategy=` came with 1.5."""
+DEVICES_SINCE = (1, 6)
+"""accelerator="gpu", devices= are what is documented from there on; 1.5 has gpus=."""
+MIXED_SINCE = (2, 0)
+PRECISIONS = {"fp32": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
+OLD_PRECISIONS = {"fp32": "32", "fp16": "16", "bf16": '"bf16"'}
+"""As Python source: 1.x takes numbers, and refused "16" up to 1.7."""
+SAID_BEFORE = ("LOCAL_RANK", "WORLD_SIZE", "RANK", "GROUP_RANK", "NODE_RANK")
+
+
+def version(plan: LaunchPlan) -> tuple[int, ...]:
+    """Lightning's version; that of today where it is not known."""
+    return parsed(plan.versions.get("lightning", "")) or (2, 6)
+
+
+def emit(plan: LaunchPlan) -> Emission:
+    """What to paste. Raises `CannotEmit`."""
+    installed = version(plan)
+    if installed < FIRST:
+        raise CannotEmit(
+            f"Lightning {plan.versions['lightning']}: its Trainer has no strategy=, which came with 1.5; upgrade it, or "
+            "start the script by --framework torchrun"
+        )
+    if plan.elastic:
+        raise CannotEmit("--elastic: Lightning's own launcher has a fixed world; --framework torchrun is elastic")
+    counts = {node.processes for node in plan.nodes}
+    if len(counts) > 1:
+        raise CannotEmit(
+            f"nodes with {sorted(counts)[0]} to {sorted(counts)[-1]} processes: Trainer(devices=) is the same on every "
+            f"node; --gpus-per-node {min(counts)} uses as many on each"
+        )
+    return Emission(
+        blocks=tuple(_block(plan, node) for node in plan.nodes), code=trainer(plan), notes=tuple(_notes(plan))
+    )
+
+
+def trainer(plan: LaunchPlan) -> str:
+    """The Trainer of the installed release, as Python lines. Raises `CannotEmit`."""
+    arguments = [*_devices(plan), f"num_nodes={len(plan.nodes)}", f'strategy="{strategy(plan)}"']
+    if plan.precision:
+        new = version(plan) >= MIXED_SINCE
+        arguments.append(
+            f'precision="{PRECISIONS[plan.precision]}"' if new else f"precision={OLD_PRECISIONS[plan.precision]}"
+        )
+    known = plan.versions.get("lightning")
+    about = f"Lightning {known}" if known else "Lightning 2.x (the installed version is not known)"
+    module = "lightning" if version(plan) >= (2, 0) else "pytorch_lightning"
+    return "\n".join(
+        [
+            words.comment(
+                f"{about}; world size {plan.world_size} = {len(plan.nodes)} nodes x {plan.nodes[0].processes}."
+            ),
+            f"from {module} import Trainer",
+            "",
+            f"trainer = Trainer({', '.join(arguments)})",
+        ]
+    )
+
+
+def strategy(plan: LaunchPlan) -> str:
+    """The strategy's name in the installed release. Raises `CannotEmit`."""
+    wanted = plan.strategy or "ddp"
+    if wanted != "fsdp" or version(plan) >= (2, 0):
+        return wanted
+    if version(plan) >= (1, 7):
+        return "fsdp_native"
+    raise CannotEmit(
+        f"Lightning {plan.versions['lightning']} has no FSDP of PyTorch's own, which came with 1.7 (as fsdp_native)"
+    )
+
+
+def _devices(plan: LaunchPlan) -> list[str]:
+    count = plan.nodes[0].processes
+    if version(plan) < DEVICES_SINCE:
+        return [f"gpus={count}"] if plan.accelerator == "cuda" else [f"num_processes={count}"]
+    return [f'accelerator="{"gpu" if plan.accelerator == "cuda" else "cpu"}"', f"devices={count}"]
+
+
+def _block(plan: LaunchPlan, node: NodePlan) -> Block:
+    variables = words.of_node(plan, node)
+    rendezvous = (
+        Variable("MASTER_ADDR", plan.master_address, f"{_end(plan.why.get('master_address', ''))}"),
+        Variable("MASTER_PORT", str(plan.master_port), f"{_end(plan.why.get('master_port', ''))}"),
+        Variable("NODE_RANK", str(node.rank)),
+    )
+    every = rendezvous + variables if len(plan.nodes) > 1 else variables
+    first = node.rank == 0
+    comments = [
+        words.comment(
+            f"Lightning starts {node.processes} {'process' if node.processes == 1 else 'processes'} here by itself. "
+            "LOCAL_RANK must not be set: with it, it would start none, and the job would wait for ever."
+        ),
+        *words.reasons(every if first else variables),
+    ]
+    command = words.without_leftovers(plan, [plan.python, *plan.program])
+    return Block(words.title(plan, node), "\n".join([*comments, words.prefixed(every, command)]), node.rank)
+
+
+def _end(reason: str) -> str:
+    return f"{reason}." if reason else ""
+
+
+def _notes(plan: LaunchPlan) -> Iterator[str]:
+    installed = version(plan)
+    if not plan.versions.get("lightning"):
+        yield "Lightning's version is not known here; this is for 2.x. --framework-version 1.9 gives what 1.9 takes."
+    if (1, 6) <= installed:
+        yield (
+            "torchrun can start the same Trainer: --framework torchrun. Under srun, one task a GPU and none of these "
+            "variables: Lightning reads SLURM's own."
+        )
+    if plan.strategy.endswith("spawn") and installed < (2, 0):
+        yield (
+            "ddp_spawn on several nodes hangs (1.5) or crashes (1.7) at the end of fit on every node but the first; "
+            "ddp does not."
+        )

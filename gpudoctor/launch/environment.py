@@ -1,0 +1,115 @@
+"""A launch's variables: threads a rank, what `gpudoctor env` finds for its nodes, and the GPUs that were counted."""
+
+import math
+from collections.abc import Mapping
+
+from gpudoctor.knowledge.presence import if_present
+from gpudoctor.knowledge.suggest.suggestions import suggest
+from gpudoctor.knowledge.visible.devices import VARIABLE
+from gpudoctor.knowledge.wording import counted
+from gpudoctor.launch.plan import Unverified, Variable
+from gpudoctor.snapshot import NotRead, Snapshot
+
+THREADS = "OMP_NUM_THREADS"
+NAMES_DEVICES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_IB_HCA")
+"""Values that name interfaces or HCAs, which another node may call otherwise."""
+
+Own = dict[str, tuple[Variable, ...]]
+
+
+def variables(
+    names: tuple[str, ...], snapshots: Mapping[str, Snapshot], processes: tuple[int, ...], accelerator: str
+) -> tuple[tuple[Variable, ...], Own, tuple[Unverified, ...]]:
+    """What every node gets, what single nodes get by themselves, and what was not looked at on the others."""
+    each: dict[str, dict[str, Variable]] = {}
+    for rank, name in enumerate(names):
+        machine = snapshots.get(name)
+        if machine is not None:
+            each[name] = _of_node(machine, len(names), processes[rank])
+    shared, own = _agreed(each)
+    unseen = [name for name in names if name not in each]
+    guesses = tuple(
+        Unverified(
+            f"{variable.name}={variable.value} fits the nodes that were not looked at, too",
+            "gpudoctor env" if unseen[0].startswith("NODE") else f"ssh {unseen[0]} gpudoctor env --nodes {len(names)}",
+        )
+        for variable in shared
+        if unseen and variable.name in NAMES_DEVICES
+    )
+    if accelerator == "cuda":
+        for rank, name in enumerate(names):
+            if name in snapshots and (chosen := _visible(snapshots[name], processes[rank])):
+                own[name] = (*own.get(name, ()), chosen)
+    return shared, own, guesses
+
+
+def cpus_per_process(names: tuple[str, ...], snapshots: Mapping[str, Snapshot], processes: tuple[int, ...]) -> int:
+    """The fewest CPUs that a rank of a known node gets; 0 when that is not known."""
+    shares = [
+        _cpus(snapshots[name]) // processes[rank]
+        for rank, name in enumerate(names)
+        if name in snapshots and _cpus(snapshots[name])
+    ]
+    return max(1, min(shares)) if shares else 0
+
+
+def _of_node(machine: Snapshot, nodes: int, processes: int) -> dict[str, Variable]:
+    found: dict[str, Variable] = {}
+    if cpus := _cpus(machine):
+        share = max(1, cpus // processes)
+        found[THREADS] = Variable(
+            THREADS,
+            str(share),
+            f"{counted(cpus, 'CPU')} for {counted(processes, 'rank')} of a node. Without it torchrun sets 1 where a "
+            "node has several ranks, and other launchers let every rank start a thread for each CPU.",
+        )
+    advice = suggest(machine, nodes)
+    for suggestion in advice.suggestions:
+        if suggestion.kind != "debugging" and suggestion.name != THREADS:
+            found[suggestion.name] = Variable(suggestion.name, suggestion.value, suggestion.reason)
+    for present in advice.present:
+        if present.name != THREADS and present.origin == "environment":
+            found[present.name] = Variable(
+                present.name, present.value, "Set in this shell, and needed; another shell does not have it."
+            )
+    return found
+
+
+def _agreed(each: Mapping[str, Mapping[str, Variable]]) -> tuple[tuple[Variable, ...], Own]:
+    """Variables with one value on all known nodes, and the others by node."""
+    shared: dict[str, Variable] = {}
+    own: dict[str, list[Variable]] = {}
+    for found in each.values():
+        for name, variable in found.items():
+            values = {nodes[name].value if name in nodes else None for nodes in each.values()}
+            if len(values) == 1:
+                shared.setdefault(name, variable)
+    if each and THREADS not in shared:
+        fewest = [found[THREADS] for found in each.values() if THREADS in found]
+        if fewest:  # every rank does the same work: the slowest sets the pace, and torchrun's 1 would come otherwise
+            shared[THREADS] = min(fewest, key=lambda variable: int(variable.value))
+    for node, found in each.items():
+        mine = [variable for name, variable in found.items() if name not in shared]
+        if mine:
+            own[node] = mine
+    return tuple(shared.values()), {node: tuple(mine) for node, mine in own.items()}
+
+
+def _cpus(machine: Snapshot) -> int:
+    """CPUs that this user's processes may use there, as the affinity mask and the cgroup grant; 0 when not read."""
+    try:
+        mask = len(machine.host.cpus_allowed.value)
+        cgroup = if_present(machine.host.cgroup)
+    except NotRead:
+        return 0
+    quota = cgroup.cpu_limit if cgroup else None
+    return min(mask, max(1, math.floor(quota))) if quota is not None else mask
+
+
+def _visible(machine: Snapshot, processes: int) -> Variable | None:
+    """CUDA_VISIBLE_DEVICES where this shell has it: the GPUs were counted under it."""
+    value = machine.environment.value_or({}).get(VARIABLE)
+    if not value:
+        return None
+    taken = ",".join([part.strip() for part in value.split(",")][:processes])
+    return Variable(VARIABLE, taken, f"As in the shell that was looked at ({value}); the GPUs were counted under it.")
