@@ -1,0 +1,62 @@
+"""Corrections as rules write them: an option put in, taken out, or given another value, in the text's own spelling."""
+
+import re
+
+from gpudoctor.lint.look import NAMES, Value, split_endpoint
+from gpudoctor.lint.model import Launch, Span
+from gpudoctor.lint.rule import Edit
+
+
+def spell(launch: Launch, name: str) -> str:
+    """ "--node-rank" in the spelling of the text: with underscores where it uses them (every version takes those)."""
+    if launch.launcher == "accelerate":
+        name = {each[0]: each[1] for each in NAMES.values()}.get(name, name)
+    elif launch.launcher == "fabric":
+        name = {each[0]: each[-1] for each in NAMES.values()}.get(name, name)
+    under = any("_" in each.written for each in launch.every_option) or launch.launcher in ("accelerate", "deepspeed")
+    hyphens = any("-" in each.written.lstrip("-") for each in launch.every_option)
+    if under or (launch.launcher == "torch.distributed.launch" and not hyphens):
+        name = name.replace("-", "_")
+    return f"--{name}"
+
+
+def at(span: Span, offset: int) -> Span:
+    """An insertion point."""
+    return Span(offset, offset, span.line)
+
+
+def insert_options(launch: Launch, *options: str) -> tuple[Edit, ...]:
+    """Put options in front of the launcher's first one, or of the script."""
+    anchor = launch.every_option[0].span if launch.every_option else None
+    if anchor is None and launch.script is not None:
+        anchor = launch.script.span
+    if anchor is None:
+        return ()
+    return (Edit(at(anchor, anchor.start), " ".join(options) + " "),)
+
+
+def remove(text: str, span: Span) -> Edit:
+    """Take a word out, with the blanks after it; with its whole line where nothing else is on it."""
+    start, end = span.start, span.end
+    while end < len(text) and text[end] in " \t":
+        end += 1
+    line_start = text.rfind("\n", 0, start) + 1
+    if not text[line_start:start].strip() and line_start:
+        rest = re.compile(r"\\\r?\n").match(text, end)
+        if rest is not None:
+            return Edit(Span(line_start, rest.end(), span.line), "")
+    return Edit(Span(start, end, span.line), "")
+
+
+def replace_piece(value: Value, host: str | None = None, port: str | None = None) -> Edit:
+    """Another address or port in an endpoint, the rest as written; or another value of a plain option."""
+    raw = value.word.raw
+    quote = raw[0] if len(raw) > 1 and raw[0] in "\"'" and raw[-1] == raw[0] else ""
+    inner = raw[1:-1] if quote else raw
+    if "endpoint" in value.written.lower():
+        old_host, old_port = split_endpoint(inner)
+        new_port = port if port is not None else old_port
+        inner = (host if host is not None else old_host) + (f":{new_port}" if new_port else "")
+    else:
+        inner = (host if host is not None else port) or ""
+    return Edit(value.word.span, f"{quote}{inner}{quote}")

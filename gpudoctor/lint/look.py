@@ -1,0 +1,369 @@
+"""What rules ask of a `Job`: which starts belong to one training, on how many nodes a start runs, its rendezvous.
+
+Pure functions, without judgement. "World" here: the starts that are meant to meet at one rendezvous.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from gpudoctor.lint.model import Expansion, Invocation, Job, Launch, Span, Word
+
+TORCHRUN = ("torchrun", "torch.distributed.launch")
+"""Launchers with torchrun's options and rendezvous."""
+NAMES = {
+    "nnodes": ("nnodes", "num-machines", "num-nodes"),
+    "node-rank": ("node-rank", "machine-rank"),
+    "master-addr": ("master-addr", "main-process-ip", "main-address"),
+    "master-port": ("master-port", "main-process-port", "main-port"),
+}
+"""torchrun's name of an option -> that of torchrun, accelerate and deepspeed/fabric."""
+_VARIABLES = {
+    "node-rank": ("NODE_RANK", "GROUP_RANK"),
+    "master-addr": ("MASTER_ADDR",),
+    "master-port": ("MASTER_PORT",),
+}
+_READS_VARIABLES = ("python", "srun", "mpirun", "fabric")
+"""Nothing between the environment and the program: env:// and Lightning read MASTER_ADDR and so on themselves."""
+_FANS_OUT = ("deepspeed", "horovodrun", "torchx", "xla")
+"""Started once; they reach the other nodes themselves."""
+SIBLINGS = 4096
+"""Starts that are looked at in one text; a text with more is no script."""
+
+
+class Value(Struct, frozen=True):
+    """A setting of the start, from an option or from the environment."""
+
+    text: str | None
+    """What it is; None when the text does not tell."""
+    shown: str
+    written: str
+    """The option or variable as the user wrote it: "--master_addr", "MASTER_ADDR"."""
+    word: Word
+    """The word that it stands in (an endpoint holds an address and a port)."""
+    span: Span
+
+    @property
+    def sure(self) -> str | None:
+        """`text`, unless it is only the default of `${X:-default}`: then the text is written for other values too."""
+        return None if any(each.default is not None for each in self.word.expansions) else self.text
+
+
+def number(value: Value | None) -> int | None:
+    """The value as a whole number, when it certainly is one."""
+    text = value.sure if value else None
+    return int(text) if text is not None and re.fullmatch(r"[+-]?[0-9]{1,9}", text.strip(), re.ASCII) else None
+
+
+def value(launch: Launch, name: str) -> Value | None:
+    """The setting under torchrun's name of it ("master-addr"), as this launcher takes it."""
+    names = NAMES.get(name, (name,))
+    if launch.launcher == "deepspeed" and name == "nnodes":
+        return None  # --num_nodes there chooses from the hostfile
+    found = launch.option(*names)
+    if found is not None and found.value is not None:
+        word = found.value
+        return Value(word.text, word.shown, found.written, word, word.span)
+    if launch.launcher in _READS_VARIABLES:
+        for variable in _VARIABLES.get(name, ()):
+            setting = launch.invocation.settings.get(variable)
+            if setting is not None and setting.exported:
+                word = setting.word
+                return Value(word.text, word.shown, variable, word, word.span)
+    return None
+
+
+def backend(launch: Launch) -> str | None:
+    """The rendezvous backend ("static" when none is named); None when it comes from outside the text."""
+    if launch.launcher not in (*TORCHRUN, "accelerate"):
+        return "static"
+    found = launch.option("rdzv-backend")
+    if found is None:
+        return None if may_hide_options(launch) else "static"
+    return found.value.text if found.value is not None else None
+
+
+def is_static(launch: Launch) -> bool:
+    return backend(launch) == "static"
+
+
+def is_dynamic(launch: Launch) -> bool:
+    """The rendezvous hands the ranks out by itself: c10d and etcd."""
+    return backend(launch) in ("c10d", "etcd", "etcd-v2")
+
+
+def standalone(launch: Launch) -> bool:
+    return launch.launcher in TORCHRUN and launch.option("standalone") is not None
+
+
+def split_endpoint(text: str) -> tuple[str, str]:
+    """("10.0.0.1", "29400") of an endpoint; the port is empty when there is none. Brackets stay."""
+    host, colon, port = text.rpartition(":")
+    if not colon or "}" in port or "]" in port or ")" in port:
+        return text, ""
+    return host, port
+
+
+def _piece(whole: Value, text: str) -> Value:
+    known = None if re.search(r"[$`]", text) and whole.text is None else text
+    return Value(known, text, whole.written, whole.word, whole.span)
+
+
+def endpoint(launch: Launch) -> Value | None:
+    """--rdzv-endpoint, where this launcher has it."""
+    return value(launch, "rdzv-endpoint") if launch.launcher in TORCHRUN else None
+
+
+def master(launch: Launch) -> Value | None:
+    """The head's address: of the endpoint where there is one, else of --master-addr and its likes."""
+    whole = endpoint(launch)
+    if whole is not None:
+        return _piece(whole, split_endpoint(whole.shown)[0])
+    if launch.launcher in TORCHRUN and is_dynamic(launch):
+        return None  # c10d takes no notice of --master-addr (R07)
+    return value(launch, "master-addr")
+
+
+def port(launch: Launch) -> Value | None:
+    """The rendezvous port, where the text names one."""
+    whole = endpoint(launch)
+    if whole is not None:
+        text = split_endpoint(whole.shown)[1]
+        return _piece(whole, text) if text else None
+    if launch.launcher in TORCHRUN and is_dynamic(launch):
+        return None
+    return value(launch, "master-port")
+
+
+def nnodes(launch: Launch) -> tuple[int, int] | None:
+    """(smallest, largest) number of nodes that the launcher is told; None when it is not told or not known."""
+    found = value(launch, "nnodes")
+    text = found.sure if found else None
+    match = re.fullmatch(r"\s*([0-9]{1,6})(?::([0-9]{1,6}))?\s*", text or "", re.ASCII)
+    if match is None:
+        return None
+    return int(match[1]), int(match[2] or match[1])
+
+
+def may_hide_options(launch: Launch) -> bool:
+    """A word before the script could become options: `torchrun $DISTRIBUTED_ARGS train.py`."""
+    known = {each.value.span for each in launch.every_option if each.value is not None}
+    end = launch.script.span.start if launch.script is not None else None
+    for word in launch.invocation.words[1:]:
+        if end is not None and word.span.start >= end:
+            break
+        if word.text is None and word.shown.startswith(("$", "`")) and word.span not in known:
+            return True
+    return launch.script is not None and launch.script.text is None and launch.script.shown.startswith(("${", "$("))
+
+
+def origins(word: Word, invocation: Invocation) -> Iterator[Expansion]:
+    """The expansions in a word, and in the assignments that their variables were filled by."""
+    seen: set[str] = set()
+    waiting = list(word.expansions)
+    while waiting and len(seen) < 64:
+        each = waiting.pop()
+        yield each
+        setting = invocation.settings.get(each.name) if each.name and each.name not in seen else None
+        seen.add(each.name)
+        if setting is not None:
+            waiting += setting.word.expansions
+
+
+def host_of(launch: Launch) -> str | None:
+    """The machine that the line itself names: of `ssh HOST`, `srun -w HOST`."""
+    for outer in launch.invocation.within:
+        if outer.program == "ssh":
+            plain = [word for word in outer.words[1:] if not word.raw.startswith("-")]
+            return plain[0].shown if plain else None
+    for around in launch.around:
+        if around.launcher == "srun":
+            named = around.option("nodelist")
+            if named is not None and named.value is not None:
+                return named.value.shown
+    return None
+
+
+def section_node(job: Job, launch: Launch) -> int | None:
+    """The node that the launch is written for, by its section."""
+    index = launch.invocation.section
+    section = job.sections[index] if index < len(job.sections) else None
+    return section.node if section is not None and section.kind == "node" else None
+
+
+def section_kind(job: Job, launch: Launch) -> str:
+    index = launch.invocation.section
+    return job.sections[index].kind if index < len(job.sections) else "every"
+
+
+def node_of(job: Job, launch: Launch) -> int | str | None:
+    """The node that takes this line, as far as the text says: its section's, of `if [ $NODE_RANK = 0 ]`, of ssh."""
+    node = section_node(job, launch)
+    if node is None:
+        node = launch.invocation.node_guard
+    return host_of(launch) if node is None else node
+
+
+def says_every_node(job: Job, launch: Launch) -> bool:
+    """The text itself says that all nodes run this line: `#@ every node`, or srun over several nodes."""
+    if node_of(job, launch) is not None:
+        return False
+    if section_kind(job, launch) == "every" and re.search(r"^[ \t]*#@[ \t]*every\b", job.text, re.MULTILINE):
+        return True
+    return (srun_nodes(job, launch) or 1) > 1
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"[0-9]{1,6}", text, re.ASCII) else None
+
+
+def batch_nodes(job: Job) -> int | None:
+    """Nodes that the batch job asks for; None when it does not say, or says a range."""
+    option = job.sbatch.get("nodes")
+    return _count(option.value) if option is not None and not option.ignored else None
+
+
+def srun_nodes(job: Job, launch: Launch) -> int | None:
+    """Nodes that the srun around the launch starts it on; None without srun, or when nobody knows."""
+    for around in launch.around:
+        if around.launcher != "srun":
+            continue
+        told = around.option("nodes")
+        if told is not None:
+            return _count(told.value.text if told.value else None)
+        if around.option("nodelist") is not None:
+            return None
+        tasks = around.option("ntasks")
+        if tasks is not None and tasks.value is not None and tasks.value.text == "1":
+            return 1
+        return batch_nodes(job)
+    return None
+
+
+def runs_on(job: Job, launch: Launch) -> int | None:
+    """On how many nodes this very line runs; None when it cannot be told."""
+    if any(around.launcher == "srun" for around in launch.around):
+        return srun_nodes(job, launch)
+    if job.is_batch or node_of(job, launch) is not None or section_kind(job, launch) == "job":
+        return 1
+    return job.facts.nodes
+
+
+class World(Struct, frozen=True, kw_only=True):
+    """The launches that are meant to meet at one rendezvous: one line for all nodes, or a line a node."""
+
+    launches: tuple[Launch, ...]
+    nodes: int | None
+    """Nodes that run them, as far as text and facts tell."""
+
+    @property
+    def first(self) -> Launch:
+        return self.launches[0]
+
+    @property
+    def line_per_node(self) -> bool:
+        return len(self.launches) > 1
+
+
+def meets(launch: Launch) -> bool:
+    """The launch takes part in a rendezvous that the text describes, and runs on each node."""
+    if launch.launcher in _FANS_OUT:
+        return launch.launcher == "deepspeed" and launch.option("no-ssh") is not None
+    if launch.launcher in (*TORCHRUN, "accelerate", "fabric"):
+        return True
+    return any(value(launch, name) is not None for name in ("master-addr", "master-port", "node-rank"))
+
+
+def worlds(job: Job) -> tuple[World, ...]:
+    """Who belongs together. The n-th starts of all node sections do; so do neighbouring lines of one section with
+    node ranks or hosts of their own; every other line is a world by itself, run by whoever runs the text."""
+    found: list[World] = []
+    by_turn: dict[int, list[Launch]] = {}
+    turns: dict[int, int] = {}
+    rest: dict[int, list[Launch]] = {}
+    for launch in job.launches[:SIBLINGS]:
+        if not meets(launch):
+            continue
+        node = section_node(job, launch)
+        if node is None:
+            rest.setdefault(launch.invocation.section, []).append(launch)
+        elif launch.invocation.node_guard is None or launch.invocation.node_guard == node:
+            turn = turns.get(launch.invocation.section, 0)
+            turns[launch.invocation.section] = turn + 1
+            by_turn.setdefault(turn, []).append(launch)
+    for together in by_turn.values():
+        several = len(together) if len(together) > 1 else None
+        found.append(World(launches=tuple(together), nodes=job.facts.nodes or several))
+    for launches in rest.values():
+        for lines in _siblings(launches):
+            if len(lines) > 1:
+                found.append(World(launches=lines, nodes=job.facts.nodes or len(lines)))
+            else:
+                found.append(World(launches=lines, nodes=runs_on(job, lines[0])))
+    return tuple(found)
+
+
+def _siblings(launches: Sequence[Launch]) -> Iterator[tuple[Launch, ...]]:
+    """Lines of one section that follow each other and are each for another node."""
+    group: list[Launch] = []
+    for launch in launches:
+        if group and not _belongs(group, launch):
+            yield tuple(group)
+            group = []
+        group.append(launch)
+    if group:
+        yield tuple(group)
+
+
+def _belongs(group: Sequence[Launch], launch: Launch) -> bool:
+    first = group[0]
+    if launch.launcher != first.launcher or len(group) >= 1024:
+        return False
+    told, mine = nnodes(first), nnodes(launch)
+    if (told and told[1] == 1) or (mine and mine[1] == 1):
+        return False
+    hosts = [host_of(each) for each in group]
+    host = host_of(launch)
+    if host is not None and hosts[0] is not None:
+        return host not in hosts and value(launch, "node-rank") is not None
+    if launch.invocation.node_guard is not None or first.invocation.node_guard is not None:
+        return launch.invocation.node_guard not in [each.invocation.node_guard for each in group]
+    ranks = [number(value(each, "node-rank")) for each in (*group, launch)]
+    return None not in ranks and len(set(ranks)) == len(ranks)
+
+
+def is_multi(job: Job, world: World) -> bool | None:
+    """Whether the training is for several nodes: by --nnodes, else by who runs the lines. None: cannot be told."""
+    told = [nnodes(launch) for launch in world.launches]
+    if any(each is not None and each[1] > 1 for each in told):
+        return True
+    if any(each is not None for each in told):
+        return False
+    if world.nodes is not None and not any(value(each, "nnodes") for each in world.launches):
+        return world.nodes > 1
+    if world.nodes is not None and world.nodes > 1:
+        return True
+    if any(value(launch, "nnodes") is not None for launch in world.launches):
+        return False if world.nodes == 1 else None
+    ranks = [number(value(launch, "node-rank")) for launch in world.launches]
+    return True if any(rank is not None and rank > 0 for rank in ranks) else None
+
+
+def label(job: Job, launch: Launch) -> str:
+    """ "node 1", "host n1" or "line 7": the launch as a message names it."""
+    node = section_node(job, launch)
+    if node is None:
+        node = launch.invocation.node_guard
+    if node is not None:
+        return f"node {node}"
+    host = host_of(launch)
+    return f"host {host}" if host else f"line {launch.invocation.span.line}"
+
+
+def labels(job: Job, launches: Sequence[Launch]) -> str:
+    """ "node 0 and node 1", "node 0, node 1 and 3 more"."""
+    names = list(dict.fromkeys(label(job, each) for each in launches))
+    if len(names) > 4:
+        return ", ".join(names[:3]) + f" and {len(names) - 3} more"
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
