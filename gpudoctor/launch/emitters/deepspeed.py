@@ -1,8 +1,135 @@
-"""The plan for deepspeed."""
+"""The plan for DeepSpeed: a hostfile and one command on the head, or the same without ssh on every node.
 
-from gpudoctor.launch.plan import CannotEmit, Emission, LaunchPlan
+Options and files as launcher/runner.py and multinode_runner.py of DeepSpeed 0.19.8 read them.
+"""
+
+import re
+
+from gpudoctor.knowledge.superseded import parsed
+from gpudoctor.launch.emitters.parts import arguments, beside, is_module, refuse_elastic, target
+from gpudoctor.launch.plan import Block, CannotEmit, Emission, EmittedFile, LaunchPlan, Variable
+from gpudoctor.launch.words import comment, line, of_node, prefixed, reasons, title
+
+HOSTFILE = "hostfile"
+ENVIRONMENT_FILE = ".deepspeed_env"
+NO_SSH_SINCE = (0, 14, 5)
+EXPORTED = ("NCCL", "PYTHON", "MLFLOW", "MV2", "UCX")
+"""Beginnings of the variables that the head's shell hands on to the other nodes."""
+SURVIVES_PDSH = re.compile(r"[A-Za-z0-9_@%+=:,./ -]+")
+"""pdsh joins the words for a remote shell; DeepSpeed puts quotes around blanks and around nothing else."""
+SURVIVES_EXPORT = re.compile(r'[^"$`\\\n\r]*')
+"""DeepSpeed puts double quotes around a value with special letters."""
 
 
 def emit(plan: LaunchPlan) -> Emission:
-    """What to paste. Raises `CannotEmit`."""
-    raise CannotEmit("not written yet")
+    """The hostfile, .deepspeed_env, the head's command, and a command a node without ssh. Raises `CannotEmit`."""
+    refuse_elastic(plan, "DeepSpeed")
+    if len(plan.nodes) == 1:
+        return _one_node(plan)
+    by_pdsh = [each for each in plan.program if not SURVIVES_PDSH.fullmatch(each)] == [] and " " not in target(plan)
+    version = parsed(plan.versions.get("deepspeed", ""))
+    by_hand = version is None or version >= NO_SSH_SINCE
+    if not by_pdsh and not by_hand:
+        raise CannotEmit(
+            f"DeepSpeed {plan.versions['deepspeed']} hands arguments through pdsh, which loses quotes and $: "
+            "put them into a file that the script reads, or upgrade to DeepSpeed 0.14.5 for --no_ssh"
+        )
+    files = [EmittedFile(HOSTFILE, _hostfile(plan))]
+    blocks, notes = [], []
+    if by_pdsh:
+        lines = [comment("Run it once. It reaches every host of the hostfile by ssh without a password, this one too.")]
+        blocks.append(
+            Block(f"on {plan.nodes[0].name} only (node rank 0)", "\n".join([*lines, line(_command(plan))]) + "\n")
+        )
+        kept = [each for each in plan.environment if SURVIVES_EXPORT.fullmatch(each.value)]
+        if kept:
+            # No comments: every line of this file is split at its first "=".
+            text = "".join(f"{each.name}={each.value}\n" for each in kept)
+            files.append(EmittedFile(ENVIRONMENT_FILE, text))
+            notes.append(
+                f"{ENVIRONMENT_FILE} belongs into the folder in which deepspeed is started: its lines are set on "
+                f"every node, where otherwise only {', '.join(EXPORTED)}* of the head's shell arrive. It takes no "
+                "comments."
+            )
+            notes += [f"{each.name}: {each.reason}" for each in kept if each.reason]
+        notes += [
+            f"{each.name} cannot stand in {ENVIRONMENT_FILE}: it holds a quote, $ or backslash."
+            for each in plan.environment
+            if each not in kept
+        ]
+        notes += _of_single_nodes(plan)
+    else:
+        notes.append(
+            "An argument holds letters that pdsh's remote shell would read again, so that only the form without ssh "
+            "is given."
+        )
+    if by_hand:
+        blocks += _without_ssh(plan, alternative=by_pdsh)
+    notes.append(
+        "DeepSpeed hands --local_rank=N to the script; where the script has no such argument, add --no_local_rank."
+    )
+    return Emission(blocks=tuple(blocks), files=tuple(files), notes=tuple(notes))
+
+
+def _hostfile(plan: LaunchPlan) -> str:
+    head = comment("DeepSpeed's hostfile: a host as ssh names it, in node-rank order, and its GPUs.")
+    return "\n".join([head, *(f"{node.name} slots={node.processes}" for node in plan.nodes)]) + "\n"
+
+
+def _command(plan: LaunchPlan, *options: str) -> list[str]:
+    module = ["--module"] if is_module(plan) else []
+    return [
+        beside(plan.python, "deepspeed"),
+        f"--hostfile={HOSTFILE}",
+        *options,
+        f"--master_addr={plan.master_address}",
+        f"--master_port={plan.master_port}",
+        *module,
+        target(plan),
+        *arguments(plan),
+    ]
+
+
+def _without_ssh(plan: LaunchPlan, *, alternative: bool) -> list[Block]:
+    """One command a node (DeepSpeed 0.14.5 and later)."""
+    blocks = []
+    for node in plan.nodes:
+        environment = of_node(plan, node)
+        command = _command(plan, "--no_ssh", f"--node_rank={node.rank}")
+        first = (
+            [comment("Instead of the command above, where there is no ssh between the nodes.")] if alternative else []
+        )
+        text = "\n".join([*first, *reasons(environment), prefixed(environment, command)])
+        blocks.append(Block(title(plan, node), text + "\n"))
+    return blocks
+
+
+def _of_single_nodes(plan: LaunchPlan) -> list[str]:
+    """Values of one node only, which a file for all cannot hold."""
+    return [
+        f"{variable.name}={variable.value} is for {node.name} only: with pdsh, put it into that node's ~/.bashrc, or "
+        "take the form without ssh."
+        for node in plan.nodes
+        for variable in node.environment
+        if variable.name != "CUDA_VISIBLE_DEVICES"
+    ]
+
+
+def _one_node(plan: LaunchPlan) -> Emission:
+    """DeepSpeed takes CUDA_VISIBLE_DEVICES for itself where no filter is given; --num_gpus would override it."""
+    (node,) = plan.nodes
+    module = ["--module"] if is_module(plan) else []
+    environment: tuple[Variable, ...] = of_node(plan, node)
+    shown = any(each.name == "CUDA_VISIBLE_DEVICES" for each in environment)
+    count = [] if shown else [f"--num_gpus={node.processes}"]
+    words = [
+        beside(plan.python, "deepspeed"),
+        *count,
+        f"--master_port={plan.master_port}",
+        *module,
+        target(plan),
+        *arguments(plan),
+    ]
+    text = "\n".join([*reasons(environment), prefixed(environment, words)])
+    note = "DeepSpeed hands --local_rank=N to the script; where the script has no such argument, add --no_local_rank."
+    return Emission(blocks=(Block(title(plan, node), text + "\n"),), notes=(note,))

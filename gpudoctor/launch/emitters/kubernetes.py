@@ -1,8 +1,209 @@
-"""The plan for kubernetes."""
+"""The plan for Kubernetes: a manifest for each of the three usual operators, of which one is to be applied.
 
-from gpudoctor.launch.plan import CannotEmit, Emission, LaunchPlan
+PyTorchJob (Kubeflow training operator 1.9), TrainJob (Kubeflow Trainer 2), JobSet (kubernetes-sigs/jobset). The first
+two set PET_* variables, which are torchrun's own options; JobSet sets none.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.emit.kubernetes import scalar
+from gpudoctor.launch.emitters.parts import job_name, left_out, portable, refuse_elastic, same_processes
+from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan
+from gpudoctor.launch.words import check, comment, line
+
+IMAGE = "REGISTRY/IMAGE:TAG"
+JOBSET_START = (
+    'exec torchrun --nnodes="$1" --nproc-per-node="$2" --node-rank="$JOB_COMPLETION_INDEX" '
+    '--master-addr="$3" --master-port="$4" "${@:5}"'
+)
 
 
 def emit(plan: LaunchPlan) -> Emission:
-    """What to paste. Raises `CannotEmit`."""
-    raise CannotEmit("not written yet")
+    """Three files, each complete. Raises `CannotEmit`."""
+    refuse_elastic(plan, "a manifest")
+    processes = same_processes(plan, "a manifest")
+    check(plan.program)
+    name = job_name(plan)
+    manifests = (
+        ("pytorchjob.yaml", _pytorchjob, "Kubeflow's training operator (v1): kubectl get crd pytorchjobs.kubeflow.org"),
+        ("trainjob.yaml", _trainjob, "Kubeflow Trainer (v2): kubectl get crd trainjobs.trainer.kubeflow.org"),
+        ("jobset.yaml", _jobset, "JobSet: kubectl get crd jobsets.jobset.x-k8s.io"),
+    )
+    files = tuple(
+        EmittedFile(
+            f"{name}.{ending}",
+            "\n".join(_each(make(plan, name, processes))) + "\n",
+            alternative=make is not _pytorchjob,
+        )
+        for ending, make, _ in manifests
+    )
+    blocks = tuple(
+        Block(
+            f"where kubectl works, with {needs.partition(':')[0]}", line(["kubectl", "apply", "-f", file.name]) + "\n"
+        )
+        for file, (_, _, needs) in zip(files, manifests, strict=True)
+    )
+    return Emission(
+        blocks=blocks,
+        files=files,
+        notes=(
+            "Apply one of the three files, that of the operator which your cluster has: "
+            + "; ".join(f"{needs} ({file.name})" for file, (_, _, needs) in zip(files, manifests, strict=True))
+            + ".",
+            f"Put the image that has torch and the script in place of {IMAGE}.",
+            *left_out((*plan.environment, *(each for node in plan.nodes for each in node.environment)), "in pods"),
+        ),
+    )
+
+
+def _each(lines: Iterator[str]) -> Iterator[str]:
+    for each in lines:
+        yield from each.splitlines() or [""]
+
+
+def _indented(columns: int, lines: Iterator[str]) -> Iterator[str]:
+    yield from (" " * columns + each for each in _each(lines))
+
+
+def _pytorchjob(plan: LaunchPlan, name: str, processes: int) -> Iterator[str]:
+    yield comment(
+        "For Kubeflow's training operator (v1). It sets PET_NNODES, PET_NODE_RANK, PET_MASTER_ADDR and so on,"
+    )
+    yield comment("which torchrun reads as its options; plain python would be one process a pod.")
+    yield "apiVersion: kubeflow.org/v1"
+    yield "kind: PyTorchJob"
+    yield "metadata:"
+    yield f"  name: {name}"
+    yield "spec:"
+    yield f'  nprocPerNode: "{processes}"'
+    yield "  runPolicy:"
+    yield "    cleanPodPolicy: Running"
+    yield "  pytorchReplicaSpecs:"
+    for role, replicas in (("Master", 1), ("Worker", len(plan.nodes) - 1)):
+        if not replicas:
+            continue
+        yield f"    {role}:"
+        yield f"      replicas: {replicas}"
+        yield "      restartPolicy: Never"
+        yield "      template:"
+        yield "        spec:"
+        yield comment("The operator sets its variables in a container of this name only.")
+        yield from _indented(10, _pod(plan, processes, "pytorch", ("torchrun", *plan.program)))
+
+
+def _trainjob(plan: LaunchPlan, name: str, processes: int) -> Iterator[str]:
+    yield comment(
+        "For Kubeflow Trainer (v2). The runtime is the job's own, for /dev/shm: the usual one, torch-distributed,"
+    )
+    yield comment("leaves it at 64 MiB. The operator sets PET_*, which torchrun reads: the command must be torchrun.")
+    yield "apiVersion: trainer.kubeflow.org/v1alpha1"
+    yield "kind: TrainingRuntime"
+    yield "metadata:"
+    yield f"  name: {name}"
+    yield "  labels:"
+    yield "    trainer.kubeflow.org/framework: torch"
+    yield "spec:"
+    yield "  mlPolicy:"
+    yield f"    numNodes: {len(plan.nodes)}"
+    yield "    torch: {}"
+    yield "  template:"
+    yield "    spec:"
+    yield "      replicatedJobs:"
+    yield "        - name: node"
+    yield "          template:"
+    yield "            metadata:"
+    yield "              labels:"
+    yield "                trainer.kubeflow.org/trainjob-ancestor-step: trainer"
+    yield "            spec:"
+    yield "              template:"
+    yield "                spec:"
+    yield from _indented(18, _pod(plan, processes, "node", ("torchrun", *plan.program), restart="Never"))
+    yield "---"
+    yield "apiVersion: trainer.kubeflow.org/v1alpha1"
+    yield "kind: TrainJob"
+    yield "metadata:"
+    yield f"  name: {name}"
+    yield "spec:"
+    yield "  runtimeRef:"
+    yield "    apiGroup: trainer.kubeflow.org"
+    yield "    kind: TrainingRuntime"
+    yield f"    name: {name}"
+    yield "  trainer:"
+    yield f"    numNodes: {len(plan.nodes)}"
+    yield f"    numProcPerNode: {processes}"
+    yield "    command:"
+    yield from (f"      - {_word(each)}" for each in ("torchrun", *plan.program))
+    if plan.accelerator == "cuda":
+        yield "    resourcesPerNode:"
+        yield "      limits:"
+        yield f"        nvidia.com/gpu: {processes}"
+
+
+def _jobset(plan: LaunchPlan, name: str, processes: int) -> Iterator[str]:
+    head = f"{name}-node-0-0.{name}"
+    yield comment(
+        "For JobSet, which sets no variable of torchrun's: rank and master stand in the command. Its headless"
+    )
+    yield comment(f"service gives the pods names; that of rank 0 is {head}.")
+    yield "apiVersion: jobset.x-k8s.io/v1alpha2"
+    yield "kind: JobSet"
+    yield "metadata:"
+    yield f"  name: {name}"
+    yield "spec:"
+    yield "  network:"
+    yield "    enableDNSHostnames: true"
+    yield "    publishNotReadyAddresses: true"
+    yield "  failurePolicy:"
+    yield "    maxRestarts: 0"
+    yield "  replicatedJobs:"
+    yield "    - name: node"
+    yield "      replicas: 1"
+    yield "      template:"
+    yield "        spec:"
+    yield "          completionMode: Indexed"
+    yield f"          completions: {len(plan.nodes)}"
+    yield f"          parallelism: {len(plan.nodes)}"
+    yield "          backoffLimit: 0"
+    yield "          template:"
+    yield "            spec:"
+    numbers = (str(len(plan.nodes)), str(processes), head, str(plan.master_port))
+    command = ("bash", "-c", JOBSET_START, name, *numbers, *plan.program)
+    yield from _indented(14, _pod(plan, processes, "trainer", command, restart="Never"))
+
+
+def _pod(
+    plan: LaunchPlan, processes: int, container: str, command: tuple[str, ...], *, restart: str = ""
+) -> Iterator[str]:
+    """What stands under a pod's `spec:`."""
+    if restart:
+        yield f"restartPolicy: {restart}"
+    yield "containers:"
+    yield f"  - name: {container}"
+    yield f"    image: {scalar(IMAGE)}"
+    yield "    command:"
+    yield from (f"      - {_word(each)}" for each in command)
+    variables = portable(plan.environment)
+    if variables:
+        yield "    env:"
+        for variable in variables:
+            if variable.reason:
+                yield from _indented(6, iter((comment(variable.reason),)))
+            yield f"      - name: {variable.name}"
+            yield f"        value: {_word(variable.value)}"
+    if plan.accelerator == "cuda":
+        yield "    resources:"
+        yield "      limits:"
+        yield f"        nvidia.com/gpu: {processes}"
+    yield "    volumeMounts:"
+    yield "      - name: shared-memory"
+    yield "        mountPath: /dev/shm"
+    yield "volumes:"
+    yield "  - name: shared-memory"
+    yield from _indented(4, iter((comment("Loader workers and NCCL need more than a container's 64 MiB."),)))
+    yield "    emptyDir:"
+    yield "      medium: Memory"
+
+
+def _word(text: str) -> str:
+    """The kubelet expands $(NAME) in commands and values, and reads $$ as one dollar sign."""
+    return scalar(text.replace("$", "$$"))

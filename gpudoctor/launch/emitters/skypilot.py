@@ -1,8 +1,73 @@
-"""The plan for skypilot."""
+"""The plan for SkyPilot: a task whose nodes start a static torchrun from SkyPilot's own variables.
 
-from gpudoctor.launch.plan import CannotEmit, Emission, LaunchPlan
+SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_NODES and SKYPILOT_NUM_GPUS_PER_NODE are set on every node
+(SkyPilot's documentation, "Distributed multi-node jobs").
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.emit.kubernetes import scalar
+from gpudoctor.launch.emitters.parts import job_name, left_out, portable, refuse_elastic, same_processes
+from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan
+from gpudoctor.launch.words import comment, line
+
+GPU_NAME = "GPU_NAME"
 
 
 def emit(plan: LaunchPlan) -> Emission:
-    """What to paste. Raises `CannotEmit`."""
-    raise CannotEmit("not written yet")
+    """The task's file and the line that starts it. Raises `CannotEmit`."""
+    refuse_elastic(plan, "SkyPilot")
+    processes = same_processes(plan, "SkyPilot")
+    name = job_name(plan)
+    file = f"{name}.sky.yaml"
+    start = line(["sky", "launch", "--cluster", name, file])
+    return Emission(
+        blocks=(Block("where SkyPilot is installed", f"{start}\n"),),
+        files=(EmittedFile(file, "\n".join(_task(plan, name, processes)) + "\n"),),
+        notes=(
+            *_about_gpus(plan, file),
+            *left_out(plan.environment, "on a cloud's machines"),
+        ),
+    )
+
+
+def _about_gpus(plan: LaunchPlan, file: str) -> tuple[str, ...]:
+    if plan.accelerator != "cuda":
+        return ()
+    return (f"Put the GPU's name in place of {GPU_NAME} in {file}; `sky show-gpus` lists the names.",)
+
+
+def _task(plan: LaunchPlan, name: str, processes: int) -> Iterator[str]:
+    yield comment(f"A task of SkyPilot: {len(plan.nodes)} x {processes} processes. Start: sky launch FILE")
+    yield f"name: {name}"
+    yield f"num_nodes: {len(plan.nodes)}"
+    if plan.accelerator == "cuda":
+        yield "resources:"
+        yield comment(f"The model is one of `sky show-gpus`; the number is that of each node ({processes} processes).")
+        yield f"  accelerators: {scalar(f'{GPU_NAME}:{processes}')}"
+    yield comment("This folder is copied to every node and is the working directory there.")
+    yield "workdir: ."
+    kept = portable(plan.environment)
+    if kept:
+        yield "envs:"
+        for variable in kept:
+            if variable.reason:
+                yield comment(variable.reason)
+            yield f"  {variable.name}: {scalar(variable.value)}"
+    yield comment(
+        "Static rendezvous: the first of SKYPILOT_NODE_IPS is the node of rank 0, and its address needs no resolver. "
+        "c10d would need the head to recognise itself by that address."
+    )
+    yield "run: |"
+    for each in _script(plan, processes):
+        yield f"  {each}"
+
+
+def _script(plan: LaunchPlan, processes: int) -> tuple[str, ...]:
+    number = '"$SKYPILOT_NUM_GPUS_PER_NODE"' if plan.accelerator == "cuda" else str(processes)
+    return (
+        'head_address=$(printf "%s\\n" "$SKYPILOT_NODE_IPS" | head -n 1)',
+        f'torchrun --nnodes="$SKYPILOT_NUM_NODES" --nproc-per-node={number} '
+        f'--node-rank="$SKYPILOT_NODE_RANK" --master-addr="$head_address" --master-port={plan.master_port} '
+        + line(plan.program),
+    )

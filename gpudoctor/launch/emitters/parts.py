@@ -1,0 +1,80 @@
+"""What emitters for schedulers and other launchers share: checks of the plan, and names made from it."""
+
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from gpudoctor.launch.plan import CannotEmit, LaunchPlan, Variable
+
+OF_THESE_MACHINES = re.compile(
+    r"_SOCKET_IFNAME$|^NCCL_IB_(HCA|GID_INDEX|MERGE_NICS)$|_FILE$|^CUDA_VISIBLE_DEVICES$|_HCA$"
+)
+"""Variables that name interfaces, adapters, devices or files of a machine: in a pod or a cloud they are others."""
+
+
+def same_processes(plan: LaunchPlan, who: str) -> int:
+    """The number of processes of every node. Raises `CannotEmit` where they differ."""
+    numbers = {node.processes for node in plan.nodes}
+    if len(numbers) > 1:
+        listed = ", ".join(f"{node.name} {node.processes}" for node in plan.nodes)
+        raise CannotEmit(
+            f"{who} starts the same number of processes on every node, and these differ ({listed}): give "
+            f"--gpus-per-node {min(numbers)}, or take --framework torchrun"
+        )
+    return numbers.pop()
+
+
+def refuse_elastic(plan: LaunchPlan, who: str) -> None:
+    """Raise `CannotEmit` where a number of nodes that changes was wished."""
+    if plan.elastic is not None:
+        raise CannotEmit(
+            f"--elastic: {who} is emitted for a fixed set of nodes; take --framework torchrun or torchx, or leave "
+            "--elastic out"
+        )
+
+
+def beside(python: str, command: str) -> str:
+    """A console script as the interpreter's environment has it: beside it, or on PATH."""
+    return str(PurePosixPath(python).parent / command) if "/" in python else command
+
+
+def elsewhere(python: str) -> str:
+    """The interpreter in an image or on a cloud's machine: a path of this machine means nothing there."""
+    return "python3" if "/" in python else python
+
+
+def is_module(plan: LaunchPlan) -> bool:
+    """Whether the program is `-m module`."""
+    return len(plan.program) > 1 and plan.program[0] == "-m"
+
+
+def target(plan: LaunchPlan) -> str:
+    """The script's path, or the module's name."""
+    return plan.program[1] if is_module(plan) else plan.program[0]
+
+
+def arguments(plan: LaunchPlan) -> tuple[str, ...]:
+    """The script's own."""
+    return plan.program[2:] if is_module(plan) else plan.program[1:]
+
+
+def job_name(plan: LaunchPlan) -> str:
+    """A name for the job after the script: letters, digits and hyphens, at most 40, a letter first (RFC 1123)."""
+    stem = PurePosixPath(target(plan)).name.rpartition(".")[2] if is_module(plan) else PurePosixPath(target(plan)).stem
+    name = re.sub(r"[^a-z0-9]+", "-", stem.lower(), flags=re.ASCII).strip("-")[:40].strip("-")
+    return name if name[:1].isalpha() else f"train-{name}".rstrip("-")
+
+
+def portable(variables: Iterable[Variable]) -> tuple[Variable, ...]:
+    """Those that hold on machines other than these."""
+    return tuple(each for each in variables if not OF_THESE_MACHINES.search(each.name))
+
+
+def left_out(variables: Iterable[Variable], where: str) -> tuple[str, ...]:
+    """A note on those that do not."""
+    names = [each.name for each in variables if OF_THESE_MACHINES.search(each.name)]
+    return (
+        (f"{', '.join(names)} left out: interfaces and adapters have other names {where}; gpudoctor env there tells.",)
+        if names
+        else ()
+    )
