@@ -114,7 +114,8 @@ def finding_ids() -> set[str]:
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in FINDING_CALLS:
                 words = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "id")]
-                found |= {word.value for word in words if isinstance(word, ast.Constant) and "-" in str(word.value)}
+                values = [word.value for word in words if isinstance(word, ast.Constant)]
+                found |= {value for value in values if isinstance(value, str) and "-" in value}
     return found
 
 
