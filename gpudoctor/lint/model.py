@@ -21,7 +21,7 @@ class Span(Struct, frozen=True):
     end: int
     line: int
     exact: bool = True
-    """False: the words there are not the text's own characters (a quoted YAML string with escapes): no edit goes there."""
+    """False: what is read is not what stands there (a quoted YAML string with escapes): no edit goes there."""
 
 
 class Expansion(Struct, frozen=True):

@@ -35,7 +35,7 @@ def table(text: str, *, both_dashes: bool = False, single_dash: bool = False) ->
     launcher's own hyphens or underscores; `both_dashes` adds the other spelling, `single_dash` the one with one dash.
     """
     found = []
-    for line in text.strip().splitlines():
+    for line in filter(None, map(str.strip, text.splitlines())):
         body, _, since = line.partition(" since ")
         first, *others = body.split()
         spellings = [f"--{first}", *(each for each in others if each.startswith("-"))]
@@ -77,9 +77,16 @@ class Reading(Struct, frozen=True):
 class Grammar:
     """A table with the reader's rules."""
 
-    def __init__(self, options: Sequence[OptionSpec], style: Literal["argparse", "getopt", "mpi"] = "argparse") -> None:
+    def __init__(
+        self,
+        options: Sequence[OptionSpec],
+        style: Literal["argparse", "getopt", "mpi"] = "argparse",
+        *,
+        prefixes: bool = True,
+    ) -> None:
         self.options = tuple(options)
         self.style = style
+        self.prefixes = prefixes and style != "mpi"
 
     @cached_property
     def _by_spelling(self) -> dict[str, OptionSpec]:
@@ -88,7 +95,7 @@ class Grammar:
     def find(self, spelling: str) -> OptionSpec | None:
         """The option that this spelling names, also by a unique prefix."""
         found = self._by_spelling.get(spelling)
-        if found is None and self.style != "mpi" and spelling.startswith("--") and len(spelling) > 2:
+        if found is None and self.prefixes and spelling.startswith("--") and len(spelling) > 2:
             fitting = {spec.name: spec for known, spec in self._by_spelling.items() if known.startswith(spelling)}
             if len(fitting) == 1:
                 return next(iter(fitting.values()))

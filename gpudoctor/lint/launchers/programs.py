@@ -1,0 +1,150 @@
+"""Which words start Python, what they start with it, and what only wraps another command."""
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from gpudoctor.lint.model import Word
+
+PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?t?")
+PYTHON_VARIABLE = re.compile(r"\$\{?\w*(?:PYTHON|PYEXE|PY_BIN|PYBIN)\w*(?::?-[^}]*)?\}?|\$\{?PY\}?", re.IGNORECASE)
+WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+
+WRAPPERS: dict[str, tuple[str, ...]] = {
+    # program -> the words of which one must follow; () when none must
+    "poetry": ("run",),
+    "pipenv": ("run",),
+    "pdm": ("run",),
+    "hatch": ("run",),
+    "rye": ("run",),
+    "pixi": ("run",),
+    "uv": ("run",),
+    "conda": ("run",),
+    "mamba": ("run",),
+    "micromamba": ("run",),
+    "nsys": ("profile", "launch"),
+    "ncu": (),
+    "rocprof": (),
+    "rocprofv2": (),
+    "rocprofv3": (),
+    "omnitrace-run": (),
+    "py-spy": ("record",),
+    "ddtrace-run": (),
+    "opentelemetry-instrument": (),
+    "viztracer": (),
+    "scalene": (),
+    "coverage": ("run",),
+    "memray": ("run",),
+    "kernprof": (),
+    "compute-sanitizer": (),
+    "gdb": (),
+    "ipython": (),
+}
+LIKE_PYTHON = ("coverage", "memray", "kernprof", "viztracer", "scalene", "ipython")
+"""Wrappers that run a script, or `-m MODULE`, in their own Python."""
+
+NOT_TRAINING = re.compile(
+    r"(?:setup|conftest|manage|versioneer|collect_env)$"
+    r"|(?:^|.*[_\W])(?:download|prepare|preprocess|pre_process|tokenize|tokenise|convert|plot|visualize|visualise|export|merge|"
+    r"find_free_port|free_port|get_port|get_free_port|get_ip|get_master|install|parse|print|summarize|aggregate|wait_for\w*)"
+    r"(?:_.*)?$",
+    re.IGNORECASE,
+)
+"""Names of scripts that people run beside a training: never taken for one."""
+TOOLS = frozenset(
+    """
+    pip venv ensurepip virtualenv site compileall json zipfile http timeit cProfile pdb platform unittest
+    pytest mypy ruff black flake8 pylint tox nox jupyter notebook ipykernel tensorboard wandb nltk spacy
+    sysconfig calendar this build twine torch.utils.collect_env torch.utils.bottleneck huggingface_hub ray
+    gpustat nvitop py3nvml sqlite3 base64 socket uuid string random secrets textwrap tarfile gzip ast dis
+    inspect pydoc doctest accelerate deepspeed.env_report
+    """.split()  # noqa: SIM905  one name a line would be seventy lines
+)
+"""Modules that `python -m` runs and that train nothing (their submodules neither, where no entry says otherwise)."""
+
+
+class Started(Struct, frozen=True):
+    """What an interpreter runs. `script` is None for `-c`, for standard input and for none at all."""
+
+    script: Word | None
+    module: bool
+    rest: tuple[Word, ...]
+    """The words behind the script."""
+    index: int
+    """Where `rest` begins, in the words that were given."""
+    options: tuple[Word, ...] = ()
+
+
+def name_of(word: Word) -> str:
+    """The program that a word names, without its folder: "python3.11" of "/usr/bin/python3.11"."""
+    shown = word.text if word.text is not None else word.shown
+    if word.text is None and PYTHON_VARIABLE.fullmatch(shown):
+        return "python"
+    return shown.rpartition("/")[2]
+
+
+def is_python(word: Word) -> bool:
+    return PYTHON.fullmatch(name_of(word)) is not None
+
+
+def is_script(word: Word) -> bool:
+    return word.shown.endswith(".py")
+
+
+def started_by_python(words: Sequence[Word], start: int = 1) -> Started:
+    """What `python [options] ...` runs; `words[start]` is the first after the interpreter."""
+    index = start
+    while index < len(words):
+        shown = words[index].shown
+        if shown == "-" or not shown.startswith("-"):
+            break
+        if shown in WITH_VALUE:
+            index += 2
+            continue
+        letters = re.match(r"-[bBdEhiIOPqsSuvVx]*([mcXW])", shown)
+        if letters is None:
+            index += 1
+            continue
+        attached = len(shown) > letters.end()
+        if letters[1] in "XW":
+            index += 1 if attached else 2
+            continue
+        options = tuple(words[start:index])
+        if letters[1] == "c" or attached or index + 1 >= len(words):
+            return Started(None, letters[1] == "m", (), len(words), options)
+        return Started(words[index + 1], True, tuple(words[index + 2 :]), index + 2, options)
+    options = tuple(words[start : min(index, len(words))])
+    if index >= len(words) or words[index].shown == "-":
+        return Started(None, False, (), len(words), options)
+    return Started(words[index], False, tuple(words[index + 1 :]), index + 1, options)
+
+
+def trains(script: Word, module: bool) -> bool:
+    """Whether a script may be the training, by its name."""
+    shown = script.text if script.text is not None else script.shown
+    if module:
+        parts = shown.split(".")
+        return not any(".".join(parts[:count]) in TOOLS for count in range(1, len(parts) + 1))
+    return NOT_TRAINING.match(shown.rpartition("/")[2].removesuffix(".py")) is None
+
+
+def wrapped(words: Sequence[Word], starters: Sequence[str]) -> int | None:
+    """Where the command begins that a wrapper (poetry run, nsys profile) starts; None: it is no wrapper.
+
+    Wrappers' options are not read: the command is the first word that names Python, a script or a launcher.
+    """
+    program = name_of(words[0])
+    if program not in WRAPPERS:
+        return None
+    needed = WRAPPERS[program]
+    following = next((index for index, word in enumerate(words[1:], 1) if word.shown in needed), None) if needed else 0
+    if following is None:
+        return None
+    for index in range(following + 1, len(words)):
+        word = words[index]
+        if is_python(word) or is_script(word) or name_of(word) in starters:
+            return index
+        if program in LIKE_PYTHON and word.shown == "-m":
+            return index
+    return None
