@@ -3,6 +3,7 @@
 Pure functions, without judgement. "World" here: the starts that are meant to meet at one rendezvous.
 """
 
+import ipaddress
 import re
 from collections.abc import Iterator, Sequence
 
@@ -61,7 +62,7 @@ def value(launch: Launch, name: str) -> Value | None:
     names = NAMES.get(name, (name,))
     if launch.launcher == "deepspeed" and name == "nnodes":
         return None  # --num_nodes there chooses from the hostfile
-    found = launch.option(*names)
+    found = None if launch.launcher in ("python", "srun", "mpirun") else launch.option(*names)
     if found is not None and found.value is not None:
         word = found.value
         return Value(word.text, word.shown, found.written, word, word.span)
@@ -147,15 +148,13 @@ def nnodes(launch: Launch) -> tuple[int, int] | None:
 
 
 def may_hide_options(launch: Launch) -> bool:
-    """A word before the script could become options: `torchrun $DISTRIBUTED_ARGS train.py`."""
-    known = {each.value.span for each in launch.every_option if each.value is not None}
-    end = launch.script.span.start if launch.script is not None else None
-    for word in launch.invocation.words[1:]:
-        if end is not None and word.span.start >= end:
-            break
-        if word.text is None and word.shown.startswith(("$", "`")) and word.span not in known:
-            return True
-    return launch.script is not None and launch.script.text is None and launch.script.shown.startswith(("${", "$("))
+    """A word before the script may hold more options: `torchrun $DISTRIBUTED_ARGS train.py`."""
+    return bool(launch.unread)
+
+
+def from_platform(job: Job, launch: Launch) -> bool:
+    """The start stands in a manifest, whose operator sets PET_* and MASTER_* in the pods."""
+    return job.kind == "manifest" or bool(launch.invocation.manifest_path)
 
 
 def origins(word: Word, invocation: Invocation) -> Iterator[Expansion]:
@@ -171,17 +170,22 @@ def origins(word: Word, invocation: Invocation) -> Iterator[Expansion]:
             waiting += setting.word.expansions
 
 
+def sruns(launch: Launch) -> tuple[Launch, ...]:
+    """The sruns around it, its own included where the program under it is the training itself."""
+    own = (launch,) if launch.launcher == "srun" else ()
+    return (*(around for around in launch.around if around.launcher == "srun"), *own)
+
+
 def host_of(launch: Launch) -> str | None:
     """The machine that the line itself names: of `ssh HOST`, `srun -w HOST`."""
     for outer in launch.invocation.within:
         if outer.program == "ssh":
             plain = [word for word in outer.words[1:] if not word.raw.startswith("-")]
             return plain[0].shown if plain else None
-    for around in launch.around:
-        if around.launcher == "srun":
-            named = around.option("nodelist")
-            if named is not None and named.value is not None:
-                return named.value.shown
+    for around in sruns(launch):
+        named = around.option("nodelist")
+        if named is not None and named.value is not None:
+            return named.value.shown
     return None
 
 
@@ -226,9 +230,7 @@ def batch_nodes(job: Job) -> int | None:
 
 def srun_nodes(job: Job, launch: Launch) -> int | None:
     """Nodes that the srun around the launch starts it on; None without srun, or when nobody knows."""
-    for around in launch.around:
-        if around.launcher != "srun":
-            continue
+    for around in sruns(launch):
         told = around.option("nodes")
         if told is not None:
             return _count(told.value.text if told.value else None)
@@ -243,7 +245,7 @@ def srun_nodes(job: Job, launch: Launch) -> int | None:
 
 def runs_on(job: Job, launch: Launch) -> int | None:
     """On how many nodes this very line runs; None when it cannot be told."""
-    if any(around.launcher == "srun" for around in launch.around):
+    if sruns(launch):
         return srun_nodes(job, launch)
     if job.is_batch or node_of(job, launch) is not None or section_kind(job, launch) == "job":
         return 1
@@ -367,3 +369,70 @@ def labels(job: Job, launches: Sequence[Launch]) -> str:
     if len(names) > 4:
         return ", ".join(names[:3]) + f" and {len(names) - 3} more"
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+
+
+def head_span(launch: Launch) -> Span:
+    """Where to point when something is missing: the launcher's own word."""
+    words = launch.invocation.words
+    return words[0].span if words else launch.invocation.span
+
+
+def count_text(launch: Launch) -> str:
+    """The number of nodes as the launcher is told it: "2", "$NNODES", "several"."""
+    told = value(launch, "nnodes")
+    return (told.text or told.shown) if told is not None else "several"
+
+
+def tasks_per_node(job: Job, launch: Launch) -> int | None:
+    """Tasks that the srun around it starts on each node (1 where nobody asks for more); None when it is not known."""
+    for around in sruns(launch):
+        for name in ("ntasks-per-node", "ntasks"):
+            told = around.option(name)
+            batch = job.sbatch.get(name)
+            if told is None and (batch is None or batch.ignored):
+                continue
+            text = batch.value if batch is not None else None
+            if told is not None:
+                text = told.value.text if told.value is not None else None
+            tasks, nodes = _count(text), srun_nodes(job, launch)
+            if name == "ntasks-per-node" or tasks is None:
+                return tasks
+            return -(-tasks // nodes) if nodes else None
+        return 1
+    return None
+
+
+def one_task_per_node(job: Job, launch: Launch) -> bool:
+    """srun certainly starts one task on each node."""
+    return tasks_per_node(job, launch) == 1
+
+
+def neighbours(job: Job) -> Iterator[tuple[Launch, Launch]]:
+    """Pairs that run at once on the same machine: one in the background, and the next one before any `wait`."""
+    previous: list[Launch] = []
+    for launch in job.launches[:SIBLINGS]:
+        if previous and previous[-1].invocation.section != launch.invocation.section:
+            previous = []
+        still = [each for each in previous if not _waits(job, each, launch)]
+        for each in still[-8:]:
+            if host_of(each) == host_of(launch) and not sruns(each) and not sruns(launch):
+                guards = (each.invocation.node_guard, launch.invocation.node_guard)
+                if guards[0] == guards[1]:
+                    yield each, launch
+        previous = [*still, launch] if launch.invocation.background else still
+
+
+def _waits(job: Job, first: Launch, second: Launch) -> bool:
+    between = job.text[first.invocation.span.end : second.invocation.span.start]
+    return re.search(r"(?:^|[;&\n])[ \t]*wait\b", between) is not None
+
+
+def is_loopback(address: str) -> bool:
+    """localhost, 127.x, ::1, in whatever way it is written."""
+    name = address.strip().strip("[]").rstrip(".").lower()
+    if name in ("localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

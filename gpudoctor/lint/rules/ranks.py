@@ -1,0 +1,362 @@
+"""Rules of node ranks and node counts: R01, R02, R06, R08, R11, R12."""
+
+from collections.abc import Iterator
+
+from gpudoctor.lint import look
+from gpudoctor.lint.edits import insert_options, spell
+from gpudoctor.lint.look import TORCHRUN, Value, World, label, labels, number, value
+from gpudoctor.lint.model import Job, Launch
+from gpudoctor.lint.rule import Edit, Example, Finding, rule
+
+_WAIT = "after 600 s the rendezvous ends with a time-out (torch 1.12 waits far longer)"
+_STATIC = (
+    "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=10.20.0.11 --master-port=61234 train.py\n"
+)
+_BOTH = "#@ node 0\n" + _STATIC.format(0) + "#@ node 1\n" + _STATIC.format(1)
+_ACCELERATE = (
+    "accelerate launch --multi_gpu --num_machines 2 --num_processes 8 --machine_rank {} --main_process_ip 10.20.0.11"
+    " --main_process_port 61234 train.py\n"
+)
+_SLURM = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=16\n"
+    'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)\nexport MASTER_PORT=61234\n'
+    "srun --cpus-per-task=16 --kill-on-bad-exit=1 bash -c 'torchrun --nnodes={} --node-rank={} --nproc-per-node=4"
+    " --master-addr=$MASTER_ADDR --master-port=$MASTER_PORT train.py'\n"
+)
+
+
+def _ranked(job: Job) -> Iterator[tuple[World, tuple[tuple[Launch, Value], ...]]]:
+    """Worlds in which the node rank counts (c10d hands ranks out itself), with the ranks that are given."""
+    for world in look.worlds(job):
+        if any(not look.is_static(launch) or look.standalone(launch) for launch in world.launches):
+            continue
+        given = [(launch, value(launch, "node-rank")) for launch in world.launches]
+        yield world, tuple((launch, found) for launch, found in given if found is not None)
+
+
+@rule(
+    "R01",
+    "same-node-rank-twice",
+    title="Every node has a node rank of its own",
+    severity="error",
+    source="measured with torch 2.13 and 1.12; many threads",
+    bad=(
+        "#@ node 0\n" + _STATIC.format(0) + "#@ node 1\n" + _STATIC.format(0),
+        "#@ every node\n" + _STATIC.format(0),
+        "#@ node 0\n" + _ACCELERATE.format(0) + "#@ node 1\n" + _ACCELERATE.format(0),
+        _SLURM.format(2, 0),
+    ),
+    good=(_BOTH, _STATIC.format(0), _SLURM.format(2, "$SLURM_NODEID")),
+)
+def same_node_rank_twice(job: Job) -> Iterator[Finding]:
+    """Two nodes with the same node rank both want the same global ranks, and one rank is missing for ever. With two
+    heads each opens its own store; with none, all wait. It comes from one line pasted on every node unchanged."""
+    for world, ranks in _ranked(job):
+        if look.is_multi(job, world) is False:
+            continue
+        if not world.line_per_node:
+            yield from _constant(job, world, ranks)
+            continue
+        first: dict[int, Launch] = {}
+        for launch, found in ranks:
+            rank = number(found)
+            if rank is None:
+                continue
+            other = first.setdefault(rank, launch)
+            if other is launch or look.node_of(job, other) == look.node_of(job, launch):
+                continue
+            own = look.section_node(job, launch)
+            edits = (Edit(found.span, str(own)),) if own is not None and own != rank else ()
+            yield Finding(
+                span=found.span,
+                summary=f"{label(job, other)} and {label(job, launch)} both have {found.written} {rank};"
+                " every node needs its own",
+                happens=f"Both start the same global ranks: EADDRINUSE on one of them, or the others wait for the"
+                f" missing ranks and {_WAIT}.",
+                fix=f"Give every node its own rank from 0 to {len(world.launches) - 1}"
+                + (f": {found.written} {own} on {label(job, launch)}." if own is not None else "."),
+                edits=edits,
+            )
+
+
+def _constant(job: Job, world: World, ranks: tuple[tuple[Launch, Value], ...]) -> Iterator[Finding]:
+    for launch, found in ranks:
+        rank = number(found)
+        multi = look.is_multi(job, world) or (world.nodes or 0) > 1
+        if rank is None or not multi or launch.invocation.in_loop:
+            continue
+        if look.says_every_node(job, launch):
+            inner = found.word.expansions[0].where if found.word.expansions else launch.invocation.where
+            in_task = bool(look.sruns(launch)) and inner == "task" and not found.word.expansions
+            yield Finding(
+                span=found.span,
+                summary=f"{found.written} is {rank} on every node that runs this line; each needs its own",
+                happens=f"Every node starts the global ranks of node {rank}: EADDRINUSE, or all wait and {_WAIT}.",
+                fix=f"Use {found.written.split('=')[0]} $SLURM_NODEID, expanded in the task (inside bash -c '...')."
+                if look.sruns(launch)
+                else "Let each node fill in its own rank, from 0 upwards.",
+                edits=(Edit(found.span, "$SLURM_NODEID"),) if in_task else (),
+            )
+        elif look.node_of(job, launch) is None and look.section_kind(job, launch) == "every":
+            yield Finding(
+                span=found.span,
+                severity="info",
+                summary=f"This line has {found.written} {rank}: it is right on one node only",
+                happens="If every node runs it unchanged, all take the same ranks: EADDRINUSE, or the start waits.",
+                fix="Use this line on that node, and the other ranks on the other nodes.",
+            )
+
+
+@rule(
+    "R02",
+    "node-rank-out-of-range",
+    title="Node ranks go from 0 to nnodes - 1",
+    severity="error",
+    source="measured with torch 2.13; many threads",
+    bad=(
+        "#@ node 0\n" + _STATIC.format(1) + "#@ node 1\n" + _STATIC.format(2),
+        "#@ node 1\n" + _STATIC.format(2),
+        "#@ node 0\n" + _ACCELERATE.format(1) + "#@ node 1\n" + _ACCELERATE.format(2),
+    ),
+    good=(_BOTH, "#@ node 1\n" + _STATIC.format(1)),
+)
+def node_rank_out_of_range(job: Job) -> Iterator[Finding]:
+    """Node ranks count from 0. Node rank 0 opens the store that all others connect to: where no node has it, or a rank
+    is beyond the number of nodes, everybody waits."""
+    for world, ranks in _ranked(job):
+        known = [(launch, found, rank) for launch, found in ranks if (rank := number(found)) is not None]
+        told = max((each[1] for launch in world.launches if (each := look.nnodes(launch))), default=0)
+        complete = world.line_per_node and len(known) == len(world.launches)
+        from_one = complete and sorted(rank for _, _, rank in known) == list(range(1, len(known) + 1))
+        for launch, found, rank in known:
+            outside = rank < 0 or (told > 1 and rank >= told)
+            if not outside and not (from_one and rank == min(each for _, _, each in known)):
+                continue
+            own = look.section_node(job, launch)
+            edits: tuple[Edit, ...] = ()
+            if from_one:
+                edits = tuple(Edit(each.span, str(number - 1)) for _, each, number in known)
+            elif own is not None and own < told:
+                edits = (Edit(found.span, str(own)),)
+            last = (told or len(known)) - 1
+            yield Finding(
+                span=found.span,
+                summary=f"{found.written} {rank} on {label(job, launch)}; node ranks go from 0 to {last}"
+                if outside
+                else f"No node has node rank 0; the lowest is {rank} on {label(job, launch)}",
+                happens=f"The store is opened by node rank 0 and waits for ranks 0 to {last}: all wait, and {_WAIT}.",
+                fix=f"Count node ranks from 0: 0 on the head, {last} on the last node.",
+                edits=edits,
+            )
+
+
+def _without_rank(job: Job) -> Iterator[tuple[World, Launch]]:
+    """Launches of a static start on several nodes that get no node rank from anywhere."""
+    for world in look.worlds(job):
+        if not look.is_multi(job, world) or look.from_platform(job, world.first):
+            continue
+        for launch in world.launches:
+            if launch.launcher not in (*TORCHRUN, "fabric") or not look.is_static(launch) or look.standalone(launch):
+                continue
+            told = look.nnodes(launch)
+            if value(launch, "nnodes") is None or (told is not None and told[1] < 2):
+                continue  # R03 has that
+            if value(launch, "node-rank") is None and not look.may_hide_options(launch):
+                yield world, launch
+
+
+def _add_rank(job: Job, launch: Launch) -> tuple[str, tuple[Edit, ...]]:
+    option = spell(launch, "node-rank")
+    own = look.node_of(job, launch)
+    if isinstance(own, int):
+        return f"Add {option}={own} on {label(job, launch)}.", insert_options(launch, f"{option}={own}")
+    if look.sruns(launch):
+        if launch.invocation.where == "task":
+            return f"Add {option}=$SLURM_NODEID.", insert_options(launch, f"{option}=$SLURM_NODEID")
+        return f"Start it with srun ... bash -c 'torchrun {option}=$SLURM_NODEID ...'.", ()
+    return f"Add {option}=0 on the head, {option}=1 on the next node, and so on.", ()
+
+
+@rule(
+    "R06",
+    "node-rank-missing",
+    title="A static start on several nodes tells each node its rank",
+    severity="error",
+    source="measured with torch 2.13",
+    bad=(
+        "torchrun --nnodes=2 --nproc-per-node=4 --master-addr=10.20.0.11 --master-port=61234 train.py\n",
+        "#@ node 0\n" + _STATIC.format(0) + "#@ node 1\n" + _STATIC.replace("--node-rank={} ", ""),
+        _SLURM.format(2, 0).replace("--node-rank=0 ", ""),
+    ),
+    good=(
+        _BOTH,
+        "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=head01:29400 train.py\n",
+        "export PET_NODE_RANK=1 PET_MASTER_ADDR=10.20.0.11\ntorchrun --nnodes=2 --nproc-per-node=4 train.py\n",
+    ),
+)
+def node_rank_missing(job: Job) -> Iterator[Finding]:
+    """Without a node rank every node is node 0: the static rendezvous does not hand ranks out. Each node then opens a
+    store of its own, or fails to, and waits for the others."""
+    for world, launch in _without_rank(job):
+        if look.endpoint(launch) is not None:
+            continue  # R08
+        if (
+            world.line_per_node
+            and look.node_of(job, launch) == 0
+            and any(value(each, "node-rank") is not None for each in world.launches)
+        ):
+            continue  # the head may rely on the default of 0
+        fix, edits = _add_rank(job, launch)
+        yield Finding(
+            span=look.head_span(launch),
+            summary=f"{launch.launcher} starts {look.count_text(launch)} nodes without {spell(launch, 'node-rank')};"
+            " its default is 0 on each of them",
+            happens=f"Every node takes itself for node 0: EADDRINUSE, or each waits for the others and {_WAIT}.",
+            fix=fix,
+            edits=edits,
+        )
+
+
+@rule(
+    "R08",
+    "endpoint-without-backend",
+    title="A start with an endpoint and no node ranks names the c10d backend",
+    severity="error",
+    source="measured with torch 2.13",
+    bad=(
+        "torchrun --nnodes=2 --nproc_per_node=4 --rdzv_id=7 --rdzv_endpoint=head01:29400 train.py\n",
+        "#@ every node\ntorchrun --nnodes 4 --nproc_per_node 8 --rdzv_endpoint=$HEAD:29400 train.py\n",
+    ),
+    good=(
+        "torchrun --nnodes=2 --nproc_per_node=4 --rdzv_backend=c10d --rdzv_endpoint=head01:29400 train.py\n",
+        "#@ node 1\ntorchrun --nnodes=2 --node_rank=1 --nproc_per_node=4 --rdzv_endpoint=head01:61234 train.py\n",
+    ),
+)
+def endpoint_without_backend(job: Job) -> Iterator[Finding]:
+    """--rdzv-endpoint and --rdzv-id alone do not choose c10d: the backend stays "static", which needs a node rank, and
+    that is 0 on every node when it is not given."""
+    for _, launch in _without_rank(job):
+        whole = look.endpoint(launch)
+        if whole is None:
+            continue
+        backend = launch.option("rdzv-backend")
+        if backend is not None:
+            fix, edits = _add_rank(job, launch)
+        else:
+            option = spell(launch, "rdzv-backend")
+            fix, edits = f"Add {option}=c10d.", insert_options(launch, f"{option}=c10d")
+        yield Finding(
+            span=whole.span,
+            summary=f"{whole.written} is given, but no backend: it is static, and {spell(launch, 'node-rank')} is 0"
+            f" on each of {look.count_text(launch)} nodes",
+            happens=f"Every node takes itself for node 0: EADDRINUSE, or each waits for the others and {_WAIT}.",
+            fix=fix,
+            edits=edits,
+        )
+
+
+@rule(
+    "R11",
+    "wrong-number-of-nodes",
+    title="--nnodes is the number of nodes that run the line, and the same on all of them",
+    severity="error",
+    needs="facts",
+    source="measured with torch 2.13",
+    bad=(
+        "#@ node 0\n" + _STATIC.format(0) + "#@ node 1\n" + _STATIC.format(1).replace("=2", "=3"),
+        _SLURM.format(4, "$SLURM_NODEID"),
+        Example("#@ every node\n" + _STATIC.format("$NODE_RANK"), "nodes=4"),
+    ),
+    good=(_BOTH, _SLURM.format("$SLURM_NNODES", "$SLURM_NODEID"), _SLURM.format(2, "$SLURM_NODEID")),
+)
+def wrong_number_of_nodes(job: Job) -> Iterator[Finding]:
+    """The rendezvous waits until as many nodes are there as --nnodes says. With more it turns the rest away, with less
+    it waits; where the nodes do not agree, both happen."""
+    for world in look.worlds(job):
+        told = [(launch, found, known) for launch in world.launches
+                if (found := value(launch, "nnodes")) and (known := look.nnodes(launch))]  # fmt: skip
+        if not told or look.from_platform(job, world.first):
+            continue
+        launch, found, known = told[0]
+        different = next((each for each in told if each[2] != known), None)
+        if different is not None:
+            wanted = len(world.launches) if world.nodes is None else world.nodes
+            yield Finding(
+                span=different[1].span,
+                summary=f"{different[1].written} is {different[1].text} on {label(job, different[0])} and"
+                f" {found.text} on {label(job, launch)}",
+                happens="One side waits for nodes that never come, the other turns nodes away; both end with a time-out"
+                " after 600 s.",
+                fix=f"Write {found.written} {wanted} on all of them.",
+                edits=tuple(Edit(each.span, str(wanted)) for _, each, number in told if number != (wanted, wanted)),
+            )
+            continue
+        running = _running(job, world)
+        if running is None or known[0] <= running <= known[1]:
+            continue
+        few = running < known[0]
+        yield Finding(
+            span=found.span,
+            summary=f"{found.written} is {found.text}, but {running} {'node' if running == 1 else 'nodes'} will run it",
+            happens=f"The rendezvous waits for {known[0] - running} more; {_WAIT}."
+            if few
+            else "Every node trains alone, without a message."
+            if known[1] == 1
+            else f"{running - known[1]} of the nodes are turned away.",
+            fix=f"Write {found.written} {running}, or start it on {known[1]} {'node' if known[1] == 1 else 'nodes'}.",
+            edits=tuple(Edit(each.span, str(running)) for _, each, _ in told),
+        )
+
+
+def _running(job: Job, world: World) -> int | None:
+    """How many nodes run the lines, where that is certain enough to contradict --nnodes."""
+    launch = world.first
+    if any(each.invocation.conditional and each.invocation.node_guard is None for each in world.launches):
+        return None
+    if any(each.invocation.in_loop for each in world.launches):
+        return None
+    given = job.facts.nodes if "nodes" in job.facts.given and job.facts.nodes else None
+    if world.line_per_node:
+        lines = len(world.launches)
+        told = look.nnodes(launch)
+        return None if given is not None and told is not None and told[0] <= given <= told[1] else given or lines
+    if launch.launcher in ("python", "srun", "mpirun", "deepspeed"):
+        return None
+    if look.sruns(launch):
+        return look.srun_nodes(job, launch) if look.one_task_per_node(job, launch) else None
+    if job.is_batch or look.section_kind(job, launch) == "job" or look.host_of(launch) is not None:
+        return None
+    return given
+
+
+@rule(
+    "R12",
+    "processes-per-node-differ",
+    title="Every node starts as many processes",
+    severity="info",
+    source="measured with torch 2.13: the static rendezvous accepts it",
+    bad=(
+        "#@ node 0\n" + _STATIC.format(0) + "#@ node 1\n" + _STATIC.format(1).replace("node=4", "node=2"),
+        "#@ node 0\n" + _STATIC.format(0).replace("node=4", "node=8") + "#@ node 1\n" + _STATIC.format(1),
+    ),
+    good=(_BOTH, _STATIC.format(0)),
+)
+def processes_per_node_differ(job: Job) -> Iterator[Finding]:
+    """torchrun accepts nodes with different numbers of processes. Scripts that compute the world size or the batch
+    size as nodes x processes of this node are then wrong, each on its node in another way."""
+    for world in look.worlds(job):
+        launches = [launch for launch in world.launches if launch.launcher in TORCHRUN]
+        values = [(launch, value(launch, "nproc-per-node")) for launch in launches]
+        counts = [(launch, found) for launch, found in values if found is not None and number(found)]
+        for launch, found in counts[1:]:
+            first_launch, first = counts[0]
+            if number(found) != number(first):
+                yield Finding(
+                    span=found.span,
+                    summary=f"{label(job, first_launch)} starts {number(first)} processes,"
+                    f" {label(job, launch)} starts {number(found)}",
+                    happens="The start works; a script that takes nodes x local processes for the world size computes"
+                    f" wrong batch sizes or learning rates on {labels(job, [first_launch, launch])}.",
+                    fix="Start as many on each node, or let the script use WORLD_SIZE.",
+                )
+                break
