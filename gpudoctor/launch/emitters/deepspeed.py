@@ -48,7 +48,7 @@ def emit(plan: LaunchPlan) -> Emission:
             files.append(EmittedFile(ENVIRONMENT_FILE, text))
             notes.append(
                 f"{ENVIRONMENT_FILE} belongs into the folder in which deepspeed is started: its lines are set on "
-                f"every node, where otherwise only {', '.join(EXPORTED)}* of the head's shell arrive. It takes no "
+                f"every node, where otherwise only {'*, '.join(EXPORTED)}* of the head's shell arrive. It takes no "
                 "comments."
             )
             notes += [f"{each.name}: {each.reason}" for each in kept if each.reason]

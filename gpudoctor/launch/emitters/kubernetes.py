@@ -87,7 +87,7 @@ def _pytorchjob(plan: LaunchPlan, name: str, processes: int) -> Iterator[str]:
         yield "      restartPolicy: Never"
         yield "      template:"
         yield "        spec:"
-        yield comment("The operator sets its variables in a container of this name only.")
+        yield "          # The operator sets its variables in a container of this name only."
         yield from _indented(10, _pod(plan, processes, "pytorch", ("torchrun", *plan.program)))
 
 

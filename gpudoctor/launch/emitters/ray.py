@@ -68,6 +68,7 @@ def _start(plan: LaunchPlan, rank: int) -> str:
 def _program(plan: LaunchPlan, processes: int) -> Iterator[str]:
     each = "one GPU each" if plan.accelerator == "cuda" else "on CPUs"
     yield comment(f"Runs {target(plan)} on {plan.world_size} workers of a Ray cluster, {each}.")
+    yield "import os"
     yield "import runpy"
     yield "import sys"
     yield ""
@@ -75,7 +76,10 @@ def _program(plan: LaunchPlan, processes: int) -> Iterator[str]:
     yield "from ray.train import ScalingConfig"
     yield "from ray.train.torch import TorchTrainer"
     yield ""
+    yield comment("Workers stay in the job's folder, where the script lies, and do not go to one of results.")
+    yield 'os.environ["RAY_CHDIR_TO_TRIAL_DIR"] = "0"'
     yield "ENVIRONMENT = {"
+    yield '    "RAY_CHDIR_TO_TRIAL_DIR": "0",'
     for variable in plan.environment:
         if variable.reason:
             yield "\n".join(f"    {each}" for each in comment(variable.reason).splitlines())

@@ -43,7 +43,7 @@ def _task(plan: LaunchPlan, name: str, processes: int) -> Iterator[str]:
     yield f"num_nodes: {len(plan.nodes)}"
     if plan.accelerator == "cuda":
         yield "resources:"
-        yield comment(f"The model is one of `sky show-gpus`; the number is that of each node ({processes} processes).")
+        yield f"  # The model is one of `sky show-gpus`; the number is that of each node ({processes} processes)."
         yield f"  accelerators: {scalar(f'{GPU_NAME}:{processes}')}"
     yield comment("This folder is copied to every node and is the working directory there.")
     yield "workdir: ."
@@ -52,7 +52,7 @@ def _task(plan: LaunchPlan, name: str, processes: int) -> Iterator[str]:
         yield "envs:"
         for variable in kept:
             if variable.reason:
-                yield comment(variable.reason)
+                yield "\n".join(f"  {each}" for each in comment(variable.reason).splitlines())
             yield f"  {variable.name}: {scalar(variable.value)}"
     yield comment(
         "Static rendezvous: the first of SKYPILOT_NODE_IPS is the node of rank 0, and its address needs no resolver. "

@@ -4,9 +4,15 @@ from gpudoctor.launch.emitters.parts import arguments, beside, is_module, left_o
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, Variable
 from gpudoctor.launch.words import comment, line, reasons
 
-SEPARATORS = frozenset(",;=")
-"""In a value of --env they would begin the next variable."""
+
 IMAGE = "REGISTRY/IMAGE:TAG"
+KUBERNETES = ("kubernetes", "-cfg", "queue=default", "--workspace", "")
+"""A queue of Volcano's must be named; with a workspace, an image would be built here and pushed."""
+
+
+def fits(value: str) -> bool:
+    """Whether --env hands a value on as it is: it splits at commas and drops a leading "=", and so does srun."""
+    return "," not in value and not value.startswith("=")
 
 
 def emit(plan: LaunchPlan) -> Emission:
@@ -22,13 +28,13 @@ def emit(plan: LaunchPlan) -> Emission:
     gpus = processes if plan.accelerator == "cuda" else 0
     ports = ["--rdzv_port", str(plan.master_port)] if len(plan.nodes) > 1 or plan.elastic else []
 
-    def words(scheduler: str, variables: tuple[Variable, ...], *options: str) -> list[str]:
-        kept = ",".join(f"{each.name}={each.value}" for each in variables if not SEPARATORS & set(each.value))
+    def words(scheduler: tuple[str, ...], variables: tuple[Variable, ...], *options: str) -> list[str]:
+        kept = ",".join(f"{each.name}={each.value}" for each in variables if fits(each.value))
         return [
             beside(plan.python, "torchx"),
             "run",
             "-s",
-            scheduler,
+            *scheduler,
             "dist.ddp",
             "-j",
             f"{nodes}x{processes}",
@@ -36,7 +42,7 @@ def emit(plan: LaunchPlan) -> Emission:
             str(gpus),
             *cpus,
             "--memMB",
-            "0",
+            "-1",
             *ports,
             *options,
             *(["--env", kept] if kept else []),
@@ -46,14 +52,15 @@ def emit(plan: LaunchPlan) -> Emission:
         ]
 
     resources = comment(
-        f"--gpu {gpus}: dist.ddp asks the scheduler for no GPU of its own accord. --memMB 0: no limit of memory "
-        "besides the scheduler's own (dist.ddp's default is 1 GiB a node)."
+        f"--gpu {gpus}: dist.ddp asks the scheduler for no GPU of its own accord. --memMB -1: no limit of memory "
+        "besides the scheduler's own (dist.ddp's default is 1 GiB a node, and 0 means that default)."
     )
-    slurm = [resources, *reasons(plan.environment), line(words("slurm", plan.environment))]
+    slurm = [resources, *reasons(plan.environment), line(words(("slurm",), plan.environment))]
     pod = portable(plan.environment)
     image = comment(f"Put the image that has torch and the script in place of {IMAGE}.")
-    kubernetes = [resources, image, *reasons(pod), line(words("kubernetes", pod, "--image", IMAGE))]
-    lost = [each.name for each in plan.environment if SEPARATORS & set(each.value)]
+    queue = comment("queue: one of Volcano's. The image is taken as it is; the script must be in it.")
+    kubernetes = [resources, queue, image, *reasons(pod), line(words(KUBERNETES, pod, "--image", IMAGE))]
+    lost = [each.name for each in plan.environment if not fits(each.value)]
     notes = [
         "torchx starts torchrun with --rdzv_backend c10d: the nodes' host names must resolve between them. Its "
         "endpoint falls back to localhost where the scheduler names no first host, as on neither of these two.",
@@ -61,7 +68,8 @@ def emit(plan: LaunchPlan) -> Emission:
     ]
     if lost:
         notes.append(
-            f"{', '.join(lost)} cannot be given by --env, which splits at commas: set it in the image or the script."
+            f"{', '.join(lost)} cannot be given by --env, which splits at commas and drops a leading =: set it in "
+            "the script, before torch is imported."
         )
     return Emission(
         blocks=(
