@@ -4,7 +4,6 @@ from gpudoctor.launch.emitters.parts import arguments, beside, is_module, left_o
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, Variable
 from gpudoctor.launch.words import comment, line, reasons
 
-
 IMAGE = "REGISTRY/IMAGE:TAG"
 KUBERNETES = ("kubernetes", "-cfg", "queue=default", "--workspace", "")
 """A queue of Volcano's must be named; with a workspace, an image would be built here and pushed."""
