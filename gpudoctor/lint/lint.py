@@ -1,0 +1,110 @@
+"""A job x rules -> what is wrong with it. Never raises: a rule that crashes is among what is unknown."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from gpudoctor.lint.fix import ORDER, Judged, corrected
+from gpudoctor.lint.model import Job
+from gpudoctor.lint.read import Unreadable, read_job
+from gpudoctor.lint.report import Fix, LintProblem, LintReport
+from gpudoctor.lint.rule import Finding, Rule, Severity
+from gpudoctor.lint.understood import open_questions, understood
+
+MOST_FINDINGS = 50
+"""Of one rule: a text of a thousand equal lines is told of the first ones."""
+
+
+class Found(Struct, frozen=True):
+    """A rule that fired."""
+
+    rule: Rule
+    finding: Finding
+
+    @property
+    def severity(self) -> Severity:
+        return self.finding.severity or self.rule.severity
+
+
+class Linted(Struct, frozen=True, kw_only=True):
+    """Everything that was found, with the rules, before it becomes the answer."""
+
+    job: Job
+    found: tuple[Found, ...]
+    """The worst first, then in the order of the text."""
+    corrected: str
+    """The text with every correction made; the text itself when there is none."""
+    unknown: tuple[str, ...]
+
+    @property
+    def report(self) -> LintReport:
+        bad = any(each.severity == "error" for each in self.found)
+        return LintReport(
+            verdict="bad" if bad else "ok",
+            problems=tuple(self._problem(each) for each in self.found),
+            understood=understood(self.job),
+            unknown=self.unknown,
+        )
+
+    def _problem(self, found: Found) -> LintProblem:
+        finding = found.finding
+        changed = bool(finding.edits) and self.corrected != self.job.text
+        return LintProblem(
+            rule=found.rule.id,
+            code=found.rule.code,
+            severity=found.severity,
+            line=finding.span.line,
+            summary=finding.summary,
+            happens=finding.happens,
+            fix=Fix(finding.fix, self.corrected if changed else ""),
+            source=found.rule.source,
+        )
+
+
+def judge(job: Job, rules: Iterable[Rule]) -> tuple[tuple[Found, ...], tuple[str, ...]]:
+    """What fires, the worst first; and which rules crashed."""
+    found: list[Found] = []
+    crashed: list[str] = []
+    for rule in rules:
+        try:
+            told: set[tuple[int, str]] = set()
+            for finding in islice(rule.judge(job), MOST_FINDINGS):
+                key = finding.span.start, finding.summary
+                if key not in told:
+                    told.add(key)
+                    found.append(Found(rule, finding))
+        except Exception as error:  # a rule's bug must not keep the others from being heard
+            crashed.append(
+                f"rule {rule.code} {rule.id} could not judge this text: {type(error).__name__}; a bug in gpudoctor"
+            )
+    found.sort(key=lambda each: (ORDER[each.severity], each.finding.span.line, each.finding.span.start, each.rule.code))
+    return tuple(found), tuple(crashed)
+
+
+def linted(job: Job, rules: Sequence[Rule]) -> Linted:
+    """Judge a job, and correct its text."""
+    found, crashed = judge(job, rules)
+
+    def again(text: str) -> tuple[Job, Sequence[Judged]]:
+        try:
+            following = read_job(text, job.facts, job.kind)
+        except Unreadable:
+            return job, judged
+        return following, _judged(judge(following, rules)[0])
+
+    judged = _judged(found)
+    text = job.text
+    if any(each.finding.edits for each in found):
+        text = corrected(job, judged, again)
+    unknown = (*dict.fromkeys(open_questions(job)), *crashed)
+    return Linted(job=job, found=found, corrected=text, unknown=unknown)
+
+
+def _judged(found: Sequence[Found]) -> list[Judged]:
+    return [(each.severity, each.finding) for each in found]
+
+
+def lint(job: Job, rules: Sequence[Rule]) -> LintReport:
+    """The answer for a job."""
+    return linted(job, rules).report

@@ -1,0 +1,160 @@
+"""The start in a few words: launcher, nodes, ranks, head, framework, script; and what the text leaves open."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint import look
+from gpudoctor.lint.model import Job, Launch, Option
+from gpudoctor.lint.report import Understood
+
+SHOWN_UNKNOWN = 20
+"""More open questions than that are a text that is not about starting."""
+PROCESS_OPTIONS = ("nproc-per-node", "num-gpus", "devices")
+OPEN_OPTIONS = (
+    *("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id"),
+    *("num-machines", "num-processes", "machine-rank", "main-process-ip", "main-process-port"),
+    *("num-nodes", "num-gpus", "np", "devices", "main-address", "main-port"),
+)
+"""Options whose value decides whether the ranks meet."""
+FRAMEWORKS = {
+    "torchrun": "torch",
+    "torch.distributed.launch": "torch",
+    "accelerate": "accelerate",
+    "deepspeed": "deepspeed",
+    "horovodrun": "horovod",
+    "fabric": "lightning",
+    "torchx": "torch",
+    "xla": "torch_xla",
+}
+
+
+def understood(job: Job) -> Understood:
+    """Of the first start in the text, which is the head's where the text has several nodes."""
+    if not job.launches:
+        return _without_launch(job)
+    launch = main_launch(job)
+    nodes, processes = nodes_of(job, launch), processes_of(job, launch)
+    total = whole(launch.option("num-processes", "np"))
+    world = total if total is not None and launch.launcher in ("accelerate", "mpirun", "horovodrun") else None
+    if world is None and nodes and processes:
+        world = nodes * processes
+    if processes is None and world and nodes and world % nodes == 0:
+        processes = world // nodes
+    script = launch.script
+    return Understood(
+        launcher=launch.launcher,
+        nodes=nodes,
+        processes_per_node=processes,
+        world_size=world,
+        master=_master(launch),
+        framework=framework_of(job, launch),
+        script=script.shown if script is not None else None,
+    )
+
+
+def main_launch(job: Job) -> Launch:
+    """The start that the others take part in: of node 0 where the text says so, else the first."""
+    return next((each for each in job.launches if look.section_node(job, each) == 0), job.launches[0])
+
+
+def _without_launch(job: Job) -> Understood:
+    names = {line.name for file in job.hostfiles for line in file.lines if not line.fault}
+    framework = "lightning" if job.trainers else None
+    return Understood(nodes=len(names) or job.facts.nodes, framework=framework)
+
+
+def whole(option: Option | None) -> int | None:
+    """An option's value as a whole number, when it certainly is one."""
+    text = option.value.text if option is not None and option.value is not None else None
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) else None
+
+
+def nodes_of(job: Job, launch: Launch) -> int | None:
+    """Nodes of the training, from the launcher, the batch job, the sections or the facts."""
+    told = look.nnodes(launch)
+    if told is not None:
+        return told[1]
+    if launch.launcher == "torchx":
+        match = re.fullmatch(r"(\d{1,6})x\d{1,6}", launch.text("j") or "", re.ASCII)
+        if match:
+            return int(match[1])
+    if launch.launcher == "deepspeed" and (told_nodes := whole(launch.option("num-nodes"))):
+        return told_nodes
+    if look.sruns(launch):
+        return look.srun_nodes(job, launch)
+    names = {line.name for file in job.hostfiles for line in file.lines if not line.fault}
+    if launch.launcher in ("deepspeed", "mpirun", "horovodrun") and launch.option("hostfile") and names:
+        return len(names)
+    sections = {section.node for section in job.node_sections}
+    return job.facts.nodes or look.batch_nodes(job) or (len(sections) if len(sections) > 1 else None)
+
+
+def processes_of(job: Job, launch: Launch) -> int | None:
+    """Ranks on each node."""
+    found = launch.option(*PROCESS_OPTIONS)
+    if found is not None and found.value is not None:
+        if found.value.text in ("gpu", "auto", "-1"):
+            return job.facts.gpus_per_node
+        return whole(found)
+    if launch.launcher == "torchx":
+        match = re.fullmatch(r"(?:\d{1,6}x)?(\d{1,6})", launch.text("j") or "", re.ASCII)
+        return int(match[1]) if match else None
+    if launch.launcher in look.TORCHRUN and not launch.unread:
+        return 1
+    if launch.launcher == "srun":
+        tasks = whole(launch.option("ntasks-per-node"))
+        if tasks is None and (batch := job.sbatch.get("ntasks-per-node")) is not None and not batch.ignored:
+            tasks = int(batch.value) if re.fullmatch(r"[0-9]{1,6}", batch.value or "", re.ASCII) else None
+        return tasks
+    if launch.launcher == "deepspeed":
+        slots = {line.slots for file in job.hostfiles for line in file.lines if not line.fault}
+        return next(iter(slots)) if len(slots) == 1 else None
+    return None
+
+
+def _master(launch: Launch) -> str | None:
+    address, port = look.master(launch), look.port(launch)
+    if address is None:
+        return None
+    text = address.text if address.text is not None else address.shown
+    return f"{text}:{port.text if port.text is not None else port.shown}" if port is not None else text
+
+
+def framework_of(job: Job, launch: Launch) -> str | None:
+    """ "lightning", "torch", "deepspeed" ...: what trains, as far as the text shows it."""
+    if any(call.name in ("Trainer", "Fabric", "arguments") for call in job.trainers):
+        return "lightning"
+    if launch.launcher in FRAMEWORKS:
+        return FRAMEWORKS[launch.launcher]
+    settings = launch.invocation.settings
+    preset = [name for name in ("NODE_RANK", "LOCAL_RANK") if name in settings]
+    return "lightning" if launch.launcher == "python" and len(preset) == 2 else None
+
+
+def open_questions(job: Job) -> Iterator[str]:
+    """What the text and the facts do not decide."""
+    yield from dict.fromkeys(job.notes)
+    if not job.launches:
+        if not job.hostfiles and not job.manifests and not job.trainers:
+            yield "no start of a training was found in the text"
+        return
+    told: set[str] = set()
+    for launch in job.launches[: look.SIBLINGS]:
+        for name in OPEN_OPTIONS:
+            option = launch.option(name)
+            if option is None or option.value is None or option.value.text is not None:
+                continue
+            expansions = [each for each in option.value.expansions if each.value is None]
+            key = f"{option.written} {option.value.shown}"
+            if key in told:
+                continue
+            told.add(key)
+            names = ", ".join(dict.fromkeys(f"${each.name}" for each in expansions if each.name))
+            how = f"; --env FILE with {names} tells it" if names else ""
+            yield f"line {option.span.line}: the value of {option.written} {option.value.shown} is not in the text{how}"
+            if len(told) >= SHOWN_UNKNOWN:
+                return
+        for word in launch.unread:
+            if word.shown not in told:
+                told.add(word.shown)
+                yield f"line {word.span.line}: {word.shown} may hold more options, and its value is not in the text"
