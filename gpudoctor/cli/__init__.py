@@ -21,6 +21,7 @@ from gpudoctor.cli.checks import checks
 from gpudoctor.cli.devices import devices
 from gpudoctor.cli.env import env
 from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.cli.launch import launch
 from gpudoctor.cli.nccl_test import nccl_test
 from gpudoctor.cli.topology import topology
 
@@ -63,6 +64,7 @@ app.command()(devices)
 app.command()(env)
 app.command()(topology)
 app.command()(nccl_test)
+app.command()(launch)
 app.command()(checks)
 app.command(hidden=True)(agent)
 

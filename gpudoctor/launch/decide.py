@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.knowledge.job import is_loopback
+from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.launch import address, environment, port, ranks, words
 from gpudoctor.launch.plan import LaunchPlan, LaunchWish, NodePlan, Unverified
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot import NotRead, Snapshot
 
 MAXIMUM_NODES = 4096
 VERSIONED = {
@@ -22,6 +22,8 @@ VERSIONED = {
     "xla": "torch_xla",
 }
 """Whose version --framework-version means; torch's for the others."""
+SCHEDULED = ("slurm", "kubernetes", "skypilot", "torchx", "xla")
+"""The scheduler chooses the nodes: this machine is none of them, unless it was named."""
 DISTRIBUTIONS = {
     "torch": ("torch",),
     "lightning": ("lightning", "pytorch-lightning", "pytorch_lightning"),
@@ -55,24 +57,39 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """What names resolve to, seen from this machine."""
     python: str = "python"
     """The training interpreter as it is to be written."""
+    exported: tuple[str, ...] = ("PATH",)
     leftovers: tuple[str, ...] = ()
 
 
-def decide(wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: Surroundings) -> LaunchPlan:
-    """The start of one job; `snapshots` by node name. Raises `CannotPlan`."""
+def decide(
+    wish: LaunchWish,
+    snapshots: Mapping[str, Snapshot],
+    around: Surroundings = Surroundings(),  # noqa: B008 - frozen
+    *,
+    example: Snapshot | None = None,
+) -> LaunchPlan:
+    """The start of one job; `snapshots` by node name, `example` a machine whose versions count where no node's are
+    known (the one that the command runs on). Raises `CannotPlan`.
+    """
     try:
         words.check(wish.program)
-        return _decide(wish, snapshots, around)
+        return _decide(wish, snapshots, around, example)
     except (address.BadAddress, port.NoPort, ranks.NoRanks, words.Unquotable) as error:
         raise CannotPlan(str(error)) from None
 
 
-def _decide(wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: Surroundings) -> LaunchPlan:
+def _decide(
+    wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: Surroundings, example: Snapshot | None
+) -> LaunchPlan:
     names, known = _names(wish, around)
+    versions = _versions(wish, snapshots.get(around.here) or next(iter(snapshots.values()), example))
+    elsewhere = wish.framework in SCHEDULED and not around.names
+    if elsewhere:
+        snapshots = _like_the_nodes(wish, snapshots, names[0])
     head = snapshots.get(names[0])
     counts = ranks.of_nodes(wish, names, snapshots, around.slots)
-    head_address = _master(wish, names, head, around)
-    head_port = port.choose(head, around.here == names[0], wish.master_port)
+    head_address = _scheduled(wish) if elsewhere else _master(wish, names, head, around)
+    head_port = port.choose(head, around.here == names[0] and not elsewhere, wish.master_port)
     shared, own, guesses = environment.variables(names, snapshots, counts.processes, counts.accelerator)
     nodes = tuple(
         NodePlan(
@@ -96,14 +113,19 @@ def _decide(wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: Surroun
         strategy=wish.strategy,
         precision=wish.precision,
         elastic=wish.elastic,
-        versions=_versions(wish, snapshots, around),
+        versions=versions,
         environment=shared,
         cpus_per_process=environment.cpus_per_process(names, snapshots, counts.processes),
         why={"master_address": head_address.why, "master_port": head_port.why, "processes": counts.why},
-        unverified=(*_unverified(nodes, head_address.address, head_port.port, snapshots), *guesses, *counts.guesses),
+        unverified=(
+            *(() if elsewhere else _unverified(nodes, head_address.address, head_port.port, snapshots)),
+            *guesses,
+            *counts.guesses,
+        ),
         accelerator=counts.accelerator,
         as_root=any(machine.host.is_root.value_or(False) for machine in snapshots.values()),
         hosts_named=around.hosts_named,
+        exported=around.exported,
         leftovers=around.leftovers,
     )
 
@@ -120,13 +142,37 @@ def _names(wish: LaunchWish, around: Surroundings) -> tuple[tuple[str, ...], tup
         count = wish.nodes or most
         if count > MAXIMUM_NODES:
             raise CannotPlan(f"--nodes {count}: at most {MAXIMUM_NODES}")
-        names = (around.here or "this machine", *(f"NODE{rank}" for rank in range(1, count)))
+        first = "NODE0" if wish.framework in SCHEDULED else around.here or "this-machine"
+        names = (first, *(f"NODE{rank}" for rank in range(1, count)))
     if wish.elastic and wish.elastic[1] > len(names):
         raise CannotPlan(
             f"--elastic {wish.elastic[0]}:{wish.elastic[1]}, but only {counted(len(names), 'node')} may take part; "
             f"give --nodes {wish.elastic[1]}, or name as many"
         )
-    return names, tuple(bool(around.names) or rank == 0 for rank in range(len(names)))
+    return names, tuple(bool(around.names) or not name.startswith("NODE") for name in names)
+
+
+def _like_the_nodes(wish: LaunchWish, snapshots: Mapping[str, Snapshot], head: str) -> Mapping[str, Snapshot]:
+    """This machine as an example of the scheduler's nodes, where it has GPUs; a login node is none."""
+    for machine in snapshots.values():
+        try:
+            if ranks.gpus(machine):
+                return {head: machine}
+        except NotRead:
+            continue
+    if not wish.gpus_per_node:
+        raise CannotPlan(
+            f"--framework {wish.framework}: this machine has no GPU that a program gets, and tells nothing of the "
+            "scheduler's nodes; say how many GPUs each has with --gpus-per-node"
+        )
+    return {}
+
+
+def _scheduled(wish: LaunchWish) -> address.Chosen:
+    """Where the scheduler's first node is the head, the emitted text asks for its name."""
+    if wish.master_address:
+        return address.Chosen(address.check_given(wish.master_address, wish.nodes or 1), "as asked for")
+    return address.Chosen("HEAD_ADDRESS", "the first node that the scheduler chooses")
 
 
 def _master(wish: LaunchWish, names: tuple[str, ...], head: Snapshot | None, around: Surroundings) -> address.Chosen:
@@ -165,9 +211,8 @@ def _address_of(
     return around.addresses.get(name, "") or name
 
 
-def _versions(wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: Surroundings) -> dict[str, str]:
+def _versions(wish: LaunchWish, machine: Snapshot | None) -> dict[str, str]:
     """Installed versions, as the node that this machine is (else the first that is known) has them."""
-    machine = snapshots.get(around.here) or next(iter(snapshots.values()), None)
     found: dict[str, str] = {}
     if machine is not None:
         packages = {

@@ -102,6 +102,8 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
     """Whether root will paste it: mpirun wants that said."""
     hosts_named: bool = False
     """Whether the user (or the allocation) named the nodes, so that a batch script may ask for these."""
+    exported: tuple[str, ...] = ("PATH",)
+    """Variables of this shell that ranks elsewhere need too, where the launcher hands on only what it is told."""
     leftovers: tuple[str, ...] = ()
     """Variables of an earlier job in this shell (LOCAL_RANK, WORLD_SIZE ...) that the launch must not inherit."""
 

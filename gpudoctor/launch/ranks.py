@@ -57,8 +57,8 @@ def of_nodes(
         elif seen and count is None and name not in unread:
             alike = max(seen.values())
             processes.append(alike)
-            where, command = f"{name} has {counted(alike, 'GPU')} like {next(iter(seen))}", "gpudoctor devices"
-            guesses.append(Unverified(where, command if name.startswith("NODE") else f"ssh {name} {command}"))
+            claim, command = f"{name} has {counted(alike, 'GPU')} like {next(iter(seen))}", "gpudoctor devices"
+            guesses.append(Unverified(claim, command if name.startswith("NODE") else f"ssh {name} {command}"))
         elif count == 0:
             raise NoRanks(f"{name} has no GPU that a program gets, and other nodes have; leave it out of the job")
         else:
@@ -66,7 +66,9 @@ def of_nodes(
             raise NoRanks(
                 f"the GPUs of {name} could not be counted{reason}; say how many each node has with --gpus-per-node"
             )
-    kind: Literal["cuda", "cpu"] = "cpu" if no_gpus and len(no_gpus) == len(seen) else "cuda"
+    # --gpus-per-node speaks of GPUs that this machine need not have (a login node); slots are ranks of any kind.
+    without = bool(no_gpus) and len(no_gpus) == len(seen) and not wish.gpus_per_node
+    kind: Literal["cuda", "cpu"] = "cpu" if without else "cuda"
     return Counts(tuple(processes), kind, _why(wish, seen, no_gpus, on_cpu, slots), tuple(guesses))
 
 
@@ -80,9 +82,7 @@ def gpus(machine: Snapshot) -> int:
 
 def _why(wish: LaunchWish, seen: Mapping[str, int], no_gpus: list[str], on_cpu: bool, slots: Mapping[str, int]) -> str:
     if on_cpu:
-        return (
-            f"{no_gpus[0]} has no NVIDIA GPU that a program gets: one process a node, on CPU (--gpus-per-node sets more)"
-        )
+        return f"{no_gpus[0]} has no NVIDIA GPU that a program gets: one process a node, on CPU (more: --gpus-per-node)"
     asked = "--gpus-per-node" if wish.gpus_per_node else "the hostfile's slots" if slots else ""
     if asked and no_gpus:
         return f"as asked for ({asked}); {no_gpus[0]} itself has no NVIDIA GPU that a program gets"

@@ -60,6 +60,11 @@ def reasons(variables: Iterable[Variable]) -> list[str]:
     return [comment(f"{each.name}: {each.reason}") for each in variables if each.reason]
 
 
+def reasons_for(plan: LaunchPlan, node: NodePlan, *first: Variable) -> list[str]:
+    """The reasons of a node's variables; those that all nodes share are told once, at the head, with `first`."""
+    return reasons((*first, *of_node(plan, node)) if node.rank == 0 else node.environment)
+
+
 def without_leftovers(plan: LaunchPlan, words: list[str]) -> list[str]:
     """The command, freed of what an earlier job left in this shell."""
     taken_out = [part for name in plan.leftovers for part in ("-u", name)]

@@ -68,7 +68,7 @@ def _block(plan: LaunchPlan, node: NodePlan) -> Block:
             if name in plan.why
         ]
     text = words.prefixed(variables, words.without_leftovers(plan, [*command, *module]))
-    return Block(words.title(plan, node), "\n".join([*comments, *words.reasons(variables), text]), node.rank)
+    return Block(words.title(plan, node), "\n".join([*comments, *words.reasons_for(plan, node), text]), node.rank)
 
 
 def _notes(plan: LaunchPlan) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def emit(plan: LaunchPlan) -> Emission:
     installed = version(plan)
     if installed < FIRST:
         raise CannotEmit(
-            f"Lightning {plan.versions['lightning']}: its Trainer has no strategy=, which came with 1.5; upgrade it, or "
+            f"Lightning {plan.versions['lightning']}: its Trainer has no strategy= (since 1.5); upgrade, or "
             "start the script by --framework torchrun"
         )
     if plan.elastic:
@@ -98,13 +98,12 @@ def _block(plan: LaunchPlan, node: NodePlan) -> Block:
         Variable("NODE_RANK", str(node.rank)),
     )
     every = rendezvous + variables if len(plan.nodes) > 1 else variables
-    first = node.rank == 0
     comments = [
         words.comment(
             f"Lightning starts {node.processes} {'process' if node.processes == 1 else 'processes'} here by itself. "
             "LOCAL_RANK must not be set: with it, it would start none, and the job would wait for ever."
         ),
-        *words.reasons(every if first else variables),
+        *words.reasons_for(plan, node, *(rendezvous if len(plan.nodes) > 1 else ())),
     ]
     command = words.without_leftovers(plan, [plan.python, *plan.program])
     return Block(words.title(plan, node), "\n".join([*comments, words.prefixed(every, command)]), node.rank)
@@ -118,7 +117,7 @@ def _notes(plan: LaunchPlan) -> Iterator[str]:
     installed = version(plan)
     if not plan.versions.get("lightning"):
         yield "Lightning's version is not known here; this is for 2.x. --framework-version 1.9 gives what 1.9 takes."
-    if (1, 6) <= installed:
+    if installed >= (1, 6):
         yield (
             "torchrun can start the same Trainer: --framework torchrun. Under srun, one task a GPU and none of these "
             "variables: Lightning reads SLURM's own."

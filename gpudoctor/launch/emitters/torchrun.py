@@ -74,7 +74,7 @@ def static_words(plan: LaunchPlan, node: NodePlan) -> list[str]:
 
 def _block(plan: LaunchPlan, node: NodePlan, command: list[str], *more: str) -> Block:
     variables = words.of_node(plan, node)
-    comments = [*_comments(plan, node), *words.reasons(variables), *(words.comment(each) for each in more)]
+    comments = [*_comments(plan, node), *words.reasons_for(plan, node), *(words.comment(each) for each in more)]
     text = words.prefixed(variables, words.without_leftovers(plan, command))
     return Block(words.title(plan, node), "\n".join([*comments, text]), node.rank)
 
@@ -144,7 +144,7 @@ def _notes(plan: LaunchPlan) -> tuple[str, ...]:
     notes = []
     if plan.elastic:
         notes.append(
-            f"With {plan.elastic[0]}:{plan.elastic[1]} the job starts 30 s after the {plan.elastic[0]}th node has come, "
+            f"With {plan.elastic[0]}:{plan.elastic[1]} the job starts 30 s after {plan.elastic[0]} nodes have come, "
             "and starts anew from the script's own checkpoint when a node comes or goes."
             if plan.elastic[0] > 1
             else f"With 1:{plan.elastic[1]} the first node trains alone after 30 s when no other has come by then."
