@@ -107,7 +107,7 @@ class Option(Struct, frozen=True):
     since: str = ""
     """Since when the launcher takes this spelling: "torch 2.0" for "--master-addr"; empty: always."""
     fault: str = ""
-    """ "needs a value", "takes no value"; empty when it is well formed."""
+    """ "needs a value", "takes no value", "may mean --nproc-per-node or --nproc_per_node"; empty when well formed."""
 
 
 class Launch(Struct, frozen=True, kw_only=True):

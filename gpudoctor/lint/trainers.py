@@ -1,14 +1,229 @@
 """`Trainer(...)`, `Fabric(...)`, `DataParallel(...)`, `init_process_group(...)` in Python texts, and the same as
-arguments of a script (`--devices 4 --num_nodes 3 --strategy ddp`)."""
+arguments of a script (`--devices 4 --num_nodes 3 --strategy ddp`).
 
-from gpudoctor.lint.model import Launch, TrainerCall
+Python texts are read by Python's own parser and never run. Where the whole is no Python (a snippet in a shell script,
+a half-pasted file), each call is cut out by its brackets and read alone.
+"""
+
+import ast
+import re
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+from gpudoctor.lint.model import Launch, Span, TrainerCall, Word
+
+NAMES = ("Trainer", "Fabric", "LightningLite", "DataParallel", "DistributedDataParallel", "init_process_group",
+         "Accelerator", "spawn", "start_processes")  # fmt: skip
+CALL = re.compile(rf"(?<![\w#])(?:\w+\.){{0,8}}(?P<name>{'|'.join(NAMES)})\s*\(")
+POSITIONAL = {
+    "init_process_group": ("backend", "init_method"),
+    "DataParallel": ("module", "device_ids"),
+    "DistributedDataParallel": ("module", "device_ids"),
+    "Fabric": ("accelerator", "strategy", "devices", "num_nodes", "precision"),
+    "spawn": ("fn", "args", "nprocs", "join"),
+}
+"""The names of arguments that come without one (signatures of torch 2.13, lightning 2.6)."""
+LONGEST_CALL = 20_000
+MOST_CALLS = 200
+LONGEST_TEXT = 1 << 20
+
+Place = Callable[[int, int], int]
+"""Row (from 1) and column in bytes -> character offset."""
+
+ARGUMENTS = {
+    "gpus", "devices", "num_nodes", "nodes", "strategy", "accelerator", "precision", "distributed_backend", "plugins",
+    "num_processes", "tpu_cores", "ipus", "auto_select_gpus", "amp_level", "amp_backend", "use_amp", "sync_batchnorm",
+    "replace_sampler_ddp", "use_distributed_sampler", "nb_gpu_nodes", "num_gpus", "deterministic", "benchmark",
+}  # fmt: skip
+"""Trainer's arguments that matter to a launch, of all versions."""
+FLAGS = {"auto_select_gpus", "sync_batchnorm", "use_amp", "deterministic", "benchmark"}
 
 
 def calls(text: str, start: int = 0, line: int = 1) -> tuple[TrainerCall, ...]:
     """The calls of a Python text, or of a text with Python in it. Never raises."""
-    return ()
+    if not CALL.search(text[:LONGEST_TEXT]):
+        return ()
+    text = text[:LONGEST_TEXT]
+    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    tree = _parsed(text)
+    if tree is not None:
+        lines = [] if text.isascii() else [each.encode("utf-8", "surrogatepass") for each in text.split("\n")]
+
+        def place(row: int, column: int) -> int:
+            """ast counts bytes of UTF-8; spans are characters."""
+            if lines and row <= len(lines):
+                column = len(lines[row - 1][:column].decode("utf-8", "replace"))
+            return starts[row - 1] + column
+
+        if "\r" not in text and "\f" not in text:  # Python counts other lines then
+            found = [_call(node, text, place, start, line) for node in _nodes(tree)]
+            return tuple(call for call in found if call is not None)[:MOST_CALLS]
+    return tuple(_cut_out(text, starts, start, line))
+
+
+def _parsed(text: str) -> ast.AST | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a foreign text's invalid escapes are no warnings of ours
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _nodes(tree: ast.AST) -> Iterator[ast.Call]:
+    try:
+        nodes = sorted(
+            (node for node in ast.walk(tree) if isinstance(node, ast.Call)),
+            key=lambda node: (node.lineno, node.col_offset),
+        )
+    except RecursionError:
+        return
+    yield from (node for node in nodes if _name(node.func) in NAMES)
+
+
+def _name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _call(node: ast.Call, text: str, place: Place, start: int, line: int) -> TrainerCall | None:
+    arguments: dict[str, str] = {}
+    spans: dict[str, Span] = {}
+    name = _name(node.func)
+    positional = POSITIONAL.get(name, ())
+    named = [(positional[index], value) for index, value in enumerate(node.args[: len(positional)])
+             if not isinstance(value, ast.Starred)]  # fmt: skip
+    pieces: list[tuple[str, ast.expr, ast.expr | ast.keyword]] = [
+        *((argument, value, value) for argument, value in named),
+        *((keyword.arg, keyword.value, keyword) for keyword in node.keywords if keyword.arg is not None),
+    ]
+    for argument, value, first in pieces:
+        begin = place(first.lineno, first.col_offset)
+        middle = place(value.lineno, value.col_offset)
+        end = place(value.end_lineno or value.lineno, value.end_col_offset or value.col_offset)
+        arguments[argument] = text[middle:end]
+        spans[argument] = Span(start + begin, start + end, line + first.lineno - 1)
+    end = place(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+    span = Span(start + place(node.lineno, node.col_offset), start + end, line + node.lineno - 1)
+    return TrainerCall(arguments, spans, span, name)
+
+
+def _cut_out(text: str, starts: Sequence[int], start: int, line: int) -> Iterator[TrainerCall]:
+    """The calls of a text that is no Python as a whole."""
+    count = 0
+    done = 0
+    for found in CALL.finditer(text):
+        if found.start() < done:
+            continue
+        row = bisect_right(starts, found.start()) - 1
+        before = text[starts[row] : found.start()].lstrip()
+        if before.startswith("#") or before.endswith(("def ", "class ")):
+            continue
+        end = _closing(text, found.end() - 1)
+        if end is None:
+            continue
+        count += 1
+        if count > MOST_CALLS:
+            return
+        done = found.end()
+        inner = text[found.start() : end]
+        tree = _parsed(inner)
+        body = getattr(tree, "body", None)
+        if not body or not isinstance(body[0], ast.Expr) or not isinstance(body[0].value, ast.Call):
+            continue
+        rows = [0, *(each.end() for each in re.finditer("\n", inner))]
+        encoded = [each.encode("utf-8", "surrogatepass") for each in inner.split("\n")]
+
+        def place(
+            number: int, column: int, rows: list[int] = rows, encoded: list[bytes] = encoded, begin: int = found.start()
+        ) -> int:
+            at = min(number, len(rows)) - 1
+            return begin + rows[at] + len(encoded[at][:column].decode("utf-8", "replace"))
+
+        call = _call(body[0].value, text, place, start, line + row)
+        if call is not None:
+            yield call
+
+
+def _closing(text: str, opening: int) -> int | None:
+    """Behind the bracket that closes the one at `opening`; None when none does."""
+    depth = 0
+    index = opening
+    limit = min(len(text), opening + LONGEST_CALL)
+    while index < limit:
+        letter = text[index]
+        if letter in "\"'":
+            quote = text[index : index + 3] if text.startswith(letter * 3, index) else letter
+            index += len(quote)
+            while index < limit and not text.startswith(quote, index):
+                if text[index] == "\n" and len(quote) == 1:
+                    return None
+                index += 2 if text[index] == "\\" else 1
+            index += len(quote)
+            continue
+        if letter == "#":
+            index = text.find("\n", index, limit)
+            if index < 0:
+                return None
+        elif letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+            if depth == 0:
+                return index + 1
+        index += 1
+    return None
 
 
 def of_arguments(launch: Launch) -> TrainerCall | None:
-    """What a script's own arguments say to Lightning's Trainer; `name` is "arguments". None: nothing of the kind."""
-    return None
+    """What a script's own arguments say to Lightning's Trainer; `name` is "arguments". None: nothing of the kind.
+
+    Lightning's own command line (`--trainer.devices=4`), argparse (`--gpus 4 --num_nodes 3`), Hydra (`trainer.gpus=4`).
+    Values are Python source, as in a call: a word that is no number is quoted.
+    """
+    if launch.script is None:
+        return None
+    arguments: dict[str, str] = {}
+    spans: dict[str, Span] = {}
+    words = launch.script_words
+    for index, word in enumerate(words):
+        option, equals, value = word.shown.partition("=")
+        if option.startswith("--"):
+            name = option[2:].removeprefix("trainer.").removeprefix("trainer_")
+        elif equals and option.lstrip("+~").startswith("trainer."):
+            name = option.lstrip("+").removeprefix("trainer.")
+        else:
+            continue
+        name = name.replace("-", "_")
+        if name not in ARGUMENTS:
+            continue
+        end = word
+        if not equals:
+            following = words[index + 1] if index + 1 < len(words) else None
+            if following is None or _is_option(following):
+                if name not in FLAGS:
+                    continue
+                value = "True"
+            else:
+                value, end = following.shown, following
+        arguments[name] = source(value)
+        spans[name] = Span(word.span.start, end.span.end, word.span.line, word.span.exact and end.span.exact)
+    if not arguments:
+        return None
+    first, last = min(spans.values(), key=lambda span: span.start), max(spans.values(), key=lambda span: span.end)
+    return TrainerCall(arguments, spans, Span(first.start, last.end, first.line, False), "arguments")
+
+
+def _is_option(word: Word) -> bool:
+    return word.shown.startswith("-") and not re.fullmatch(r"-\d+", word.shown, re.ASCII)
+
+
+def source(value: str) -> str:
+    """A word as Python source: numbers, lists, True, False and None as they are, others quoted."""
+    if re.fullmatch(r"[+-]?\d{1,18}(?:\.\d{1,18})?|True|False|None|\[[\d,\s]*\]", value, re.ASCII):
+        return value
+    if value in ("null", "true", "false"):  # Hydra's and YAML's words
+        return {"null": "None", "true": "True", "false": "False"}[value]
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
