@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Struct, field
 
 from gpudoctor.nccl.isolate import Isolation
+from gpudoctor.nccl.isolate_judge import BAD_BELOW, GLOO_BAD_BELOW
 from gpudoctor.nccl.isolate_pairs import adjacent, among_themselves, matched, round_robin
 from gpudoctor.nccl.result import Isolation as Answer
 
@@ -43,9 +44,9 @@ class Cluster(Struct, frozen=True):
         return rate * min(parts) * (1 + chance.uniform(-self.noise, self.noise)) or None
 
 
-def isolate(cluster: Cluster, *, ranks_alone: bool = False) -> Answer:
+def isolate(cluster: Cluster, *, ranks_alone: bool = False, bad_below: float = BAD_BELOW) -> Answer:
     """Runs all rounds, and holds what is true of every plan."""
-    planner = Isolation(cluster.names, ranks_alone=ranks_alone)
+    planner = Isolation(cluster.names, ranks_alone=ranks_alone, bad_below=bad_below)
     chance = random.Random(cluster.seed)
     seen: set[tuple[int, ...]] = set()
     while (wanted := planner.next_round()) is not None:
@@ -158,6 +159,67 @@ def test_a_bad_node_and_a_bad_link_are_told_apart_on_three_nodes() -> None:
 def test_noise_accuses_nobody(nodes: int, ranks_alone: bool, seed: int) -> None:
     answer = isolate(Cluster(nodes, seed=seed), ranks_alone=ranks_alone)
     assert not answer.culprits and not answer.exclude
+
+
+FACTOR_TWO = 1 / 3
+"""Noise of gloo on a busy machine: (1 + 1/3) / (1 - 1/3) = 2."""
+
+
+@given(st.integers(2, 64), st.booleans(), SEEDS)
+def test_a_busy_machine_accuses_nobody_over_gloo(nodes: int, ranks_alone: bool, seed: int) -> None:
+    answer = isolate(Cluster(nodes, noise=FACTOR_TWO, seed=seed), ranks_alone=ranks_alone, bad_below=GLOO_BAD_BELOW)
+    assert not answer.culprits and not answer.exclude
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 8])
+@pytest.mark.parametrize("ranks_alone", [False, True])
+def test_a_hundredth_is_named_over_gloo_on_a_busy_machine(nodes: int, ranks_alone: bool) -> None:
+    for seed in range(50):
+        chance = random.Random(seed)
+        guilty = chance.randrange(nodes)
+        node = isolate(
+            Cluster(nodes, factors={guilty: 0.01}, noise=FACTOR_TWO, seed=seed),
+            ranks_alone=ranks_alone,
+            bad_below=GLOO_BAD_BELOW,
+        )
+        assert [(culprit.kind, culprit.nodes) for culprit in node.culprits] == [("node", (f"n{guilty}",))]
+        one, other = sorted(chance.sample(range(nodes), 2))
+        link = isolate(
+            Cluster(nodes, links={(one, other): 0.01}, noise=FACTOR_TWO, seed=seed),
+            ranks_alone=ranks_alone,
+            bad_below=GLOO_BAD_BELOW,
+        )
+        ends = (f"n{one}", f"n{other}")
+        expected = [("link", ends)] if ends in measured_pairs(link) else []
+        assert [(culprit.kind, culprit.nodes) for culprit in link.culprits] == expected
+        assert nodes == 8 or expected
+
+
+@pytest.mark.parametrize(("bad_below", "low"), [(BAD_BELOW, 0.53), (GLOO_BAD_BELOW, 0.35)])
+def test_one_pair_far_below_and_one_somewhat_low_is_a_link(bad_below: float, low: float) -> None:
+    """As measured on a busy machine: a node holds all of its pairs at its own level."""
+    reach = {(0, 1): 0.01, (0, 2): low, (1, 2): 1.0}
+    planner = Isolation(["a", "b", "c"], ranks_alone=False, bad_below=bad_below)
+    while (wanted := planner.next_round()) is not None:
+        planner.feed([reach[min(group), max(group)] for group in wanted.groups])
+    answer = planner.conclusion()
+    assert [(culprit.kind, culprit.nodes) for culprit in answer.culprits] == [("link", ("a", "b"))]
+    assert answer.exclude == ()
+    assert f"a reaches {low} GB/s with c" in answer.culprits[0].why
+
+
+def test_earlier_rounds_are_judged_by_corrected_values() -> None:
+    """A size that a later group could not hold is no measure for the earlier ones."""
+    planner = Isolation(["a", "b", "c"], ranks_alone=False)
+    values = [40.0, 40.0, 20.0]
+    for value in values:
+        planner.next_round()
+        planner.feed([value])
+    assert planner.conclusion().culprits
+    planner.correct([[21.0], [22.0], [20.0]])
+    answer = planner.conclusion()
+    assert not answer.culprits
+    assert [done.bus_bandwidth for done in answer.rounds] == [(21.0,), (22.0,), (20.0,)]
 
 
 def test_the_healthy_are_told_what_was_measured() -> None:

@@ -97,6 +97,74 @@ def test_an_interrupted_search_keeps_its_rounds(monkeypatch: pytest.MonkeyPatch)
     assert not result.isolation.culprits and "Interrupted" in result.isolation.summary
 
 
+class _Pairs:
+    """Stands in for `run_launches`: pairs of four nodes, all of d's slow, then the NICs, of which the second hangs on
+    until Ctrl-C."""
+
+    def __init__(self, backend: str, *, wrong: int = 0) -> None:
+        self.backend, self.wrong, self.nics = backend, wrong, 0
+        self.launches: list[Any] = []
+
+    def __call__(self, fleet: object, launches: list[Any], **_: object) -> tuple[RunResult, ...]:
+        self.launches += launches
+        if "GLOO_SOCKET_IFNAME" in launches[0].settings:
+            self.nics += 1
+            if self.nics > 1:
+                raise RunInterrupted(())
+        return tuple(self._run(launch.group) for launch in launches)
+
+    def _run(self, group: tuple[int, ...]) -> RunResult:
+        # Memory is short on c: it gets as far as 64 MiB, where everybody is slower.
+        sizes = (64 * 2**20,) if 2 in group or self.backend == "gloo" else (64 * 2**20, 2**30)
+        rate = 0.1 if 3 in group else 20.0
+        rows = tuple(
+            row("all_reduce", rate * (1 if size == sizes[0] else 3), size, wrong=self.wrong) for size in sizes
+        )
+        return RunResult(outcome="complete", nodes=tuple("abcd"[node] for node in group), rows=rows)
+
+
+def _searching(monkeypatch: pytest.MonkeyPatch, stand_in: _Pairs, nics: int = 0) -> TestResult:
+    prepared = _prepared()
+    prepared.backend = stand_in.backend
+    prepared.preflight.snapshots = dict.fromkeys(range(4))
+    prepared.launch = lambda group, *_, **said: SimpleNamespace(group=group, **said)
+    monkeypatch.setattr(find_slow, "run_launches", stand_in)
+    monkeypatch.setattr(
+        find_slow,
+        "nic_settings",
+        lambda *_: {f"eth{number}": {"GLOO_SOCKET_IFNAME": f"eth{number}"} for number in range(nics)},
+    )
+    return find_slow.find_slow(prepared, Show())
+
+
+def test_an_interrupt_among_the_nics_keeps_the_culprits(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = _searching(monkeypatch, _Pairs("gloo"), nics=2)
+    assert result.outcome == "interrupted" and result.isolation is not None
+    assert [(each.kind, each.nodes) for each in result.isolation.culprits] == [("node", ("d",))]
+    assert result.isolation.exclude == ("d",)
+    assert result.isolation.rounds[-1].purpose == "eth0 of d"
+    assert "Interrupted before all NICs" in result.isolation.summary
+
+
+def test_groups_are_compared_at_a_size_that_all_have_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = _searching(monkeypatch, _Pairs("nccl"))
+    assert result.isolation is not None
+    assert {culprit.nodes for culprit in result.isolation.culprits} == {("d",)}
+    assert {value for each in result.isolation.rounds for value in each.bus_bandwidth} == {20.0, 0.1}
+
+
+def test_a_search_checks_the_data_over_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = _Pairs("nccl", wrong=7)
+    result = _searching(monkeypatch, stand_in)
+    assert {launch.check for launch in stand_in.launches} == {None}  # as the user's --check says
+    assert "collective-data-wrong" in {finding.id for finding in result.findings}
+    over_gloo = _Pairs("gloo")
+    result = _searching(monkeypatch, over_gloo)
+    assert {(launch.check, launch.repeats) for launch in over_gloo.launches} == {(False, 3)}
+    assert not result.findings and result.isolation is not None
+    assert "below 40%" in result.isolation.summary
+
+
 def test_every_table_names_the_backend() -> None:
     rows = RunResult(outcome="complete", nodes=("a", "b"), rows=(row("all_reduce", 5.0), row("all_gather", 4.0)))
     pairs = IsolationRound(purpose="pairs", groups=(("a", "b"), ("c", "d")), bus_bandwidth=(1.5, None))

@@ -1,12 +1,16 @@
 """Runs the rounds of --find-slow: each in fresh processes with a deadline; a group that hangs is a result."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from gpudoctor.fleet.messages import Launch, Measurement
 from gpudoctor.nccl import result
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.grade_data import wrong_data
+from gpudoctor.nccl.grade_places import places
 from gpudoctor.nccl.isolate import Isolation
+from gpudoctor.nccl.isolate_judge import BAD_BELOW, GLOO_BAD_BELOW
 from gpudoctor.nccl.nics import nic_settings
 from gpudoctor.nccl.prepared import Prepared
 from gpudoctor.nccl.result import Culprit, IsolationRound, RunResult, TestResult
@@ -20,8 +24,8 @@ NCCL_SIZES = (64 * MIB, 1024 * MIB)
 """The largest that fits into memory counts. Links show their rate from 1 GiB on (facts of nccl-tests' users)."""
 SECONDS_PER_SIZE = 1.0
 """A slow pair keeps its whole round waiting: two operations are enough to tell it."""
-SLOW_NIC = 0.7
-"""A NIC that reaches less than this share of its best sibling is named. Our rule of thumb."""
+GLOO_REPEATS = 3
+"""Windows, of which the median counts: one of them may fall into a moment in which others use the CPUs."""
 RING = {"NCCL_ALGO": "Ring"}
 """Over two nodes a tree sends less over the wire than the bus bandwidth says (nccl-tests#22)."""
 
@@ -32,25 +36,57 @@ class _Rounds:
     def __init__(self, prepared: Prepared, show: Show) -> None:
         self.prepared = prepared
         self.show = show
-        self.runs: list[RunResult] = []
-        self.done: list[IsolationRound] = []
+        self.sizes = GLOO_SIZES if prepared.backend == "gloo" else NCCL_SIZES
+        self._rounds: list[tuple[IsolationRound, tuple[RunResult, ...]]] = []
 
     def run(
         self, purpose: str, groups: tuple[tuple[int, ...], ...], settings: dict[str, str] | None = None
-    ) -> list[float | None]:
-        """Bus bandwidth of every group at the largest size, None for one that hung or died."""
+    ) -> tuple[RunResult, ...]:
+        """Measure groups of nodes at the same time; one result each."""
         prepared = self.prepared
         self.show.step(f"{purpose}: {len(groups)} at a time")
         launches = [self._launch(group, settings or {}) for group in groups]
         runs = run_launches(
             prepared.fleet, launches, pythons=prepared.preflight.interpreters, timeout=prepared.wish.timeout
         )
-        self.runs += runs
-        values = [_bandwidth(run) for run in runs]
         names = tuple(tuple(prepared.fleet.name(node) for node in group) for group in groups)
-        self.done.append(IsolationRound(purpose=purpose, groups=names, bus_bandwidth=tuple(values)))
-        self.show.isolation_round(self.done[-1])
-        return values
+        values = tuple(self.values([runs])[0])
+        self._rounds.append((IsolationRound(purpose=purpose, groups=names, bus_bandwidth=values), runs))
+        self.show.isolation_round(self._rounds[-1][0])
+        return runs
+
+    def values(self, rounds: Sequence[Sequence[RunResult]]) -> list[list[float | None]]:
+        """Bus bandwidth of every group at the largest size that all of these have measured, None for one that hung.
+
+        Where memory was short a group has the small size only, and that says nothing beside others' large one.
+        """
+        reached = [[_by_size(run, self.sizes) for run in runs] for runs in rounds]
+        measured = [set(each) for runs in reached for each in runs if each]
+        common = max(set.intersection(*measured), default=0) if measured else 0
+        return [[each.get(common) for each in runs] for runs in reached]
+
+    @property
+    def runs(self) -> list[RunResult]:
+        """Of all rounds so far."""
+        return [run for _, runs in self._rounds for run in runs]
+
+    @property
+    def by_round(self) -> list[tuple[RunResult, ...]]:
+        return [runs for _, runs in self._rounds]
+
+    @property
+    def done(self) -> tuple[IsolationRound, ...]:
+        """The rounds as they were shown."""
+        return tuple(done for done, _ in self._rounds)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Why groups hung or died, and elements that came back wrong."""
+        by_name = self.prepared.by_name
+        died = [run for run in self.runs if run.outcome in ("stalled", "died")]
+        found = [finding for run in died for finding in why_stopped(run, by_name)]
+        found += [finding for run in self.runs for finding in wrong_data(run, places(run, by_name, {}))]
+        return tuple(dict.fromkeys(found))
 
     @property
     def world_size(self) -> int:
@@ -62,66 +98,102 @@ class _Rounds:
         ring = {} if gloo or "NCCL_ALGO" in self.prepared.wish.settings else RING
         return self.prepared.launch(
             group,
-            [Measurement("all_reduce", size) for size in (GLOO_SIZES if gloo else NCCL_SIZES)],
+            [Measurement("all_reduce", size) for size in self.sizes],
             settings={**ring, **settings},
             seconds_per_size=SECONDS_PER_SIZE,
-            repeats=1,
-            check=False,
+            repeats=GLOO_REPEATS if gloo else 1,
+            check=False if gloo else None,
         )
 
 
 def find_slow(prepared: Prepared, show: Show) -> TestResult:
-    """Name the slow or broken node, link or NIC. When interrupted: the rounds that were over, and no culprit."""
+    """Name the slow or broken node, link or NIC.
+
+    When interrupted: the rounds that were over, and no culprit, unless only NICs were left to be tried.
+    """
     names = [prepared.fleet.name(node) for node in prepared.nodes]
     ranks = {prepared.ranks_on(node) for node in prepared.nodes}
     # By themselves, nodes with unlike numbers of ranks cannot be compared, and a single rank measures nothing.
-    planner = Isolation(names, ranks_alone=len(ranks) == 1 and ranks != {1})
+    planner = Isolation(names, ranks_alone=len(ranks) == 1 and ranks != {1}, bad_below=_bad_below(prepared))
     rounds = _Rounds(prepared, show)
     try:
         return _judged(prepared, rounds, planner, names)
     except RunInterrupted:
-        over = result.Isolation(rounds=tuple(rounds.done), summary="Interrupted before anybody could be named.")
-        return TestResult(outcome="interrupted", isolation=over, world_size=rounds.world_size)
+        over = result.Isolation(rounds=rounds.done, summary="Interrupted before anybody could be named.")
+        return TestResult(outcome="interrupted", isolation=over, world_size=rounds.world_size, findings=rounds.findings)
 
 
 def _judged(prepared: Prepared, rounds: _Rounds, planner: Isolation, names: Sequence[str]) -> TestResult:
     while (wanted := planner.next_round()) is not None:
-        planner.feed(rounds.run(wanted.purpose, wanted.groups))
+        runs = rounds.run(wanted.purpose, wanted.groups)
+        planner.feed(rounds.values([runs])[0])
+        planner.correct(rounds.values(rounds.by_round))
     found = planner.conclusion()
     innocent = [names[node] for node in sorted(planner.known_good)]
     culprits = list(found.culprits)
+    summary = f"{found.summary}{_of_backend(prepared)}"
+    interrupted = False
     for culprit in found.culprits:
-        if culprit.kind == "node":
-            culprits += _guilty_nics(prepared, rounds, culprit, innocent)
-    died = [run for run in rounds.runs if run.outcome in ("stalled", "died")]
-    findings = tuple(dict.fromkeys(finding for run in died for finding in why_stopped(run, prepared.by_name)))
+        if culprit.kind == "node" and not interrupted:
+            nics, interrupted = _guilty_nics(prepared, rounds, culprit, innocent)
+            culprits += nics
+    if interrupted:
+        summary += " Interrupted before all NICs of the guilty were tried."
+    of_nics = rounds.done[len(found.rounds) :]
     return TestResult(
-        isolation=msgspec.structs.replace(found, culprits=tuple(culprits), rounds=tuple(rounds.done)),
+        outcome="interrupted" if interrupted else "complete",
+        isolation=msgspec.structs.replace(
+            found, culprits=tuple(culprits), rounds=(*found.rounds, *of_nics), summary=summary
+        ),
         world_size=rounds.world_size,
-        findings=findings,
+        findings=rounds.findings,
     )
 
 
-def _bandwidth(run: RunResult) -> float | None:
-    if run.outcome != "complete" or not run.rows:
-        return None
-    return max(run.rows, key=lambda row: row.size_bytes).bus_bandwidth
+def _bad_below(prepared: Prepared) -> float:
+    return GLOO_BAD_BELOW if prepared.backend == "gloo" else BAD_BELOW
 
 
-def _guilty_nics(prepared: Prepared, rounds: _Rounds, culprit: Culprit, innocent: Sequence[str]) -> list[Culprit]:
-    """The NICs of a guilty node that are slower than its others, each tried alone against a known-good node."""
+def _of_backend(prepared: Prepared) -> str:
+    """How far below the others is slow, where that is not what NCCL's users are used to."""
+    if prepared.backend != "gloo":
+        return ""
+    return (
+        f" Over gloo only what stays below {GLOO_BAD_BELOW:.0%} of the others is called slow: its ranks share the CPUs "
+        "with everything else that runs."
+    )
+
+
+def _by_size(run: RunResult, sizes: Iterable[int]) -> dict[int, float]:
+    """Size asked for -> bus bandwidth; nothing for a run that hung or died. Rows say what was moved, which is rounded
+    to whole ranks."""
+    if run.outcome != "complete":
+        return {}
+    wanted = tuple(sizes)
+    return {min(wanted, key=lambda size: abs(size - row.size_bytes)): row.bus_bandwidth for row in run.rows}
+
+
+def _guilty_nics(
+    prepared: Prepared, rounds: _Rounds, culprit: Culprit, innocent: Sequence[str]
+) -> tuple[list[Culprit], bool]:
+    """The NICs of a guilty node that are slower than its others, each tried alone against a known-good node; and
+    whether that was interrupted."""
     if not innocent:
-        return []
+        return [], False
     names = [prepared.fleet.name(node) for node in prepared.nodes]
     guilty, partner = names.index(culprit.nodes[0]), names.index(innocent[0])
     snapshots = prepared.preflight.snapshots
     nics = nic_settings(snapshots[guilty], snapshots[partner], prepared.backend)
-    values = {
-        nic: rounds.run(f"{nic} of {names[guilty]}", ((guilty, partner),), settings)[0]
-        for nic, settings in nics.items()
-    }
+    runs: dict[str, tuple[RunResult, ...]] = {}
+    interrupted = False
+    try:
+        for nic, settings in nics.items():
+            runs[nic] = rounds.run(f"{nic} of {names[guilty]}", ((guilty, partner),), settings)
+    except RunInterrupted:
+        interrupted = True
+    values = dict(zip(runs, (each[0] for each in rounds.values(list(runs.values()))), strict=True))
     best = max((value for value in values.values() if value is not None), default=0.0)
-    return [
+    slow = [
         Culprit(
             kind="nic",
             nodes=(names[guilty],),
@@ -131,5 +203,6 @@ def _guilty_nics(prepared: Prepared, rounds: _Rounds, culprit: Culprit, innocent
             else f"{value:.2f} GB/s with {names[partner]}, its best NIC {best:.2f} GB/s",
         )
         for nic, value in values.items()
-        if value is None or value < SLOW_NIC * best
+        if value is None or value < _bad_below(prepared) * best
     ]
+    return slow, interrupted

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from gpudoctor.nccl import result
-from gpudoctor.nccl.isolate_judge import Judgement, Measured, judge
+from gpudoctor.nccl.isolate_judge import BAD_BELOW, Judgement, Measured, judge
 from gpudoctor.nccl.isolate_pairs import Pair, adjacent, among_themselves, matched, pair_of, round_robin
 from gpudoctor.nccl.isolate_words import conclude
 
@@ -39,8 +39,9 @@ def most_rounds(nodes: int) -> int:
 class Isolation:
     """Ask `next_round`, measure its groups, `feed` what they reached; until there is no next round."""
 
-    def __init__(self, names: Sequence[str], *, ranks_alone: bool) -> None:
+    def __init__(self, names: Sequence[str], *, ranks_alone: bool, bad_below: float = BAD_BELOW) -> None:
         """`ranks_alone`: a node by itself has several ranks, so that there is something to measure in it.
+        `bad_below`: the share of what healthy groups reach below which one is bad.
 
         Raises ValueError for fewer than two nodes.
         """
@@ -48,6 +49,7 @@ class Isolation:
             raise ValueError("--find-slow compares nodes, and there is only one; name at least two")
         self.names = tuple(names)
         self.ranks_alone = ranks_alone
+        self.bad_below = bad_below
         self._measured = Measured(alone={}, pairs={})
         self._done: list[tuple[Round, tuple[float | None, ...]]] = []
         self._open: Round | None = None
@@ -78,14 +80,21 @@ class Isolation:
         """
         if self._open is None:
             raise RuntimeError("no round was asked for")
+        self._done.append((self._open, self._note(self._open, values)))
+        self._open = None
+
+    def correct(self, rounds: Sequence[Sequence[float | None]]) -> None:
+        """Other values for the groups of all rounds so far: of a size that all of them have measured."""
+        self._done = [(done, self._note(done, values)) for (done, _), values in zip(self._done, rounds, strict=True)]
+
+    def _note(self, done: Round, values: Sequence[float | None]) -> tuple[float | None, ...]:
         usable = tuple(value if value is not None and 0 < value < float("inf") else None for value in values)
-        for group, value in zip(self._open.groups, usable, strict=True):
+        for group, value in zip(done.groups, usable, strict=True):
             if len(group) == 1:
                 self._measured.alone[group[0]] = value
             else:
                 self._measured.pairs[pair_of(*group)] = value
-        self._done.append((self._open, usable))
-        self._open = None
+        return usable
 
     def conclusion(self) -> result.Isolation:
         """What the rounds show; also before the last, when the test was interrupted."""
@@ -97,11 +106,11 @@ class Isolation:
             )
             for done, values in self._done
         )
-        judgement = judge(self._measured, len(self.names), over=True)
+        judgement = judge(self._measured, len(self.names), over=True, bad_below=self.bad_below)
         return conclude(self.names, rounds, self._measured, judgement, complete=self._over)
 
     def _judgement(self) -> Judgement:
-        return judge(self._measured, len(self.names))
+        return judge(self._measured, len(self.names), bad_below=self.bad_below)
 
     def _plan(self) -> Round | None:
         if self._schedule is not None:

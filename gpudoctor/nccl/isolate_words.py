@@ -145,7 +145,12 @@ class _Words:
 
     def _fewer(self, level: float) -> str:
         """That a minority is faster than the norm, in the place of "no node stands out"."""
-        fast = {node for pair, value in self.measured.pairs.items() if not is_bad(value, level) for node in pair}
+        fast = {
+            node
+            for pair, value in self.measured.pairs.items()
+            if not is_bad(value, level, self.judgement.bad_below)
+            for node in pair
+        }
         norm = self.judgement.pair_reference
         return (
             f"Only {listed(self.names[node] for node in sorted(fast))} reach {rate(level)} in pairs; the other "
