@@ -22,6 +22,7 @@ from gpudoctor.cli.devices import devices
 from gpudoctor.cli.env import env
 from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.launch import launch
+from gpudoctor.cli.lint import WithCommand, lint
 from gpudoctor.cli.nccl_test import nccl_test
 from gpudoctor.cli.topology import topology
 
@@ -65,6 +66,7 @@ app.command()(env)
 app.command()(topology)
 app.command()(nccl_test)
 app.command()(launch)
+app.command(cls=WithCommand)(lint)
 app.command()(checks)
 app.command(hidden=True)(agent)
 

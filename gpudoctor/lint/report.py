@@ -14,7 +14,7 @@ class Fix(Struct, frozen=True):
     text: str
     """In words."""
     corrected: str
-    """The whole text with every correction made; empty where this problem needs something that the text does not tell."""
+    """The whole text with every correction made; empty where this one needs something that the text does not tell."""
 
 
 class LintProblem(Struct, frozen=True, kw_only=True):

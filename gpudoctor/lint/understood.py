@@ -103,9 +103,9 @@ def processes_of(job: Job, launch: Launch) -> int | None:
         return 1
     if launch.launcher == "srun":
         tasks = whole(launch.option("ntasks-per-node"))
-        if tasks is None and (batch := job.sbatch.get("ntasks-per-node")) is not None and not batch.ignored:
-            tasks = int(batch.value) if re.fullmatch(r"[0-9]{1,6}", batch.value or "", re.ASCII) else None
-        return tasks
+        batch = job.sbatch.get("ntasks-per-node")
+        text = batch.value or "" if tasks is None and batch is not None and not batch.ignored else ""
+        return int(text) if re.fullmatch(r"[0-9]{1,6}", text, re.ASCII) else tasks
     if launch.launcher == "deepspeed":
         slots = {line.slots for file in job.hostfiles for line in file.lines if not line.fault}
         return next(iter(slots)) if len(slots) == 1 else None

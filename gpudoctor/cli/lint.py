@@ -1,0 +1,215 @@
+"""`gpudoctor lint`."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+
+import typer
+from typer.core import TyperCommand
+
+from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.cli.options import NoColor, Python, Timeout
+
+if TYPE_CHECKING:
+    from gpudoctor.lint.model import Facts
+
+MAXIMUM_BYTES = 1024 * 1024
+"""A script of a megabyte is none; the same bound as in lint/read.py."""
+COMMAND = "gpudoctor.lint.command"
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*\+?=)(.*)", re.ASCII | re.DOTALL)
+
+Kind = Literal["shell", "sbatch", "manifest", "hostfile", "python"]
+
+
+class WithCommand(TyperCommand):
+    """Keeps the words after `--` apart: they are a command to read, and not the name of a file."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[COMMAND] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+def lint(
+    context: typer.Context,
+    file: Annotated[
+        Optional[str],  # noqa: UP045 - typer on Python 3.10 reads it
+        typer.Argument(metavar="FILE|-|-- COMMAND...", help="What to read; - is standard input.", show_default=False),
+    ] = None,
+    facts: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--facts",
+            metavar="LIST",
+            help="What the text does not tell: nodes=2,gpus_per_node=4,torch=2.4,lightning=1.9.",
+            show_default=False,
+        ),
+    ] = None,
+    framework_version: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--framework-version", metavar="V", help="As if V were installed.", show_default=False),
+    ] = None,
+    env: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--env", metavar="FILE", help="Variables that are set before: NAME=value.", show_default=False),
+    ] = None,
+    kind: Annotated[
+        Optional[Kind],  # noqa: UP045
+        typer.Option("--kind", help="What the text is; default: what it looks like.", show_default=False),
+    ] = None,
+    python: Python = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Print the corrected text; problems go to stderr.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Also ask this machine: name, address, port.")] = False,
+    timeout: Timeout = 10.0,
+    no_color: NoColor = False,
+) -> None:
+    """What a launch command, script, sbatch file, hostfile or manifest will do, and what to write instead.
+
+    Exit status 1 when it has errors.
+    """
+    if fix and json:
+        raise UsageProblem("--fix prints a text and --json an answer that holds it; give one of them")
+    text, name = _text(file, context.meta.get(COMMAND))
+    known = _facts(facts, framework_version, env, python, text)
+    from gpudoctor.lint.lint import linted
+    from gpudoctor.lint.read import Unreadable, read_job
+    from gpudoctor.lint.rule import every_rule
+
+    try:
+        job = read_job(text, known, kind)
+    except Unreadable as error:
+        raise UsageProblem(f"{name}: {error}") from None
+    rules = every_rule()
+    answer = linted(job, rules)
+    if check:
+        from gpudoctor.cli.lint_check import checked
+
+        answer = checked(answer, rules, timeout)
+    report = answer.report
+    if json:
+        from gpudoctor.lint.report import to_json
+
+        print(to_json(report).decode())
+    else:
+        from gpudoctor.render.lint import show_lint
+        from gpudoctor.render.prose import console
+
+        if fix:
+            print(answer.corrected, end="" if answer.corrected.endswith("\n") else "\n", flush=True)
+        show_lint(answer, console(no_color=no_color, file=sys.stderr if fix else None), with_corrections=not fix)
+    if report.verdict == "bad":
+        raise typer.Exit(1)
+
+
+def _text(file: str | None, command: list[str] | None) -> tuple[str, str]:
+    """The text to read, and what to call it."""
+    if command is not None:
+        if file is not None:
+            raise UsageProblem(f"either the file {file} or a command after --, not both")
+        if not command:
+            raise UsageProblem("no command follows --")
+        return command_text(command), "the command"
+    if file is None:
+        raise UsageProblem("what to read: gpudoctor lint FILE, gpudoctor lint -, or gpudoctor lint -- COMMAND...")
+    name = "standard input" if file == "-" else file
+    return _decoded(_bytes(file, name), name), name
+
+
+def command_text(words: list[str]) -> str:
+    """Words of a command line as a shell reads them back; a single word is a line that was quoted as a whole."""
+    if len(words) == 1:
+        return words[0] + "\n"
+    written: list[str] = []
+    in_front = True
+    for word in words:
+        assigned = ASSIGNMENT.fullmatch(word) if in_front else None
+        in_front = assigned is not None
+        written.append(assigned[1] + shlex.quote(assigned[2]) if assigned else shlex.quote(word))
+    return " ".join(written) + "\n"
+
+
+def _bytes(file: str, name: str) -> bytes:
+    try:
+        if file == "-":
+            raw = sys.stdin.buffer.read(MAXIMUM_BYTES + 1)
+        else:
+            with Path(file).open("rb") as opened:
+                raw = opened.read(MAXIMUM_BYTES + 1)
+    except IsADirectoryError:
+        raise UsageProblem(f"{name} is a folder; name a file in it") from None
+    except FileNotFoundError:
+        hint = "; a command is given after --: gpudoctor lint -- torchrun ..." if " " in file else ""
+        raise UsageProblem(f"{name}: there is no such file{hint}") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        raise UsageProblem(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(raw) > MAXIMUM_BYTES:
+        raise UsageProblem(f"{name} is larger than 1 MiB, the most that is read")
+    return raw
+
+
+def _decoded(raw: bytes, name: str) -> str:
+    for mark, codec in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):  # Windows PowerShell's >
+        if raw.startswith(mark):
+            return raw[2:].decode(codec, "replace")
+    if b"\0" in raw:
+        raise UsageProblem(f"{name} is no text: it holds zero bytes")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _facts(given: str | None, version: str | None, env: str | None, python: str | None, text: str) -> "Facts":
+    """--facts, then --framework-version, then what is installed for the training."""
+    from msgspec import structs
+
+    from gpudoctor.lint.facts import FactsProblem, installed, merged, parse_facts, read_env_file
+    from gpudoctor.lint.model import Facts
+
+    try:
+        known = parse_facts(given) if given is not None else Facts()
+    except FactsProblem as error:
+        raise UsageProblem(f"--facts {given}: {error}") from None
+    if version is not None:
+        if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}([a-z+.][a-z0-9.+]{0,30})?", version, re.ASCII):
+            raise UsageProblem(f"--framework-version {version}: no version, such as 1.9.5")
+        name = framework_named(text)
+        known = structs.replace(
+            known, versions={name: version, **known.versions}, given=tuple(dict.fromkeys((*known.given, name)))
+        )
+    if env is not None:
+        try:
+            variables = read_env_file(_decoded(_bytes(env, f"--env {env}"), f"--env {env}"))
+        except FactsProblem as error:
+            raise UsageProblem(f"--env {env}: {error}") from None
+        known = structs.replace(known, variables={**variables, **known.variables})
+    return merged(known, Facts(versions=installed(_interpreter(python))))
+
+
+def _interpreter(wanted: str | None) -> str:
+    import os
+
+    from gpudoctor.read.interpreter import NoSuchInterpreter, choose
+
+    try:
+        return choose(wanted, os.environ).path
+    except NoSuchInterpreter as error:
+        raise UsageProblem(str(error)) from None
+
+
+def framework_named(text: str) -> str:
+    """Which package --framework-version is of: that of the launcher in the text; Lightning for plain python."""
+    for word, name in (
+        (r"\baccelerate[ -]launch\b", "accelerate"),
+        (r"\bdeepspeed\b", "deepspeed"),
+        (r"\bhorovodrun\b", "horovod"),
+        (r"\b(?:torchrun|torch\.distributed)\b", "torch"),
+    ):
+        if re.search(word, text):
+            return name
+    return "lightning"

@@ -1,0 +1,110 @@
+"""`gpudoctor lint --check`: what this machine can tell about the head that a text names.
+
+The reader of MASTER_ADDR and MASTER_PORT (read/rendezvous.py) does the looking, in the child that reads this machine,
+with a deadline; the rest is for `gpudoctor launch --check`, which reaches the other nodes.
+"""
+
+import os
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from gpudoctor.active import end_all, gather, own_module, start
+from gpudoctor.lint import look
+from gpudoctor.lint.edits import replace_piece
+from gpudoctor.lint.lint import Found, Linted
+from gpudoctor.lint.look import Value
+from gpudoctor.lint.model import Job
+from gpudoctor.lint.rule import Finding, Rule
+from gpudoctor.lint.understood import main_launch
+from gpudoctor.marked import messages
+from gpudoctor.snapshot.network import Rendezvous
+from gpudoctor.snapshot.reading import Reading
+
+FREE_PORT = "61234"
+
+
+def checked(answer: Linted, rules: Sequence[Rule], timeout: float) -> Linted:
+    """The answer, with what was seen here. Never raises."""
+    job = answer.job
+    address = look.master(main_launch(job)) if job.launches else None
+    port = look.port(main_launch(job)) if job.launches else None
+    if address is None or not address.text:
+        return _with(answer, ("--check: the text names no address of a head that could be looked up",))
+    number = port.text if port is not None and port.text else ""
+    seen = _rendezvous(address.text, number, timeout)
+    if not seen.is_read:
+        return _with(answer, (f"--check: {address.text} was not looked up: {seen.reason}",))
+    found, notes = _told(job, seen.value, address, port, {rule.code: rule for rule in rules})
+    answer = _with(answer, notes)
+    return structs.replace(answer, found=(*found, *answer.found)) if found else answer
+
+
+def _with(answer: Linted, notes: tuple[str, ...]) -> Linted:
+    return structs.replace(answer, unknown=(*answer.unknown, *notes))
+
+
+def _rendezvous(address: str, port: str, timeout: float) -> Reading[Rendezvous]:
+    import msgspec
+
+    from gpudoctor.read.local import readers
+    from gpudoctor.snapshot.reading import missing
+
+    source = "read/rendezvous.py"
+    environment = {**os.environ, "MASTER_ADDR": address, "MASTER_PORT": port}
+    unwanted = [reader.name for reader in readers() if reader.name != "rendezvous"]
+    try:
+        child = start(
+            "local", own_module("gpudoctor.read.local", str(timeout), *unwanted),
+            timeout=timeout, environment=environment,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the address
+        return missing(source, str(error), "failed")
+    try:
+        reply = gather([child])["local"]
+    finally:
+        end_all()
+    for line in messages(reply.output):
+        if line.get("reader") == "rendezvous":
+            (content,) = line["fields"].values()
+            try:
+                return msgspec.convert(content, Reading[Rendezvous])
+            except msgspec.ValidationError as error:
+                return missing(source, str(error), "failed")
+    return missing(source, reply.failure or "the reader said nothing", "failed")
+
+
+def _told(
+    job: Job, seen: Rendezvous, address: Value, port: Value | None, rules: dict[str, Rule]
+) -> tuple[list[Found], tuple[str, ...]]:
+    found: list[Found] = []
+    if not seen.resolved.is_read:
+        return found, (f"--check: {seen.address} was not looked up: {seen.resolved.reason}",)
+    if not seen.resolved.value:
+        finding = Finding(
+            span=address.span,
+            severity="error",
+            summary=f"this machine knows no host named {seen.address}",
+            happens="The ranks end with 'Name or service not known', or try again until their time-out.",
+            fix="Write the head's IP address, or add the name to /etc/hosts on every node.",
+        )
+        return ([Found(rules["A04"], finding)] if "A04" in rules else []), ()
+    where = ", ".join(seen.resolved.value)
+    if not seen.is_local.value_or(False):
+        reached = seen.connection.value_or("") if seen.connection.is_read else ""
+        note = f"--check: {seen.address} ({where}) is not this machine: run it on the head too, for address and port"
+        return found, (note + (f"; a connection to its port from here: {reached}" if reached else ""),)
+    listener = seen.listener.value_or("")
+    if not seen.listener.is_read:
+        return found, (f"--check: whether port {seen.port} is free here was not read: {seen.listener.reason}",)
+    if listener and port is not None and "P04" in rules:
+        finding = Finding(
+            span=port.span,
+            severity="error",
+            summary=f"port {seen.port} is taken on this machine, by {listener}; the head needs it free",
+            happens="The head ends with EADDRINUSE, and the other nodes wait for it until their time-out.",
+            fix=f"Take another port on every node, such as {FREE_PORT}, or end that process.",
+            edits=(replace_piece(port, port=FREE_PORT),) if port.span.exact else (),
+        )
+        found.append(Found(rules["P04"], finding))
+    return found, ()

@@ -1,0 +1,114 @@
+"""The answer of `gpudoctor lint` -> terminal: problems first, the line with a mark under it, what to write instead."""
+
+import difflib
+
+from rich.console import Console
+from rich.text import Text
+
+from gpudoctor.knowledge.wording import counted
+from gpudoctor.lint.fix import once
+from gpudoctor.lint.lint import Found, Linted
+from gpudoctor.lint.model import Span
+from gpudoctor.lint.report import Understood
+from gpudoctor.render.prose import show
+from gpudoctor.render.words import safe
+
+COLORS = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
+MOST_LINES = 12
+"""Of one correction; --fix prints the whole text."""
+LONGEST_LINE = 400
+
+
+def show_lint(answer: Linted, screen: Console, *, with_corrections: bool = True) -> None:
+    """Everything, the worst first."""
+    for number, found in enumerate(answer.found):
+        if number:
+            screen.print()
+        _show_problem(answer, found, screen, with_corrections)
+    if answer.found:
+        screen.print()
+    report = answer.report
+    show(_verdict(answer), screen, style="bold red" if report.verdict == "bad" else "bold green")
+    line = understood_line(report.understood)
+    if line:
+        show(f"Understood: {line}", screen)
+    if report.unknown:
+        show("Not decided:", screen, style="bold magenta")
+        for each in report.unknown:
+            show(each, screen, indent=2)
+
+
+def _show_problem(answer: Linted, found: Found, screen: Console, with_corrections: bool) -> None:
+    finding = found.finding
+    head = f"{found.severity} line {finding.span.line}: {finding.summary}  [{found.rule.id} {found.rule.code}]"
+    show(head, screen, style="bold", head=COLORS[found.severity])
+    _show_line(answer.job.text, finding.span, screen)
+    show(finding.happens, screen, indent=2)
+    show(f"Fix: {finding.fix}", screen, indent=2)
+    if with_corrections and finding.edits:
+        corrected = once(answer.job, [(found.severity, finding)])
+        lines = changed_lines(answer.job.text, corrected)
+        for line in lines[:MOST_LINES]:
+            screen.print(Text("    " + safe(line), style="green"), soft_wrap=True)
+        if len(lines) > MOST_LINES:
+            show(f"and {counted(len(lines) - MOST_LINES, 'more line')}; --fix prints the whole text", screen, indent=4)
+
+
+def changed_lines(before: str, after: str) -> list[str]:
+    """The lines of the corrected text that differ, the removed ones left out."""
+    matcher = difflib.SequenceMatcher(a=before.splitlines(), b=after.splitlines(), autojunk=False)
+    lines = after.splitlines()
+    return [line for tag, _, _, first, last in matcher.get_opcodes() if tag != "equal" for line in lines[first:last]]
+
+
+def _show_line(text: str, span: Span, screen: Console) -> None:
+    """The line as it stands in the text, and a mark under what is meant."""
+    start = text.rfind("\n", 0, span.start) + 1
+    end = text.find("\n", span.start)
+    line = text[start : end if end >= 0 else len(text)].rstrip("\r")
+    if not line.strip():
+        return
+    column, width = span.start - start, max(1, min(span.end, start + len(line)) - span.start)
+    if len(line) > LONGEST_LINE:
+        cut = max(0, column - LONGEST_LINE // 2)
+        line, column = line[cut : cut + LONGEST_LINE], column - cut
+        width = min(width, len(line) - column)
+    before = safe(line[:column].replace("\t", " "))
+    marked = safe(line[column : column + width].replace("\t", " "))
+    rest = safe(line[column + width :].replace("\t", " "))
+    screen.print(Text("  | " + before + marked + rest), soft_wrap=True)
+    indent = len("  | " + before)
+    if indent + 1 < screen.width:  # under a line that the terminal wraps, a mark would point at nothing
+        screen.print(Text(" " * indent + "^" * max(1, min(len(marked), screen.width - indent)), style="bold"))
+
+
+def _verdict(answer: Linted) -> str:
+    count = {level: sum(found.severity == level for found in answer.found) for level in ("error", "warning", "info")}
+    parts = [
+        counted(count[level], noun) for level, noun in (("error", "error"), ("warning", "warning")) if count[level]
+    ]
+    if count["info"]:
+        parts.append(counted(count["info"], "remark"))
+    if count["error"]:
+        return f"It will not run as written: {', '.join(parts)}"
+    return "No error found in the text" + (f"; {', '.join(parts)}" if parts else "")
+
+
+def understood_line(what: Understood) -> str:
+    """ "torchrun, 2 nodes x 4 processes = world size 8, head 10.0.0.1:61234, train.py"."""
+    parts = [what.launcher or ""]
+    if what.nodes and what.processes_per_node:
+        size = f" = world size {what.world_size}" if what.world_size else ""
+        parts.append(
+            f"{counted(what.nodes, 'node')} x {counted(what.processes_per_node, 'process', 'processes')}{size}"
+        )
+    elif what.nodes:
+        parts.append(counted(what.nodes, "node"))
+    elif what.processes_per_node:
+        parts.append(f"{counted(what.processes_per_node, 'process', 'processes')} a node, nodes not told")
+    if what.master:
+        parts.append(f"head {what.master}")
+    if what.framework and what.framework != what.launcher:
+        parts.append(what.framework)
+    parts.append(what.script or "")
+    return ", ".join(part for part in parts if part)
