@@ -19,9 +19,10 @@ MOST = 1_000_000
 
 ALIASES = {"pytorch": "torch", "pytorch-lightning": "lightning", "pytorch_lightning": "lightning", "pl": "lightning"}
 """Names that people give, and the one that rules ask for."""
-MATTERING = frozenset(
-    ["torch", "lightning", "pytorch-lightning", "accelerate", "deepspeed", "horovod", "torchx", "ray", "transformers", "torch-xla", "mpi4py", "torchtune", "mosaicml", "colossalai", "megatron-core", "nemo-run", "fairscale"]
-)
+MATTERING = frozenset({
+    "torch", "lightning", "pytorch-lightning", "accelerate", "deepspeed", "horovod", "torchx", "ray", "transformers",
+    "torch-xla", "mpi4py", "torchtune", "mosaicml", "colossalai", "megatron-core", "nemo-run", "fairscale",
+})  # fmt: skip
 """Distributions that rules may ask for."""
 
 

@@ -1,21 +1,197 @@
-"""Kubernetes manifests and Ray job files: their values with paths, and the commands of their containers."""
+"""Manifests in YAML or JSON: PyTorchJob, TrainJob, JobSet, Job, Pod, MPIJob, RayJob; tasks of SkyPilot and dstack.
 
-from gpudoctor.lint.model import Facts, Invocation, Manifest
+Only PyYAML's events are used: nothing is constructed, tags mean nothing, an alias costs what it adds, up to a bound.
+`containers.invocations_of` reads the commands inside.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any
+
+from gpudoctor.lint.containers import invocations_of
+from gpudoctor.lint.model import Manifest, ManifestValue, Span
+
+__all__ = ["invocations_of", "looks_like_manifest", "read_manifests"]
+
+MOST_VALUES = 20_000
+"""Values of one document; more come from aliases of aliases only (our own bound)."""
+MOST_DOCUMENTS = 200
+LONGEST_WITHOUT_C = 200_000
+"""Characters that PyYAML's own parser is asked to read, without libyaml: about a second (measured)."""
+DEEPEST = 100
+
+KUBERNETES = re.compile(r"""^[\s{]*["']?apiVersion["']?\s*:""", re.MULTILINE)
+KIND = re.compile(r"""^[\s{]*["']?kind["']?\s*:|,\s*"kind"\s*:""", re.MULTILINE)
+SKYPILOT = re.compile(r"^run:\s*(?:[|>][+-]?\d?\s*(?:#.*)?)?$|^run:\s+\S", re.MULTILINE)
+SKYPILOT_BESIDE = re.compile(r"^(?:resources|num_nodes|workdir|setup|file_mounts):", re.MULTILINE)
+DSTACK = re.compile(r"^type:\s*task\s*$", re.MULTILINE)
 
 
 def looks_like_manifest(text: str) -> bool:
-    """Whether a text is YAML or JSON with apiVersion and kind."""
-    return False
+    """Whether a text is YAML or JSON with apiVersion and kind, or a task of SkyPilot or dstack."""
+    if KUBERNETES.search(text) and KIND.search(text):
+        return True
+    return bool(SKYPILOT.search(text) and SKYPILOT_BESIDE.search(text)) or bool(
+        DSTACK.search(text) and re.search(r"^commands:", text, re.MULTILINE)
+    )
+
+
+class _Node:
+    """A scalar (value), a mapping (pairs) or a sequence (items) of a document."""
+
+    __slots__ = ("items", "key", "pairs", "span", "value")
+
+    def __init__(self, span: Span, value: str | None = None) -> None:
+        self.span = span
+        self.value = value
+        self.items: list[_Node] | None = None
+        self.pairs: list[tuple[str | None, _Node]] | None = None
+        self.key: str | None = None
 
 
 def read_manifests(text: str, start: int = 0, line: int = 1) -> tuple[Manifest, ...]:
-    """One for each document. Never raises; what cannot be read has a `fault`."""
-    return ()
+    """One for each document. Never raises; what cannot be read has a `fault`, and what was read before it is kept."""
+    import yaml  # 15 ms that a shell script need not wait for
+
+    loader = getattr(yaml, "CSafeLoader", None)
+    if loader is None:
+        if len(text) > LONGEST_WITHOUT_C:
+            return (Manifest("", "", (), f"{len(text)} characters are more than PyYAML reads here without libyaml"),)
+        loader = yaml.SafeLoader
+    places = _Places(text, start, line)
+    found: list[Manifest] = []
+    root: list[_Node] = []
+    fault = ""
+    try:
+        for document in _documents(text, loader, places, root):
+            if document is not None:
+                found.append(_manifest(document))
+            if len(found) >= MOST_DOCUMENTS:
+                break
+        root = []
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it is not YAML"
+        fault = f"line {line + mark.line}: {problem}" if mark is not None else str(problem)
+    except (ValueError, RecursionError, MemoryError) as error:
+        fault = f"it is not YAML ({type(error).__name__})"
+    if fault:
+        partial = _manifest(root[0]) if root else Manifest("", "", ())
+        found.append(Manifest(partial.kind, partial.api_version, partial.values, fault))
+    return tuple(found)
 
 
-def invocations_of(text: str, manifest: Manifest, facts: Facts) -> tuple[tuple[Invocation, ...], tuple[str, ...]]:
-    """The commands of its containers (`understand` makes launches of them), and notes of what was not understood.
+class _Places:
+    """Offsets for rows and columns: PyYAML's own `index` is not to be trusted where libyaml saw a byte order mark."""
 
-    `text` is the whole text, in which the manifest's spans lie.
-    """
-    return (), ()
+    def __init__(self, text: str, start: int, line: int) -> None:
+        self.rows = [0, *(found.end() for found in re.finditer(r"\r\n|[\r\n\x85\u2028\u2029]", text))]
+        self.text = text
+        self.start = start
+        self.line = line
+        self.newlines = [found.end() for found in re.finditer("\n", text)]
+
+    def offset(self, mark: Any) -> int:
+        row = self.rows[min(mark.line, len(self.rows) - 1)]
+        shift = int(mark.line == 0 and self.text.startswith("\ufeff") and mark.column > 0)
+        return min(row + mark.column + shift, len(self.text))
+
+    def span(self, first: Any, last: Any) -> Span:
+        begin, end = self.offset(first), self.offset(last)
+        while end > begin and self.text[end - 1].isspace():
+            end -= 1  # a block scalar ends where the next key begins
+        return Span(self.start + begin, self.start + max(begin, end), self.line + bisect_right(self.newlines, begin))
+
+
+def _documents(text: str, loader: type, places: _Places, current: list[_Node]) -> Iterator[_Node | None]:
+    """The documents' roots (None: an empty one). `current` holds the root that is being read, for what stands before a fault."""
+    import yaml
+
+    stack: list[_Node] = []
+    anchors: dict[str, _Node] = {}
+
+    def add(node: _Node) -> None:
+        if not stack:
+            current[:] = [node]
+            return
+        parent = stack[-1]
+        if parent.items is not None:
+            parent.items.append(node)
+        elif parent.pairs is not None:
+            if parent.key is None:
+                parent.key = node.value if node.value is not None else "?"
+            else:
+                parent.pairs.append((parent.key, node))
+                parent.key = None
+
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.DocumentStartEvent):
+            anchors.clear()
+            current.clear()
+        elif isinstance(event, yaml.DocumentEndEvent):
+            yield current[0] if current else None
+            current.clear()
+        elif isinstance(event, yaml.AliasEvent):
+            add(anchors.get(event.anchor or "") or _Node(places.span(event.start_mark, event.end_mark), ""))
+        elif isinstance(event, yaml.ScalarEvent):
+            node = _Node(places.span(event.start_mark, event.end_mark), event.value)
+            if event.anchor:
+                node.span = _without_anchor(places, node.span)
+                anchors[event.anchor] = node
+            add(node)
+        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            node = _Node(places.span(event.start_mark, event.end_mark))
+            if isinstance(event, yaml.MappingStartEvent):
+                node.pairs = []
+            else:
+                node.items = []
+            if event.anchor:
+                anchors[event.anchor] = node
+            add(node)
+            stack.append(node)
+        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            stack.pop()
+
+
+def _without_anchor(places: _Places, span: Span) -> Span:
+    """The scalar without `&name` and `!tag` before it."""
+    raw = places.text[span.start - places.start : span.end - places.start]
+    before = re.match(r"(?:[&!]\S*\s+)+", raw)
+    return Span(span.start + before.end(), span.end, span.line) if before else span
+
+
+def _manifest(root: _Node) -> Manifest:
+    values: list[ManifestValue] = []
+    pending: list[tuple[tuple[str, ...], _Node]] = [((), root)]
+    steps = 0
+    fault = ""
+    while pending:
+        path, node = pending.pop()
+        steps += 1
+        if steps > 4 * MOST_VALUES or len(values) >= MOST_VALUES or len(path) > DEEPEST:
+            fault = f"it has more than {MOST_VALUES} values, or is nested deeper than {DEEPEST}"
+            break
+        if node.value is not None:
+            values.append(ManifestValue(path, node.value, node.span))
+        elif node.items is not None:
+            pending += [((*path, str(index)), each) for index, each in reversed(list(enumerate(node.items)))]
+        else:
+            for key, each in reversed(node.pairs or []):
+                if key == "<<":  # a merged mapping: its values are the surrounding one's
+                    pending.append((path, each))
+                else:
+                    pending.append(((*path, key or ""), each))
+    named = {value.path: value.value for value in values if len(value.path) == 1}
+    kind = named.get(("kind",), "") or _task(values)
+    return Manifest(kind, named.get(("apiVersion",), ""), tuple(values), fault)
+
+
+def _task(values: list[ManifestValue]) -> str:
+    """Tasks that say no kind."""
+    paths = {value.path[0] for value in values if value.path}
+    if any(value.path == ("type",) and value.value == "task" for value in values) and "commands" in paths:
+        return "dstack"
+    return (
+        "SkyPilot" if "run" in paths and paths & {"resources", "num_nodes", "workdir", "setup", "file_mounts"} else ""
+    )

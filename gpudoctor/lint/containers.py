@@ -1,0 +1,275 @@
+"""The commands inside manifests: a container's `command` and `args`, `sh -c` scripts, entrypoints -> invocations.
+
+Spans lie in the whole text. Where YAML changed the characters (escapes), they cover the whole value and are not exact.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from gpudoctor.lint.launchers.mpirun import MPIRUN
+from gpudoctor.lint.launchers.mpirun import PROGRAMS as MPI_PROGRAMS
+from gpudoctor.lint.launchers.srun import SRUN
+from gpudoctor.lint.model import Expansion, Facts, Invocation, Manifest, ManifestValue, Section, Setting, Span, Word
+from gpudoctor.lint.shell import invocations as read_shell
+
+SHELLS = ("sh", "bash", "dash", "zsh", "ash")
+REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
+"""Kubernetes' own expansion in command, args and env: $(NAME); $$ is a dollar."""
+Path = tuple[str, ...]
+
+
+class _Inside(Struct):
+    """What the command of a container runs in."""
+
+    text: str
+    newlines: list[int]
+    path: Path
+    facts: Facts
+    settings: dict[str, Setting]
+    notes: list[str]
+    section: int
+
+
+def invocations_of(
+    text: str, manifest: Manifest, facts: Facts, section: int = 0
+) -> tuple[tuple[Invocation, ...], tuple[str, ...]]:
+    """The commands of its containers (`understand` makes launches of them), and notes of what was not understood.
+
+    `text` is the whole text, in which the manifest's spans lie. `Invocation.manifest_path` names the container.
+    """
+    by_path = {value.path: value for value in manifest.values}
+    newlines = [found.end() for found in re.finditer("\n", text)]
+    notes: list[str] = []
+    found: list[Invocation] = []
+    for path in _containers(manifest):
+        settings = _environment(by_path, path)
+        known = {name: each.word.text for name, each in settings.items() if each.word.text is not None}
+        own = structs.replace(facts, variables={**facts.variables, **known})
+        inside = _Inside(text, newlines, path, own, settings, notes, section)
+        values = [*_list(by_path, (*path, "command")), *_list(by_path, (*path, "args"))]
+        if values:
+            found += _command(tuple(_word(value, settings, inside) for value in values), values, inside, ())
+    for path in _scripts(manifest, by_path):
+        inside = _Inside(text, newlines, path[:-1], facts, _task_environment(by_path, manifest), notes, section)
+        inside.facts = structs.replace(
+            facts, variables={**facts.variables, **{k: s.word.text for k, s in inside.settings.items() if s.word.text}}
+        )
+        found += _shell(by_path[path], inside, ())
+    return tuple(found), tuple(notes)
+
+
+def _containers(manifest: Manifest) -> list[Path]:
+    """The paths of what has a command: containers of pod templates, a TrainJob's trainer."""
+    found: dict[Path, None] = {}
+    for value in manifest.values:
+        path = value.path
+        for index, key in enumerate(path[:-1]):
+            if key == "containers" and path[index + 1].isdigit():
+                found.setdefault(path[: index + 2])
+        if path[:2] == ("spec", "trainer"):
+            found.setdefault(path[:2])
+    return list(found)
+
+
+def _scripts(manifest: Manifest, by_path: dict[Path, ManifestValue]) -> Iterator[Path]:
+    """Values that are shell lines: RayJob's entrypoint, SkyPilot's run, dstack's commands."""
+    if manifest.kind == "RayJob" and ("spec", "entrypoint") in by_path:
+        yield ("spec", "entrypoint")
+    if manifest.kind == "SkyPilot" and ("run",) in by_path:
+        yield ("run",)
+    if manifest.kind == "dstack":
+        yield from (path for path in by_path if len(path) == 2 and path[0] == "commands")
+
+
+def _list(by_path: dict[Path, ManifestValue], path: Path) -> list[ManifestValue]:
+    found: list[ManifestValue] = []
+    while (value := by_path.get((*path, str(len(found))))) is not None:
+        found.append(value)
+    return found
+
+
+def _environment(by_path: dict[Path, ManifestValue], path: Path) -> dict[str, Setting]:
+    """A container's `env`. A value that comes from elsewhere (valueFrom) is set, and not known."""
+    found: dict[str, Setting] = {}
+    index = 0
+    while (name := by_path.get((*path, "env", str(index), "name"))) is not None:
+        value = by_path.get((*path, "env", str(index), "value"))
+        if value is None:
+            word = Word(raw="", text=None, shown=f"$({name.value})", span=name.span)
+        else:
+            word = Word(raw=value.value, text=value.value, shown=value.value, span=value.span, quoted=True)
+            if REFERENCE.search(value.value):
+                word = _expanded(word, found)
+        found[name.value] = Setting(name.value, word, True, "manifest")
+        index += 1
+    return found
+
+
+def _task_environment(by_path: dict[Path, ManifestValue], manifest: Manifest) -> dict[str, Setting]:
+    """`envs:` of SkyPilot, `env:` of dstack where it is a mapping."""
+    key = {"SkyPilot": "envs", "dstack": "env"}.get(manifest.kind)
+    return {
+        path[1]: Setting(
+            path[1], Word(raw=value.value, text=value.value, shown=value.value, span=value.span), True, "manifest"
+        )
+        for path, value in by_path.items()
+        if len(path) == 2 and path[0] == key and not path[1].isdigit()
+    }
+
+
+def _word(value: ManifestValue, settings: dict[str, Setting], inside: _Inside) -> Word:
+    raw = inside.text[value.span.start : value.span.end]
+    exact = raw.strip("\"'") == value.value
+    span = value.span if exact else Span(value.span.start, value.span.end, value.span.line, False)
+    word = Word(
+        raw=raw,
+        text=value.value,
+        shown=value.value,
+        span=span,
+        quoted=raw[:1] in ("'", '"'),
+        literal_dollar=re.search(r"\$\{?\w", value.value) is not None,
+    )
+    return _expanded(word, settings) if REFERENCE.search(value.value) else word
+
+
+def _expanded(word: Word, settings: dict[str, Setting]) -> Word:
+    """With `$(NAME)` replaced. A name that the manifest does not set may come from the operator: not known."""
+    expansions = []
+    pieces: list[str | None] = []
+    end = 0
+    for found in REFERENCE.finditer(word.shown):
+        pieces.append(word.shown[end : found.start()])
+        end = found.end()
+        if found[1] is None:
+            pieces.append("$")
+            continue
+        setting = settings.get(found[1])
+        value = setting.word.text if setting is not None else None
+        pieces.append(value)
+        expansions.append(Expansion(found[1], found[0], value, True if setting is not None else None))
+    pieces.append(word.shown[end:])
+    known = [piece for piece in pieces if piece is not None]
+    text = "".join(known) if len(known) == len(pieces) and sum(map(len, known)) <= 100_000 else None
+    return structs.replace(
+        word, text=text, shown=text if text is not None else word.shown, expansions=tuple(expansions)
+    )
+
+
+def _command(
+    words: tuple[Word, ...], values: Sequence[ManifestValue], inside: _Inside, within: tuple[Invocation, ...]
+) -> list[Invocation]:
+    """A command given as a list: itself, and what it starts."""
+    program = words[0].shown.rpartition("/")[2]
+    span = Span(words[0].span.start, words[-1].span.end, words[0].span.line, False)
+    this = Invocation(
+        program=program,
+        words=words,
+        settings=inside.settings,
+        span=span,
+        section=inside.section,
+        manifest_path=inside.path,
+        within=within,
+    )
+    if len(within) > 8:
+        return [this]
+    if program in SHELLS:
+        at = next((index for index, word in enumerate(words[1:], 1) if re.fullmatch(r"-[a-z]*c", word.shown)), None)
+        if at is not None and at + 1 < len(words):
+            return [this, *_shell(values[at + 1], inside, (*within, this))]
+        return [this]
+    grammar = MPIRUN if program in MPI_PROGRAMS else SRUN if program == "srun" else None
+    if grammar is not None:
+        end = grammar.read(words).end
+        if end < len(words):
+            return [this, *_command(words[end:], values[end:], inside, (*within, this))]
+    return [this]
+
+
+def _shell(value: ManifestValue, inside: _Inside, within: tuple[Invocation, ...]) -> list[Invocation]:
+    """A shell script in a value, read by the shell's reader and put back into the whole text."""
+    script = value.value
+    shell = read_shell(script, (Section("every", text=script),), inside.facts, False)
+    inside.notes.extend(f"in the script of line {value.span.line}: {note}" for note in shell.notes)
+    moved = _Moved(value, inside, origins(inside.text[value.span.start : value.span.end], script))
+    found = []
+    for invocation in shell.invocations:
+        # variables of the manifest count as given to the shell's reader: its own settings win, theirs come from here
+        own = {
+            name: each
+            for name, each in invocation.settings.items()
+            if each.how != "file" or name not in inside.settings
+        }
+        placed: Invocation = moved(structs.replace(invocation, settings=own))
+        found.append(
+            structs.replace(
+                placed,
+                settings={**inside.settings, **placed.settings},
+                section=inside.section,
+                manifest_path=inside.path,
+                within=(*within, *placed.within),
+            )
+        )
+    return found
+
+
+def origins(raw: str, value: str) -> list[int] | None:
+    """For every character of a value, where it stands in its YAML text; None where escapes changed the characters.
+
+    Blanks may be folded by YAML: they are put behind the character before them.
+    """
+    at = 1 if raw[:1] in ("'", '"') else 0
+    if raw[:1] in "|>" and raw:
+        at = raw.find("\n") + 1
+        if at == 0:
+            return None
+    found = []
+    for letter in value:
+        if letter.isspace():
+            found.append(min(at, len(raw)))
+            at += int(at < len(raw) and raw[at].isspace())
+            continue
+        while at < len(raw) and raw[at].isspace():
+            at += 1
+        if at >= len(raw) or raw[at] != letter:
+            return None
+        found.append(at)
+        at += 1
+    return found
+
+
+class _Moved:
+    """Puts every span of a struct, made for a value, into the whole text."""
+
+    def __init__(self, value: ManifestValue, inside: _Inside, places: list[int] | None) -> None:
+        self.whole = Span(value.span.start, value.span.end, value.span.line, False)
+        self.inside = inside
+        self.places = places
+
+    def span(self, span: Span) -> Span:
+        places = self.places
+        if places is None or not 0 <= span.start <= span.end <= len(places) or not places:
+            return self.whole
+        base = self.whole.start
+        begin = base + (places[span.start] if span.start < len(places) else places[-1] + 1)
+        end = base + places[span.end - 1] + 1 if span.end > span.start else begin
+        return Span(begin, max(begin, end), 1 + bisect_right(self.inside.newlines, begin), span.exact)
+
+    def __call__(self, thing: Any) -> Any:
+        if isinstance(thing, Span):
+            return self.span(thing)
+        if isinstance(thing, Struct):
+            changed = {}
+            for name in thing.__struct_fields__:
+                old = getattr(thing, name)
+                if isinstance(old, (Struct, tuple, dict)):
+                    changed[name] = self(old)
+            return structs.replace(thing, **changed) if changed else thing
+        if isinstance(thing, tuple):
+            return tuple(self(each) for each in thing)
+        if isinstance(thing, dict):
+            return {key: self(each) for key, each in thing.items()}
+        return thing
