@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from gpudoctor.active import Child, Reply, own_module, start, worker
+from gpudoctor.fleet.files import answers
 from gpudoctor.fleet.messages import Examine, Examined
 from gpudoctor.marked import MARK
 from gpudoctor.read.children import Wish, launch
@@ -40,6 +41,8 @@ LEFT_OUT_OF_BRIEF = (
 DRIVER_TRACES = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
 LIBRARY_NOT_FOUND = 12
 """nvmlReturn_t NVML_ERROR_LIBRARY_NOT_FOUND."""
+FILES = "files of the job"
+"""The child that looks at `Examine.files`."""
 RESOLVERS = 16
 """Threads that look names up."""
 
@@ -52,6 +55,8 @@ def begin(order: Examine) -> Callable[[], Examined]:
     wish = Wish(interpreter_for(order.python), torch=order.torch, timeout=order.timeout)
     lookup = Lookup(order.resolve, order.timeout)
     children, replies = begin_brief(wish) if order.brief and not order.torch else (launch(wish), {})
+    if order.files:
+        children.append(start(FILES, own_module("gpudoctor.fleet.files", *order.files), timeout=order.timeout))
 
     def finish() -> Examined:
         # Imported while the children work.
@@ -61,12 +66,16 @@ def begin(order: Examine) -> Callable[[], Examined]:
         from gpudoctor.snapshot import Cuda, missing, to_json
 
         given = {**active.gather(children), **replies}
+        looked_at = given.pop(FILES, None)
         snapshot = machine.assemble(wish, given, System())
         if "cuda visible" in replies:
             unasked = missing("libcuda", "not part of a brief examination", "not-asked")
             snapshot = msgspec.structs.replace(snapshot, cuda=Cuda(visible=unasked, all=unasked))
         return Examined(
-            snapshot=msgspec.Raw(to_json(snapshot)), resolved=lookup.answers(), interpreter=wish.interpreter.path
+            snapshot=msgspec.Raw(to_json(snapshot)),
+            resolved=lookup.answers(),
+            interpreter=wish.interpreter.path,
+            files=answers(looked_at.output) if looked_at else {},
         )
 
     return finish

@@ -123,6 +123,8 @@ class Examine(Order, frozen=True, kw_only=True):
     timeout: float = 10.0
     resolve: tuple[str, ...] = ()
     """Names to look up besides: the head's address, the other nodes' names."""
+    files: tuple[str, ...] = ()
+    """Paths to look at besides; a name without a slash is looked for on the PATH."""
 
 
 class Listen(Order, frozen=True, kw_only=True):
@@ -219,6 +221,9 @@ class Examined(Reply, frozen=True, kw_only=True):
     resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Name -> addresses; () when it does not resolve. A name that is missing got no answer in time."""
     interpreter: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    """What was asked for in `Examine.files` -> "file", "folder", "unreadable" or "missing". What is missing here got no
+    answer in time."""
 
 
 class Listening(Reply, frozen=True, kw_only=True):

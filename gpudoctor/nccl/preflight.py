@@ -72,6 +72,8 @@ class PreflightWish(Struct, frozen=True, kw_only=True):
     """Set for all ranks, on top of each node's environment."""
     timeout: float = 10.0
     """Seconds that an examination may take."""
+    files: tuple[str, ...] = ()
+    """Looked at on every node (`Examine.files`)."""
 
 
 class Preflight(Struct, frozen=True, kw_only=True):
@@ -88,6 +90,8 @@ class Preflight(Struct, frozen=True, kw_only=True):
     clocks: dict[int, ClockOffset] = {}
     reached: dict[int, tuple[Touched, ...]] = {}
     """What became of each node's connections."""
+    files: dict[int, dict[str, str]] = {}
+    """As `Examined.files`, of the nodes that could be examined."""
     seconds: dict[str, float] = {}
     """Of each step."""
 
@@ -116,6 +120,7 @@ class _Run:
         self.resolved: dict[str, tuple[str, ...]] = {}
         self.findings: list[Finding] = []
         self.reached: dict[int, tuple[Touched, ...]] = {}
+        self.files: dict[int, dict[str, str]] = {}
 
     def result(self) -> Preflight:
         fleet, wish = self.fleet, self.wish
@@ -151,6 +156,7 @@ class _Run:
             master_port=port,
             clocks=clocks,
             reached=self.reached,
+            files=self.files,
             seconds=self.seconds,
         )
 
@@ -169,6 +175,7 @@ class _Run:
             python=self.wish.python,
             timeout=self.wish.timeout,
             resolve=(self.head_name(),) if len(self.fleet.nodes) > 1 and not is_address(self.head_name()) else (),
+            files=self.wish.files,
         )
         answers = self.fleet.ask(order, Examined, timeout=self.wish.timeout + ANSWER_SECONDS)
         unread: dict[str, str] = {}
@@ -182,7 +189,7 @@ class _Run:
             except UnreadableSnapshot as error:
                 unread[name] = str(error)
                 continue
-            self.interpreters[node] = answer.interpreter
+            self.interpreters[node], self.files[node] = answer.interpreter, answer.files
             if (addresses := answer.resolved.get(self.head_name())) is not None:
                 self.resolved[name] = addresses
         # Nodes that were lost before are said by `lost_findings`.
