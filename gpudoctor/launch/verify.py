@@ -1,50 +1,24 @@
 """`gpudoctor launch --check`: what a plan takes for true, looked at on the nodes that can be reached."""
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from pathlib import Path
 
-from msgspec import Struct
-
-from gpudoctor.fleet.fleet import Fleet
-from gpudoctor.launch.plan import LaunchPlan, Unverified
+from gpudoctor.fleet.fleet import Fleet, Lost, Node
+from gpudoctor.fleet.messages import may_set
+from gpudoctor.launch.claims import judge
+from gpudoctor.launch.claims_base import Seen
+from gpudoctor.launch.plan import LaunchPlan
+from gpudoctor.launch.verified import Check, Outcome, Verified, has_false, unverified
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.preflight import Preflight, PreflightWish, preflight
+from gpudoctor.nccl.preflight_nodes import Nodes
 from gpudoctor.snapshot import Snapshot
 
-Check = Literal[
-    "nodes reached",
-    "address form",
-    "address owner",
-    "same answer",
-    "host name",
-    "route",
-    "port free",
-    "reachable",
-    "way back",
-    "interface names",
-    "clocks",
-    "versions",
-    "GPUs visible",
-    "interpreter",
-    "script",
-]
-Outcome = Literal["true", "false", "unknown"]
-
-
-class Verified(Struct, frozen=True, kw_only=True):
-    """One claim of the plan, and what became of it."""
-
-    check: Check
-    claim: str
-    """The plan's words: "10.0.0.1 is an address of n01, where rank 0 starts"."""
-    outcome: Outcome
-    seen: str = ""
-    """What was found, as a phrase; for "unknown" why it could not be looked at."""
-    means: str = ""
-    """What a false claim means for the run: a sentence."""
-    nodes: tuple[str, ...] = ()
-    """Whom it concerns; of a false claim, those where it is false."""
-    fix: str = ""
-    commands: tuple[str, ...] = ()
-    """Lines to paste: what mends a false claim, what would verify an unknown one."""
+SECONDS = 20.0
+"""An examination may take this long: a busy node, a slow name server."""
+PLACED_BY_A_SCHEDULER = ("kubernetes", "skypilot", "torchx", "xla")
+"""Whose machines are chosen when the job starts: nothing can be said of them before."""
+NOTHING_LEADS_THERE = "nothing leads there from here: name the nodes with --hosts"
 
 
 def verify(
@@ -61,20 +35,90 @@ def verify(
     agents must have said Hello (`reach`), or be lost. `snapshots`: by the nodes' names, for nodes that the fleet does
     not reach. `script_folder`: where a relative script lies; "" is the folder of this shell.
     """
-    return ()
+    if plan.framework in PLACED_BY_A_SCHEDULER:
+        return (_of_a_scheduler(plan),)
+    script = _script(plan, script_folder)
+    files = tuple(path for path in (plan.python, script) if path and "\0" not in path)
+    found = preflight(fleet, _wish(plan, files), on_step=on_step) if fleet is not None and fleet.present else None
+    return judge(plan, _seen(plan, fleet, found, snapshots), script)
 
 
-def unverified(verified: tuple[Verified, ...]) -> tuple[Unverified, ...]:
-    """What could not be looked at, each with the line that would show it."""
-    return tuple(
-        Unverified(
-            f"{each.claim} ({each.seen})" if each.seen else each.claim, each.commands[0] if each.commands else ""
-        )
-        for each in verified
-        if each.outcome == "unknown"
+def _wish(plan: LaunchPlan, files: tuple[str, ...]) -> PreflightWish:
+    """The same address, port, interpreter and variables as the launch."""
+    return PreflightWish(
+        backend="nccl" if plan.accelerator == "cuda" else "gloo",
+        master_address=plan.master_address,
+        master_port=plan.master_port,
+        python=plan.python,
+        settings={each.name: each.value for each in plan.environment if may_set(each.name)},
+        timeout=SECONDS,
+        files=files,
     )
 
 
-def has_false(verified: tuple[Verified, ...]) -> bool:
-    """Whether the launch as planned fails: exit status 1."""
-    return any(each.outcome == "false" for each in verified)
+def _script(plan: LaunchPlan, folder: str) -> str:
+    """The script's absolute path; "" where a module is started."""
+    if plan.program[0] == "-m":
+        return ""
+    return str((Path(folder) if folder else Path.cwd()) / Path(plan.program[0]).expanduser())
+
+
+def _seen(plan: LaunchPlan, fleet: Fleet | None, found: Preflight | None, snapshots: Mapping[str, Snapshot]) -> Seen:
+    """By the plan's names: the fleet's first nodes are the plan's."""
+    names = {number: node.name for number, node in enumerate(plan.nodes)}
+    there = {number: names[number] for number in range(len(fleet.nodes)) if number in names} if fleet else {}
+    own = {name: snapshot for name, snapshot in snapshots.items() if name in names.values()}
+    lost = {names[number]: _why(each) for number, each in fleet.lost.items() if number in names} if fleet else {}
+    ways: dict[str, Node] = {names[number]: fleet.nodes[number] for number in there} if fleet else {}
+    nodes = Nodes(own, "nccl" if plan.accelerator == "cuda" else "gloo", fleet.how if fleet else "none", ways)
+    if found is None:
+        unseen = {name: NOTHING_LEADS_THERE for name in names.values() if name not in own and name not in lost}
+        return Seen(nodes=nodes, snapshots=own, unseen={**lost, **unseen})
+    examined = {there[number]: snapshot for number, snapshot in found.snapshots.items() if number in there}
+    own |= examined
+    not_examined = _evidence(found.findings, "node-not-examined")
+    unseen = {
+        name: lost.get(name) or not_examined.get(name, NOTHING_LEADS_THERE)
+        for name in names.values()
+        if name not in own
+    }
+    busy = any(each.id == "rendezvous-port-busy" for each in found.findings)
+    opened = any(
+        each.target.purpose == "rendezvous" and each.outcome != "failed"
+        for touched in found.reached.values()
+        for each in touched
+    )
+    return Seen(
+        nodes=nodes,
+        snapshots=own,
+        findings=found.findings,
+        clocks={there[number]: clock for number, clock in found.clocks.items() if number in there},
+        reached={there[number]: touched for number, touched in found.reached.items() if number in there},
+        files={there[number]: kinds for number, kinds in found.files.items() if number in there},
+        unseen=unseen,
+        port_tried=busy or opened,
+    )
+
+
+def _why(lost: Lost) -> str:
+    return f"{lost.kind}: {lost.detail}" if lost.detail else lost.kind
+
+
+def _evidence(findings: tuple[Finding, ...], id: str) -> dict[str, str]:
+    return {node: each.problem.summary for each in findings if each.id == id for node in each.nodes}
+
+
+def _of_a_scheduler(plan: LaunchPlan) -> Verified:
+    emit = "kubernetes" if plan.framework in ("kubernetes", "torchx") else "slurm"
+    return Verified(
+        check="nodes reached",
+        claim="The machines that the job gets are as planned",
+        outcome="unknown",
+        seen="they are chosen when it starts",
+        commands=(f"gpudoctor nccl-test --nodes {len(plan.nodes)} --emit {emit}",)
+        if plan.framework in ("kubernetes", "torchx")
+        else ("gpudoctor check",),
+    )
+
+
+__all__ = ["Check", "Outcome", "Verified", "has_false", "unverified", "verify"]

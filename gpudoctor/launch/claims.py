@@ -1,0 +1,54 @@
+"""What a plan takes for true, judged by what was seen of the nodes. Pure: `verify` does the looking.
+
+The list is that of the project's facts on launching, part 5; most of it is what a preflight looks for.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.fleet.names import folded
+from gpudoctor.launch.claims_base import Seen
+from gpudoctor.launch.claims_network import NetworkClaims
+from gpudoctor.launch.claims_software import SoftwareClaims
+from gpudoctor.launch.plan import LaunchPlan
+from gpudoctor.launch.verified import Verified
+from gpudoctor.nccl.preflight_names import is_address
+
+
+def judge(plan: LaunchPlan, seen: Seen, script: str) -> tuple[Verified, ...]:
+    """All claims in the order of a launch. `script`: the absolute path to look at; "" where there is none."""
+    return tuple(_Judge(plan, seen, script).all())
+
+
+class _Judge(NetworkClaims, SoftwareClaims):
+    def all(self) -> Iterator[Verified]:
+        several = len(self.names) > 1
+        if self.seen.unseen:
+            yield from self.nodes_reached()
+        yield self.address_form()
+        if several:
+            yield self.address_owner()
+            if not is_address(self.plan.master_address):
+                yield self.same_answer()
+            yield self.host_names()
+            yield self.routes()
+        yield self.port_free()
+        if several:
+            yield self.reachable()
+            yield self.way_back()
+            yield self.interface_names()
+            yield self.settings()
+            yield self.clocks()
+        yield self.versions()
+        if self.plan.accelerator == "cuda":
+            yield self.gpus_visible()
+        yield self.interpreter()
+        yield self.script_exists()
+
+    def nodes_reached(self) -> Iterator[Verified]:
+        by_reason: dict[str, list[str]] = {}
+        for name, why in self.seen.unseen.items():
+            by_reason.setdefault(why, []).append(name)
+        for why, names in by_reason.items():
+            yield self.unknown(
+                "nodes reached", f"{folded(names)} is as planned", dict.fromkeys(names, why), "gpudoctor check"
+            )
