@@ -3,171 +3,39 @@
 Pure functions, without judgement. "World" here: the starts that are meant to meet at one rendezvous.
 """
 
-import ipaddress
 import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from gpudoctor.lint.model import Expansion, Invocation, Job, Launch, Span, Word
+from gpudoctor.lint.launch_settings import NAMES as NAMES
+from gpudoctor.lint.launch_settings import TORCHRUN as TORCHRUN
+from gpudoctor.lint.launch_settings import Value as Value
+from gpudoctor.lint.launch_settings import backend as backend
+from gpudoctor.lint.launch_settings import endpoint as endpoint
+from gpudoctor.lint.launch_settings import is_dynamic as is_dynamic
+from gpudoctor.lint.launch_settings import is_loopback as is_loopback
+from gpudoctor.lint.launch_settings import is_static as is_static
+from gpudoctor.lint.launch_settings import master as master
+from gpudoctor.lint.launch_settings import may_hide_options as may_hide_options
+from gpudoctor.lint.launch_settings import nnodes as nnodes
+from gpudoctor.lint.launch_settings import number as number
+from gpudoctor.lint.launch_settings import origins as origins
+from gpudoctor.lint.launch_settings import port as port
+from gpudoctor.lint.launch_settings import split_endpoint as split_endpoint
+from gpudoctor.lint.launch_settings import standalone as standalone
+from gpudoctor.lint.launch_settings import value as value
+from gpudoctor.lint.model import Job, Launch, Span
 
-TORCHRUN = ("torchrun", "torch.distributed.launch")
-"""Launchers with torchrun's options and rendezvous."""
-NAMES = {
-    "nnodes": ("nnodes", "num-machines", "num-nodes"),
-    "node-rank": ("node-rank", "machine-rank"),
-    "master-addr": ("master-addr", "main-process-ip", "main-address"),
-    "master-port": ("master-port", "main-process-port", "main-port"),
-}
-"""torchrun's name of an option -> that of torchrun, accelerate and deepspeed/fabric."""
-_VARIABLES = {
-    "node-rank": ("NODE_RANK", "GROUP_RANK"),
-    "master-addr": ("MASTER_ADDR",),
-    "master-port": ("MASTER_PORT",),
-}
-_READS_VARIABLES = ("python", "srun", "mpirun", "fabric")
-"""Nothing between the environment and the program: env:// and Lightning read MASTER_ADDR and so on themselves."""
 _FANS_OUT = ("deepspeed", "horovodrun", "torchx", "xla")
 """Started once; they reach the other nodes themselves."""
 SIBLINGS = 4096
 """Starts that are looked at in one text; a text with more is no script."""
 
 
-class Value(Struct, frozen=True):
-    """A setting of the start, from an option or from the environment."""
-
-    text: str | None
-    """What it is; None when the text does not tell."""
-    shown: str
-    written: str
-    """The option or variable as the user wrote it: "--master_addr", "MASTER_ADDR"."""
-    word: Word
-    """The word that it stands in (an endpoint holds an address and a port)."""
-    span: Span
-
-    @property
-    def sure(self) -> str | None:
-        """`text`, unless it is only the default of `${X:-default}`: then the text is written for other values too."""
-        return None if any(each.default is not None for each in self.word.expansions) else self.text
-
-
-def number(value: Value | None) -> int | None:
-    """The value as a whole number, when it certainly is one."""
-    text = value.sure if value else None
-    return int(text) if text is not None and re.fullmatch(r"[+-]?[0-9]{1,9}", text.strip(), re.ASCII) else None
-
-
-def value(launch: Launch, name: str) -> Value | None:
-    """The setting under torchrun's name of it ("master-addr"), as this launcher takes it."""
-    names = NAMES.get(name, (name,))
-    if launch.launcher == "deepspeed" and name == "nnodes":
-        return None  # --num_nodes there chooses from the hostfile
-    found = None if launch.launcher in ("python", "srun", "mpirun") else launch.option(*names)
-    if found is not None and found.value is not None:
-        word = found.value
-        return Value(word.text, word.shown, found.written, word, word.span)
-    if launch.launcher in _READS_VARIABLES:
-        for variable in _VARIABLES.get(name, ()):
-            setting = launch.invocation.settings.get(variable)
-            if setting is not None and setting.exported:
-                word = setting.word
-                return Value(word.text, word.shown, variable, word, word.span)
-    return None
-
-
-def backend(launch: Launch) -> str | None:
-    """The rendezvous backend ("static" when none is named); None when it comes from outside the text."""
-    if launch.launcher not in (*TORCHRUN, "accelerate"):
-        return "static"
-    found = launch.option("rdzv-backend")
-    if found is None:
-        return None if may_hide_options(launch) else "static"
-    return found.value.text if found.value is not None else None
-
-
-def is_static(launch: Launch) -> bool:
-    return backend(launch) == "static"
-
-
-def is_dynamic(launch: Launch) -> bool:
-    """The rendezvous hands the ranks out by itself: c10d and etcd."""
-    return backend(launch) in ("c10d", "etcd", "etcd-v2")
-
-
-def standalone(launch: Launch) -> bool:
-    return launch.launcher in TORCHRUN and launch.option("standalone") is not None
-
-
-def split_endpoint(text: str) -> tuple[str, str]:
-    """("10.0.0.1", "29400") of an endpoint; the port is empty when there is none. Brackets stay."""
-    host, colon, port = text.rpartition(":")
-    if not colon or "}" in port or "]" in port or ")" in port:
-        return text, ""
-    return host, port
-
-
-def _piece(whole: Value, text: str) -> Value:
-    known = None if re.search(r"[$`]", text) and whole.text is None else text
-    return Value(known, text, whole.written, whole.word, whole.span)
-
-
-def endpoint(launch: Launch) -> Value | None:
-    """--rdzv-endpoint, where this launcher has it."""
-    return value(launch, "rdzv-endpoint") if launch.launcher in TORCHRUN else None
-
-
-def master(launch: Launch) -> Value | None:
-    """The head's address: of the endpoint where there is one, else of --master-addr and its likes."""
-    whole = endpoint(launch)
-    if whole is not None:
-        return _piece(whole, split_endpoint(whole.shown)[0])
-    if launch.launcher in TORCHRUN and is_dynamic(launch):
-        return None  # c10d takes no notice of --master-addr (R07)
-    return value(launch, "master-addr")
-
-
-def port(launch: Launch) -> Value | None:
-    """The rendezvous port, where the text names one."""
-    whole = endpoint(launch)
-    if whole is not None:
-        text = split_endpoint(whole.shown)[1]
-        return _piece(whole, text) if text else None
-    if launch.launcher in TORCHRUN and is_dynamic(launch):
-        return None
-    return value(launch, "master-port")
-
-
-def nnodes(launch: Launch) -> tuple[int, int] | None:
-    """(smallest, largest) number of nodes that the launcher is told; None when it is not told or not known."""
-    found = value(launch, "nnodes")
-    text = found.sure if found else None
-    match = re.fullmatch(r"\s*([0-9]{1,6})(?::([0-9]{1,6}))?\s*", text or "", re.ASCII)
-    if match is None:
-        return None
-    return int(match[1]), int(match[2] or match[1])
-
-
-def may_hide_options(launch: Launch) -> bool:
-    """A word before the script may hold more options: `torchrun $DISTRIBUTED_ARGS train.py`."""
-    return bool(launch.unread)
-
-
 def from_platform(job: Job, launch: Launch) -> bool:
     """The start stands in a manifest, whose operator sets PET_* and MASTER_* in the pods."""
     return job.kind == "manifest" or bool(launch.invocation.manifest_path)
-
-
-def origins(word: Word, invocation: Invocation) -> Iterator[Expansion]:
-    """The expansions in a word, and in the assignments that their variables were filled by."""
-    seen: set[str] = set()
-    waiting = list(word.expansions)
-    while waiting and len(seen) < 64:
-        each = waiting.pop()
-        yield each
-        setting = invocation.settings.get(each.name) if each.name and each.name not in seen else None
-        seen.add(each.name)
-        if setting is not None:
-            waiting += setting.word.expansions
 
 
 def sruns(launch: Launch) -> tuple[Launch, ...]:
@@ -425,14 +293,3 @@ def neighbours(job: Job) -> Iterator[tuple[Launch, Launch]]:
 def _waits(job: Job, first: Launch, second: Launch) -> bool:
     between = job.text[first.invocation.span.end : second.invocation.span.start]
     return re.search(r"(?:^|[;&\n])[ \t]*wait\b", between) is not None
-
-
-def is_loopback(address: str) -> bool:
-    """localhost, 127.x, ::1, in whatever way it is written."""
-    name = address.strip().strip("[]").rstrip(".").lower()
-    if name in ("localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

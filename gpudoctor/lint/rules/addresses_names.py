@@ -1,0 +1,338 @@
+"""Rules of how the head's address is written, and of what only the nodes tell: A04, A06-A08, A12-A14."""
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint import look
+from gpudoctor.lint.edits import replace_piece
+from gpudoctor.lint.look import Value, is_loopback, label, value
+from gpudoctor.lint.model import Job, Launch
+from gpudoctor.lint.rule import Edit, Finding, rule
+from gpudoctor.lint.rules.addresses import addressed
+
+_STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr={} --master-port=61234 train.py\n"
+_C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint={} train.py\n"
+_GOOD = "#@ node 0\n" + _STATIC.format(0, "10.20.0.11") + "#@ node 1\n" + _STATIC.format(1, "10.20.0.11")
+_GOOD_C10D = _C10D.format("head01:29400")
+_SAMPLES = {
+    "192.168.1.1": "mostly a router's, and in many tutorials",
+    "10.1.1.20": "the one of an old tutorial",
+    "1.2.3.4": "a placeholder",
+}
+_SAMPLE_NETWORKS = (
+    (ipaddress.ip_network("203.0.113.0/24"), "of a network that is for documentation only (RFC 5737)"),
+    (ipaddress.ip_network("198.51.100.0/24"), "of a network that is for documentation only (RFC 5737)"),
+    (ipaddress.ip_network("172.17.0.0/16"), "of Docker's default bridge, which other machines do not reach"),
+    (ipaddress.ip_network("169.254.0.0/16"), "link-local: other networks do not reach it"),
+)
+_PLACEHOLDER = re.compile(r"[<>]|\.\.\.|\byour\b|\bx{2,3}\b", re.IGNORECASE)
+"""What Q08 tells of: a hole that is still to be filled."""
+
+
+def _address(text: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address((text or "").strip("[]"))
+    except ValueError:
+        return None
+
+
+def _once(job: Job) -> Iterator[tuple[Launch, Value, bool]]:
+    """Each address as written, once a world, and whether the world has several nodes."""
+    for world, given in addressed(job):
+        seen: set[str] = set()
+        for launch, found in given:
+            if found.shown not in seen:
+                seen.add(found.shown)
+                yield launch, found, bool(look.is_multi(job, world))
+
+
+@rule(
+    "A04",
+    "sample-address",
+    title="The head's address is on an interface of the head",
+    severity="warning",
+    needs="probe",
+    source="pytorch#49084; many threads with addresses out of the documentation",
+    bad=(
+        "#@ every node\n" + _STATIC.format("$NODE_RANK", "192.168.1.1"),
+        "#@ node 1\n" + _STATIC.format(1, "203.0.113.7"),
+        "#@ node 1\n" + _STATIC.format(1, "172.17.0.2"),
+    ),
+    good=(_GOOD, _GOOD_C10D),
+)
+def sample_address(job: Job) -> Iterator[Finding]:
+    """An address that was left from a tutorial, or that other machines cannot reach, belongs to nobody here. Whether an
+    address is the head's own, only the head can tell."""
+    for launch, found, multi in _once(job):
+        address = _address(found.sure)
+        why = _SAMPLES.get(found.sure or "", "")
+        if not why and isinstance(address, ipaddress.IPv4Address):
+            why = next((reason for network, reason in _SAMPLE_NETWORKS if address in network), "")
+        if why and multi:
+            yield Finding(
+                span=found.span,
+                summary=f"{found.written} is {found.sure}: {why}",
+                happens="If it is not an address of the head, nobody listens there, and the others wait until a"
+                " time-out.",
+                fix=f"On the head, `ip -brief address | grep -wF {found.sure}` must show an interface; else write the"
+                f" address that `ip -brief address` shows for the network of {label(job, launch)} and the others.",
+            )
+
+
+@rule(
+    "A06",
+    "not-a-host",
+    title="The head's address is a plain host name or IP address",
+    severity="error",
+    source="measured: getaddrinfo; MONAI/model-zoo#146",
+    bad=(
+        "#@ node 1\n" + _STATIC.format(1, "tcp://10.20.0.11"),
+        "#@ node 1\n" + _STATIC.format(1, "user@10.20.0.11"),
+        "#@ node 1\n" + _STATIC.format(1, "10.20.0.11:61234"),
+        "#@ node 1\n" + _STATIC.format(1, "10.20.300.11"),
+        _C10D.format("3472853:29400"),
+        _C10D.format("http://head01:29400"),
+    ),
+    good=(_GOOD, _GOOD_C10D, "#@ node 1\n" + _STATIC.format(1, "fd00:20::11")),
+)
+def not_a_host(job: Job) -> Iterator[Finding]:
+    """The address goes to getaddrinfo as it stands: a scheme, a user, a path or a port in it makes a name that nobody
+    resolves. A name of digits only is taken for a 32-bit IP address."""
+    for _launch, found, _multi in _once(job):
+        text = found.sure
+        if not text or _PLACEHOLDER.search(text) or text in ("*", "0"):
+            continue
+        why, right = _wrong_host(text, "endpoint" in found.written.lower())
+        if why:
+            yield Finding(
+                span=found.span,
+                summary=f'{found.written} has "{text}" where a host name or address is due: {why}',
+                happens="gaierror: Name or service not known, or a connection to a wild address that times out.",
+                fix=f"Write {right}." if right else "Write the head's name or IP address alone.",
+                edits=(replace_piece(found, host=right),) if right else (),
+            )
+
+
+def _wrong_host(text: str, endpoint: bool) -> tuple[str, str]:
+    """What is wrong with it, and the right one where that is plain."""
+    scheme = re.fullmatch(r"[a-z0-9+]+://(?:[^@/]*@)?([\w.-]+)(?::\d+)?/?", text, re.IGNORECASE | re.ASCII)
+    if "://" in text:
+        return "it is a URL", scheme[1] if scheme else ""
+    if "@" in text:
+        return "it has a user in it", text.rsplit("@", 1)[1]
+    if re.search(r"[\s,;]", text):
+        return "it names several", re.split(r"[\s,;]+", text.strip())[0] if "[" not in text else ""
+    if re.search(r"[a-z]\[[\d,-]+\]", text):
+        return "it is a list of nodes", ""
+    if "/" in text:
+        return "it has a path or a network mask in it", text.split("/", 1)[0]
+    with_port = re.fullmatch(r"([\w.-]+):\d+", text, re.ASCII)
+    if with_port and not endpoint:
+        return "the port has an option of its own", with_port[1]
+    if re.fullmatch(r"\d+", text, re.ASCII):
+        value = int(text)
+        shown = str(ipaddress.IPv4Address(value)) if value < 1 << 32 else ""
+        return "it is a number" + (f", which means {shown}" if shown else ""), ""
+    if re.fullmatch(r"[\d.]+", text, re.ASCII) and _address(text) is None:
+        return "it is no IPv4 address (four numbers from 0 to 255)", ""
+    return "", ""
+
+
+@rule(
+    "A07",
+    "c10d-by-address",
+    title="The head recognises itself in c10d's endpoint",
+    severity="warning",
+    needs="probe",
+    source="measured with torch 2.13; pytorch#67581",
+    bad=(
+        _C10D.format("192.168.56.101:29400"),
+        "#@ every node\n" + _C10D.format("10.20.0.11:29400").replace("=2 ", "=1:2 --max-restarts=3 "),
+    ),
+    good=(
+        _GOOD_C10D,
+        "#@ node 0\n" + _C10D.format("10.20.0.11:29400 --rdzv-conf=is_host=1 --local-addr=10.20.0.11"),
+        _GOOD,
+    ),
+)
+def c10d_by_address(job: Job) -> Iterator[Finding]:
+    """With c10d the node that finds itself in the endpoint opens the store: by its host name, or because its host name
+    resolves to the address. With a line like `127.0.1.1 NAME` in /etc/hosts, in containers and with cloud aliases it
+    does not: nobody opens the store. Only the head can tell."""
+    for launch, found, multi in _once(job):
+        address = _address(found.sure)
+        if not multi or backend_is_not_c10d(launch) or address is None or is_loopback(found.sure or ""):
+            continue
+        configuration = value(launch, "rdzv-conf")
+        if configuration is not None and (configuration.text is None or "is_host" in configuration.shown):
+            continue
+        if address.is_unspecified:
+            continue  # A05
+        yield Finding(
+            span=found.span,
+            summary=f"c10d's endpoint is the address {found.sure}; it works only if the head's host name resolves"
+            f" to it",
+            happens="Where it does not (127.0.1.1 in /etc/hosts, a container), nobody opens the store: all nodes"
+            " end with"
+            " 'timed out after 60000ms'.",
+            fix=f"On the head, `getent ahosts $(hostname)` must show {found.sure}. Else write the name that"
+            f" `hostname` shows"
+            " there, add --rdzv-conf=is_host=1 on the head (is_host=0 on the others), or use the static rendezvous.",
+        )
+
+
+def backend_is_not_c10d(launch: Launch) -> bool:
+    return look.endpoint(launch) is None or look.backend(launch) != "c10d"
+
+
+@rule(
+    "A08",
+    "c10d-needs-names",
+    title="Every node resolves the host name of the node with rank 0",
+    severity="info",
+    needs="probe",
+    source="measured with torch 2.13; pytorch#73656, #74824",
+    bad=(_GOOD_C10D, "#@ every node\n" + _C10D.format("$HEAD:29400")),
+    good=(_GOOD, _C10D.format("head01:29400 --local-addr=10.20.0.11")),
+)
+def c10d_needs_names(job: Job) -> Iterator[Finding]:
+    """After the c10d rendezvous the workers connect to rank 0's full host name and a random port, whatever the endpoint
+    said. Where the other nodes cannot resolve that name, the rendezvous passes and the workers hang. --local-addr makes
+    it an address. Only the nodes can tell, so this is a note and not a warning."""
+    for launch, _found, multi in _once(job):
+        if multi and not backend_is_not_c10d(launch) and look.value(launch, "local-addr") is None:
+            place = look.endpoint(launch)
+            assert place is not None
+            yield Finding(
+                span=place.span,
+                summary="c10d hands the workers rank 0's host name and a random port, not this endpoint",
+                happens="Where a node cannot resolve that name, the rendezvous passes and the workers hang.",
+                fix="On every other node, `getent ahosts NAME` must answer for the name that `hostname -f` shows on"
+                " each"
+                " node; else add --local-addr with each node's own address.",
+            )
+            return
+
+
+@rule(
+    "A12",
+    "ipv6-without-brackets",
+    title="An IPv6 address in an endpoint stands in brackets",
+    severity="error",
+    source="measured with torch 2.13",
+    bad=(_C10D.format("fd00:20::11:29400"), _C10D.format("fd00:20::11"), _C10D.format("[fd00:20::11:29400")),
+    good=(_C10D.format("[fd00:20::11]:29400"), _C10D.format("'[fd00:20::11]:29400'"), _GOOD_C10D),
+)
+def ipv6_without_brackets(job: Job) -> Iterator[Finding]:
+    """host:port is split at a colon, and an IPv6 address is full of them: only brackets say where it ends."""
+    for world in look.worlds(job):
+        for launch in world.launches:
+            whole = look.endpoint(launch)
+            text = whole.sure if whole is not None else None
+            if (
+                whole is None
+                or text is None
+                or text.count(":") < 2
+                or "://" in text
+                or not re.fullmatch(r"[\[\]0-9a-fA-F:.%]+", text)
+            ):
+                continue
+            if re.fullmatch(r"\[[^\[\]]+\](?::\d+)?", text, re.ASCII):
+                continue
+            bare = text.replace("[", "").replace("]", "")
+            host, _, port = bare.rpartition(":")
+            if not (re.fullmatch(r"\d{4,5}", port, re.ASCII) and _address(host) is not None):
+                host, port = bare, "29400"
+            right = f"[{host}]:{port}"
+            yield Finding(
+                span=whole.span,
+                summary=f"{whole.written} is {text}: an IPv6 address without its brackets",
+                happens="A parse error, or the last group of the address is taken for the port.",
+                fix=f"Write {right}.",
+                edits=(Edit(whole.span, right),),
+            )
+
+
+@rule(
+    "A13",
+    "first-of-many-addresses",
+    title="The head's address is one of a chosen interface",
+    severity="warning",
+    needs="probe",
+    source="the source of DeepSpeed's runner; threads",
+    bad=(
+        "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\nexport HEAD=$(hostname -I | awk '{print $1}')\n"
+        "srun bash -c '" + _STATIC.format("$SLURM_NODEID", "$HEAD").strip() + "'\n",
+        "#@ node 0\nIP=$(hostname --ip-address)\n" + _STATIC.format(0, "$IP"),
+    ),
+    good=(_GOOD, "#@ node 0\nHEAD=$(hostname)\n" + _STATIC.format(0, "$HEAD")),
+)
+def first_of_many_addresses(job: Job) -> Iterator[Finding]:
+    """`hostname -I` lists the addresses of all interfaces in no promised order, and `hostname -i` asks the resolver: on
+    a head with docker0, a management network or a 127.0.1.1 line in /etc/hosts nobody reaches the answer."""
+    for launch, found, multi in _once(job):
+        if not multi:
+            continue
+        for each in look.origins(found.word, launch.invocation):
+            asked = re.search(r"\bhostname\s+(-I|-i|--ip-address|--all-ip-addresses)\b", each.raw)
+            if asked is None:
+                continue
+            yield Finding(
+                span=each.span or found.span,
+                summary=f"{found.written} comes from `hostname {asked[1]}`, which may give any of the head's addresses",
+                happens="With docker0, a management network, or `127.0.1.1 NAME` in /etc/hosts the others cannot"
+                " reach it:"
+                " they wait until a time-out.",
+                fix="Compare it with `ip -brief address` on the head; on a cluster use the head's name, or"
+                " `ip -o route get ADDRESS_OF_ANOTHER_NODE` on the head, whose `src` is the right one.",
+            )
+            break
+
+
+@rule(
+    "A14",
+    "doubtful-name",
+    title="The head's name is spelled alike on all nodes, and is a valid host name",
+    severity="warning",
+    needs="probe",
+    source="our inference; RFC 952 and RFC 1123",
+    bad=(
+        _C10D.format("gpu_node_1:29400"),
+        "#@ node 0\n" + _C10D.format("head01:29400") + "#@ node 1\n" + _C10D.format("head01.cluster:29400"),
+        "#@ node 0\n" + _STATIC.format(0, "Head01") + "#@ node 1\n" + _STATIC.format(1, "head01"),
+    ),
+    good=(_GOOD, _GOOD_C10D),
+)
+def doubtful_name(job: Job) -> Iterator[Finding]:
+    """A name with an underscore is no valid host name, and some resolvers refuse it. A name that is written with a
+    domain here and without one there may resolve to different addresses in each node's /etc/hosts."""
+    for world, given in addressed(job):
+        names = [(launch, found) for launch, found in given if found.sure and _address(found.sure) is None]
+        names = [each for each in names if not is_loopback(each[1].shown) and not _PLACEHOLDER.search(each[1].shown)]
+        if not names or not look.is_multi(job, world):
+            continue
+        for launch, found in names[1:]:
+            first_launch, first = names[0]
+            one, other = found.sure or "", first.sure or ""
+            if one != other and one.lower().split(".")[0] == other.lower().split(".")[0]:
+                yield Finding(
+                    span=found.span,
+                    summary=f"{found.written} is {one} on {label(job, launch)} and {other} on"
+                    f" {label(job, first_launch)}",
+                    happens="Each node's resolver may give another address for them; some nodes then wait for a"
+                    " time-out.",
+                    fix=f"Write one of them, {other}, or the address on all nodes; `getent ahosts {other}` must"
+                    f" give the"
+                    " same answer everywhere.",
+                    edits=(replace_piece(found, host=other),),
+                )
+        first_launch, first = names[0]
+        if "_" in (first.sure or "") and "/" not in first.shown:
+            yield Finding(
+                span=first.span,
+                summary=f"{first.written} is {first.sure}, with an underscore, which host names do not have",
+                happens="Some resolvers refuse such a name: 'Name or service not known' on the nodes that use them.",
+                fix=f"Use the head's IP address; `getent ahosts {first.sure}` on every node shows whether the name"
+                f" works.",
+            )

@@ -1,0 +1,246 @@
+"""Rules of the rendezvous port by itself: P01, P02, P03, P07, P09."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint import look
+from gpudoctor.lint.edits import replace_piece
+from gpudoctor.lint.look import Value, World, value
+from gpudoctor.lint.model import Expansion, Job, Launch
+from gpudoctor.lint.rule import Edit, Finding, rule
+
+_STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=10.20.0.11 --master-port={} train.py\n"
+_C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=head01:{} train.py\n"
+_GOOD = "#@ node 0\n" + _STATIC.format(0, 61234) + "#@ node 1\n" + _STATIC.format(1, 61234)
+_ONE = "torchrun --nnodes=1 --nproc-per-node=4 --master-port={} train.py\n"
+_BATCH = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=8\n"
+    'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)\n'
+)
+_SRUN = (
+    "srun --cpus-per-task=8 bash -c 'torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --nproc-per-node=4"
+    " --master-addr=$MASTER_ADDR --master-port={} train.py'\n"
+)
+EPHEMERAL = (32768, 60999)
+"""net.ipv4.ip_local_port_range where nobody changed it (Linux's ip-sysctl documentation): any connection may take
+one."""
+
+
+def ported(job: Job) -> Iterator[tuple[World, tuple[tuple[Launch, Value], ...]]]:
+    """Worlds with the ports that their launches name."""
+    for world in look.worlds(job):
+        given = [(launch, look.port(launch)) for launch in world.launches if not look.standalone(launch)]
+        found = tuple((launch, port) for launch, port in given if port is not None)
+        if found:
+            yield world, found
+
+
+def port_number(found: Value) -> int | None:
+    """The port as int() reads it; None when it is not known, or no number."""
+    text = found.sure
+    return int(text) if text is not None and re.fullmatch(r"\s*[+-]?[0-9]{1,9}\s*", text, re.ASCII) else None
+
+
+def each_port(job: Job) -> Iterator[tuple[World, Launch, Value]]:
+    """Each port as written, once a world. DeepSpeed's own (it runs once) is among them."""
+    for world, given in ported(job):
+        seen: set[str] = set()
+        for launch, found in given:
+            if found.shown not in seen:
+                seen.add(found.shown)
+                yield world, launch, found
+    for launch in job.launches[: look.SIBLINGS]:
+        if launch.launcher == "deepspeed" and not look.meets(launch) and (single := value(launch, "master-port")):
+            yield World(launches=(launch,), nodes=None), launch, single
+
+
+@rule(
+    "P01",
+    "port-out-of-range",
+    title="The port is a whole number up to 65535",
+    severity="error",
+    source="measured with torch 2.13; threads",
+    bad=(_ONE.format(70000), "#@ node 1\n" + _STATIC.format(1, "29500a"), _C10D.format("654321"), _ONE.format(-1)),
+    good=(_ONE.format(29511), _GOOD, _ONE.format("$PORT")),
+)
+def port_out_of_range(job: Job) -> Iterator[Finding]:
+    """A TCP port is a number from 0 to 65535. Anything else ends the start, and in old versions of torch a number that
+    is too large silently becomes another port."""
+    for _world, _launch, found in each_port(job):
+        text = found.sure
+        if text is None or re.search(r"[<>]|\.\.\.", text) or text == "":
+            continue
+        port = port_number(found)
+        if port is not None and 0 <= port <= 65535:
+            continue
+        yield Finding(
+            span=found.span,
+            summary=f"{found.written} has {text} for a port; wanted is a number from 1024 to 65535",
+            happens="ValueError or an OverflowError at the start; old versions wrap it around to another port.",
+            fix="Write a free port outside of Linux's own range, such as 61234, the same on every node.",
+            edits=(replace_piece(found, port="61234"),),
+        )
+
+
+@rule(
+    "P02",
+    "privileged-port",
+    title="The port is 1024 or above",
+    severity="error",
+    source="nccl#743; threads",
+    bad=(_ONE.format(80), "#@ node 0\n" + _STATIC.format(0, "0999") + "#@ node 1\n" + _STATIC.format(1, "0999")),
+    good=(_ONE.format(1024), _GOOD, _C10D.format(29400)),
+)
+def privileged_port(job: Job) -> Iterator[Finding]:
+    """Only root may listen on ports below 1024."""
+    for _world, _launch, found in each_port(job):
+        port = port_number(found)
+        if port is not None and 1 <= port <= 1023:
+            yield Finding(
+                span=found.span,
+                summary=f"{found.written} has port {port}; ports below 1024 are root's",
+                happens="Permission denied (EACCES, errno 13) on the head, unless root starts it; the others time out.",
+                fix="Write a port from 1024 up, such as 61234, the same on every node.",
+                edits=(replace_piece(found, port="61234"),),
+            )
+
+
+def _formula(found: Value, launch: Launch) -> Iterator[tuple[Expansion, int, int]]:
+    """Arithmetic that a port comes from, with the smallest and the largest value, where that is plain: B + X % K."""
+    for each in look.origins(found.word, launch.invocation):
+        if each.value is not None:
+            continue
+        shuffled = re.search(r"shuf\s+(?:-n\s*1\s+)?-i\s*(\d{1,5})-(\d{1,5})", each.raw)
+        if shuffled:
+            yield each, int(shuffled[1]), int(shuffled[2])
+            continue
+        text = each.raw.strip()
+        if not text.startswith(("$((", "$(expr", "$[", "`expr")) or re.search(r"[*/<>&|^]", text[3:]):
+            continue
+        modulus = re.search(r"%\s*\(?\s*(\d{1,6})\b", text)
+        base = re.search(r"(?:^|[\s(\[])(\d{1,6})\s*\+|\+\s*(\d{1,6})\b(?!\s*%)", text)
+        low = int(base[1] or base[2]) if base else 0
+        if modulus and int(modulus[1]):
+            yield each, low, low + int(modulus[1]) - 1
+        elif re.search(r"\bRANDOM\b", text) and "%" not in text:
+            yield each, low, low + 32767
+
+
+@rule(
+    "P03",
+    "port-in-ephemeral-range",
+    title="The port of a multi-node job is outside of the range that Linux hands out",
+    severity="warning",
+    source="Linux ip-sysctl; enroot's 50-slurm-pytorch hook uses 61000 + id % 4536; threads",
+    bad=(
+        _BATCH + "export MASTER_PORT=$((49152 + SLURM_JOB_ID % 10000))\n" + _SRUN.format("$MASTER_PORT"),
+        "#@ node 0\n" + _STATIC.format(0, 45321) + "#@ node 1\n" + _STATIC.format(1, 45321),
+    ),
+    good=(_GOOD, _BATCH + "export MASTER_PORT=$((61000 + SLURM_JOB_ID % 4536))\n" + _SRUN.format("$MASTER_PORT")),
+)
+def port_in_ephemeral_range(job: Job) -> Iterator[Finding]:
+    """Linux takes the ports 32768 to 60999 for outgoing connections: once in a while one of those is the port that the
+    job wants. A constant there works nearly always; a formula over a shared machine's jobs meets it sooner or later."""
+    for world, launch, found in each_port(job):
+        if not look.is_multi(job, world):
+            continue
+        port = port_number(found)
+        if port is not None and EPHEMERAL[0] <= port <= EPHEMERAL[1]:
+            yield Finding(
+                span=found.span,
+                severity="info",
+                summary=f"Port {port} is in the range {EPHEMERAL[0]}-{EPHEMERAL[1]}, which Linux hands out to any"
+                f" connection",
+                happens="It works nearly always; once in a while the head ends with EADDRINUSE.",
+                fix="Use a port from 61000 to 65535, or from 1024 to 32767.",
+                edits=(),
+            )
+            continue
+        for each, low, high in _formula(found, launch):
+            if high >= EPHEMERAL[0] and low <= EPHEMERAL[1] and high <= 65535 + 32768 and "RANDOM" not in each.raw:
+                edits: tuple[Edit, ...] = ()
+                if re.search(r"SLURM_JOB_?ID", each.raw) and each.span is not None and each.raw.startswith("$(("):
+                    edits = (Edit(each.span, "$((61000 + SLURM_JOB_ID % 4536))"),)
+                yield Finding(
+                    span=each.span or found.span,
+                    summary=f"{each.raw} gives ports from {low} to {high}; Linux hands out"
+                    f" {EPHEMERAL[0]}-{EPHEMERAL[1]}",
+                    happens="Some jobs meet a port that a connection has: EADDRINUSE on the head, a time-out"
+                    " elsewhere.",
+                    fix="Use $((61000 + SLURM_JOB_ID % 4536))."
+                    if edits
+                    else "Use ports from 61000 to 65535, such as 61000 + NUMBER % 4536.",
+                    edits=edits,
+                )
+                break
+
+
+@rule(
+    "P07",
+    "random-port-too-low",
+    title="A random port is drawn above 1023",
+    severity="warning",
+    source="bash(1): RANDOM is 0 to 32767; threads",
+    bad=(
+        _BATCH + "export MASTER_PORT=$RANDOM\n" + _SRUN.format("$MASTER_PORT"),
+        _ONE.format("$((RANDOM % 10000))"),
+        _ONE.format("$RANDOM"),
+    ),
+    good=(
+        _ONE.format("$((20000 + RANDOM % 10000))"),
+        _BATCH + "export MASTER_PORT=$((20000 + RANDOM % 10000))\n" + _SRUN.format("$MASTER_PORT"),
+    ),
+)
+def random_port_too_low(job: Job) -> Iterator[Finding]:
+    """$RANDOM is a number from 0 to 32767: one in 32 is a port that only root may take."""
+    for _world, launch, found in each_port(job):
+        for each in look.origins(found.word, launch.invocation):
+            if not re.search(r"\bRANDOM\b", each.raw) or each.value is not None:
+                continue
+            plain = re.fullmatch(r"\$\{?RANDOM\}?", each.raw) is not None
+            low = 0 if plain else next((low for one, low, _ in _formula(found, launch) if one == each), None)
+            if (
+                low is None
+                or low >= 1024
+                or (plain and found.shown not in (each.raw, "$" + each.name) and _adds(found))
+            ):
+                continue
+            right = "$((20000 + RANDOM % 10000))"
+            yield Finding(
+                span=each.span or found.span,
+                summary=f"The port comes from {each.raw}, which can be below 1024",
+                happens="Now and then the head ends with 'Permission denied' (EACCES).",
+                fix=f"Write {right}.",
+                edits=(Edit(each.span, right),) if each.span is not None else (),
+            )
+            break
+
+
+def _adds(found: Value) -> bool:
+    """Digits in front: `2$RANDOM`; or arithmetic around it."""
+    return re.search(r"\d\$\{?RANDOM|\$\(\(|\$\(", found.shown) is not None
+
+
+@rule(
+    "P09",
+    "port-zero-on-several-nodes",
+    title="The port of a multi-node job is a fixed one",
+    severity="warning",
+    source="the source of torch 2.13 and accelerate 1.15",
+    bad=(
+        "#@ node 0\n" + _STATIC.format(0, 0) + "#@ node 1\n" + _STATIC.format(1, 0),
+        "#@ every node\n" + _C10D.format(0),
+    ),
+    good=(_GOOD, "torchrun --nnodes=1 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=localhost:0 train.py\n"),
+)
+def port_zero_on_several_nodes(job: Job) -> Iterator[Finding]:
+    """Port 0 means a free one, which the head then knows, and nobody else does."""
+    for world, _launch, found in each_port(job):
+        if port_number(found) == 0 and look.is_multi(job, world):
+            yield Finding(
+                span=found.span,
+                summary=f"{found.written} has port 0 in a start of several nodes",
+                happens="The head takes any free port; the other nodes cannot know which, and time out.",
+                fix="Write a fixed port, such as 61234, on all nodes.",
+                edits=(replace_piece(found, port="61234"),),
+            )
