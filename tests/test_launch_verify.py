@@ -1,0 +1,272 @@
+"""`gpudoctor launch --check`: claims judged by hand-made sightings, and over ssh on hosts of the lab."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpudoctor.fleet.files import answers, kind
+from gpudoctor.launch.plan import LaunchPlan, NodePlan, Variable
+from gpudoctor.launch.verified import Verified, has_false, unverified
+from tests.lab.sshd import Cluster, SshHost, ssh_hosts
+
+HEAD = """
+import sys
+import msgspec
+from gpudoctor.fleet.hosts import from_hosts
+from gpudoctor.fleet.reach import reach
+from gpudoctor.fleet.ssh import Remote, SshFleet
+from gpudoctor.launch.plan import LaunchPlan
+from gpudoctor.launch.verify import verify
+
+plan = msgspec.json.decode(sys.argv[2], type=LaunchPlan)
+with SshFleet(from_hosts(sys.argv[1]), remote=Remote()) as fleet:
+    reach(fleet, timeout=40)
+    sys.stdout.write(msgspec.json.encode(verify(plan, fleet, {}, script_folder=sys.argv[3])).decode())
+"""
+EVERY_CHECK = [
+    "address form",
+    "address owner",
+    "host name",
+    "route",
+    "port free",
+    "reachable",
+    "way back",
+    "interface names",
+    "settings",
+    "clocks",
+    "versions",
+    "interpreter",
+    "script",
+]
+"""Of several nodes on CPUs, with an address and no name for the head."""
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with ssh_hosts("a", "b", "c") as made:
+        yield made
+        assert made.left_over() == {}
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """The folder of a script."""
+    (tmp_path / "train.py").write_text("print()\n")
+    return tmp_path
+
+
+def planned(**changes: Any) -> LaunchPlan:
+    nodes = tuple(
+        NodePlan(rank=rank, name=name, address=f"10.0.0.{rank + 1}", processes=1) for rank, name in enumerate("abc")
+    )
+    plan = LaunchPlan(
+        framework="torchrun",
+        nodes=nodes,
+        master_address="10.0.0.1",
+        master_name="a",
+        master_port=61234,
+        program=("train.py", "--lr", "0.1"),
+        python=sys.executable,
+        accelerator="cpu",
+    )
+    return msgspec.structs.replace(plan, **changes)
+
+
+def checked(cluster: Cluster, folder: Path, hosts: str = "a,b,c", **changes: Any) -> dict[str, Verified]:
+    """What became of each claim, by its check."""
+    plan = msgspec.json.encode(planned(**changes)).decode()
+    words = (sys.executable, "-c", HEAD, hosts, plan, str(folder))
+    done = cluster.head.run(*words, environment=cluster.environment(), timeout=120)
+    assert done.returncode == 0, done.stderr
+    found = msgspec.json.decode(done.stdout, type=tuple[Verified, ...])
+    assert len({each.check for each in found}) == len(found)
+    return {each.check: each for each in found}
+
+
+def only_false(found: dict[str, Verified], *checks: str) -> Verified:
+    """The first of the claims that are false; no others are, and they say what to do."""
+    false = {check: each for check, each in found.items() if each.outcome == "false"}
+    assert tuple(false) == checks, false
+    for each in false.values():
+        assert each.seen and each.means.endswith(".") and each.fix.endswith(".") and each.nodes, each
+    return false[checks[0]]
+
+
+# --- on hosts -----------------------------------------------------------------------------------------------------
+
+
+def test_on_healthy_hosts_everything_is_seen_and_true(cluster: Cluster, job: Path) -> None:
+    found = checked(cluster, job)
+    assert list(found) == EVERY_CHECK
+    assert {each.outcome for each in found.values()} == {"true"}, found
+    assert found["address owner"].seen == "the address of eth0"
+
+
+def test_a_head_that_is_named_is_resolved_on_all_nodes(cluster: Cluster, job: Path) -> None:
+    found = checked(cluster, job, master_address="a")
+    assert found["same answer"].outcome == "true"
+    assert {each.outcome for each in found.values()} == {"true"}, found
+
+
+def test_a_name_that_one_node_does_not_know(cluster: Cluster, job: Path) -> None:
+    cluster.c.etc("hosts", "127.0.0.1 localhost\n10.0.0.3 c\n")
+    bad = only_false(checked(cluster, job, master_address="a"), "same answer")
+    assert bad.nodes == ("c",)
+
+
+def test_the_own_name_is_a_loopback_address(cluster: Cluster, job: Path) -> None:
+    cluster.b.etc("hosts", "127.0.0.1 localhost\n127.0.1.1 b\n10.0.0.1 a\n10.0.0.3 c\n")
+    bad = only_false(checked(cluster, job), "host name")
+    assert bad.nodes == ("b",) and "127.0.1.1" in bad.seen
+
+
+def test_an_interface_in_the_plan_makes_up_for_a_loopback_name(cluster: Cluster, job: Path) -> None:
+    cluster.b.etc("hosts", "127.0.0.1 localhost\n127.0.1.1 b\n10.0.0.1 a\n10.0.0.3 c\n")
+    found = checked(cluster, job, environment=(Variable("GLOO_SOCKET_IFNAME", "eth0"),))
+    assert {each.outcome for each in found.values()} == {"true"}, found
+    assert "GLOO_SOCKET_IFNAME=eth0" in found["interface names"].claim
+
+
+def test_an_interface_that_no_node_has(cluster: Cluster, job: Path) -> None:
+    found = checked(cluster, job, environment=(Variable("GLOO_SOCKET_IFNAME", "eth7"),))
+    assert found["interface names"].outcome == "false"
+    assert "eth7" in found["interface names"].seen
+
+
+def test_a_busy_port(cluster: Cluster, job: Path) -> None:
+    listen = "import socket, time; s = socket.create_server(('', 61234)); print('up', flush=True); time.sleep(600)"
+    with cluster.a.start(sys.executable, "-c", listen) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        found = checked(cluster, job)
+    bad = only_false(found, "port free")
+    assert bad.nodes == ("a",) and "in use" in bad.seen
+    assert found["reachable"].outcome == "unknown"
+
+
+def test_a_blocked_port(cluster: Cluster, job: Path) -> None:
+    cluster.a.filter('iifname "eth0" tcp dport 61234 drop')
+    bad = only_false(checked(cluster, job), "reachable")
+    assert "b" in bad.nodes and "c" in bad.nodes
+    assert "61234" in bad.seen
+
+
+def test_only_ssh_gets_back_to_one_host(cluster: Cluster, job: Path) -> None:
+    cluster.b.filter("tcp dport != 22 ct state new drop")
+    bad = only_false(checked(cluster, job), "way back")
+    assert bad.nodes == ("b",)
+
+
+def test_an_address_that_another_host_has(cluster: Cluster, job: Path) -> None:
+    found = checked(cluster, job, master_address="10.0.0.2")
+    assert found["address owner"].outcome == "false"
+    assert found["address owner"].nodes == ("a",)
+    assert "10.0.0.1" in found["address owner"].seen or "10.0.0.2" in found["address owner"].seen
+
+
+def test_a_script_that_one_node_lacks(cluster: Cluster, job: Path) -> None:
+    cluster.b.hide(job)
+    bad = only_false(checked(cluster, job), "script")
+    assert bad.nodes == ("b",)
+    assert bad.seen == "b: not there"
+    assert bad.commands == (f"ssh b 'ls -l {job}/train.py'",)
+
+
+def test_a_script_that_is_a_folder(cluster: Cluster, job: Path) -> None:
+    bad = only_false(checked(cluster, job.parent, program=(job.name,)), "script")
+    assert bad.nodes == ("a", "b", "c") and "a folder" in bad.seen
+
+
+def test_an_interpreter_that_no_node_has(cluster: Cluster, job: Path) -> None:
+    found = checked(cluster, job, python="/opt/none/bin/python")
+    assert found["interpreter"].outcome == "false"
+    assert found["interpreter"].nodes == ("a", "b", "c")
+
+
+def test_a_clock_that_is_off(cluster: Cluster, job: Path) -> None:
+    cluster.c.shift_clock(40.0)
+    bad = only_false(checked(cluster, job), "clocks")
+    assert "c" in bad.nodes
+
+
+def test_gpus_that_are_not_there(cluster: Cluster, job: Path) -> None:
+    found = checked(cluster, job, accelerator="cuda")
+    assert found["GPUs visible"].outcome == "false"
+    assert found["GPUs visible"].nodes == ("a", "b", "c")
+    assert "a has none, 1 were planned" in found["GPUs visible"].seen
+
+
+def test_a_host_that_is_down_leaves_its_part_unknown(cluster: Cluster, job: Path) -> None:
+    host: SshHost = cluster.c
+    host.stop_sshd()
+    found = checked(cluster, job)
+    assert not has_false(tuple(found.values())), found
+    assert found["nodes reached"].outcome == "unknown" and found["nodes reached"].nodes == ("c",)
+    assert found["script"].outcome == "unknown" and found["script"].nodes == ("c",)
+    assert found["port free"].outcome == "true"
+    open_claims = unverified(tuple(found.values()))
+    assert all(each.command.startswith("ssh c ") for each in open_claims if "c:" in each.claim), open_claims
+
+
+def test_a_node_that_nobody_named_stays_unknown(cluster: Cluster, job: Path) -> None:
+    found = checked(cluster, job, hosts="a,b")
+    assert not has_false(tuple(found.values())), found
+    assert found["script"].nodes == ("c",)
+    assert "--hosts" in found["nodes reached"].seen
+    assert found["address owner"].outcome == "true"
+
+
+# --- without any --------------------------------------------------------------------------------------------------
+
+
+def test_without_a_fleet_everything_that_needs_one_is_unknown() -> None:
+    from gpudoctor.launch.verify import verify
+
+    found = verify(planned(), None, {})
+    assert not has_false(found)
+    assert {each.check for each in found if each.outcome == "true"} == {"address form"}
+    assert all(each.claim and each.command for each in unverified(found))
+
+
+def test_a_loopback_address_for_several_nodes_is_false_without_looking() -> None:
+    from gpudoctor.launch.verify import verify
+
+    found = verify(planned(master_address="127.0.0.1"), None, {})
+    assert [each.check for each in found if each.outcome == "false"] == ["address form"]
+
+
+@pytest.mark.parametrize("framework", ["kubernetes", "skypilot", "torchx", "xla"])
+def test_machines_that_a_scheduler_chooses_are_not_verified(framework: Any) -> None:
+    from gpudoctor.launch.verify import verify
+
+    (only,) = verify(planned(framework=framework), None, {})
+    assert only.outcome == "unknown" and only.commands
+
+
+def test_the_kind_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there").write_text("")
+    assert kind(str(tmp_path / "there")) == "file"
+    assert kind(str(tmp_path)) == "folder"
+    assert kind(str(tmp_path / "none")) == "missing"
+    assert kind(str(tmp_path / "there" / "below")) == "missing"
+    assert kind(f"{tmp_path}/\0") in ("missing", "unreadable")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "tool").write_text("")
+    (tmp_path / "tool").chmod(0o755)
+    assert kind("tool") == "file"
+    assert kind("no-such-tool") == "missing"
+
+
+def test_answers_of_the_child_that_are_none_are_passed_over(capfd: pytest.CaptureFixture[str]) -> None:
+    from gpudoctor.fleet.files import main
+
+    main(["/", "no-such-tool"])
+    said = capfd.readouterr().out.encode()
+    assert answers(b"banner\n" + said) == {"/": "folder", "no-such-tool": "missing"}
+    assert answers(said[: len(said) // 2]) in ({}, {"/": "folder"})
+    assert json.dumps(answers(b"\xff\n")) == "{}"
