@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.lab.sshd import Cluster, SshHost, ssh_hosts
+from tests.lab.traffic import switch_mtu
 
 HEAD = """
 import sys
@@ -40,10 +41,12 @@ def cluster() -> Iterator[Cluster]:
         assert made.left_over() == {}
 
 
-def preflight(cluster: Cluster, hosts: str = "a,b,c", **wish: Any) -> Any:
-    """The preflight's answer; gloo, which is what these hosts have, with room for a busy machine."""
+def preflight(cluster: Cluster, hosts: str = "a,b,c", *, ssh: str = "", **wish: Any) -> Any:
+    """The preflight's answer; gloo, which is what these hosts have, with room for a busy machine. `ssh`: options."""
+    environment = cluster.environment()
+    environment["GPUDOCTOR_SSH"] += f" {ssh}"
     words = json.dumps({"backend": "gloo", "timeout": 40.0, **wish})
-    done = cluster.head.run(sys.executable, "-c", HEAD, hosts, words, environment=cluster.environment())
+    done = cluster.head.run(sys.executable, "-c", HEAD, hosts, words, environment=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -189,6 +192,16 @@ def test_large_packets_are_lost() -> None:
         assert "MTU 9000" in found["problem"]["summary"]
         mtu = next(each for each in answer["findings"] if each["id"] == "mtu-differs-between-nodes")
         assert mtu["problem"]["severity"] == "warning"
+
+
+def test_large_packets_vanish_on_the_way_of_ssh(cluster: Cluster) -> None:
+    """Hello and pings are small and arrive, the snapshot does not."""
+    switch_mtu(cluster.b, 1400, outward_only=True)
+    # A key exchange of small packets. The time is less than ssh itself waits for a silent node.
+    found = only(preflight(cluster, ssh="-oKexAlgorithms=curve25519-sha256", timeout=15.0), "large-packets-lost")
+    assert found["nodes"] == ["b"]
+    assert "this machine and b small messages get through and large ones do not" in found["problem"]["summary"]
+    assert "MTU" in said(found)
 
 
 def test_another_torch_on_one_host(cluster: Cluster, tmp_path: Path) -> None:

@@ -128,6 +128,23 @@ def test_a_node_that_vanishes_is_left_to_lost_findings(kind: type[Order], node: 
     assert not {"node-not-examined", "ports-not-tried"} & {each.id for each in found.findings}
 
 
+def test_small_messages_get_through_and_a_large_one_does_not() -> None:
+    """The examination is stuck on the way from n02, and every later answer behind it."""
+    stuck: list[bool] = []
+
+    def answer(node: int, order: Any) -> "Reply | Lost | None":
+        if node == 1 and (stuck or isinstance(order, Examine)):
+            stuck.append(True)
+            return None
+        return healthy(node, order)
+
+    found = preflight(Acted(answer), WISH)
+    assert [(each.id, each.nodes) for each in found.findings] == [("large-packets-lost", ("n02",))]
+    problem = found.findings[0].problem
+    assert problem.severity == "error" and "small messages get through and large ones do not" in problem.summary
+    assert "MTU" in problem.fix.text and "ping -c 2 -M do -s 1472 n02" in problem.fix.commands
+
+
 def test_nobody_can_be_examined() -> None:
     found = preflight(Acted(lambda node, order: None if isinstance(order, Examine) else healthy(node, order)), WISH)
     assert found.snapshots == {}

@@ -80,8 +80,9 @@ ADVICE: dict[LostKind, Advice] = {
         "{who} did not answer",
         NOBODY_STARTS,
         "The node is down, too busy to answer, or a packet filter drops what comes in. Look at its console and at the "
-        "scheduler's state of it; start it, let port 22 in, or leave it out.",
-        (BY_HAND,),
+        "scheduler's state of it; start it, let port 22 in, or leave it out. Where the second line stops at "
+        "SSH2_MSG_KEX_ECDH_REPLY, large packets are lost on the way: lower the MTU of the interfaces.",
+        (BY_HAND, "timeout 10 ssh -v {ssh} true 2>&1 | tail -n 3"),
     ),
     "gpudoctor missing": Advice(
         "gpudoctor-missing-on-node",

@@ -33,12 +33,13 @@ from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight_addresses import Taken, address_findings, reachable_addresses, taken
 from gpudoctor.nccl.preflight_clocks import ClockOffset, clock_findings
 from gpudoctor.nccl.preflight_names import is_address, loopback_hostname_findings, name_findings
-from gpudoctor.nccl.preflight_nodes import Nodes, finding, nodes_of
+from gpudoctor.nccl.preflight_nodes import Nodes, nodes_of
 from gpudoctor.nccl.preflight_pairs import pairs
 from gpudoctor.nccl.preflight_ports import busy_finding, port_findings, untried_finding
 from gpudoctor.nccl.preflight_settings import settings_findings
+from gpudoctor.nccl.preflight_unexamined import stuck_finding, unexamined_finding
 from gpudoctor.nccl.preflight_versions import version_findings
-from gpudoctor.snapshot import NotRead, Snapshot, UnreadableSnapshot, from_json, read
+from gpudoctor.snapshot import NotRead, Snapshot, UnreadableSnapshot, from_json
 
 PINGS = 3
 PING_SECONDS = 2.0
@@ -120,6 +121,8 @@ class _Run:
         self.resolved: dict[str, tuple[str, ...]] = {}
         self.findings: list[Finding] = []
         self.reached: dict[int, tuple[Touched, ...]] = {}
+        self.stuck: tuple[int, ...] = ()
+        """Nodes from which small messages came, and a large one does not."""
         self.files: dict[int, dict[str, str]] = {}
 
     def result(self) -> Preflight:
@@ -130,7 +133,7 @@ class _Run:
             with self.step("clocks", f"clocks of {counted(len(fleet.nodes), 'node')}"):
                 clocks = clock_offsets(fleet)
         with self.step("examine", f"examining {counted(len(fleet.nodes), 'node')}"):
-            self.examine()
+            self.examine(answered=set(clocks))
         nodes = nodes_of(fleet, self.snapshots, forwarded(wish), self.backend())
         choices = {name: taken(snapshot, nodes.backend) for name, snapshot in nodes.snapshots.items()}
         addresses = reachable_addresses(nodes, choices)
@@ -170,7 +173,8 @@ class _Run:
         """The name by which a launch would name the head: --master-addr, else as the user named the node."""
         return self.wish.master_address or self.fleet.name(0)
 
-    def examine(self) -> None:
+    def examine(self, answered: set[int]) -> None:
+        """`answered`: the nodes that have answered pings."""
         order = Examine(
             python=self.wish.python,
             timeout=self.wish.timeout,
@@ -192,10 +196,33 @@ class _Run:
             self.interpreters[node], self.files[node] = answer.interpreter, answer.files
             if (addresses := answer.resolved.get(self.head_name())) is not None:
                 self.resolved[name] = addresses
+        silent = [
+            node
+            for node, answer in answers.items()
+            if isinstance(answer, Lost) and answer.kind == "no answer" and node in answered
+        ]
+        self.stuck = self.still_silent(silent)
+        if self.stuck:
+            names = tuple(self.fleet.name(node) for node in self.stuck)
+            unread = {name: why for name, why in unread.items() if name not in names}
+            nodes = nodes_of(self.fleet, {}, {}, "gloo")
+            self.findings.append(stuck_finding(nodes, names, self.wish.timeout + ANSWER_SECONDS))
         # Nodes that were lost before are said by `lost_findings`.
         unread = {name: why for name, why in unread.items() if name not in self.names_lost()}
         if unread:
-            self.findings.append(_unexamined(unread))
+            self.findings.append(unexamined_finding(unread))
+
+    def still_silent(self, nodes: list[int]) -> tuple[int, ...]:
+        """Those of these nodes that do not answer a ping any more: a large reply is stuck before its answer.
+
+        An agent answers pings while it examines; one that does so has a slow machine, and the way to it is whole.
+        """
+        if not nodes or self.fleet.how == "local":
+            return ()
+        answers = self.fleet.ask(Ping(), Pong, of=nodes, timeout=PING_SECONDS)
+        return tuple(
+            node for node, answer in answers.items() if isinstance(answer, Lost) and node not in self.fleet.lost
+        )
 
     def names_lost(self) -> set[str]:
         return {self.fleet.name(node) for node in self.fleet.lost}
@@ -264,10 +291,11 @@ class _Run:
     def listen(self, nodes: Nodes, secret: str) -> tuple[int, dict[int, Listening | Lost]]:
         """Open the listeners; the rendezvous port, and what the nodes said."""
         fixed = self.wish.master_port
+        there = [node for node in self.fleet.present if node not in self.stuck]
         for attempt in range(PORT_TRIES):
             port = fixed or random.SystemRandom().randint(FIRST_PORT, LAST_PORT)
             order = Listen(port=port, port_on=(0,), secret=secret)
-            answers = self.fleet.ask(order, Listening, of=self.fleet.present, timeout=LISTEN_SECONDS)
+            answers = self.fleet.ask(order, Listening, of=there, timeout=LISTEN_SECONDS)
             head = answers.get(0)
             why = head.port_error if isinstance(head, Listening) else ""
             if not why:
@@ -352,20 +380,6 @@ class _Step:
 
     def __exit__(self, *exception: object) -> None:
         self._seconds[self._name] = round(time.monotonic() - self._started, 3)
-
-
-def _unexamined(unread: Mapping[str, str]) -> Finding:
-    names = tuple(unread)
-    return finding(
-        "node-not-examined",
-        "error",
-        f"{folded(names)} could not be examined: {next(iter(unread.values()))}",
-        meaning="Nothing is known of what training needs there.",
-        fix="Run gpudoctor on the node itself, and look what it waits for.",
-        commands=("gpudoctor check",),
-        evidence=tuple(read(f"{name}: examination", why) for name, why in list(unread.items())[:4]),
-        nodes=names,
-    )
 
 
 def clock_offsets(fleet: Fleet) -> dict[int, ClockOffset]:

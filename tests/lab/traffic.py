@@ -63,11 +63,15 @@ def mtu(host: Host, size: int, nic: int = 0) -> None:
     in_namespace(host.namespace, "ip", "link", "set", f"eth{nic}", "mtu", str(size))
 
 
-def switch_mtu(host: Host, size: int, nic: int = 0) -> None:
-    """The switch drops larger packets (IP) to and from the host, and tells nobody (no path MTU discovery)."""
+def switch_mtu(host: Host, size: int, nic: int = 0, *, outward_only: bool = False) -> None:
+    """The switch drops larger packets (IP) to and from the host, and tells nobody (no path MTU discovery).
+
+    `outward_only`: only those that the host sends; then ssh still connects, whose own large packet goes the other way.
+    """
     _packets_as_on_a_wire(host, nic)
     port = host.port(nic)
-    rules = "".join(f'{way} "{port}" meta length > {size} drop; ' for way in ("iifname", "oifname"))
+    ways = ("iifname",) if outward_only else ("iifname", "oifname")
+    rules = "".join(f'{way} "{port}" meta length > {size} drop; ' for way in ways)
     chain = f"chain forwarding {{ type filter hook forward priority 0; {rules} }}"
     in_namespace(host.switch, "nft", f"table bridge mtu{host.number}x{nic} {{ {chain}; }}")
 
