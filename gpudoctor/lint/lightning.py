@@ -1,0 +1,129 @@
+"""Lightning as a text shows it: whether a start is Lightning's, its version, and what its Trainer asks for.
+
+A script's own arguments (`--devices 4`) come before the Trainer call of a file that stands in the text, which often
+passes them on.
+"""
+
+import ast
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from gpudoctor.lint.model import Job, Launch, Span, TrainerCall
+from gpudoctor.lint.trainers import of_arguments
+
+OWN = frozenset({"accelerator", "strategy", "num_nodes", "devices", "gpus", "distributed_backend", "precision"})
+"""Arguments of Lightning's Trainer and Fabric that Hugging Face's Trainer does not have."""
+CLASSES = ("Trainer", "Fabric", "LightningLite")
+SPAWNS = re.compile(r"spawn|fork|notebook")
+"""Strategies that start their processes by multiprocessing, whatever LOCAL_RANK says."""
+
+
+class Argument(Struct, frozen=True):
+    """An argument of the Trainer. `source` is Python."""
+
+    name: str
+    source: str
+    span: Span
+    written: str
+    """As a message names it: "--devices 4", "devices=4"."""
+
+    @property
+    def value(self) -> object:
+        """The constant; None when it is an expression (or None)."""
+        try:
+            return ast.literal_eval(self.source)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return None
+
+
+def calls(job: Job) -> tuple[TrainerCall, ...]:
+    """The Trainer and Fabric calls of the text that are Lightning's."""
+    return tuple(call for call in job.trainers if call.name in CLASSES and OWN & call.arguments.keys())
+
+
+def is_lightning(job: Job, launch: Launch) -> bool:
+    """Whether this start is Lightning's, by a call, by the script's arguments or by what the user said."""
+    if calls(job) or "lightning" in job.facts.given or launch.launcher == "fabric":
+        return True
+    found = of_arguments(launch)
+    return found is not None and ("strategy" in found.arguments or len(OWN & found.arguments.keys()) > 1)
+
+
+def version(job: Job) -> tuple[int, ...] | None:
+    return job.facts.version("lightning")
+
+
+def before(job: Job, *limit: int) -> bool:
+    """The version is known, and older."""
+    found = version(job)
+    return found is not None and found < limit
+
+
+def since(job: Job, *limit: int) -> bool:
+    """The version is known, and not older."""
+    found = version(job)
+    return found is not None and found >= limit
+
+
+def named(job: Job) -> str:
+    """ "Lightning 1.9.5", or "Lightning"."""
+    text = job.facts.versions.get("lightning", "")
+    return f"Lightning {text}" if text else "Lightning"
+
+
+def argument(job: Job, launch: Launch, *names: str) -> Argument | None:
+    """An argument of the script or of the only Trainer call, under any of these names."""
+    found = of_arguments(launch)
+    if found is not None:
+        for name in names:
+            if name in found.arguments:
+                span = found.spans[name]
+                return Argument(name, found.arguments[name], span, job.text[span.start : span.end])
+    known = calls(job)
+    if len(known) != 1:
+        return None
+    for name in names:
+        if name in known[0].arguments:
+            source = known[0].arguments[name]
+            return Argument(name, source, known[0].spans[name], f"{name}={source}")
+    return None
+
+
+def devices(job: Job, launch: Launch) -> int | Literal["auto"] | None:
+    """Processes a node that the Trainer asks for; "auto": all GPUs it sees; None: not known."""
+    found = argument(job, launch, "devices", "gpus", "num_gpus", "num_processes")
+    if found is None:
+        return None
+    value = found.value
+    if isinstance(value, list | tuple):
+        return len(value)
+    text = str(value).strip() if value is not None and not isinstance(value, bool) else ""
+    if text in ("-1", "auto"):
+        return "auto"
+    if "," in text:
+        parts = [part for part in text.split(",") if part.strip()]
+        return len(parts) if all(re.fullmatch(r"\s*\d+\s*", part) for part in parts) else None
+    return int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) and int(text) > 0 else None
+
+
+def num_nodes(job: Job, launch: Launch) -> tuple[int, Argument] | None:
+    """The nodes that the Trainer is told, where it is."""
+    found = argument(job, launch, "num_nodes", "nodes")
+    if found is None:
+        return None
+    value = found.value
+    return (value, found) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def strategy(job: Job, launch: Launch) -> str | None:
+    """The strategy's name where one is told ("ddp"); accelerator= and distributed_backend= held it once."""
+    for name in ("strategy", "distributed_backend", "accelerator"):
+        found = argument(job, launch, name)
+        if found is None or not isinstance(found.value, str):
+            continue
+        if name == "accelerator" and found.value in ("gpu", "cpu", "tpu", "auto", "cuda", "mps", "hpu", "ipu"):
+            continue
+        return found.value
+    return None
