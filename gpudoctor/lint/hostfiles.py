@@ -15,7 +15,7 @@ LINE = re.compile(
     r"(?:\s+max[_-]slots\s*=\s*\d{1,9})?(?:\s+slots\s*=\s*(?P<late>\d{1,9}))?\s*(?:#.*)?$",
     re.ASCII,
 )
-SURE = re.compile(r"[^\s=]+\s+(?:slots|max[_-]slots)\s*=\s*\d+\s*(?:#.*)?$|[\w.-]+:\d+\s*$", re.ASCII)
+SURE = re.compile(r"[^\s=]+(?:\s+(?:slots|max[_-]slots)\s*=\s*\d+){1,2}\s*(?:#.*)?$|[\w.-]+:\d+\s*$", re.ASCII)
 
 
 def looks_like_hostfile(text: str) -> bool:

@@ -75,7 +75,7 @@ def read_manifests(text: str, start: int = 0, line: int = 1) -> tuple[Manifest, 
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it is not YAML"
         fault = f"line {line + mark.line}: {problem}" if mark is not None else str(problem)
     except (ValueError, RecursionError, MemoryError) as error:
-        fault = f"it is not YAML ({type(error).__name__})"
+        fault = str(error) or f"it is not YAML ({type(error).__name__})"
     if fault:
         partial = _manifest(root[0]) if root else Manifest("", "", ())
         found.append(Manifest(partial.kind, partial.api_version, partial.values, fault))
@@ -93,9 +93,9 @@ class _Places:
         self.newlines = [found.end() for found in re.finditer("\n", text)]
 
     def offset(self, mark: Any) -> int:
-        row = self.rows[min(mark.line, len(self.rows) - 1)]
+        row: int = self.rows[min(mark.line, len(self.rows) - 1)]
         shift = int(mark.line == 0 and self.text.startswith("\ufeff") and mark.column > 0)
-        return min(row + mark.column + shift, len(self.text))
+        return min(row + int(mark.column) + shift, len(self.text))
 
     def span(self, first: Any, last: Any) -> Span:
         begin, end = self.offset(first), self.offset(last)
@@ -105,7 +105,7 @@ class _Places:
 
 
 def _documents(text: str, loader: type, places: _Places, current: list[_Node]) -> Iterator[_Node | None]:
-    """The documents' roots (None: an empty one). `current` holds the root that is being read, for what stands before a fault."""
+    """The documents' roots (None: an empty one). `current` is the one being read: what stands before a fault."""
     import yaml
 
     stack: list[_Node] = []
@@ -125,7 +125,9 @@ def _documents(text: str, loader: type, places: _Places, current: list[_Node]) -
                 parent.pairs.append((parent.key, node))
                 parent.key = None
 
-    for event in yaml.parse(text, Loader=loader):
+    for count, event in enumerate(yaml.parse(text, Loader=loader)):
+        if count > 3 * MOST_VALUES:
+            raise ValueError(f"it has more than {MOST_VALUES} values")
         if isinstance(event, yaml.DocumentStartEvent):
             anchors.clear()
             current.clear()

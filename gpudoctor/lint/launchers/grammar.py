@@ -130,11 +130,11 @@ class Grammar:
                     index += 1
                     continue
                 break
-            if self.style == "argparse" and " " in shown and "=" not in shown.split(" ", 1)[0]:
-                break  # argparse takes a word with a blank in it for no option
+            if self.style == "argparse" and not self._is_option(word):
+                break
             options, index = self._one(words, index)
             found += options
-        return Reading(tuple(found), index, tuple(unread))
+        return Reading(tuple(found), min(index, len(words)), tuple(unread))
 
     def _one(self, words: Sequence[Word], index: int) -> tuple[list[Option], int]:
         """The option at `index` (several, of `-lN2`), and where to go on."""
