@@ -1,5 +1,6 @@
 """`gpudoctor launch --check`: claims judged by hand-made sightings, and over ssh on hosts of the lab."""
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ import pytest
 from gpudoctor.fleet.files import answers, kind
 from gpudoctor.launch.plan import LaunchPlan, NodePlan, Variable
 from gpudoctor.launch.verified import Verified, has_false, unverified
+from tests.lab.machines import hgx_h100
+from tests.lab.nvidia import fake_nvidia
 from tests.lab.sshd import Cluster, SshHost, ssh_hosts
 
 HEAD = """
@@ -75,6 +78,10 @@ def planned(**changes: Any) -> LaunchPlan:
         accelerator="cpu",
     )
     return msgspec.structs.replace(plan, **changes)
+
+
+def with_processes(count: int) -> tuple[NodePlan, ...]:
+    return tuple(msgspec.structs.replace(each, processes=count) for each in planned().nodes)
 
 
 def checked(cluster: Cluster, folder: Path, hosts: str = "a,b,c", **changes: Any) -> dict[str, Verified]:
@@ -199,6 +206,17 @@ def test_gpus_that_are_not_there(cluster: Cluster, job: Path) -> None:
     assert found["GPUs visible"].outcome == "false"
     assert found["GPUs visible"].nodes == ("a", "b", "c")
     assert "a has none, 1 were planned" in found["GPUs visible"].seen
+
+
+def test_a_node_with_fewer_gpus_than_ranks(cluster: Cluster, job: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        for host, count in zip(cluster.hosts, (2, 2, 1), strict=True):
+            given = stack.enter_context(fake_nvidia(hgx_h100(count)))
+            host.set(**{name: given[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVIDIA_MACHINE")})
+        found = checked(cluster, job, accelerator="cuda", nodes=with_processes(2))
+    assert found["GPUs visible"].outcome == "false"
+    assert found["GPUs visible"].nodes == ("c",)
+    assert found["GPUs visible"].seen == "c has 1, 2 were planned"
 
 
 def test_a_host_that_is_down_leaves_its_part_unknown(cluster: Cluster, job: Path) -> None:
