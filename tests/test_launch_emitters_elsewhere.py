@@ -73,6 +73,11 @@ def word_lists(text: str) -> list[list[str]]:
     return [shlex.split(line) for line in text.splitlines() if line and not line.startswith("#")]
 
 
+def scripts(found: Emission) -> list[str]:
+    """Everything that a shell reads."""
+    return [*(block.text for block in found.blocks), *(file.text for file in found.files if file.name.endswith(".sh"))]
+
+
 def documents(found: Emission, ending: str) -> list[Any]:
     (text,) = [file.text for file in found.files if file.name.endswith(ending)]
     return list(yaml.safe_load_all(text))
@@ -99,11 +104,9 @@ def test_blocks_are_shell(framework: str, count: int) -> None:
     bash = shutil.which("bash")
     require(bash, "no bash")
     found = emitted(framework, planned(nodes=planned().nodes[:count], program=("my train.py", "a b", "$HOME", "it's")))
-    for block in found.blocks:
-        done = subprocess.run(
-            [str(bash), "-n"], input=block.text, capture_output=True, text=True, timeout=30, check=False
-        )
-        assert (done.returncode, done.stderr) == (0, ""), block.text
+    for text in scripts(found):
+        done = subprocess.run([str(bash), "-n"], input=text, capture_output=True, text=True, timeout=30, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), text
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -160,8 +163,8 @@ def test_shell_reads_back_the_planned_words(arguments: list[str], framework: str
     except (CannotEmit, Unquotable):
         return
     wanted = [each.replace("$", "$$") for each in arguments] if framework == "torchx" else arguments
-    for block in found.blocks:
-        (words,) = word_lists(block.text)
+    for text in scripts(found):
+        (words,) = word_lists(text)
         assert words[len(words) - len(wanted) :] == wanted
         if framework != "torchx":
             assert words[len(words) - len(wanted) - 1] == "train.py"
@@ -244,7 +247,7 @@ def test_names_of_jobs_are_names_to_kubernetes(script: str) -> None:
 
 def test_deepspeed_hostfile_and_environment_file_are_read_by_its_rules() -> None:
     """The patterns are those of launcher/runner.py: another line in either file ends it with an exception."""
-    hostfile, environment = emitted("deepspeed", planned()).files
+    hostfile, environment, *_ = emitted("deepspeed", planned()).files
     lines = [line for line in hostfile.text.splitlines() if not line.startswith("#")]
     assert [re.fullmatch(r"(\S+)\s+slots=(\d+)", line) is not None for line in lines] == [True] * 3
     assert [line.split("=", maxsplit=1) for line in environment.text.splitlines()] == [
@@ -263,7 +266,15 @@ def test_deepspeed_gives_arguments_that_pdsh_would_change_without_ssh_only() -> 
 
 def test_an_old_deepspeed_has_no_form_without_ssh() -> None:
     found = emitted("deepspeed", planned(versions={"deepspeed": "0.14.4"}))
-    assert len(found.blocks) == 1 and "--no_ssh" not in found.blocks[0].text
+    assert "--no_ssh" not in shown(found)
+
+
+def test_each_node_has_its_rank_without_ssh() -> None:
+    found = emitted("deepspeed", planned())
+    scripts = [file for file in found.files if file.alternative]
+    assert [file.name for file in scripts] == [f"without_ssh_node{rank}.sh" for rank in range(3)]
+    assert [f"--node_rank={rank}" in file.text for rank, file in enumerate(scripts)] == [True] * 3
+    assert [block.node for block in found.blocks] == [0] and "--no_ssh" not in found.blocks[0].text
 
 
 def test_deepspeed_on_one_node_leaves_visible_devices_alone() -> None:

@@ -39,7 +39,9 @@ def emit(plan: LaunchPlan) -> Emission:
     if by_pdsh:
         lines = [comment("Run it once. It reaches every host of the hostfile by ssh without a password, this one too.")]
         blocks.append(
-            Block(f"on {plan.nodes[0].name} only (node rank 0)", "\n".join([*lines, line(_command(plan))]) + "\n")
+            Block(
+                f"on {plan.nodes[0].name} only (node rank 0)", "\n".join([*lines, line(_command(plan))]) + "\n", node=0
+            )
         )
         kept = [each for each in plan.environment if SURVIVES_EXPORT.fullmatch(each.value)]
         if kept:
@@ -63,8 +65,18 @@ def emit(plan: LaunchPlan) -> Emission:
             "An argument holds letters that pdsh's remote shell would read again, so that only the form without ssh "
             "is given."
         )
-    if by_hand:
-        blocks += _without_ssh(plan, alternative=by_pdsh)
+    if by_hand and by_pdsh:
+        files += [
+            EmittedFile(f"without_ssh_node{number}.sh", block.text, executable=True, alternative=True)
+            for number, block in enumerate(_without_ssh(plan))
+        ]
+        notes.append(
+            "Where there is no ssh between the nodes, start the same on every node with --no_ssh --node_rank=K: "
+            "without_ssh_node0.sh to "
+            f"without_ssh_node{len(plan.nodes) - 1}.sh, which -o DIR writes."
+        )
+    elif by_hand:
+        blocks += _without_ssh(plan)
     notes.append(
         "DeepSpeed hands --local_rank=N to the script; where the script has no such argument, add --no_local_rank."
     )
@@ -90,17 +102,14 @@ def _command(plan: LaunchPlan, *options: str) -> list[str]:
     ]
 
 
-def _without_ssh(plan: LaunchPlan, *, alternative: bool) -> list[Block]:
+def _without_ssh(plan: LaunchPlan) -> list[Block]:
     """One command a node (DeepSpeed 0.14.5 and later)."""
     blocks = []
     for node in plan.nodes:
         environment = of_node(plan, node)
         command = _command(plan, "--no_ssh", f"--node_rank={node.rank}")
-        first = (
-            [comment("Instead of the command above, where there is no ssh between the nodes.")] if alternative else []
-        )
-        text = "\n".join([*first, *reasons(environment), prefixed(environment, command)])
-        blocks.append(Block(title(plan, node), text + "\n"))
+        text = "\n".join([*reasons(environment), prefixed(environment, command)])
+        blocks.append(Block(title(plan, node), text + "\n", node=node.rank))
     return blocks
 
 
@@ -132,4 +141,4 @@ def _one_node(plan: LaunchPlan) -> Emission:
     ]
     text = "\n".join([*reasons(environment), prefixed(environment, words)])
     note = "DeepSpeed hands --local_rank=N to the script; where the script has no such argument, add --no_local_rank."
-    return Emission(blocks=(Block(title(plan, node), text + "\n"),), notes=(note,))
+    return Emission(blocks=(Block(title(plan, node), text + "\n", node=0),), notes=(note,))

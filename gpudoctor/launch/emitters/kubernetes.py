@@ -37,17 +37,11 @@ def emit(plan: LaunchPlan) -> Emission:
         )
         for ending, make, _ in manifests
     )
-    blocks = tuple(
-        Block(
-            f"where kubectl works, with {needs.partition(':')[0]}", line(["kubectl", "apply", "-f", file.name]) + "\n"
-        )
-        for file, (_, _, needs) in zip(files, manifests, strict=True)
-    )
     return Emission(
-        blocks=blocks,
+        blocks=(Block("where kubectl works", line(["kubectl", "apply", "-f", files[0].name]) + "\n"),),
         files=files,
         notes=(
-            "Apply one of the three files, that of the operator which your cluster has: "
+            "Apply one of the three files (-o DIR writes them all), that of the operator which your cluster has: "
             + "; ".join(f"{needs} ({file.name})" for file, (_, _, needs) in zip(files, manifests, strict=True))
             + ".",
             f"Put the image that has torch and the script in place of {IMAGE}.",

@@ -36,10 +36,10 @@ def emit(plan: LaunchPlan) -> Emission:
         line([*submit, plan.python, file]),
     ]
     blocks = [
-        Block(f"on {node.name}, where no Ray cluster runs yet", _start(plan, rank))
+        Block(f"on {node.name}, where no Ray cluster runs yet", _start(plan, rank), node=rank)
         for rank, node in enumerate(plan.nodes)
     ]
-    blocks.append(Block(f"on {plan.nodes[0].name}, in the folder of the script", "\n".join(lines) + "\n"))
+    blocks.append(Block(f"on {plan.nodes[0].name}, in the folder of the script", "\n".join(lines) + "\n", node=0))
     return Emission(
         blocks=tuple(blocks),
         files=(EmittedFile(file, "\n".join(_program(plan, processes)) + "\n"),),

@@ -1,7 +1,7 @@
 """The plan for torchx: `torchx run -s slurm|kubernetes dist.ddp -j NxG` (dist.ddp's arguments as in torchx 0.7)."""
 
 from gpudoctor.launch.emitters.parts import arguments, beside, is_module, left_out, portable, same_processes, target
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, Variable
+from gpudoctor.launch.plan import Block, CannotEmit, Emission, EmittedFile, LaunchPlan, Variable
 from gpudoctor.launch.words import comment, line, reasons
 
 IMAGE = "REGISTRY/IMAGE:TAG"
@@ -15,7 +15,7 @@ def fits(value: str) -> bool:
 
 
 def emit(plan: LaunchPlan) -> Emission:
-    """A line for Slurm and one for Kubernetes, of which one is to be pasted. Raises `CannotEmit`."""
+    """A line for Slurm, and one for Kubernetes as an alternative. Raises `CannotEmit`."""
     processes = same_processes(plan, "torchx")
     nodes = f"{plan.elastic[0]}:{plan.elastic[1]}" if plan.elastic else str(len(plan.nodes))
     cpus = ["--cpu", str(plan.cpus_per_process * processes)] if plan.cpus_per_process else []
@@ -70,10 +70,10 @@ def emit(plan: LaunchPlan) -> Emission:
             f"{', '.join(lost)} cannot be given by --env, which splits at commas and drops a leading =: set it in "
             "the script, before torch is imported."
         )
+    script = "torchx_kubernetes.sh"
+    notes.append(f"For Kubernetes with Volcano instead of Slurm: {script}, which -o DIR writes.")
     return Emission(
-        blocks=(
-            Block("on a login node of a Slurm cluster", "\n".join(slurm) + "\n"),
-            Block("or, for Kubernetes (with Volcano), where kubectl works", "\n".join(kubernetes) + "\n"),
-        ),
+        blocks=(Block("on a login node of a Slurm cluster", "\n".join(slurm) + "\n"),),
+        files=(EmittedFile(script, "\n".join(kubernetes) + "\n", executable=True, alternative=True),),
         notes=tuple(notes),
     )
