@@ -1,7 +1,26 @@
 """A text -> everything that it says (`model.Job`)."""
 
-from gpudoctor.lint.model import Facts, Job
+import re
+from typing import Literal
+
+from gpudoctor.lint import hostfiles, manifests, trainers
+from gpudoctor.lint.launchers import understand
+from gpudoctor.lint.model import Facts, Hostfile, Invocation, Job, Launch, Manifest, SbatchOption, Section, TrainerCall
 from gpudoctor.lint.sections import split
+from gpudoctor.lint.shell import invocations
+from gpudoctor.lint.shell.sbatch import looks_like_batch
+
+MOST_CHARACTERS = 1 << 20
+Kind = Literal["shell", "sbatch", "manifest", "hostfile", "python"]
+KINDS: dict[str, Kind] = {
+    "shell": "shell", "sbatch": "sbatch", "slurm": "sbatch", "manifest": "manifest", "k8s": "manifest",
+    "kubernetes": "manifest", "yaml": "manifest", "hostfile": "hostfile", "python": "python",
+}  # fmt: skip
+HOSTFILE_NAME = re.compile(r"(?:^|[/_.-])(?:host_?file|hosts?|machine_?file|machines)(?:$|[_.-])", re.IGNORECASE)
+SLURM_BODY = re.compile(r"\$\{?SLURM_\w")
+SRUN = re.compile(r"^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*srun\b", re.MULTILINE)
+PYTHON = re.compile(r"^(?:import \w|from [\w.]+ import |def \w+\(|class \w+|if __name__ ?==)", re.MULTILINE)
+SHEBANG_PYTHON = re.compile(r"\A#![^\n]*python")
 
 
 class Unreadable(ValueError):
@@ -9,5 +28,118 @@ class Unreadable(ValueError):
 
 
 def read_job(text: str, facts: Facts, kind: str | None = None) -> Job:
-    """Read a shell text, sbatch file, hostfile, manifest or Python text; `kind` is guessed when it is not given."""
-    return Job(text=text, kind="shell", sections=split(text), facts=facts)
+    """Read a shell text, sbatch file, hostfile, manifest or Python text; `kind` is guessed when it is not given.
+
+    Raises Unreadable.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise Unreadable(f"the text has {len(text)} characters; {MOST_CHARACTERS} are read at most")
+    if not text.strip("\ufeff \t\r\n"):
+        raise Unreadable("the text is empty")
+    if "\x00" in text:
+        raise Unreadable(f"this is no text: it has a NUL character at offset {text.index(chr(0))}")
+    if kind is not None and kind not in KINDS:
+        raise Unreadable(f"{kind!r} is no kind of text; known: {', '.join(KINDS)}")
+    sections = split(text)
+    found = KINDS[kind] if kind is not None else guess(text, sections)
+    if found == "manifest":
+        return _manifest(text, sections, facts)
+    if found == "hostfile":
+        return Job(text=text, kind=found, sections=sections, facts=facts, hostfiles=(hostfiles.read_hostfile(text),))
+    if found == "python":
+        return Job(text=text, kind=found, sections=sections, facts=facts, trainers=trainers.calls(text))
+    return _shell(text, sections, facts, found)
+
+
+def guess(text: str, sections: tuple[Section, ...]) -> Kind:
+    """What kind of text this is. Only a text without sections can be anything but shell."""
+    commands = [section for section in sections if section.kind != "file"]
+    if any(section.kind in ("node", "job") for section in sections):
+        return "shell" if not any(looks_like_batch(section.text) for section in commands) else "sbatch"
+    body = commands[0].text if len(commands) == 1 else text
+    if any(looks_like_batch(section.text) for section in commands):
+        return "sbatch"
+    if manifests.looks_like_manifest(body):
+        return "manifest"
+    if len(sections) == 1 and hostfiles.looks_like_hostfile(body):
+        return "hostfile"
+    if SHEBANG_PYTHON.match(body) or (PYTHON.search(body) and not SHELL_WORDS.search(body)):
+        return "python"
+    # The body of a batch script without its header: the options were on sbatch's command line.
+    return "sbatch" if SRUN.search(body) and SLURM_BODY.search(body) else "shell"
+
+
+SHELL_WORDS = re.compile(
+    r"^[ \t]*(?:#!/bin/|export \w+=|(?:\w+=\S*[ \t]+)*(?:torchrun|python[\d.]*|srun|mpirun|accelerate|deepspeed) )",
+    re.MULTILINE,
+)
+
+
+def _manifest(text: str, sections: tuple[Section, ...], facts: Facts) -> Job:
+    found: list[Manifest] = []
+    commands: list[Invocation] = []
+    notes: list[str] = []
+    files = _Files()
+    for section in sections:
+        if section.kind == "file" and not section.name.endswith((".yaml", ".yml", ".json")):
+            files.add(section)
+            continue
+        for manifest in manifests.read_manifests(section.text, section.start, section.line):
+            found.append(manifest)
+            inner, said = manifests.invocations_of(text, manifest, facts)
+            commands += inner
+            notes += said
+    return Job(
+        text=text, kind="manifest", sections=sections, facts=facts, manifests=tuple(found),
+        invocations=tuple(commands), launches=_launches(commands), notes=tuple(dict.fromkeys(notes)),
+        hostfiles=tuple(files.hostfiles), trainers=tuple(files.trainers),
+    )  # fmt: skip
+
+
+def _shell(text: str, sections: tuple[Section, ...], facts: Facts, kind: Kind) -> Job:
+    shell = invocations(text, sections, facts, batch=kind == "sbatch")
+    files = _Files()
+    for section in (*sections, *shell.files):
+        if section.kind == "file":
+            files.add(section)
+        elif "Trainer(" in section.text or "Fabric(" in section.text:
+            files.trainers += trainers.calls(section.text, section.start, section.line)
+    launches = _launches(shell.invocations)
+    if any(option.name for option in shell.every_sbatch) and any(each.where == "batch" for each in shell.invocations):
+        kind = "sbatch"
+    return Job(
+        text=text, kind=kind, sections=(*sections, *shell.files), facts=facts, invocations=shell.invocations,
+        launches=launches, sbatch=in_force(shell.every_sbatch), every_sbatch=shell.every_sbatch,
+        hostfiles=tuple(files.hostfiles), manifests=tuple(files.manifests), trainers=tuple(files.trainers),
+        notes=shell.notes,
+    )  # fmt: skip
+
+
+class _Files:
+    """What the `#@ file NAME` sections are."""
+
+    def __init__(self) -> None:
+        self.hostfiles: list[Hostfile] = []
+        self.manifests: list[Manifest] = []
+        self.trainers: list[TrainerCall] = []
+
+    def add(self, section: Section) -> None:
+        text, start, line = section.text, section.start, section.line
+        if section.name.endswith(".py"):
+            self.trainers += trainers.calls(text, start, line)
+        elif section.name.endswith((".yaml", ".yml", ".json")):
+            if manifests.looks_like_manifest(text):
+                self.manifests += manifests.read_manifests(text, start, line)
+        elif section.name.endswith((".sh", ".bash", ".sbatch", ".slurm", ".env")):
+            return
+        elif HOSTFILE_NAME.search(section.name) or hostfiles.looks_like_hostfile(text):
+            self.hostfiles.append(hostfiles.read_hostfile(text, section.name, start, line))
+
+
+def _launches(commands: tuple[Invocation, ...] | list[Invocation]) -> tuple[Launch, ...]:
+    return tuple(launch for each in commands if (launch := understand(each)) is not None)
+
+
+def in_force(options: tuple[SbatchOption, ...]) -> dict[str, SbatchOption]:
+    """The options that SLURM takes: the last one of each name."""
+    return {option.name: option for option in options if not option.ignored}

@@ -1,8 +1,96 @@
-"""A text with `#@` lines -> its parts: what belongs on which node, and the files that go with it."""
+"""A text with `#@` lines -> its parts: what belongs on which node, and the files that go with it.
+
+Without them, comments that say the same are understood where that is safe: `# on node 0:` in front of each of several
+commands. Numbers of such comments that begin at 1 are counted from 0.
+"""
+
+import re
 
 from gpudoctor.lint.model import Section
 
+MARK = re.compile(r"^[ \t]*#@[ \t]*([^\r\n]*?)[ \t]*\r?$", re.MULTILINE)
+NODE = re.compile(
+    r"(?:on[ \t]+)?(?:node|machine|host)[ \t]*(?:rank)?[ \t]*[:#=]?[ \t]*(\d{1,6})\b[ \t:,(]*([^)\r\n]*)\)?",
+    re.IGNORECASE | re.ASCII,
+)
+EVERY = re.compile(r"(?:on[ \t]+)?(?:every|each|all|any)\b.*", re.IGNORECASE)
+JOB = re.compile(r"job[ \t]*[:#]?[ \t]*(\d{1,6})\b.*", re.IGNORECASE | re.ASCII)
+FILE = re.compile(r"file[ \t]*:?[ \t]+(\S.*)", re.IGNORECASE)
+COMMENT = re.compile(
+    r"^#+[ \t]*(?:(?:run|start|execute|launch|command|commands|this)[ \t]+)*(?:on|for|in)?[ \t]*(?:the[ \t]+)?"
+    r"(?:(?P<word>first|second|third|master|head|worker)[ \t]+)?"
+    r"(?:(?:compute|worker|gpu)[ \t]+)?(?:node|machine|host|server|vm)(?:[ _]?rank)?[ \t]*[#:=]?[ \t]*(?P<number>\d{1,3})?"
+    r"[ \t]*(?:(?:[:(,.-]|\u2014|\u2013)[^\r\n]*)?\r?$",
+    re.IGNORECASE | re.MULTILINE | re.ASCII,
+)
+STARTS = re.compile(
+    r"^[^#\n]*\b(?:torchrun|python[\d.]*|accelerate|deepspeed|fabric|mpirun|horovodrun|torch\.distributed\S*)\s",
+    re.MULTILINE,
+)
+CLOSES = re.compile(r"^[ \t]*(?:(?:fi|done|esac|EOF)\b|\}|#[ \t]*SBATCH)", re.MULTILINE)
+WORDS = {"first": 0, "master": 0, "head": 0, "second": 1, "worker": 1, "third": 2}
+
 
 def split(text: str) -> tuple[Section, ...]:
-    """The sections in order; a text without `#@` lines is one section for every node."""
-    return (Section("every", text=text),)
+    """The sections in order; a text without such lines is one section for every node. Never raises."""
+    found = [match for match in MARK.finditer(text) if match[1]]
+    if not found:
+        return _by_comments(text) or (Section("every", text=text),)
+    sections = []
+    if text[: found[0].start()].strip():
+        sections.append(Section("every", text=text[: found[0].start()]))
+    for index, mark in enumerate(found):
+        start = min(mark.end() + 1, len(text))
+        end = found[index + 1].start() if index + 1 < len(found) else len(text)
+        part, line = text[start:end], text.count("\n", 0, start) + 1
+        sections.append(_section(mark[1], part, start, line))
+    return tuple(sections)
+
+
+def _section(mark: str, text: str, start: int, line: int) -> Section:
+    """What the words behind `#@` say; words that nobody knows are for every node."""
+    node = NODE.fullmatch(mark)
+    if node is not None:
+        return Section("node", node=int(node[1]), name=node[2].strip(), text=text, start=start, line=line)
+    job = JOB.fullmatch(mark)
+    if job is not None:
+        return Section("job", job=int(job[1]), name=mark, text=text, start=start, line=line)
+    file = FILE.fullmatch(mark)
+    if file is not None:
+        return Section("file", name=file[1].strip().strip("\"'`"), text=text, start=start, line=line)
+    return Section("every", name="" if EVERY.fullmatch(mark) else mark, text=text, start=start, line=line)
+
+
+def _by_comments(text: str) -> tuple[Section, ...]:
+    """Sections by comments like `# node 1:`; () where that would be a guess."""
+    marks = [(match, _number(match)) for match in COMMENT.finditer(text)]
+    marks = [(match, number) for match, number in marks if number is not None]
+    numbers = [number for _, number in marks if number is not None]
+    if len(marks) < 2 or len(set(numbers)) != len(numbers) or CLOSES.search(text):
+        return ()
+    least = min(numbers)
+    if least not in (0, 1) or sorted(numbers) != list(range(least, least + len(numbers))):
+        return ()
+    sections = []
+    first = marks[0][0].start()
+    if text[:first].strip():
+        if STARTS.search(text[:first]):
+            return ()
+        sections.append(Section("every", text=text[:first]))
+    for index, (mark, number) in enumerate(marks):
+        start = min(mark.end() + 1, len(text))
+        end = marks[index + 1][0].start() if index + 1 < len(marks) else len(text)
+        part = text[start:end]
+        if number is None or not STARTS.search(part):
+            return ()
+        line = text.count("\n", 0, start) + 1
+        sections.append(
+            Section("node", node=number - least, name=mark[0].strip("# \t\r:"), text=part, start=start, line=line)
+        )
+    return tuple(sections)
+
+
+def _number(match: re.Match[str]) -> int | None:
+    if match["number"] is not None:
+        return int(match["number"])
+    return WORDS.get((match["word"] or "").lower())

@@ -1,4 +1,8 @@
-"""Shell texts, parsed by tree-sitter-bash and followed as far as they are static: text -> invocations."""
+"""Shell texts, parsed by tree-sitter-bash and followed as far as they are static: text -> invocations.
+
+`parse` gives the tree, `follow` walks it with `variables`, `expand` makes of a word what the program gets, `wrappers`
+know what srun, ssh, env or `bash -c` start. `source` says for each character where it stands in the user's text.
+"""
 
 from msgspec import Struct
 
@@ -10,7 +14,7 @@ class Shell(Struct, frozen=True, kw_only=True):
 
     invocations: tuple[Invocation, ...] = ()
     """In the order in which they would run; wrappers (srun, env, bash -c) before what they start, which has them in
-    `within`."""
+    `within`. A `for` over known words comes once for each of its values. Commands inside `$(...)` are not among them."""
     every_sbatch: tuple[SbatchOption, ...] = ()
     files: tuple[Section, ...] = ()
     """Files that the text writes itself: `cat > hostfile <<EOF`."""
@@ -18,5 +22,37 @@ class Shell(Struct, frozen=True, kw_only=True):
 
 
 def invocations(text: str, sections: tuple[Section, ...], facts: Facts, batch: bool) -> Shell:
-    """Every command of the sections that are not files. `batch`: the text is what sbatch runs, on the first node only."""
-    return Shell()
+    """Every command of the sections that are not files; never raises.
+
+    `batch`: the text is what sbatch runs, on the first node only. Spans are offsets into `text`. What a section for
+    every node sets holds in the sections after it.
+    """
+    from gpudoctor.lint.shell.follow import Context, Follower
+    from gpudoctor.lint.shell.sbatch import lines_of
+    from gpudoctor.lint.shell.source import Source
+    from gpudoctor.lint.shell.variables import Variables
+
+    follower = Follower(text)
+    for section in sections:
+        if section.kind == "file":
+            follower.files[section.name.rsplit("/", 1)[-1]] = Source(section.text, follower.lines, section.start)
+    every = Variables(facts)
+    own: dict[tuple[str, int | None], Variables] = {}
+    for index, section in enumerate(sections):
+        if section.kind == "file":
+            continue
+        source = Source(section.text, follower.lines, section.start)
+        follower.every_sbatch += lines_of(source)
+        if section.kind == "every":
+            variables = every
+        else:
+            variables = own.setdefault(
+                (section.kind, section.node if section.kind == "node" else section.job), every.copy()
+            )
+        follower.text(source, variables, Context(section=index, where="batch" if batch else "node"))
+    return Shell(
+        invocations=tuple(follower.invocations),
+        every_sbatch=tuple(follower.every_sbatch),
+        files=tuple(follower.written),
+        notes=tuple(follower.notes),
+    )

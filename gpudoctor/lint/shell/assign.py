@@ -1,0 +1,141 @@
+"""What sets variables: assignments, `export`, `read`."""
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from gpudoctor.lint.model import Setting, Word
+from gpudoctor.lint.shell.expand import Expander
+from gpudoctor.lint.shell.fields import fields, word
+from gpudoctor.lint.shell.source import Run
+from gpudoctor.lint.shell.variables import Variable, Variables
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)(\[[^]]*\])?(\+?=)", re.ASCII)
+MOST_ITEMS = 1024
+How = Literal["prefix", "export", "assignment"]
+
+
+def assign(node: "Node", expander: Expander, how: How, *, exported: bool, into: Variables | None = None) -> None:
+    """A `variable_assignment`."""
+    text = expander.source.text
+    found = ASSIGNED.match(text, node.start_byte, node.end_byte)
+    if found is None:
+        return
+    name, index, sign = found.groups()
+    target = expander.variables if into is None else into
+    start, end = found.end(), node.end_byte
+    array = next((child for child in node.children if child.type == "array"), None)
+    items: tuple[tuple[Run, ...], ...] | None = None
+    before = target.get(name)
+    if array is not None:
+        listed: list[tuple[Run, ...]] = []
+        for child in array.children:
+            if child.is_named and child.type != "comment":
+                listed += [tuple(each) for each in fields(expander.runs(child.start_byte, child.end_byte))]
+        if sign == "+=" and before is not None and before.items is not None:
+            listed = [*before.items, *listed]
+        # An unknown piece outside quotes may be any number of words: hosts=($(scontrol show hostnames))
+        certain = all(run.known or not run.splits for item in listed for run in item)
+        items = tuple(listed[:MOST_ITEMS]) if certain else None
+        runs: tuple[Run, ...] | None = listed[0] if listed and certain else None
+    else:
+        runs = tuple(expander.runs(start, end))
+        if sign == "+=" and before is not None and before.runs is not None:
+            runs = (*before.runs, *runs)
+        elif sign == "+=" and before is not None:
+            runs = None
+    value = word(expander.source, start, end, list(runs or ()))
+    if runs is None:
+        first = text[start:end]
+        value = Word(raw=first, text=None, shown=first, span=value.span, expansions=value.expansions)
+    if index is not None:
+        if before is not None and before.items is not None and re.fullmatch(r"\[\d{1,4}\]", index):
+            number = int(index[1:-1])
+            if number <= len(before.items) and runs is not None:
+                items = (*before.items[:number], runs, *before.items[number + 1 :])
+        runs = items[0] if items else None
+    target.set(name, Variable(Setting(name, value, exported, how), runs, items))
+
+
+def declare(node: "Node", expander: Expander) -> None:
+    """`export`, `declare`, `typeset`, `readonly`, `local`."""
+    text = expander.source.text
+    words = [text[child.start_byte : child.end_byte] for child in node.children]
+    exported = words[0] == "export" or any(re.match(r"-[A-Za-z]*x", each) for each in words[1:])
+    how: How = "export" if exported else "assignment"
+    removed = words[0] == "export" and "-n" in words
+    for child in node.children[1:]:
+        written = text[child.start_byte : child.end_byte]
+        if child.type == "variable_assignment":
+            assign(child, expander, how, exported=exported and not removed)
+        elif child.type in ("variable_name", "word") and NAME.fullmatch(written):
+            known = expander.variables.get(written)
+            if known is not None:
+                if exported:
+                    expander.variables.export(written, not removed)
+            elif not exported:
+                place = expander.source.span(child.start_byte, child.end_byte)
+                empty = Word(raw="", text="", shown="", span=place)
+                expander.variables.set(written, Variable(Setting(written, empty, False, how), ()))
+        elif child.is_named and not written.startswith("-"):
+            _from_word(child, expander, how, exported)
+
+
+def _from_word(node: "Node", expander: Expander, how: How, exported: bool) -> None:
+    """`export "A=$B"`: the shell takes any word with an equals sign."""
+    for runs in fields(expander.runs(node.start_byte, node.end_byte)):
+        made = word(expander.source, node.start_byte, node.end_byte, runs)
+        found = ASSIGNED.match(made.shown)
+        if found is None or found[2]:
+            continue
+        left = found.end()
+        rest: list[Run] = []
+        for run in runs:
+            cut = min(left, len(run.text))
+            left -= cut
+            if not cut:
+                rest.append(run)
+            elif cut < len(run.text):
+                rest.append(run._replace(text=run.text[cut:], start=run.start + cut if run.exact else run.start))
+        value = Word(
+            raw=made.shown[found.end() :],
+            text=made.text[found.end() :] if made.text is not None else None,
+            shown=made.shown[found.end() :],
+            span=expander.source.lines.span(made.span.start, made.span.end, exact=False),
+            expansions=made.expansions,
+            quoted=made.quoted,
+        )
+        expander.variables.set(found[1], Variable(Setting(found[1], value, exported, how), tuple(rest)))
+
+
+def read_into(words: list[Word], variables: Variables) -> bool:
+    """Whether this is `read`, `mapfile`, `printf -v`, `let`, `getopts`: their variables are set, to what nobody knows."""
+    program = words[0].shown
+    names: list[str] = []
+    if program in ("read", "mapfile", "readarray"):
+        skip = ("-a", "-d", "-n", "-N", "-p", "-t", "-u", "-i", "-O", "-s", "-C", "-c")
+        at = 1
+        while at < len(words):
+            shown = words[at].shown
+            if shown == "-a" or re.fullmatch(r"-[ers]*a", shown):
+                pass
+            elif shown in skip and shown not in ("-a", "-s"):
+                at += 1
+            elif not shown.startswith("-"):
+                names.append(shown)
+            at += 1
+        names = names or ["REPLY" if program == "read" else "MAPFILE"]
+    elif (program == "printf" and len(words) > 2 and words[1].shown == "-v") or (program == "getopts" and len(words) > 2):
+        names = [words[2].shown]
+    elif program == "let":
+        names = [found[0] for each in words[1:] if (found := NAME.match(each.shown))]
+    else:
+        return False
+    for name in names:
+        if NAME.fullmatch(name):
+            place = Word(raw="", text=None, shown=f"${name}", span=words[0].span)
+            variables.set(name, Variable(Setting(name, place, False, "assignment"), None))
+    return True

@@ -1,0 +1,336 @@
+"""A word as written -> what the program gets: quotes, `$X`, `${X:-d}`, `$((...))`, `$(...)`."""
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from gpudoctor.lint.model import Expansion, Where
+from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
+from gpudoctor.lint.shell.parameters import operated, split_parameter
+from gpudoctor.lint.shell.source import Run, Source
+from gpudoctor.lint.shell.variables import Variables
+
+NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!_-]", re.ASCII)
+PLAIN = re.compile(r"[^\\'\"$`\U000F0000-\U000FFFFD]+")
+PLAIN_IN_QUOTES = re.compile(r"[^\\\"$`\U000F0000-\U000FFFFD]+")
+PLAIN_IN_HERE = re.compile(r"[^\\$`\U000F0000-\U000FFFFD]+")
+DOLLAR = re.compile(r"\$[A-Za-z_{]")
+OR_ECHO = re.compile(r"\|\|\s*(?:echo|printf)\s+([\w.:\"'-]+)\s*\)?$")
+ECHO = re.compile(r"\$\(\s*echo\s+([\"']?)([\w.,:/ -]+)\1\s*\)")
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "\\": "\\", "'": "'", '"': '"'}
+LONGEST = 1 << 16
+MOST_RUNS = 400
+DEEPEST = 12
+
+Mode = Literal["word", "quotes", "here"]
+
+
+class Expander:
+    """Expands words of one source with the variables as they are now."""
+
+    def __init__(self, source: Source, variables: Variables, where: Where) -> None:
+        self.source = source
+        self.variables = variables
+        self.where = where
+
+    def runs(self, start: int, end: int, mode: Mode = "word", depth: int = 0) -> list[Run]:
+        """The pieces of `source.text[start:end]`, in order."""
+        found: list[Run] = []
+        size = 0
+        for run in self._runs(start, end, mode, depth):
+            found.append(run)
+            size += len(run.text)
+        return found
+
+    def _literal(self, start: int, end: int, text: str | None = None, quoted: bool = False) -> Run:
+        first, last, exact = self.source.place(start, end)
+        plain = self.source.text[start:end] if text is None else text
+        dollar = quoted and DOLLAR.search(plain) is not None
+        if not exact and last - first == len(plain):
+            last = first  # as many characters, but others: nobody may take them for the same
+        return Run(plain, first, last, quoted=quoted, dollar=dollar)
+
+    def _runs(self, start: int, end: int, mode: Mode, depth: int) -> Iterator[Run]:
+        text = self.source.text
+        at = start
+        quoted = mode != "word"
+        plain = {"word": PLAIN, "quotes": PLAIN_IN_QUOTES, "here": PLAIN_IN_HERE}[mode]
+        while at < end:
+            found = plain.match(text, at, end)
+            if found is not None:
+                yield self._literal(at, found.end(), quoted=quoted)
+                at = found.end()
+                continue
+            sign = text[at]
+            if sign in self.source.placeholders:
+                yield self.source.placeholders[sign]._replace(quoted=quoted)
+                at += 1
+            elif sign == "\\":
+                run, at = self._escape(at, end, mode)
+                if run is not None:
+                    yield run
+            elif sign == "'" and mode == "word":
+                close = text.find("'", at + 1, end)
+                close = end if close < 0 else close
+                yield self._literal(at + 1, close, quoted=True)
+                at = close + 1
+            elif sign == '"' and mode == "word":
+                close = closing_quote(text, at + 1, end)
+                yield self._literal(at + 1, at + 1, quoted=True)
+                yield from self._runs(at + 1, close, "quotes", depth)
+                at = close + 1
+            elif sign == "$":
+                runs, at = self._dollar(at, end, mode, depth)
+                yield from runs
+            elif sign == "`":
+                close = text.find("`", at + 1, end)
+                close = end if close < 0 else close + 1
+                yield self._unknown("", at, close, quoted)
+                at = close
+            else:
+                yield self._literal(at, at + 1, quoted=quoted)
+                at += 1
+
+    def _escape(self, at: int, end: int, mode: Mode) -> tuple[Run | None, int]:
+        text = self.source.text
+        following = text[at + 1 : at + 2] if at + 1 < end else ""
+        if following == "\n":
+            return None, at + 2
+        if following == "\r" and text[at + 2 : at + 3] == "\n":
+            return None, at + 3
+        special = {"word": following, "quotes": '$`"\\', "here": "$`\\"}[mode]
+        if following and following in special:
+            run = self._literal(at, at + 2, following, quoted=True)
+            if following == "$" and re.match(r"[A-Za-z_{]", text[at + 2 : at + 3]):
+                run = run._replace(dollar=True)
+            return run, at + 2
+        return self._literal(at, at + 1, quoted=mode != "word"), at + 1
+
+    def _unknown(self, name: str, start: int, end: int, quoted: bool, **more: object) -> Run:
+        """A piece that nobody knows; it is shown as written."""
+        first, last, exact = self.source.place(start, end)
+        raw = self.source.text[start:end]
+        if self.source.placeholders:
+            raw = "".join(
+                self.source.placeholders[sign].text if sign in self.source.placeholders else sign for sign in raw
+            )
+        is_set, default = more.get("is_set"), more.get("default")
+        expansion = Expansion(
+            name=name,
+            raw=raw,
+            value=None,
+            is_set=is_set if isinstance(is_set, bool) else None,
+            default=default if isinstance(default, str) else None,
+            where=self.where,
+            span=self.source.lines.span(first, last, exact),
+        )
+        nested = more.get("nested")
+        expansions = (expansion, *(nested if isinstance(nested, tuple) else ()))
+        return Run(raw, first, last, known=False, quoted=quoted, splits=not quoted, expansions=expansions)
+
+    def _dollar(self, at: int, end: int, mode: Mode, depth: int) -> tuple[list[Run], int]:
+        text = self.source.text
+        quoted = mode != "word"
+        if text.startswith("$((", at):
+            close = closing(text, at + 1, end)
+            if text[close - 2 : close] == "))":
+                return [self._arithmetic(at, close, quoted)], close
+        if text.startswith("$(", at):
+            close = closing(text, at + 1, end)
+            return [self._command(at, close, quoted)], close
+        if text.startswith("${", at):
+            close = closing(text, at + 1, end)
+            return self._parameter(at, close, quoted, depth), close
+        if mode == "word" and text.startswith("$'", at):
+            return self._ansi(at, end)
+        if mode == "word" and text.startswith('$"', at):
+            return [], at + 1
+        name = NAME.match(text, at + 1, end)
+        if name is None:
+            return [self._literal(at, at + 1, quoted=quoted)], at + 1
+        return self.variable(name[0], at, name.end(), quoted), name.end()
+
+    def _ansi(self, at: int, end: int) -> tuple[list[Run], int]:
+        text = self.source.text
+        runs: list[Run] = []
+        at += 2
+        while at < end and text[at] != "'":
+            if text[at] == "\\" and at + 1 < end:
+                runs.append(self._literal(at, at + 2, ESCAPES.get(text[at + 1], text[at : at + 2]), quoted=True))
+                at += 2
+            else:
+                runs.append(self._literal(at, at + 1, quoted=True))
+                at += 1
+        return runs, at + 1
+
+    def _arithmetic(self, at: int, close: int, quoted: bool) -> Run:
+        try:
+            value = str(evaluate(self.source.text[at + 3 : close - 2], self._text_of))
+        except Unknown:
+            return self._unknown("", at, close, quoted, is_set=True)
+        return self._known("", at, close, quoted, value)
+
+    def _text_of(self, name: str) -> str | None:
+        variable = self.variables.get(name)
+        return variable.text if variable is not None and variable.is_set else None
+
+    def _known(self, name: str, start: int, end: int, quoted: bool, value: str) -> Run:
+        unknown = self._unknown(name, start, end, quoted, is_set=True)
+        expansion = unknown.expansions[0]
+        told = Expansion(name, expansion.raw, value, True, None, self.where, expansion.span)
+        return Run(value, -1, -1, quoted=quoted, splits=not quoted, expansions=(told,))
+
+    def _command(self, at: int, close: int, quoted: bool) -> Run:
+        raw = self.source.text[at:close]
+        echo = ECHO.fullmatch(raw)
+        if echo is not None:
+            return self._known("", at, close, quoted, echo[2].strip())
+        default = OR_ECHO.search(raw)
+        return self._unknown("", at, close, quoted, is_set=True, default=default[1].strip("\"'") if default else None)
+
+    def variable(self, name: str, start: int, end: int, quoted: bool) -> list[Run]:
+        """`$X`: its pieces, each with the place where it was written when the text says so."""
+        variable = self.variables.get(name)
+        if name in ("@", "*") and variable is not None and variable.items is not None:
+            return self._items(variable.items, name, start, end, quoted)
+        runs = variable.runs if variable is not None else None
+        if variable is None or runs is None or not variable.is_set:
+            return [self._unknown(name, start, end, quoted, is_set=self.variables.is_set(name))]
+        return self._of_runs(name, runs, start, end, quoted)
+
+    def _of_runs(self, name: str, runs: tuple[Run, ...], start: int, end: int, quoted: bool) -> list[Run]:
+        unknown = self._unknown(name, start, end, quoted, is_set=True)
+        if len(runs) > MOST_RUNS or sum(len(run.text) for run in runs) > LONGEST:
+            return [unknown]
+        first = unknown.expansions[0]
+        text = "".join(run.text for run in runs) if all(run.known for run in runs) else None
+        own = Expansion(first.name, first.raw, text, True, first.default, first.where, first.span)
+        found = [Run("", -1, -1, quoted=quoted, splits=not quoted, expansions=(own,))]
+        for run in runs:
+            # What stands inside the value was expanded elsewhere: told, but not a place to edit here.
+            nested = tuple(
+                Expansion(each.name, each.raw, each.value, each.is_set, each.default, each.where, None)
+                for each in run.expansions[:8]
+            )
+            found.append(run._replace(quoted=quoted, splits=not quoted, expansions=nested))
+        return found
+
+    def _items(self, items: tuple[tuple[Run, ...], ...], name: str, start: int, end: int, quoted: bool) -> list[Run]:
+        found: list[Run] = []
+        for index, item in enumerate(items):
+            if index:
+                found.append(Run("", breaks=True))
+            found += self._of_runs(name, item, start, end, quoted)
+        return found or [Run("", breaks=True)]
+
+    def _parameter(self, at: int, close: int, quoted: bool, depth: int) -> list[Run]:
+        parts = split_parameter(self.source.text[at + 2 : close - 1])
+        if parts is None or depth > DEEPEST:
+            return [self._unknown("", at, close, quoted)]
+        name, index, operator, rest_at = parts
+        if index:
+            return self._element(name, index, operator, at, close, quoted)
+        if not operator:
+            return self.variable(name, at, close, quoted)
+        variable = self.variables.get(name)
+        text = self._text_of(name)
+        operand = self.runs(at + 2 + rest_at, close - 1, "quotes" if quoted else "word", depth + 1)
+        operand_text = "".join(run.text for run in operand) if all(run.known for run in operand) else None
+        if operator in (":-", ":=", "-", "="):
+            if (
+                variable is not None
+                and variable.is_set
+                and (variable.runs is None or text is None or text or operator in "-=")
+            ):
+                return self.variable(name, at, close, quoted)
+            if text == "":
+                return operand
+            return [
+                self._unknown(
+                    name, at, close, quoted, is_set=self.variables.is_set(name), default=operand_text,
+                    nested=tuple(each for run in operand for each in run.expansions),
+                )
+            ]  # fmt: skip
+        if operator in (":?", "?"):
+            if text:
+                return self.variable(name, at, close, quoted)
+            # It is set, or the script ends here.
+            return [self._unknown(name, at, close, quoted, is_set=True if self.variables.is_set(name) else None)]
+        value = operated(operator, text, operand_text)
+        if value is None:
+            return [
+                self._unknown(
+                    name, at, close, quoted, is_set=True if operator in (":+", "+") else self.variables.is_set(name)
+                )
+            ]
+        return [self._known(name, at, close, quoted, value)]
+
+    def _element(self, name: str, index: str, operator: str, at: int, close: int, quoted: bool) -> list[Run]:
+        """`${X[0]}`, `${X[@]}`, `${#X[@]}`, `${!X[@]}`."""
+        variable = self.variables.get(name)
+        items = variable.items if variable is not None else None
+        if items is None and variable is not None and variable.runs is not None and index == "0" and not operator:
+            return self._of_runs(name, variable.runs, at, close, quoted)
+        if items is None:
+            return [self._unknown(name, at, close, quoted, is_set=self.variables.is_set(name))]
+        if index in "@*":
+            if operator == "#":
+                return [self._known(name, at, close, quoted, str(len(items)))]
+            if operator == "!":
+                indexes = tuple((Run(str(number)),) for number in range(len(items)))
+                return self._items(indexes, name, at, close, quoted)
+            return (
+                self._items(items, name, at, close, quoted)
+                if not operator
+                else [self._unknown(name, at, close, quoted, is_set=True)]
+            )
+        try:
+            number = evaluate(index, self._text_of)
+        except Unknown:
+            number = len(items)
+        if operator or not -len(items) <= number < len(items):
+            return [self._unknown(name, at, close, quoted, is_set=True)]
+        return self._of_runs(name, items[number], at, close, quoted)
+
+
+def closing_quote(text: str, at: int, end: int) -> int:
+    """The double quote that ends what begins before `at`; `end` when none does."""
+    while at < end:
+        if text[at] == "\\":
+            at += 2
+        elif text[at] == '"':
+            return at
+        elif text[at] == "$" and text[at + 1 : at + 2] in ("(", "{"):
+            at = closing(text, at + 1, end)
+        else:
+            at += 1
+    return end
+
+
+def closing(text: str, at: int, end: int) -> int:
+    """The offset behind the bracket that closes the one at `at`; `end` when none does."""
+    waiting: list[str] = []
+    while at < end:
+        sign = text[at]
+        if sign == "\\":
+            at += 2
+            continue
+        if waiting and waiting[-1] == '"':
+            if sign == '"':
+                waiting.pop()
+            elif sign == "$" and text[at + 1 : at + 2] in ("(", "{"):
+                at += 1
+                waiting.append({"(": ")", "{": "}"}[text[at]])
+        elif sign == "'":
+            found = text.find("'", at + 1, end)
+            at = end if found < 0 else found
+        elif sign == '"':
+            waiting.append('"')
+        elif sign in "({":
+            waiting.append({"(": ")", "{": "}"}[sign])
+        elif waiting and sign == waiting[-1]:
+            waiting.pop()
+            if not waiting:
+                return at + 1
+        at += 1
+    return end

@@ -1,0 +1,76 @@
+"""Pieces -> words, as the shell splits them."""
+
+import re
+
+from gpudoctor.lint.model import Expansion, Word
+from gpudoctor.lint.shell.source import Run, Source
+
+BLANKS = re.compile(r"[ \t\n]+")
+MOST_WORDS = 2000
+
+
+def fields(runs: list[Run]) -> list[list[Run]]:
+    """The words that an unquoted place gives: expansions split at blanks, arrays at their elements."""
+    found: list[list[Run]] = []
+    current: list[Run] = []
+    for run in runs:
+        if run.breaks:
+            if current:
+                found.append(current)
+            current = []
+            continue
+        if not (run.splits and run.known and BLANKS.search(run.text)):
+            current.append(run)
+            continue
+        at = 0
+        for gap in BLANKS.finditer(run.text):
+            if gap.start() > at:
+                current.append(part(run, at, gap.start()))
+            if _gives_word(current):
+                found.append(current)
+                current = []
+            at = gap.end()
+        if at < len(run.text):
+            current.append(part(run, at, len(run.text)))
+    if _gives_word(current):
+        found.append(current)
+    return found[:MOST_WORDS]
+
+
+def _gives_word(runs: list[Run]) -> bool:
+    """An empty expansion outside quotes is no word; `""` is one."""
+    return any(run.text or run.quoted for run in runs)
+
+
+def part(run: Run, start: int, end: int) -> Run:
+    if run.exact:
+        return run._replace(text=run.text[start:end], start=run.start + start, end=run.start + end)
+    return run._replace(text=run.text[start:end], start=-1, end=-1)
+
+
+def word(source: Source, start: int, end: int, runs: list[Run], *, whole: bool = True) -> Word:
+    """The word of `source.text[start:end]`. `whole`: it is the only one that stands there."""
+    known = all(run.known for run in runs)
+    shown = "".join(run.text for run in runs)
+    expansions: list[Expansion] = [each for run in runs for each in run.expansions]
+    first, last, exact = source.place(start, end)
+    raw = source.text[start:end]
+    if not whole:
+        raw = shown
+        places = [run for run in runs if run.text]
+        joined = all(a.end == b.start for a, b in zip(places, places[1:], strict=False))
+        if places and joined and all(run.start >= 0 and (run.exact or not run.known) for run in places):
+            first, last, exact = places[0].start, places[-1].end, True  # where the variable was given its value
+        else:
+            exact = False
+    elif source.placeholders:
+        raw = "".join(source.placeholders[sign].text if sign in source.placeholders else sign for sign in raw)
+    return Word(
+        raw=raw,
+        text=shown if known else None,
+        shown=shown,
+        span=source.lines.span(first, last, exact),
+        expansions=tuple(expansions),
+        quoted=any(run.quoted for run in runs),
+        literal_dollar=any(run.dollar for run in runs),
+    )

@@ -1,0 +1,118 @@
+"""Redirections: here-documents, files that a text writes, and words that the grammar put behind them."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from gpudoctor.lint.model import Section
+from gpudoctor.lint.shell.expand import Expander
+from gpudoctor.lint.shell.source import Source
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+class Redirects(Struct, frozen=True):
+    """`stdin`: what the command reads. `extra`: words of the command behind a redirection. `writes`: name and text of
+    files. `commands`: what follows in the same pipeline."""
+
+    stdin: Source | None = None
+    extra: "list[tuple[int, int]]" = []
+    writes: "list[tuple[str, Source, Section]]" = []
+    commands: "list[Node]" = []
+
+
+def redirects(node: "Node", expander: Expander) -> Redirects:
+    """Of a `redirected_statement` or a `command`."""
+    source = expander.source
+    stdin: Source | None = None
+    raw: tuple[int, int] | None = None
+    extra: list[tuple[int, int]] = []
+    commands: list[Node] = []
+    target = ""
+    children = list(node.children)
+    for child in children:
+        if child.type == "heredoc_redirect":
+            body = next((each for each in child.children if each.type == "heredoc_body"), None)
+            start = next((each for each in child.children if each.type == "heredoc_start"), None)
+            if body is not None and start is not None:
+                raw = _body(source.text, body)
+                stdin = _source(source, raw, _written(source, start), expander)
+            for each in child.children:
+                if each.type == "file_redirect":
+                    target = _target(each, expander, extra) or target
+                elif each.type in ("pipeline", "list", "command"):
+                    commands.append(each)
+                elif each.is_named and each.type not in (
+                    "heredoc_body",
+                    "heredoc_start",
+                    "heredoc_end",
+                    "file_descriptor",
+                ):
+                    extra.append((each.start_byte, each.end_byte))
+        elif child.type == "file_redirect":
+            target = _target(child, expander, extra) or target
+        elif child.type == "herestring_redirect":
+            inner = [each for each in child.children if each.is_named]
+            if inner:
+                runs = expander.runs(inner[0].start_byte, inner[0].end_byte)
+                stdin = Source.of_runs(runs, source.lines)
+    writes: list[tuple[str, Source, Section]] = []
+    if raw is not None and stdin is not None:
+        target = target or _tee(node, source)
+        if target:
+            name = target.rsplit("/", 1)[-1]
+            first, last, exact = source.place(*raw)
+            if exact:
+                section = Section(
+                    "file", name=name, text=source.text[raw[0] : raw[1]], start=first, line=source.lines.at(first)
+                )
+                writes.append((name, stdin, section))
+    return Redirects(stdin, extra, writes, commands)
+
+
+def _written(source: Source, node: "Node") -> str:
+    return source.text[node.start_byte : node.end_byte]
+
+
+def _body(text: str, body: "Node") -> tuple[int, int]:
+    """The lines of the document. The grammar leaves blanks at its begin out."""
+    start = body.start_byte
+    line = text.rfind("\n", 0, start) + 1
+    if not text[line:start].strip():
+        start = line
+    return start, body.end_byte
+
+
+def _source(source: Source, raw: tuple[int, int], delimiter: str, expander: Expander) -> Source:
+    if source.places is None and ("'" in delimiter or '"' in delimiter or "\\" in delimiter):
+        return Source(source.text[raw[0] : raw[1]], source.lines, source.base + raw[0])
+    quoted = "'" in delimiter or '"' in delimiter or "\\" in delimiter
+    if quoted:
+        inner = Source(source.text[raw[0] : raw[1]], source.lines)
+        inner.places = source.places[raw[0] : raw[1]] if source.places is not None else None
+        inner.placeholders = source.placeholders
+        return inner
+    if "$" not in source.text[raw[0] : raw[1]] and "\\" not in source.text[raw[0] : raw[1]] and source.places is None:
+        return Source(source.text[raw[0] : raw[1]], source.lines, source.base + raw[0])
+    return Source.of_runs(expander.runs(raw[0], raw[1], "here"), source.lines)
+
+
+def _target(node: "Node", expander: Expander, extra: list[tuple[int, int]]) -> str:
+    """The file that `> file` writes. The grammar takes the words behind it for more of the same."""
+    operator = next((child.type for child in node.children if not child.is_named), "")
+    destinations = [child for child in node.children if child.is_named and child.type != "file_descriptor"]
+    extra += [(child.start_byte, child.end_byte) for child in destinations[1:] if not child.is_error]
+    if operator not in (">", ">>", ">|") or not destinations:
+        return ""
+    runs = expander.runs(destinations[0].start_byte, destinations[0].end_byte)
+    return "".join(run.text for run in runs)
+
+
+def _tee(node: "Node", source: Source) -> str:
+    """`tee hostfile <<EOF`."""
+    words = source.text[node.start_byte : node.end_byte].split("<<", 1)[0].split()
+    while words and words[0] in ("sudo", "-a", "-E"):
+        words = words[1:]
+    files = [each for each in words[1:] if not each.startswith("-")]
+    return files[0] if words and words[0] == "tee" and files else ""

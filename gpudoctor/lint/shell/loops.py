@@ -1,0 +1,139 @@
+"""The values of a loop, the patterns of a `case`."""
+
+import re
+from typing import TYPE_CHECKING
+
+from gpudoctor.lint.model import Setting, Word
+from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
+from gpudoctor.lint.shell.expand import Expander
+from gpudoctor.lint.shell.fields import fields
+from gpudoctor.lint.shell.guards import is_node_rank
+from gpudoctor.lint.shell.source import Run
+from gpudoctor.lint.shell.variables import Variable, Variables
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MOST = 64
+RANGE = re.compile(r"([^{}\s$\"']*)\{(-?\d{1,6})\.\.(-?\d{1,6})\}([^{}\s$\"']*)", re.ASCII)
+CHOICE = re.compile(r"([^{}\s$\"']*)\{([^{}\s$\"']+,[^{}\s$\"']*)\}([^{}\s$\"']*)")
+SEQ = re.compile(r"(?:\$\(|`)\s*seq\s+(?:-\w+\s+)*([^()`]{1,120}?)\s*[)`]")
+COUNTED = re.compile(
+    r"for\s*\(\(\s*(\w+)\s*=\s*([^;]{1,80}?)\s*;\s*(\w+)\s*(<=?|>=?|!=)\s*([^;]{1,80}?)\s*;\s*([^;]{1,40}?)\s*\)\)",
+    re.ASCII,
+)
+
+
+def values_of(node: "Node", expander: Expander) -> list[list[Run]] | None:
+    """What a `for` goes through; None when it is not known, or more than 64 values."""
+    text = expander.source.text
+    values: list[list[Run]] = []
+    variable = node.child_by_field_name("variable")
+    body = node.child_by_field_name("body")
+    listed = False
+    for child in node.children:
+        if child.type == "in":
+            listed = True
+        if not child.is_named or child in (variable, body) or child.type == "comment":
+            continue
+        written = text[child.start_byte : child.end_byte]
+        made = _static(written, expander, child.start_byte)
+        if made is None:
+            made = fields(expander.runs(child.start_byte, child.end_byte))
+            if any(not run.known and run.splits for each in made for run in each):
+                return None
+        values += made
+        if len(values) > MOST:
+            return None
+    if not listed:
+        arguments = expander.variables.get("@")
+        if arguments is None or arguments.items is None:
+            return None
+        values = [list(each) for each in arguments.items]
+    return values if len(values) <= MOST else None
+
+
+def _static(written: str, expander: Expander, at: int) -> list[list[Run]] | None:
+    """`{0..3}`, `n{1,2}`, `$(seq 0 $((N-1)))`."""
+    found = RANGE.fullmatch(written)
+    if found is not None:
+        first, last = int(found[2]), int(found[3])
+        if abs(last - first) >= MOST:
+            return [[Run("?", known=False, splits=True)]] * (MOST + 1)
+        step = 1 if last >= first else -1
+        return [[Run(f"{found[1]}{number}{found[4]}")] for number in range(first, last + step, step)]
+    found = CHOICE.fullmatch(written)
+    if found is not None:
+        return [[Run(f"{found[1]}{each}{found[3]}")] for each in found[2].split(",")]
+    found = SEQ.fullmatch(written)
+    if found is None:
+        return None
+    start = at + found.start(1)
+    numbers: list[int] = []
+    for each in fields(expander.runs(start, start + len(found[1]))):
+        for part in "".join(run.text if run.known else "?" for run in each).split():
+            if re.fullmatch(r"-?\d{1,6}", part, re.ASCII) is None:
+                return None
+            numbers.append(int(part))
+    if not 1 <= len(numbers) <= 3:
+        return None
+    first, step, last = (1, 1, numbers[0]) if len(numbers) == 1 else (
+        (numbers[0], 1, numbers[1]) if len(numbers) == 2 else (numbers[0], numbers[1], numbers[2])
+    )  # fmt: skip
+    if step == 0 or abs((last - first) // step) >= MOST:
+        return None
+    return [[Run(str(number))] for number in range(first, last + (1 if step > 0 else -1), step)]
+
+
+def counted(head: str, expander: Expander) -> tuple[str, list[list[Run]] | None]:
+    """`for ((i = 0; i < N; i++))` -> the variable and its values."""
+    found = COUNTED.match(head)
+    if found is None or found[1] != found[3]:
+        name = re.match(r"for\s*\(\(\s*(\w+)", head)
+        return (name[1] if name else ""), None
+    name, first, _, sign, last, step = found.groups()
+    steps = {f"{name}++": 1, f"++{name}": 1, f"{name}--": -1, f"--{name}": -1, f"{name}+=1": 1}
+    by = steps.get(re.sub(r"\s", "", step))
+    try:
+        begin, bound = evaluate(first, expander._text_of), evaluate(last, expander._text_of)
+    except Unknown:
+        return name, None
+    if by is None:
+        return name, None
+    end = {"<": bound, "<=": bound + 1, ">": bound, ">=": bound - 1, "!=": bound}[sign]
+    if abs(end - begin) > MOST:
+        return name, None
+    return name, [[Run(str(number))] for number in range(begin, end, by)]
+
+
+def bind(
+    variables: Variables, name: str, place: Word, runs: tuple[Run, ...] | None, setting: Setting | None = None
+) -> None:
+    """Give a variable a value; None: one that nobody knows."""
+    variables.set(name, Variable(setting or Setting(name, place, False, "assignment"), runs))
+
+
+def bind_items(variables: Variables, name: str, place: Word, items: tuple[tuple[Run, ...], ...]) -> None:
+    variables.set(name, Variable(Setting(name, place, False, "assignment"), items[0] if items else (), items))
+
+
+def case_parts(item: "Node") -> "tuple[list[Node], list[Node]]":
+    """The patterns of a `case_item`, and its statements."""
+    patterns: list[Node] = []
+    body: list[Node] = []
+    behind = False
+    for child in item.children:
+        if child.type == ")":
+            behind = True
+        elif child.is_named:
+            (body if behind else patterns).append(child)
+    return patterns, body
+
+
+def case_guard(value: list[Run], patterns: list[str]) -> int | None:
+    """The node rank that alone gets here."""
+    names = [each.name for run in value for each in run.expansions]
+    if not names or not is_node_rank(names[0]) or len(patterns) != 1:
+        return None
+    plain = patterns[0].strip("\"'")
+    return int(plain) if re.fullmatch(r"\d{1,6}", plain, re.ASCII) else None

@@ -1,0 +1,60 @@
+"""The inside of `${...}`."""
+
+import re
+from fnmatch import fnmatchcase
+
+PARAMETER = re.compile(
+    r"(?P<before>[#!]?)(?P<name>[A-Za-z_]\w*|\d+|[@*?$!#_-])(?:\[(?P<index>[^][]{1,80})\])?(?P<operator>:?[-+=?]|%%?|##?|//?|\^\^?|,,?|:|@)?",
+    re.ASCII,
+)
+
+
+def split_parameter(inside: str) -> tuple[str, str, str, int] | None:
+    """(name, index of an array or "", operator or "", where its operand begins); None for what is none."""
+    found = PARAMETER.match(inside)
+    if found is None:
+        return None
+    before, operator = found["before"], found["operator"] or ""
+    if not operator and found.end() != len(inside):
+        return None
+    return found["name"], found["index"] or "", before or operator, found.end()
+
+
+def operated(operator: str, text: str | None, operand: str | None) -> str | None:
+    """What an operator makes of a known value; None when it cannot be told."""
+    if text is None or operand is None or len(text) > 4096:
+        return None
+    if operator == "#" and not operand:
+        return str(len(text))
+    if operator in (":+", "+"):
+        return operand if text else ""
+    if operator in ("%", "%%", "#", "##"):
+        return _without(text, operand, operator)
+    if operator in ("/", "//"):
+        pattern, slash, new = operand.partition("/")
+        if not pattern or re.search(r"[*?\[#%\\]", pattern):
+            return None
+        return text.replace(pattern, new, 1 if operator == "/" else -1)
+    if operator in ("^^", ",,"):
+        return text.upper() if operator == "^^" else text.lower()
+    if operator == ":":
+        found = re.fullmatch(r"\s*(\d{1,6})\s*(?::\s*(\d{1,6})\s*)?", operand, re.ASCII)
+        if found is None:
+            return None
+        start = int(found[1])
+        return text[start : start + int(found[2])] if found[2] else text[start:]
+    return None
+
+
+def _without(text: str, pattern: str, operator: str) -> str | None:
+    """The shortest (`%`, `#`) or longest (`%%`, `##`) part that fits the pattern removed from the end or the front."""
+    if len(text) > 256 or len(pattern) > 64 or pattern.count("*") > 3:
+        return None
+    cuts = range(len(text) + 1)
+    if operator in ("%", "##"):
+        cuts = range(len(text), -1, -1)
+    for cut in cuts:
+        part = text[cut:] if operator[0] == "%" else text[:cut]
+        if fnmatchcase(part, pattern):
+            return text[:cut] if operator[0] == "%" else text[cut:]
+    return text

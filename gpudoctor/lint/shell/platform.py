@@ -1,0 +1,24 @@
+"""Variables that are set without the text saying so."""
+
+import re
+
+PREFIXES = (
+    "SLURM_", "SLURMD_", "PET_", "OMPI_", "PMI_", "PMIX_", "MPI_", "MPIEXEC_", "MV2_COMM_WORLD_", "PALS_", "HYDRA_",
+    "SKYPILOT_", "DSTACK_", "VC_", "AZ_", "AZUREML_", "SM_", "TORCHX_", "KUBERNETES_", "TORCHELASTIC_", "PBS_", "LSB_",
+    "LSF_", "SGE_", "COBALT_", "FLUX_", "RAY_", "DET_", "BASH_", "XDG_", "CONDA_", "APPTAINER_", "SINGULARITY_",
+    "BATCH_", "AWS_BATCH_", "RUNPOD_", "VAST_", "LEPTON_", "BEAKER_", "NGC_", "HOROVOD_", "CLUSTER_SPEC", "TPU_",
+)  # fmt: skip
+"""Set by the scheduler, the operator or the launcher (facts/04 part 4.9), each in its own name space."""
+
+NAMES = frozenset(
+    ["HOSTNAME", "HOST", "HOME", "USER", "LOGNAME", "UID", "EUID", "PPID", "PWD", "OLDPWD", "PATH", "SHELL", "SHLVL", "TERM", "LANG", "LC_ALL", "TMPDIR", "TMP", "TEMP", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME", "BASHPID", "GROUPS", "HOSTTYPE", "MACHTYPE", "OSTYPE", "IFS", "OPTARG", "OPTIND", "FUNCNAME", "PIPESTATUS", "REPLY", "LD_LIBRARY_PATH", "PYTHONPATH", "CPATH", "LIBRARY_PATH", "VIRTUAL_ENV", "EDITOR", "DISPLAY", "MAIL", "COLUMNS", "LINES", "JOB_COMPLETION_INDEX", "JOB_ID", "JOB_NAME", "PE_HOSTFILE", "NHOSTS", "NSLOTS", "SCRATCH", "WORK", "CUDA_HOME", "CUDA_PATH", "NVIDIA_VISIBLE_DEVICES", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "DLWS_NUM_WORKER", "DLWS_ROLE_IDX", "ARNOLD_WORKER_NUM", "ARNOLD_ID", "ARNOLD_WORKER_GPU", "METIS_WORKER_0_HOST", "WORKER_RANK", "POD_NAME", "POD_IP", "POD_INDEX"]
+)
+"""Set by the shell, the login or the platform. PYTHONPATH and the like may be empty; nothing breaks by that."""
+
+SPECIAL = re.compile(r"[0-9@*#?$!_-]|\d+")
+"""Positional and special parameters."""
+
+
+def is_platform(name: str) -> bool:
+    """Whether something other than the text sets this variable."""
+    return name in NAMES or name.startswith(PREFIXES)

@@ -1,0 +1,71 @@
+"""`#SBATCH` lines, and the options of sbatch on a command line."""
+
+import re
+from collections.abc import Sequence
+
+from gpudoctor.lint.launchers.srun import SBATCH
+from gpudoctor.lint.model import Option, SbatchOption, Word
+from gpudoctor.lint.shell.source import Source
+
+LINE = re.compile(r"^([ \t]*)(#+)([ \t]*)(SBATCH)\b[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
+COMMAND = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
+WORD = re.compile(r"(?:\"[^\"\n]*\"|'[^'\n]*'|\\.|[^\s\"'#\\]|(?<=\S)#|[\"'\\])+")
+
+
+def looks_like_batch(text: str) -> bool:
+    """Whether it has lines that were meant for sbatch."""
+    return any("-" in found[5] for found in LINE.finditer(text))
+
+
+def lines_of(source: Source) -> list[SbatchOption]:
+    """All `#SBATCH` lines, those too that SLURM does not read."""
+    found: list[SbatchOption] = []
+    text = source.text
+    command = COMMAND.search(text)
+    first_command = command.start() if command else len(text)
+    for line in LINE.finditer(text):
+        ignored = _ignored(line, line.start() > first_command)
+        if ignored and not line[5].startswith("-"):
+            continue  # a comment that speaks of it
+        found += _options(source, line, ignored)
+    return found
+
+
+def _ignored(line: re.Match[str], late: bool) -> str:
+    if line[1]:
+        return "not at the begin of the line"
+    if len(line[2]) > 1:
+        return "commented out with a second #"
+    if line[3]:
+        return "a blank between # and SBATCH"
+    if line[4] != "SBATCH":
+        return "lower case"
+    return "after the first command" if late else ""
+
+
+def _options(source: Source, line: re.Match[str], ignored: str) -> list[SbatchOption]:
+    words = [Word(raw="sbatch", text="sbatch", shown="sbatch", span=source.span(line.start(4), line.end(4)))]
+    at = line.start(5)
+    for part in WORD.finditer(line[5]):
+        if part[0].startswith("#"):
+            break
+        plain = re.sub(r"[\"']", "", part[0]).replace("\r", "")
+        if plain:
+            words.append(
+                Word(
+                    raw=part[0].rstrip("\r"),
+                    text=plain,
+                    shown=plain,
+                    span=source.span(at + part.start(), at + part.end()),
+                )
+            )
+    return [_of_option(option, ignored) for option in SBATCH.read(words).options]
+
+
+def options_of(words: Sequence[Word]) -> list[SbatchOption]:
+    """Of `sbatch -N 2 job.sh`."""
+    return [_of_option(option, "") for option in SBATCH.read(list(words)).options]
+
+
+def _of_option(option: Option, ignored: str) -> SbatchOption:
+    return SbatchOption(option.name, option.value.text if option.value is not None else None, option.span, ignored)

@@ -1,0 +1,126 @@
+"""The variables of a shell, and what is known of each."""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from gpudoctor.lint.model import Facts, Setting, Span, Word
+from gpudoctor.lint.shell.platform import SPECIAL, is_platform
+from gpudoctor.lint.shell.source import Run
+
+How = Literal["prefix", "export", "assignment", "env", "sbatch", "launcher", "file", "manifest"]
+
+
+class Variable(Struct, frozen=True):
+    """`runs` None: it is set, nobody knows to what. `items`: of an array."""
+
+    setting: Setting
+    runs: tuple[Run, ...] | None = None
+    items: tuple[tuple[Run, ...], ...] | None = None
+    is_set: bool | None = True
+
+    @property
+    def text(self) -> str | None:
+        """All of it, when it is known."""
+        if self.runs is None or not all(run.known for run in self.runs):
+            return None
+        return "".join(run.text for run in self.runs)
+
+
+class Variables:
+    """Names to what they hold; copied for subshells and branches, and on writing shared ones."""
+
+    def __init__(self, facts: Facts | None = None) -> None:
+        self._all: dict[str, Variable] = {}
+        self._settings: dict[str, Setting] | None = None
+        self.functions: dict[str, object] = {}
+        self.export_all = False
+        self.unread_source = False
+        """A `source` or `eval` ran whose text is not here: it may have set anything."""
+        for name, value in (facts.variables if facts else {}).items():
+            word = Word(raw=value, text=value, shown=value, span=Span(0, 0, 1, exact=False))
+            self.set(name, Variable(Setting(name, word, True, "file"), (Run(value),)))
+
+    def copy(self) -> "Variables":
+        other = Variables()
+        other._all = dict(self._all)
+        other._settings = self._settings
+        other.functions = dict(self.functions)
+        other.export_all = self.export_all
+        other.unread_source = self.unread_source
+        return other
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def get(self, name: str) -> Variable | None:
+        return self._all.get(name)
+
+    def set(self, name: str, variable: Variable) -> None:
+        before = self._all.get(name)
+        exported = variable.setting.exported or self.export_all or (before is not None and before.setting.exported)
+        if exported and not variable.setting.exported:
+            variable = structs.replace(variable, setting=structs.replace(variable.setting, exported=True))
+        self._all[name] = variable
+        self._settings = None
+
+    def export(self, name: str, exported: bool = True) -> None:
+        before = self._all.get(name)
+        if before is not None and before.setting.exported != exported:
+            setting = structs.replace(before.setting, exported=exported, how="export" if exported else "assignment")
+            self._all[name] = structs.replace(before, setting=setting)
+            self._settings = None
+
+    def unset(self, name: str) -> None:
+        if self._all.pop(name, None) is not None:
+            self._settings = None
+
+    def is_set(self, name: str) -> bool | None:
+        """None: cannot be told."""
+        found = self._all.get(name)
+        if found is not None:
+            return found.is_set
+        if SPECIAL.fullmatch(name):
+            return None if name.isdigit() or name in "*@" else True
+        if is_platform(name):
+            return True
+        return None if self.unread_source else False
+
+    def settings(self) -> dict[str, Setting]:
+        """A snapshot, shared until something changes. Variables that may not be set are among them."""
+        if self._settings is None:
+            self._settings = {name: variable.setting for name, variable in self._all.items()}
+        return self._settings
+
+    def for_program(self) -> "Variables":
+        """What a started program (an inner shell) gets: the exported ones."""
+        other = Variables()
+        other._all = {name: each for name, each in self._all.items() if each.setting.exported}
+        other.unread_source = self.unread_source
+        return other
+
+    def merge(self, branches: Iterable["Variables"]) -> None:
+        """After an `if`: what all branches agree in is known, the rest is set to one of several values."""
+        first, *others = branches
+        merged: dict[str, Variable] = {}
+        everything: Mapping[str, None] = dict.fromkeys(
+            name for each in (first, *others) for name in each._all
+        )  # in a stable order
+        for name in everything:
+            found = [each._all.get(name) for each in (first, *others)]
+            present = [each for each in found if each is not None]
+            if len(present) == len(found) and all(each is present[0] or each == present[0] for each in present[1:]):
+                merged[name] = present[0]
+                continue
+            certain = len(present) == len(found) and all(each.is_set for each in present)
+            other_way = certain or is_platform(name)
+            setting = present[-1].setting
+            if len({each.text for each in present}) > 1 or any(each.text is None for each in present):
+                setting = structs.replace(setting, word=structs.replace(setting.word, text=None))
+            merged[name] = Variable(setting, None, None, True if other_way else None)
+        self._all = merged
+        self._settings = None
+        for each in (first, *others):
+            self.functions.update(each.functions)
+            self.unread_source = self.unread_source or each.unread_source
