@@ -19,7 +19,8 @@ def answer(framework: str, strategy: str, versions: Mapping[str, str]) -> str:
     """One line for the user when this strategy cannot be started with what is installed; "" when nothing is known
     against it. `versions`: installed distributions, "lightning" -> "2.6.6".
     """
-    name = strategy.strip().lower().replace("-", "_")
+    strategy = strategy.strip()
+    name = strategy.lower().replace("-", "_")
     if framework != "lightning":
         if framework == "horovod" and name == "horovod":
             return ""
