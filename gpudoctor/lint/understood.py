@@ -69,6 +69,24 @@ def whole(option: Option | None) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) else None
 
 
+def visible_gpus(job: Job, launch: Launch) -> int | None:
+    """GPUs that the launch sees on its node: of CUDA_VISIBLE_DEVICES, the batch job's options or the facts."""
+    setting = launch.invocation.settings.get("CUDA_VISIBLE_DEVICES")
+    if setting is not None and setting.exported:
+        text = (setting.word.text or "").strip()
+        return len(text.split(",")) if re.fullmatch(r"[\w-]+(,[\w-]+)*", text, re.ASCII) else None
+    if job.facts.gpus_per_node is not None:
+        return job.facts.gpus_per_node
+    for name in ("gpus-per-node", "gres"):
+        option = job.sbatch.get(name)
+        match = (
+            re.fullmatch(r"(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d{1,4})", option.value or "", re.ASCII) if option else None
+        )
+        if match and option is not None and not option.ignored:
+            return int(match[1])
+    return None
+
+
 def nodes_of(job: Job, launch: Launch) -> int | None:
     """Nodes of the training, from the launcher, the batch job, the sections or the facts."""
     told = look.nnodes(launch)

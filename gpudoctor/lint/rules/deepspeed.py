@@ -1,0 +1,378 @@
+"""Rules of the deepspeed launcher and its hostfile: D01 to D08."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.lint import look
+from gpudoctor.lint.edits import insert_options, remove
+from gpudoctor.lint.model import Hostfile, HostLine, Job, Launch, Option
+from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.understood import whole
+
+_HOSTS = "#@ file hostfile\n10.20.0.11 slots=4\n10.20.0.12 slots=4\n"
+_START = "deepspeed --hostfile=hostfile --master_addr=10.20.0.11 --master_port=61234 train.py\n"
+_JOB = _HOSTS + "#@ node 0\n" + _START
+_NO_SSH = (
+    "deepspeed --hostfile=hostfile --no_ssh --node_rank={} --master_addr=10.20.0.11 --master_port=61234 train.py\n"
+)
+_EACH = _HOSTS + "#@ node 0\n" + _NO_SSH.format(0) + "#@ node 1\n" + _NO_SSH.format(1)
+_ONE = "deepspeed --num_gpus=4 train.py\n"
+_LINE = re.compile(r"\S+\s+slots=[0-9]+")
+"""DeepSpeed's own pattern of a hostfile line (launcher/runner.py), which is matched from the start of the line."""
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+def _launches(job: Job) -> Iterator[Launch]:
+    return (launch for launch in job.launches if launch.launcher == "deepspeed")
+
+
+def _starts_by_hand(launch: Launch) -> bool:
+    return launch.option("no-ssh") is not None
+
+
+def hosts_of(job: Job, launch: Launch) -> Hostfile | None:
+    """The hostfile that the launch names, where its text is given too."""
+    named = launch.text("hostfile")
+    if named is None:
+        return None
+    short = named.rpartition("/")[2]
+    return next((file for file in job.hostfiles if file.name.rpartition("/")[2] == short), None)
+
+
+@rule(
+    "D01",
+    "hostfile-bad-line",
+    title="Every line of a hostfile is NAME slots=N, each host once",
+    severity="error",
+    source="DeepSpeed 0.19, launcher/runner.py; DeepSpeed#3669",
+    bad=(
+        _JOB.replace("12 slots=4", "12 lots=4"),
+        _JOB.replace("12 slots=4", "12"),
+        _JOB.replace("12 slots=4", "11 slots=4"),
+        _JOB.replace("12 slots=4", "12 slots = 4"),
+        "n01 slots=8\nn02 slts=8\n",
+    ),
+    good=(_JOB, _EACH, "# two nodes\nn01 slots=8\n\nn02 slots=8\n"),
+)
+def hostfile_bad_line(job: Job) -> Iterator[Finding]:
+    """DeepSpeed reads a hostfile line by line and stops at the first one that is not NAME slots=N, or that names a host
+    a second time. Open MPI takes names alone too, DeepSpeed does not."""
+    for_deepspeed = {file.name for launch in _launches(job) if (file := hosts_of(job, launch)) is not None}
+    for file in job.hostfiles:
+        read_by_mpi = any(launch.launcher == "mpirun" for launch in job.launches) and file.name not in for_deepspeed
+        for line in file.lines:
+            raw = job.text[line.span.start : line.span.end] if line.span.exact else line.name
+            strict = file.name in for_deepspeed and _LINE.match(raw) is None
+            twice = bool(line.fault) and line.slots is not None and _LINE.match(raw) is not None
+            if not (line.fault or strict) or (read_by_mpi and twice):
+                continue
+            wanted = _wanted(line, raw) if not twice else ""
+            yield Finding(
+                span=line.span,
+                severity="warning" if twice and file.name not in for_deepspeed else None,
+                summary=f"{file.name} holds {raw[:80]!r}: {line.fault or 'it is not NAME slots=N'}",
+                happens="DeepSpeed ends before it starts anything: "
+                + ("a host is defined twice." if twice else "the hostfile contains a bad entry."),
+                fix="Name each host once, with all of its slots."
+                if twice
+                else f"Write {wanted or line.name + ' slots=N'}.",
+                edits=(Edit(line.span, wanted),) if wanted and line.span.exact else (),
+            )
+
+
+def _wanted(line: HostLine, raw: str) -> str:
+    """The line as it was meant, when it has a host and one number."""
+    found = re.fullmatch(r"(\S+?)(?:\s+[A-Za-z_-]+\s*[=:]?\s*|\s+|:)(\d{1,4})\s*", raw, re.ASCII)
+    return f"{found[1]} slots={found[2]}" if found and int(found[2]) > 0 else ""
+
+
+def _filters(launch: Launch) -> Iterator[Option]:
+    for name in ("include", "exclude"):
+        option = launch.option(name)
+        if option is not None:
+            yield option
+
+
+@rule(
+    "D02",
+    "deepspeed-no-such-slot",
+    title="--include and --exclude name hosts and slots of the hostfile",
+    severity="error",
+    source="DeepSpeed 0.19, launcher/runner.py parse_resource_filter: No slot, unknown hostname",
+    bad=(
+        _JOB.replace("--master_addr", "--include=10.20.0.11:0,4 --master_addr"),
+        _JOB.replace("--master_addr", "--include=10.20.0.13 --master_addr"),
+        _JOB.replace("--master_addr", "--exclude=10.20.0.12:7 --master_addr"),
+    ),
+    good=(
+        _JOB,
+        _JOB.replace("--master_addr", "--include=10.20.0.11:0,3@10.20.0.12:1 --master_addr"),
+        "deepspeed --include localhost:4,5 --master_port=61234 inference.py\n",
+    ),
+)
+def deepspeed_no_such_slot(job: Job) -> Iterator[Finding]:
+    """Slots are counted from 0 on each host. A filter that names a slot or host which the hostfile does not have ends
+    the start."""
+    for launch in _launches(job):
+        file = hosts_of(job, launch)
+        if file is None:
+            continue
+        slots = {line.name: line.slots for line in file.lines if not line.fault}
+        for option in _filters(launch):
+            text = option.value.text if option.value is not None else None
+            if text is None:
+                continue
+            for part in text.split("@"):
+                host, _, numbers = part.strip().partition(":")
+                count = slots.get(host)
+                over = [each for each in numbers.split(",") if each.isascii() and each.isdigit() and len(each) < 10]
+                outside = [each for each in over if count is not None and int(each) >= count]
+                if host in slots and not outside:
+                    continue
+                if host not in slots and (not host or not slots):
+                    continue
+                what = (
+                    f"{host} has {counted(count or 0, 'slot')}, 0 to {(count or 1) - 1}, and no {listed(outside)}"
+                    if outside
+                    else f"{host} is not in {file.name}, which has {listed(slots)}"
+                )
+                yield Finding(
+                    span=option.span,
+                    summary=f"{option.written} {part.strip()}: {what}",
+                    happens="DeepSpeed ends at once: "
+                    + (
+                        f"No slot '{outside[0]}' specified on host '{host}'." if outside else "the hostname is unknown."
+                    ),
+                    fix="Name slots that the hostfile gives to this host."
+                    if outside
+                    else "Name a host of the hostfile.",
+                )
+
+
+@rule(
+    "D03",
+    "hostfile-more-slots-than-gpus",
+    title="A hostfile gives no host more slots than it has GPUs",
+    severity="warning",
+    needs="probe",
+    source="DeepSpeed starts one process a slot; threads",
+    bad=(
+        Example(_JOB.replace("12 slots=4", "12 slots=8"), "nodes=2,gpus_per_node=4"),
+        Example(_JOB.replace("slots=4", "slots=8"), "gpus_per_node=4"),
+    ),
+    good=(Example(_JOB, "nodes=2,gpus_per_node=4"), _JOB),
+)
+def hostfile_more_slots_than_gpus(job: Job) -> Iterator[Finding]:
+    """One process is started for each slot, and takes the GPU of that number."""
+    gpus = job.facts.gpus_per_node
+    if not gpus or not any(hosts_of(job, launch) for launch in _launches(job)):
+        return
+    for file in job.hostfiles:
+        for line in file.lines:
+            if not line.fault and line.slots is not None and line.slots > gpus:
+                yield Finding(
+                    span=line.span,
+                    summary=f"{line.name} has slots={line.slots}; a node has {counted(gpus, 'GPU')}",
+                    happens="The processes beyond the GPUs end with CUDA error: invalid device ordinal.",
+                    fix=f"Write {line.name} slots={gpus}. To see its GPUs: ssh {line.name} nvidia-smi -L",
+                )
+
+
+def _visible(launch: Launch) -> tuple[int, ...] | None:
+    setting = launch.invocation.settings.get("CUDA_VISIBLE_DEVICES")
+    text = setting.word.text if setting is not None and setting.exported else None
+    if not text or not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", text, re.ASCII):
+        return None
+    return tuple(map(int, text.split(",")))
+
+
+@rule(
+    "D04",
+    "deepspeed-visible-devices",
+    title="GPUs are chosen by --include, not by CUDA_VISIBLE_DEVICES beside other filters",
+    severity="error",
+    needs="facts",
+    source="DeepSpeed 0.19, launcher/runner.py: CUDA_VISIBLE_DEVICES is ignored beside hostfile or filters",
+    bad=(
+        "CUDA_VISIBLE_DEVICES=4,5 deepspeed --num_gpus=2 train.py\n",
+        _JOB.replace("deepspeed --host", "CUDA_VISIBLE_DEVICES=2,3 deepspeed --host"),
+        Example("CUDA_VISIBLE_DEVICES=2,3 deepspeed train.py\n", "deepspeed=0.14.0"),
+    ),
+    good=(
+        Example("CUDA_VISIBLE_DEVICES=4,5 deepspeed train.py\n", "deepspeed=0.16"),
+        "CUDA_VISIBLE_DEVICES=0,1 deepspeed --num_gpus=2 train.py\n",
+        "deepspeed --include=localhost:4,5 train.py\n",
+    ),
+)
+def deepspeed_visible_devices(job: Job) -> Iterator[Finding]:
+    """The launcher sets CUDA_VISIBLE_DEVICES for each process itself. What the user sets counts on one node without
+    hostfile and filters only; before 0.15.2 also that fails when the list does not begin with 0, 1, 2 ..."""
+    version = job.facts.version("deepspeed")
+    for launch in _launches(job):
+        listed_gpus = _visible(launch)
+        if listed_gpus is None or listed_gpus == tuple(range(len(listed_gpus))):
+            continue
+        setting = launch.invocation.settings["CUDA_VISIBLE_DEVICES"]
+        numbers = ",".join(map(str, listed_gpus))
+        filters = [name for name in ("hostfile", "include", "exclude", "num-nodes", "num-gpus") if launch.option(name)]
+        if not filters and (version is None or version >= (0, 15, 2)):
+            continue
+        count = launch.option("num-gpus")
+        edits: tuple[Edit, ...] = ()
+        if filters == ["num-gpus"] and count is not None and whole(count) == len(listed_gpus):
+            # In front of every version: --include counts all GPUs only when CUDA_VISIBLE_DEVICES is gone.
+            start = setting.word.span.start
+            assigned = job.text.rfind("CUDA_VISIBLE_DEVICES=", 0, start + 22)
+            if setting.how == "prefix" and assigned >= 0 and start - assigned <= 22:
+                whole_span = type(setting.word.span)(assigned, setting.word.span.end, setting.word.span.line)
+                edits = (remove(job.text, whole_span), Edit(count.span, f"--include=localhost:{numbers}"))
+        by = f"--{filters[0].replace('-', '_')}" if filters else ""
+        yield Finding(
+            span=setting.word.span,
+            summary=f"CUDA_VISIBLE_DEVICES={numbers} "
+            + (f"beside {by}: deepspeed takes no notice of it" if by else
+               f"with DeepSpeed {job.facts.versions['deepspeed']}, which takes lists from 0 only"),
+            happens=(f"The processes run on other GPUs than {numbers}, from 0 on, or on more of them." if by else
+                     f"The start ends with: No slot '{listed_gpus[0]}' specified on host 'localhost'."),
+            fix=f"Choose them by --include: --include=localhost:{numbers} (and no CUDA_VISIBLE_DEVICES)."
+            if "hostfile" not in filters else
+            f"Choose them by --include for each host: --include=HOST1:{numbers}@HOST2:{numbers}.",
+            edits=edits,
+        )  # fmt: skip
+
+
+def _remote(lines: Sequence[HostLine]) -> list[str]:
+    return [line.name for line in lines if not line.fault and line.name not in _LOCAL]
+
+
+@rule(
+    "D05",
+    "deepspeed-needs-ssh",
+    title="The head reaches every host of the hostfile by ssh without a password, itself too",
+    severity="warning",
+    needs="probe",
+    source="DeepSpeed#4907; launcher/runner.py asks the first host for its addresses by ssh",
+    bad=(_JOB, _JOB.replace("--hostfile=hostfile", "--num_nodes 2 --num_gpus 4 --hostfile hostfile")),
+    good=(_EACH, _ONE, "deepspeed --include localhost:4,5 --master_port=61234 inference.py\n"),
+)
+def deepspeed_needs_ssh(job: Job) -> Iterator[Finding]:
+    """The launcher is run once and starts the others through pdsh and ssh. It also asks the first host of the list by
+    ssh, which is the head itself in most cases: without a key for itself it ends with status 255."""
+    for launch in _launches(job):
+        file = hosts_of(job, launch)
+        if file is None or _starts_by_hand(launch) or launch.text("launcher") not in (None, "pdsh", "openmpi"):
+            continue
+        hosts = list(dict.fromkeys(_remote(file.lines)))
+        if len(hosts) < 2:
+            continue
+        yield Finding(
+            span=look.head_span(launch),
+            summary=f"deepspeed starts {counted(len(hosts), 'host')} by ssh; that it works without a password is not"
+            " in the text",
+            happens="Where one of them asks for a password, the start ends with exit status 255. The first is asked"
+            f" too ({hosts[0]}), though it may be the head itself.",
+            fix="Try each of them on the head: "
+            + "; ".join(f"ssh -o BatchMode=yes {host} true" for host in hosts[:4])
+            + ". Without ssh: --no_ssh --node_rank=K on every node (DeepSpeed 0.14.5).",
+        )
+
+
+@rule(
+    "D06",
+    "deepspeed-nodes-without-hostfile",
+    title="Several nodes have a hostfile",
+    severity="error",
+    source="DeepSpeed 0.19, launcher/runner.py: without a hostfile only local resources are used",
+    bad=(
+        "deepspeed --num_nodes=2 --num_gpus=4 train.py\n",
+        "deepspeed --num_nodes 2 --master_addr 10.20.0.11 --master_port 61234 train.py\n",
+    ),
+    good=(_JOB, _ONE, "deepspeed --num_nodes=1 --num_gpus=4 train.py\n"),
+)
+def deepspeed_nodes_without_hostfile(job: Job) -> Iterator[Finding]:
+    """--num_nodes chooses from the hostfile. Without --hostfile, DeepSpeed looks for /job/hostfile, and without that it
+    uses this node's GPUs only."""
+    for launch in _launches(job):
+        nodes = launch.option("num-nodes")
+        if nodes is None or (whole(nodes) or 0) < 2 or launch.option("hostfile", "launcher") or launch.unread:
+            continue
+        if look.from_platform(job, launch) or any(file.name == "/job/hostfile" for file in job.hostfiles):
+            continue
+        yield Finding(
+            span=nodes.span,
+            summary=f"{nodes.written} {whole(nodes)} and no --hostfile",
+            happens="Unless /job/hostfile exists, DeepSpeed trains on this node only, and reaches no other.",
+            fix="Write a hostfile with a line NAME slots=G for each node, and add --hostfile=FILE.",
+        )
+
+
+@rule(
+    "D07",
+    "deepspeed-two-filters",
+    title="Hosts are chosen in one way",
+    severity="error",
+    source="DeepSpeed 0.19, launcher/runner.py: Cannot specify num_nodes/gpus with include/exclude",
+    bad=(
+        "deepspeed --include localhost:0,1 --num_gpus 2 train.py\n",
+        _JOB.replace("--master_addr", "--num_nodes=2 --exclude=10.20.0.12:3 --master_addr"),
+    ),
+    good=("deepspeed --include localhost:0,1 train.py\n", _ONE, _JOB),
+)
+def deepspeed_two_filters(job: Job) -> Iterator[Finding]:
+    """--include and --exclude name hosts and slots, --num_nodes and --num_gpus count them: DeepSpeed takes one of the
+    two ways, and of --include and --exclude one."""
+    for launch in _launches(job):
+        filters = list(_filters(launch))
+        counts = [option for name in ("num-nodes", "num-gpus") if (option := launch.option(name)) is not None]
+        if not filters or not (counts or len(filters) > 1):
+            continue
+        others = counts or filters[1:]
+        yield Finding(
+            span=others[0].span,
+            summary=f"{filters[0].written} and {listed(each.written for each in others)} together",
+            happens="DeepSpeed ends at once with a ValueError: the two ways exclude each other.",
+            fix=f"Keep {filters[0].written} and drop {listed(each.written for each in others)}.",
+            edits=tuple(remove(job.text, each.span) for each in counts),
+        )
+
+
+@rule(
+    "D08",
+    "deepspeed-on-every-node",
+    title="deepspeed is started once, or on every node with --no_ssh",
+    severity="error",
+    source="DeepSpeed 0.19, launcher/runner.py: the pdsh launcher starts all nodes from one",
+    bad=(
+        _HOSTS + "#@ node 0\n" + _START + "#@ node 1\n" + _START,
+        _HOSTS + "#@ every node\n" + _START,
+    ),
+    good=(_JOB, _EACH, _ONE),
+)
+def deepspeed_on_every_node(job: Job) -> Iterator[Finding]:
+    """With a hostfile of several hosts the launcher starts the ranks of all of them. Run on each node, it starts
+    as many jobs, which fight for the same GPUs and the same port."""
+    found = [
+        launch
+        for launch in _launches(job)
+        if (file := hosts_of(job, launch)) is not None
+        and len(set(_remote(file.lines))) > 1
+        and not _starts_by_hand(launch)
+    ]
+    nodes = {node for launch in found if (node := look.section_node(job, launch)) is not None}
+    for launch in found:
+        tasks = bool(look.sruns(launch)) and look.runs_on(job, launch) != 1
+        if len(nodes) < 2 and not look.says_every_node(job, launch) and not tasks:
+            continue
+        node = look.section_node(job, launch)
+        edits = insert_options(launch, f"--no_ssh --node_rank={node}") if len(nodes) > 1 and node is not None else ()
+        if edits and launch.option("no-ssh", "node-rank"):
+            edits = ()
+        yield Finding(
+            span=look.head_span(launch),
+            summary=f"deepspeed with a hostfile runs on {look.label(job, launch) if node is not None else 'every node'}"
+            " too; once, on the head, is enough",
+            happens="Each starts all ranks of all hosts: EADDRINUSE, or several trainings on the same GPUs.",
+            fix="Run it on the head only; or on every node with --no_ssh --node_rank=K (DeepSpeed 0.14.5).",
+            edits=edits,
+        )
