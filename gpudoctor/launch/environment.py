@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 
-from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.wording import counted
@@ -99,9 +98,9 @@ def _cpus(machine: Snapshot) -> int:
     """CPUs that this user's processes may use there, as the affinity mask and the cgroup grant; 0 when not read."""
     try:
         mask = len(machine.host.cpus_allowed.value)
-        cgroup = if_present(machine.host.cgroup)
     except NotRead:
         return 0
+    cgroup = machine.host.cgroup.value_or(None)  # where it is not read, the mask is the best that is known
     quota = cgroup.cpu_limit if cgroup else None
     return min(mask, max(1, math.floor(quota))) if quota is not None else mask
 
