@@ -42,14 +42,18 @@ def invocations(text: str, sections: tuple[Section, ...], facts: Facts, batch: b
         if section.kind == "file":
             continue
         source = Source(section.text, follower.lines, section.start)
-        follower.every_sbatch += lines_of(source)
         if section.kind == "every":
             variables = every
         else:
             variables = own.setdefault(
                 (section.kind, section.node if section.kind == "node" else section.job), every.copy()
             )
+        before = len(follower.heredocs)
         follower.text(source, variables, Context(section=index, where="batch" if batch else "node"))
+        written = follower.heredocs[before:]
+        follower.every_sbatch += [
+            option for option in lines_of(source) if not any(start <= option.span.start < end for start, end in written)
+        ]
     return Shell(
         invocations=tuple(follower.invocations),
         every_sbatch=tuple(follower.every_sbatch),

@@ -1,5 +1,6 @@
 """`$((...))` with known numbers."""
 
+import operator
 import re
 from collections.abc import Callable
 
@@ -10,6 +11,12 @@ LOOSE_FIRST = (
     ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"),
     ("*", "/", "%"), ("**",),
 )  # fmt: skip
+OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "**": operator.pow, "<<": operator.lshift,
+    ">>": operator.rshift, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "&&": lambda a, b: bool(a and b), "||": lambda a, b: bool(a or b),
+}  # fmt: skip
 MOST = 1 << 62
 DEEPEST = 40
 
@@ -113,14 +120,7 @@ def _apply(sign: str, a: int, b: int) -> int:
         return whole if sign == "/" else a - whole * b
     if sign in ("**", "<<", ">>") and not 0 <= b <= 62:
         raise Unknown
-    result = int(
-        {
-            "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "**": lambda: a**b, "<<": lambda: a << b,
-            ">>": lambda: a >> b, "<": lambda: a < b, ">": lambda: a > b, "<=": lambda: a <= b, ">=": lambda: a >= b,
-            "==": lambda: a == b, "!=": lambda: a != b, "&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b,
-            "&&": lambda: bool(a and b), "||": lambda: bool(a or b),
-        }[sign]()
-    )  # fmt: skip
+    result = int(OPERATORS[sign](a, b))
     if abs(result) > MOST:
         raise Unknown
     return result

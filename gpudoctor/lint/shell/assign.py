@@ -128,7 +128,9 @@ def read_into(words: list[Word], variables: Variables) -> bool:
                 names.append(shown)
             at += 1
         names = names or ["REPLY" if program == "read" else "MAPFILE"]
-    elif (program == "printf" and len(words) > 2 and words[1].shown == "-v") or (program == "getopts" and len(words) > 2):
+    elif (program == "printf" and len(words) > 2 and words[1].shown == "-v") or (
+        program == "getopts" and len(words) > 2
+    ):
         names = [words[2].shown]
     elif program == "let":
         names = [found[0] for each in words[1:] if (found := NAME.match(each.shown))]

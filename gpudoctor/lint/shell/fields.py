@@ -1,5 +1,6 @@
 """Pieces -> words, as the shell splits them."""
 
+import itertools
 import re
 
 from gpudoctor.lint.model import Expansion, Word
@@ -58,7 +59,7 @@ def word(source: Source, start: int, end: int, runs: list[Run], *, whole: bool =
     if not whole:
         raw = shown
         places = [run for run in runs if run.text]
-        joined = all(a.end == b.start for a, b in zip(places, places[1:], strict=False))
+        joined = all(a.end == b.start for a, b in itertools.pairwise(places))
         if places and joined and all(run.start >= 0 and (run.exact or not run.known) for run in places):
             first, last, exact = places[0].start, places[-1].end, True  # where the variable was given its value
         else:

@@ -1,5 +1,6 @@
 """Walks the tree of a shell text as the shell would, and gathers the commands."""
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -14,7 +15,7 @@ from gpudoctor.lint.shell.heredocs import Redirects, redirects
 from gpudoctor.lint.shell.parse import TooTangled, parse
 from gpudoctor.lint.shell.sbatch import lines_of, options_of
 from gpudoctor.lint.shell.source import Lines, Run, Source
-from gpudoctor.lint.shell.variables import Variables
+from gpudoctor.lint.shell.variables import How, Variables
 from gpudoctor.lint.shell.wrappers import ASSIGNMENT, Started, name, started
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ LONGEST_INNER = 1 << 17
 SHELL_DEPTH = 6
 ORDINARY = ("test", "[", "[[", "command", "type", "which", "grep", "pgrep", "hash", "false", "nvidia-smi", "ping", "nc")
 """Commands of which `&&` is a question: what follows may not run."""
+WAIT = re.compile(rb"(?<![\w.=/-])wait(?![\w.=/-])")
 IGNORED = frozenset(
     ("cd", "pushd", "popd", "module", "ml", "conda", "mamba", "micromamba", "set", "shopt", "ulimit", "umask", "trap")
 )
@@ -38,6 +40,7 @@ class Context(Struct, frozen=True, kw_only=True):
     where: Where = "node"
     section: int = 0
     background: bool = False
+    waited_for: bool = True
     in_loop: str = ""
     conditional: bool = False
     node_guard: int | None = None
@@ -68,6 +71,7 @@ class Follower:
         self.files: dict[str, Source] = {}
         self.written: list[Section] = []
         self.notes: list[str] = []
+        self.heredocs: list[tuple[int, int]] = []
         self.work = WORK
 
     # ---- texts
@@ -110,16 +114,15 @@ class Follower:
     # ---- statements
 
     def statements(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
-        children = node.children
-        for index, child in enumerate(children):
-            if child.is_named or child.is_error:
-                following = children[index + 1].type if index + 1 < len(children) else ""
-                inside = (
-                    structs.replace(context, background=True)
-                    if following == "&" and not context.background
-                    else context
-                )
-                self.statement(child, script, variables, inside)
+        self.block([child for child in node.children if child.is_named or child.is_error], script, variables, context)
+
+    def block(self, body: "list[Node]", script: Script, variables: Variables, context: Context) -> None:
+        for each in body:
+            inside = context
+            if each.next_sibling is not None and each.next_sibling.type == "&":
+                waited = context.waited_for and script.last_wait >= each.end_byte
+                inside = structs.replace(context, background=True, waited_for=waited)
+            self.statement(each, script, variables, inside)
 
     def statement(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         if context.depth > DEEPEST:
@@ -169,6 +172,8 @@ class Follower:
     def redirected(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         expander = Expander(script.source, variables, context.where)
         found = redirects(node, expander)
+        if found.document is not None:
+            self.heredocs.append(found.document)
         for name_, source, section in found.writes:
             self.files[name_] = source
             self.written.append(section)
@@ -273,12 +278,6 @@ class Follower:
         if not certain:
             results.append(waiting)
         variables.merge(results)
-
-    def block(self, body: "list[Node]", script: Script, variables: Variables, context: Context) -> None:
-        for each in body:
-            following = each.next_sibling.type if each.next_sibling is not None else ""
-            inside = structs.replace(context, background=True) if following == "&" else context
-            self.statement(each, script, variables, inside)
 
     def case(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         value = node.child_by_field_name("value")
@@ -410,9 +409,9 @@ class Follower:
         pieces: list[list[Run]] = []
         for start, end in places:
             made = fields(expander.runs(start, end))
-            for each in made:
-                words.append(word(source, start, end, each, whole=len(made) == 1))
-                pieces.append(each)
+            for field in made:
+                words.append(word(source, start, end, field, whole=len(made) == 1))
+                pieces.append(field)
         if not words:
             for each in prefixes:
                 assign(each, expander, "assignment", exported=False)
@@ -459,7 +458,7 @@ class Follower:
             section=context.section,
             span=span,
             background=context.background,
-            waited_for=not context.background or (script.last_wait >= 0 and self._waits(script, words)),
+            waited_for=context.waited_for,
             in_loop=context.in_loop,
             conditional=context.conditional,
             node_guard=context.node_guard,
@@ -474,9 +473,6 @@ class Follower:
         self.invocations.append(invocation)
         if begun is not None:
             self.start(begun, invocation, words, pieces, script, outer, variables, context, found)
-
-    def _waits(self, script: Script, words: list[Word]) -> bool:
-        return script.source.span(script.last_wait, script.last_wait + 1).start >= words[0].span.start
 
     def start(
         self, begun: Started, invocation: Invocation, words: list[Word], pieces: list[list[Run]], script: Script,
@@ -494,7 +490,9 @@ class Follower:
             return
         passed = Variables() if begun.fresh else variables.copy()
         for index in begun.settings:
-            self._setting(words[index], pieces[index], passed, "env")
+            self._setting(
+                words[index], pieces[index], passed, "env" if invocation.program in ("env", "sudo") else "launcher"
+            )
         if begun.at >= 0:
             self.run(
                 words[begun.at :],
@@ -527,7 +525,7 @@ class Follower:
                 self.every_sbatch += lines_of(found.stdin)
             self.text(found.stdin, shell, inside)
 
-    def _setting(self, word_: Word, runs: list[Run], into: Variables, how: str) -> None:
+    def _setting(self, word_: Word, runs: list[Run], into: Variables, how: How) -> None:
         match = ASSIGNMENT.match(word_.shown)
         if match is None:
             return
@@ -551,7 +549,7 @@ class Follower:
             name_,
             value,
             tuple(value_runs),
-            setting=Setting(name_, value, True, "env" if how == "env" else "launcher"),
+            setting=Setting(name_, value, True, how),
         )
 
     def source_file(self, words: list[Word], script: Script, variables: Variables, context: Context) -> None:
@@ -616,8 +614,13 @@ def _line_ends(text: str, start: int, end: int) -> bool:
 
 
 def _last_wait(root: "Node") -> int:
+    """Where the last `wait` stands that is a command."""
     text = root.text or b""
-    return text.rfind(b"wait") if b"wait" in text else -1
+    for found in list(WAIT.finditer(text))[-50:][::-1]:
+        node = root.descendant_for_byte_range(found.start(), found.end())
+        if node is not None and node.parent is not None and node.parent.type == "command_name":
+            return found.start()
+    return -1
 
 
 def _without_prefix(runs: list[Run], prefix: str) -> list[Run]:

@@ -20,6 +20,8 @@ class Redirects(Struct, frozen=True):
     extra: "list[tuple[int, int]]" = []
     writes: "list[tuple[str, Source, Section]]" = []
     commands: "list[Node]" = []
+    document: tuple[int, int] | None = None
+    """Where the here-document stands in the whole text."""
 
 
 def redirects(node: "Node", expander: Expander) -> Redirects:
@@ -62,13 +64,13 @@ def redirects(node: "Node", expander: Expander) -> Redirects:
         target = target or _tee(node, source)
         if target:
             name = target.rsplit("/", 1)[-1]
-            first, last, exact = source.place(*raw)
+            first, _last, exact = source.place(*raw)
             if exact:
                 section = Section(
                     "file", name=name, text=source.text[raw[0] : raw[1]], start=first, line=source.lines.at(first)
                 )
                 writes.append((name, stdin, section))
-    return Redirects(stdin, extra, writes, commands)
+    return Redirects(stdin, extra, writes, commands, source.place(*raw)[:2] if raw is not None else None)
 
 
 def _written(source: Source, node: "Node") -> str:

@@ -89,21 +89,22 @@ def counted(head: str, expander: Expander) -> tuple[str, list[list[Run]] | None]
     """`for ((i = 0; i < N; i++))` -> the variable and its values."""
     found = COUNTED.match(head)
     if found is None or found[1] != found[3]:
-        name = re.match(r"for\s*\(\(\s*(\w+)", head)
-        return (name[1] if name else ""), None
-    name, first, _, sign, last, step = found.groups()
-    steps = {f"{name}++": 1, f"++{name}": 1, f"{name}--": -1, f"--{name}": -1, f"{name}+=1": 1}
+        begin_of_it = re.match(r"for\s*\(\(\s*(\w+)", head)
+        return (begin_of_it[1] if begin_of_it else ""), None
+    groups: tuple[str, ...] = found.groups()
+    counter, first, _, sign, last, step = groups
+    steps = {f"{counter}++": 1, f"++{counter}": 1, f"{counter}--": -1, f"--{counter}": -1, f"{counter}+=1": 1}
     by = steps.get(re.sub(r"\s", "", step))
     try:
         begin, bound = evaluate(first, expander._text_of), evaluate(last, expander._text_of)
     except Unknown:
-        return name, None
+        return counter, None
     if by is None:
-        return name, None
+        return counter, None
     end = {"<": bound, "<=": bound + 1, ">": bound, ">=": bound - 1, "!=": bound}[sign]
     if abs(end - begin) > MOST:
-        return name, None
-    return name, [[Run(str(number))] for number in range(begin, end, by)]
+        return counter, None
+    return counter, [[Run(str(number))] for number in range(begin, end, by)]
 
 
 def bind(

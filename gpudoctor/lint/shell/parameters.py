@@ -31,7 +31,7 @@ def operated(operator: str, text: str | None, operand: str | None) -> str | None
     if operator in ("%", "%%", "#", "##"):
         return _without(text, operand, operator)
     if operator in ("/", "//"):
-        pattern, slash, new = operand.partition("/")
+        pattern, _slash, new = operand.partition("/")
         if not pattern or re.search(r"[*?\[#%\\]", pattern):
             return None
         return text.replace(pattern, new, 1 if operator == "/" else -1)

@@ -4,6 +4,7 @@ The inner text of `bash -c "..."` is put together from pieces: each character re
 What the outer shell put in and nobody knows is one character of a private plane, which stands for a `Run`.
 """
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -97,7 +98,7 @@ class Source:
         if end <= start:
             return known[0][0], known[0][0], False
         exact = len(known) == len(inside) and all(
-            a[1] == b[0] and a[1] - a[0] == 1 for a, b in zip(inside, inside[1:], strict=False)
+            a[1] == b[0] and a[1] - a[0] == 1 for a, b in itertools.pairwise(inside)
         )
         if exact:
             return inside[0][0], inside[-1][1], inside[-1][1] - inside[-1][0] == 1

@@ -90,7 +90,7 @@ class Variables:
     def settings(self) -> dict[str, Setting]:
         """A snapshot, shared until something changes. Variables that may not be set are among them."""
         if self._settings is None:
-            self._settings = {name: variable.setting for name, variable in self._all.items()}
+            self._settings = {name: each.setting for name, each in self._all.items() if name.isidentifier()}
         return self._settings
 
     def for_program(self) -> "Variables":
@@ -116,8 +116,9 @@ class Variables:
             certain = len(present) == len(found) and all(each.is_set for each in present)
             other_way = certain or is_platform(name)
             setting = present[-1].setting
-            if len({each.text for each in present}) > 1 or any(each.text is None for each in present):
-                setting = structs.replace(setting, word=structs.replace(setting.word, text=None))
+            # One of several values, or none: whoever looks at the setting is not to take the last one for it.
+            word = structs.replace(setting.word, text=None, shown=f"${name}")
+            setting = structs.replace(setting, word=word)
             merged[name] = Variable(setting, None, None, True if other_way else None)
         self._all = merged
         self._settings = None
