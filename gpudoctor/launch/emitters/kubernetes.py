@@ -12,10 +12,8 @@ from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan
 from gpudoctor.launch.words import check, comment, line
 
 IMAGE = "REGISTRY/IMAGE:TAG"
-JOBSET_START = (
-    'exec torchrun --nnodes="$1" --nproc-per-node="$2" --node-rank="$JOB_COMPLETION_INDEX" '
-    '--master-addr="$3" --master-port="$4" "${@:5}"'
-)
+NODE_RANK = "$(JOB_COMPLETION_INDEX)"
+"""The kubelet puts the pod's index in its place (Kubernetes' documentation, "Indexed Job"); no shell is needed."""
 
 
 def emit(plan: LaunchPlan) -> Emission:
@@ -160,22 +158,37 @@ def _jobset(plan: LaunchPlan, name: str, processes: int) -> Iterator[str]:
     yield "          backoffLimit: 0"
     yield "          template:"
     yield "            spec:"
-    numbers = (str(len(plan.nodes)), str(processes), head, str(plan.master_port))
-    command = ("bash", "-c", JOBSET_START, name, *numbers, *plan.program)
-    yield from _indented(14, _pod(plan, processes, "trainer", command, restart="Never"))
+    options = (
+        f"--nnodes={len(plan.nodes)}",
+        f"--nproc-per-node={processes}",
+        f"--node-rank={NODE_RANK}",
+        f"--master-addr={head}",
+        f"--master-port={plan.master_port}",
+    )
+    yield from _indented(
+        14, _pod(plan, processes, "trainer", ("torchrun", *plan.program), options=options, restart="Never")
+    )
 
 
 def _pod(
-    plan: LaunchPlan, processes: int, container: str, command: tuple[str, ...], *, restart: str = ""
+    plan: LaunchPlan,
+    processes: int,
+    container: str,
+    command: tuple[str, ...],
+    *,
+    options: tuple[str, ...] = (),
+    restart: str = "",
 ) -> Iterator[str]:
-    """What stands under a pod's `spec:`."""
+    """What stands under a pod's `spec:`. `options` come after the command's first word, for the kubelet to expand."""
     if restart:
         yield f"restartPolicy: {restart}"
     yield "containers:"
     yield f"  - name: {container}"
     yield f"    image: {scalar(IMAGE)}"
     yield "    command:"
-    yield from (f"      - {_word(each)}" for each in command)
+    first, *rest = command
+    for each in (_word(first), *map(scalar, options), *map(_word, rest)):
+        yield f"      - {each}"
     variables = portable(plan.environment)
     if variables:
         yield "    env:"
