@@ -1,0 +1,115 @@
+"""How many processes a launch starts on each node where it runs, and which GPUs the text shows to it."""
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from gpudoctor.knowledge.visible.devices import VARIABLE
+from gpudoctor.knowledge.visible.entries import entries
+from gpudoctor.lint import allocation, lightning, look
+from gpudoctor.lint.model import Job, Launch, Setting, Word
+
+STARTS_SEVERAL = (*look.TORCHRUN, "accelerate", "deepspeed", "fabric")
+"""Launchers that start the ranks of a node."""
+
+
+class Count(Struct, frozen=True):
+    """Processes on each node, by the launch itself. `word` is the value that says so, where one does."""
+
+    number: int | Literal["gpus"] | None
+    """ "gpus": as many as GPUs are visible; None: not known."""
+    written: str = ""
+    word: Word | None = None
+
+
+def started(job: Job, launch: Launch) -> Count:
+    """Processes that the launcher starts on a node."""
+    if launch.launcher in look.TORCHRUN:
+        return _counted(job, launch, "nproc-per-node", 1)
+    if launch.launcher == "accelerate":
+        total = _counted(job, launch, "num-processes", None)
+        told = look.nnodes(launch)
+        if isinstance(total.number, int) and told is not None:
+            return Count(total.number // max(1, told[1]), total.written, total.word)
+        if isinstance(total.number, int) and launch.option("num-machines", "config-file") is None:
+            return total
+        return Count(None, total.written, total.word)
+    if launch.launcher == "deepspeed":
+        return _counted(job, launch, "num-gpus", None)
+    if launch.launcher == "fabric":
+        return _counted(job, launch, "devices", 1)
+    return Count(None)
+
+
+def _counted(job: Job, launch: Launch, name: str, default: int | None) -> Count:
+    option = launch.option(name)
+    if option is None:
+        return Count(None if launch.unread else default)
+    text = allocation.resolved(job, option.value)
+    if text in ("gpu", "auto", "-1"):
+        return Count("gpus", option.written, option.value)
+    number = allocation.whole(text)
+    if number is None and option.value is not None and re.search(r"GPUS?_ON_NODE", option.value.shown):
+        number = allocation.gpus_per_node(job, launch)
+    return Count(number, option.written, option.value)
+
+
+class Shown(Struct, frozen=True):
+    """The GPUs in CUDA_VISIBLE_DEVICES, as CUDA counts them: up to the first entry that it cannot take."""
+
+    count: int
+    value: str
+    setting: Setting
+
+
+def shown_gpus(launch: Launch) -> Shown | None:
+    """What the text sets CUDA_VISIBLE_DEVICES to for this launch; None when it does not, or nobody knows."""
+    setting = launch.invocation.settings.get(VARIABLE)
+    if setting is None or not setting.exported or setting.word.text is None:
+        return None
+    count = 0
+    for entry in entries(setting.word.text):
+        if entry.form in ("blank", "text") or (entry.form == "ordinal" and entry.number < 0):
+            break
+        count += 1
+    return Shown(count, setting.word.text, setting)
+
+
+def gpus(job: Job, launch: Launch) -> int | None:
+    """GPUs that the processes of a node see, as far as text and facts tell."""
+    shown = shown_gpus(launch)
+    if shown is not None:
+        return shown.count
+    if launch.invocation.settings.get(VARIABLE) is not None:
+        return None
+    asked = allocation.gpus_per_node(job, launch)
+    return asked if asked is not None else job.facts.gpus_per_node
+
+
+def on_cpu(launch: Launch) -> bool:
+    """The text says that the ranks compute on the CPU."""
+    words = [word.shown for word in launch.script_words]
+    text = " ".join(words)
+    if launch.option("cpu", "use-cpu") is not None:
+        return True
+    return bool(
+        re.search(
+            r"--(?:use[-_])?cpu\b|--no[-_]cuda\b|--device[= ]cpu\b|(?:backend|accelerator)[= ](?:gloo|cpu)\b", text
+        )
+    )
+
+
+def per_node(job: Job, launch: Launch) -> int | None:
+    """Ranks on each node, of whoever starts them: the launcher, srun, Lightning."""
+    count = started(job, launch)
+    if isinstance(count.number, int):
+        return count.number
+    if count.number == "gpus":
+        return gpus(job, launch)
+    if launch.launcher == "srun":
+        return allocation.tasks_per_node(job, launch)
+    if launch.launcher == "python":
+        asked = lightning.devices(job, launch)
+        return gpus(job, launch) if asked == "auto" else asked
+    return None
