@@ -92,11 +92,17 @@ def standalone(launch: Launch) -> bool:
 
 
 def split_endpoint(text: str) -> tuple[str, str]:
-    """("10.0.0.1", "29400") of an endpoint; the port is empty when there is none. Brackets stay."""
-    host, colon, port = text.rpartition(":")
-    if not colon or "}" in port or "]" in port or ")" in port:
-        return text, ""
-    return host, port
+    """("10.0.0.1", "29400") of an endpoint; the port is empty when there is none. Brackets stay. A colon inside
+    `[...]`, `${...}` or `$(...)` does not separate."""
+    depth, cut = 0, -1
+    for index, character in enumerate(text):
+        if character in "[{(":
+            depth += 1
+        elif character in "]})":
+            depth -= 1
+        elif character == ":" and depth == 0:
+            cut = index
+    return (text, "") if cut < 0 else (text[:cut], text[cut + 1 :])
 
 
 def _piece(whole: Value, text: str) -> Value:

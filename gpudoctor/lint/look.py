@@ -138,6 +138,8 @@ class World(Struct, frozen=True, kw_only=True):
 
 def meets(launch: Launch) -> bool:
     """The launch takes part in a rendezvous that the text describes, and runs on each node."""
+    if launch.option("help", "version") is not None:
+        return False
     if launch.launcher in _FANS_OUT:
         return launch.launcher == "deepspeed" and launch.option("no-ssh") is not None
     if launch.launcher in (*TORCHRUN, "accelerate", "fabric"):

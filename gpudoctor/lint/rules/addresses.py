@@ -156,7 +156,7 @@ def master_differs(job: Job) -> Iterator[Finding]:
     ),
     good=(
         "export MASTER_ADDR=10.20.0.11\n" + _STATIC.format("$NODE_RANK", "$MASTER_ADDR"),
-        _STATIC.format("$NODE_RANK", "$MASTER_ADDR"),
+        _STATIC.format("$NODE_RANK", "${MASTER_ADDR:?}"),
         _BATCH + f"export HEAD={_HEAD}\n" + _SRUN.format("$HEAD"),
     ),
 )
@@ -288,7 +288,7 @@ def falls_back_to_localhost(job: Job) -> Iterator[Finding]:
                 continue
             for each in look.origins(found.word, launch.invocation):
                 fallback = each.default or next(iter(_LOCAL_DEFAULT.findall(each.raw)), "")
-                if each.is_set is True or not is_loopback(fallback.strip("\"'")):
+                if (each.name and each.is_set is True) or not is_loopback(fallback.strip("\"'")):
                     continue
                 if each.name and (set_by := launch.invocation.settings.get(each.name)) and set_by.word.text:
                     continue

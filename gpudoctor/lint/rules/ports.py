@@ -92,7 +92,7 @@ def port_out_of_range(job: Job) -> Iterator[Finding]:
     good=(_ONE.format(1024), _GOOD, _C10D.format(29400)),
 )
 def privileged_port(job: Job) -> Iterator[Finding]:
-    """Only root may listen on ports below 1024."""
+    """Only root may listen on ports below 1024; the head of a job that a user starts ends at once."""
     for _world, _launch, found in each_port(job):
         port = port_number(found)
         if port is not None and 1 <= port <= 1023:

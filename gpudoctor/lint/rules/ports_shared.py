@@ -161,14 +161,11 @@ def port_differs(job: Job) -> Iterator[Finding]:
                     edits=(replace_piece(found, port=first.text),),
                 )
         for launch, found in given:
-            if look.host_of(launch) is not None:
+            if look.host_of(launch) is not None or found.text is not None:
                 continue
             for each in look.origins(found.word, launch.invocation):
                 random = PER_NODE.search(each.raw) or _FREE_PORT.search(each.raw)
                 if each.where == "batch" or each.value is not None or not random:
-                    continue
-                in_endpoint = found.shown != found.word.shown and each.raw not in found.shown
-                if in_endpoint and each in found.word.expansions:
                     continue
                 yield Finding(
                     span=each.span or found.span,
