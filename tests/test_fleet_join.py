@@ -20,8 +20,8 @@ from gpudoctor import __version__
 from gpudoctor.fleet.fleet import Lost
 from gpudoctor.fleet.join import JoinFleet, NoListener, take_part
 from gpudoctor.fleet.join_channel import Channel, Forged, Kind, NotProved, OtherVersion, introduce, welcome
-from gpudoctor.fleet.join_messages import Newcomer, with_port
-from gpudoctor.fleet.messages import PROTOCOL, Hello
+from gpudoctor.fleet.join_messages import Newcomer, Verdict, Welcome, with_port
+from gpudoctor.fleet.messages import PROTOCOL, Hello, encode
 from gpudoctor.fleet.own_address import NoAddress, address_of
 from gpudoctor.fleet.reach import reach
 from gpudoctor.snapshot import Address, Interface, Network, missing, read
@@ -225,6 +225,70 @@ def test_who_vanishes_at_the_door_is_lost_and_not_waited_for(monkeypatch: pytest
             until(lambda: fleet.turned_away or len(fleet.joined) == 2)
         found = reach(fleet, timeout=5)
         assert isinstance(found[1], Lost) and found[1].kind == "connection lost"
+
+
+def newcomer(fleet: JoinFleet, name: str) -> tuple[socket.socket, Channel]:
+    """Somebody who has joined and says Hello, and no more."""
+    connection = socket.create_connection(("127.0.0.1", fleet.port), timeout=PATIENCE)
+    channel = introduce(connection, fleet.token, seconds=PATIENCE)
+    channel.send("C", msgspec.json.encode(Newcomer(f"machine of {name}", name, __version__, PROTOCOL)))
+    received = channel.receive()
+    assert received is not None
+    node = msgspec.json.decode(received[1], type=Welcome).node
+    assert node > 0, received
+    hello = encode(Hello(node=node, hostname=name, gpudoctor=__version__))
+    channel.send("O", hello.rstrip(b"\n"))
+    return connection, channel
+
+
+def test_who_leaves_before_the_start_may_come_back() -> None:
+    with JoinFleet(3, address="127.0.0.1", wait=PATIENCE) as fleet:
+        first, channel = newcomer(fleet, "n02")
+        until(lambda: "n02" in fleet.joined)
+        channel.close()
+        first.close()
+        until(lambda: "n02" not in fleet.joined)
+        assert not fleet.lost
+        with newcomer(fleet, "n03")[0], newcomer(fleet, "n02")[0]:
+            found = reach(fleet, timeout=PATIENCE)
+            assert all(isinstance(said, Hello) for said in found.values()), found
+            assert set(fleet.joined[1:]) == {"n02", "n03"}
+
+
+def test_who_leaves_before_the_start_and_stays_away_is_not_taken_for_there() -> None:
+    """The others may all be there by then."""
+    with JoinFleet(3, address="127.0.0.1", wait=3.0) as fleet:
+        first, channel = newcomer(fleet, "n02")
+        until(lambda: fleet.arrived.qsize() > 0)
+        channel.close()
+        first.close()
+        until(lambda: "n02" not in fleet.joined)
+        # The first place is free again: another node takes it, and the second one stays empty.
+        with newcomer(fleet, "n03")[0]:
+            found = reach(fleet, timeout=PATIENCE)
+        late = [said for said in found.values() if isinstance(said, Lost)]
+        assert [said.kind for said in late] == ["joined too late"]
+
+
+@pytest.mark.parametrize(("told", "status"), [(0, 0), (255, 255), (256, 1), (-1, 1), (2**40, 1)])
+def test_a_verdict_that_is_no_exit_status_is_a_failure(told: int, status: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def head() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                channel = welcome(connection, TOKEN, seconds=PATIENCE)
+                channel.receive()
+                channel.send("C", msgspec.json.encode(Welcome(node=1, nodes=2)))
+                channel.send("C", msgspec.json.encode(Verdict(told)))
+                channel.close()
+
+        other = threading.Thread(target=head)
+        other.start()
+        said: list[str] = []
+        found = take_part("127.0.0.1", listener.getsockname()[1], TOKEN, patience=PATIENCE, say=said.append)
+        other.join()
+    assert found == status and f"exit status {status};" in said[-1]
 
 
 def join_channel_limit() -> int:

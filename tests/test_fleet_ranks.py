@@ -148,6 +148,22 @@ def test_a_launch_runs_to_its_end(ranks: Ranks, heard: Heard) -> None:
     assert not of_launch(launch)
 
 
+def test_the_number_of_a_reaped_torchrun_is_not_asked_for(
+    ranks: Ranks, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be somebody else's by then, whose children are not ours to end."""
+    asked: list[int] = []
+
+    def descendants(pid: int) -> tuple[processes.Process, ...]:
+        asked.append(pid)
+        return ()
+
+    monkeypatch.setattr(processes, "descendants", descendants)
+    ranks.run(Run(number=7, launch=a_launch()))
+    assert heard.ended.how == "done"
+    assert not asked
+
+
 def test_a_stopped_rank_is_seen_and_the_other_tells_where_it_waits(ranks: Ranks, heard: Heard) -> None:
     launch = endless()
     ranks.run(Run(launch=launch))

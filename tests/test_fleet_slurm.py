@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -176,6 +177,25 @@ def test_agents_answer_and_end() -> None:
         pids = running()
         assert pids
     assert not set(pids) & set(running())
+
+
+def test_a_step_that_cannot_be_killed_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An srun that sleeps in the kernel: every wait for it has an end."""
+    made = fleet()
+    process = made._process
+    real, waits = process.wait, list[float | None]()
+
+    def wait(timeout: float | None = None) -> int:
+        waits.append(timeout)
+        assert timeout is not None
+        raise subprocess.TimeoutExpired("srun", timeout)
+
+    monkeypatch.setattr(process, "wait", wait)
+    made.close()
+    assert len(waits) >= 3 and None not in waits
+    monkeypatch.undo()
+    process.returncode = None
+    assert real(60) is not None
 
 
 def running() -> list[int]:

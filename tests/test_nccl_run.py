@@ -27,6 +27,7 @@ from gpudoctor.fleet.messages import (
 )
 from gpudoctor.fleet.reach import reach
 from gpudoctor.nccl import run as run_module
+from gpudoctor.nccl.flood import PER_MEASUREMENT, flood_finding
 from gpudoctor.nccl.rank_messages import AnyRankMessage, Failed, Member, Phase, Row, Skipped
 from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.stopped import why_stopped
@@ -213,6 +214,27 @@ def test_launches_beside_each_other_have_their_own_ends() -> None:
     results = run_launches(Script(3, obey), launches, pythons={}, timeout=60)
     assert [result.outcome for result in results] == ["complete", "died", "complete"]
     assert [result.rows[0].size_bytes for result in results] == [1, 2, 3]
+
+
+def test_no_rank_fills_the_heads_memory() -> None:
+    """More than the plan can give is dropped and said, and keeps no launch alive."""
+    plan = launch(0)
+    wanted = PER_MEASUREMENT * len(plan.measurements)
+
+    def obey(fleet: Script, order: AnyOrder) -> None:
+        for _ in range(wanted + 5):
+            fleet.say(0, ROW)
+            fleet.say(0, Skipped(collective="all_reduce", size_bytes=1, reason="too large"))
+        for rank in range(-1, 3):
+            fleet.say(0, msgspec.structs.replace(MEMBER, rank=rank))
+        fleet.arrive(0, Ended(launch="1", how="done"))
+
+    (result,) = run_launches(Script(1, obey), [plan], pythons={}, timeout=60)
+    assert (len(result.rows), len(result.skipped), len(result.members)) == (wanted, wanted, 1)
+    assert result.dropped == 5 + 5 + 3
+    (finding,) = flood_finding(result)
+    assert "13 lines more than the plan" in finding.problem.summary
+    assert flood_finding(msgspec.structs.replace(result, dropped=0)) == ()
 
 
 def test_garbage_and_strangers_are_passed_over() -> None:

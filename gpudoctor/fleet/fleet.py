@@ -80,6 +80,8 @@ class Fleet:
         self.nodes: tuple[Node, ...] = tuple(nodes)
         self.arrived: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.lost: dict[int, Lost] = {}
+        self.away: frozenset[int] = frozenset()
+        """Nodes that left before the start and may come back (join mode)."""
         self._numbers = itertools.count(1)
         self._sent = time.monotonic()
         self._pings: set[int] = set()

@@ -47,7 +47,8 @@ class NoListener(Exception):
 class JoinFleet(Fleet):
     """This machine's agent as node 0, and `count` - 1 that join. The constructor returns at once.
 
-    A node that is not there after `wait` seconds is `Lost("joined too late")`.
+    A node that is not there after `wait` seconds is `Lost("joined too late")`. One that leaves while others are still
+    awaited may come back.
     """
 
     how = "join"
@@ -207,6 +208,7 @@ class JoinFleet(Fleet):
                 nodes[index] = Node(name if name not in taken else f"{name} ({host})")
                 self.nodes = tuple(nodes)
                 seat = self._seats[index] = _Seat(index, channel)
+                self.away -= {index}
         if refused:
             channel.send("C", msgspec.json.encode(Welcome(refused=refused)))
             self._turn_away(host, refused)
@@ -216,10 +218,13 @@ class JoinFleet(Fleet):
         # which says so of this node.
         with contextlib.suppress(OSError):
             channel.send("C", msgspec.json.encode(Welcome(node=index, nodes=self._count)))
+        self._tell_who_is_there()
+        return seat
+
+    def _tell_who_is_there(self) -> None:
         if self._on_joined is not None:
             with contextlib.suppress(OSError, ValueError):
                 self._on_joined(self.joined)
-        return seat
 
     def _refusal(self, newcomer: Newcomer, name: str) -> str:
         if (newcomer.gpudoctor, newcomer.protocol) != (__version__, PROTOCOL):
@@ -243,7 +248,22 @@ class JoinFleet(Fleet):
             detail = error.strerror or str(error)
         except (Forged, TooLong) as error:
             detail = str(error)
-        self.connection_over(seat.index, Lost("connection lost", detail))
+        if not self._vacated(seat):
+            self.connection_over(seat.index, Lost("connection lost", detail))
+
+    def _vacated(self, seat: "_Seat") -> bool:
+        """Free the place of who left while others are still awaited: it may come back, or another in its place."""
+        with self._lock:
+            if self._closed or self._is_over or len(self._seats) >= self._count - 1:
+                return False
+            del self._seats[seat.index]
+            self._machines = {machine: index for machine, index in self._machines.items() if index != seat.index}
+            nodes = list(self.nodes)
+            nodes[seat.index] = Node(f"node {seat.index}")
+            self.nodes = tuple(nodes)
+            self.away |= {seat.index}
+        self._tell_who_is_there()
+        return True
 
     def _forward(self) -> None:
         """What this machine's own agent says."""

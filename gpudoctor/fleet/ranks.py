@@ -163,11 +163,13 @@ class _Running:
     def _finish(self, how: Literal["done", "failed", "stopped", "not started"], why: str = "") -> None:
         launcher = None
         seen: dict[int, Seen] = {}
+        family = set(self._ranks.processes())
         if self._child.process.poll() is None:
             # torchrun first: while it is asked for its stack, the ranks wait where they have waited all the time.
             launcher = look_at_torchrun(self._process, self._child) if self._evidence else None
             seen = look(self._ranks, stacks=self._evidence)
-        family = {*processes.descendants(self._child.process.pid), *self._ranks.processes()}
+            if self._child.process.poll() is None:  # once it is reaped, its number may be somebody else's
+                family |= set(processes.descendants(self._child.process.pid))
         reply = self._child.end()
         stuck = processes.end(family | set(self._ranks.processes()), patience=GONE_SECONDS)
         ranks = states(self._ranks, seen, reply, is_head=self._is_head)

@@ -18,7 +18,7 @@ def reach(fleet: Fleet, *, timeout: float, on_change: OnChange | None = None) ->
     """
     found: dict[int, Hello | Lost] = dict(fleet.lost)
     deadline = time.monotonic() + timeout
-    while len(found) < len(fleet.nodes) and (left := deadline - time.monotonic()) > 0:
+    while not _all_there(fleet, found) and (left := deadline - time.monotonic()) > 0:
         event = fleet.next_event(min(left, 0.2))
         if event is not None and event.node not in found:
             if isinstance(event.what, Lost):
@@ -32,6 +32,14 @@ def reach(fleet: Fleet, *, timeout: float, on_change: OnChange | None = None) ->
         if isinstance(said, Lost):
             fleet.lost.setdefault(node, said)
     return {node: found[node] for node in sorted(found)}
+
+
+def _all_there(fleet: Fleet, found: dict[int, Hello | Lost]) -> bool:
+    """Whether every node has answered or is lost. Those that left and may come back have not."""
+    for node in fleet.away:
+        if isinstance(found.get(node), Hello):
+            del found[node]
+    return len(found) == len(fleet.nodes)
 
 
 def refused(hello: Hello) -> Lost | None:

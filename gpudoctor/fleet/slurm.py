@@ -80,15 +80,15 @@ def situation(environment: Mapping[str, str]) -> Situation:
     SLURM_PROCID tells nothing: in a batch script it is 0 as well (facts measured on 22.05.8). A batch script and the
     shell of salloc have no step number, or a special one.
     """
-    if not environment.get("SLURM_JOB_ID", "").isdigit():
+    if not environment.get("SLURM_JOB_ID", "").isdecimal():
         return "none"
     step = environment.get("SLURM_STEP_ID", "")
-    if not step.isdigit() or int(step) >= FIRST_SPECIAL_STEP:
+    if not step.isdecimal() or int(step) >= FIRST_SPECIAL_STEP:
         return "allocation"
     if "SLURM_PTY_PORT" in environment:  # srun --pty: a shell for a person, on the first of the step's nodes
         return "allocation"
     tasks = environment.get("SLURM_STEP_NUM_TASKS", "")
-    return "step" if tasks.isdigit() and int(tasks) > 1 else "allocation"
+    return "step" if tasks.isdecimal() and int(tasks) > 1 else "allocation"
 
 
 def node_names(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ class SlurmFleet(Fleet):
         for raw in self._lines(stream):
             line = raw.decode("utf-8", "replace").strip()
             label, colon, rest = line.partition(":")
-            if colon and label.isdigit():
+            if colon and label.isdecimal():
                 if rest.strip():
                     self._task_said[int(label)] = rest.strip()[:300]
                 continue
@@ -286,7 +286,8 @@ class SlurmFleet(Fleet):
             if not self._ends():
                 self._cancel()
                 self._process.kill()
-                self._process.wait()
+                if not self._ends():  # it sleeps in the kernel, on a dead file system for example
+                    self._process.returncode = -signal.SIGKILL  # or Popen warns of it when it is collected
         for thread in self._threads:
             thread.join(CLOSE_SECONDS)
         for stream in (self._process.stdout, self._process.stderr):

@@ -99,7 +99,7 @@ def tasks_of(folded: str) -> tuple[int, ...]:
     tasks: list[int] = []
     for part in folded.split(","):
         low, dash, high = part.partition("-")
-        if not low.isdigit() or (dash and not high.isdigit()):
+        if not low.isdecimal() or (dash and not high.isdecimal()):
             return ()
         first, last = int(low), int(high or low)
         if last - first > MAXIMUM_TASKS:

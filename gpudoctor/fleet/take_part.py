@@ -21,6 +21,7 @@ PATIENCE_SECONDS = 60.0
 CONNECT_SECONDS = 5.0
 HANDSHAKE_SECONDS = 10.0
 AGAIN_SECONDS = 0.5
+LARGEST_STATUS = 255
 
 
 class NotJoined(Exception):
@@ -77,8 +78,11 @@ def _take_part(address: str, port: int, token: str, patience: float, say: Callab
     if not verdicts:
         say(f"gpudoctor: the head at {where} ended without a verdict")
         return 1
-    say(f"the head's test ended with exit status {verdicts[-1].status}; what was measured stands there")
-    return verdicts[-1].status
+    status = verdicts[-1].status
+    if not 0 <= status <= LARGEST_STATUS:  # the kernel keeps eight bits: 256 would end as a success
+        status = 1
+    say(f"the head's test ended with exit status {status}; what was measured stands there")
+    return status
 
 
 def _orders(channel: Channel, verdicts: list[Verdict]) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from gpudoctor.fleet.reach import reach
 from gpudoctor.nccl.compare_run import compare
 from gpudoctor.nccl.find_slow import find_slow
 from gpudoctor.nccl.finding import Finding, has_errors
+from gpudoctor.nccl.flood import flood_finding
 from gpudoctor.nccl.grade import grade
 from gpudoctor.nccl.lost import lost_findings
 from gpudoctor.nccl.plan import measurements, sizes
@@ -118,7 +119,7 @@ def judge(result: TestResult, run: RunResult, prepared: Prepared) -> TestResult:
     """Grades and findings of a run."""
     logs = {rank.rank: rank.log for end in run.ends for rank in end.ranks}
     grades, found = grade(run, prepared.by_name, prepared.backend, logs)
-    findings: tuple[Finding, ...] = (*result.findings, *found)
+    findings: tuple[Finding, ...] = (*result.findings, *found, *flood_finding(run))
     if run.outcome in ("stalled", "died"):
         findings = (*why_stopped(run, prepared.by_name), *findings)
     return msgspec.structs.replace(

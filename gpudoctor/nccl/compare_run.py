@@ -1,12 +1,13 @@
 """Runs --compare: the same test under each combination of settings, each twice and in both orders."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from gpudoctor.fleet.messages import Measurement
 from gpudoctor.nccl.compare_settings import order_of_runs, settings_of, verdict, words
 from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.flood import flood_finding
 from gpudoctor.nccl.grade_data import wrong_data
 from gpudoctor.nccl.grade_places import places
 from gpudoctor.nccl.prepared import Prepared
@@ -44,9 +45,10 @@ def compare(
             interrupted = True
             break
         worlds += [member.world_size for member in run.members[:1]]
-        if run.outcome in ("stalled", "died"):
-            findings += [each for each in why_stopped(run, prepared.by_name) if each not in findings]
-        wrong = _wrong_data(run, settings, prepared)
+        found = why_stopped(run, prepared.by_name) if run.outcome in ("stalled", "died") else ()
+        of_this = _under([*found, *flood_finding(run)], settings)
+        findings += [each for each in of_this if each not in findings]
+        wrong = _under(wrong_data(run, places(run, prepared.by_name, {})), settings)
         findings += [] if any(number == index and each.outcome == WRONG for number, each in done) else wrong
         done.append((index, Setting(settings, _largest(run), WRONG if wrong else run.outcome)))
         show.setting(done[-1][1])
@@ -59,9 +61,8 @@ def compare(
     )
 
 
-def _wrong_data(run: RunResult, settings: Mapping[str, str], prepared: Prepared) -> list[Finding]:
-    """Of the data check: the finding that the plain test makes, with the settings in front."""
-    found = wrong_data(run, places(run, prepared.by_name, {}))
+def _under(found: Iterable[Finding], settings: Mapping[str, str]) -> list[Finding]:
+    """What the plain test would find, with the settings in front."""
     replace = msgspec.structs.replace
     return [
         replace(each, problem=replace(each.problem, summary=f"With {words(settings)}: {each.problem.summary}"))

@@ -7,6 +7,7 @@ import msgspec
 from gpudoctor.fleet.messages import Launch, Measurement
 from gpudoctor.nccl import result
 from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.flood import flood_finding
 from gpudoctor.nccl.grade_data import wrong_data
 from gpudoctor.nccl.grade_places import places
 from gpudoctor.nccl.isolate import Isolation
@@ -86,6 +87,7 @@ class _Rounds:
         died = [run for run in self.runs if run.outcome in ("stalled", "died")]
         found = [finding for run in died for finding in why_stopped(run, by_name)]
         found += [finding for run in self.runs for finding in wrong_data(run, places(run, by_name, {}))]
+        found += [finding for run in self.runs for finding in flood_finding(run)]
         return tuple(dict.fromkeys(found))
 
     @property

@@ -34,6 +34,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
     rows: tuple[Row, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     ends: tuple[NodeRanks, ...] = ()
+    dropped: int = 0
+    """Messages beyond what a launch of its plan has to say (nccl/flood.py)."""
     seconds: float = 0.0
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from gpudoctor.fleet.fleet import Event, Fleet, Lost
 from gpudoctor.fleet.messages import Ended, Launch, OrderFailed, Run, Said, Stop
+from gpudoctor.nccl.flood import may_be_rank, most_rows
 from gpudoctor.nccl.rank_messages import Failed, Member, Phase, Row, Skipped, decoder
 from gpudoctor.nccl.result import NodeRanks, RunResult
 
@@ -49,6 +50,7 @@ class _Watch:
         self.members: dict[int, Member] = {}
         self.rows: list[Row] = []
         self.skipped: list[Skipped] = []
+        self.dropped = 0
         self.ends: dict[int, NodeRanks] = {}
         self.dying_since: float | None = None
         self.stopped_at: float | None = None
@@ -70,6 +72,14 @@ class _Watch:
         if not self.missing:
             self.seconds = now - self.started
 
+    def is_beyond_plan(self, message: object) -> bool:
+        """Whether there are too many of it: the head keeps no more than the launch can have to say."""
+        if isinstance(message, Row):
+            return len(self.rows) >= most_rows(self.launch)
+        if isinstance(message, Skipped):
+            return len(self.skipped) >= most_rows(self.launch)
+        return isinstance(message, Member) and not may_be_rank(self.launch, message.rank)
+
     def result(self, fleet: Fleet) -> RunResult:
         ends = tuple(self.ends[node] for node in self.launch.nodes)
         complete = all(end.how == "done" for end in ends)
@@ -80,6 +90,7 @@ class _Watch:
             rows=tuple(self.rows),
             skipped=tuple(self.skipped),
             ends=ends,
+            dropped=self.dropped,
             seconds=round(self.seconds, 3),
         )
 
@@ -234,8 +245,11 @@ class _Running:
             message = decoder.decode(said.message)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
-        watch.got_on = now
         launch = watch.launch
+        if watch.is_beyond_plan(message):
+            watch.dropped += 1
+            return
+        watch.got_on = now
         if isinstance(message, Row):
             watch.rows.append(message)
             if self._on_row is not None:
