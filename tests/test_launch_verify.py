@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,10 @@ import msgspec
 import pytest
 
 from gpudoctor.fleet.files import answers, kind
+from gpudoctor.launch.claims_base import FALSE_BY, OWN_FIX
 from gpudoctor.launch.plan import LaunchPlan, NodePlan, Variable
 from gpudoctor.launch.verified import Verified, has_false, unverified
+from gpudoctor.nccl import preflight as module
 from tests.lab.machines import hgx_h100
 from tests.lab.nvidia import fake_nvidia
 from tests.lab.sshd import Cluster, SshHost, ssh_hosts
@@ -239,6 +242,18 @@ def test_a_node_that_nobody_named_stays_unknown(cluster: Cluster, job: Path) -> 
     assert found["address owner"].outcome == "true"
 
 
+def test_the_command_says_what_is_false_and_exits_with_1(cluster: Cluster, job: Path) -> None:
+    words = (sys.executable, "-m", "gpudoctor", "launch", "--hosts", "a,b,c", "--python", sys.executable, "--check")
+    script = ("--", str(job / "train.py"), "--lr", "0.1")
+    good = cluster.head.run(*words, *script, environment=cluster.environment(), timeout=120)
+    assert good.returncode == 0, good.stderr
+    assert "--node-rank=2" in good.stdout and str(job / "train.py") in good.stdout
+    cluster.b.hide(job)
+    bad = cluster.head.run(*words, *script, environment=cluster.environment(), timeout=120)
+    assert bad.returncode == 1, bad.stderr
+    assert "b: not there" in " ".join(bad.stderr.split())
+
+
 # --- without any --------------------------------------------------------------------------------------------------
 
 
@@ -264,6 +279,18 @@ def test_machines_that_a_scheduler_chooses_are_not_verified(framework: Any) -> N
 
     (only,) = verify(planned(framework=framework), None, {})
     assert only.outcome == "unknown" and only.commands
+
+
+def test_findings_that_speak_against_a_claim_are_findings_of_the_preflight() -> None:
+    """A renamed finding would leave its claim true for ever."""
+    folder = Path(module.__file__).parent
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("preflight*.py")))
+    named = {id for ids in FALSE_BY.values() for id in ids} | OWN_FIX.keys()
+    assert not {id for id in named if f'"{id}"' not in code}
+    errors = ("node-not-examined", "ports-not-tried", "gpudoctor-versions-differ", "gpus-differ-between-nodes")
+    told = named | set(errors)
+    found = set(re.findall(r'finding\(\s*"([a-z0-9-]+)"', code))
+    assert len(found) > 15 and found <= told, found - told
 
 
 def test_the_kind_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
