@@ -204,6 +204,23 @@ def test_a_name_at_loopback_elsewhere() -> None:
     assert (found.id, found.nodes, found.problem.severity) == ("head-resolves-to-loopback", ("n02",), "error")
 
 
+@pytest.mark.parametrize("how", ["local", "ssh"])
+def test_a_name_that_is_asked_for_must_resolve_on_a_single_node(how: str) -> None:
+    alone = Nodes({"n01": machine(1)}, "nccl", how)
+    (found,) = name_findings(alone, "head.example", {"n01": ()}, is_used=True)
+    assert (found.id, found.nodes, found.problem.severity) == ("head-unresolvable", ("n01",), "error")
+    assert "the others" not in found.problem.meaning
+    assert list(name_findings(alone, "head.example", {"n01": ("127.0.0.1",)}, is_used=True)) == []
+
+
+def test_a_look_up_that_does_not_end_is_no_answer() -> None:
+    resolved = {"n01": ("192.0.2.11",), "n03": ("192.0.2.11",)}
+    (found,) = name_findings(cluster(), "head.example", resolved, is_used=True)
+    assert (found.id, found.nodes, found.problem.severity) == ("head-unresolvable", ("n02",), "error")
+    assert "did not end in time" in found.problem.summary
+    assert list(name_findings(cluster(), "n01", resolved, is_used=False)) == []
+
+
 def test_stand_ins_on_one_machine_are_not_apart() -> None:
     assert list(name_findings(cluster(how="local"), "n01", dict.fromkeys(NAMES, ()), is_used=False)) == []
 

@@ -145,6 +145,19 @@ def test_small_messages_get_through_and_a_large_one_does_not() -> None:
     assert "MTU" in problem.fix.text and "ping -c 2 -M do -s 1472 n02" in problem.fix.commands
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_master_address_that_does_not_resolve_ends_it(count: int) -> None:
+    def answer(node: int, order: Any) -> "Reply | Lost | None":
+        said = healthy(node, order)
+        if isinstance(said, Examined) and node == count - 1:
+            return msgspec.structs.replace(said, resolved=dict.fromkeys(order.resolve, ()))
+        return said
+
+    found = preflight(Acted(answer, count), msgspec.structs.replace(WISH, master_address="head.example"))
+    named = [(each.id, each.nodes, each.problem.severity) for each in found.findings]
+    assert ("head-unresolvable", (f"n{count:02}",), "error") in named
+
+
 def test_nobody_can_be_examined() -> None:
     found = preflight(Acted(lambda node, order: None if isinstance(order, Examine) else healthy(node, order)), WISH)
     assert found.snapshots == {}

@@ -93,7 +93,11 @@ SETTABLE = (
 
 
 def may_set(name: str) -> bool:
-    """Whether an order may set this variable for the ranks: settings of training, nothing that loads foreign code."""
+    """Whether an order may set this variable for the ranks: settings of training, and no others by oversight.
+
+    This is no barrier: some of them name libraries to load (NCCL_NET_PLUGIN), and `Run` names the interpreter. Whoever
+    holds the join token, or ssh access, is trusted as a user of that node.
+    """
     return name.startswith(SETTABLE) and name.replace("_", "").isalnum() and name.isascii()
 
 

@@ -173,12 +173,16 @@ class _Run:
         """The name by which a launch would name the head: --master-addr, else as the user named the node."""
         return self.wish.master_address or self.fleet.name(0)
 
+    def name_matters(self) -> bool:
+        """Whether the head's name is worth a look-up: it is asked for, or others may go by it."""
+        return not is_address(self.head_name()) and (len(self.fleet.nodes) > 1 or bool(self.wish.master_address))
+
     def examine(self, answered: set[int]) -> None:
         """`answered`: the nodes that have answered pings."""
         order = Examine(
             python=self.wish.python,
             timeout=self.wish.timeout,
-            resolve=(self.head_name(),) if len(self.fleet.nodes) > 1 and not is_address(self.head_name()) else (),
+            resolve=(self.head_name(),) if self.name_matters() else (),
             files=self.wish.files,
         )
         answers = self.fleet.ask(order, Examined, timeout=self.wish.timeout + ANSWER_SECONDS)

@@ -20,31 +20,46 @@ def is_address(text: str) -> bool:
 def name_findings(
     nodes: Nodes, name: str, resolved: Mapping[str, tuple[str, ...]], *, is_used: bool
 ) -> Iterator[Finding]:
-    """`resolved`: what each node's resolver says of the head's name; `is_used`: --master-addr is that name."""
-    if not name or is_address(name) or not nodes.are_apart:
+    """`resolved`: what each node's resolver says of the head's name; `is_used`: --master-addr is that name.
+
+    A name that is used must resolve everywhere, on a single node too; one that got no answer in time does not.
+    """
+    if not name or is_address(name) or not (nodes.are_apart or is_used):
         return
     severity: Severity = "error" if is_used else "warning"
     meaning = (
-        "Their ranks cannot find the rendezvous; the others wait for them until their time-out."
+        ("Their ranks cannot" if nodes.are_apart else "The ranks cannot")
+        + " find the rendezvous"
+        + (
+            "; the others wait for them until their time-out."
+            if nodes.are_apart
+            else ", and wait until their time-out."
+        )
         if is_used
         else "This test goes by the head's address. A launch that names the head (torchrun --rdzv-endpoint, "
         "MASTER_ADDR) fails on them, or waits."
     )
-    lost = tuple(node for node, addresses in resolved.items() if not addresses)
+    silent = tuple(node for node in nodes.snapshots if node not in resolved) if is_used else ()
+    lost = tuple(node for node, addresses in resolved.items() if not addresses) + silent
     address = _own_address(nodes)
     if lost:
         line = f"echo '{address or 'ADDRESS'} {name}' | sudo tee -a /etc/hosts"
         yield finding(
             "head-unresolvable",
             severity,
-            f"The head's name {name} does not resolve on {folded(lost)}",
+            f"The head's name {name} does not resolve on {folded(lost)}"
+            + (f"; on {folded(silent)} the look-up did not end in time" if silent else ""),
             meaning=meaning,
             fix="Put the name into DNS or /etc/hosts there"
             + (f", or pass --master-addr {address}." if address and is_used else "."),
             commands=tuple(nodes.on(node, line) for node in lost[:3]) if address else (),
-            evidence=tuple(read(f"{node}: getaddrinfo {name}", ()) for node in lost[:4]),
+            evidence=tuple(
+                read(f"{node}: getaddrinfo {name}", "no answer in time" if node in silent else ()) for node in lost[:4]
+            ),
             nodes=lost,
         )
+    if not nodes.are_apart:
+        return
     # Its order may differ (round robin), and the head itself often has its own name at a loopback address.
     sets = {node: tuple(sorted(found)) for node, found in resolved.items() if found}
     elsewhere = {
