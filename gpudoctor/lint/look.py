@@ -6,7 +6,7 @@ Pure functions, without judgement. "World" here: the starts that are meant to me
 import re
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpudoctor.lint.launch_settings import NAMES as NAMES
 from gpudoctor.lint.launch_settings import TORCHRUN as TORCHRUN
@@ -29,7 +29,7 @@ from gpudoctor.lint.model import Job, Launch, Span
 
 _FANS_OUT = ("deepspeed", "horovodrun", "torchx", "xla")
 """Started once; they reach the other nodes themselves."""
-SIBLINGS = 4096
+SIBLINGS = 1024
 """Starts that are looked at in one text; a text with more is no script."""
 
 
@@ -81,8 +81,11 @@ def says_every_node(job: Job, launch: Launch) -> bool:
     """The text itself says that all nodes run this line: `#@ every node`, or srun over several nodes."""
     if node_of(job, launch) is not None:
         return False
-    if section_kind(job, launch) == "every" and re.search(r"^[ \t]*#@[ \t]*every\b", job.text, re.MULTILINE):
-        return True
+    index = launch.invocation.section
+    if index < len(job.sections) and job.sections[index].kind == "every":
+        start = job.sections[index].start
+        if "#@" in job.text[job.text.rfind("\n", 0, max(start - 1, 0)) + 1 : start]:
+            return True
     return (srun_nodes(job, launch) or 1) > 1
 
 
@@ -126,6 +129,8 @@ class World(Struct, frozen=True, kw_only=True):
     launches: tuple[Launch, ...]
     nodes: int | None
     """Nodes that run them, as far as text and facts tell."""
+    multi: bool | None = None
+    """Whether the training is for several nodes; None: cannot be told."""
 
     @property
     def first(self) -> Launch:
@@ -148,11 +153,21 @@ def meets(launch: Launch) -> bool:
 
 
 def worlds(job: Job) -> tuple[World, ...]:
-    """Who belongs together. The n-th starts of all node sections do; so do neighbouring lines of one section with
+    """Who belongs together; asked by every rule, so the last job's answer is kept."""
+    if _last[0][0] is not job:
+        _last[0] = (job, _find_worlds(job))
+    return _last[0][1]
+
+
+_last: list[tuple[Job | None, tuple["World", ...]]] = [(None, ())]
+
+
+def _find_worlds(job: Job) -> tuple[World, ...]:
+    """The n-th starts of all node sections belong together; so do neighbouring lines of one section with
     node ranks or hosts of their own; every other line is a world by itself, run by whoever runs the text."""
     found: list[World] = []
-    by_turn: dict[int, list[Launch]] = {}
-    turns: dict[int, int] = {}
+    by_turn: dict[tuple[int, bool], list[Launch]] = {}
+    turns: dict[tuple[int, bool], int] = {}
     rest: dict[int, list[Launch]] = {}
     for launch in job.launches[:SIBLINGS]:
         if not meets(launch):
@@ -161,9 +176,10 @@ def worlds(job: Job) -> tuple[World, ...]:
         if node is None:
             rest.setdefault(launch.invocation.section, []).append(launch)
         elif launch.invocation.node_guard is None or launch.invocation.node_guard == node:
-            turn = turns.get(launch.invocation.section, 0)
-            turns[launch.invocation.section] = turn + 1
-            by_turn.setdefault(turn, []).append(launch)
+            alone = standalone(launch)  # a step that each node does by itself does not shift the others
+            turn = turns.get((launch.invocation.section, alone), 0)
+            turns[launch.invocation.section, alone] = turn + 1
+            by_turn.setdefault((turn, alone), []).append(launch)
     for together in by_turn.values():
         several = len(together) if len(together) > 1 else None
         found.append(World(launches=tuple(together), nodes=job.facts.nodes or several))
@@ -173,40 +189,86 @@ def worlds(job: Job) -> tuple[World, ...]:
                 found.append(World(launches=lines, nodes=job.facts.nodes or len(lines)))
             else:
                 found.append(World(launches=lines, nodes=runs_on(job, lines[0])))
-    return tuple(found)
+    return tuple(structs.replace(world, multi=_is_multi(job, world)) for world in found)
 
 
 def _siblings(launches: Sequence[Launch]) -> Iterator[tuple[Launch, ...]]:
     """Lines of one section that follow each other and are each for another node."""
     group: list[Launch] = []
+    seen: set[tuple[str, object]] = set()
     for launch in launches:
-        if group and not _belongs(group, launch):
+        place = _place(launch)
+        if group and not (_fits(group[0], group[-1], launch) and place and place not in seen):
             yield tuple(group)
-            group = []
+            group, seen = [], set()
         group.append(launch)
+        if place:
+            seen.add(place)
     if group:
         yield tuple(group)
 
 
-def _belongs(group: Sequence[Launch], launch: Launch) -> bool:
-    first = group[0]
-    if launch.launcher != first.launcher or len(group) >= 1024:
+def _place(launch: Launch) -> tuple[str, object] | None:
+    """What makes a line one node's: a host, a guard, a node rank; None when every node may run it."""
+    host = host_of(launch)
+    if host is not None:
+        return ("host", host) if value(launch, "node-rank") is not None else None
+    if launch.invocation.node_guard is not None:
+        return "guard", launch.invocation.node_guard
+    if is_dynamic(launch):
+        return "agent", launch.invocation.span.start
+    rank = number(value(launch, "node-rank"))
+    return ("rank", rank) if rank is not None else None
+
+
+def _fits(first: Launch, last: Launch, launch: Launch) -> bool:
+    if launch.launcher != first.launcher:
         return False
     told, mine = nnodes(first), nnodes(launch)
     if (told and told[1] == 1) or (mine and mine[1] == 1):
         return False
-    hosts = [host_of(each) for each in group]
-    host = host_of(launch)
-    if host is not None and hosts[0] is not None:
-        return host not in hosts and value(launch, "node-rank") is not None
-    if launch.invocation.node_guard is not None or first.invocation.node_guard is not None:
-        return launch.invocation.node_guard not in [each.invocation.node_guard for each in group]
-    ranks = [number(value(each, "node-rank")) for each in (*group, launch)]
-    return None not in ranks and len(set(ranks)) == len(ranks)
+    places = [_place(first), _place(launch)]
+    guarded = "guard" in [place[0] for place in places if place]
+    if None in places or (places[0] or "")[0] != (places[1] or "")[0]:
+        return guarded
+    if places[0] and places[0][0] == "agent":
+        return last.invocation.background and _meeting_place(first) == _meeting_place(launch)
+    return True
+
+
+def _meeting_place(launch: Launch) -> tuple[str, str]:
+    place, id = endpoint(launch), value(launch, "rdzv-id")
+    return place.shown if place is not None else "", id.shown if id is not None else ""
+
+
+def on_one_machine(job: Job, world: World) -> bool:
+    """The lines run side by side on the machine that runs the text: several agents for a trial, not several nodes."""
+    return world.line_per_node and all(
+        node_of(job, launch) is None
+        and not sruns(launch)
+        and (launch.invocation.background or launch is world.launches[-1])
+        for launch in world.launches
+    )
+
+
+def has_multi_node_start(job: Job) -> bool:
+    """Some start is told a number of nodes; one that is not may then be a step that each node does by itself."""
+    for launch in job.launches[:SIBLINGS]:
+        told = nnodes(launch)
+        if value(launch, "nnodes") is not None and not standalone(launch) and (told is None or told[1] > 1):
+            return True
+    return False
 
 
 def is_multi(job: Job, world: World) -> bool | None:
-    """Whether the training is for several nodes: by --nnodes, else by who runs the lines. None: cannot be told."""
+    """Whether the training is for several nodes. None: cannot be told."""
+    return world.multi
+
+
+def _is_multi(job: Job, world: World) -> bool | None:
+    """By --nnodes, else by who runs the lines."""
+    if on_one_machine(job, world):
+        return False
     told = [nnodes(launch) for launch in world.launches]
     if any(each is not None and each[1] > 1 for each in told):
         return True
@@ -283,8 +345,8 @@ def neighbours(job: Job) -> Iterator[tuple[Launch, Launch]]:
     for launch in job.launches[:SIBLINGS]:
         if previous and previous[-1].invocation.section != launch.invocation.section:
             previous = []
-        still = [each for each in previous if not _waits(job, each, launch)]
-        for each in still[-8:]:
+        still = [each for each in previous[-8:] if not _waits(job, each, launch)]
+        for each in still:
             if host_of(each) == host_of(launch) and not sruns(each) and not sruns(launch):
                 guards = (each.invocation.node_guard, launch.invocation.node_guard)
                 if guards[0] == guards[1]:

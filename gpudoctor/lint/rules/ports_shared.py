@@ -62,6 +62,11 @@ def _pairs(job: Job) -> Iterator[tuple[Launch, Launch]]:
         yield first, second
 
 
+def _id(launch: Launch) -> str:
+    found = value(launch, "rdzv-id")
+    return found.shown if found is not None else ""
+
+
 @rule(
     "P04",
     "port-taken-by-other-job",
@@ -99,6 +104,8 @@ def port_taken_by_other_job(job: Job) -> Iterator[Finding]:
         port, default = ports[1]
         unsure = default and second.launcher in TORCHRUN and job.facts.version("torch") is None
         if look.is_dynamic(first) and look.is_dynamic(second):
+            if _id(first) == _id(second):
+                continue  # two agents of one job: R13
             unsure = True
         free = str(int(port) + 1 + len(told) - 1) if port.isdigit() and 1024 <= int(port) < 65000 else "61234"
         named = look.port(second) if second.launcher != "deepspeed" else value(second, "master-port")

@@ -318,6 +318,8 @@ def _running(job: Job, world: World) -> int | None:
     given = job.facts.nodes if "nodes" in job.facts.given and job.facts.nodes else None
     if world.line_per_node:
         lines = len(world.launches)
+        if look.on_one_machine(job, world):
+            return lines
         told = look.nnodes(launch)
         return None if given is not None and told is not None and told[0] <= given <= told[1] else given or lines
     if launch.launcher in ("python", "srun", "mpirun", "deepspeed"):

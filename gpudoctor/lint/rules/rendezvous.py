@@ -35,11 +35,11 @@ def _maybe_not_run(launch: Launch) -> bool:
     return launch.invocation.conditional and launch.invocation.node_guard is None
 
 
-def _several(job: Job, world: World, launch: Launch) -> str:
+def _several(job: Job, world: World, launch: Launch, other_starts: bool) -> str:
     """Why a start without --nnodes is meant for several nodes; empty when nothing says so."""
     if job.facts.nodes == 1 and not world.line_per_node:
         return ""
-    if _maybe_not_run(launch):
+    if _maybe_not_run(launch) or (other_starts and value(launch, "node-rank") is None):
         return ""
     if (world.nodes or 0) > 1:
         return f"{world.nodes} nodes run it" if look.one_task_per_node(job, launch) or not look.sruns(launch) else ""
@@ -81,10 +81,11 @@ def _several(job: Job, world: World, launch: Launch) -> str:
 def nnodes_missing(job: Job) -> Iterator[Finding]:
     """--nnodes defaults to 1, whatever --node-rank and --master-addr say. From torch 2.12 on each node then trains
     alone on all of the data and ends with status 0; nobody is told."""
+    other_starts = look.has_multi_node_start(job)
     for world, launch in _torchruns(job):
         if value(launch, "nnodes") is not None or look.standalone(launch):
             continue
-        why = _several(job, world, launch)
+        why = _several(job, world, launch, other_starts)
         if not why:
             continue
         option = spell(launch, "nnodes")
@@ -123,13 +124,14 @@ def nnodes_missing(job: Job) -> Iterator[Finding]:
 def standalone_on_several_nodes(job: Job) -> Iterator[Finding]:
     """--standalone wins over every other rendezvous option: each node opens a rendezvous on its own localhost. With
     --nnodes above 1 that waits for nodes that cannot come; without it every node trains alone."""
+    other_starts = look.has_multi_node_start(job)
     for world, launch in _torchruns(job):
         if not look.standalone(launch):
             continue
         told = look.nnodes(launch)
         waits = told is not None and told[0] > 1
         alone = (world.nodes or 0) > 1 and job.facts.nodes != 1 and not _maybe_not_run(launch)
-        if look.sruns(launch) and not look.one_task_per_node(job, launch):
+        if other_starts or (look.sruns(launch) and not look.one_task_per_node(job, launch)):
             alone = False
         if not waits and not (alone and value(launch, "nnodes") is None):
             continue
@@ -372,7 +374,13 @@ def two_agents_on_a_node(job: Job) -> Iterator[Finding]:
                 happens="The first ones win, maybe all on one node; the others are turned away.",
                 fix="Start one task on each node: --ntasks-per-node=1.",
             )
+    trial: set[int] = set()
+    for world in look.worlds(job):
+        if look.on_one_machine(job, world) and len(world.launches) >= (look.nnodes(world.first) or (0, 0))[0]:
+            trial |= {id(launch) for launch in world.launches}
     for first, second in look.neighbours(job):
+        if id(second) in trial:
+            continue
         if not (look.is_dynamic(first) and look.is_dynamic(second)) or not (look.nnodes(first) or (1, 1))[1] > 1:
             continue
         places = [each.shown if (each := look.endpoint(launch)) else None for launch in (first, second)]
