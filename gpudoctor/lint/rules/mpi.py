@@ -23,6 +23,10 @@ _READS_MPI = re.compile(
     r"OMPI_COMM_WORLD|PMI_RANK|PMIX_RANK|MPI_LOCALRANKID|mpi4py|horovod|MV2_COMM_WORLD", re.IGNORECASE
 )
 _ENV = re.compile(r"init_process_group\(|environ(?:\.get)?[\[(]\s*[\"'](?:RANK|LOCAL_RANK|WORLD_SIZE)[\"']")
+_BINDING = (
+    *("bind-to", "bind-to-none", "bind-to-core", "bind-to-socket", "cpus-per-proc", "cpus-per-rank"),
+    *("rankfile", "cpu-set", "cpu-list"),
+)
 _HYDRA_OPTIONS = ("genv", "genvlist", "ppn", "hosts", "bootstrap", "rr", "grr")
 
 
@@ -61,8 +65,8 @@ def _sets_ranks(launch: Launch) -> bool:
     ),
 )
 def mpirun_without_rank(job: Job) -> Iterator[Finding]:
-    """MPI tells each process its rank in variables of its own (OMPI_COMM_WORLD_RANK, PMI_RANK). torch does not read them: a
-    script with env:// finds no RANK, and one that reads LOCAL_RANK with a default takes GPU 0 always."""
+    """MPI tells each process its rank in variables of its own (OMPI_COMM_WORLD_RANK, PMI_RANK). torch does not read
+    them: a script with env:// finds no RANK, and one that reads LOCAL_RANK with a default takes GPU 0 always."""
     if _READS_MPI.search(job.text) or any(launch.launcher == "deepspeed" for launch in job.launches):
         return
     script = any(_ENV.search(section.text) for section in job.sections if section.kind == "file")
@@ -194,15 +198,13 @@ def _is_by_slot(launch: Launch) -> bool:
     good=(_MPI + _WRAPPED, _HOROVOD, "mpiexec.hydra -n 8 -ppn 4 -hosts n01,n02 python train_horovod.py\n"),
 )
 def mpirun_binds_to_core(job: Job) -> Iterator[Finding]:
-    """Open MPI binds each rank to one core when there are at most two, and to a part of the machine when there are more.
+    """Open MPI binds each rank to one core when there are at most two, and to a part of the machine otherwise.
     The workers of a data loader, and NCCL's own threads, then share that."""
     for launch in _by_mpi(job):
         name = launch.script.shown if launch.script is not None else ""
         if not (name.endswith(".py") or launch.module) or not _is_open_mpi(launch) or launch.unread:
             continue
-        bound = ("bind-to", "bind-to-none", "bind-to-core", "bind-to-socket", "cpus-per-proc", "cpus-per-rank", "rankfile",
-                 "cpu-set", "cpu-list")  # fmt: skip
-        if launch.option(*bound) is not None or ":pe=" in (launch.text("map-by") or "").lower():
+        if launch.option(*_BINDING) is not None or ":pe=" in (launch.text("map-by") or "").lower():
             continue
         total = whole(launch.option("np"))
         where = "one core" if total is not None and total <= 2 else "one core, or the cores of one socket,"
@@ -268,6 +270,6 @@ def horovod_under_another_launcher(job: Job) -> Iterator[Finding]:
             yield Finding(
                 span=call.span,
                 summary=f"strategy horovod with {' and '.join(several)}",
-                happens="Lightning's horovod strategy refuses it: it takes one GPU a process, and horovodrun starts them.",
+                happens="Lightning's horovod strategy refuses it: it takes one GPU a process; horovodrun starts them.",
                 fix='Write Trainer(gpus=1, strategy="horovod") and start it by horovodrun; or strategy="ddp".',
             )
