@@ -16,6 +16,7 @@ from gpudoctor.launch.claims_base import FALSE_BY, OWN_FIX
 from gpudoctor.launch.plan import LaunchPlan, NodePlan, Variable
 from gpudoctor.launch.verified import Verified, has_false, unverified
 from gpudoctor.nccl import preflight as module
+from gpudoctor.snapshot import Snapshot
 from tests.lab.machines import hgx_h100
 from tests.lab.nvidia import fake_nvidia
 from tests.lab.sshd import Cluster, SshHost, ssh_hosts
@@ -142,6 +143,18 @@ def test_an_interface_in_the_plan_makes_up_for_a_loopback_name(cluster: Cluster,
     assert "GLOO_SOCKET_IFNAME=eth0" in found["interface names"].claim
 
 
+@pytest.mark.parametrize(("interface", "outcome"), [("eth0", "true"), ("eth7", "false")])
+def test_an_interface_of_one_node_by_itself(cluster: Cluster, job: Path, interface: str, outcome: str) -> None:
+    cluster.b.etc("hosts", "127.0.0.1 localhost\n127.0.1.1 b\n10.0.0.1 a\n10.0.0.3 c\n")
+    first, second, third = planned().nodes
+    second = msgspec.structs.replace(second, environment=(Variable("GLOO_SOCKET_IFNAME", interface),))
+    found = checked(cluster, job, nodes=(first, second, third))
+    assert found["interface names"].outcome == outcome
+    assert {each.outcome for check, each in found.items() if check != "interface names"} == {"true"}, found
+    if outcome == "false":
+        assert only_false(found, "interface names").nodes == ("b",)
+
+
 def test_an_interface_that_no_node_has(cluster: Cluster, job: Path) -> None:
     found = checked(cluster, job, environment=(Variable("GLOO_SOCKET_IFNAME", "eth7"),))
     assert found["interface names"].outcome == "false"
@@ -264,6 +277,20 @@ def test_without_a_fleet_everything_that_needs_one_is_unknown() -> None:
     assert not has_false(found)
     assert {each.check for each in found if each.outcome == "true"} == {"address form"}
     assert all(each.claim and each.command for each in unverified(found))
+
+
+def test_a_head_that_is_this_machine_is_looked_at_without_a_fleet(tmp_path: Path) -> None:
+    from gpudoctor.launch.verify import verify
+
+    (tmp_path / "train.py").write_text("")
+    alone = msgspec.structs.replace(planned().nodes[0], name="here")
+    plan = planned(nodes=(alone,), master_address="127.0.0.1", master_port=0)
+    found = {each.check: each for each in verify(plan, None, {"here": Snapshot()}, script_folder=str(tmp_path))}
+    assert found["script"].outcome == found["interpreter"].outcome == "true"
+    missing: dict[str, Verified] = {
+        each.check: each for each in verify(plan, None, {"here": Snapshot()}, script_folder=str(tmp_path / "x"))
+    }
+    assert only_false(missing, "script").nodes == ("here",)
 
 
 def test_a_loopback_address_for_several_nodes_is_false_without_looking() -> None:

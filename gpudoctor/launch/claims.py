@@ -5,6 +5,8 @@ The list is that of the project's facts on launching, part 5; most of it is what
 
 from collections.abc import Iterator
 
+import msgspec
+
 from gpudoctor.fleet.names import folded
 from gpudoctor.launch.claims_base import Seen
 from gpudoctor.launch.claims_network import NetworkClaims
@@ -49,6 +51,6 @@ class _Judge(NetworkClaims, SoftwareClaims):
         for name, why in self.seen.unseen.items():
             by_reason.setdefault(why, []).append(name)
         for why, names in by_reason.items():
-            yield self.unknown(
-                "nodes reached", f"{folded(names)} is as planned", dict.fromkeys(names, why), "gpudoctor check"
-            )
+            claim = f"{folded(names)} {'is' if len(names) == 1 else 'are'} as planned"
+            found = self.unknown("nodes reached", claim, dict.fromkeys(names, why), "gpudoctor check")
+            yield msgspec.structs.replace(found, seen=why)

@@ -45,6 +45,8 @@ OWN_FIX = {
     "hostname-loopback-on-node": "Give the own name its real address in /etc/hosts or DNS, or set GLOO_SOCKET_IFNAME.",
 }
 """Where the preflight's words are about `gpudoctor nccl-test`."""
+NAMES_INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+OF_INTERFACES = ("hostname-loopback-on-node", "address-unreachable-from-others", *FALSE_BY["interface names"])
 ANOTHER_COMMAND = ("gpudoctor nccl-test", "unset ", "export ")
 
 
@@ -72,6 +74,15 @@ class Answers:
         self.names = tuple(node.name for node in plan.nodes)
         self.head = self.names[0]
         self.workers = self.names[1:]
+        self.own = {
+            node.name: {each.name: each.value for each in node.environment if each.name in NAMES_INTERFACES}
+            for node in plan.nodes
+            if any(each.name in NAMES_INTERFACES for each in node.environment)
+        }
+        """Interfaces that nodes are told by themselves. The preflight tried the ranks' choice without these."""
+        self.findings = tuple(
+            each for each in seen.findings if each.id not in OF_INTERFACES or not set(each.nodes) & self.own.keys()
+        )
         self.at = f"[{plan.master_address}]" if ":" in plan.master_address else plan.master_address
 
     def on(self, node: str, command: str) -> str:
@@ -80,7 +91,7 @@ class Answers:
 
     def against(self, check: Check, claim: str) -> Verified | None:
         """False where a finding of severity error speaks against the claim."""
-        found = [each for each in self.seen.findings if each.id in FALSE_BY[check]]
+        found = [each for each in self.findings if each.id in FALSE_BY.get(check, ())]
         bad = [each for each in found if each.problem.severity == "error"]
         if not bad:
             return None
@@ -102,8 +113,8 @@ class Answers:
         """What findings of a lower severity say."""
         return "; ".join(
             each.problem.summary
-            for each in self.seen.findings
-            if each.id in FALSE_BY[check] and each.problem.severity == "warning"
+            for each in self.findings
+            if each.id in FALSE_BY.get(check, ()) and each.problem.severity == "warning"
         )
 
     def decided(self, check: Check, claim: str, unread: Mapping[str, str], command: str, *, seen: str = "") -> Verified:
@@ -120,7 +131,9 @@ class Answers:
             check=check,
             claim=claim,
             outcome="unknown",
-            seen=f"{folded(names)}: {next(iter(unread.values()))}",
+            seen=next(iter(unread.values()))
+            if names == self.names
+            else f"{folded(names)}: {next(iter(unread.values()))}",
             nodes=names,
             commands=tuple(self.on(name, command) for name in names[:3]),
         )
@@ -154,13 +167,4 @@ class Answers:
         unread = {
             name: self.seen.unseen.get(name, "no answer in time") for name, kind in kinds.items() if kind != "file"
         }
-        return (
-            self.decided(check, claim, unread, command)
-            if check in FALSE_BY
-            else self.plainly(check, claim, unread, command)
-        )
-
-    def plainly(self, check: Check, claim: str, unread: Mapping[str, str], command: str) -> Verified:
-        if unread:
-            return self.unknown(check, claim, unread, command)
-        return Verified(check=check, claim=claim, outcome="true", nodes=self.names)
+        return self.decided(check, claim, unread, command)

@@ -1,6 +1,7 @@
 """A plan's claims about addresses, names, ports, ways and clocks."""
 
 import ipaddress
+import re
 
 from gpudoctor.fleet.messages import Touched
 from gpudoctor.knowledge.job import is_loopback
@@ -12,6 +13,9 @@ from gpudoctor.launch.verified import Verified
 from gpudoctor.nccl.preflight_clocks import ERROR_SECONDS
 from gpudoctor.nccl.preflight_names import is_address
 from gpudoctor.snapshot import NotRead, Route, Snapshot
+
+PLAIN_NAMES = re.compile(r"=?[A-Za-z0-9_.@-]+(?:,[A-Za-z0-9_.@-]+)*")
+"""A list of names, and no pattern of what to leave out. gloo takes whole names; NCCL a beginning, without `=`."""
 
 
 class NetworkClaims(Answers):
@@ -164,6 +168,26 @@ class NetworkClaims(Answers):
         named = [each for each in self.plan.environment if each.name.endswith("SOCKET_IFNAME")]
         words = ", ".join(f"{each.name}={each.value}" for each in named)
         claim = f"{words} fits every node" if words else "The interfaces that the ranks take share a network"
+        lacking: dict[str, str] = {}
+        for name, own in self.own.items():
+            snapshot = self.seen.snapshots.get(name)
+            interfaces = snapshot.network.interfaces.value_or(None) if snapshot is not None else None
+            for value in own.values() if interfaces is not None else ():
+                if PLAIN_NAMES.fullmatch(value):
+                    there = {each.name for each in interfaces or () if each.addresses}
+                    wanted = value.lstrip("=").split(",")
+                    if not any(known.startswith(each) for known in there for each in wanted):
+                        lacking[name] = listed(wanted)
+        if lacking:
+            return self.false(
+                "interface names",
+                claim,
+                "; ".join(f"{name} has no {each} with an address" for name, each in lacking.items()),
+                "NCCL and gloo end with an error there; the others wait until their time-out.",
+                tuple(lacking),
+                "Name an interface that the node has.",
+                *(self.on(name, "ip -brief address") for name in list(lacking)[:3]),
+            )
         return self.decided("interface names", claim, self.without_snapshot(), "ip -brief address")
 
     def settings(self) -> Verified:

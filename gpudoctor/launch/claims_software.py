@@ -92,6 +92,10 @@ class SoftwareClaims(Answers):
             claim,
             self.script,
             kinds,
-            "The ranks of these nodes end at once; the others wait for them.",
-            "Copy the folder there, or put it on a file system that all nodes share.",
+            "The ranks of these nodes end at once; the others wait for them."
+            if len(self.names) > 1
+            else "Every rank ends at once.",
+            "Copy the folder there, or put it on a file system that all nodes share."
+            if len(self.names) > 1
+            else "Start from the folder of the script, or name it by its path.",
         )

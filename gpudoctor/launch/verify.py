@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gpudoctor.fleet.fleet import Fleet, Lost, Node
+from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import may_set
+from gpudoctor.fleet.reach import reach
 from gpudoctor.launch.claims import judge
 from gpudoctor.launch.claims_base import Seen
 from gpudoctor.launch.plan import LaunchPlan
@@ -31,13 +33,27 @@ def verify(
 ) -> tuple[Verified, ...]:
     """Every claim of the plan, one by one; takes seconds and never raises for what a node does.
 
-    `fleet`: the plan's nodes in its order, or the first of them; None: nothing but the snapshots is looked at. Its
-    agents must have said Hello (`reach`), or be lost. `snapshots`: by the nodes' names, for nodes that the fleet does
-    not reach. `script_folder`: where a relative script lies; "" is the folder of this shell.
+    `fleet`: the plan's nodes in its order, or the first of them. Its agents must have said Hello (`reach`), or be
+    lost. None: only this machine is looked at, where it is the head, for its snapshot is given then. `snapshots`: by
+    the nodes' names, for nodes that the fleet does not reach. `script_folder`: where a relative script lies; "" is the
+    folder of this shell.
     """
     if plan.framework in PLACED_BY_A_SCHEDULER:
         return (_of_a_scheduler(plan),)
-    script = _script(plan, script_folder)
+    if fleet is None and plan.nodes[0].name in snapshots:
+        with LocalFleet([plan.nodes[0].name]) as head:
+            reach(head, timeout=head.patience)
+            return _verify(plan, head, snapshots, _script(plan, script_folder), on_step)
+    return _verify(plan, fleet, snapshots, _script(plan, script_folder), on_step)
+
+
+def _verify(
+    plan: LaunchPlan,
+    fleet: Fleet | None,
+    snapshots: Mapping[str, Snapshot],
+    script: str,
+    on_step: Callable[[str], None] | None,
+) -> tuple[Verified, ...]:
     files = tuple(path for path in (plan.python, script) if path and "\0" not in path)
     found = preflight(fleet, _wish(plan, files), on_step=on_step) if fleet is not None and fleet.present else None
     return judge(plan, _seen(plan, fleet, found, snapshots), script)
