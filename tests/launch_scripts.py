@@ -35,11 +35,16 @@ def train():
     tell(rank=dist.get_rank(), world_size=dist.get_world_size(), equal=equal, moved=moved)
 """
 
+LEAVE = """
+sys.stdout.flush()
+os._exit(0)   # torch 2.13 on CPU sometimes aborts at the end: "terminate called without an active exception"
+"""
+
 TORCH = f"""{TELL}{STEPS}
 dist.init_process_group("gloo")
 train()
 dist.destroy_process_group()
-"""
+{LEAVE}"""
 
 SPAWN = f"""{TELL}{STEPS}
 def main(rank, local_rank):
@@ -64,7 +69,7 @@ for _ in range(3):
 moved = not all(torch.equal(old, new) for old, new in zip(before, model.parameters()))
 tell(rank=accelerator.process_index, world_size=accelerator.num_processes, equal=equal_everywhere(model), moved=moved)
 accelerator.end_training()
-"""
+{LEAVE}"""
 
 LIGHTNING = f"""{TELL}{STEPS}
 import lightning

@@ -130,6 +130,7 @@ def _surroundings(
         slots=slots,
         addresses=addresses,
         python=_written(machine.training.python.value_or("")),
+        interpreter=machine.training.python.value_or(""),
         exported=tuple(name for name in ("PATH", "LD_LIBRARY_PATH") if os.environ.get(name)),
         leftovers=tuple(
             name for name in os.environ if name in LEFTOVERS or (name.startswith("PET_") and name.isidentifier())

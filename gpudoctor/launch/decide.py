@@ -57,6 +57,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """What names resolve to, seen from this machine."""
     python: str = "python"
     """The training interpreter as it is to be written."""
+    interpreter: str = ""
+    """The same by its path."""
     exported: tuple[str, ...] = ("PATH",)
     leftovers: tuple[str, ...] = ()
 
@@ -110,6 +112,7 @@ def _decide(
         master_port=head_port.port,
         program=wish.program,
         python=wish.python or around.python,
+        interpreter=wish.python if "/" in wish.python else around.interpreter,
         strategy=wish.strategy,
         precision=wish.precision,
         elastic=wish.elastic,

@@ -84,6 +84,8 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
     program: tuple[str, ...]
     python: str = "python"
     """The training interpreter as it is to be written."""
+    interpreter: str = ""
+    """The same by its path, for launchers whose remote shells have another PATH; empty where it is not known."""
     strategy: str = ""
     precision: Precision = ""
     elastic: tuple[int, int] | None = None

@@ -5,7 +5,7 @@ without it, and with one GPU a node, every node trains alone (accelerate 1.15, c
 """
 
 from gpudoctor.launch import words
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, NodePlan
+from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, NodePlan, Variable
 
 PRECISIONS = {"fp32": "no", "fp16": "fp16", "bf16": "bf16"}
 STRATEGIES = {"": "--multi_gpu", "ddp": "--multi_gpu", "fsdp": "--use_fsdp"}
@@ -53,6 +53,8 @@ def _block(plan: LaunchPlan, node: NodePlan) -> Block:
     command += ["--mixed_precision", PRECISIONS.get(plan.precision, "no"), "--dynamo_backend", "no"]
     module = ["--module", *plan.program[1:]] if plan.program[0] == "-m" else list(plan.program)
     variables = words.of_node(plan, node)
+    if plan.accelerator == "cpu":
+        variables = (Variable("ACCELERATE_USE_CPU", "true"), *variables)  # Accelerator() looks for a GPU otherwise
     comments = [words.comment(f"--num_processes is the total: {len(plan.nodes)} x {node.processes}.")]
     if total > 1 and not plan.strategy.startswith("fsdp"):
         comments.append(

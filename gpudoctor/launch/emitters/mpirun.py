@@ -35,7 +35,7 @@ def emit(plan: LaunchPlan) -> Emission:
     if len(plan.nodes) > 1:
         placed += ["-H", slots]
     command = ["mpirun", *root, *placed, "-bind-to", "none", "-map-by", "slot", *passed_on]
-    inner = f"{RANKS} exec {words.line([plan.python, *plan.program])}"
+    inner = f"{RANKS} exec {words.line([plan.interpreter or plan.python, *plan.program])}"
     text = f"{words.line(words.without_leftovers(plan, command))} bash -c {shell_words.word(inner)}"
     comments = [
         words.comment(f"{plan.world_size} ranks, {slots}; mpirun starts them all, by ssh or the scheduler."),

@@ -1,0 +1,57 @@
+"""`gpudoctor launch` and `gpudoctor lint` agree: what the one emits, the other finds nothing wrong with."""
+
+import importlib
+from typing import get_args
+
+import pytest
+
+from gpudoctor.launch.decide import Surroundings, decide
+from gpudoctor.launch.plan import CannotEmit, Framework, LaunchPlan, LaunchWish
+from gpudoctor.lint.lint import lint
+from gpudoctor.lint.model import Facts
+from gpudoctor.lint.read import read_job
+from gpudoctor.lint.rule import every_rule
+from gpudoctor.render.launch import text
+from gpudoctor.snapshot import read
+from tests.build import but, h100_node
+
+RULES = every_rule()
+ONE_NODE = ("spawn",)
+SCRIPT = ("train.py", "--lr", "0.1", "--name", "a b", "it's $HOME")
+
+
+def plan(framework: str, nodes: int, elastic: tuple[int, int] | None = None) -> LaunchPlan:
+    names = tuple(f"n{number:02}" for number in range(1, nodes + 1))
+    machine = but(h100_node(4), "host.hostname", read("gethostname", "n01"))
+    wish = LaunchWish(framework=framework, program=SCRIPT, elastic=elastic)  # type: ignore[arg-type]
+    addresses = {name: f"192.0.2.{number}" for number, name in enumerate(names, 11)}
+    around = Surroundings(names=names, hosts_named=True, here="n01", addresses=addresses)
+    return decide(wish, {"n01": machine}, around)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+@pytest.mark.parametrize("framework", get_args(Framework))
+def test_everything_emitted_is_ok(framework: str, nodes: int) -> None:
+    planned = plan(framework, nodes)
+    try:
+        emission = importlib.import_module(f"gpudoctor.launch.emitters.{framework}").emit(planned)
+    except CannotEmit as refused:
+        assert nodes > 1 or framework not in ("torchrun", "spawn"), refused
+        return
+    judge(planned, text(emission))
+    for file in emission.files:
+        if file.alternative:
+            judge(planned, file.text)
+
+
+@pytest.mark.parametrize("elastic", [(1, 3), (3, 3), (2, 3)])
+def test_an_elastic_torchrun_is_ok(elastic: tuple[int, int]) -> None:
+    planned = plan("torchrun", 3, elastic)
+    judge(planned, text(importlib.import_module("gpudoctor.launch.emitters.torchrun").emit(planned)))
+
+
+def judge(planned: LaunchPlan, emitted: str) -> None:
+    facts = Facts(nodes=len(planned.nodes), gpus_per_node=planned.nodes[0].processes, versions=planned.versions)
+    report = lint(read_job(emitted, facts), RULES)
+    said = [f"{each.code} line {each.line}: {each.summary}" for each in report.problems if each.severity != "info"]
+    assert (report.verdict, said) == ("ok", []), emitted
