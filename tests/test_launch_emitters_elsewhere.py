@@ -24,6 +24,10 @@ from gpudoctor.launch.emitters import kubernetes, parts
 from gpudoctor.launch.emitters.parts import job_name
 from gpudoctor.launch.plan import CannotEmit, Emission, Framework, LaunchPlan, NodePlan, Variable
 from gpudoctor.launch.words import Unquotable
+from gpudoctor.lint.lint import lint
+from gpudoctor.lint.model import Facts
+from gpudoctor.lint.read import read_job
+from gpudoctor.lint.rule import every_rule
 from tests.lab.requirements import require
 
 GOLDEN = Path(__file__).parent / "launch_golden"
@@ -149,6 +153,20 @@ def test_no_preset_of_ranks(framework: str) -> None:
     found = emitted(framework, planned())
     texts = [*(block.text for block in found.blocks), *(file.text for file in found.files)]
     assert not any(re.search(r"\b(LOCAL_RANK|RANK|WORLD_SIZE)=", text) for text in texts)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_lint_finds_no_error_in_any_of_it(framework: str, count: int) -> None:
+    """What is printed as one text, and each other file by itself."""
+    found = emitted(framework, planned(nodes=planned().nodes[:count]))
+    facts = Facts(nodes=count, gpus_per_node=4, versions={"torch": "2.13.0"})
+    printed = [f"#@ file {file.name}\n{file.text}" for file in found.files if not file.alternative]
+    printed += [block.text if block.node is None else f"#@ node {block.node}\n{block.text}" for block in found.blocks]
+    others = [file.text for file in found.files if file.name.endswith((".yaml", ".sh"))]
+    for text in ("".join(printed), *others):
+        report = lint(read_job(text, facts), every_rule())
+        assert report.verdict == "ok", (text, report.problems)
 
 
 # --- quoting ------------------------------------------------------------------------------------------------------
