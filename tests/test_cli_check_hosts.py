@@ -23,6 +23,9 @@ from tests.lab.sshd import Cluster, ssh_hosts
         (("--hosts", "a", "--paste"), "--json and --strict only"),
         (("--hosts", "a", "--from", "x"), "--json and --strict only"),
         (("--hosts", "a", "no-such-check"), "no-such-check"),
+        (("--hosts", "a", "--exclude", "a"), "--exclude leaves no node"),
+        (("--exclude", "a"), "go with --hosts"),
+        (("--remote-gpudoctor", "/opt/gpudoctor"), "go with --hosts"),
     ],
 )
 def test_wrong_usage_is_one_line(

@@ -162,6 +162,7 @@ DIFFERS = Difference(fact="driver", majority="1", count=1, others=(Group("2", ("
         ({"unexamined": (LOST,), "nodes": ("a", "b", "c")}, 1, 1, "Not ready to train: c not examined"),
         ({"blind": (Group("x", ("a",)),)}, 0, 1, "2 nodes ready to train, with checks that could not look"),
         ({"examined": (), "unexamined": (LOST,)}, 2, 2, "Unknown: none of 2 nodes could be examined"),
+        ({"examined": (), "unexamined": (LOST,), "nodes": ("c",)}, 2, 2, "Unknown: c could not be examined"),
     ],
 )
 def test_verdicts_and_exit_status(fields: dict[str, object], status: int, strict: int, words: str) -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +12,16 @@ import pytest
 from rich.console import Console
 
 from gpudoctor.nccl import compare_run, find_slow
+from gpudoctor.nccl.bandwidth_test import backend_before
 from gpudoctor.nccl.publish import UnreadableResult, from_json, to_csv, to_json
 from gpudoctor.nccl.result import Culprit, Isolation, IsolationRound, NodeRanks, RunResult, Setting, TestResult
 from gpudoctor.nccl.run import RunInterrupted
 from gpudoctor.nccl.show import Show
+from gpudoctor.nccl.wish import Wish, forwarded
 from gpudoctor.render.nccl_test import closing_words, show_result, show_run
+from gpudoctor.render.plot import draw
+from gpudoctor.snapshot import read
+from tests.build import but, h100_node
 from tests.nccl_runs import row
 
 STEERS = "\x1b[2J"
@@ -117,9 +123,7 @@ class _Pairs:
         # Memory is short on c: it gets as far as 64 MiB, where everybody is slower.
         sizes = (64 * 2**20,) if 2 in group or self.backend == "gloo" else (64 * 2**20, 2**30)
         rate = 0.1 if 3 in group else 20.0
-        rows = tuple(
-            row("all_reduce", rate * (1 if size == sizes[0] else 3), size, wrong=self.wrong) for size in sizes
-        )
+        rows = tuple(row("all_reduce", rate * (1 if size == sizes[0] else 3), size, wrong=self.wrong) for size in sizes)
         return RunResult(outcome="complete", nodes=tuple("abcd"[node] for node in group), rows=rows)
 
 
@@ -183,6 +187,52 @@ def test_the_csv_of_a_search_has_its_rounds() -> None:
     pairs = IsolationRound(purpose="pairs", groups=(("a", "b"), ("c", "d")), bus_bandwidth=(1.5, None))
     text = to_csv(TestResult(backend="nccl", isolation=Isolation(rounds=(pairs,))))
     assert text.splitlines()[1:] == ["nccl,1 pairs,a b,1.5", "nccl,1 pairs,c d,"]
+
+
+def test_a_test_that_does_not_start_says_gloo_where_it_would_be() -> None:
+    for outcome in ("preflight failed", "too few nodes"):
+        closing = closing_words(TestResult(outcome=outcome, backend="gloo", nodes=("a", "b")))
+        assert "(gloo over CPU, not NCCL)" in closing
+        assert "gloo" not in closing_words(TestResult(outcome=outcome, nodes=("a", "b")))
+    alone = closing_words(TestResult(outcome="too few nodes", nodes=("a",)))
+    assert "1 node wanted, and it cannot be used" in alone
+
+
+def test_the_backend_of_a_test_that_does_not_start() -> None:
+    with_gpus, without = h100_node(), but(h100_node(), "accelerators.pci", read("/sys/bus/pci/devices", ()))
+    wish = Wish()
+    assert backend_before(wish, ()) == ""
+    assert backend_before(wish, (without, without)) == "gloo"
+    assert backend_before(wish, (with_gpus, without)) == ""
+    assert backend_before(msgspec.structs.replace(wish, backend="gloo"), (with_gpus,)) == "gloo"
+
+
+def test_what_torchrun_sets_is_not_the_users() -> None:
+    own = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "NCCL_ALGO": "Ring", "PATH": "/bin"}
+    assert set(forwarded(own)) == {"NCCL_ALGO", "TORCH_NCCL_ASYNC_ERROR_HANDLING"}
+    started = own | {"TORCHELASTIC_RUN_ID": "none"}
+    assert forwarded(started) == {"NCCL_ALGO": "Ring"}
+    assert "TORCH_NCCL_ASYNC_ERROR_HANDLING" in forwarded(started | {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "3"})
+
+
+def test_what_a_comparison_finds_says_under_which_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = RunResult(outcome="died", nodes=("a", "b"), ends=(NodeRanks(node="a", how="lost", error="connection lost"),))
+    monkeypatch.setattr(compare_run, "run_launches", lambda *_, **__: (dead,))
+    result = compare_run.compare(_prepared(), [{"NCCL_ALGO": "Ring"}, {"NCCL_ALGO": "Tree"}], (), Show())
+    summaries = [finding.problem.summary for finding in result.findings]
+    assert len(summaries) > 1
+    assert all(text.startswith(("With NCCL_ALGO=Ring: ", "With NCCL_ALGO=Tree: ")) for text in summaries), summaries
+    assert len(summaries) == len(set(summaries))
+
+
+def test_the_title_of_the_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from matplotlib.axes import Axes
+
+    titles: list[str] = []
+    monkeypatch.setattr(Axes, "set_title", lambda self, text: titles.append(text))
+    draw(TestResult(nodes=("a",), world_size=2, backend="gloo"), str(tmp_path / "one.svg"))
+    draw(TestResult(nodes=("a", "b"), backend=""), str(tmp_path / "none.svg"))
+    assert titles == ["1 node, world size 2, gloo over CPU, not NCCL", "2 nodes"]
 
 
 def test_the_last_line_claims_only_what_is_known() -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from gpudoctor.cli.options import Deep, FromFile, NoColor, NoTorch, Python, Timeout
+from gpudoctor.cli.options import Deep, Exclude, FromFile, NoColor, NoTorch, Python, RemoteGpudoctor, Timeout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,8 @@ def check(
         Optional[int],  # noqa: UP045 - as above
         typer.Option("--nodes", metavar="N", min=1, help="So many nodes of the Slurm allocation.", show_default=False),
     ] = None,
+    exclude: Exclude = None,
+    remote_gpudoctor: RemoteGpudoctor = None,
 ) -> None:
     """Is this machine ready to train? Problems first, each with a fix to paste. Or several: --hosts."""
     from gpudoctor.cli.errors import UsageProblem
@@ -55,8 +57,16 @@ def check(
         from gpudoctor.cli.fleets import Where
 
         asked = Asked(names or [], python=python, torch=not no_torch, timeout=timeout)
-        where = Where(nodes=nodes, hosts=hosts, hostfile=hostfile)
+        where = Where(
+            nodes=nodes,
+            hosts=hosts,
+            hostfile=hostfile,
+            exclude=exclude or "",
+            remote_gpudoctor=remote_gpudoctor or "",
+        )
         raise typer.Exit(check_hosts(where, asked, json=json, strict=strict, no_color=no_color))
+    if exclude is not None or remote_gpudoctor is not None:
+        raise UsageProblem("--exclude and --remote-gpudoctor go with --hosts, --hostfile or --nodes")
     if from_file is None:
         report, snapshot = _examined(names or [], python=python, torch=not no_torch, deep=deep, timeout=timeout)
     elif deep or python is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Optional
 import typer
 
 from gpudoctor.cli.errors import UsageProblem
-from gpudoctor.cli.options import NoColor, Python
+from gpudoctor.cli.options import Exclude, NoColor, Python, RemoteGpudoctor
 
 Backend = Literal["auto", "nccl", "gloo"]
 DType = Literal["float32", "float16", "bfloat16"]
@@ -26,14 +26,6 @@ Hosts = Annotated[
 Hostfile = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--hostfile", metavar="FILE", help="Nodes by ssh: lines of NAME [slots=N].", show_default=False),
-]
-Exclude = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--exclude", metavar="LIST", help="Leave these nodes out.", show_default=False),
-]
-RemoteGpudoctor = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--remote-gpudoctor", metavar="PATH", help="gpudoctor on the other nodes.", show_default=False),
 ]
 
 

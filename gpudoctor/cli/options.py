@@ -39,3 +39,11 @@ FromFile = Annotated[
     ),
 ]
 NoColor = Annotated[bool, typer.Option("--no-color", help="No colour; NO_COLOR in the environment does the same.")]
+Exclude = Annotated[
+    Optional[str],  # noqa: UP045 - as above
+    typer.Option("--exclude", metavar="LIST", help="Leave these nodes out.", show_default=False),
+]
+RemoteGpudoctor = Annotated[
+    Optional[str],  # noqa: UP045 - as above
+    typer.Option("--remote-gpudoctor", metavar="PATH", help="gpudoctor on the other nodes.", show_default=False),
+]

@@ -1,7 +1,7 @@
 """The whole test: reach the nodes, preflight, run, judge. Everything it tells goes through a `Show`."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -9,6 +9,7 @@ from gpudoctor import __version__
 from gpudoctor.fleet.fleet import Fleet
 from gpudoctor.fleet.messages import Measurement
 from gpudoctor.fleet.reach import reach
+from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci
 from gpudoctor.nccl.compare_run import compare
 from gpudoctor.nccl.find_slow import find_slow
 from gpudoctor.nccl.finding import Finding, has_errors
@@ -23,6 +24,7 @@ from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.stopped import why_stopped
 from gpudoctor.nccl.wish import GLOO_MAXIMUM, NCCL_MAXIMUM, Wish
+from gpudoctor.snapshot import NotRead, Snapshot
 
 
 class _Stopwatch:
@@ -51,14 +53,21 @@ def bandwidth_test(
     reach(fleet, timeout=fleet.patience, on_change=lambda found: show.reaching(fleet, found))
     watch.lap("reach")
     names = tuple(node.name for node in fleet.nodes)  # only now: nodes that join, and SLURM's tasks, bring their own
-    result = TestResult(gpudoctor=__version__, reached_by=fleet.how, nodes=names, seconds=watch.seconds)
+    result = TestResult(
+        gpudoctor=__version__,
+        reached_by=fleet.how,
+        backend=backend_before(wish, ()),
+        nodes=names,
+        seconds=watch.seconds,
+    )
     if fleet.lost:
         return msgspec.structs.replace(result, outcome="too few nodes", findings=lost_findings(fleet))
     seen = preflight(fleet, _preflight_wish(wish), on_step=show.step)
     watch.lap("preflight")
     result = msgspec.structs.replace(result, findings=(*lost_findings(fleet), *seen.findings))
     if has_errors(result.findings):
-        return msgspec.structs.replace(result, outcome="preflight failed")
+        backend = backend_before(wish, tuple(seen.snapshots.values()))
+        return msgspec.structs.replace(result, outcome="preflight failed", backend=backend)
     prepared = Prepared(fleet, wish, seen)
     result = msgspec.structs.replace(
         result,
@@ -80,6 +89,16 @@ def bandwidth_test(
         return msgspec.structs.replace(result, outcome="interrupted", run=rows, world_size=_world_size(rows))
     finally:
         watch.lap("run")
+
+
+def backend_before(wish: Wish, snapshots: Sequence[Snapshot]) -> str:
+    """The backend of a test that does not start: asked for, or gloo where no node has a GPU; else it is open, ""."""
+    if wish.backend != "auto":
+        return wish.backend
+    try:
+        return "gloo" if snapshots and not any(gpus_on_pci(each) for each in snapshots) else ""
+    except NotRead:
+        return ""
 
 
 def _preflight_wish(wish: Wish) -> PreflightWish:

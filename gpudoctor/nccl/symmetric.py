@@ -21,7 +21,7 @@ from gpudoctor.fleet.join_messages import with_port
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import Outer
 from gpudoctor.fleet.reach import reach
-from gpudoctor.nccl.bandwidth_test import judge
+from gpudoctor.nccl.bandwidth_test import backend_before, judge
 from gpudoctor.nccl.finding import Finding, has_errors
 from gpudoctor.nccl.lost import lost_findings
 from gpudoctor.nccl.plan import measurements, sizes
@@ -88,7 +88,8 @@ def _take_part(fleet: LocalFleet, place: World, wish: Wish, show: Show) -> TestR
     )
     result = msgspec.structs.replace(result, findings=seen.findings, seconds={"preflight": seconds()})
     if has_errors(seen.findings):
-        return msgspec.structs.replace(result, outcome="preflight failed")
+        backend = backend_before(wish, tuple(seen.snapshots.values()))
+        return msgspec.structs.replace(result, outcome="preflight failed", backend=backend)
     prepared = Prepared(fleet, wish, seen)
     is_default_gloo = prepared.backend == "gloo" and not wish.ranks_per_node and place.nodes > 1
     ranks = 1 if place.is_rank or is_default_gloo else prepared.ranks_on(0)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from gpudoctor.knowledge.nccl.rank_settings import differences
-from gpudoctor.knowledge.wording import ranges
+from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight_nodes import finding
 from gpudoctor.nccl.rank_messages import Member
@@ -35,7 +35,7 @@ def _world(members: Sequence[Member], size: int, nodes: int) -> Iterator[Finding
         yield finding(
             "world-size-differs",
             "error",
-            f"The launcher says {size} ranks, torch.distributed sees {seen}",
+            f"The launcher says {counted(size, 'rank')}, torch.distributed sees {seen}",
             meaning="There are several worlds beside each other, and each trains by itself.",
             fix="Start all ranks with one launcher and one MASTER_ADDR.",
             evidence=evidence,
@@ -45,7 +45,8 @@ def _world(members: Sequence[Member], size: int, nodes: int) -> Iterator[Finding
         yield finding(
             "world-on-other-nodes",
             "warning",
-            f"The launcher says {nodes} nodes, the ranks run on {len(hosts)} hostnames ({', '.join(hosts[:8])})",
+            f"The launcher says {counted(nodes, 'node')}, the ranks run on {counted(len(hosts), 'hostname')} "
+            f"({', '.join(hosts[:8])})",
             meaning="The figures are those of other paths than meant: ranks share a node, or nodes share a hostname.",
             fix="Look where the launcher places its tasks, and that each node has a hostname of its own.",
             evidence=evidence,
@@ -67,7 +68,7 @@ def _versions(members: Sequence[Member]) -> Iterator[Finding]:
         yield finding(
             f"{noun.lower()}-versions-differ-between-ranks",
             "error",
-            f"{noun} is {usual} on {counts[usual]} ranks and {named}",
+            f"{noun} is {usual} on {counted(counts[usual], 'rank')} and {named}",
             meaning="Ranks of different versions hang in their first collective, fail there, or compute other numbers.",
             fix=f"Install {noun} {usual} on the nodes that have another, as the training environment there is built.",
             evidence=tuple(read(f"rank {member.rank} on {member.host}", version(member)) for member in others[:8]),

@@ -46,12 +46,18 @@ class Wish(Struct, frozen=True, kw_only=True):
     """The training interpreter's path on the head; used on every node that has it."""
 
 
+TORCHRUNS_OWN = "TORCH_NCCL_ASYNC_ERROR_HANDLING"
+
+
 def forwarded(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of the head's shell that its ranks get on every node.
 
-    CUDA_VISIBLE_DEVICES is each node's own, and so is where NCCL writes its log.
+    CUDA_VISIBLE_DEVICES is each node's own, and so is where NCCL writes its log. What torchrun sets for its ranks when
+    the user does not (local_elastic_agent.py) is no setting of the user's.
     """
-    own = ("CUDA_VISIBLE_DEVICES", "NCCL_DEBUG_FILE")
+    own = {"CUDA_VISIBLE_DEVICES", "NCCL_DEBUG_FILE"}
+    if "TORCHELASTIC_RUN_ID" in environment and environment.get(TORCHRUNS_OWN) == "1":
+        own.add(TORCHRUNS_OWN)
     return {name: value for name, value in sorted(environment.items()) if may_set(name) and name not in own}
 
 

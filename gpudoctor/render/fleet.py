@@ -92,7 +92,7 @@ def verdict(survey: Survey) -> str:
     every = len(survey.nodes)
     lost = [node for each in survey.unexamined for node in each.nodes]
     if not survey.examined:
-        return f"Unknown: none of {counted(every, 'node')} could be examined"
+        return f"Unknown: {f'none of {every} nodes could' if every > 1 else f'{folded(lost)} could not'} be examined"
     faulty = {node for each in survey.problems if each.problem.severity == "error" for node in each.nodes}
     warned = {node for each in survey.problems if each.problem.severity == "warning" for node in each.nodes} - faulty
     parts = [

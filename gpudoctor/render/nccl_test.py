@@ -99,7 +99,7 @@ class Live(Show):
 
     def reaching(self, fleet: Fleet, found: Mapping[int, Hello | Lost]) -> None:
         there = [fleet.name(node) for node, what in found.items() if isinstance(what, Hello)]
-        self._status(f"{len(there)}/{len(fleet.nodes)} nodes: {folded(there)}")
+        self._status(f"{len(there)}/{counted(len(fleet.nodes), 'node')}: {folded(there)}")
 
     def paste(self, line: str) -> None:
         """The line to paste on every other node, which is not part of the answer."""
@@ -308,13 +308,14 @@ def closing_words(result: TestResult) -> str:
     left = f"what is left on {folded(vanished)} is unknown" if vanished else "no process is left"
     measured = (result.run and result.run.rows) or result.compared or (result.isolation and result.isolation.rounds)
     until = "what was measured until then is above" if measured else "nothing was measured until then"
+    unusable = "it cannot be used" if len(result.nodes) == 1 else "not all of them can be used"
     ended = {
         "complete": f"Done: {nodes}{world}{gloo}",
         "stalled": f"The test stood still and was ended: {nodes}{gloo}; {left}",
         "died": f"The test died: {nodes}{gloo}; {left}",
         "interrupted": f"Interrupted: {nodes}{gloo}; {until}; {left}",
-        "preflight failed": f"Not started: the preflight of {nodes} found what would make it fail",
-        "too few nodes": f"Not started: {nodes} wanted, and not all of them can be used",
+        "preflight failed": f"Not started: the preflight of {nodes} found what would make it fail{gloo}",
+        "too few nodes": f"Not started: {nodes} wanted, and {unusable}{gloo}",
     }[result.outcome]
     total = sum(result.seconds.values())
     return f"{ended}, {total:.1f} s"

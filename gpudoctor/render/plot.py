@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.nccl.result import TestResult
 
 
@@ -44,7 +45,8 @@ def draw(result: TestResult, path: str) -> None:
     axes.set_xlabel("size (bytes)")
     axes.set_ylabel("bus bandwidth (GB/s, 1e9 bytes)")
     backend = "gloo over CPU, not NCCL" if result.backend == "gloo" else result.backend.upper()
-    axes.set_title(f"{len(result.nodes)} nodes, world size {result.world_size}, {backend}")
+    world = f"world size {result.world_size}" if result.world_size else ""
+    axes.set_title(", ".join(part for part in (counted(len(result.nodes), "node"), world, backend) if part))
     axes.grid(alpha=0.3)
     if rows:
         axes.legend()
