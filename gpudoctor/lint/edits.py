@@ -1,8 +1,9 @@
 """Corrections as rules write them: an option put in, taken out, or given another value, in the text's own spelling."""
 
 import re
+from collections.abc import Callable
 
-from gpudoctor.lint.look import NAMES, Value, split_endpoint
+from gpudoctor.lint.look import NAMES, Value, World, split_endpoint, value
 from gpudoctor.lint.model import Launch, Span
 from gpudoctor.lint.rule import Edit
 
@@ -12,7 +13,7 @@ def spell(launch: Launch, name: str) -> str:
     if launch.launcher == "accelerate":
         name = {each[0]: each[1] for each in NAMES.values()}.get(name, name)
     elif launch.launcher == "fabric":
-        name = {each[0]: each[-1] for each in NAMES.values()}.get(name, name)
+        name = {"nnodes": "num-nodes", "master-addr": "main-address", "master-port": "main-port"}.get(name, name)
     under = any("_" in each.written for each in launch.every_option) or launch.launcher in ("accelerate", "deepspeed")
     hyphens = any("-" in each.written.lstrip("-") for each in launch.every_option)
     if under or (launch.launcher == "torch.distributed.launch" and not hyphens):
@@ -60,3 +61,28 @@ def replace_piece(value: Value, host: str | None = None, port: str | None = None
     else:
         inner = (host if host is not None else port) or ""
     return Edit(value.word.span, f"{quote}{inner}{quote}")
+
+
+def everywhere(
+    world: World,
+    which: Callable[[Launch], Value | None],
+    found: Value,
+    host: str | None = None,
+    port: str | None = None,
+) -> tuple[Edit, ...]:
+    """`replace_piece` in all lines of a world that have this very value."""
+    values = [found, *(each for launch in world.launches if (each := which(launch)) is not None)]
+    same = {each.word.span: each for each in values if each.shown == found.shown}
+    return tuple(replace_piece(each, host, port) for each in same.values())
+
+
+def endpoint_instead(text: str, launch: Launch) -> tuple[Edit, ...]:
+    """--rdzv-endpoint=ADDRESS:PORT in place of --master-addr and --master-port; empty where these are no options."""
+    given, other = launch.options.get("master-addr"), launch.options.get("master-port")
+    address, port = value(launch, "master-addr"), value(launch, "master-port")
+    if given is None or address is None or not given.span.exact:
+        return ()
+    inner = address.word.raw.strip('"') + ":" + (port.word.raw.strip('"') if port is not None else "29400")
+    place = f'"{inner}"' if address.word.raw.startswith('"') else inner
+    edits = (Edit(given.span, f"{spell(launch, 'rdzv-endpoint')}={place}"),)
+    return edits + ((remove(text, other.span),) if other is not None else ())

@@ -89,6 +89,12 @@ def says_every_node(job: Job, launch: Launch) -> bool:
     return (srun_nodes(job, launch) or 1) > 1
 
 
+def in_a_task_shell(launch: Launch) -> bool:
+    """srun starts a shell that starts the launcher: variables in it are each task's own."""
+    programs = [outer.program for outer in launch.invocation.within]
+    return "srun" in programs and any(each in ("bash", "sh") for each in programs[programs.index("srun") :])
+
+
 def _count(text: str | None) -> int | None:
     return int(text) if text and re.fullmatch(r"[0-9]{1,6}", text, re.ASCII) else None
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import look
-from gpudoctor.lint.edits import replace_piece
-from gpudoctor.lint.look import Value, is_loopback, label, value
+from gpudoctor.lint.edits import everywhere, replace_piece
+from gpudoctor.lint.look import Value, World, is_loopback, label, value
 from gpudoctor.lint.model import Job, Launch
 from gpudoctor.lint.rule import Edit, Finding, rule
 from gpudoctor.lint.rules.addresses import addressed
@@ -37,14 +37,14 @@ def _address(text: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address 
         return None
 
 
-def _once(job: Job) -> Iterator[tuple[Launch, Value, bool]]:
-    """Each address as written, once a world, and whether the world has several nodes."""
+def _once(job: Job) -> Iterator[tuple[World, Launch, Value]]:
+    """Each address as written, once a world."""
     for world, given in addressed(job):
         seen: set[str] = set()
         for launch, found in given:
             if found.shown not in seen:
                 seen.add(found.shown)
-                yield launch, found, bool(look.is_multi(job, world))
+                yield world, launch, found
 
 
 @rule(
@@ -64,12 +64,12 @@ def _once(job: Job) -> Iterator[tuple[Launch, Value, bool]]:
 def sample_address(job: Job) -> Iterator[Finding]:
     """An address that was left from a tutorial, or that other machines cannot reach, belongs to nobody here. Whether an
     address is the head's own, only the head can tell."""
-    for launch, found, multi in _once(job):
+    for world, launch, found in _once(job):
         address = _address(found.sure)
         why = _SAMPLES.get(found.sure or "", "")
         if not why and isinstance(address, ipaddress.IPv4Address):
             why = next((reason for network, reason in _SAMPLE_NETWORKS if address in network), "")
-        if why and multi:
+        if why and world.multi:
             yield Finding(
                 span=found.span,
                 summary=f"{found.written} is {found.sure}: {why}",
@@ -99,7 +99,7 @@ def sample_address(job: Job) -> Iterator[Finding]:
 def not_a_host(job: Job) -> Iterator[Finding]:
     """The address goes to getaddrinfo as it stands: a scheme, a user, a path or a port in it makes a name that nobody
     resolves. A name of digits only is taken for a 32-bit IP address."""
-    for _launch, found, _multi in _once(job):
+    for world, _launch, found in _once(job):
         text = found.sure
         if not text or _PLACEHOLDER.search(text) or text in ("*", "0"):
             continue
@@ -110,7 +110,7 @@ def not_a_host(job: Job) -> Iterator[Finding]:
                 summary=f'{found.written} has "{text}" where a host name or address is due: {why}',
                 happens="gaierror: Name or service not known, or a connection to a wild address that times out.",
                 fix=f"Write {right}." if right else "Write the head's name or IP address alone.",
-                edits=(replace_piece(found, host=right),) if right else (),
+                edits=everywhere(world, look.master, found, host=right) if right else (),
             )
 
 
@@ -160,9 +160,9 @@ def c10d_by_address(job: Job) -> Iterator[Finding]:
     """With c10d the node that finds itself in the endpoint opens the store: by its host name, or because its host name
     resolves to the address. With a line like `127.0.1.1 NAME` in /etc/hosts, in containers and with cloud aliases it
     does not: nobody opens the store. Only the head can tell."""
-    for launch, found, multi in _once(job):
+    for world, launch, found in _once(job):
         address = _address(found.sure)
-        if not multi or backend_is_not_c10d(launch) or address is None or is_loopback(found.sure or ""):
+        if not world.multi or backend_is_not_c10d(launch) or address is None or is_loopback(found.sure or ""):
             continue
         configuration = value(launch, "rdzv-conf")
         if configuration is not None and (configuration.text is None or "is_host" in configuration.shown):
@@ -200,8 +200,8 @@ def c10d_needs_names(job: Job) -> Iterator[Finding]:
     """After the c10d rendezvous the workers connect to rank 0's full host name and a random port, whatever the endpoint
     said. Where the other nodes cannot resolve that name, the rendezvous passes and the workers hang. --local-addr makes
     it an address. Only the nodes can tell, so this is a note and not a warning."""
-    for launch, _found, multi in _once(job):
-        if multi and not backend_is_not_c10d(launch) and look.value(launch, "local-addr") is None:
+    for world, launch, _found in _once(job):
+        if world.multi and not backend_is_not_c10d(launch) and look.value(launch, "local-addr") is None:
             place = look.endpoint(launch)
             assert place is not None
             yield Finding(
@@ -271,8 +271,8 @@ def ipv6_without_brackets(job: Job) -> Iterator[Finding]:
 def first_of_many_addresses(job: Job) -> Iterator[Finding]:
     """`hostname -I` lists the addresses of all interfaces in no promised order, and `hostname -i` asks the resolver: on
     a head with docker0, a management network or a 127.0.1.1 line in /etc/hosts nobody reaches the answer."""
-    for launch, found, multi in _once(job):
-        if not multi:
+    for world, launch, found in _once(job):
+        if not world.multi:
             continue
         for each in look.origins(found.word, launch.invocation):
             asked = re.search(r"\bhostname\s+(-I|-i|--ip-address|--all-ip-addresses)\b", each.raw)

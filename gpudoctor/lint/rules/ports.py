@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import look
-from gpudoctor.lint.edits import replace_piece
+from gpudoctor.lint.edits import everywhere
 from gpudoctor.lint.look import Value, World, value
 from gpudoctor.lint.model import Expansion, Job, Launch
 from gpudoctor.lint.rule import Edit, Finding, rule
@@ -33,6 +33,10 @@ def ported(job: Job) -> Iterator[tuple[World, tuple[tuple[Launch, Value], ...]]]
         found = tuple((launch, port) for launch, port in given if port is not None)
         if found:
             yield world, found
+
+
+def _port_of(launch: Launch) -> Value | None:
+    return look.port(launch) if launch.launcher != "deepspeed" else value(launch, "master-port")
 
 
 def port_number(found: Value) -> int | None:
@@ -66,7 +70,7 @@ def each_port(job: Job) -> Iterator[tuple[World, Launch, Value]]:
 def port_out_of_range(job: Job) -> Iterator[Finding]:
     """A TCP port is a number from 0 to 65535. Anything else ends the start, and in old versions of torch a number that
     is too large silently becomes another port."""
-    for _world, _launch, found in each_port(job):
+    for world, _launch, found in each_port(job):
         text = found.sure
         if text is None or re.search(r"[<>]|\.\.\.", text) or text == "":
             continue
@@ -78,7 +82,7 @@ def port_out_of_range(job: Job) -> Iterator[Finding]:
             summary=f"{found.written} has {text} for a port; wanted is a number from 1024 to 65535",
             happens="ValueError or an OverflowError at the start; old versions wrap it around to another port.",
             fix="Write a free port outside of Linux's own range, such as 61234, the same on every node.",
-            edits=(replace_piece(found, port="61234"),),
+            edits=everywhere(world, _port_of, found, port="61234"),
         )
 
 
@@ -93,7 +97,7 @@ def port_out_of_range(job: Job) -> Iterator[Finding]:
 )
 def privileged_port(job: Job) -> Iterator[Finding]:
     """Only root may listen on ports below 1024; the head of a job that a user starts ends at once."""
-    for _world, _launch, found in each_port(job):
+    for world, _launch, found in each_port(job):
         port = port_number(found)
         if port is not None and 1 <= port <= 1023:
             yield Finding(
@@ -101,7 +105,7 @@ def privileged_port(job: Job) -> Iterator[Finding]:
                 summary=f"{found.written} has port {port}; ports below 1024 are root's",
                 happens="Permission denied (EACCES, errno 13) on the head, unless root starts it; the others time out.",
                 fix="Write a port from 1024 up, such as 61234, the same on every node.",
-                edits=(replace_piece(found, port="61234"),),
+                edits=everywhere(world, _port_of, found, port="61234"),
             )
 
 
@@ -242,5 +246,5 @@ def port_zero_on_several_nodes(job: Job) -> Iterator[Finding]:
                 summary=f"{found.written} has port 0 in a start of several nodes",
                 happens="The head takes any free port; the other nodes cannot know which, and time out.",
                 fix="Write a fixed port, such as 61234, on all nodes.",
-                edits=(replace_piece(found, port="61234"),),
+                edits=everywhere(world, _port_of, found, port="61234"),
             )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.lint import look
-from gpudoctor.lint.edits import insert_options, spell
+from gpudoctor.lint.edits import endpoint_instead, insert_options, spell
 from gpudoctor.lint.look import TORCHRUN, Value, World, label, labels, number, value
 from gpudoctor.lint.model import Job, Launch
 from gpudoctor.lint.rule import Edit, Example, Finding, rule
@@ -86,8 +86,7 @@ def _constant(job: Job, world: World, ranks: tuple[tuple[Launch, Value], ...]) -
         if rank is None or not multi or launch.invocation.in_loop:
             continue
         if look.says_every_node(job, launch):
-            inner = found.word.expansions[0].where if found.word.expansions else launch.invocation.where
-            in_task = bool(look.sruns(launch)) and inner == "task" and not found.word.expansions
+            in_task = look.in_a_task_shell(launch) and not found.word.expansions
             yield Finding(
                 span=found.span,
                 summary=f"{found.written} is {rank} on every node that runs this line; each needs its own",
@@ -171,8 +170,13 @@ def _add_rank(job: Job, launch: Launch) -> tuple[str, tuple[Edit, ...]]:
     if isinstance(own, int):
         return f"Add {option}={own} on {label(job, launch)}.", insert_options(launch, f"{option}={own}")
     if look.sruns(launch):
-        if launch.invocation.where == "task":
+        if look.in_a_task_shell(launch):
             return f"Add {option}=$SLURM_NODEID.", insert_options(launch, f"{option}=$SLURM_NODEID")
+        instead = endpoint_instead(job.text, launch)
+        if instead and launch.launcher in TORCHRUN and "rdzv-backend" not in launch.options:
+            more = f"{spell(launch, 'rdzv-backend')}=c10d {spell(launch, 'rdzv-id')}=$SLURM_JOB_ID"
+            fix = f"Use c10d, which hands the ranks out: {more} {spell(launch, 'rdzv-endpoint')}=HEAD:PORT; or"
+            return f"{fix} {option}=$SLURM_NODEID inside bash -c '...'.", (*insert_options(launch, more), *instead)
         return f"Start it with srun ... bash -c 'torchrun {option}=$SLURM_NODEID ...'.", ()
     return f"Add {option}=0 on the head, {option}=1 on the next node, and so on.", ()
 

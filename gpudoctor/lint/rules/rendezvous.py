@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import look
-from gpudoctor.lint.edits import insert_options, remove, spell
+from gpudoctor.lint.edits import endpoint_instead, insert_options, remove, spell
 from gpudoctor.lint.look import TORCHRUN, World, label, number, value
 from gpudoctor.lint.model import Job, Launch
 from gpudoctor.lint.rule import Edit, Example, Finding, rule
@@ -90,6 +90,24 @@ def nnodes_missing(job: Job) -> Iterator[Finding]:
             continue
         option = spell(launch, "nnodes")
         wanted = str(world.nodes) if (world.nodes or 0) > 1 else ""
+        more = [f"{option}={wanted}"]
+        complete = look.master(launch) is not None and (
+            look.is_dynamic(launch) or value(launch, "node-rank") is not None
+        )
+        slurm = (
+            not complete and bool(look.sruns(launch)) and not look.in_a_task_shell(launch) and look.is_static(launch)
+        )
+        slurm = slurm and look.master(launch) is None and value(launch, "master-port") is None and job.is_batch
+        if slurm:
+            head = 'scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1'
+            more.append(f"{spell(launch, 'rdzv-backend')}=c10d {spell(launch, 'rdzv-id')}=$SLURM_JOB_ID")
+            more.append(f"{spell(launch, 'rdzv-endpoint')}=$({head}):29400")
+        elif not complete:
+            more += [
+                f"{spell(launch, name)}=..."
+                for name in ("node-rank", "master-addr", "master-port")
+                if value(launch, name) is None
+            ]
         rank = number(value(launch, "node-rank")) or 0
         torch = job.facts.version("torch")
         if rank > 0 and torch is not None and torch < (2, 12):
@@ -102,8 +120,8 @@ def nnodes_missing(job: Job) -> Iterator[Finding]:
             span=look.head_span(launch),
             summary=f"{option} is missing, and its default is 1; {why}",
             happens=happens,
-            fix=f"Add {option}={wanted}." if wanted else f"Add {option}= with the number of nodes.",
-            edits=insert_options(launch, f"{option}={wanted}") if wanted else (),
+            fix=f"Add {' '.join(more)}." if wanted else f"Add {option}= with the number of nodes.",
+            edits=insert_options(launch, *more) if wanted and (complete or slurm) else (),
         )
 
 
@@ -231,17 +249,7 @@ def c10d_without_endpoint(job: Job) -> Iterator[Finding]:
         address = value(launch, "master-addr")
         port = value(launch, "master-port")
         where = f"{address.shown}:{port.shown if port is not None else 29400}" if address is not None else "HOST:PORT"
-        edits: tuple[Edit, ...] = ()
-        if address is not None:
-            given = launch.options.get("master-addr")
-            if given is not None and given.span.exact:
-                place = (
-                    f"{address.word.raw.strip(chr(34))}:{port.word.raw.strip(chr(34)) if port is not None else 29400}"
-                )
-                place = f'"{place}"' if "$" in place else place
-                edits = (Edit(given.span, f"{option}={place}"),)
-                if (other := launch.options.get("master-port")) is not None:
-                    edits += (remove(job.text, other.span),)
+        edits = endpoint_instead(job.text, launch)
         yield Finding(
             span=address.span if address is not None else look.head_span(launch),
             summary=f"The c10d backend has no {option}"
