@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor.lint.containers import origins
+from gpudoctor.lint.hostfiles import looks_like_hostfile, read_hostfile
 from gpudoctor.lint.launchers import understand
 from gpudoctor.lint.manifests import invocations_of, looks_like_manifest, read_manifests
 from gpudoctor.lint.model import Facts, Invocation
+from gpudoctor.lint.trainers import calls
 
 PYTORCHJOB = """\
 # a job
@@ -172,6 +174,23 @@ def test_a_fault_keeps_what_stood_before_it() -> None:
     one, two = read_manifests("kind: A\napiVersion: v1\n---\nkind: B\nspec: [1,\n")
     assert (one.kind, one.fault) == ("A", "")
     assert two.kind == "B" and "line" in two.fault
+
+
+@pytest.mark.parametrize("piece", ["\n", " {", "{\n", "\n ", "kind ", "run: \n", "h slots=1\n", ":", "Trainer(", "a."])
+def test_long_texts_cost_no_more_than_their_length(piece: str) -> None:
+    text = (piece * 400_000)[:400_000]
+    started = time.process_time()
+    looks_like_manifest(text)
+    looks_like_hostfile(text)
+    read_hostfile(text)
+    calls(text)
+    assert time.process_time() - started < 20  # seconds of work: what grows with the square takes minutes
+
+
+def test_json_in_one_line_is_a_manifest() -> None:
+    assert looks_like_manifest('{"kind": "Pod", "apiVersion": "v1"}') and looks_like_manifest(
+        '{"apiVersion":"v1","kind":"Pod"}'
+    )
 
 
 BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(

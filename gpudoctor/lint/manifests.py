@@ -21,11 +21,13 @@ LONGEST_WITHOUT_C = 200_000
 """Characters that PyYAML's own parser is asked to read, without libyaml: about a second (measured)."""
 DEEPEST = 100
 
-KUBERNETES = re.compile(r"""^[\s{]*["']?apiVersion["']?\s*:""", re.MULTILINE)
-KIND = re.compile(r"""^[\s{]*["']?kind["']?\s*:|,\s*"kind"\s*:""", re.MULTILINE)
-SKYPILOT = re.compile(r"^run:\s*(?:[|>][+-]?\d?\s*(?:#.*)?)?$|^run:\s+\S", re.MULTILINE)
+KUBERNETES = re.compile(
+    r"""^[ \t{]{0,40}["']?apiVersion["']?[ \t]{0,9}:|,[ \t]{0,9}"apiVersion"[ \t]{0,9}:""", re.MULTILINE
+)
+KIND = re.compile(r"""^[ \t{]{0,40}["']?kind["']?[ \t]{0,9}:|,[ \t]{0,9}"kind"[ \t]{0,9}:""", re.MULTILINE)
+SKYPILOT = re.compile(r"^run:(?:[ \t]|$)", re.MULTILINE)
 SKYPILOT_BESIDE = re.compile(r"^(?:resources|num_nodes|workdir|setup|file_mounts):", re.MULTILINE)
-DSTACK = re.compile(r"^type:\s*task\s*$", re.MULTILINE)
+DSTACK = re.compile(r"^type:[ \t]{0,9}task[ \t]{0,9}$", re.MULTILINE)
 
 
 def looks_like_manifest(text: str) -> bool:
@@ -152,6 +154,8 @@ def _documents(text: str, loader: type, places: _Places, current: list[_Node]) -
                 anchors[event.anchor] = node
             add(node)
             stack.append(node)
+            if len(stack) > DEEPEST:
+                raise ValueError(f"it is nested deeper than {DEEPEST}")
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             stack.pop()
 

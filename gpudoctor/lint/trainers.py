@@ -24,9 +24,13 @@ POSITIONAL = {
     "spawn": ("fn", "args", "nprocs", "join"),
 }
 """The names of arguments that come without one (signatures of torch 2.13, lightning 2.6)."""
-LONGEST_CALL = 20_000
+LONGEST_CALL = 4_000
 MOST_CALLS = 200
 LONGEST_TEXT = 1 << 20
+LONGEST_PARSED = 100_000
+"""Characters that Python's parser is given as a whole: a quarter of a second (measured); longer texts are cut up."""
+LONGEST_LINE = 4_000
+"""Longer lines are no hand-written Python, and deep nesting in them has crashed parsers of older Pythons."""
 
 Place = Callable[[int, int], int]
 """Row (from 1) and column in bytes -> character offset."""
@@ -63,6 +67,8 @@ def calls(text: str, start: int = 0, line: int = 1) -> tuple[TrainerCall, ...]:
 
 
 def _parsed(text: str) -> ast.AST | None:
+    if len(text) > LONGEST_PARSED or max(map(len, text.split("\n"))) > LONGEST_LINE:
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a foreign text's invalid escapes are no warnings of ours
@@ -121,12 +127,12 @@ def _cut_out(text: str, starts: Sequence[int], start: int, line: int) -> Iterato
         before = text[starts[row] : found.start()].lstrip()
         if before.startswith("#") or before.endswith(("def ", "class ")):
             continue
-        end = _closing(text, found.end() - 1)
-        if end is None:
-            continue
         count += 1
         if count > MOST_CALLS:
             return
+        end = _closing(text, found.end() - 1)
+        if end is None:
+            continue
         done = found.end()
         inner = text[found.start() : end]
         tree = _parsed(inner)
