@@ -35,7 +35,7 @@ from tests.machines.network_machines import NETWORK_MACHINES  # noqa: E402 - as 
 
 DOCS = ROOT / "docs"
 EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop", "network-dgx-h100", "network-many-bridges")
-COMMANDS = ("check", "nccl-test", "capture", "devices", "topology", "env", "checks")
+COMMANDS = ("check", "nccl-test", "launch", "capture", "devices", "topology", "env", "checks")
 SHOWN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n(?:(?!```).*\n)*```$", re.MULTILINE)
 WRITTEN_BY = "<!-- Written by docs/generate.py; edit the check's own file instead. -->"
 

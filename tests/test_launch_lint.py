@@ -16,23 +16,26 @@ from gpudoctor.snapshot import read
 from tests.build import but, h100_node
 
 RULES = every_rule()
-ONE_NODE = ("spawn",)
 SCRIPT = ("train.py", "--lr", "0.1", "--name", "a b", "it's $HOME")
 
 
-def plan(framework: str, nodes: int, elastic: tuple[int, int] | None = None) -> LaunchPlan:
+PYTHON = "/opt/env/bin/python3"
+
+
+def plan(framework: str, nodes: int, elastic: tuple[int, int] | None = None, python: str = PYTHON) -> LaunchPlan:
     names = tuple(f"n{number:02}" for number in range(1, nodes + 1))
     machine = but(h100_node(4), "host.hostname", read("gethostname", "n01"))
     wish = LaunchWish(framework=framework, program=SCRIPT, elastic=elastic)  # type: ignore[arg-type]
     addresses = {name: f"192.0.2.{number}" for number, name in enumerate(names, 11)}
-    around = Surroundings(names=names, hosts_named=True, here="n01", addresses=addresses)
+    around = Surroundings(names=names, hosts_named=True, here="n01", addresses=addresses, interpreter=python)
     return decide(wish, {"n01": machine}, around)
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3])
 @pytest.mark.parametrize("framework", get_args(Framework))
-def test_everything_emitted_is_ok(framework: str, nodes: int) -> None:
-    planned = plan(framework, nodes)
+@pytest.mark.parametrize("python", ["", PYTHON], ids=["by-name", "by-path"])
+def test_everything_emitted_is_ok(framework: str, nodes: int, python: str) -> None:
+    planned = plan(framework, nodes, python=python)
     try:
         emission = importlib.import_module(f"gpudoctor.launch.emitters.{framework}").emit(planned)
     except CannotEmit as refused:

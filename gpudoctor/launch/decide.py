@@ -111,7 +111,7 @@ def _decide(
         master_name=head.host.hostname.value_or("") if head is not None else (names[0] if known[0] else ""),
         master_port=head_port.port,
         program=wish.program,
-        python=wish.python or around.python,
+        python=wish.python or _python(around, len(names)),
         interpreter=wish.python if "/" in wish.python else around.interpreter,
         strategy=wish.strategy,
         precision=wish.precision,
@@ -153,6 +153,13 @@ def _names(wish: LaunchWish, around: Surroundings) -> tuple[tuple[str, ...], tup
             f"give --nodes {wish.elastic[1]}, or name as many"
         )
     return names, tuple(bool(around.names) or not name.startswith("NODE") for name in names)
+
+
+def _python(around: Surroundings, nodes: int) -> str:
+    """By its path on several nodes, unless it is the system's: a shell there may not have the environment activated."""
+    if nodes == 1 or not around.interpreter or around.interpreter.startswith(("/usr/bin/", "/bin/")):
+        return around.python
+    return around.interpreter
 
 
 def _like_the_nodes(wish: LaunchWish, snapshots: Mapping[str, Snapshot], head: str) -> Mapping[str, Snapshot]:
@@ -251,8 +258,8 @@ def _unverified(
     if unseen:
         found.append(
             Unverified(
-                f"{listed(unseen)} {'has' if len(unseen) == 1 else 'have'} the GPUs, the versions and the script that "
-                "the plan counts on",
+                f"{listed(unseen)} {'has' if len(unseen) == 1 else 'have'} the interpreter, the GPUs and the script "
+                "that the plan counts on",
                 f"gpudoctor check --hosts {','.join(unseen)}",
             )
         )
