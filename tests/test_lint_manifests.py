@@ -174,6 +174,7 @@ def test_a_fault_keeps_what_stood_before_it() -> None:
     one, two = read_manifests("kind: A\napiVersion: v1\n---\nkind: B\nspec: [1,\n")
     assert (one.kind, one.fault) == ("A", "")
     assert two.kind == "B" and "line" in two.fault
+    assert two.fault in invocations_of("", two, Facts())[1][0]
 
 
 @pytest.mark.parametrize("piece", ["\n", " {", "{\n", "\n ", "kind ", "run: \n", "h slots=1\n", ":", "Trainer(", "a."])

@@ -43,7 +43,7 @@ def invocations_of(
     """
     by_path = {value.path: value for value in manifest.values}
     newlines = [found.end() for found in re.finditer("\n", text)]
-    notes: list[str] = []
+    notes: list[str] = [f"a manifest was read in part only: {manifest.fault}"] if manifest.fault else []
     found: list[Invocation] = []
     for path in _containers(manifest):
         settings = _environment(by_path, path)

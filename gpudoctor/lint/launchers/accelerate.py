@@ -1,6 +1,6 @@
 """accelerate launch: source commands/launch.py and commands/utils.py of accelerate 1.15.
 
---num_processes is the total of all machines. Hyphens are taken beside underscores (accelerate 0.28 and later);
+--num_processes is the total of all machines. Hyphens are taken beside underscores;
 abbreviations are not.
 """
 

@@ -2,6 +2,7 @@
 
 Source: torch/distributed/run.py and launch.py of torch 1.9 to 2.14 (facts 1.1): torch 2.0 takes hyphens too and knows
 --local-addr; before, only underscores. Every option may come from PET_<NAME> as well.
+`since` stands where facts 1.1 has read it in the wheels; without it, it is not known since when.
 """
 
 from gpudoctor.lint.launchers.grammar import Grammar, OptionSpec, table
@@ -18,7 +19,7 @@ standalone
 max_restarts =
 monitor_interval =
 start_method =
-event_log_handler = since torch 2.7
+event_log_handler =
 role =
 module -m
 no_python
@@ -26,14 +27,14 @@ run_path
 log_dir =
 redirects -r =
 tee -t =
-local_ranks_filter = since torch 2.3
-duplicate_stdout_filters = since torch 2.9
-duplicate_stderr_filters = since torch 2.9
+local_ranks_filter =
+duplicate_stdout_filters =
+duplicate_stderr_filters =
 node_rank =
 master_addr =
 master_port =
 local_addr = since torch 2.0
-logs_specs = since torch 2.3
+logs_specs =
 numa_binding = since torch 2.9
 signals_to_handle = since torch 2.10
 shutdown_timeout = since torch 2.12
