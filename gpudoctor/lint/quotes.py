@@ -1,0 +1,77 @@
+"""Where a quote is opened and never closed in a shell text."""
+
+import re
+
+_HEREDOC = re.compile(r"<<-?\s*([\"']?)(\w+)\1")
+
+
+def unclosed(text: str) -> int | None:
+    """The offset of the quote that is still open at the end; None when all are closed.
+
+    A scanner of quotes only: escapes, comments, here-documents, `$'...'` and command substitutions in double quotes.
+    """
+    inside: list[tuple[str, int]] = []
+    waiting: list[str] = []
+    index, size = 0, len(text)
+    while index < size:
+        letter = text[index]
+        mode = inside[-1][0] if inside else ""
+        if mode == "'":
+            end = text.find("'", index)
+            if end < 0:
+                return inside[-1][1]
+            inside.pop()
+            index = end + 1
+        elif letter == "\\":
+            index += 2
+        elif mode == "$'" and letter == "'":
+            inside.pop()
+            index += 1
+        elif mode == "$'":
+            index += 1
+        elif letter == '"':
+            if mode == '"':
+                inside.pop()
+            else:
+                inside.append(('"', index))
+            index += 1
+        elif text.startswith("$(", index):
+            inside.append(("(", index))
+            index += 2
+        elif mode == '"':
+            index += 1
+        elif letter in "()":
+            if letter == "(" and mode == "(":
+                inside.append(("(", index))
+            elif letter == ")" and mode == "(":
+                inside.pop()
+            index += 1
+        elif text.startswith("$'", index):
+            inside.append(("$'", index))
+            index += 2
+        elif letter == "'":
+            inside.append(("'", index))
+            index += 1
+        elif letter == "#" and (index == 0 or text[index - 1] in " \t\n;&|("):
+            end = text.find("\n", index)
+            index = size if end < 0 else end
+        elif letter == "<" and (found := _HEREDOC.match(text, index)) and not text.startswith("<<<", index):
+            waiting.append(found[2])
+            index = found.end()
+        elif letter == "\n" and waiting:
+            index = _behind(text, index + 1, waiting)
+            waiting = []
+        else:
+            index += 1
+    quotes = [at for kind, at in inside if kind != "("]
+    return quotes[0] if quotes else None
+
+
+def _behind(text: str, index: int, ends: list[str]) -> int:
+    """Behind the bodies of here-documents that begin at `index`."""
+    for end in ends:
+        found = re.compile(rf"^\t*{re.escape(end)}[ \t\r]*$", re.MULTILINE).search(text, index)
+        if found is None:
+            return len(text)
+        index = found.end()
+    return index

@@ -1,0 +1,277 @@
+"""Rules of what runs what in a shell text: Q03 to Q06."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint import look
+from gpudoctor.lint.edits import remove
+from gpudoctor.lint.launchers.programs import is_python
+from gpudoctor.lint.model import Job, Launch, Span, Word
+from gpudoctor.lint.rule import Edit, Finding, rule
+
+_ONE = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
+_BATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\nsrun python train.py{}\n"
+_SURE = {
+    "torchrun": (
+        *("nnodes", "nproc-per-node", "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "standalone"),
+        *("max-restarts", "nnode", "nproc"),
+    ),
+    "accelerate": (
+        "num-processes",
+        "num-machines",
+        "machine-rank",
+        "main-process-ip",
+        "main-process-port",
+        "multi-gpu",
+    ),
+    "deepspeed": ("hostfile", "num-gpus", "num-nodes", "include", "exclude"),
+}
+"""Options that no script has for itself, by launcher."""
+_LIKELY = {"torchrun": ("master-addr", "master-port")}
+"""Options that some scripts have too."""
+_FLAGS = ("standalone", "multi-gpu")
+_MULTIPLEXERS = ("tmux", "screen", "pdsh", "docker", "nohup", "setsid", "parallel", "xargs", "sbatch", "bsub", "qsub")
+
+
+@rule(
+    "Q03",
+    "launcher-option-after-script",
+    title="The launcher's options stand before the script",
+    severity="error",
+    source="measured with torch 2.13: argparse.REMAINDER hands everything behind the script to it",
+    bad=(
+        "torchrun train.py --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234\n",
+        "torchrun --nproc_per_node=4 train.py --lr 0.1 --nnodes 2\n",
+        "accelerate launch train.py --num_processes 8 --multi_gpu\n",
+    ),
+    good=(
+        _ONE,
+        "torchrun --nproc-per-node=4 train.py --master-lr 2 --batch 4\n",
+        _ONE.replace("train.py", "train.py --nnodes 2"),
+    ),
+)
+def launcher_option_after_script(job: Job) -> Iterator[Finding]:
+    """Everything behind the script's name goes to the script. The launcher starts with its defaults: one node and one
+    process, without a word."""
+    for launch in job.launches:
+        family = "torchrun" if launch.launcher in look.TORCHRUN else launch.launcher
+        for name, span, text in _misplaced(launch):
+            sure = name in _SURE.get(family, ())
+            if not sure and name not in _LIKELY.get(family, ()):
+                continue
+            if launch.option(name) is not None or any(each.name.startswith(name) for each in launch.every_option):
+                continue
+            script = launch.script
+            movable = script is not None and script.span.exact and span.exact and not launch.module
+            edits: tuple[Edit, ...] = ()
+            if movable and script is not None:
+                before = Span(script.span.start, script.span.start, script.span.line)
+                edits = (Edit(before, text + " "), _taken(job.text, span))
+            yield Finding(
+                span=span,
+                severity=None if sure else "warning",
+                summary=f"{text[:60]} stands behind {script.shown if script is not None else 'the script'}, which gets it",
+                happens=f"{launch.entry or launch.launcher} starts with its default instead, in silence (one node, one"
+                " process), or the script ends with: unrecognized arguments.",
+                fix=f"Write {text[:60]} before the script.",
+                edits=edits,
+            )
+
+
+def _misplaced(launch: Launch) -> Iterator[tuple[str, Span, str]]:
+    """Words behind the script that look like options: their canonical name, where they stand, and their text."""
+    words = launch.script_words
+    for index, word in enumerate(words):
+        found = re.fullmatch(r"--([A-Za-z][\w-]*)(=.*)?", word.shown, re.DOTALL)
+        if found is None:
+            continue
+        name = found[1].replace("_", "-")
+        end: Word = word
+        if found[2] is None and name not in _FLAGS and index + 1 < len(words):
+            following = words[index + 1]
+            end = word if following.shown.startswith("--") else following
+        exact = word.span.exact and end.span.exact
+        text = word.raw if end is word else f"{word.raw} {end.raw}"
+        yield name, Span(word.span.start, end.span.end, word.span.line, exact), text
+
+
+def _taken(text: str, span: Span) -> Edit:
+    """Take words out with the blanks in front of them."""
+    start = span.start
+    while start > 0 and text[start - 1] in " \t":
+        start -= 1
+    return Edit(Span(start, span.end, span.line), "")
+
+
+@rule(
+    "Q04",
+    "launcher-and-script-swapped",
+    title="The launcher comes first, then the script, without python between",
+    severity="error",
+    source="measured with torch 2.13: can't open file 'python'; threads",
+    bad=(
+        "python train.py -m torch.distributed.launch --nproc_per_node=4\n",
+        "torchrun --nproc_per_node=4 python train.py\n",
+        "accelerate launch --multi_gpu --num_processes 4 python train.py\n",
+    ),
+    good=(
+        _ONE,
+        "torchrun --nproc_per_node=4 --no_python python train.py\n",
+        "python -m torch.distributed.run --nproc_per_node=4 train.py\n",
+    ),
+)
+def launcher_and_script_swapped(job: Job) -> Iterator[Finding]:
+    """`python -m torch.distributed.run` must stand before the script; and torchrun calls Python itself, so that the
+    word python behind its options is taken for the script's name."""
+    for launch in job.launches:
+        words = launch.script_words
+        if launch.launcher in ("python", "srun"):
+            at = next((index for index, word in enumerate(words[:-1]) if word.shown == "-m"), None)
+            if at is None or not words[at + 1].shown.startswith(("torch.distributed.", "accelerate.commands")):
+                continue
+            name = launch.script.shown if launch.script else "SCRIPT"
+            yield Finding(
+                span=Span(words[at].span.start, words[at + 1].span.end, words[at].span.line, words[at].span.exact),
+                summary=f"-m {words[at + 1].shown} stands behind {name}",
+                happens="Python runs the script alone, as one process, and hands it these words.",
+                fix=f"Write python -m {words[at + 1].shown} OPTIONS {name}.",
+                edits=_forward(job, launch, at),
+            )
+        elif launch.launcher in (*look.TORCHRUN, "accelerate", "deepspeed"):
+            script = launch.script
+            if script is None or launch.module or launch.option("no-python") or not is_python(script):
+                continue
+            if not words or not (words[0].shown.endswith(".py") or words[0].shown.startswith("-")):
+                continue
+            yield Finding(
+                span=script.span,
+                summary=f"{launch.entry or launch.launcher} is given {script.shown} for its script",
+                happens=f"Every process ends with: can't open file '{script.shown}': No such file or directory.",
+                fix=f"Leave {script.shown} out: the launcher calls Python itself.",
+                edits=(remove(job.text, script.span),) if script.span.exact and words[0].shown.endswith(".py") else (),
+            )
+
+
+def _forward(job: Job, launch: Launch, at: int) -> tuple[Edit, ...]:
+    """Move `-m torch.distributed...` and the launcher's options that follow in front of the script."""
+    script, words = launch.script, launch.script_words[at:]
+    if script is None or not all(word.span.exact for word in (script, *words)) or launch.module:
+        return ()
+    if any("\n" in job.text[script.span.start : word.span.end] for word in words[-1:]):
+        return ()
+    if not all(word.shown.startswith("-") and "=" in word.shown for word in words[2:]):
+        return ()
+    moved = job.text[words[0].span.start : words[-1].span.end]
+    before = Span(script.span.start, script.span.start, script.span.line)
+    return (
+        Edit(before, moved + " "),
+        _taken(job.text, Span(words[0].span.start, words[-1].span.end, words[0].span.line)),
+    )
+
+
+@rule(
+    "Q05",
+    "background-without-wait",
+    title="A script waits for what it starts in the background, and does not wait too early",
+    severity="warning",
+    source="sbatch(1): the job ends when the batch script ends; our own inference",
+    bad=(
+        _BATCH.format(" &"),
+        "for i in 0 1; do\n  ssh n0$i torchrun --nnodes=2 --nproc-per-node=4 --node-rank=$i --master-addr=10.20.0.11"
+        " --master-port=61234 train.py\ndone\n",
+    ),
+    good=(
+        _BATCH.format(""),
+        _BATCH.format(" &\nwait"),
+        "for i in 0 1; do\n  ssh n0$i torchrun --nnodes=2 --nproc-per-node=4 --node-rank=$i --master-addr=10.20.0.11"
+        " --master-port=61234 train.py &\ndone\nwait\n",
+        "for seed in 0 1; do\n  torchrun --standalone --nproc-per-node=4 train.py --seed $seed\ndone\n",
+    ),
+)
+def background_without_wait(job: Job) -> Iterator[Finding]:
+    """A batch job ends with its script, and takes what runs in the background along. The other way round, a loop that
+    starts one rank a turn without & never comes to the second."""
+    told: set[int] = set()
+    for launch in job.launches:
+        inside = launch.invocation
+        if job.is_batch and inside.background and not inside.waited_for and inside.span.start not in told:
+            told.add(inside.span.start)
+            index = inside.section
+            end = (
+                job.sections[index].start + len(job.sections[index].text)
+                if index < len(job.sections)
+                else len(job.text)
+            )
+            lead = "" if job.text[:end].endswith("\n") else "\n"
+            yield Finding(
+                span=inside.span,
+                summary="started in the background, and no wait follows",
+                happens="The batch script ends, and SLURM ends the job with everything that it started.",
+                fix="Write wait on a line of its own at the end, or leave & out.",
+                edits=(Edit(Span(end, end, inside.span.line), lead + "wait\n"),),
+            )
+    yield from _blocking(job)
+
+
+def _blocking(job: Job) -> Iterator[Finding]:
+    """A line in a loop that is meant to start one rank a turn, and waits for it."""
+    turns: dict[int, list[Launch]] = {}
+    for launch in job.launches:
+        outer = {each.program for each in launch.invocation.within}
+        if launch.invocation.in_loop and not launch.invocation.background and not outer & set(_MULTIPLEXERS):
+            turns.setdefault(launch.invocation.span.start, []).append(launch)
+    for launches in turns.values():
+        ranks = [look.number(look.value(launch, "node-rank")) for launch in launches]
+        nodes = look.nnodes(launches[0])
+        if len(launches) < 2 or None in ranks or len(set(ranks)) < 2 or look.sruns(launches[0]):
+            continue
+        if nodes is not None and nodes[1] < 2:
+            continue
+        yield Finding(
+            span=launches[0].invocation.span,
+            summary=f"node ranks {ranks[0]} to {ranks[-1]} are started one after the other, each waited for",
+            happens=f"Node rank {ranks[0]} waits for the others, which are never started: a rendezvous time-out.",
+            fix="End the line with &, and write wait behind the loop.",
+        )
+
+
+@rule(
+    "Q06",
+    "sudo-before-launcher",
+    title="The launcher runs without sudo",
+    severity="warning",
+    source="sudo(8): the environment is reset, and PATH is secure_path; threads",
+    bad=(
+        "sudo torchrun --nproc-per-node=4 train.py\n",
+        "sudo NCCL_DEBUG=INFO python -m torch.distributed.run --nproc-per-node=4 train.py\n",
+    ),
+    good=(
+        "torchrun --nproc-per-node=4 train.py\n",
+        'sudo -E env "PATH=$PATH" torchrun --nproc-per-node=4 train.py\n',
+        "sudo docker run --gpus all image torchrun --nproc-per-node=4 train.py\n",
+    ),
+)
+def sudo_before_launcher(job: Job) -> Iterator[Finding]:
+    """sudo resets PATH and the environment: another Python than the one with torch, and no NCCL_, MASTER_ or CUDA_
+    variables. Training needs no root."""
+    for launch in job.launches:
+        within = launch.invocation.within
+        if not within or within[-1].program != "sudo":
+            continue
+        words = [word.shown for word in within[-1].words]
+        kept = any(re.fullmatch(r"-[A-Za-z]*E[A-Za-z]*|--preserve-env(?:=.*)?", word) for word in words[:6])
+        if kept or launch.invocation.words[0].shown.startswith("/"):
+            continue
+        start = within[-1].span
+        span = Span(start.start, start.start + len("sudo"), start.line, start.exact)
+        whole = job.text[span.start : span.end] == "sudo" and span.exact
+        after = job.text[span.end :].lstrip(" \t")
+        plain = bool(re.match(r"(?:\w+=|torchrun|python|accelerate|deepspeed)", after))
+        yield Finding(
+            span=span,
+            summary=f"sudo before {launch.entry or launch.launcher}",
+            happens="sudo resets PATH and the environment: another Python may run, without torch and without the variables"
+            " that were exported.",
+            fix='Run it without sudo; where root is needed: sudo -E env "PATH=$PATH" ...',
+            edits=(remove(job.text, span),) if whole and plain else (),
+        )

@@ -1,0 +1,288 @@
+"""Rules of the shell text itself: Q01, Q02, Q07 and Q08, what copying and pasting breaks."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint import look
+from gpudoctor.lint.model import Job, Launch, Option, Span, Word
+from gpudoctor.lint.quotes import unclosed
+from gpudoctor.lint.rule import Edit, Finding, rule
+
+_LINES = (
+    "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 \\\n  --master-addr=10.20.0.11 --master-port=61234 \\\n"
+    "  train.py --lr 0.1\n"
+)
+_ONE = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d"
+_QUOTES = {
+    "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u201f": '"', "\u00ab": '"', "\u00bb": '"', "\uff02": '"',
+    "\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201b": "'", "\uff07": "'",
+}  # fmt: skip
+_WIDE = {"\uff1a": ":", "\uff0c": ",", "\uff1d": "=", "\u3000": " ", "\u00a0": " ", "\u202f": " ", "\uff0e": "."}
+_TRAILING = re.compile(r"(?<!\\)(?:\\\\)*\\([ \t]+)(#[^\n]*)?\r?$", re.MULTILINE)
+_COMMENTED = re.compile(r"(?<!\\)\\\r?\n([ \t]*#[^\n]*)(?=\n|\Z)")
+_MEANT = re.compile(
+    r"IP_?\d*|(?:MASTER|HEAD|MAIN|LEADER|SERVER|NODE_?\d*|HOST_?\d*|RANK_?0)_?(?:NODE_?)?(?:IP|ADDR|ADDRESS)(?:_ADDRESS)?"
+    r"|YOUR[-_]\w+|your[-_]\w+|\w+_HERE|X{2,}|[xX]{1,3}(?:\.[xX]{1,3}){3}|\.{3}|\u2026|<[^<>]+>"
+)
+_ANGLE = re.compile(r"(?<![<\w])<([A-Za-z][\w .:/-]{0,60}\w|[A-Z])>(?!>)")
+_ADDRESSES = ("master-addr", "rdzv-endpoint", "main-process-ip", "main-address", "host", "hosts")
+
+
+def _line_end(text: str, offset: int) -> int:
+    """The end of the logical line that holds an offset: behind its continuations."""
+    while True:
+        end = text.find("\n", offset)
+        if end < 0:
+            return len(text)
+        if not text[:end].rstrip("\r").endswith("\\"):
+            return end
+        offset = end + 1
+
+
+def _line_of(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1
+
+
+def _in_shell(job: Job, launch: Launch) -> bool:
+    return not launch.invocation.manifest_path and launch.invocation.span.exact
+
+
+@rule(
+    "Q01",
+    "broken-continuation",
+    title="Every line of a command but the last ends with a backslash",
+    severity="error",
+    source="bash(1): a backslash continues a line only when the newline follows it; threads",
+    bad=(
+        _LINES.replace("--node-rank=0 \\\n", "--node-rank=0\n"),
+        _LINES.replace("--node-rank=0 \\\n", "--node-rank=0 \\ \n"),
+        _LINES.replace("--node-rank=0 \\\n", "--node-rank=0 \\\n  # the head\n"),
+        _LINES.replace("--node-rank=0 \\\n", "--node-rank=0 \\  # the head\n"),
+        _LINES.replace("--node-rank=0 \\\n", "--node-rank=0 \\\n\n"),
+    ),
+    good=(
+        _LINES,
+        "# --nnodes=2 \\\n" + _LINES,
+        "cat <<EOF\n--nnodes=2 \\ \nEOF\n" + _ONE,
+        _LINES.replace("\n", "\r\n"),
+    ),
+)
+def broken_continuation(job: Job) -> Iterator[Finding]:
+    """A command goes on in the next line only when a backslash is the very last character. A blank or comment behind
+    it, a comment line between, an empty line, or a missing backslash end the command there: the rest is another
+    command."""
+    text = job.text
+    for launch in job.launches:
+        if not _in_shell(job, launch):
+            continue
+        start, end = launch.invocation.span.start, launch.invocation.span.end
+        rest = text[end : end + 2000]
+        shift = end + len(rest) - len(rest.lstrip(" \t"))
+        if (trailing := _TRAILING.match(rest.lstrip(" \t"))) is not None:
+            at = shift + trailing.start(1) - 1
+            what = "a comment follows the backslash" if trailing[2] else "a blank follows the backslash"
+            yield _ends(job, at, what, (Edit(Span(at + 1, shift + trailing.end(), 1), ""),))
+            continue
+        if (comment := _COMMENTED.match(rest.lstrip(" \t"))) is not None:
+            begin = shift + comment.start(1)
+            yield _ends(
+                job, begin, "a comment line stands between", (Edit(Span(begin, shift + comment.end() + 1, 1), ""),)
+            )
+            continue
+        following = next((each for each in job.invocations if each.span.start >= end and each.span.start > start), None)
+        if following is None or not re.match(r"-{1,2}[A-Za-z]", following.program):
+            continue
+        between = text[end : following.span.start]
+        if re.fullmatch(r"[ \t]*\r?\n[ \t]*", between):
+            yield _ends(job, end, "no backslash ends it", (Edit(Span(end, end, 1), " \\"),))
+        elif re.fullmatch(r"[ \t]*\\\r?\n(?:[ \t]*\r?\n)+[ \t]*", between):
+            first = text.index("\n", end) + 1
+            last = text.rindex("\n", first, following.span.start) + 1
+            yield _ends(job, end, "an empty line follows", (Edit(Span(first, last, 1), ""),))
+
+
+def _ends(job: Job, at: int, why: str, edits: tuple[Edit, ...]) -> Finding:
+    line = _line_of(job.text, at)
+    start = job.text.rfind("\n", 0, at) + 1
+    end = job.text.find("\n", at)
+    return Finding(
+        span=Span(start, end if end >= 0 else len(job.text), line),
+        summary=f"the command ends in line {line}: {why}",
+        happens="What follows is a command of its own (`--option: command not found`): the launcher starts without"
+        " those options, or without a script.",
+        fix="Let every line but the last end with a backslash and nothing behind it.",
+        edits=tuple(Edit(Span(each.span.start, each.span.end, line), each.text) for each in edits),
+    )
+
+
+@rule(
+    "Q02",
+    "stray-quote",
+    title="Quotes are plain and closed",
+    severity="error",
+    source="bash(1): only \" and ' quote; threads",
+    bad=(
+        _ONE.replace("10.20.0.11", "\u201c10.20.0.11\u201d"),
+        _ONE.replace("10.20.0.11", '"10.20.0.11'),
+        _ONE.replace("10.20.0.11", "\"'10.20.0.11'\""),
+    ),
+    good=(_ONE, _ONE.replace("10.20.0.11", '"10.20.0.11"'), 'echo "it\'s fine"\n' + _ONE + "# don't mind\n"),
+)
+def stray_quote(job: Job) -> Iterator[Finding]:
+    """Editors and web pages turn quotes into typographic ones, which the shell takes for letters: they become part of
+    the address or number. A quote that is not closed swallows the lines that follow."""
+    for launch in job.launches:
+        if not _in_shell(job, launch):
+            continue
+        for word in launch.invocation.words:
+            if any(letter in _QUOTES for letter in word.raw):
+                plain = "".join(_QUOTES.get(letter, letter) for letter in word.raw)
+                yield Finding(
+                    span=word.span,
+                    summary=f"{word.raw[:60]} has typographic quotes, which the shell takes for letters",
+                    happens="They become part of the value: the address does not resolve, or the number is none.",
+                    fix=f"Write {plain[:60]}.",
+                    edits=(Edit(word.span, plain),) if word.span.exact else (),
+                )
+        yield from _inner_quotes(launch)
+    yield from _unclosed(job)
+
+
+def _inner_quotes(launch: Launch) -> Iterator[Finding]:
+    """Quotes that arrive at the launcher, in the value of an address or number."""
+    for option in launch.every_option:
+        value = option.value
+        if option.name not in (*_ADDRESSES, "nnodes", "nproc-per-node", "node-rank", "master-port"):
+            continue
+        if value is None or value.text is None or not re.search(r"[\"']", value.text) or "\n" in value.text:
+            continue
+        plain = re.sub(r"[\"']", "", value.text)
+        safe = re.fullmatch(r"[\w.:@%/,-]+", plain) is not None
+        yield Finding(
+            span=option.span,
+            summary=f"{option.written} gets {value.text[:60]}, quotes included",
+            happens="The quotes are part of the value: the address does not resolve, or the number is none.",
+            fix=f"Write {option.written} {plain[:60]}." if safe else "Take the inner quotes out.",
+            edits=(Edit(value.span, plain),) if safe and value.span.exact else (),
+        )
+
+
+def _unclosed(job: Job) -> Iterator[Finding]:
+    for index, section in enumerate(job.sections):
+        if section.kind == "file" or job.kind not in ("shell", "sbatch"):
+            continue
+        at = unclosed(section.text)
+        if at is None:
+            continue
+        at += section.start
+        for launch in job.of_section(index):
+            span = launch.invocation.span
+            if span.exact and span.start <= at <= _line_end(job.text, span.end):
+                end = job.text.find("\n", at)
+                yield Finding(
+                    span=Span(at, end if end >= 0 else len(job.text), _line_of(job.text, at)),
+                    summary="a quote is opened here and not closed",
+                    happens="The shell waits for more input, or the following lines become part of one argument.",
+                    fix="Close the quote, or take it out.",
+                )
+                break
+
+
+@rule(
+    "Q07",
+    "typographic-dash",
+    title="Dashes, colons, commas and blanks are ASCII",
+    severity="error",
+    source="argparse takes - (U+002D) only; threads",
+    bad=(
+        _ONE.replace("--nnodes", "\u2013nnodes"),
+        _ONE.replace("--node-rank", "\u2014node-rank"),
+        _ONE.replace("--master-addr=10.20.0.11", "--rdzv-endpoint=10.20.0.11\uff1a29400"),
+        _ONE.replace(" --nproc", "\u00a0--nproc"),
+    ),
+    good=(_ONE, _ONE.replace("train.py", 'train.py --name "a \u2013 b"')),
+)
+def typographic_dash(job: Job) -> Iterator[Finding]:
+    """Word processors and chats turn -- into an en or em dash, and blanks into no-break spaces; keyboards of other
+    scripts write full-width signs. The launcher sees no option in them."""
+    for launch in job.launches:
+        if not _in_shell(job, launch):
+            continue
+        ours = {id(word) for word in launch.script_words}
+        for word in launch.invocation.words:
+            dashed = re.match(rf"[-{_DASHES}]*[{_DASHES}][-{_DASHES}]*(?=[A-Za-z])", word.raw)
+            wide = {letter for letter in word.raw if letter in _WIDE} if id(word) not in ours else set()
+            if dashed is None and not wide:
+                continue
+            plain = word.raw
+            if dashed is not None:
+                letters = re.match(r"[A-Za-z]+", plain[dashed.end() :])
+                plain = ("--" if letters and len(letters[0]) > 1 else "-") + plain[dashed.end() :]
+            plain = "".join(_WIDE.get(letter, letter) for letter in plain)
+            signs = [*(dashed[0] if dashed else ""), *sorted(wide)]
+            odd = ", ".join(dict.fromkeys(f"U+{ord(sign):04X}" for sign in signs if sign != "-"))
+            yield Finding(
+                span=word.span,
+                summary=f"{word.raw[:60]} is written with {odd}; options are written with ASCII signs",
+                happens="The launcher takes it for the script's name or an unknown argument, and ends with an error.",
+                fix=f"Write {plain[:60]}.",
+                edits=(Edit(word.span, plain),) if word.span.exact else (),
+            )
+
+
+@rule(
+    "Q08",
+    "placeholder-left",
+    title="Placeholders of the instructions are filled in",
+    severity="error",
+    source="threads; bash(1): <NAME> reads standard input from a file",
+    bad=(
+        _ONE.replace("10.20.0.11", "<IP>"),
+        _ONE.replace("10.20.0.11", "MASTER_IP"),
+        _ONE.replace("10.20.0.11", "xxx.xxx.xxx.xxx"),
+        "torchrun --nproc-per-node=4 ... train.py\n",
+    ),
+    good=(_ONE, _ONE.replace("10.20.0.11", "n01"), _ONE.replace("train.py\n", "train.py < input.txt > log.txt\n")),
+)
+def placeholder_left(job: Job) -> Iterator[Finding]:
+    """Instructions leave gaps for the reader: <IP>, MASTER_IP, xxx.xxx.xxx.xxx, three dots. The shell takes <IP> for
+    the name of a file to read from; the others become names that do not resolve."""
+    for launch in job.launches:
+        if _in_shell(job, launch):
+            yield from _angles(job, launch)
+        for option in launch.every_option:
+            value = option.value
+            if option.name in _ADDRESSES and value is not None and value.text is not None:
+                host = look.split_endpoint(value.text)[0] if option.name == "rdzv-endpoint" else value.text
+                if _MEANT.fullmatch(host):
+                    yield _left(value, option, host)
+        head = launch.invocation.settings.get("MASTER_ADDR")
+        if head is not None and head.exported and head.word.text and _MEANT.fullmatch(head.word.text):
+            yield _left(head.word, None, head.word.text)
+        script = launch.script
+        if script is not None and script.text in ("...", "\u2026"):
+            yield _left(script, None, script.text or "...")
+
+
+def _left(word: Word, option: Option | None, text: str) -> Finding:
+    where = f"{option.written} is " if option is not None else ""
+    return Finding(
+        span=word.span,
+        summary=f"{where}{text}: a placeholder of the instructions that nobody filled in",
+        happens="It is taken as it stands: no host or file of that name is found.",
+        fix="Write the real value, the same on every node: `hostname -I` on the head shows its addresses.",
+    )
+
+
+def _angles(job: Job, launch: Launch) -> Iterator[Finding]:
+    start = launch.invocation.span.start
+    end = _line_end(job.text, launch.invocation.span.end)
+    for found in _ANGLE.finditer(job.text, start, end):
+        yield Finding(
+            span=Span(found.start(), found.end(), _line_of(job.text, found.start())),
+            summary=f"{found[0]} is a placeholder of the instructions that nobody filled in",
+            happens=f"The shell reads <{found[1]} as the name of a file to read from, and ends with: No such file or"
+            " directory.",
+            fix="Write the real value in its place, without the signs < and >.",
+        )
