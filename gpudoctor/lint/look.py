@@ -361,5 +361,8 @@ def neighbours(job: Job) -> Iterator[tuple[Launch, Launch]]:
 
 
 def _waits(job: Job, first: Launch, second: Launch) -> bool:
-    between = job.text[first.invocation.span.end : second.invocation.span.start]
+    end = second.invocation.span.start
+    if first.invocation.span == second.invocation.span:  # a loop, unrolled
+        end = job.text.find("done", first.invocation.span.end)
+    between = job.text[first.invocation.span.end : end]
     return re.search(r"(?:^|[;&\n])[ \t]*wait\b", between) is not None

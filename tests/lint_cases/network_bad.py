@@ -292,5 +292,31 @@ BAD: dict[str, tuple[str, str, str]] = {
     "random-port": ("P07", "", "torchrun --nproc_per_node=4 --master_port=$RANDOM train.py\n"),
     "random-port-modulo": ("P07", "", "torchrun --nproc_per_node=4 --master_port=$((RANDOM % 65535)) train.py\n"),
     "one-port-open": ("P08", "", "#@ node 0\nsudo ufw allow 61000\n" + static(0)),
+    "loop-same-port": (
+        "P04",
+        "",
+        "for f in 0 1 2; do\n  CUDA_VISIBLE_DEVICES=$f torchrun --nproc_per_node=1 --master_port=29501 t.py"
+        " $f &\ndone\nwait\n",
+    ),
+    "node-list-as-address": ("A06", "", BATCH + srun(static("$SLURM_NODEID", "$SLURM_NODELIST"))),
+    "ssh-loop-constant": (
+        "R01",
+        "",
+        'for h in n1 n2; do\n  ssh $h "torchrun --nnodes=2 --node_rank=0 --nproc_per_node=8 --master_addr=n1"\\\n'
+        '" --master_port=6100 train.py" &\ndone\nwait\n',
+    ),
+    "deepspeed-localhost": (
+        "A01",
+        "",
+        "#@ file hostfile\nn1 slots=8\nn2 slots=8\n#@ node 0\n"
+        "deepspeed --hostfile hostfile --master_addr localhost --master_port 6100 train.py\n",
+    ),
+    "url-of-its-own": (
+        "A01",
+        "",
+        "#@ node 1\npython main.py --dist-url tcp://127.0.0.1:29500 --world-size 2 --rank 1"
+        " --multiprocessing-distributed\n",
+    ),
+    "task-takes-its-own-name": ("A10", "", BATCH + srun(static("$SLURM_NODEID", "$SLURMD_NODENAME"))),
     "port-zero": ("P09", "", nodes(static(0, port=0), static(1, port=0))),
 }

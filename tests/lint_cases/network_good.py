@@ -343,4 +343,43 @@ GOOD: dict[str, tuple[str, str]] = {
         "#@ node 1\nHEAD=$(cat /shared/head)\ntorchrun --nnodes=2 --node_rank=1 --nproc_per_node=8 --master_addr=$HEAD"
         " --master_port=6100 train.py\n",
     ),
+    "trial-on-one-machine": (
+        "",
+        "for i in 0 1; do\n  torchrun --nnodes=2 --nproc_per_node=2 --node_rank=$i --master_addr=localhost"
+        " --master_port=29500 train.py &\ndone\nwait\n",
+    ),
+    "trial-c10d-on-one-machine": (
+        "nodes=1",
+        "torchrun --nnodes=2 --nproc_per_node=2 --rdzv_backend=c10d --rdzv_id=x"
+        " --rdzv_endpoint=localhost:29400 t.py &\n"
+        "torchrun --nnodes=2 --nproc_per_node=2 --rdzv_backend=c10d --rdzv_id=x"
+        " --rdzv_endpoint=localhost:29400 t.py &\n"
+        "wait\n",
+    ),
+    "evaluated-by-each-node": (
+        "nodes=2",
+        "#@ every node\ntorchrun --nnodes=2 --nproc_per_node=8 --node_rank=$NODE_RANK --master_addr=10.2.3.4"
+        " --master_port=6101 train.py\ntorchrun --standalone --nproc_per_node=8 eval.py\n",
+    ),
+    "prepared-by-the-head": (
+        "",
+        "#@ node 0\ntorchrun --standalone --nproc_per_node=8 prepare.py\ntorchrun --nnodes=2"
+        " --nproc_per_node=8 --node_rank=0"
+        " --master_addr=10.2.3.4 --master_port=6101 train.py\n#@ node 1\ntorchrun --nnodes=2 --nproc_per_node=8"
+        " --node_rank=1 --master_addr=10.2.3.4 --master_port=6101 train.py\n",
+    ),
+    "address-by-resolver": (
+        "nodes=2",
+        "#@ every node\nIP=$(getent hosts head | awk '{print $1}')\ntorchrun --nnodes=2 --node_rank=$NODE_RANK"
+        " --nproc_per_node=8 --master_addr=$IP --master_port=6100 train.py\n",
+    ),
+    "sweep": (
+        "",
+        BATCH + "srun --nodes=1 --ntasks=1 torchrun --standalone --nproc_per_node=8 a.py &\n"
+        "srun --nodes=1 --ntasks=1 torchrun --standalone --nproc_per_node=8 b.py &\nwait\n",
+    ),
+    "loop-waits": (
+        "",
+        "for f in 0 1; do\n  torchrun --nproc_per_node=1 --master_port=29501 train.py --fold $f &\n  wait\ndone\n",
+    ),
 }

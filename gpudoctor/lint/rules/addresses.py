@@ -1,4 +1,4 @@
-"""Rules of the head's address: A01, A02, A03, A05, A09, A10, A11."""
+"""Rules of the head's address: A01, A02, A03, A05."""
 
 import ipaddress
 import re
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import replace_piece
 from gpudoctor.lint.look import Value, World, is_loopback, label, nnodes, number, value
-from gpudoctor.lint.model import Expansion, Job, Launch
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import Expansion, Job, Launch, Word
+from gpudoctor.lint.rule import Finding, rule
 
 _STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr={} --master-port=61234 train.py\n"
 _C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint={} train.py\n"
@@ -21,11 +21,6 @@ _SRUN = (
     "srun --cpus-per-task=8 bash -c 'torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --nproc-per-node=4"
     " --master-addr={} --master-port=61234 train.py'\n"
 )
-_ELSEWHERE = re.compile(r"\b(?:srun|ssh|pdsh|clush|scontrol|dig|getent|host|nslookup|head_?node|kubectl)\b")
-_OWN_NAME = re.compile(
-    r"\bhostname\b|^\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b|\buname -n\b|\bhostname -[Iifs]|\bip (?:-\S+ )*addr"
-)
-_LOCAL_DEFAULT = re.compile(r"\|\|\s*(?:echo|printf)\s+[\"']?(localhost|127\.0\.0\.1|::1)\b")
 
 
 def addressed(job: Job) -> Iterator[tuple[World, tuple[tuple[Launch, Value], ...]]]:
@@ -35,6 +30,12 @@ def addressed(job: Job) -> Iterator[tuple[World, tuple[tuple[Launch, Value], ...
         found = tuple((launch, address) for launch, address in given if address is not None)
         if found:
             yield world, found
+    hosts = max((len({line.name for line in hostfile.lines}) for hostfile in job.hostfiles), default=0)
+    for launch in job.launches[: look.SIBLINGS]:
+        if launch.launcher != "deepspeed" or look.meets(launch) or hosts < 2 or not launch.option("hostfile"):
+            continue  # DeepSpeed runs once, and hands its address to all hosts of the hostfile
+        if not launch.option("include", "num-nodes") and (address := value(launch, "master-addr")) is not None:
+            yield World(launches=(launch,), nodes=hosts, multi=True), ((launch, address),)
 
 
 def _one_node(world: World, launch: Launch) -> bool:
@@ -73,7 +74,7 @@ def loopback_master(job: Job) -> Iterator[Finding]:
         local = [(launch, found) for launch, found in given if found.sure and is_loopback(found.sure)]
         remote = next((found for _, found in given if found.sure and not is_loopback(found.sure)), None)
         for launch, found in local:
-            if _one_node(world, launch):
+            if launch.launcher != "deepspeed" and _one_node(world, launch):
                 continue
             head = look.node_of(job, launch) == 0 or (number(value(launch, "node-rank")) == 0)
             alone = len(local) == 1 and (world.line_per_node or look.node_of(job, launch) is not None)
@@ -93,6 +94,29 @@ def loopback_master(job: Job) -> Iterator[Finding]:
                 " on the head `hostname -I` lists its addresses.",
                 edits=(replace_piece(found, host=remote.sure),) if remote is not None else (),
             )  # fmt: skip
+    yield from _loopback_url(job)
+
+
+def _loopback_url(job: Job) -> Iterator[Finding]:
+    """`--dist-url tcp://127.0.0.1:PORT --world-size 2 --rank 1`, as scripts of the ImageNet example's kind take it."""
+    for launch in job.launches[: look.SIBLINGS]:
+        if launch.launcher != "python" or look.section_node(job, launch) in (None, 0):
+            continue
+        given: dict[str, Word] = {}
+        for word, after in zip(launch.script_words, [*launch.script_words[1:], None], strict=False):
+            name, equals, _ = (word.text or "").partition("=")
+            if (target := word if equals else after) is not None:
+                given[name.lstrip("-").replace("_", "-")] = target
+        texts = {name: (word.text or "").rpartition("=")[2] for name, word in given.items()}
+        url = re.fullmatch(r"tcp://(\[[^\]]+\]|[^:/]+):\d+", texts.get("dist-url", ""))
+        ranked = re.fullmatch(r"[1-9]\d{0,5}", texts.get("rank", texts.get("node-rank", "")), re.ASCII)
+        if url is not None and is_loopback(url[1]) and ranked:
+            yield Finding(
+                span=given["dist-url"].span,
+                summary=f"--dist-url is {url[0]} on {label(job, launch)}, which is each node itself",
+                happens="This node looks for rank 0 on itself: it waits until a time-out after 30 minutes.",
+                fix="Write the head's address there, the same on every node.",
+            )
 
 
 def _is_address(text: str) -> bool:
@@ -256,137 +280,3 @@ def wildcard_master(job: Job) -> Iterator[Finding]:
                 fix="Write the head's own address." if look.is_multi(job, world) is not False else "Write localhost.",
                 edits=(replace_piece(found, host="localhost"),) if look.is_multi(job, world) is False else (),
             )
-
-
-@rule(
-    "A09",
-    "falls-back-to-localhost",
-    title="A multi-node script does not fall back to localhost",
-    severity="error",
-    source="many threads",
-    bad=(
-        "#@ every node\n" + _STATIC.format("$NODE_RANK", "${MASTER_IP:-localhost}"),
-        "HEAD=$(cat head.txt 2>/dev/null || echo localhost)\n" + _C10D.format("$HEAD:29400"),
-        "torchrun --nnodes=4 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=${HEAD:=127.0.0.1}:2940 t.py\n",
-    ),
-    good=(
-        _STATIC.format("$NODE_RANK", "${MASTER_ADDR:?}"),
-        "torchrun --nnodes=${NNODES:-1} --nproc-per-node=4 --node-rank=${NODE_RANK:-0}"
-        " --master-addr=${MASTER_ADDR:-localhost} --master-port=29501 train.py\n",
-        "HEAD=10.20.0.11\n" + _STATIC.format("$NODE_RANK", "${HEAD:-localhost}"),
-    ),
-)
-def falls_back_to_localhost(job: Job) -> Iterator[Finding]:
-    """`${X:-localhost}` and `|| echo localhost` hide that the head's address is missing: the job then waits on every
-    node for itself, instead of ending with a message."""
-    for world, given in addressed(job):
-        if not look.is_multi(job, world) or look.from_platform(job, world.first):
-            continue
-        for launch, found in given:
-            told = value(launch, "nnodes")
-            if told is None or told.sure is None:
-                continue
-            for each in look.origins(found.word, launch.invocation):
-                fallback = each.default or next(iter(_LOCAL_DEFAULT.findall(each.raw)), "")
-                if (each.name and each.is_set is True) or not is_loopback(fallback.strip("\"'")):
-                    continue
-                if each.name and (set_by := launch.invocation.settings.get(each.name)) and set_by.word.text:
-                    continue
-                strict = f"${{{each.name}:?}}" if each.name else ""
-                yield Finding(
-                    span=each.span or found.span,
-                    summary=f"{found.written} falls back to {fallback} in a start of {look.count_text(launch)} nodes",
-                    happens="Where the address is missing, every node waits for itself until a time-out, without a word"
-                    " on the reason.",
-                    fix=f"Write {strict}: the script then ends with a message." if strict
-                    else "Let the script end when the address is missing (|| exit 1).",
-                    edits=(Edit(each.span, strict),) if strict and each.span is not None else (),
-                )  # fmt: skip
-
-
-@rule(
-    "A10",
-    "own-name-as-master",
-    title="The head's address is found out once, not on every node",
-    severity="error",
-    source="our inference from A02, which is measured",
-    bad=(
-        "#@ every node\n" + _STATIC.format("$NODE_RANK", "$(hostname -I | awk '{print $1}')"),
-        _BATCH + _SRUN.format("$(hostname)"),
-        "#@ node 0\n" + _C10D.format("$(hostname):29400") + "#@ node 1\n" + _C10D.format("$(hostname):29400"),
-    ),
-    good=(
-        _BATCH + "export MASTER_ADDR=$(hostname)\n" + _SRUN.format("$MASTER_ADDR"),
-        "#@ node 0\n" + _STATIC.format(0, "$(hostname)") + "#@ node 1\n" + _STATIC.format(1, "10.20.0.11"),
-        Example(
-            "torchrun --nnodes=1 --nproc-per-node=4 --master-addr=$(hostname) --master-port=2951 t.py\n", "nodes=1"
-        ),
-    ),
-)
-def own_name_as_master(job: Job) -> Iterator[Finding]:
-    """`$(hostname)`, `$HOSTNAME` and `$(hostname -I)` are each node's own name where each node evaluates them: in a
-    script that every node runs, and inside `srun bash -c '...'`. In the batch script they are the head's."""
-    for world, given in addressed(job):
-        if not look.is_multi(job, world) or look.from_platform(job, world.first):
-            continue
-        for launch, found in given:
-            node = look.node_of(job, launch)
-            if node == 0 or number(value(launch, "node-rank")) == 0 or launch.invocation.in_loop:
-                continue
-            for each in look.origins(found.word, launch.invocation):
-                if each.where == "batch" or not _OWN_NAME.search(each.raw) or _ELSEWHERE.search(each.raw):
-                    continue
-                if _guarded(job, each):
-                    continue
-                in_srun = bool(look.sruns(launch))
-                yield Finding(
-                    span=each.span or found.span,
-                    summary=f"{found.written} is {each.raw}: on every node another one",
-                    happens="Every node takes its own address for the head's: nobody meets anybody; after 60 s (c10d)"
-                    " or 600 s there is a time-out.",
-                    fix=f"Before srun, in the batch script: export MASTER_ADDR={_HEAD}; in the task: $MASTER_ADDR."
-                    if in_srun
-                    else "Find the address out on the head, and give that to all nodes.",
-                )
-                break
-
-
-def _guarded(job: Job, each: Expansion) -> bool:
-    """The assignment stands in an `if` or after `&&`, `||`: maybe one node only takes it."""
-    if each.span is None:
-        return False
-    start = job.text.rfind("\n", 0, each.span.start) + 1
-    line = job.text[start : each.span.start]
-    return bool(re.search(r"&&|\|\||\bthen\b|\]\s*;|\bif\b", line)) or line[:1] in (" ", "\t")
-
-
-@rule(
-    "A11",
-    "slurm-launch-node-address",
-    title="The head is the first node of the job, not where srun was called",
-    severity="warning",
-    source="measured with Slurm 22.05; pith-train pull request 47",
-    bad=(
-        _BATCH + "export MASTER_ADDR=$SLURM_LAUNCH_NODE_IPADDR\n" + _SRUN.format("$MASTER_ADDR"),
-        _BATCH + _SRUN.format("$SLURM_LAUNCH_NODE_IPADDR"),
-    ),
-    good=(_BATCH + f"export MASTER_ADDR={_HEAD}\n" + _SRUN.format("$MASTER_ADDR"), _GOOD),
-)
-def slurm_launch_node_address(job: Job) -> Iterator[Finding]:
-    """SLURM_LAUNCH_NODE_IPADDR is the address from which srun was called: the login node, where srun is called there,
-    and it is empty in the batch script."""
-    for _world, given in addressed(job):
-        for launch, found in given:
-            for each in look.origins(found.word, launch.invocation):
-                if each.name != "SLURM_LAUNCH_NODE_IPADDR":
-                    continue
-                batch = each.where == "batch"
-                yield Finding(
-                    span=each.span or found.span,
-                    summary=f"{found.written} is {each.raw}: the address of the node that called srun",
-                    happens="It is empty in the batch script." if batch
-                    else "From a login node srun hands over the login node's address: nobody listens there.",
-                    fix=f"Use the first node of the job, before srun: MASTER_ADDR={_HEAD}.",
-                    edits=(Edit(each.span, _HEAD),) if batch and each.span is not None else (),
-                )  # fmt: skip
-                break

@@ -30,6 +30,11 @@ _PLACEHOLDER = re.compile(r"[<>]|\.\.\.|\byour\b|\bx{2,3}\b", re.IGNORECASE)
 """What Q08 tells of: a hole that is still to be filled."""
 
 
+_NODE_LIST = re.compile(
+    r"\$\{?(SLURM_NODELIST|SLURM_JOB_NODELIST|SKYPILOT_NODE_IPS|DSTACK_NODES_IPS|PBS_NODEFILE|LSB_HOSTS|VC_\w+_HOSTS)\}?"
+)
+
+
 def _address(text: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address((text or "").strip("[]"))
@@ -101,6 +106,15 @@ def not_a_host(job: Job) -> Iterator[Finding]:
     resolves. A name of digits only is taken for a 32-bit IP address."""
     for world, _launch, found in _once(job):
         text = found.sure
+        listed = _NODE_LIST.fullmatch(found.shown) if world.multi and text is None else None
+        if listed is not None:
+            yield Finding(
+                span=found.span,
+                summary=f"{found.written} is {found.shown}: the list of all nodes, not the head",
+                happens="gaierror: Name or service not known.",
+                fix="Take the first one"
+                + (f': $(scontrol show hostnames "${listed[1]}" | head -n1).' if "SLURM" in listed[1] else "."),
+            )
         if not text or _PLACEHOLDER.search(text) or text in ("*", "0"):
             continue
         why, right = _wrong_host(text, "endpoint" in found.written.lower())

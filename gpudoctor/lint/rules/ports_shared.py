@@ -57,8 +57,6 @@ def _pairs(job: Job) -> Iterator[tuple[Launch, Launch]]:
         ranks = [each.shown if (each := value(one, "node-rank")) else "" for one in (first, second)]
         if first.launcher == second.launcher == "python" or ranks[0] != ranks[1]:
             continue
-        if first.invocation.span == second.invocation.span:
-            continue  # a loop, unrolled
         yield first, second
 
 
@@ -120,6 +118,11 @@ def port_taken_by_other_job(job: Job) -> Iterator[Finding]:
         else:
             option = spell(second, "master-port")
             edits, fix = insert_options(second, f"{option}={free}"), f"Add {option}={free}."
+        if first.invocation.span == second.invocation.span:
+            edits, fix = (
+                (),
+                f"Give each turn of the loop its own port: $(({port} + ${second.invocation.in_loop or 'i'})).",
+            )
         yield Finding(
             span=named.span if named is not None else look.head_span(second),
             severity="warning" if unsure else None,
