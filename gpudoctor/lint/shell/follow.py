@@ -28,7 +28,7 @@ LONGEST_INNER = 1 << 17
 SHELL_DEPTH = 6
 ORDINARY = ("test", "[", "[[", "command", "type", "which", "grep", "pgrep", "hash", "false", "nvidia-smi", "ping", "nc")
 """Commands of which `&&` is a question: what follows may not run."""
-WAIT = re.compile(rb"(?<![\w.=/-])wait(?![\w.=/-])")
+WAIT = re.compile(r"(?<![\w.=/-])wait(?![\w.=/-])")
 IGNORED = frozenset(
     ("cd", "pushd", "popd", "module", "ml", "conda", "mamba", "micromamba", "set", "shopt", "ulimit", "umask", "trap")
 )
@@ -91,7 +91,7 @@ class Follower:
         except TooTangled:
             self.note(f"line {line}: the text from here on is too tangled to be parsed in time and was not followed")
             return
-        script = Script(source, _last_wait(root))
+        script = Script(source, _last_wait(root, source.text))
         try:
             self.statements(root, script, variables, context)
             self.uncalled(variables, script, context)
@@ -114,12 +114,13 @@ class Follower:
     # ---- statements
 
     def statements(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
-        self.block([child for child in node.children if child.is_named or child.is_error], script, variables, context)
+        self.block(_statements(node.children), script, variables, context)
 
-    def block(self, body: "list[Node]", script: Script, variables: Variables, context: Context) -> None:
-        for each in body:
+    def block(self, body: "list[tuple[Node, bool]]", script: Script, variables: Variables, context: Context) -> None:
+        """`body`: statements, and whether an `&` follows."""
+        for each, background in body:
             inside = context
-            if each.next_sibling is not None and each.next_sibling.type == "&":
+            if background:
                 waited = context.waited_for and script.last_wait >= each.end_byte
                 inside = structs.replace(context, background=True, waited_for=waited)
             self.statement(each, script, variables, inside)
@@ -247,14 +248,14 @@ class Follower:
         """`if`, `elif`, `else`."""
         results: list[Variables] = []
         certain = False
-        clauses: list[tuple[Node | None, list[Node]]] = []
+        clauses: list[tuple[Node | None, list[tuple[Node, bool]]]] = []
         condition, body = _clause(node)
         clauses.append((condition, body))
         for child in node.children:
             if child.type == "elif_clause":
                 clauses.append(_clause(child))
             elif child.type == "else_clause":
-                clauses.append((None, [each for each in child.children if each.is_named]))
+                clauses.append((None, _statements(child.children)))
         waiting = variables.copy()
         for condition, body in clauses:
             decision = Decision(True) if condition is None else Decision()
@@ -293,7 +294,7 @@ class Follower:
             inside = structs.replace(
                 context, conditional=True, node_guard=guard if guard is not None else context.node_guard
             )
-            self.block(body, script, branch, inside)
+            self.block(_statements(body), script, branch, inside)
             results.append(branch)
         variables.merge(results)
 
@@ -591,7 +592,18 @@ def _written(node: "Node", script: Script) -> str:
     return script.source.text[node.start_byte : node.end_byte]
 
 
-def _clause(node: "Node") -> "tuple[Node | None, list[Node]]":
+def _statements(children: "list[Node]") -> "list[tuple[Node, bool]]":
+    """The statements among children, and whether an `&` follows each (asking a node for its sibling is slow)."""
+    found: list[tuple[Node, bool]] = []
+    for child in children:
+        if child.is_named or child.is_error:
+            found.append((child, False))
+        elif child.type == "&" and found:
+            found[-1] = (found[-1][0], True)
+    return found
+
+
+def _clause(node: "Node") -> "tuple[Node | None, list[tuple[Node, bool]]]":
     """The condition of an `if` or `elif`, and the statements behind its `then`."""
     condition = None
     body: list[Node] = []
@@ -601,11 +613,11 @@ def _clause(node: "Node") -> "tuple[Node | None, list[Node]]":
             behind = True
         elif child.type in ("elif_clause", "else_clause"):
             break
-        elif child.is_named and not behind and condition is None and child.type != "comment":
-            condition = child
-        elif child.is_named and behind:
+        elif behind:
             body.append(child)
-    return condition, body
+        elif child.is_named and condition is None and child.type != "comment":
+            condition = child
+    return condition, _statements(body)
 
 
 def _line_ends(text: str, start: int, end: int) -> bool:
@@ -613,9 +625,8 @@ def _line_ends(text: str, start: int, end: int) -> bool:
     return "\n" in text[start:end].replace("\\\r\n", "").replace("\\\n", "")
 
 
-def _last_wait(root: "Node") -> int:
+def _last_wait(root: "Node", text: str) -> int:
     """Where the last `wait` stands that is a command."""
-    text = root.text or b""
     for found in list(WAIT.finditer(text))[-50:][::-1]:
         node = root.descendant_for_byte_range(found.start(), found.end())
         if node is not None and node.parent is not None and node.parent.type == "command_name":

@@ -126,8 +126,10 @@ def case_parts(item: "Node") -> "tuple[list[Node], list[Node]]":
     for child in item.children:
         if child.type == ")":
             behind = True
+        elif behind:
+            body.append(child)
         elif child.is_named:
-            (body if behind else patterns).append(child)
+            patterns.append(child)
     return patterns, body
 
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
 SECONDS = 0.4
 """Some endless nonsense (a megabyte of `|`) takes it quadratic time; a script of 10,000 lines takes 0.05 s."""
-LONG_LINE = 20_000
 
 PROMPT = re.compile(
     r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[ :][^\s$#]*)?[$%][ \t]+(?=\S)|^[ \t]*!(?=[A-Za-z])", re.MULTILINE
@@ -49,7 +48,7 @@ def parse(text: str, seconds: float = SECONDS) -> "Node":
     content = parseable(text)
     tree = _parse(content, seconds)
     for _ in range(4):
-        quote = _unclosed_quote(tree) if tree.has_error else None
+        quote = _unclosed_quote(tree, content) if tree.has_error else None
         if quote is None:
             break
         # Read on as if the quote were a letter: what follows it is worth knowing.
@@ -75,7 +74,7 @@ def _parse(content: bytes, seconds: float) -> "Node":
     return tree.root_node
 
 
-def _unclosed_quote(root: "Node") -> int | None:
+def _unclosed_quote(root: "Node", content: bytes) -> int | None:
     """Where an error begins with a quote that nothing closes."""
     waiting = [root]
     looked_at = 0
@@ -85,10 +84,11 @@ def _unclosed_quote(root: "Node") -> int | None:
         if not node.has_error:
             continue
         if node.is_error:
-            for child in [node, *node.children]:
-                text = child.text or b""
-                lead = len(text) - len(text.lstrip())
-                if text[lead : lead + 1] in (b'"', b"'", b"`") and (child.is_error or child.child_count == 0):
-                    return child.start_byte + lead
-        waiting += reversed(node.children[:2000])
+            for child in [node, *node.children[:200]]:
+                at = child.start_byte
+                while at < child.end_byte and content[at : at + 1] in (b" ", b"\t", b"\n"):
+                    at += 1
+                if content[at : at + 1] in (b'"', b"'", b"`") and (child.is_error or child.child_count == 0):
+                    return at
+        waiting += reversed(node.children[:500])
     return None
