@@ -129,6 +129,8 @@ def rdma_device(index: int, *ports: RdmaPort, **fields: Any) -> RdmaDevice:
         "firmware": read(f"{RDMA}/{name}/fw_ver", "28.39.1002"),
         "numa_node": read(f"{RDMA}/{name}/device/numa_node", index // 4),
         "pci_bus_id": read(f"{RDMA}/{name}/device", hca_address(index)),
+        "pcie_speed": "32.0 GT/s PCIe",
+        "pcie_width": 16,
     }
     facts = {
         field: read(f"{RDMA}/{name}/{field}", value)

@@ -1,5 +1,6 @@
 """Which link limits a run, on the machines of tests/build.py and tests/machines/network_machines.py."""
 
+import msgspec
 import pytest
 
 from gpudoctor.knowledge.bandwidth.links import (
@@ -124,6 +125,41 @@ def test_between_nodes(machine: Snapshot, facts: LogFacts, words: str, reached: 
     assert (link.words, link.is_network) == (words, True)
     assert (link.expected and link.expected.reached) == (reached and pytest.approx(reached))
     assert bool(link.reason) == (reached is None)
+
+
+def on_link(machine: Snapshot, speed: str, width: int | None) -> Snapshot:
+    """The machine with this PCIe link for every RDMA device."""
+    devices = tuple(
+        msgspec.structs.replace(device, pcie_speed=speed, pcie_width=width)
+        for device in machine.network.rdma_devices.value
+    )
+    return but(machine, "network.rdma_devices", read("/sys/class/infiniband", devices))
+
+
+DOUBTS = [
+    (h100_node(), ""),
+    (on_link(h100_node(), "16.0 GT/s PCIe", 16), "the PCIe link of mlx5_0 is gen 4 x16 and carries 252 of 400 Gb/s"),
+    (on_link(h100_node(), "", 16), "the PCIe link of mlx5_0 was not read, so nothing says that it carries 400 Gb/s"),
+    (on_link(h100_node(), "32.0 GT/s PCIe", None), "was not read"),
+    (on_link(h100_node(), "nonsense", 16), "was not read"),
+    # Two ports of one card: 2 x 100 Gb/s, for which gen 3 x16 (126 Gb/s) is too little and gen 4 x16 enough.
+    (on_link(dual_port_merged(), "16.0 GT/s PCIe", 16), ""),
+    (
+        on_link(dual_port_merged(), "8.0 GT/s PCIe", 16),
+        "mlx5_0 and mlx5_1 share one card and its PCIe link, which is gen 3 x16 and carries 126 of 200 Gb/s",
+    ),
+    (
+        on_link(dual_port_merged(), "", None),
+        "mlx5_0 and mlx5_1 share one card and its PCIe link, which was not read, so nothing says that it carries 200",
+    ),
+]
+
+
+@pytest.mark.parametrize(("machine", "doubt"), DOUBTS)
+def test_what_a_cards_pcie_link_is_not_known_to_carry(machine: Snapshot, doubt: str) -> None:
+    link = between_nodes(machine, addresses(machine), IB)
+    assert link.expected is not None
+    assert doubt in link.doubt and bool(link.doubt) == bool(doubt)
 
 
 def test_one_gpu_a_node_has_the_nic_beside_it() -> None:

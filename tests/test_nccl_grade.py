@@ -237,6 +237,19 @@ def test_two_nodes(machine: Snapshot, between: str, collective: str, measured: f
     assert ids(findings) == ([] if verdict == "healthy" else [f"bandwidth-{verdict}"])
 
 
+@pytest.mark.parametrize(("measured", "verdict"), [(345.0, "healthy"), (200.0, "not graded")])
+def test_nics_behind_narrow_pcie_links_are_not_called_broken(measured: float, verdict: str) -> None:
+    """Gen 4 x16 carries 252 of 400 Gb/s: that is how the machine was built."""
+    machine = h100_node()
+    devices = tuple(
+        msgspec.structs.replace(device, pcie_speed="16.0 GT/s PCIe") for device in machine.network.rdma_devices.value
+    )
+    machine = but(machine, "network.rdma_devices", read("/sys/class/infiniband", devices))
+    (found,), findings = graded(pair(machine), row("all_gather", measured), between="NET/IB/0/GDRDMA")
+    assert found.verdict == verdict and not findings
+    assert ("carries 252 of 400 Gb/s" in found.reason) == (verdict == "not graded")
+
+
 def test_faster_than_the_wire_is_not_called_healthy() -> None:
     """On two nodes a tree sends less than a ring: the bus bandwidth of all_reduce exceeds the NICs'."""
     (tree, ring), _ = graded(pair(a100_hdr()), row("all_reduce", 220.0), row("all_gather", 190.0))

@@ -52,6 +52,25 @@ def test_a_device_as_it_stands_in_sysfs(tmp_path: Path) -> None:
     assert (port.counters.value, port.counting.value) == ({}, {})
 
 
+@pytest.mark.parametrize(
+    ("speed", "width", "expected"),
+    [
+        ("16.0 GT/s PCIe\n", "16\n", ("16.0 GT/s PCIe", 16)),
+        ("Unknown\n", "0\n", ("", None)),
+        (None, None, ("", None)),
+        ("\n", "255\n", ("", None)),
+    ],
+)
+def test_the_pcie_link_of_a_card(
+    tmp_path: Path, speed: str | None, width: str | None, expected: tuple[str, int | None]
+) -> None:
+    files = device("mlx5_7")
+    folder = "/sys/devices/pci0000:17/0000:17:01.0/0000:1a:00.0"
+    files |= {f"{folder}/current_link_{name}": text for name, text in (("speed", speed), ("width", width)) if text}
+    (found,) = devices(fake(tmp_path, files))
+    assert (found.pcie_speed, found.pcie_width) == expected
+
+
 def test_no_rdma_and_no_sys(tmp_path: Path) -> None:
     assert devices(fake(tmp_path / "a", {"/sys/class/net/": ""})) == ()
     assert (

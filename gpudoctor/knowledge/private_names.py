@@ -43,7 +43,7 @@ HARMLESS_FIELDS = {
     "Library": {"version"},
     "Gid": {"type", "interface"},
     "RdmaPort": {"state", "physical_state", "link_layer", "counters", "counting"},
-    "RdmaDevice": {"name", "driver", "board_id", "firmware", "pci_bus_id", "interfaces"},
+    "RdmaDevice": {"name", "driver", "board_id", "firmware", "pci_bus_id", "pcie_speed", "interfaces"},
     "GpuDirect": {"nv_peer_mem", "nv_peer_mem_nc", "nvidia_peermem"},
     "Address": {"family", "scope"},
     "Interface": {"name", "kind", "operstate", "master", "members", "driver", "pci_bus_id"},

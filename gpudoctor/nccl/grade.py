@@ -130,9 +130,16 @@ def _grade(row: Row, links: Links, faults: Sequence[Fault]) -> Grade:
             f"{measured:.4g} GB/s is more than the wire's {link.expected.peak:.4g}: a tree, NVLS or SHARP sends less "
             "than a ring, so all_gather is what shows the links",
         )
+    found_so = verdict(measured, expected)
+    if found_so != "healthy" and link.doubt:
+        return _ungraded(
+            row,
+            link.words,
+            f"{measured:.4g} GB/s is less than the {expected.reached:.4g} of such ports, but {link.doubt}",
+        )
     return Grade(
         collective=row.collective,
-        verdict=verdict(measured, expected),
+        verdict=found_so,
         link=link.words,
         measured=measured,
         expected=round(expected.reached, 1),

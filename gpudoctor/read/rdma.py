@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from gpudoctor.read.local import Reader
-from gpudoctor.read.pci import names_by_id
+from gpudoctor.read.pci import link_speed, link_width, names_by_id
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import DeviceNode, Gid, RdmaDevice, RdmaPort, Reading, absent, missing, read
 
@@ -92,6 +92,8 @@ def _device(system: System, name: str) -> RdmaDevice:
         firmware=_text(system, f"{folder}/fw_ver"),
         numa_node=attempt(f"{parent}/numa_node", lambda: whole_number(system.text(f"{parent}/numa_node"))),
         pci_bus_id=_pci_bus_id(system, parent),
+        pcie_speed=link_speed(_text(system, f"{parent}/current_link_speed").value_or("")),
+        pcie_width=link_width(_text(system, f"{parent}/current_link_width").value_or("")),
         is_virtual_function=system.exists(f"{parent}/physfn"),
         interfaces=_names(system, f"{parent}/net"),
         ports=tuple(_port(system, f"{folder}/ports/{port}", port) for port in ports[:MAXIMUM_PORTS]),

@@ -52,6 +52,10 @@ class RdmaDevice(Section, frozen=True):
     numa_node: Reading[int] = NOT_IN_SNAPSHOT
     pci_bus_id: Reading[str] = NOT_IN_SNAPSHOT
     """As in sysfs: "0000:1a:00.0"; absent for a device without PCI (soft RoCE)."""
+    pcie_speed: str = ""
+    """As sysfs writes it of the card's link: "32.0 GT/s PCIe"; empty where it does not tell."""
+    pcie_width: int | None = None
+    """Lanes; None where there is no link."""
     is_virtual_function: bool = False
     interfaces: tuple[str, ...] = ()
     """Network interfaces of the same PCI function."""

@@ -15,7 +15,7 @@ from gpudoctor.knowledge.nccl.fabric import has_nvlink_sharp
 from gpudoctor.knowledge.nccl.interfaces import nccl_choice
 from gpudoctor.knowledge.nccl.log import LogFacts, PeerPath
 from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
-from gpudoctor.knowledge.network.pcie import link_bytes_per_second
+from gpudoctor.knowledge.network.pcie import generation_of, link_bytes_per_second
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.network.topology import nearest, nvlinks_between
 from gpudoctor.knowledge.presence import if_present
@@ -32,6 +32,8 @@ class Link(Struct, frozen=True):
     reason: str = ""
     """Why there is no expectation."""
     is_network: bool = False
+    doubt: str = ""
+    """Why less than the expectation may be all that the hardware offers; empty where it is known to offer more."""
 
 
 RDMA_PLUGIN = "IBext"
@@ -46,7 +48,10 @@ def limiting(links: Iterable[Link]) -> Link:
     """The slowest of the parts. One of which nothing is known makes the whole unknown, for it may be the slowest."""
     parts = list(links)
     known = [link for link in parts if link.expected is not None]
-    slowest = min(known, key=lambda link: link.expected.reached if link.expected else 0.0, default=None)
+    # Of several that are alike, one of which less may be all that it offers.
+    slowest = min(
+        known, key=lambda link: (link.expected.reached if link.expected else 0.0, not link.doubt), default=None
+    )
     unknown = [link for link in parts if link.expected is None]
     if slowest is not None and slowest.expected is not None:
         slow_network = slowest.is_network and slowest.expected.reached <= SLOWEST_INSIDE
@@ -185,7 +190,30 @@ def _rdma(machine: Snapshot, addresses: Sequence[str], log: LogFacts) -> Link:
     layers = {port.link_layer.value for _, port in ports}
     kind = "RoCE" if layers == {"Ethernet"} else "InfiniBand" if layers == {"InfiniBand"} else "RDMA"
     words = f"{rates_words(rates)} {kind} a node{'' if direct else ' without GPUDirect RDMA'}"
-    return Link(words, between_rdma(rates, direct), is_network=True)
+    return Link(words, between_rdma(rates, direct), is_network=True, doubt=doubt_of_cards(ports))
+
+
+def doubt_of_cards(ports: Sequence[tuple[RdmaDevice, RdmaPort]]) -> str:
+    """Why the cards' PCIe links may not carry what their ports do together; empty where they are known to.
+
+    Functions of one card (the same domain and bus) share one link.
+    """
+    cards: dict[str, list[tuple[RdmaDevice, RdmaPort]]] = {}
+    for device, port in ports:
+        address = device.pci_bus_id.value_or("")
+        cards.setdefault(address.rpartition(":")[0] or device.name, []).append((device, port))
+    for card in cards.values():
+        names = " and ".join(dict.fromkeys(device.name for device, _ in card))
+        wanted = sum(port.rate_gbps.value for _, port in card)
+        device = card[0][0]
+        generation, width = generation_of(device.pcie_speed), device.pcie_width
+        whose = f"{names} share one card and its PCIe link, which" if len(card) > 1 else f"the PCIe link of {names}"
+        if generation is None or not width:
+            return f"{whose} was not read, so nothing says that it carries {wanted:g} Gb/s"
+        carries = link_bytes_per_second(generation, width) * 8 / 1e9
+        if carries < wanted:
+            return f"{whose} is gen {generation} x{width} and carries {carries:.0f} of {wanted:g} Gb/s"
+    return ""
 
 
 def used_ports(machine: Snapshot, addresses: Sequence[str]) -> list[tuple[RdmaDevice, RdmaPort]]:
