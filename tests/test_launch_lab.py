@@ -45,7 +45,7 @@ def running(texts: Mapping[Host, str], folder: Path, **variables: str) -> Iterat
                         stdin=subprocess.DEVNULL,
                         stdout=output,
                         stderr=subprocess.STDOUT,
-                        env=user_environment() | variables,
+                        env=user_environment() | {"TMPDIR": str(folder)} | variables,
                     )
                 )
         yield outputs
@@ -262,7 +262,7 @@ def test_slurm(tmp_path: Path, way: str) -> None:
             cluster.nodes[0], tmp_path, "--hostfile", named, "--framework", "slurm", "--", "train.py", *ARGUMENTS
         )
         script = next(file["text"] for file in answer["emission"]["files"] if file["name"] == way)
-        written = cluster.sbatch(script, f"--chdir={tmp_path}")
+        written = cluster.sbatch(script, f"--chdir={tmp_path}", TMPDIR=str(tmp_path))
     check(written, 4, 2)
 
 
