@@ -27,7 +27,8 @@ def invocations(text: str, sections: tuple[Section, ...], facts: Facts, batch: b
     `batch`: the text is what sbatch runs, on the first node only. Spans are offsets into `text`. What a section for
     every node sets holds in the sections after it.
     """
-    from gpudoctor.lint.shell.follow import Context, Follower
+    from gpudoctor.lint.shell.context import Context
+    from gpudoctor.lint.shell.follow import Follower
     from gpudoctor.lint.shell.sbatch import lines_of
     from gpudoctor.lint.shell.source import Source
     from gpudoctor.lint.shell.variables import Variables

@@ -1,0 +1,252 @@
+"""Commands: their words, their variables, and what they start."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from gpudoctor.lint.model import Invocation, Setting, Where, Word
+from gpudoctor.lint.shell import loops
+from gpudoctor.lint.shell.assign import assign, read_into
+from gpudoctor.lint.shell.context import DEEPEST, SHELL_DEPTH, Context, Function, Gathered, Script
+from gpudoctor.lint.shell.expand import Expander
+from gpudoctor.lint.shell.fields import fields, word
+from gpudoctor.lint.shell.heredocs import Redirects, redirects
+from gpudoctor.lint.shell.sbatch import lines_of, options_of
+from gpudoctor.lint.shell.source import Run, Source
+from gpudoctor.lint.shell.variables import How, Variables
+from gpudoctor.lint.shell.wrappers import ASSIGNMENT, Started, name, started
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+IGNORED = frozenset(
+    ("cd", "pushd", "popd", "module", "ml", "conda", "mamba", "micromamba", "set", "shopt", "ulimit", "umask", "trap")
+)
+
+
+class Commands(Gathered):
+    """Follows simple commands and what they start."""
+
+    def command(self, node: "Node", script: Script, variables: Variables, context: Context, found: Redirects) -> None:
+        source = script.source
+        expander = Expander(source, variables, context.where)
+        prefixes: list[Node] = []
+        places: list[tuple[int, int]] = []
+        for child in node.children:
+            if child.type == "variable_assignment" and not places:
+                if prefixes and _line_ends(source.text, prefixes[-1].end_byte, child.start_byte):
+                    # The grammar reads assignments on lines of their own as if they stood before the command.
+                    for each in prefixes:
+                        assign(each, expander, "assignment", exported=False)
+                    prefixes = []
+                prefixes.append(child)
+            elif child.type in ("file_redirect", "heredoc_redirect", "herestring_redirect"):
+                more = redirects(node, expander)
+                found = structs.replace(found, extra=found.extra + more.extra, stdin=found.stdin or more.stdin)
+            elif child.end_byte > child.start_byte:
+                if prefixes and not places and _line_ends(source.text, prefixes[-1].end_byte, child.start_byte):
+                    for each in prefixes:
+                        assign(each, expander, "assignment", exported=False)
+                    prefixes = []
+                places.append((child.start_byte, child.end_byte))
+        places += found.extra
+        self.words(places, prefixes, script, variables, context, found)
+
+    def words(
+        self, places: list[tuple[int, int]], prefixes: "list[Node]", script: Script, variables: Variables,
+        context: Context, found: Redirects,
+    ) -> None:  # fmt: skip
+        source = script.source
+        expander = Expander(source, variables, context.where)
+        words: list[Word] = []
+        pieces: list[list[Run]] = []
+        for start, end in places:
+            made = fields(expander.runs(start, end))
+            for field in made:
+                words.append(word(source, start, end, field, whole=len(made) == 1))
+                pieces.append(field)
+        if not words:
+            for each in prefixes:
+                assign(each, expander, "assignment", exported=False)
+            return
+        own = variables
+        if prefixes:
+            own = variables.copy()
+            for each in prefixes:
+                assign(each, Expander(source, variables, context.where), "prefix", exported=True, into=own)
+        self.run(words, pieces, script, variables, own, context, found)
+
+    def run(
+        self, words: list[Word], pieces: list[list[Run]], script: Script, outer: Variables, variables: Variables,
+        context: Context, found: Redirects,
+    ) -> None:  # fmt: skip
+        """A command with its words expanded. `variables`: those that it gets; `outer`: those of the shell."""
+        program = name(words[0])
+        if program in (".", "source"):
+            self.source_file(words, script, outer, context)
+            return
+        if read_into(words, outer) or program in IGNORED:
+            if program == "set" and any(each.shown in ("-a", "-o", "allexport") for each in words[1:3]):
+                outer.export_all = (
+                    outer.export_all or "allexport" in [each.shown for each in words] or words[1].shown == "-a"
+                )
+            if program in ("module", "ml", "conda", "mamba", "micromamba"):
+                outer.unread_source = True
+            if program not in ("conda", "mamba", "micromamba") or (len(words) > 1 and words[1].shown != "run"):
+                return
+        function = variables.functions.get(program)
+        if isinstance(function, Function) and words[0].text == program:
+            self.call(function, pieces[1:], words[0], outer, context)
+            return
+        settings = variables.settings()
+        self.spend(1 + len(settings) // 4 + len(words) // 4)
+        start, end = words[0].span.start, max(each.span.end for each in words)
+        begins = context.within[-1].span if context.within else None
+        span = self.lines.span(start, end, words[0].span.exact) if end >= start else (begins or words[0].span)
+        invocation = Invocation(
+            program=program,
+            words=tuple(words),
+            settings=settings,
+            where=context.where,
+            section=context.section,
+            span=span,
+            background=context.background,
+            waited_for=context.waited_for,
+            in_loop=context.in_loop,
+            conditional=context.conditional,
+            node_guard=context.node_guard,
+            within=context.within,
+        )
+        begun = started(words)
+        if begun is not None:
+            # What a shell reads is expanded there: its `$` are none that are left over.
+            for index in (*begun.texts,):
+                words[index] = structs.replace(words[index], literal_dollar=False)
+            invocation = structs.replace(invocation, words=tuple(words))
+        self.invocations.append(invocation)
+        if begun is not None:
+            self.start(begun, invocation, words, pieces, script, outer, variables, context, found)
+
+    def start(
+        self, begun: Started, invocation: Invocation, words: list[Word], pieces: list[list[Run]], script: Script,
+        outer: Variables, variables: Variables, context: Context, found: Redirects,
+    ) -> None:  # fmt: skip
+        """Follow what a wrapper starts."""
+        where: Where = "task" if begun.task else "batch" if begun.batch else context.where
+        if begun.fresh:
+            where = "node"
+        inside = structs.replace(
+            context, where=where, within=(*context.within, invocation), depth=context.depth + 1,
+            conditional=context.conditional, background=context.background,
+        )  # fmt: skip
+        if context.depth > DEEPEST:
+            return
+        passed = Variables() if begun.fresh else variables.copy()
+        for index in begun.settings:
+            self._setting(
+                words[index], pieces[index], passed, "env" if invocation.program in ("env", "sudo") else "launcher"
+            )
+        if begun.at >= 0:
+            self.run(
+                words[begun.at :],
+                pieces[begun.at :],
+                script,
+                outer if not begun.settings else passed,
+                passed,
+                inside,
+                found,
+            )
+            return
+        inside = structs.replace(inside, shells=context.shells + 1)
+        shell = passed if invocation.program == "eval" else passed.for_program()
+        if invocation.program == "sbatch":
+            self.every_sbatch += options_of(words)
+        if begun.texts:
+            runs: list[Run] = []
+            for number, index in enumerate(begun.texts):
+                if number:
+                    runs.append(Run(" "))
+                prefix = "--wrap=" if begun.batch and words[index].shown.startswith("--wrap=") else ""
+                runs += _without_prefix(pieces[index], prefix)
+            self.text(Source.of_runs(runs, self.lines), shell, inside)
+            if invocation.program == "eval":
+                outer.unread_source = outer.unread_source or any(not run.known for run in runs)
+        elif begun.script >= 0:
+            self.script_file(words[begun.script], shell, inside)
+        elif begun.reads_input and found.stdin is not None:
+            if begun.batch:
+                self.every_sbatch += lines_of(found.stdin)
+            self.text(found.stdin, shell, inside)
+
+    def _setting(self, word_: Word, runs: list[Run], into: Variables, how: How) -> None:
+        match = ASSIGNMENT.match(word_.shown)
+        if match is None:
+            return
+        name_ = match[0][:-1]
+        value_runs = _without_prefix(runs, match[0])
+        value = structs.replace(
+            word_,
+            raw=word_.raw.partition("=")[2],
+            text=word_.text[len(match[0]) :] if word_.text is not None else None,
+            shown=word_.shown[len(match[0]) :],
+        )
+        raw_at = word_.raw.find("=") + 1
+        if (
+            word_.span.exact
+            and word_.span.end - word_.span.start == len(word_.raw)
+            and not word_.raw.startswith(("'", '"'))
+        ):
+            value = structs.replace(value, span=self.lines.span(word_.span.start + raw_at, word_.span.end))
+        loops.bind(
+            into,
+            name_,
+            value,
+            tuple(value_runs),
+            setting=Setting(name_, value, True, how),
+        )
+
+    def source_file(self, words: list[Word], script: Script, variables: Variables, context: Context) -> None:
+        known = self.files.get(words[1].shown.rsplit("/", 1)[-1]) if len(words) > 1 else None
+        if known is not None and context.shells < SHELL_DEPTH:
+            self.text(known, variables, structs.replace(context, shells=context.shells + 1))
+            return
+        variables.unread_source = True
+        shown = words[1].shown if len(words) > 1 else ""
+        if not shown.endswith(
+            ("activate", "conda.sh", ".bashrc", ".profile", ".bash_profile", "modules.sh", "setvars.sh")
+        ):
+            self.note(f"line {words[0].span.line}: what {shown or 'source'} sets was not read")
+
+    def script_file(self, file: Word, variables: Variables, context: Context) -> None:
+        known = self.files.get(file.shown.rsplit("/", 1)[-1])
+        if known is None:
+            if not file.shown.startswith("/dev/"):
+                self.note(
+                    f"line {file.span.line}: what {file.shown} does was not read; "
+                    f"`#@ file {file.shown}` before its text adds it"
+                )
+            return
+        if context.where == "batch":
+            self.every_sbatch += lines_of(known)
+        self.text(known, variables, context)
+
+
+def _line_ends(text: str, start: int, end: int) -> bool:
+    """A line ends between two words, without a backslash."""
+    return "\n" in text[start:end].replace("\\\r\n", "").replace("\\\n", "")
+
+
+def _without_prefix(runs: list[Run], prefix: str) -> list[Run]:
+    """The pieces behind `NAME=`."""
+    left = len(prefix)
+    found: list[Run] = []
+    for run in runs:
+        if left >= len(run.text) and left:
+            left -= len(run.text)
+            continue
+        if left:
+            exact = run.exact
+            run = run._replace(text=run.text[left:], start=run.start + left if exact else run.start)
+            left = 0
+        found.append(run)
+    return found

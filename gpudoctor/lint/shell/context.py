@@ -1,0 +1,109 @@
+"""What the parts of the follower share: the place of a command, and what is gathered."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from gpudoctor.lint.model import Invocation, SbatchOption, Section, Where, Word
+from gpudoctor.lint.shell.source import Lines, Run, Source
+from gpudoctor.lint.shell.variables import Variables
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+WORK = 200_000
+"""Steps until we stop: a command costs one, and one for each four variables that it gets."""
+DEEPEST = 60
+SHELL_DEPTH = 6
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    """What holds for the commands of a place."""
+
+    where: Where = "node"
+    section: int = 0
+    background: bool = False
+    waited_for: bool = True
+    in_loop: str = ""
+    conditional: bool = False
+    node_guard: int | None = None
+    within: tuple[Invocation, ...] = ()
+    depth: int = 0
+    shells: int = 0
+
+
+class Script(Struct, frozen=True):
+    """A parsed source."""
+
+    source: Source
+    last_wait: int
+    """Where the last `wait` stands; -1 when there is none."""
+
+
+class Exhausted(Exception):
+    """The work is used up."""
+
+
+class Function:
+    """A shell function."""
+
+    def __init__(self, body: "Node", script: Script) -> None:
+        self.body = body
+        self.script = script
+        self.called = False
+        self.running = False
+
+
+class Gathered:
+    """What has been found so far. The methods are those by which the parts of the follower call each other."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = Lines(text)
+        self.invocations: list[Invocation] = []
+        self.every_sbatch: list[SbatchOption] = []
+        self.files: dict[str, Source] = {}
+        self.written: list[Section] = []
+        self.notes: list[str] = []
+        self.heredocs: list[tuple[int, int]] = []
+        self.work = WORK
+
+    def note(self, text: str) -> None:
+        if text not in self.notes and len(self.notes) < 100:
+            self.notes.append(text)
+
+    def spend(self, steps: int) -> None:
+        self.work -= steps
+        if self.work < 0:
+            raise Exhausted
+
+    def text(self, source: Source, variables: Variables, context: Context) -> None:
+        raise NotImplementedError
+
+    def statement(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
+        raise NotImplementedError
+
+    def statements(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
+        raise NotImplementedError
+
+    def block(self, body: "list[tuple[Node, bool]]", script: Script, variables: Variables, context: Context) -> None:
+        raise NotImplementedError
+
+    def call(
+        self, function: Function, arguments: list[list[Run]], place: Word, variables: Variables, context: Context
+    ) -> None:
+        raise NotImplementedError
+
+
+def statements_of(children: "list[Node]") -> "list[tuple[Node, bool]]":
+    """The statements among children, and whether an `&` follows each (asking a node for its sibling is slow)."""
+    found: list[tuple[Node, bool]] = []
+    for child in children:
+        if child.is_named or child.is_error:
+            found.append((child, False))
+        elif child.type == "&" and found:
+            found[-1] = (found[-1][0], True)
+    return found
+
+
+def written(node: "Node", script: Script) -> str:
+    return script.source.text[node.start_byte : node.end_byte]

@@ -1,0 +1,225 @@
+"""Lists, branches, loops and functions of a shell text."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from gpudoctor.lint.model import Word
+from gpudoctor.lint.shell import loops
+from gpudoctor.lint.shell.context import DEEPEST, Context, Function, Gathered, Script, statements_of, written
+from gpudoctor.lint.shell.expand import Expander
+from gpudoctor.lint.shell.guards import Decision, decide
+from gpudoctor.lint.shell.source import Run
+from gpudoctor.lint.shell.variables import Variables
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+ORDINARY = ("test", "[", "[[", "command", "type", "which", "grep", "pgrep", "hash", "false", "nvidia-smi", "ping", "nc")
+"""Commands of which `&&` is a question: what follows may not run."""
+
+
+class Control(Gathered):
+    """Follows what decides whether and how often commands run."""
+
+    def chain(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
+        """`a && b`, `a || b`."""
+        operators = [child.type for child in node.children if child.type in ("&&", "||")]
+        parts = [child for child in node.children if child.is_named]
+        if len(parts) < 2 or not operators:
+            self.statements(node, script, variables, context)
+            return
+        left, right = parts[0], parts[1]
+        self.statement(left, script, variables, context)
+        decision = self.question(left, script, variables, context)
+        outcome = decision.outcome if decision is not None else None
+        if operators[0] == "&&" and decision is None:
+            self.statement(right, script, variables, context)  # `cd there && torchrun`: meant to run
+            return
+        if outcome is not None:
+            if outcome == (operators[0] == "&&"):
+                self.statement(right, script, variables, context)
+            return
+        guard = decision.node if decision is not None and operators[0] == "&&" else None
+        self.maybe(right, script, variables, context, guard)
+
+    def maybe(
+        self, node: "Node", script: Script, variables: Variables, context: Context, guard: int | None = None
+    ) -> None:
+        inside = structs.replace(
+            context, conditional=True, node_guard=guard if guard is not None else context.node_guard
+        )
+        other = variables.copy()
+        self.statement(node, script, other, inside)
+        variables.merge([other, variables.copy()])
+
+    def question(self, node: "Node", script: Script, variables: Variables, context: Context) -> Decision | None:
+        """What a command decides by its exit status; None for one that is meant to succeed."""
+        if node.type == "redirected_statement" and node.named_children:
+            node = node.named_children[0]
+        negated = node.type == "negated_command" and bool(node.named_children)
+        inner = node.named_children[0] if negated else node
+        text = written(inner, script)
+        if inner.type == "list":
+            parts = [self.question(each, script, variables, context) for each in inner.named_children[:2]]
+            guards = [part.node for part in parts if part is not None and part.node is not None]
+            return Decision(None, guards[0] if guards and "||" not in [c.type for c in inner.children] else None) if any(
+                part is not None for part in parts
+            ) else None  # fmt: skip
+        if (
+            inner.type == "test_command"
+            or text.startswith("((")
+            or (inner.type == "command" and text.startswith("test "))
+        ):
+            return decide(node, Expander(script.source, variables, context.where))
+        first = text.split(None, 1)[0] if text.strip() else ""
+        return Decision() if negated or first in ORDINARY else None
+
+    def pipeline(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
+        parts = [child for child in node.children if child.is_named]
+        for each in parts:
+            self.statement(each, script, variables.copy(), context)
+
+    def branches(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
+        """`if`, `elif`, `else`."""
+        results: list[Variables] = []
+        certain = False
+        clauses: list[tuple[Node | None, list[tuple[Node, bool]]]] = []
+        condition, body = _clause(node)
+        clauses.append((condition, body))
+        for child in node.children:
+            if child.type == "elif_clause":
+                clauses.append(_clause(child))
+            elif child.type == "else_clause":
+                clauses.append((None, statements_of(child.children)))
+        waiting = variables.copy()
+        for condition, body in clauses:
+            decision = Decision(True) if condition is None else Decision()
+            if condition is not None:
+                self.statement(condition, script, waiting, structs.replace(context, conditional=True))
+                decision = self.question(condition, script, waiting, context) or Decision()
+            if decision.outcome is False:
+                continue
+            branch = waiting.copy()
+            sure = decision.outcome is True and not results
+            inside = structs.replace(
+                context,
+                conditional=context.conditional or not sure,
+                node_guard=decision.node if decision.node is not None else context.node_guard,
+            )
+            self.block(body, script, branch, inside)
+            results.append(branch)
+            if decision.outcome is True:
+                certain = True
+                break
+        if not certain:
+            results.append(waiting)
+        variables.merge(results)
+
+    def case(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
+        value = node.child_by_field_name("value")
+        expander = Expander(script.source, variables, context.where)
+        runs = expander.runs(value.start_byte, value.end_byte) if value is not None else []
+        results = [variables.copy()]
+        for item in node.children:
+            if item.type != "case_item":
+                continue
+            branch = variables.copy()
+            patterns, body = loops.case_parts(item)
+            guard = loops.case_guard(runs, [written(each, script) for each in patterns])
+            inside = structs.replace(
+                context, conditional=True, node_guard=guard if guard is not None else context.node_guard
+            )
+            self.block(statements_of(body), script, branch, inside)
+            results.append(branch)
+        variables.merge(results)
+
+    def loop(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
+        variable = node.child_by_field_name("variable")
+        label = written(variable, script) if variable is not None else "for"
+        body = node.child_by_field_name("body")
+        expander = Expander(script.source, variables, context.where)
+        values = loops.values_of(node, expander)
+        self.rounds(label, values, body, script, variables, context)
+
+    def counted_loop(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
+        head = script.source.text[node.start_byte : (node.child_by_field_name("body") or node).start_byte]
+        label, values = loops.counted(head, Expander(script.source, variables, context.where))
+        self.rounds(label or "for", values, node.child_by_field_name("body"), script, variables, context)
+
+    def rounds(
+        self, label: str, values: list[list[Run]] | None, body: "Node | None", script: Script, variables: Variables,
+        context: Context,
+    ) -> None:  # fmt: skip
+        if body is None:
+            return
+        inside = structs.replace(context, in_loop=label)
+        source = script.source
+        place = Word(raw="", text=None, shown=f"${label}", span=source.span(body.start_byte, body.start_byte))
+        if values is None:
+            loops.bind(variables, label, place, None)
+            before = variables.copy()
+            self.statements(body, script, variables, inside)
+            variables.merge([variables.copy(), before])
+            return
+        for value in values:
+            known = all(run.known for run in value)
+            text = "".join(run.text for run in value)
+            bound = structs.replace(place, raw=text, text=text if known else None, shown=text)
+            loops.bind(variables, label, bound, tuple(value))
+            self.statements(body, script, variables, inside)
+
+    def define(self, node: "Node", script: Script, variables: Variables) -> None:
+        name_node = node.child_by_field_name("name")
+        body = node.child_by_field_name("body")
+        if name_node is not None and body is not None:
+            variables.functions[written(name_node, script)] = Function(body, script)
+
+    def call(
+        self, function: "Function", arguments: list[list[Run]], place: Word, variables: Variables, context: Context
+    ) -> None:
+        function.called = True
+        if function.running or context.depth > DEEPEST // 2:
+            return
+        function.running = True
+        saved = {str(number): variables.get(str(number)) for number in range(1, 10)}
+        rest = variables.get("@")
+        try:
+            for number in range(1, 10):
+                if number <= len(arguments):
+                    loops.bind(variables, str(number), place, tuple(arguments[number - 1]))
+                else:
+                    variables.unset(str(number))
+            loops.bind_items(variables, "@", place, tuple(tuple(each) for each in arguments))
+            self.statement(function.body, function.script, variables, context)
+        finally:
+            function.running = False
+            for key, before in {**saved, "@": rest}.items():
+                if before is None:
+                    variables.unset(key)
+                else:
+                    variables.set(key, before)
+
+    def uncalled(self, variables: Variables, script: Script, context: Context) -> None:
+        """What functions would do that nobody calls here (another file may)."""
+        for function in list(variables.functions.values()):
+            if isinstance(function, Function) and not function.called and function.script is script:
+                function.called = True
+                self.statement(function.body, script, variables.copy(), structs.replace(context, conditional=True))
+
+
+def _clause(node: "Node") -> "tuple[Node | None, list[tuple[Node, bool]]]":
+    """The condition of an `if` or `elif`, and the statements behind its `then`."""
+    condition = None
+    body: list[Node] = []
+    behind = False
+    for child in node.children:
+        if child.type == "then":
+            behind = True
+        elif child.type in ("elif_clause", "else_clause"):
+            break
+        elif behind:
+            body.append(child)
+        elif child.is_named and condition is None and child.type != "comment":
+            condition = child
+    return condition, statements_of(body)
