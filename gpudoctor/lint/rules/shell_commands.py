@@ -70,7 +70,7 @@ def launcher_option_after_script(job: Job) -> Iterator[Finding]:
             yield Finding(
                 span=span,
                 severity=None if sure else "warning",
-                summary=f"{text[:60]} stands behind {script.shown if script is not None else 'the script'}, which gets it",
+                summary=f"{text[:60]} stands behind {script.shown if script else 'the script'}, which gets it",
                 happens=f"{launch.entry or launch.launcher} starts with its default instead, in silence (one node, one"
                 " process), or the script ends with: unrecognized arguments.",
                 fix=f"Write {text[:60]} before the script.",
@@ -270,8 +270,8 @@ def sudo_before_launcher(job: Job) -> Iterator[Finding]:
         yield Finding(
             span=span,
             summary=f"sudo before {launch.entry or launch.launcher}",
-            happens="sudo resets PATH and the environment: another Python may run, without torch and without the variables"
-            " that were exported.",
+            happens="sudo resets PATH and the environment: another Python may run, without torch, and without the"
+            " exported variables.",
             fix='Run it without sudo; where root is needed: sudo -E env "PATH=$PATH" ...',
             edits=(remove(job.text, span),) if whole and plain else (),
         )

@@ -1,0 +1,264 @@
+"""Rules of Kubernetes manifests: K01 to K04."""
+
+from collections.abc import Iterator
+
+from gpudoctor.knowledge.wording import counted
+from gpudoctor.lint.model import Job, Launch, Manifest, ManifestValue
+from gpudoctor.lint.rule import Edit, Finding, rule
+
+_POD = """\
+        template:
+          spec:
+            containers:
+              - name: {name}
+                image: registry/image:tag
+                command: ["{program}", {more}"train.py"]
+                resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}
+                volumeMounts: [{{mountPath: /dev/shm, name: shm}}]
+            volumes: [{{name: shm, emptyDir: {{medium: Memory}}}}]
+"""
+_HEAD = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: train}\nspec:\n"
+_REPLICAS = "  pytorchReplicaSpecs:\n"
+
+
+def _pytorchjob(
+    program: str = "torchrun", gpus: int = 4, name: str = "pytorch", worker_gpus: int = 0, processes: str = ""
+) -> str:
+    def pod(count: int) -> str:
+        return _POD.format(name=name, program=program, more="", gpus=count)
+
+    head = _HEAD + (f'  nprocPerNode: "{processes}"\n' if processes else "")
+    master = "    Master:\n        replicas: 1\n" + pod(gpus)
+    worker = "    Worker:\n        replicas: 1\n" + pod(worker_gpus or gpus)
+    return head + _REPLICAS + master + worker
+
+
+def _trainjob(program: str = "torchrun", nodes: int = 2, runtime: str = "torch-distributed") -> str:
+    return (
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: train}\nspec:\n"
+        f"  runtimeRef: {{name: {runtime}}}\n  trainer:\n    image: registry/image:tag\n    numNodes: {nodes}\n"
+        f'    numProcPerNode: 4\n    command: ["{program}", "train.py"]\n'
+    )
+
+
+def _pod_yaml(mount: str) -> str:
+    return (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: train}\nspec:\n  containers:\n    - name: main\n"
+        '      image: registry/image:tag\n      command: ["torchrun", "--nproc-per-node=4", "train.py"]\n'
+        "      resources: {limits: {nvidia.com/gpu: 4}}\n"
+        f"      volumeMounts: [{{mountPath: {mount}, name: data}}]\n"
+        "  volumes: [{name: data, emptyDir: {}}]\n"
+    )
+
+
+class Container:
+    """One container of a manifest, by its path."""
+
+    def __init__(self, path: tuple[str, ...], values: dict[tuple[str, ...], ManifestValue]) -> None:
+        self.path = path
+        self.values = values
+
+    @property
+    def name(self) -> ManifestValue | None:
+        return self.values.get(("name",))
+
+    @property
+    def gpus(self) -> int | None:
+        """GPUs that it is limited to; None when it names none."""
+        for kind in ("limits", "requests"):
+            for key, value in self.values.items():
+                if key[:2] == ("resources", kind) and key[-1] == "nvidia.com/gpu" and value.value.isascii():
+                    return int(value.value) if value.value.isdigit() and len(value.value) < 5 else None
+        return None
+
+    @property
+    def mounts(self) -> list[str]:
+        return [each.value for key, each in self.values.items() if key[0] == "volumeMounts" and key[-1] == "mountPath"]
+
+    @property
+    def command(self) -> list[ManifestValue]:
+        return [each for key, each in self.values.items() if key[0] in ("command", "args")]
+
+
+def containers(manifest: Manifest) -> list[Container]:
+    """Every container, init containers left out."""
+    found: dict[tuple[str, ...], dict[tuple[str, ...], ManifestValue]] = {}
+    for value in manifest.values:
+        if "containers" not in value.path[:-1]:
+            continue
+        at = value.path.index("containers") + 2
+        if at <= len(value.path) - 1:
+            found.setdefault(value.path[:at], {})[value.path[at:]] = value
+    return [Container(path, values) for path, values in found.items()]
+
+
+def _value(manifest: Manifest, *path: str) -> str | None:
+    return next((each.value for each in manifest.values if each.path == path), None)
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 7 else None
+
+
+def _launch_in(job: Job, path: tuple[str, ...]) -> Launch | None:
+    return next((each for each in job.launches if each.invocation.manifest_path[: len(path)] == path), None)
+
+
+def _plain_python(job: Job, manifest: Manifest, path: tuple[str, ...]) -> Launch | None:
+    """The start in this place, when it is plain Python and of this manifest."""
+    launch = _launch_in(job, path)
+    if launch is None or launch.launcher != "python":
+        return None
+    spans = [value.span for value in manifest.values]
+    start = launch.invocation.span.start
+    inside = bool(spans) and min(each.start for each in spans) <= start <= max(each.end for each in spans)
+    return launch if inside else None
+
+
+def _to_torchrun(job: Job, launch: Launch) -> tuple[Edit, ...]:
+    """The word python -> torchrun, its quotes kept."""
+    span = launch.invocation.words[0].span
+    written = job.text[span.start : span.end]
+    inner = written.strip("\"'")
+    if not span.exact or inner not in ("python", "python3") or launch.python_options:
+        return ()
+    return (Edit(span, written.replace(inner, "torchrun")),)
+
+
+@rule(
+    "K01",
+    "pytorchjob-python-with-gpus",
+    title="A pod with several GPUs starts one process for each",
+    severity="error",
+    source="training-operator 1.9: the operator starts the container's command once a pod",
+    bad=(
+        _pytorchjob("python3"),
+        _pytorchjob("python3", gpus=1, worker_gpus=2),
+        _pytorchjob("torchrun", gpus=4, worker_gpus=2, processes="4"),
+    ),
+    good=(_pytorchjob("torchrun", processes="4"), _pytorchjob("python3", gpus=1)),
+)
+def pytorchjob_python_with_gpus(job: Job) -> Iterator[Finding]:
+    """The operator starts a pod's command once, and counts WORLD_SIZE by pods unless nprocPerNode says more. Plain
+    python in a pod with several GPUs trains on one of them."""
+    for manifest in job.manifests:
+        if manifest.kind != "PyTorchJob":
+            continue
+        found = containers(manifest)
+        counts = {each.path[2] if len(each.path) > 2 else "": each.gpus for each in found if each.gpus is not None}
+        for each in found:
+            launch = _plain_python(job, manifest, each.path)
+            if launch is None or (each.gpus or 0) < 2 or {"WORLD_SIZE", "RANK"} & set(launch.invocation.settings):
+                continue
+            idle = counted((each.gpus or 1) - 1, "GPU")
+            yield Finding(
+                span=launch.invocation.words[0].span,
+                summary=f"a pod with {counted(each.gpus or 0, 'GPU')} starts plain {launch.invocation.program}",
+                happens=f"One process a pod trains on one GPU; {idle} of each idle.",
+                fix=f'Start torchrun, and set spec.nprocPerNode: "{each.gpus}".',
+                edits=_to_torchrun(job, launch),
+            )
+        if len(set(counts.values())) > 1 and _value(manifest, "spec", "nprocPerNode") not in (None, "gpu", "auto"):
+            names = ", ".join(f"{count} in {name}" for name, count in counts.items())
+            first = next(each for each in found if each.gpus is not None)
+            yield Finding(
+                span=next(iter(first.values.values())).span,
+                summary=f"pods with different numbers of GPUs ({names}) and one nprocPerNode",
+                happens="The smaller pod gets more processes than GPUs: invalid device ordinal, and the others wait.",
+                fix="Give all pods the same number of GPUs.",
+            )
+
+
+@rule(
+    "K02",
+    "trainjob-python",
+    title="A TrainJob's command is torchrun",
+    severity="error",
+    source="Kubeflow Trainer 2: the torch runtime sets PET_* variables, which torchrun reads and python does not",
+    bad=(_trainjob("python"), _trainjob("python3", nodes=4)),
+    good=(_trainjob(), _trainjob("python", runtime="deepspeed-distributed"), _pytorchjob("python3", gpus=1)),
+)
+def trainjob_python(job: Job) -> Iterator[Finding]:
+    """The torch runtime of Kubeflow Trainer sets PET_NNODES, PET_NODE_RANK, PET_MASTER_ADDR and so on, which are
+    torchrun's options. It sets no RANK and no WORLD_SIZE: plain python trains alone in every pod."""
+    for manifest in job.manifests:
+        if manifest.kind != "TrainJob":
+            continue
+        runtime = _value(manifest, "spec", "runtimeRef", "name") or "torch"
+        nodes = _count(_value(manifest, "spec", "trainer", "numNodes"))
+        processes = _count(_value(manifest, "spec", "trainer", "numProcPerNode"))
+        launch = _plain_python(job, manifest, ("spec", "trainer"))
+        if launch is None or "torch" not in runtime or max(nodes or 1, processes or 1) < 2:
+            continue
+        yield Finding(
+            span=launch.invocation.words[0].span,
+            summary=f"the TrainJob starts plain {launch.invocation.program} on {counted(nodes or 1, 'node')}",
+            happens=f"{counted(nodes or 1, 'separate training')} of world size 1, without any message: nothing"
+            " reads the PET_* variables.",
+            fix="Write torchrun in place of python.",
+            edits=_to_torchrun(job, launch),
+        )
+
+
+@rule(
+    "K03",
+    "pytorchjob-container-name",
+    title="A PyTorchJob's container is named pytorch",
+    severity="error",
+    source="training-operator 1.9: the default container name is pytorch",
+    bad=(_pytorchjob(name="trainer"), _pytorchjob("python3", gpus=1, name="main")),
+    good=(_pytorchjob(), _trainjob()),
+)
+def pytorchjob_container_name(job: Job) -> Iterator[Finding]:
+    """The operator puts MASTER_ADDR, RANK and the others into the container named pytorch, and refuses a job that has
+    none of that name."""
+    for manifest in job.manifests:
+        if manifest.kind != "PyTorchJob":
+            continue
+        pods: dict[tuple[str, ...], list[Container]] = {}
+        for each in containers(manifest):
+            pods.setdefault(each.path[:-1], []).append(each)
+        for inside in pods.values():
+            names = [each.name for each in inside]
+            if any(name is None or name.value == "pytorch" for name in names):
+                continue
+            first = names[0]
+            assert first is not None
+            replica = inside[0].path[2] if len(inside[0].path) > 2 else "the pod"
+            only = len(inside) == 1 and first.span.exact
+            yield Finding(
+                span=first.span,
+                summary=f"the container of {replica} is named {first.value}; the operator looks for pytorch",
+                happens="The job is refused, or its ranks get no MASTER_ADDR, RANK and WORLD_SIZE.",
+                fix="Name it pytorch.",
+                edits=(Edit(first.span, "pytorch"),) if only else (),
+            )
+
+
+@rule(
+    "K04",
+    "pod-without-shm",
+    title="A pod that trains mounts memory at /dev/shm",
+    severity="warning",
+    source="Kubernetes gives a container 64 MiB of /dev/shm; PyTorch's loader workers and NCCL use it",
+    bad=(_pod_yaml("/data"), _pytorchjob(processes="4").replace("/dev/shm", "/data")),
+    good=(_pod_yaml("/dev/shm"), _pytorchjob(processes="4")),
+)
+def pod_without_shm(job: Job) -> Iterator[Finding]:
+    """A container has 64 MiB of shared memory unless a volume is mounted there. Loader workers hand batches over
+    through it, and NCCL the data between GPUs without a direct link."""
+    for manifest in job.manifests:
+        shared = any(each.path[-1] == "hostIPC" and each.value == "true" for each in manifest.values)
+        for each in containers(manifest):
+            if shared or not each.gpus or _launch_in(job, each.path) is None:
+                continue
+            if any(mount.rstrip("/") in ("/dev/shm", "/dev") for mount in each.mounts):
+                continue
+            first = each.name or next(iter(each.values.values()))
+            yield Finding(
+                span=first.span,
+                summary=f"container {first.value} has {counted(each.gpus, 'GPU')} and no volume at /dev/shm",
+                happens="With loader workers: 'Bus error', or a worker is killed; NCCL: no space left on device.",
+                fix="Add a volume {name: shm, emptyDir: {medium: Memory}} and mount it at /dev/shm.",
+            )
+            break
