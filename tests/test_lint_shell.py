@@ -194,7 +194,8 @@ WRAPPED = (
     "numactl -N 0 torchrun a", "taskset -c 0-3 torchrun a", "nice -n 5 torchrun a", "stdbuf -oL torchrun a",
     "exec torchrun a", "time torchrun a", "srun -N 2 --ntasks-per-node=1 torchrun a", "mpirun -np 2 -x A torchrun a",
     "singularity exec --nv image.sif torchrun a", "docker run --gpus all --rm -v /a:/b image torchrun a",
-    "ssh -p 22 host torchrun a", "bash -lc 'torchrun a'", "sbatch -N2 --wrap='torchrun a'", "ssh host <<E\ntorchrun a\nE\n",
+    "ssh -p 22 host torchrun a", "bash -lc 'torchrun a'", "sbatch -N2 --wrap='torchrun a'",
+    "ssh host <<E\ntorchrun a\nE\n",
     "kubectl exec pod -- torchrun a", "sh -c \"bash -c 'torchrun a'\"", "tmux new-session -d -s x 'torchrun a'",
     "cat > run.sh <<'E'\ntorchrun a\nE\nbash run.sh", "salloc -N1 srun torchrun a", "bash -s <<< 'torchrun a'",
 )  # fmt: skip
@@ -216,7 +217,7 @@ def test_files_that_the_text_writes() -> None:
 
 
 def test_sbatch_lines() -> None:
-    text = "#!/bin/bash\n#SBATCH -N2 --ntasks-per-node 4 # why\n# SBATCH --mem=1\n#sbatch --gres=gpu:4\nsrun a\n#SBATCH -t 3\n"
+    text = "#!/bin/bash\n#SBATCH -N2 --ntasks-per-node 4 # w\n# SBATCH --mem=1\n#sbatch --gres=gpu:4\na\n#SBATCH -t 3\n"
     told = [(each.name, each.value, each.ignored) for each in shell(text, batch=True).every_sbatch]
     assert told == [
         ("nodes", "2", ""),

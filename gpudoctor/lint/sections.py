@@ -19,7 +19,8 @@ FILE = re.compile(r"file[ \t]*:?[ \t]+(\S.*)", re.IGNORECASE)
 COMMENT = re.compile(
     r"^#+[ \t]*(?:(?:run|start|execute|launch|command|commands|this)[ \t]+)*(?:on|for|in)?[ \t]*(?:the[ \t]+)?"
     r"(?:(?P<word>first|second|third|master|head|worker)[ \t]+)?"
-    r"(?:(?:compute|worker|gpu)[ \t]+)?(?:node|machine|host|server|vm)(?:[ _]?rank)?[ \t]*[#:=]?[ \t]*(?P<number>\d{1,3})?"
+    r"(?:(?:compute|worker|gpu)[ \t]+)?(?:node|machine|host|server|vm)(?:[ _]?rank)?[ \t]*"
+    r"[#:=]?[ \t]*(?P<number>\d{1,3})?"
     r"[ \t]*(?:(?:[:(,.-]|\u2014|\u2013)[^\r\n]*)?\r?$",
     re.IGNORECASE | re.MULTILINE | re.ASCII,
 )

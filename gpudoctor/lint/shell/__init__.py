@@ -14,7 +14,7 @@ class Shell(Struct, frozen=True, kw_only=True):
 
     invocations: tuple[Invocation, ...] = ()
     """In the order in which they would run; wrappers (srun, env, bash -c) before what they start, which has them in
-    `within`. A `for` over known words comes once for each of its values. Commands inside `$(...)` are not among them."""
+    `within`. A `for` over known words comes once for each value. Commands inside `$(...)` are not among them."""
     every_sbatch: tuple[SbatchOption, ...] = ()
     files: tuple[Section, ...] = ()
     """Files that the text writes itself: `cat > hostfile <<EOF`."""

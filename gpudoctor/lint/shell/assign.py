@@ -112,7 +112,7 @@ def _from_word(node: "Node", expander: Expander, how: How, exported: bool) -> No
 
 
 def read_into(words: list[Word], variables: Variables) -> bool:
-    """Whether this is `read`, `mapfile`, `printf -v`, `let`, `getopts`: their variables are set, to what nobody knows."""
+    """Whether this is `read`, `mapfile`, `printf -v`, `let` or `getopts`: they set variables to what nobody knows."""
     program = words[0].shown
     names: list[str] = []
     if program in ("read", "mapfile", "readarray"):

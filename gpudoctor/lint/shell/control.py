@@ -63,9 +63,10 @@ class Control(Gathered):
         if inner.type == "list":
             parts = [self.question(each, script, variables, context) for each in inner.named_children[:2]]
             guards = [part.node for part in parts if part is not None and part.node is not None]
-            return Decision(None, guards[0] if guards and "||" not in [c.type for c in inner.children] else None) if any(
-                part is not None for part in parts
-            ) else None  # fmt: skip
+            if all(part is None for part in parts):
+                return None
+            either = any(child.type == "||" for child in inner.children)
+            return Decision(None, guards[0] if guards and not either else None)
         if (
             inner.type == "test_command"
             or text.startswith("((")

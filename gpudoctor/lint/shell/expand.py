@@ -20,6 +20,8 @@ ECHO = re.compile(r"\$\(\s*echo\s+([\"']?)([\w.,:/ -]+)\1\s*\)")
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "\\": "\\", "'": "'", '"': '"'}
 LONGEST = 1 << 16
 MOST_RUNS = 400
+MOST_PIECES = 20_000
+LONGEST_TEXT = 1 << 21
 DEEPEST = 12
 
 Mode = Literal["word", "quotes", "here"]
@@ -40,6 +42,8 @@ class Expander:
         for run in self._runs(start, end, mode, depth):
             found.append(run)
             size += len(run.text)
+            if len(found) > MOST_PIECES or size > LONGEST_TEXT:
+                return [self._unknown("", start, end, mode != "word")]  # no word of a launch command
         return found
 
     def _literal(self, start: int, end: int, text: str | None = None, quoted: bool = False) -> Run:

@@ -32,7 +32,7 @@ class Follower(Control, Commands):
         line = source.span(0, 1).line
         if len(source.text) > LONGEST_INNER and context.shells:
             self.note(
-                f"line {line}: the text for the inner shell has more than {LONGEST_INNER} characters; it was not followed"
+                f"line {line}: the text for the inner shell is longer than {LONGEST_INNER} characters; it was not read"
             )
             return
         try:
