@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -62,14 +63,22 @@ def decoded(output: bytes) -> list[AnyRankMessage]:
     return [decoder.decode(json.dumps(said)) for said in messages(output) if "type" in said]
 
 
+@contextmanager
+def torchruns_folder() -> Iterator[dict[str, str]]:
+    """TMPDIR for a torchrun: it leaves a folder of logs there, torchelastic_*."""
+    with tempfile.TemporaryDirectory(prefix="gpudoctor-torchrun-", ignore_cleanup_errors=True) as folder:
+        yield {"TMPDIR": folder}
+
+
 def run(wish: Launch, *, symmetric: bool = False, **environment: str) -> tuple[int, list[AnyRankMessage]]:
-    done = subprocess.run(
-        command(wish, symmetric=symmetric),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=SECONDS,
-        env={**os.environ, **environment},
-    )
+    with torchruns_folder() as own:
+        done = subprocess.run(
+            command(wish, symmetric=symmetric),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS,
+            env={**os.environ, **own, **environment},
+        )
     return done.returncode, decoded(done.stdout)
 
 
@@ -79,19 +88,20 @@ def rows(said: Sequence[AnyRankMessage]) -> list[Row]:
 
 @contextmanager
 def started(wish: Launch, environment: Mapping[str, str] | None = None) -> Iterator["subprocess.Popen[bytes]"]:
-    process = subprocess.Popen(
-        command(wish),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, **(environment or {})},
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate(timeout=SECONDS)
+    with torchruns_folder() as own:
+        process = subprocess.Popen(
+            command(wish),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **own, **(environment or {})},
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate(timeout=SECONDS)
 
 
 def wait_for(process: "subprocess.Popen[bytes]", wanted: Mapping[type, int]) -> list[AnyRankMessage]:

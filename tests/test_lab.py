@@ -268,7 +268,9 @@ def test_torchrun_under_srun(slurm: SlurmCluster, tmp_path: Path) -> None:
     (tmp_path / "world.py").write_text(WORLD)
     torchrun = f"{sys.executable} -m torch.distributed.run --nnodes=3 --nproc-per-node=1 --node-rank=$SLURM_NODEID"
     command = f"exec {torchrun} --master-addr=n1 --master-port=29500 {tmp_path}/world.py"
-    done = slurm.srun("--nodes=3", "--ntasks-per-node=1", "sh", "-c", command, GLOO_SOCKET_IFNAME="eth0")
+    done = slurm.srun(
+        "--nodes=3", "--ntasks-per-node=1", "sh", "-c", command, GLOO_SOCKET_IFNAME="eth0", TMPDIR=str(tmp_path)
+    )
     assert done.stdout.splitlines() == ["sum 6 of 3"] * 3, done.stderr
     assert slurm.left_over() == []
 

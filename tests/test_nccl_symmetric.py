@@ -174,22 +174,28 @@ def torchrun(*options: str) -> list[str]:
     return [*launcher, "-m", "gpudoctor.nccl", *SMALL, *options]
 
 
-def test_under_torchrun_one_answer_is_printed() -> None:
-    done = subprocess.run(torchrun(), capture_output=True, text=True, timeout=100, check=False)
+@pytest.fixture
+def own(tmp_path: Path) -> dict[str, str]:
+    """An environment in which torchrun leaves its folder of logs (torchelastic_*) in the test's."""
+    return {**os.environ, "TMPDIR": str(tmp_path)}
+
+
+def test_under_torchrun_one_answer_is_printed(own: dict[str, str]) -> None:
+    done = subprocess.run(torchrun(), env=own, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("world size 2 as the ranks see it") == 1
     assert "gloo over CPU, not NCCL" in done.stdout
     assert sum(line.split()[:1] == ["65536"] for line in done.stdout.splitlines()) == 1
 
 
-def test_under_torchrun_wrong_usage_is_refused() -> None:
-    done = subprocess.run(torchrun("--find-slow"), capture_output=True, text=True, timeout=100, check=False)
+def test_under_torchrun_wrong_usage_is_refused(own: dict[str, str]) -> None:
+    done = subprocess.run(torchrun("--find-slow"), env=own, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 1 and "without srun or torchrun" in done.stderr
 
 
-def test_under_torchrun_a_rank_that_dies_ends_all() -> None:
+def test_under_torchrun_a_rank_that_dies_ends_all(own: dict[str, str]) -> None:
     started = subprocess.Popen(
-        torchrun("--iters", "1000000"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        torchrun("--iters", "1000000"), env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     with started:
         family = psutil.Process(started.pid)

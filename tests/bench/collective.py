@@ -10,9 +10,11 @@ than cores make it worse.
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,11 +79,15 @@ def as_a_rank(rounds: int, sizes: Sequence[int]) -> None:
 def compare(rounds: int, ranks: int, sizes: Sequence[int]) -> dict[int, list[tuple[float, float]]]:
     """Size -> (ours, the loop's) of each round. Raises `SystemExit` when the ranks fail."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    done = subprocess.run(
-        [*command, __file__, "--as-a-rank", f"--rounds={rounds}", "--mebibytes", *(str(size >> 20) for size in sizes)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-    )
+    # torchrun leaves a folder of logs (torchelastic_*) in TMPDIR.
+    with tempfile.TemporaryDirectory(prefix="gpudoctor-torchrun-", ignore_cleanup_errors=True) as folder:
+        plan = [f"--rounds={rounds}", "--mebibytes", *(str(size >> 20) for size in sizes)]
+        done = subprocess.run(
+            [*command, __file__, "--as-a-rank", *plan],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**os.environ, "TMPDIR": folder},
+        )
     if done.returncode:
         raise SystemExit(done.stderr.decode(errors="replace")[-3000:])
     found: dict[int, list[tuple[float, float]]] = {size: [] for size in sizes}

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -64,12 +65,13 @@ def run(ranks: int, wanted: tuple[Measurement, ...], environment: Mapping[str, s
     )
     torchrun = [sys.executable, str(WORKERS / "under_doctor.py"), "-m", "torch.distributed.run", "--standalone"]
     plan = json.dumps({"launch": msgspec.to_builtins(launch)})
+    own = tempfile.TemporaryDirectory(prefix="gpudoctor-torchrun-", ignore_cleanup_errors=True)  # for torchelastic_*
     process = subprocess.Popen(
         [*torchrun, f"--nproc-per-node={ranks}", str(WORKERS), "collective", plan],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=dict(environment),
+        env={**environment, "TMPDIR": own.name},
         start_new_session=True,
     )
     said: list[AnyRankMessage] = []
@@ -87,6 +89,7 @@ def run(ranks: int, wanted: tuple[Measurement, ...], environment: Mapping[str, s
     finally:
         process.kill()
         process.communicate()
+        own.cleanup()
         for file in files.values():
             file.close()
     return Ran(status, said, logs)
