@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
+MENDED = 1 << 16
+"""Longer texts are not parsed a second time for a quote."""
 SECONDS = 0.4
 """Some endless nonsense (a megabyte of `|`) takes it quadratic time; a script of 10,000 lines takes 0.05 s."""
 
@@ -47,7 +49,7 @@ def parse(text: str, seconds: float = SECONDS) -> "Node":
     """The root of the tree; its byte offsets are character offsets. Raises TooTangled."""
     content = parseable(text)
     tree = _parse(content, seconds)
-    for _ in range(4):
+    for _ in range(4 if len(content) < MENDED else 0):
         quote = _unclosed_quote(tree, content) if tree.has_error else None
         if quote is None:
             break
