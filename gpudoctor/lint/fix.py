@@ -6,6 +6,7 @@ other is met again when the corrected text is linted, and corrected in a later r
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
 
 from gpudoctor.lint.model import Job
 from gpudoctor.lint.rule import Edit, Finding, Severity
@@ -35,6 +36,7 @@ def chosen(text: str, judged: Iterable[Judged]) -> tuple[Edit, ...]:
     for _, finding in sorted(judged, key=lambda each: (ORDER[each[0]], each[1].span.start)):
         fresh = [edit for edit in dict.fromkeys(finding.edits) if edit not in taken]
         possible = all(_lies_in(text, edit) for edit in fresh)
+        possible = possible and not any(_clash(one, other) for one, other in combinations(fresh, 2))
         if possible and not any(_clash(edit, other) for edit in fresh for other in taken):
             taken += fresh
     return tuple(taken)

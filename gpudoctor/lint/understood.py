@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.lint import look
+from gpudoctor.lint import look, processes
+from gpudoctor.lint.lightning import is_lightning
 from gpudoctor.lint.model import Job, Launch, Option
 from gpudoctor.lint.report import Understood
 
@@ -33,18 +34,18 @@ def understood(job: Job) -> Understood:
     if not job.launches:
         return _without_launch(job)
     launch = main_launch(job)
-    nodes, processes = nodes_of(job, launch), processes_of(job, launch)
+    nodes, each = nodes_of(job, launch), processes_of(job, launch)
     total = whole(launch.option("num-processes", "np"))
     world = total if total is not None and launch.launcher in ("accelerate", "mpirun", "horovodrun") else None
-    if world is None and nodes and processes:
-        world = nodes * processes
-    if processes is None and world and nodes and world % nodes == 0:
-        processes = world // nodes
+    if world is None and nodes and each:
+        world = nodes * each
+    if each is None and world and nodes and world % nodes == 0:
+        each = world // nodes
     script = launch.script
     return Understood(
         launcher=launch.launcher,
         nodes=nodes,
-        processes_per_node=processes,
+        processes_per_node=each,
         world_size=world,
         master=_master(launch),
         framework=framework_of(job, launch),
@@ -69,24 +70,6 @@ def whole(option: Option | None) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) else None
 
 
-def visible_gpus(job: Job, launch: Launch) -> int | None:
-    """GPUs that the launch sees on its node: of CUDA_VISIBLE_DEVICES, the batch job's options or the facts."""
-    setting = launch.invocation.settings.get("CUDA_VISIBLE_DEVICES")
-    if setting is not None and setting.exported:
-        text = (setting.word.text or "").strip()
-        return len(text.split(",")) if re.fullmatch(r"[\w-]+(,[\w-]+)*", text, re.ASCII) else None
-    if job.facts.gpus_per_node is not None:
-        return job.facts.gpus_per_node
-    for name in ("gpus-per-node", "gres"):
-        option = job.sbatch.get(name)
-        match = (
-            re.fullmatch(r"(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d{1,4})", option.value or "", re.ASCII) if option else None
-        )
-        if match and option is not None and not option.ignored:
-            return int(match[1])
-    return None
-
-
 def nodes_of(job: Job, launch: Launch) -> int | None:
     """Nodes of the training, from the launcher, the batch job, the sections or the facts."""
     told = look.nnodes(launch)
@@ -100,7 +83,7 @@ def nodes_of(job: Job, launch: Launch) -> int | None:
         return told_nodes
     if look.sruns(launch):
         return look.srun_nodes(job, launch)
-    names = {line.name for file in job.hostfiles for line in file.lines if not line.fault}
+    names = {line.name for file in job.hostfiles for line in file.lines}
     if launch.launcher in ("deepspeed", "mpirun", "horovodrun") and launch.option("hostfile") and names:
         return len(names)
     sections = {section.node for section in job.node_sections}
@@ -127,7 +110,7 @@ def processes_of(job: Job, launch: Launch) -> int | None:
     if launch.launcher == "deepspeed":
         slots = {line.slots for file in job.hostfiles for line in file.lines if not line.fault}
         return next(iter(slots)) if len(slots) == 1 else None
-    return None
+    return processes.per_node(job, launch)
 
 
 def _master(launch: Launch) -> str | None:
@@ -140,7 +123,7 @@ def _master(launch: Launch) -> str | None:
 
 def framework_of(job: Job, launch: Launch) -> str | None:
     """ "lightning", "torch", "deepspeed" ...: what trains, as far as the text shows it."""
-    if any(call.name in ("Trainer", "Fabric", "arguments") for call in job.trainers):
+    if is_lightning(job, launch):
         return "lightning"
     if launch.launcher in FRAMEWORKS:
         return FRAMEWORKS[launch.launcher]
@@ -167,7 +150,8 @@ def open_questions(job: Job) -> Iterator[str]:
             if key in told:
                 continue
             told.add(key)
-            names = ", ".join(dict.fromkeys(f"${each.name}" for each in expansions if each.name))
+            unset = [each for each in expansions if each.name and each.is_set is False]
+            names = ", ".join(dict.fromkeys(f"${each.name}" for each in unset))
             how = f"; --env FILE with {names} tells it" if names else ""
             yield f"line {option.span.line}: the value of {option.written} {option.value.shown} is not in the text{how}"
             if len(told) >= SHOWN_UNKNOWN:

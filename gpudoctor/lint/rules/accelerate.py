@@ -6,11 +6,11 @@ What a file of `accelerate config` may say (--config_file) is not known from the
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.lint import look
+from gpudoctor.lint import look, processes
 from gpudoctor.lint.edits import insert_options
 from gpudoctor.lint.model import Job, Launch
 from gpudoctor.lint.rule import Edit, Example, Finding, rule
-from gpudoctor.lint.understood import visible_gpus, whole
+from gpudoctor.lint.understood import whole
 
 _GOOD = (
     "accelerate launch --multi_gpu --num_machines 2 --num_processes 8 --machine_rank {} --main_process_ip 10.20.0.11"
@@ -79,7 +79,7 @@ def accelerate_total_processes(job: Job) -> Iterator[Finding]:
         total = whole(option)
         if option is None or option.value is None or total is None:
             continue
-        gpus = visible_gpus(job, launch)
+        gpus = processes.gpus(job, launch)
         per_node = total // machines
         if total < machines:
             problem = f"{per_node} processes on each of {machines} machines: the start ends with an error"
@@ -158,7 +158,7 @@ def accelerate_separate_trainings(job: Job) -> Iterator[Finding]:
     for launch, machines in _several(job):
         if launch.option(*_OTHER_KINDS, *_DEEPSPEED) is not None or not _complete(launch):
             continue
-        gpus = visible_gpus(job, launch)
+        gpus = processes.gpus(job, launch)
         if gpus != 1 and not (gpus is None and whole(launch.option("num-processes")) == machines):
             continue
         yield Finding(
@@ -228,7 +228,7 @@ def accelerate_unequal_gpus(job: Job) -> Iterator[Finding]:
     """accelerate shares its total out evenly. A machine with fewer GPUs gets more processes than it can hold, one with
     more GPUs leaves some idle; torchrun takes another --nproc-per-node on each node."""
     several = [launch for launch, _ in _several(job) if look.section_node(job, launch) is not None]
-    counts = {look.label(job, launch): gpus for launch in several if (gpus := visible_gpus(job, launch)) is not None}
+    counts = {look.label(job, launch): gpus for launch in several if (gpus := processes.gpus(job, launch)) is not None}
     if len(set(counts.values())) < 2:
         return
     names = ", ".join(f"{count} on {name}" for name, count in counts.items())

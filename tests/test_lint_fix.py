@@ -1,0 +1,142 @@
+"""The corrected text: edits meet, the worse one wins, and what was corrected does not fire again."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudoctor.lint.facts import parse_facts
+from gpudoctor.lint.fix import apply, chosen
+from gpudoctor.lint.lint import judge, lint, linted
+from gpudoctor.lint.model import Facts, Job, Section, Span
+from gpudoctor.lint.read import read_job
+from gpudoctor.lint.rule import Edit, Example, Finding, Rule, Severity, every_rule, rule
+
+RULES = every_rule()
+
+
+def job_of(example: Example) -> Job:
+    return read_job(example.text, parse_facts(example.facts) if example.facts else Facts())
+
+
+def finding(*edits: Edit) -> Finding:
+    return Finding(span=edits[0].span, summary="s", happens="h.", fix="f.", edits=edits)
+
+
+def edit(start: int, end: int, text: str, *, exact: bool = True) -> Edit:
+    return Edit(Span(start, end, 1, exact), text)
+
+
+def corrected(text: str, *judged: tuple[Severity, Finding]) -> str:
+    return apply(text, chosen(text, judged))
+
+
+def test_of_two_edits_in_one_place_the_worse_finding_wins() -> None:
+    told: tuple[tuple[Severity, Finding], ...] = (
+        ("warning", finding(edit(0, 3, "WARNING"))),
+        ("error", finding(edit(2, 5, "ERROR"))),
+    )
+    assert corrected("abcdefgh", *told) == "abERRORfgh"
+
+
+def test_the_edits_of_a_finding_are_made_all_or_none() -> None:
+    both = finding(edit(0, 1, "X"), edit(4, 5, "Y"))
+    assert corrected("abcdefgh", ("error", finding(edit(4, 6, "-"))), ("warning", both)) == "abcd-gh"
+    assert corrected("abcdefgh", ("warning", both)) == "XbcdYfgh"
+
+
+def test_the_same_edit_of_two_findings_is_made_once() -> None:
+    assert corrected("ab", ("error", finding(edit(1, 1, "-"))), ("error", finding(edit(1, 1, "-")))) == "a-b"
+
+
+def test_the_same_option_is_not_put_in_twice() -> None:
+    told: tuple[tuple[Severity, Finding], ...] = (
+        ("error", finding(edit(4, 4, "--nnodes=2 "))),
+        ("warning", finding(edit(4, 4, "--nnodes=3 "))),
+        ("warning", finding(edit(4, 4, "--node-rank=0 "))),
+    )
+    assert corrected("run x", *told) == "run --nnodes=2 --node-rank=0 x"
+
+
+def test_what_is_not_exactly_what_stands_there_is_not_edited() -> None:
+    assert corrected("abc", ("error", finding(edit(0, 1, "X", exact=False)))) == "abc"
+    assert corrected("abc", ("error", finding(edit(2, 9, "X")))) == "abc"
+
+
+@given(
+    st.text("abc\n", max_size=12),
+    st.lists(
+        st.tuples(
+            st.sampled_from(("error", "warning", "info")),
+            st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12), st.text("XY-", max_size=3)), max_size=3),
+        ),
+        max_size=6,
+    ),
+)
+def test_any_edits_give_a_text_in_which_what_nobody_touched_stands(
+    text: str, told: list[tuple[Severity, list[tuple[int, int, str]]]]
+) -> None:
+    findings = [
+        (severity, finding(*(edit(min(a, b), max(a, b), new) for a, b, new in edits)))
+        for severity, edits in told
+        if edits
+    ]
+    taken = chosen(text, findings)
+    spans = sorted((each.span.start, each.span.end) for each in taken)
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    touched = {at for start, end in spans for at in range(start, end)}
+    kept = "".join(letter for at, letter in enumerate(text) if at not in touched)
+    result = apply(text, taken)
+    assert "".join(letter for letter in result if letter in "abc\n") == kept
+
+
+@pytest.mark.parametrize(
+    ("each", "example"),
+    [pytest.param(each, one, id=f"{each.code}-{number}") for each in RULES for number, one in enumerate(each.bad)],
+)
+def test_the_corrected_bad_example_does_not_fire_the_rule_again(each: Rule, example: Example) -> None:
+    """Alone: the rule's own edits cure what they were made for."""
+    answer = linted(job_of(example), (each,))
+    fixable = [found for found in answer.found if found.finding.edits]
+    if not fixable:
+        assert answer.corrected == example.text
+        return
+    again = read_job(answer.corrected, answer.job.facts, answer.job.kind)
+    left = [found.finding for found in judge(again, (each,))[0] if found.finding.edits]
+    assert left == [], answer.corrected
+
+
+@pytest.mark.parametrize(
+    ("each", "example"),
+    [pytest.param(each, one, id=f"{each.code}-{number}") for each in RULES for number, one in enumerate(each.bad)],
+)
+def test_correcting_twice_changes_nothing_more(each: Rule, example: Example) -> None:
+    """All rules together; and no correction brings an error that was not there."""
+    first = linted(job_of(example), RULES)
+    second = linted(read_job(first.corrected, first.job.facts, first.job.kind), RULES)
+    assert second.corrected == first.corrected
+
+    def errors(of: tuple[object, ...]) -> int:
+        return sum(getattr(found, "severity", "") == "error" for found in of)
+
+    assert errors(second.found) <= errors(first.found)
+
+
+def test_a_rule_that_crashes_is_told_and_the_others_are_heard() -> None:
+    @rule("Z1", "crashes", title="t", severity="error", source="s", bad=(), good=())
+    def crashes(job: Job):  # type: ignore[no-untyped-def]
+        """Raises."""
+        raise KeyError("x")
+        yield
+
+    @rule("Z2", "fires", title="t", severity="error", source="s", bad=(), good=())
+    def fires(job: Job):  # type: ignore[no-untyped-def]
+        """Fires."""
+        yield finding(edit(0, 0, ""))
+
+    job = Job(text="x", kind="shell", sections=(Section("every", text="x"),))
+    report = lint(job, (crashes, fires))
+    assert [problem.code for problem in report.problems] == ["Z2"]
+    assert any("Z1" in each and "KeyError" in each for each in report.unknown)
+    assert report.verdict == "bad"
