@@ -9,6 +9,7 @@ from gpudoctor.lint.assignments import span_of, taken_out, with_value
 from gpudoctor.lint.model import Job, Launch, Setting, Word
 from gpudoctor.lint.rule import Edit, Example, Finding, rule
 from gpudoctor.lint.rules.slurm_examples import PLAIN
+from gpudoctor.lint.task_shell import in_task_shell
 
 _TUTORIAL = (
     "CUDA_VISIBLE_DEVICES=0,1,2,3 MASTER_ADDR=10.20.0.11 MASTER_PORT=45321 WORLD_SIZE=3 NODE_RANK={} LOCAL_RANK=0"
@@ -197,7 +198,7 @@ def _under_srun(job: Job, launch: Launch, setting: Setting) -> Iterator[Finding]
         if told < tasks
         else "The ranks wait for others that no task is.",
         fix="Write WORLD_SIZE=$SLURM_NTASKS, in the task's shell.",
-        edits=with_value(setting, "$SLURM_NTASKS") if setting.word.span.exact else (),
+        edits=with_value(setting, "$SLURM_NTASKS") if in_task_shell(launch) and setting.how != "export" else (),
     )
 
 
@@ -312,5 +313,5 @@ def _constants(job: Job, launch: Launch) -> Iterator[tuple[str, Word, str, tuple
             if setting is None or setting.word.expansions or allocation.whole(setting.word.text) is None:
                 continue
             slurm = {"RANK": "$SLURM_PROCID", "LOCAL_RANK": "$SLURM_LOCALID"}[name]
-            in_task = launch.launcher == "srun" and launch.invocation.where == "task"
+            in_task = launch.launcher == "srun" and in_task_shell(launch) and setting.how != "export"
             yield name, setting.word, setting.word.shown, with_value(setting, slurm) if in_task else ()

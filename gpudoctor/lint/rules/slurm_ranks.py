@@ -7,7 +7,7 @@ from gpudoctor.lint import allocation, lightning, look
 from gpudoctor.lint.model import Expansion, Job, Launch, Span, Word
 from gpudoctor.lint.rule import Edit, Example, Finding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, HEADER, PER_GPU, PLAIN, RANKED, TORCHRUN
-from gpudoctor.lint.task_shell import PER_TASK, wrapped
+from gpudoctor.lint.task_shell import PER_TASK, in_task_shell, wrapped
 
 _SCRIPT_RANK = re.compile(r"--(?:global[-_]|local[-_]|node[-_]|machine[-_]|dist[-_])?rank(?:=(.*))?", re.DOTALL)
 _LITERAL = re.compile(r"\$\{?(SLURM_\w+|MASTER_ADDR|MASTER_PORT|(?:NODE_|LOCAL_|GROUP_)?RANK|WORLD_SIZE|HOSTNAME)\b")
@@ -101,7 +101,7 @@ def slurm_rank_expanded_too_early(job: Job) -> Iterator[Finding]:
 
 
 def _late(job: Job, launch: Launch, written: str, word: Word, early: Expansion) -> tuple[Edit, ...]:
-    if launch.invocation.where == "task":  # in bash -c "...": the dollar needs a backslash
+    if in_task_shell(launch):  # in bash -c "...": the dollar needs a backslash
         span = early.span
         if span is None or not span.exact or not job.text.startswith("$", span.start):
             return ()
@@ -177,7 +177,7 @@ def _unquoted(job: Job, launch: Launch, word: Word) -> tuple[Edit, ...]:
 def wrapped_regardless(job: Job, launch: Launch) -> tuple[Edit, ...]:
     """`bash -c '...'` around a command whose only single quotes are taken out by another edit."""
     first, last = launch.invocation.words[0].span, launch.invocation.words[-1].span
-    if launch.invocation.where == "task":
+    if in_task_shell(launch):
         return ()
     opening = Edit(Span(first.start, first.start, first.line), "bash -c '")
     return (opening, Edit(Span(last.end, last.end, last.line), "'"))

@@ -106,8 +106,7 @@ def batch_script_without_srun(job: Job) -> Iterator[Finding]:
     for launch in job.launches:
         if launch.launcher not in (*look.TORCHRUN, "accelerate", "python", "fabric") or _elsewhere(job, launch):
             continue
-        told = look.nnodes(launch)
-        multi = told is not None and told[1] > 1
+        multi = (told_nodes(job, launch) or 1) > 1
         trainer = lightning.is_lightning(job, launch)
         if multi and count > 1:
             wanted = f"{look.count_text(launch)} nodes"
@@ -130,6 +129,15 @@ def batch_script_without_srun(job: Job) -> Iterator[Finding]:
             fix="Put srun in front of it" + (" (one task a node)." if srun_options else "."),
             edits=under_srun(job, launch, *srun_options),
         )
+
+
+def told_nodes(job: Job, launch: Launch) -> int | None:
+    """The largest number of nodes that the launcher is told; $SLURM_NNODES is the header's."""
+    told = look.nnodes(launch)
+    if told is not None:
+        return told[1]
+    value = look.value(launch, "nnodes")
+    return allocation.whole(allocation.resolved(job, value.word)) if value is not None else None
 
 
 def _one_a_node(count: int, tasks: int | None) -> tuple[str, ...]:
