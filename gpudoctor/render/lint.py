@@ -24,7 +24,9 @@ def show_lint(answer: Linted, screen: Console, *, with_corrections: bool = True)
     for number, found in enumerate(answer.found):
         if number:
             screen.print()
-        _show_problem(answer, found, screen, with_corrections)
+        before = answer.found[number - 1].finding if number else None
+        same = before is not None and (before.happens, before.fix) == (found.finding.happens, found.finding.fix)
+        _show_problem(answer, found, screen, with_corrections, same)
     if answer.found:
         screen.print()
     report = answer.report
@@ -38,13 +40,15 @@ def show_lint(answer: Linted, screen: Console, *, with_corrections: bool = True)
             show(each, screen, indent=2)
 
 
-def _show_problem(answer: Linted, found: Found, screen: Console, with_corrections: bool) -> None:
+def _show_problem(answer: Linted, found: Found, screen: Console, with_corrections: bool, same: bool) -> None:
+    """`same`: what happens and what to do were said by the problem before, of another line."""
     finding = found.finding
     head = f"{found.severity} line {finding.span.line}: {finding.summary}  [{found.rule.id} {found.rule.code}]"
     show(head, screen, style="bold", head=COLORS[found.severity])
     _show_line(answer.job.text, finding.span, screen)
-    show(finding.happens, screen, indent=2)
-    show(f"Fix: {finding.fix}", screen, indent=2)
+    if not same:
+        show(finding.happens, screen, indent=2)
+        show(f"Fix: {finding.fix}", screen, indent=2)
     if with_corrections and finding.edits:
         corrected = once(answer.job, [(found.severity, finding)])
         lines = changed_lines(answer.job.text, corrected)
@@ -91,6 +95,8 @@ def _verdict(answer: Linted) -> str:
         parts.append(counted(count["info"], "remark"))
     if count["error"]:
         return f"It will not run as written: {', '.join(parts)}"
+    if not answer.found and answer.report.understood == Understood():
+        return "Nothing to judge: no start of a training was understood"
     return "No error found in the text" + (f"; {', '.join(parts)}" if parts else "")
 
 

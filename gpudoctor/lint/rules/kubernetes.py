@@ -248,7 +248,7 @@ def pod_without_shm(job: Job) -> Iterator[Finding]:
     """A container has 64 MiB of shared memory unless a volume is mounted there. Loader workers hand batches over
     through it, and NCCL the data between GPUs without a direct link."""
     for manifest in job.manifests:
-        shared = any(each.path[-1] == "hostIPC" and each.value == "true" for each in manifest.values)
+        shared = any(each.path[-1:] == ("hostIPC",) and each.value == "true" for each in manifest.values)
         for each in containers(manifest):
             if shared or not each.gpus or _launch_in(job, each.path) is None:
                 continue

@@ -264,7 +264,7 @@ def dp_on_several_nodes(job: Job) -> Iterator[Finding]:
     ),
     good=(
         _NOW,
-        "#@ file train.py\nmodel = DistributedDataParallel(net)\n#@ node 0\ntorchrun --nproc-per-node=4 train.py --fp16",
+        "#@ file train.py\nmodel = DistributedDataParallel(net)\n#@ node 0\ntorchrun --standalone train.py --fp16\n",
         "#@ file train.py\nmodel = DataParallel(net)\n#@ node 0\npython train.py\n",
     ),
 )
