@@ -20,11 +20,13 @@ from typing import Any
 import gpudoctor.devices
 import gpudoctor.emit.machine_readable
 import gpudoctor.fleet.survey
+import gpudoctor.lint.report
 import gpudoctor.nccl.publish
 import gpudoctor.report
 import gpudoctor.snapshot
 import gpudoctor.topology
 from gpudoctor.check import Check
+from gpudoctor.lint.rule import Example, Rule, every_rule
 from gpudoctor.plugins import find_checks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,8 +37,14 @@ from tests.machines.network_machines import NETWORK_MACHINES  # noqa: E402 - as 
 
 DOCS = ROOT / "docs"
 EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop", "network-dgx-h100", "network-many-bridges")
-COMMANDS = ("check", "nccl-test", "launch", "capture", "devices", "topology", "env", "checks")
+COMMANDS = ("check", "nccl-test", "launch", "lint", "capture", "devices", "topology", "env", "checks")
 SHOWN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n(?:(?!```).*\n)*```$", re.MULTILINE)
+LINT_WORDS = (
+    "Severity: error: it fails, hangs or trains with a wrong world; warning: it may; info: worth knowing. Needs: text: the"
+    " text decides; facts: versions or GPU counts too (`--facts`, the installed packages); probe: a look at the nodes"
+    " (`--check`). What is wrong, why, and what to write instead is in [lint.md](lint.md)."
+)
+WRITTEN_RULES = "<!-- Written by docs/generate.py; edit the rule in gpudoctor/lint/rules/ instead. -->"
 WRITTEN_BY = "<!-- Written by docs/generate.py; edit the check's own file instead. -->"
 
 
@@ -47,6 +55,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
         yield DOCS / "checks" / f"{check.id}.md", check_page(check)
     yield DOCS / "checks" / "README.md", index(checks)
     yield DOCS / "cli.md", command_help()
+    yield DOCS / "lint-rules.md", lint_rules(every_rule())
     for name, schema in (
         ("snapshot", gpudoctor.snapshot.json_schema()),
         ("report", gpudoctor.report.json_schema()),
@@ -55,6 +64,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
         ("env", gpudoctor.emit.machine_readable.json_schema()),
         ("nccl-test", gpudoctor.nccl.publish.json_schema()),
         ("check-hosts", gpudoctor.fleet.survey.json_schema()),
+        ("lint", gpudoctor.lint.report.json_schema()),
     ):
         yield DOCS / "schemas" / f"{name}.json", json.dumps(tidied(schema), indent=1, sort_keys=True) + "\n"
     machines = {**MACHINES, **NETWORK_MACHINES}
@@ -104,6 +114,22 @@ def index(checks: list[Check]) -> str:
             lines += ["", f"## {group}", "", purpose, ""]
         lines.append(f"- [{check.id}]({check.id}.md): {check.documentation.splitlines()[0]}")
     return "\n".join(lines) + "\n"
+
+
+def lint_rules(rules: tuple[Rule, ...]) -> str:
+    """The rules of `gpudoctor lint`, each with an example that fires it and one that does not."""
+    lines = [WRITTEN_RULES, "# Rules of gpudoctor lint", "", f"{len(rules)} rules. {LINT_WORDS}", ""]
+    lines += [f"- [{rule.code} {rule.id}](#{rule.code.lower()}-{rule.id}): {rule.title}" for rule in rules]
+    for rule in rules:
+        lines += ["", f"## {rule.code} {rule.id}", "", f"**{rule.title}.**", "", inspect.cleandoc(rule.documentation), ""]
+        lines += [f"- Severity: {rule.severity}", f"- Needs: {rule.needs}", f"- Source: {rule.source}"]
+        for name, example in (("Bad", rule.bad[0]), ("Good", rule.good[0])):
+            lines += ["", f"{name}{facts_of(example)}:", "", "````text", example.text.strip("\n"), "````"]
+    return "\n".join(lines) + "\n"
+
+
+def facts_of(example: Example) -> str:
+    return f", with `--facts {example.facts}`" if example.facts else ""
 
 
 def command_help() -> str:

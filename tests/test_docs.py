@@ -45,7 +45,9 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("command", ["check", "capture", "devices", "checks", "env", "topology", "nccl-test"])
+@pytest.mark.parametrize(
+    "command", ["check", "capture", "devices", "checks", "env", "topology", "nccl-test", "launch", "lint"]
+)
 def test_every_command_has_a_page_that_readme_or_docs_link(command: str) -> None:
     assert (DOCS / f"{command}.md").exists()
     assert f"{command}.md" in (ROOT / "README.md").read_text(encoding="utf-8")
@@ -55,7 +57,7 @@ def test_every_command_has_a_page_that_readme_or_docs_link(command: str) -> None
     "page",
     [
         *("check", "capture", "devices", "checks", "env", "topology", "network", "nccl-settings"),
-        *("nccl-test", "check-hosts"),
+        *("nccl-test", "check-hosts", "launch", "lint"),
     ],
 )
 def test_a_page_starts_from_a_trouble_and_ends_with_what_to_do_next(page: str) -> None:
