@@ -88,7 +88,7 @@ def under_srun(job: Job, launch: Launch, *options: str) -> tuple[Edit, ...]:
 
 
 def one_task_per_node(job: Job, launch: Launch) -> tuple[Edit, ...]:
-    """Let srun start one task on each node, with all CPUs that the tasks of a node had."""
+    """Let srun start one task on each node, with all CPUs and GPUs that the tasks of a node had."""
     srun = allocation.srun_of(launch)
     if srun is None:
         return ()
@@ -104,8 +104,9 @@ def one_task_per_node(job: Job, launch: Launch) -> tuple[Edit, ...]:
             return ()
         edits += changed
         done = True
-    cpus = allocation.gives(job, launch, "cpus-per-task")
-    each = allocation.whole(allocation.value_text(cpus)) if cpus is not None else None
-    if done and cpus is not None and each is not None and here:
-        edits += allocation.set_value(job, cpus, str(each * here))
+    for name in ("cpus-per-task", "gpus-per-task"):  # the one task gets what all of them had
+        option = allocation.gives(job, launch, name)
+        each = allocation.whole(allocation.value_text(option))
+        if done and option is not None and each is not None and here:
+            edits += allocation.set_value(job, option, str(each * here))
     return tuple(edits)

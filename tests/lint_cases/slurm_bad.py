@@ -3,7 +3,10 @@
 from tests.lint_cases.slurm_good import ADDR, C10D, N1, N2, N2G, H
 
 LIT = "srun python train.py --accelerator gpu --devices 4 --num_nodes 2 --strategy ddp\n"
-STATIC = "torchrun --nnodes=2 --nproc_per_node=4 --node_rank={} --master_addr=$MASTER_ADDR --master_port=$MASTER_PORT train.py"
+STATIC = (
+    "torchrun --nnodes=2 --nproc_per_node=4 --node_rank={} --master_addr=$MASTER_ADDR --master_port=$MASTER_PORT"
+    " train.py"
+)
 TWO = "torchrun --nnodes=2 --nproc_per_node=4 --node_rank={} --master_addr=10.0.0.5 --master_port=61234 train.py\n"
 PER_RANK = "srun bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS python train.py'\n"
 
@@ -207,6 +210,11 @@ BAD: dict[str, tuple[str, str, str]] = {
     ),
     "gpus-short": ("S10", "", N2G.replace("gpu:4", "gpu:1") + LIT),
     "gpus-short-torchrun": ("S10", "", N2.replace("per-node=4", "per-node=2") + ADDR + f"srun {C10D}\n"),
+    "gpus-per-task-torchrun": (
+        "S10",
+        "",
+        N2.replace("--gpus-per-node=4", "--gpus-per-task=1") + ADDR + f"srun {C10D}\n",
+    ),
     "uneven": ("S11", "", H + "#SBATCH -N 2\n#SBATCH -n 8\n#SBATCH --gres=gpu:4\n" + ADDR + PER_RANK),
     "uneven-lightning": (
         "S11",

@@ -1,6 +1,7 @@
 """Rules of GPUs and CPU threads for each process: G01, G02, G05, G06, G07."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.visible.devices import VARIABLE
@@ -125,6 +126,7 @@ def _device_list(launch: Launch) -> Word | None:
 def idle_gpus(job: Job) -> Iterator[Finding]:
     """torchrun starts one process on a node unless --nproc-per-node says otherwise. GPUs without a process stay idle,
     and are accounted for."""
+    in_section = Counter(launch.invocation.section for launch in job.launches)
     for launch in job.launches:
         if launch.launcher not in look.TORCHRUN or processes.on_cpu(launch):
             continue
@@ -137,8 +139,7 @@ def idle_gpus(job: Job) -> Iterator[Finding]:
         gpus = shown.count if shown is not None else asked
         if gpus is None and told is None:
             gpus = job.facts.gpus_per_node
-        neighbours = [each for each in job.launches if each.invocation.section == launch.invocation.section]
-        if not isinstance(count, int) or gpus is None or gpus <= count or len(neighbours) > 1:
+        if not isinstance(count, int) or gpus is None or gpus <= count or in_section[launch.invocation.section] > 1:
             continue
         yield Finding(
             span=told.span if told is not None else launch.invocation.span,

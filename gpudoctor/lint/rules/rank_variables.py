@@ -58,9 +58,10 @@ def local_rank_preset_with_lightning(job: Job) -> Iterator[Finding]:
     """LOCAL_RANK in the environment tells Lightning (every release from 1.5 to 2.6) that something else starts the
     processes of the node. It then starts none: each node has one rank, and the job waits for the others for ever. The
     line comes from Lightning's own documentation, which was wrong until 2024."""
+    one_for_each_gpu = _one_for_each_gpu(job)
     for launch in job.launches:
         setting, node_rank = variable(launch, "LOCAL_RANK"), variable(launch, "NODE_RANK")
-        if launch.launcher != "python" or setting is None or _one_for_each_gpu(job, launch):
+        if launch.launcher != "python" or setting is None or launch.invocation.section in one_for_each_gpu:
             continue
         certain = lightning.is_lightning(job, launch)
         by_hand = variable(launch, "RANK") is not None
@@ -96,15 +97,15 @@ def _framework(job: Job, certain: bool) -> str:
     return lightning.named(job) if certain else "plain python with NODE_RANK, as Lightning is started,"
 
 
-def _one_for_each_gpu(job: Job, launch: Launch) -> bool:
-    """One command for each GPU: there are others, with other local ranks."""
-    ranks = {
-        setting.word.text if setting.word.text is not None else setting.word.raw
-        for each in job.launches
-        if each.invocation.section == launch.invocation.section
-        and (setting := variable(each, "LOCAL_RANK")) is not None
-    }
-    return len(ranks) > 1
+def _one_for_each_gpu(job: Job) -> set[int]:
+    """The sections with one command for each GPU: several local ranks."""
+    ranks: dict[int, set[str]] = {}
+    for launch in job.launches:
+        setting = variable(launch, "LOCAL_RANK")
+        if setting is not None:
+            text = setting.word.text if setting.word.text is not None else setting.word.raw
+            ranks.setdefault(launch.invocation.section, set()).add(text)
+    return {section for section, found in ranks.items() if len(found) > 1}
 
 
 def _nodes(job: Job, launch: Launch) -> int | None:

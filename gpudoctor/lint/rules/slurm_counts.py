@@ -131,13 +131,17 @@ def fewer_gpus_than_ranks(job: Job) -> Iterator[Finding]:
     """NCCL refuses two ranks on one GPU, and a local rank beyond the last GPU finds none."""
     for launch in job.launches:
         gpus = allocation.gpus_per_node(job, launch)
-        if gpus is None or processes.on_cpu(launch) or allocation.gives(job, launch, "gpus-per-task") is not None:
+        if gpus is None or processes.on_cpu(launch):
             continue
+        if launch.launcher == "srun" and allocation.gives(job, launch, "gpus-per-task") is not None:
+            continue  # S07
         ranks = _ranks_here(job, launch)
         if ranks is None or ranks <= gpus or gpus == 0:
             continue
         option = next(
-            found for name in ("gpus-per-node", "gres", "gpus") if (found := allocation.gives(job, launch, name))
+            found
+            for name in ("gpus-per-node", "gres", "gpus-per-task", "gpus")
+            if (found := allocation.gives(job, launch, name))
         )
         yield Finding(
             span=option.span,

@@ -38,9 +38,13 @@ _REPEATS = ((22, 5), (23, 11))
 def sbatch_line_ignored(job: Job) -> Iterator[Finding]:
     """sbatch reads lines that begin with `#SBATCH` exactly, up to the first command. What stands behind a command, or
     is spelled otherwise, is a comment, and sbatch says nothing of it."""
+    after = _end_of_header(job)
+    lines: set[int] = set()
     for option in job.every_sbatch:
         if not option.ignored:
             continue
+        first = option.span.line not in lines
+        lines.add(option.span.line)
         deliberate = "second #" in option.ignored or "blank" in option.ignored
         late = "after" in option.ignored
         same = allocation.in_force(job, option.name)
@@ -63,11 +67,18 @@ def sbatch_line_ignored(job: Job) -> Iterator[Finding]:
             fix="Move it up, before the first command."
             if late
             else f"Write #SBATCH {allocation.written(option)} at the begin of the line, in capitals.",
-            edits=() if deliberate or repeated else _heeded(job, option, late),
+            edits=_heeded(job, option, late, after) if first and not deliberate and not repeated else (),
         )
 
 
-def _heeded(job: Job, option: SbatchOption, late: bool) -> tuple[Edit, ...]:
+def _end_of_header(job: Job) -> int:
+    """Behind the last line that SLURM reads."""
+    end = job.text.find("\n") + 1 if job.text.startswith("#!") else 0
+    last = max((each.span.end for each in job.every_sbatch if not each.ignored and each.span.exact), default=0)
+    return max(end, job.text.find("\n", last) + 1) if last else end
+
+
+def _heeded(job: Job, option: SbatchOption, late: bool, after: int) -> tuple[Edit, ...]:
     if not option.span.exact:
         return ()
     start = job.text.rfind("\n", 0, option.span.start) + 1
@@ -77,19 +88,12 @@ def _heeded(job: Job, option: SbatchOption, late: bool) -> tuple[Edit, ...]:
     found = re.match(r"[ \t]*#SBATCH\b", line, re.IGNORECASE)
     if found is None:
         return ()
-    first = any(other is not option and start <= other.span.start < option.span.start for other in job.every_sbatch)
-    if first:
-        return ()  # the line's first option has the edit
     if not late:
         return (Edit(Span(start, start + found.end(), option.span.line), "#SBATCH"),)
-    to = job.text.find("\n") + 1 if job.text.startswith("#!") else 0
-    for other in job.every_sbatch:
-        if not other.ignored and other.span.exact:
-            to = max(to, job.text.find("\n", other.span.end) + 1)
     moved = "#SBATCH" + line[found.end() :].rstrip("\n") + "\n"
-    if not 0 < to <= start and job.text.startswith("#!"):
+    if after > start:
         return ()
-    return (Edit(Span(to, to, 1), moved), Edit(Span(start, end, option.span.line), ""))
+    return (Edit(Span(after, after, 1), moved), Edit(Span(start, end, option.span.line), ""))
 
 
 @rule(

@@ -103,8 +103,15 @@ def batch_script_without_srun(job: Job) -> Iterator[Finding]:
     count = look.batch_nodes(job) or 1
     per_node = allocation.whole(allocation.header_value(job, "ntasks-per-node"))
     tasks = per_node * count if per_node else allocation.whole(allocation.header_value(job, "ntasks"))
+    reaching = {
+        invocation.section
+        for invocation in job.invocations
+        if invocation.program in _REACHES_NODES and _starts_work(invocation.words[1:])
+    }
     for launch in job.launches:
         if launch.launcher not in (*look.TORCHRUN, "accelerate", "python", "fabric") or _elsewhere(job, launch):
+            continue
+        if launch.launcher == "python" and launch.invocation.section in reaching:
             continue
         multi = (told_nodes(job, launch) or 1) > 1
         trainer = lightning.is_lightning(job, launch)
@@ -145,18 +152,10 @@ def _one_a_node(count: int, tasks: int | None) -> tuple[str, ...]:
 
 
 def _elsewhere(job: Job, launch: Launch) -> bool:
-    """Something else in the text reaches the other nodes, or the line is one of several for single nodes."""
+    """Something around it reaches the other nodes, or the line is one of several for single nodes."""
     if launch.around or any(outer.program in _REACHES_NODES for outer in launch.invocation.within):
         return True
-    if launch.invocation.node_guard is not None or look.section_kind(job, launch) not in ("every",):
-        return True
-    if launch.launcher != "python":
-        return False
-    return any(
-        invocation.program in _REACHES_NODES and _starts_work(invocation.words[1:])
-        for invocation in job.invocations
-        if invocation.section == launch.invocation.section
-    )
+    return launch.invocation.node_guard is not None or look.section_kind(job, launch) != "every"
 
 
 def _starts_work(words: Sequence[object]) -> bool:
