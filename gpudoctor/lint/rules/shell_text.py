@@ -25,6 +25,8 @@ _MEANT = re.compile(
     r"IP_?\d*|(?:MASTER|HEAD|MAIN|LEADER|SERVER|NODE_?\d*|HOST_?\d*|RANK_?0)_?(?:NODE_?)?(?:IP|ADDR|ADDRESS)(?:_ADDRESS)?"
     r"|YOUR[-_]\w+|your[-_]\w+|\w+_HERE|X{2,}|[xX]{1,3}(?:\.[xX]{1,3}){3}|\.{3}|\u2026|<[^<>]+>"
 )
+_AROUND = re.compile(rf"(?:^|=)[{''.join(_QUOTES)}]|[{''.join(_QUOTES)}]$")
+"""Typographic quotes where quotes belong: an apostrophe inside a word means nothing."""
 _ANGLE = re.compile(r"(?<![<\w])<([A-Za-z][\w .:/-]{0,60}\w|[A-Z])>(?!>)")
 _ADDRESSES = ("master-addr", "rdzv-endpoint", "main-process-ip", "main-address", "host", "hosts")
 
@@ -135,8 +137,11 @@ def stray_quote(job: Job) -> Iterator[Finding]:
     for launch in job.launches:
         if not _in_shell(job, launch):
             continue
+        own = {id(word) for word in launch.script_words}
         for word in launch.invocation.words:
-            if any(letter in _QUOTES for letter in word.raw):
+            if id(word) in own and word.quoted:
+                continue  # a text for the script, in real quotes
+            if _AROUND.search(word.raw):
                 plain = "".join(_QUOTES.get(letter, letter) for letter in word.raw)
                 yield Finding(
                     span=word.span,
