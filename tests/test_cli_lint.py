@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -254,3 +255,17 @@ def mutated(chance: random.Random, text: str) -> str:
         at = chance.randrange(len(letters)) if letters else 0
         letters[at : at + chance.choice((0, 1, 5))] = chance.choice((*PIECES, "", "-", "=", " ", ":"))
     return "".join(letters)
+
+
+def test_check_finds_a_port_that_is_taken_and_corrects_it() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        text = f"torchrun --nnodes=1 --nproc-per-node=2 --master-addr=127.0.0.1 --master-port={port} train.py\n"
+        done = run("--json", "--check", "-", given=text)
+    answer = json.loads(done.stdout)
+    taken = [each for each in answer["problems"] if each["code"] == "P04"]
+    assert taken and str(port) in taken[0]["summary"]
+    assert taken[0]["fix"]["corrected"] == text.replace(str(port), "61234")
+    assert done.returncode == 1

@@ -12,7 +12,7 @@ from msgspec import structs
 from gpudoctor.active import end_all, gather, own_module, start
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import replace_piece
-from gpudoctor.lint.lint import Found, Linted
+from gpudoctor.lint.lint import Found, Linted, linted
 from gpudoctor.lint.look import Value
 from gpudoctor.lint.model import Job
 from gpudoctor.lint.rule import Finding, Rule
@@ -36,8 +36,7 @@ def checked(answer: Linted, rules: Sequence[Rule], timeout: float) -> Linted:
     if not seen.is_read:
         return _with(answer, (f"--check: {address.text} was not looked up: {seen.reason}",))
     found, notes = _told(job, seen.value, address, port, {rule.code: rule for rule in rules})
-    answer = _with(answer, notes)
-    return structs.replace(answer, found=(*found, *answer.found)) if found else answer
+    return _with(linted(job, rules, found) if found else answer, notes)
 
 
 def _with(answer: Linted, notes: tuple[str, ...]) -> Linted:

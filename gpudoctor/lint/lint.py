@@ -82,9 +82,10 @@ def judge(job: Job, rules: Iterable[Rule]) -> tuple[tuple[Found, ...], tuple[str
     return tuple(found), tuple(crashed)
 
 
-def linted(job: Job, rules: Sequence[Rule]) -> Linted:
-    """Judge a job, and correct its text."""
+def linted(job: Job, rules: Sequence[Rule], seen: Sequence[Found] = ()) -> Linted:
+    """Judge a job, and correct its text. `seen`: what a look at this machine showed besides, which stands first."""
     found, crashed = judge(job, rules)
+    found = (*seen, *found)
 
     def again(text: str) -> tuple[Job, Sequence[Judged]]:
         try:

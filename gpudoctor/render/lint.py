@@ -94,7 +94,7 @@ def _verdict(answer: Linted) -> str:
     if count["info"]:
         parts.append(counted(count["info"], "remark"))
     if count["error"]:
-        return f"It will not run as written: {', '.join(parts)}"
+        return f"It fails, hangs or trains wrongly as written: {', '.join(parts)}"
     if not answer.found and answer.report.understood == Understood():
         return "Nothing to judge: no start of a training was understood"
     return "No error found in the text" + (f"; {', '.join(parts)}" if parts else "")
