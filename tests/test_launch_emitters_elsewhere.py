@@ -28,6 +28,7 @@ from gpudoctor.lint.lint import lint
 from gpudoctor.lint.model import Facts
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.rule import every_rule
+from gpudoctor.render.launch import place
 from tests.lab.requirements import require
 
 GOLDEN = Path(__file__).parent / "launch_golden"
@@ -285,6 +286,23 @@ def test_deepspeed_gives_arguments_that_pdsh_would_change_without_ssh_only() -> 
 def test_an_old_deepspeed_has_no_form_without_ssh() -> None:
     found = emitted("deepspeed", planned(versions={"deepspeed": "0.14.4"}))
     assert "--no_ssh" not in shown(found)
+
+
+def test_addresses_with_colons_are_never_given_to_pdsh_nor_to_horovodrun() -> None:
+    nodes = tuple(msgspec.structs.replace(node, name=f"2001:db8::{node.rank + 1}") for node in planned().nodes)
+    found = emitted("deepspeed", planned(nodes=nodes))
+    assert all("--no_ssh" in block.text for block in found.blocks)
+    assert any("IPv6" in note for note in found.notes)
+    with pytest.raises(CannotEmit, match="IPv6"):
+        emitted("deepspeed", planned(nodes=nodes, versions={"deepspeed": "0.14.0"}))
+    with pytest.raises(CannotEmit, match="by a colon"):
+        emitted("horovod", planned(nodes=nodes))
+
+
+@pytest.mark.parametrize("framework", ["horovod", "kubernetes", "skypilot", "torchx", "xla"])
+def test_what_is_pasted_once_is_not_said_to_every_node(framework: str) -> None:
+    (block,) = emitted(framework, planned()).blocks
+    assert place(block) == "node 0"
 
 
 def test_each_node_has_its_rank_without_ssh() -> None:

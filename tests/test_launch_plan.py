@@ -3,10 +3,11 @@
 import socket
 
 import pytest
+from msgspec.structs import replace
 
 from gpudoctor.launch import port
 from gpudoctor.launch.decide import CannotPlan, Surroundings, decide
-from gpudoctor.launch.emitters import accelerate, lightning, mpirun, slurm, spawn, torchrun
+from gpudoctor.launch.emitters import accelerate, deepspeed, horovod, lightning, mpirun, slurm, spawn, torchrun
 from gpudoctor.launch.plan import CannotEmit, LaunchPlan, LaunchWish
 from gpudoctor.snapshot import Cgroup, CudaAnswer, Snapshot, absent, read
 from tests.build import but, h100_node, unread
@@ -224,6 +225,21 @@ def test_lightning_before_strategies_and_fsdp_by_release() -> None:
 def test_accelerates_number_of_processes_is_the_total_and_multi_gpu_is_said() -> None:
     line = accelerate.emit(planned(LaunchWish(framework="accelerate", gpus_per_node=1))).blocks[1].text.splitlines()[-1]
     assert "--multi_gpu --num_machines 2 --num_processes 2 --machine_rank 1 " in line
+
+
+@pytest.mark.parametrize("emitter", [torchrun, accelerate, lightning, spawn, slurm, deepspeed, horovod, mpirun])
+def test_leftovers_are_taken_out_and_what_the_launch_sets_is_not(emitter: object) -> None:
+    """`NODE_RANK=1 env -u NODE_RANK python` would start every node as the first."""
+    plan = replace(planned(), leftovers=("NODE_RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"))
+    found = emitter.emit(plan)  # type: ignore[attr-defined]
+    text = "\n".join([*(block.text for block in found.blocks), *(file.text for file in found.files)])
+    assert "-u LOCAL_RANK" in text or "unset LOCAL_RANK" in text
+    for line in text.splitlines():
+        before, _, taken = line.partition(" env -u ")
+        set_before = {word.partition("=")[0] for word in before.split()}
+        assert not set_before & set(taken.split())
+    if emitter is slurm:
+        assert "unset MASTER_" not in text
 
 
 @pytest.mark.parametrize("emitter", [lightning, accelerate, spawn, slurm])

@@ -24,8 +24,13 @@ if TYPE_CHECKING:
 RESOLVE_SECONDS = 4.0
 """For the names of all nodes together; a name server that does not answer must not hold up the command."""
 MOST_RESOLVED = 256
-LEFTOVERS = ("LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "TORCHELASTIC_RUN_ID")
-"""Of an earlier job: each changes what a launcher believes of itself."""
+LEFTOVERS = (
+    *("LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "TORCHELASTIC_RUN_ID"),
+    *("MASTER_ADDR", "MASTER_PORT"),
+)
+"""Of an earlier job: each changes what a launcher, or a script that starts its ranks itself, believes of itself."""
+FREED = ("torchrun", "lightning", "accelerate", "deepspeed", "horovod", "mpirun", "slurm", "spawn")
+"""Frameworks whose emitted command takes the leftovers out; the others start the ranks in another environment."""
 
 
 class How(NamedTuple):
@@ -262,10 +267,10 @@ def _show(
         print(as_json(plan, emission, verified))
         return
     said = [] if how.given else ["train.py stands for your script: gpudoctor launch ... -- SCRIPT ARGUMENTS."]
-    if plan.leftovers:
+    if plan.leftovers and plan.framework in FREED:
         said.append(
             f"{', '.join(plan.leftovers)} {'is' if len(plan.leftovers) == 1 else 'are'} set in this shell, of another "
-            "job as it seems, and taken out for the command."
+            "job as it seems, and taken out for the command or replaced."
         )
     remarks(
         plan,

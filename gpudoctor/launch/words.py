@@ -65,9 +65,11 @@ def reasons_for(plan: LaunchPlan, node: NodePlan, *first: Variable) -> list[str]
     return reasons((*first, *of_node(plan, node)) if node.rank == 0 else node.environment)
 
 
-def without_leftovers(plan: LaunchPlan, words: list[str]) -> list[str]:
-    """The command, freed of what an earlier job left in this shell."""
-    taken_out = [part for name in plan.leftovers for part in ("-u", name)]
+def without_leftovers(plan: LaunchPlan, words: list[str], given: Iterable[Variable] = ()) -> list[str]:
+    """The command, freed of what an earlier job left in this shell; what stands before it (`given`) has another value
+    already, which `env -u` would take out again."""
+    replaced = {each.name for each in given}
+    taken_out = [part for name in plan.leftovers if name not in replaced for part in ("-u", name)]
     return ["env", *taken_out, *words] if taken_out else words
 
 

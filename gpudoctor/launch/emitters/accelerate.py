@@ -69,7 +69,7 @@ def _block(plan: LaunchPlan, node: NodePlan) -> Block:
             for name, label in (("processes", "Processes"), ("master_address", "Address"), ("master_port", "Port"))
             if name in plan.why
         ]
-    text = words.prefixed(variables, words.without_leftovers(plan, [*command, *module]))
+    text = words.prefixed(variables, words.without_leftovers(plan, [*command, *module], variables))
     return Block(words.title(plan, node), "\n".join([*comments, *words.reasons_for(plan, node), text]), node.rank)
 
 

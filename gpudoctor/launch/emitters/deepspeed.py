@@ -8,7 +8,7 @@ import re
 from gpudoctor.knowledge.superseded import parsed
 from gpudoctor.launch.emitters.parts import arguments, beside, is_module, refuse_elastic, target
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, EmittedFile, LaunchPlan, Variable
-from gpudoctor.launch.words import comment, line, of_node, prefixed, reasons, title
+from gpudoctor.launch.words import comment, line, of_node, prefixed, reasons, title, without_leftovers
 
 HOSTFILE = "hostfile"
 ENVIRONMENT_FILE = ".deepspeed_env"
@@ -26,9 +26,18 @@ def emit(plan: LaunchPlan) -> Emission:
     refuse_elastic(plan, "DeepSpeed")
     if len(plan.nodes) == 1:
         return _one_node(plan)
-    by_pdsh = [each for each in plan.program if not SURVIVES_PDSH.fullmatch(each)] == [] and " " not in target(plan)
+    names = not any(
+        ":" in node.name for node in plan.nodes
+    )  # pdsh takes what stands before a colon for a module's name
+    quoted = [each for each in plan.program if not SURVIVES_PDSH.fullmatch(each)] != [] or " " in target(plan)
+    by_pdsh = names and not quoted
     version = parsed(plan.versions.get("deepspeed", ""))
     by_hand = version is None or version >= NO_SSH_SINCE
+    if not names and not by_hand:
+        raise CannotEmit(
+            f"DeepSpeed {plan.versions['deepspeed']} reaches the nodes by pdsh, which cuts IPv6 addresses at a colon: "
+            "give the nodes' names, or upgrade to DeepSpeed 0.14.5 for --no_ssh"
+        )
     if not by_pdsh and not by_hand:
         raise CannotEmit(
             f"DeepSpeed {plan.versions['deepspeed']} hands arguments through pdsh, which loses quotes and $: "
@@ -40,7 +49,9 @@ def emit(plan: LaunchPlan) -> Emission:
         lines = [comment("Run it once. It reaches every host of the hostfile by ssh without a password, this one too.")]
         blocks.append(
             Block(
-                f"on {plan.nodes[0].name} only (node rank 0)", "\n".join([*lines, line(_command(plan))]) + "\n", node=0
+                f"on {plan.nodes[0].name} only (node rank 0)",
+                "\n".join([*lines, line(without_leftovers(plan, _command(plan)))]) + "\n",
+                node=0,
             )
         )
         kept = [each for each in plan.environment if SURVIVES_EXPORT.fullmatch(each.value)]
@@ -64,6 +75,9 @@ def emit(plan: LaunchPlan) -> Emission:
         notes.append(
             "An argument holds letters that pdsh's remote shell would read again, so that only the form without ssh "
             "is given."
+            if quoted
+            else "pdsh cuts IPv6 addresses at a colon, so that only the form without ssh is given; nodes with names "
+            "have both."
         )
     if by_hand and by_pdsh:
         files += [
@@ -108,7 +122,7 @@ def _without_ssh(plan: LaunchPlan) -> list[Block]:
     for node in plan.nodes:
         environment = of_node(plan, node)
         command = _command(plan, "--no_ssh", f"--node_rank={node.rank}")
-        text = "\n".join([*reasons(environment), prefixed(environment, command)])
+        text = "\n".join([*reasons(environment), prefixed(environment, without_leftovers(plan, command, environment))])
         blocks.append(Block(title(plan, node), text + "\n", node=node.rank))
     return blocks
 
@@ -139,6 +153,6 @@ def _one_node(plan: LaunchPlan) -> Emission:
         target(plan),
         *arguments(plan),
     ]
-    text = "\n".join([*reasons(environment), prefixed(environment, words)])
+    text = "\n".join([*reasons(environment), prefixed(environment, without_leftovers(plan, words, environment))])
     note = "DeepSpeed hands --local_rank=N to the script; where the script has no such argument, add --no_local_rank."
     return Emission(blocks=(Block(title(plan, node), text + "\n", node=0),), notes=(note,))

@@ -3,8 +3,8 @@
 import re
 
 from gpudoctor.launch.emitters.parts import beside, refuse_elastic
-from gpudoctor.launch.plan import Block, Emission, LaunchPlan
-from gpudoctor.launch.words import comment, prefixed, reasons
+from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan
+from gpudoctor.launch.words import comment, prefixed, reasons, without_leftovers
 
 INTERFACE = re.compile(r"=?([A-Za-z0-9_.:-]+(?:,[A-Za-z0-9_.:-]+)*)")
 CODE = """\
@@ -24,6 +24,10 @@ def emit(plan: LaunchPlan) -> Emission:
     """The command for the head, and the lines of a script that is started by it. Raises `CannotEmit`."""
     refuse_elastic(plan, "Horovod")
     head = plan.nodes[0]
+    if colons := [node.name for node in plan.nodes if ":" in node.name and len(plan.nodes) > 1]:
+        raise CannotEmit(
+            f"-H {colons[0]}: horovodrun divides names from slots by a colon; give the node's name, not its address"
+        )
     hosts = ",".join(f"{node.name}:{node.processes}" for node in plan.nodes)
     interface = _interface(plan)
     words = [
@@ -37,7 +41,7 @@ def emit(plan: LaunchPlan) -> Emission:
     ]
     about = "Run it once. horovodrun reaches the other hosts by ssh without a password, and hands this environment on."
     lines = [*([comment(about)] if len(plan.nodes) > 1 else []), *reasons(plan.environment)]
-    lines.append(prefixed(plan.environment, words))
+    lines.append(prefixed(plan.environment, without_leftovers(plan, words, plan.environment)))
     single = [
         f"{variable.name}={variable.value} is for {node.name} only; horovodrun sets one environment everywhere."
         for node in plan.nodes
@@ -45,7 +49,9 @@ def emit(plan: LaunchPlan) -> Emission:
         if len(plan.nodes) > 1
     ]
     return Emission(
-        blocks=(Block(f"on {head.name} only" if len(plan.nodes) > 1 else f"on {head.name}", "\n".join(lines) + "\n"),),
+        blocks=(
+            Block(f"on {head.name} only" if len(plan.nodes) > 1 else f"on {head.name}", "\n".join(lines) + "\n", 0),
+        ),
         code=CODE,
         notes=(
             "Horovod sets HOROVOD_RANK, HOROVOD_LOCAL_RANK and HOROVOD_SIZE, and neither RANK nor MASTER_ADDR: the "

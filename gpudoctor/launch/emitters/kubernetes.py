@@ -36,7 +36,7 @@ def emit(plan: LaunchPlan) -> Emission:
         for ending, make, _ in manifests
     )
     return Emission(
-        blocks=(Block("where kubectl works", line(["kubectl", "apply", "-f", files[0].name]) + "\n"),),
+        blocks=(Block("where kubectl works", line(["kubectl", "apply", "-f", files[0].name]) + "\n", 0),),
         files=files,
         notes=(
             "Apply one of the three files (-o DIR writes them all), that of the operator which your cluster has: "

@@ -105,7 +105,7 @@ def _block(plan: LaunchPlan, node: NodePlan) -> Block:
         ),
         *words.reasons_for(plan, node, *(rendezvous if len(plan.nodes) > 1 else ())),
     ]
-    command = words.without_leftovers(plan, [plan.python, *plan.program])
+    command = words.without_leftovers(plan, [plan.python, *plan.program], every)
     return Block(words.title(plan, node), "\n".join([*comments, words.prefixed(every, command)]), node.rank)
 
 

@@ -22,7 +22,7 @@ def emit(plan: LaunchPlan) -> Emission:
     file = f"{name}.sky.yaml"
     start = line(["sky", "launch", "--cluster", name, file])
     return Emission(
-        blocks=(Block("where SkyPilot is installed", f"{start}\n"),),
+        blocks=(Block("where SkyPilot is installed", f"{start}\n", 0),),
         files=(EmittedFile(file, "\n".join(_task(plan, name, processes)) + "\n"),),
         notes=(
             *_about_gpus(plan, file),

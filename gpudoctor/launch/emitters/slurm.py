@@ -79,7 +79,7 @@ def _exports(plan: LaunchPlan) -> list[str]:
         if variable.reason:
             lines.append(words.comment(f"{variable.name}: {variable.reason}"))
         lines.append(f"export {variable.name}={words.word(variable.value)}")
-    lines += [f"unset {name}" for name in plan.leftovers if not name.startswith("SLURM_")]
+    lines += [f"unset {name}" for name in plan.leftovers if name not in ("MASTER_ADDR", "MASTER_PORT")]
     return lines
 
 

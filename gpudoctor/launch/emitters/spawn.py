@@ -87,7 +87,7 @@ def _block(plan: LaunchPlan, node: NodePlan) -> Block:
         words.comment(f"The script starts {node.processes} processes here by mp.spawn."),
         *words.reasons(variables),
     ]
-    command = words.without_leftovers(plan, [plan.python, *plan.program])
+    command = words.without_leftovers(plan, [plan.python, *plan.program], variables)
     return Block(words.title(plan, node), "\n".join([*comments, words.prefixed(variables, command)]), node.rank)
 
 

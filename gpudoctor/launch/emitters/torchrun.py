@@ -75,7 +75,7 @@ def static_words(plan: LaunchPlan, node: NodePlan) -> list[str]:
 def _block(plan: LaunchPlan, node: NodePlan, command: list[str], *more: str) -> Block:
     variables = words.of_node(plan, node)
     comments = [*_comments(plan, node), *words.reasons_for(plan, node), *(words.comment(each) for each in more)]
-    text = words.prefixed(variables, words.without_leftovers(plan, command))
+    text = words.prefixed(variables, words.without_leftovers(plan, command, variables))
     return Block(words.title(plan, node), "\n".join([*comments, text]), node.rank)
 
 

@@ -39,7 +39,7 @@ def emit(plan: LaunchPlan) -> Emission:
         line(start),
     ]
     return Emission(
-        blocks=(Block("where gcloud is set up, once", "\n".join(lines) + "\n"),),
+        blocks=(Block("where gcloud is set up, once", "\n".join(lines) + "\n", 0),),
         code=_code(plan),
         notes=(
             "A TPU has no MASTER_ADDR, RANK or number of processes to be set: PJRT takes them from the machine, one "
