@@ -247,7 +247,7 @@ def accelerate_unequal_gpus(job: Job) -> Iterator[Finding]:
     title="pdsh starts DeepSpeed with the address that was asked for",
     severity="warning",
     needs="facts",
-    source="threads; accelerate's older prepare_deepspeed_cmd_env hands no --master_addr over",
+    source="accelerate#953, #2468; PR #2495 (March 2024) hands --master_addr over",
     bad=(
         Example(_PDSH, "accelerate=0.18"),
         Example(_PDSH.replace("--num_processes 16", "--num_processes 8"), "accelerate=0.15"),
@@ -255,10 +255,11 @@ def accelerate_unequal_gpus(job: Job) -> Iterator[Finding]:
     good=(Example(_PDSH, "accelerate=1.15"), _BOTH),
 )  # fmt: skip
 def accelerate_pdsh_ip(job: Job) -> Iterator[Finding]:
-    """Old releases of accelerate do not hand --main_process_ip over to DeepSpeed's pdsh launcher, which then takes the
-    first word of `hostname -I` on the first host: on a head with several networks that may be docker0's address."""
+    """Releases of accelerate before 0.29 do not hand --main_process_ip over to DeepSpeed's pdsh launcher, which then
+    takes the first word of `hostname -I` on the first host: on a head with several networks that may be docker0's
+    address."""
     version = job.facts.version("accelerate")
-    if version is None or version >= (0, 20):  # not known more exactly; 1.x hands it over
+    if version is None or version >= (0, 29):  # the first release after PR #2495
         return
     for launch, _ in _several(job):
         option = launch.option("main-process-ip")
@@ -266,10 +267,10 @@ def accelerate_pdsh_ip(job: Job) -> Iterator[Finding]:
             continue
         yield Finding(
             span=option.span,
-            summary=f"accelerate {job.facts.versions['accelerate']} may not hand {option.written} over to pdsh",
+            summary=f"accelerate {job.facts.versions['accelerate']} does not hand {option.written} over to pdsh",
             happens="DeepSpeed then takes the first address of `hostname -I` on the first host: where that is another"
             " network's, the other nodes wait for the head until their time-out.",
-            fix="Upgrade accelerate, or run --deepspeed_multinode_launcher standard on every node.",
+            fix="Upgrade accelerate to 0.29 or later, or run --deepspeed_multinode_launcher standard on every node.",
         )
 
 
