@@ -256,7 +256,7 @@ def dp_on_several_nodes(job: Job) -> Iterator[Finding]:
     "dp-with-half-precision",
     title="Half precision goes with DistributedDataParallel, not DataParallel",
     severity="error",
-    source="PyTorch's notes on autocast: it is off in the threads of DataParallel; threads",
+    source="threads; torch 2.13, nn/parallel/parallel_apply.py: autocast is handed on, its dtype is not",
     bad=(
         Example(_TRAINER.format('gpus=4, strategy="dp", precision=16'), "lightning=1.9"),
         "#@ file train.py\nmodel = torch.nn.DataParallel(net.half()).cuda()\n#@ node 0\npython train.py\n",
@@ -269,8 +269,9 @@ def dp_on_several_nodes(job: Job) -> Iterator[Finding]:
     ),
 )
 def dp_with_half_precision(job: Job) -> Iterator[Finding]:
-    """DataParallel runs its replicas in threads, and autocast is a setting of one thread: inside the replicas it is
-    off, and half-precision inputs meet single-precision weights."""
+    """DataParallel runs its replicas in threads, and autocast is a setting of one thread. Early releases of torch left
+    it off inside the replicas; later ones switch it on there with its default type, whatever was asked for. Inputs of
+    one type then meet weights of another."""
     for call, _ in _asked(job):
         precision = str(_constant(call.arguments.get("precision", "None")))
         for argument in ("strategy", "accelerator", "distributed_backend"):
@@ -292,8 +293,8 @@ def _half(span: Span, what: str, job: Job, call: TrainerCall, argument: str) -> 
     value = _value_span(job, call, argument) if argument and call.name != "arguments" else None
     return Finding(
         span=span,
-        summary=f"{what}: autocast does not reach DataParallel's threads",
-        happens="Errors of unequal types (Half and Float) in the replicas, or a training without mixed precision.",
+        summary=f"{what}: DataParallel's threads do not get the precision that was asked for",
+        happens="Errors of unequal types (Half and Float) in the replicas, or a training in another precision.",
         fix='Use DistributedDataParallel (strategy="ddp"), started by torchrun.',
         edits=(Edit(value, '"ddp"'),) if value is not None else (),
     )
