@@ -118,6 +118,7 @@ def test_a_command_after_two_dashes_is_read_as_typed() -> None:
     assert answer["understood"]["script"] == "my script.py"
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8), min_size=2, max_size=6))
 def test_words_of_a_command_are_quoted_back(words: list[str]) -> None:
     text = command_text(["program", *words])

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudoctor.lint.facts import parse_facts
@@ -64,6 +64,7 @@ def test_what_is_not_exactly_what_stands_there_is_not_edited() -> None:
     assert corrected("abc", ("error", finding(edit(2, 9, "X")))) == "abc"
 
 
+@settings(deadline=None)
 @given(
     st.text("abc\n", max_size=12),
     st.lists(
