@@ -5,12 +5,12 @@ import socket
 import pytest
 from msgspec.structs import replace
 
-from gpudoctor.launch import port
+from gpudoctor.launch import port, unsaid
 from gpudoctor.launch.decide import CannotPlan, Surroundings, decide
 from gpudoctor.launch.emitters import accelerate, deepspeed, horovod, lightning, mpirun, slurm, spawn, torchrun
-from gpudoctor.launch.plan import CannotEmit, LaunchPlan, LaunchWish
+from gpudoctor.launch.plan import CannotEmit, Framework, LaunchPlan, LaunchWish
 from gpudoctor.snapshot import Cgroup, CudaAnswer, Snapshot, absent, read
-from tests.build import but, h100_node, unread
+from tests.build import but, but_gpu, h100_node, unread
 from tests.suggesting import environment
 
 
@@ -240,6 +240,34 @@ def test_leftovers_are_taken_out_and_what_the_launch_sets_is_not(emitter: object
         assert not set_before & set(taken.split())
     if emitter is slurm:
         assert "unset MASTER_" not in text
+
+
+@pytest.mark.parametrize("name", ["xyz", "FSDP", "ddp_sharded_x"])
+def test_lightning_2_gets_no_strategy_that_it_does_not_have(name: str) -> None:
+    wish = LaunchWish(framework="lightning", strategy=name, framework_version="2.6")
+    with pytest.raises(CannotEmit, match=f"--strategy {name}"):
+        lightning.emit(planned(wish))
+
+
+@pytest.mark.parametrize("framework", ["deepspeed", "horovod", "mpirun", "slurm", "kubernetes", "ray", "torchx", "xla"])
+def test_a_strategy_or_precision_that_is_not_written_down_is_not_dropped_silently(framework: Framework) -> None:
+    plan = replace(planned(), framework=framework)
+    with pytest.raises(CannotEmit, match="--strategy xyz"):
+        unsaid.refuse(replace(plan, strategy="xyz"))
+    unsaid.refuse(replace(plan, strategy="ddp"))
+    assert unsaid.notes(plan) == ()
+    (told,) = unsaid.notes(replace(plan, precision="bf16"))
+    assert "--precision bf16" in told
+
+
+def test_bf16_on_a_gpu_without_it_is_told_with_the_gpu() -> None:
+    old = but_gpu(node(), 0, compute_capability=(7, 0))
+    wish = LaunchWish(framework="lightning", precision="bf16")
+    (told,) = unsaid.notes(planned(wish, old))
+    assert "n01's NVIDIA H100" in told
+    assert "compute capability 7.0" in told
+    assert unsaid.notes(planned(wish)) == ()
+    assert unsaid.notes(planned(LaunchWish(framework="lightning", precision="fp16"), old)) == ()
 
 
 @pytest.mark.parametrize("emitter", [lightning, accelerate, spawn, slurm])

@@ -164,15 +164,19 @@ def _plan(wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: "Surround
 
 
 def _emit(plan: LaunchPlan) -> Emission:
+    from msgspec.structs import replace
+
+    from gpudoctor.launch import unsaid
     from gpudoctor.launch.words import Unquotable
 
     emitter = importlib.import_module(f"gpudoctor.launch.emitters.{plan.framework}")
     try:
+        unsaid.refuse(plan)
         emission = emitter.emit(plan)
     except (CannotEmit, Unquotable) as error:
         raise UsageProblem(str(error)) from None
     assert isinstance(emission, Emission)
-    return emission
+    return replace(emission, notes=(*emission.notes, *unsaid.notes(plan)))
 
 
 def _refuse_superseded(wish: LaunchWish, versions: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from gpudoctor.knowledge.job import is_loopback
 from gpudoctor.knowledge.wording import counted, listed
-from gpudoctor.launch import address, environment, port, ranks, words
+from gpudoctor.launch import address, environment, port, ranks, unsaid, words
 from gpudoctor.launch.plan import LaunchPlan, LaunchWish, NodePlan, Unverified
 from gpudoctor.snapshot import NotRead, Snapshot
 
@@ -119,7 +119,12 @@ def _decide(
         versions=versions,
         environment=shared,
         cpus_per_process=environment.cpus_per_process(names, snapshots, counts.processes),
-        why={"master_address": head_address.why, "master_port": head_port.why, "processes": counts.why},
+        why={
+            "master_address": head_address.why,
+            "master_port": head_port.why,
+            "processes": counts.why,
+            **({"precision": unsaid.lacks_bf16(snapshots)} if wish.precision == "bf16" else {}),
+        },
         unverified=(
             *(() if elsewhere else _unverified(nodes, head_address.address, head_port.port, snapshots)),
             *guesses,

@@ -5,6 +5,7 @@ hangs (every release from 1.5 to 2.6; facts of issue 5, part 2). So LOCAL_RANK i
 Lightning computes from devices and num_nodes. Arguments by release: the same facts, part 3.
 """
 
+import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
@@ -19,6 +20,11 @@ MIXED_SINCE = (2, 0)
 PRECISIONS = {"fp32": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
 OLD_PRECISIONS = {"fp32": "32", "fp16": "16", "bf16": '"bf16"'}
 """As Python source: 1.x takes numbers, and refused "16" up to 1.7."""
+NAMES = re.compile(
+    r"(ddp(_spawn|_fork|_notebook)?(_find_unused_parameters_(true|false))?|fsdp(_cpu_offload)?"
+    r"|deepspeed(_stage_(1|[23](_offload)?|3_offload_nvme))?|xla(_debug|_fsdp)?|single_(device|tpu|xla)|auto)"
+)
+"""Strategies that Lightning 2.0 to 2.6 registers (StrategyRegistry of 2.6.6); other names are a ValueError there."""
 SAID_BEFORE = ("LOCAL_RANK", "WORLD_SIZE", "RANK", "GROUP_RANK", "NODE_RANK")
 
 
@@ -74,6 +80,14 @@ def trainer(plan: LaunchPlan) -> str:
 def strategy(plan: LaunchPlan) -> str:
     """The strategy's name in the installed release. Raises `CannotEmit`."""
     wanted = plan.strategy or "ddp"
+    if version(plan) >= (2, 0) and NAMES.fullmatch(wanted) is None:
+        small = wanted.lower()
+        hint = (
+            f"names are lower case: --strategy {small}"
+            if NAMES.fullmatch(small)
+            else "ddp, fsdp and deepspeed are some"
+        )
+        raise CannotEmit(f"--strategy {wanted}: Lightning 2.x has none of this name; {hint}")
     if wanted != "fsdp" or version(plan) >= (2, 0):
         return wanted
     if version(plan) >= (1, 7):
