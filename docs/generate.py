@@ -40,8 +40,8 @@ EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop", "network-dgx-h100", "ne
 COMMANDS = ("check", "nccl-test", "launch", "lint", "capture", "devices", "topology", "env", "checks")
 SHOWN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n(?:(?!```).*\n)*```$", re.MULTILINE)
 LINT_WORDS = (
-    "Severity: error: it fails, hangs or trains with a wrong world; warning: it may; info: worth knowing. Needs: text: the"
-    " text decides; facts: versions or GPU counts too (`--facts`, the installed packages); probe: a look at the nodes"
+    "Severity: error: it fails, hangs or trains with a wrong world; warning: it may; info: worth knowing. Needs: text:"
+    " the text decides; facts: versions or GPU counts too (`--facts`, the installed packages); probe: a look at the nodes"
     " (`--check`). What is wrong, why, and what to write instead is in [lint.md](lint.md)."
 )
 WRITTEN_RULES = "<!-- Written by docs/generate.py; edit the rule in gpudoctor/lint/rules/ instead. -->"
@@ -121,7 +121,8 @@ def lint_rules(rules: tuple[Rule, ...]) -> str:
     lines = [WRITTEN_RULES, "# Rules of gpudoctor lint", "", f"{len(rules)} rules. {LINT_WORDS}", ""]
     lines += [f"- [{rule.code} {rule.id}](#{rule.code.lower()}-{rule.id}): {rule.title}" for rule in rules]
     for rule in rules:
-        lines += ["", f"## {rule.code} {rule.id}", "", f"**{rule.title}.**", "", inspect.cleandoc(rule.documentation), ""]
+        lines += ["", f"## {rule.code} {rule.id}", "", f"**{rule.title}.**", ""]
+        lines += [inspect.cleandoc(rule.documentation), ""]
         lines += [f"- Severity: {rule.severity}", f"- Needs: {rule.needs}", f"- Source: {rule.source}"]
         for name, example in (("Bad", rule.bad[0]), ("Good", rule.good[0])):
             lines += ["", f"{name}{facts_of(example)}:", "", "````text", example.text.strip("\n"), "````"]
