@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from gpudoctor.launch import port, unsaid
 from gpudoctor.launch.decide import CannotPlan, Surroundings, decide
 from gpudoctor.launch.emitters import accelerate, deepspeed, horovod, lightning, mpirun, slurm, spawn, torchrun
-from gpudoctor.launch.plan import CannotEmit, Framework, LaunchPlan, LaunchWish
+from gpudoctor.launch.environment import NAMES_DEVICES, naming_devices
+from gpudoctor.launch.plan import CannotEmit, Framework, LaunchPlan, LaunchWish, Variable
 from gpudoctor.snapshot import Cgroup, CudaAnswer, Snapshot, absent, read
-from tests.build import but, but_gpu, h100_node, unread
+from tests.build import but, h100_node, unread
 from tests.suggesting import environment
 
 
@@ -261,13 +262,35 @@ def test_a_strategy_or_precision_that_is_not_written_down_is_not_dropped_silentl
 
 
 def test_bf16_on_a_gpu_without_it_is_told_with_the_gpu() -> None:
-    old = but_gpu(node(), 0, compute_capability=(7, 0))
+    gpus = tuple(replace(gpu, compute_capability=read("nvml", (7, 0))) for gpu in node().nvidia.gpus.value)
+    old = but(node(), "nvidia.gpus", read("nvml", gpus))
     wish = LaunchWish(framework="lightning", precision="bf16")
     (told,) = unsaid.notes(planned(wish, old))
     assert "n01's NVIDIA H100" in told
     assert "compute capability 7.0" in told
     assert unsaid.notes(planned(wish)) == ()
     assert unsaid.notes(planned(LaunchWish(framework="lightning", precision="fp16"), old)) == ()
+
+
+@pytest.mark.parametrize("emitter", [torchrun, lightning, accelerate, spawn])
+def test_reasons_are_not_told_of_nodes_where_they_were_not_seen(emitter: object) -> None:
+    ifname = Variable("GLOO_SOCKET_IFNAME", "eth0", "gloo would listen on 127.0.0.1")
+    plan = planned()
+    plan = replace(plan, environment=(ifname,), nodes=(plan.nodes[0], replace(plan.nodes[1], guessed=(ifname.name,))))
+    head, other = (block.text for block in emitter.emit(plan).blocks)  # type: ignore[attr-defined]
+    assert "# GLOO_SOCKET_IFNAME: gloo would listen" in head
+    assert "gloo would listen" not in other
+    assert "# GLOO_SOCKET_IFNAME: as on the nodes that were looked at; this one was not" in other
+
+
+def test_nodes_that_were_not_looked_at_have_guessed_device_names() -> None:
+    machine = environment(node(), GLOO_SOCKET_IFNAME="eth0")
+    both = decide(LaunchWish(), {"n01": node(), "n02": node(4, "n02")}, around("n01", "n02"))
+    assert [each.guessed for each in both.nodes] == [(), ()]
+    shared = naming_devices((Variable("GLOO_SOCKET_IFNAME", "eth0"), Variable("NCCL_DEBUG", "INFO")))
+    assert shared == ("GLOO_SOCKET_IFNAME",)
+    names = {variable.name for variable in planned(machine=machine).environment}
+    assert planned(machine=machine).nodes[1].guessed == tuple(name for name in NAMES_DEVICES if name in names)
 
 
 @pytest.mark.parametrize("emitter", [lightning, accelerate, spawn, slurm])

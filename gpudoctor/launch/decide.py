@@ -101,6 +101,7 @@ def _decide(
             processes=counts.processes[rank],
             environment=own.get(name, ()),
             known=known[rank],
+            guessed=() if name in snapshots else environment.naming_devices(shared),
         )
         for rank, name in enumerate(names)
     )

@@ -42,6 +42,11 @@ def variables(
     return shared, own, guesses
 
 
+def naming_devices(shared: tuple[Variable, ...]) -> tuple[str, ...]:
+    """Those of the variables whose values a node that was not looked at may call otherwise."""
+    return tuple(variable.name for variable in shared if variable.name in NAMES_DEVICES)
+
+
 def cpus_per_process(names: tuple[str, ...], snapshots: Mapping[str, Snapshot], processes: tuple[int, ...]) -> int:
     """The fewest CPUs that a rank of a known node gets; 0 when that is not known."""
     shares = [

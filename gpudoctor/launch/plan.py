@@ -62,6 +62,8 @@ class NodePlan(Struct, frozen=True, kw_only=True):
     """Only what this node needs by itself (CUDA_VISIBLE_DEVICES, an interface of another name)."""
     known: bool = True
     """False: `name` and `address` are placeholders, "NODE1" and "NODE1_ADDRESS"."""
+    guessed: tuple[str, ...] = ()
+    """Variables whose values name devices of other nodes, for this one was not looked at."""
 
 
 class Unverified(Struct, frozen=True):

@@ -62,7 +62,11 @@ def reasons(variables: Iterable[Variable]) -> list[str]:
 
 def reasons_for(plan: LaunchPlan, node: NodePlan, *first: Variable) -> list[str]:
     """The reasons of a node's variables; those that all nodes share are told once, at the head, with `first`."""
-    return reasons((*first, *of_node(plan, node)) if node.rank == 0 else node.environment)
+    guessed = [
+        comment(f"{name}: as on the nodes that were looked at; this one was not, and may call its devices otherwise.")
+        for name in node.guessed
+    ]
+    return [*reasons((*first, *of_node(plan, node)) if node.rank == 0 else node.environment), *guessed]
 
 
 def without_leftovers(plan: LaunchPlan, words: list[str], given: Iterable[Variable] = ()) -> list[str]:

@@ -8,7 +8,7 @@ import re
 from gpudoctor.knowledge.superseded import parsed
 from gpudoctor.launch.emitters.parts import arguments, beside, is_module, refuse_elastic, target
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, EmittedFile, LaunchPlan, Variable
-from gpudoctor.launch.words import comment, line, of_node, prefixed, reasons, title, without_leftovers
+from gpudoctor.launch.words import comment, line, of_node, prefixed, reasons, reasons_for, title, without_leftovers
 
 HOSTFILE = "hostfile"
 ENVIRONMENT_FILE = ".deepspeed_env"
@@ -122,7 +122,9 @@ def _without_ssh(plan: LaunchPlan) -> list[Block]:
     for node in plan.nodes:
         environment = of_node(plan, node)
         command = _command(plan, "--no_ssh", f"--node_rank={node.rank}")
-        text = "\n".join([*reasons(environment), prefixed(environment, without_leftovers(plan, command, environment))])
+        text = "\n".join(
+            [*reasons_for(plan, node), prefixed(environment, without_leftovers(plan, command, environment))]
+        )
         blocks.append(Block(title(plan, node), text + "\n", node=node.rank))
     return blocks
 

@@ -4,6 +4,7 @@ rank = node rank x processes a node + local rank. The tutorials' `rank = gpu` gi
 nprocs that is a constant of its own drifts from the world size (facts of issue 5, part 2).
 """
 
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch import words
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, NodePlan, Variable
 
@@ -74,18 +75,17 @@ def wrapper(plan: LaunchPlan) -> str:
 
 
 def _block(plan: LaunchPlan, node: NodePlan) -> Block:
-    variables = words.of_node(plan, node)
+    rendezvous: tuple[Variable, ...] = ()
     if len(plan.nodes) > 1:
-        why = plan.why
-        variables = (
-            Variable("MASTER_ADDR", plan.master_address, _end(why.get("master_address", "")) if node.rank == 0 else ""),
-            Variable("MASTER_PORT", str(plan.master_port), _end(why.get("master_port", "")) if node.rank == 0 else ""),
+        rendezvous = (
+            Variable("MASTER_ADDR", plan.master_address, _end(plan.why.get("master_address", ""))),
+            Variable("MASTER_PORT", str(plan.master_port), _end(plan.why.get("master_port", ""))),
             Variable("NODE_RANK", str(node.rank), "The wrapper computes each process's rank from it."),
-            *variables,
         )
+    variables = (*rendezvous, *words.of_node(plan, node))
     comments = [
-        words.comment(f"The script starts {node.processes} processes here by mp.spawn."),
-        *words.reasons(variables),
+        words.comment(f"The script starts {counted(node.processes, 'process', 'processes')} here by mp.spawn."),
+        *words.reasons_for(plan, node, *rendezvous),
     ]
     command = words.without_leftovers(plan, [plan.python, *plan.program], variables)
     return Block(words.title(plan, node), "\n".join([*comments, words.prefixed(variables, command)]), node.rank)
