@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gpudoctor.launch import port, unsaid
 from gpudoctor.launch.decide import CannotPlan, Surroundings, decide
-from gpudoctor.launch.emitters import accelerate, deepspeed, horovod, lightning, mpirun, slurm, spawn, torchrun
+from gpudoctor.launch.emitters import accelerate, deepspeed, horovod, lightning, mpirun, slurm, spawn, torchrun, xla
 from gpudoctor.launch.environment import NAMES_DEVICES, naming_devices
 from gpudoctor.launch.plan import CannotEmit, Framework, LaunchPlan, LaunchWish, Variable
 from gpudoctor.snapshot import Cgroup, CudaAnswer, Snapshot, absent, read
@@ -157,6 +157,14 @@ def test_a_login_node_tells_nothing_of_the_schedulers_nodes() -> None:
     )
     assert (plan.world_size, plan.environment, plan.cpus_per_process) == (16, (), 0)
     assert "--gres=gpu:8" in slurm.emit(plan).files[0].text
+
+
+def test_a_tpu_needs_no_gpus_and_takes_no_number_of_them() -> None:
+    login = {"login": without_gpus(node())}
+    plan = decide(LaunchWish(framework="xla"), login, Surroundings(here="login"))
+    assert "PJRT_DEVICE=TPU" in xla.emit(plan).blocks[0].text
+    with pytest.raises(CannotPlan, match="a TPU has no GPUs"):
+        decide(LaunchWish(framework="xla", gpus_per_node=4), login, Surroundings(here="login"))
 
 
 def test_an_elastic_job_needs_as_many_nodes_as_it_may_have() -> None:

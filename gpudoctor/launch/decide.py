@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gpudoctor.knowledge.job import is_loopback
 from gpudoctor.knowledge.wording import counted, listed
@@ -83,6 +84,12 @@ def decide(
 def _decide(
     wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: Surroundings, example: Snapshot | None
 ) -> LaunchPlan:
+    if wish.framework == "xla":
+        if wish.gpus_per_node:
+            raise CannotPlan(
+                "--gpus-per-node: a TPU has no GPUs, and PJRT starts a process a chip by itself; leave it out"
+            )
+        wish = replace(wish, gpus_per_node=1)  # the emitter names no number
     names, known = _names(wish, around)
     versions = _versions(wish, snapshots.get(around.here) or next(iter(snapshots.values()), example))
     elsewhere = wish.framework in SCHEDULED and not around.names

@@ -82,7 +82,8 @@ def gpus(machine: Snapshot) -> int:
 
 def _why(wish: LaunchWish, seen: Mapping[str, int], no_gpus: list[str], on_cpu: bool, slots: Mapping[str, int]) -> str:
     if on_cpu:
-        return f"{no_gpus[0]} has no NVIDIA GPU that a program gets: one process a node, on CPU (more: --gpus-per-node)"
+        none = f"{no_gpus[0]} has no NVIDIA GPU that a program gets"
+        return f"{none}: one process a node, on CPU (more: slots=N in --hostfile)"
     asked = "--gpus-per-node" if wish.gpus_per_node else "the hostfile's slots" if slots else ""
     if asked and no_gpus:
         return f"as asked for ({asked}); {no_gpus[0]} itself has no NVIDIA GPU that a program gets"

@@ -76,7 +76,10 @@ def remarks(
 ) -> None:
     """What to know before pasting: what the plan is, what is wrong with it, and what nobody has looked at."""
     ranks = counted(plan.world_size, "rank")
-    show(f"{plan.framework}: {ranks} on {counted(len(plan.nodes), 'node')}, world size {plan.world_size}.", screen)
+    if plan.framework == "xla":
+        show("xla: a rank a chip, on as many workers as the TPU has.", screen)
+    else:
+        show(f"{plan.framework}: {ranks} on {counted(len(plan.nodes), 'node')}, world size {plan.world_size}.", screen)
     for sentence in (*said, *emission.notes):
         show(sentence, screen)
     placeholders = [node.name for node in plan.nodes if not node.known]

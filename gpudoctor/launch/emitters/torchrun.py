@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch import words
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, NodePlan
 
@@ -81,7 +82,9 @@ def _block(plan: LaunchPlan, node: NodePlan, command: list[str], *more: str) -> 
 
 def _comments(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
     if len(plan.nodes) == 1:
-        yield words.comment(f"{node.processes} processes: {plan.why.get('processes', 'as planned')}.")
+        yield words.comment(
+            f"{counted(node.processes, 'process', 'processes')}: {plan.why.get('processes', 'as planned')}."
+        )
         yield words.comment("--standalone: torchrun takes a free port of this node by itself.")
         return
     yield words.comment(f"Node rank {node.rank} of {len(plan.nodes)}, world size {plan.world_size}.")
