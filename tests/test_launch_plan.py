@@ -65,6 +65,14 @@ def test_a_machine_without_gpu_has_one_process_or_what_was_asked_for() -> None:
     assert (asked.nodes[0].processes, asked.accelerator) == (4, "cuda")
 
 
+def test_gpus_that_are_asked_for_where_there_are_none_are_not_taken_for_seen() -> None:
+    plan = planned(LaunchWish(framework="lightning", gpus_per_node=2), without_gpus(node()))
+    assert any(
+        "n01 has 2 GPUs at the start; a program started there now gets none" in each.claim for each in plan.unverified
+    )
+    assert not any("at the start" in each.claim for each in planned(LaunchWish(gpus_per_node=2)).unverified)
+
+
 def test_gpus_that_could_not_be_counted_are_asked_for() -> None:
     machine = but(but(node(), "nvidia.gpus", unread()), "cuda.visible", unread())
     with pytest.raises(CannotPlan, match="could not be counted: permission denied"):

@@ -50,6 +50,9 @@ def of_nodes(
             raise NoRanks(f"{wanted} ranks on one node: at most {MAXIMUM_RANKS}")
         if wanted:
             processes.append(wanted)
+            if wish.gpus_per_node and count == 0:
+                claim = f"{name} has {counted(wanted, 'GPU')} at the start; a program started there now gets none"
+                guesses.append(Unverified(claim, "gpudoctor devices"))
         elif on_cpu:
             processes.append(1)
         elif count:
