@@ -40,9 +40,10 @@ EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop", "network-dgx-h100", "ne
 COMMANDS = ("check", "nccl-test", "launch", "lint", "capture", "devices", "topology", "env", "checks")
 SHOWN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n(?:(?!```).*\n)*```$", re.MULTILINE)
 LINT_WORDS = (
-    "Severity: error: it fails, hangs or trains with a wrong world; warning: it may; info: worth knowing. Needs: text:"
-    " the text decides; facts: versions or GPU counts too (`--facts`, the installed packages); probe: a look at the nodes"
-    " (`--check`). What is wrong, why, and what to write instead is in [lint.md](lint.md)."
+    "Severity: error: it fails, hangs or trains with a wrong world; warning: it may; info: worth knowing. "
+    "Needs: text: the text decides; facts: versions or GPU counts too (`--facts`, the installed packages); "
+    "probe: a look at the nodes (`--check`). What is wrong, why, and what to write instead is in "
+    "[lint.md](lint.md)."
 )
 WRITTEN_RULES = "<!-- Written by docs/generate.py; edit the rule in gpudoctor/lint/rules/ instead. -->"
 WRITTEN_BY = "<!-- Written by docs/generate.py; edit the check's own file instead. -->"
