@@ -26,6 +26,7 @@ Framework = Literal[
 ]
 Precision = Literal["fp32", "fp16", "bf16"]
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "srun", "sbatch", "fabric")
+SHELLS = ("bash", "sh", "dash", "zsh", "env", "sudo", "nohup", "time")
 PYTHON = re.compile(r"python[0-9.]*")
 VERSION = re.compile(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}([a-z+.][a-z0-9.+]{0,30})?", re.ASCII)
 
@@ -141,6 +142,10 @@ def split_program(given: list[str]) -> tuple[tuple[str, ...], str]:
         raise UsageProblem(
             f"-- {words[0]}: name the script and its arguments only; `gpudoctor launch` writes the launcher "
             "(`gpudoctor lint -- COMMAND` judges a command that is there already)"
+        )
+    if Path(words[0]).name in SHELLS or words[0].endswith((".sh", ".bash")):
+        raise UsageProblem(
+            f"-- {words[0]}: python cannot run it, and every rank starts python; name the Python script that it starts"
         )
     if words[0] == "-m" and len(words) < 2:
         raise UsageProblem("-- -m: which module?")

@@ -213,6 +213,11 @@ def _master(wish: LaunchWish, names: tuple[str, ...], head: Snapshot | None, aro
     seen = around.addresses.get(names[0], "")
     if seen and not (len(names) > 1 and is_loopback(seen)):
         return address.Chosen(seen, f"what {names[0]} resolves to on this machine")
+    if len(names) > 1 and is_loopback(names[0]):
+        raise CannotPlan(
+            f"{names[0]}, the head, is a loopback address: each of {len(names)} nodes would wait for itself; name the "
+            "head as the others reach it, or give --master-addr"
+        )
     told = f"resolves to {seen} here, which is no address for others" if seen else "does not resolve on this machine"
     if address.NAME.fullmatch(names[0]) is None:  # an IPv6 address as a host's name
         return address.Chosen(names[0], "the head as it was named")

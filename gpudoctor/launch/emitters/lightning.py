@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch import words
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, NodePlan, Variable
 
@@ -63,13 +64,12 @@ def trainer(plan: LaunchPlan) -> str:
             f'precision="{PRECISIONS[plan.precision]}"' if new else f"precision={OLD_PRECISIONS[plan.precision]}"
         )
     known = plan.versions.get("lightning")
+    size = f"{counted(len(plan.nodes), 'node')} x {plan.nodes[0].processes}"
     about = f"Lightning {known}" if known else "Lightning 2.x (the installed version is not known)"
     module = "lightning" if version(plan) >= (2, 0) else "pytorch_lightning"
     return "\n".join(
         [
-            words.comment(
-                f"{about}; world size {plan.world_size} = {len(plan.nodes)} nodes x {plan.nodes[0].processes}."
-            ),
+            words.comment(f"{about}; world size {plan.world_size} = {size}."),
             f"from {module} import Trainer",
             "",
             f"trainer = Trainer({', '.join(arguments)})",
