@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor.cli.launch import split_program
 from tests.lab.sshd import user_environment
 
 
@@ -74,6 +75,7 @@ def test_files_are_written_once_and_never_over_others(tmp_path: Path) -> None:
         (("--framework-version", "new"), "a version is like"),
         (("--", "torchrun", "train.py"), "name the script"),
         (("--", "--lr", "1"), "the script comes first"),
+        (("--", "python3.999", "train.py"), "no such interpreter on PATH"),
         (("--", "bash", "run.sh"), "every rank starts python"),
         (("--", "./run.sh"), "every rank starts python"),
         (("--hosts", "127.0.0.9,n2", "--gpus-per-node", "1"), "is a loopback address"),
@@ -94,3 +96,12 @@ def test_wrong_usage_gets_one_line_and_status_2(words: tuple[str, ...], why: str
 def test_python_in_front_of_the_script_is_understood() -> None:
     done = launch("--nodes", "1", "--gpus-per-node", "2", "--", "python", "-u", "train.py")
     assert done.stdout.rstrip().endswith("--nproc-per-node=2 train.py")
+
+
+def test_an_interpreter_named_by_its_version_is_the_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = tmp_path / "python3.77"
+    other.write_text("")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert split_program(["python3.77", "train.py"]) == (("train.py",), str(other))
+    assert split_program(["python3", "train.py"]) == (("train.py",), "")

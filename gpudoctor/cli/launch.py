@@ -1,6 +1,7 @@
 """`gpudoctor launch`."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Annotated, List, Literal, Optional  # noqa: UP035 - typer on Python 3.10 reads them
 
@@ -128,7 +129,13 @@ def split_program(given: list[str]) -> tuple[tuple[str, ...], str]:
     """The script with its arguments, and the interpreter where the words begin with one. Raises `UsageProblem`."""
     words, python = list(given), ""
     if words and PYTHON.fullmatch(Path(words[0]).name):
-        python = words[0] if "/" in words[0] else ""
+        python = words[0]
+        if python in ("python", "python3"):  # whatever the training interpreter is found to be
+            python = ""
+        elif "/" not in python:
+            python = shutil.which(python) or ""
+            if not python:
+                raise UsageProblem(f"-- {words[0]}: no such interpreter on PATH; name it by its path")
         words = words[1:]
         while words and words[0] == "-u":
             words = words[1:]
