@@ -29,6 +29,8 @@ _SURE = {
 """Options that no script has for itself, by launcher."""
 _LIKELY = {"torchrun": ("master-addr", "master-port")}
 """Options that some scripts have too."""
+_PROGRAMS = ("torchrun", "accelerate", "deepspeed", "horovodrun", "srun", "mpirun")
+"""Programs that Python cannot be given by their names."""
 _FLAGS = ("standalone", "multi-gpu")
 _MULTIPLEXERS = ("tmux", "screen", "pdsh", "docker", "nohup", "setsid", "parallel", "xargs", "sbatch", "bsub", "qsub")
 
@@ -112,12 +114,14 @@ def _taken(text: str, span: Span) -> Edit:
     bad=(
         "python train.py -m torch.distributed.launch --nproc_per_node=4\n",
         "torchrun --nproc_per_node=4 python train.py\n",
+        "python torchrun --nproc_per_node=4 train.py\n",
         "accelerate launch --multi_gpu --num_processes 4 python train.py\n",
     ),
     good=(
         _ONE,
         "torchrun --nproc_per_node=4 --no_python python train.py\n",
         "python -m torch.distributed.run --nproc_per_node=4 train.py\n",
+        "python /opt/conda/bin/torchrun --nproc_per_node=4 train.py\n",
     ),
 )
 def launcher_and_script_swapped(job: Job) -> Iterator[Finding]:
@@ -126,6 +130,7 @@ def launcher_and_script_swapped(job: Job) -> Iterator[Finding]:
     for launch in job.launches:
         words = launch.script_words
         if launch.launcher in ("python", "srun"):
+            yield from _python_of_a_program(job, launch)
             at = next((index for index, word in enumerate(words[:-1]) if word.shown == "-m"), None)
             if at is None or not words[at + 1].shown.startswith(("torch.distributed.", "accelerate.commands")):
                 continue
@@ -150,6 +155,21 @@ def launcher_and_script_swapped(job: Job) -> Iterator[Finding]:
                 fix=f"Leave {script.shown} out: the launcher calls Python itself.",
                 edits=(remove(job.text, script.span),) if script.span.exact and words[0].shown.endswith(".py") else (),
             )
+
+
+def _python_of_a_program(job: Job, launch: Launch) -> Iterator[Finding]:
+    """`python torchrun ...`: Python looks for a file torchrun in the folder it stands in."""
+    script, words = launch.script, launch.invocation.words
+    if script is None or launch.module or script.shown not in _PROGRAMS:
+        return
+    exact = words[0].span.exact and script.span.exact
+    yield Finding(
+        span=script.span,
+        summary=f"Python is given {script.shown}, which is a program of its own",
+        happens=f"It ends with: can't open file '{script.shown}': No such file or directory.",
+        fix=f"Write {script.shown} without {words[0].shown} in front.",
+        edits=(Edit(Span(words[0].span.start, script.span.start, words[0].span.line), ""),) if exact else (),
+    )
 
 
 def _forward(job: Job, launch: Launch, at: int) -> tuple[Edit, ...]:
