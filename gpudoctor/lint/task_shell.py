@@ -48,8 +48,15 @@ def wrapped(job: Job, launch: Launch, before: str = "", prefix: str = "") -> tup
     start, end, line = stretch
     if "'" in job.text[start:end]:
         return ()
-    edits = [Edit(Span(start, start, line), f"{prefix}bash -c '{before}"), Edit(Span(end, end, line), "'")]
-    for word in launch.invocation.words:
+    opening = Edit(Span(start, start, line), f"{prefix}bash -c '{before}")
+    return (opening, Edit(Span(end, end, line), "'"), *expanded_outside(job, launch, launch.invocation.words))
+
+
+def expanded_outside(job: Job, launch: Launch, words: tuple[Word, ...]) -> tuple[Edit, ...]:
+    """Of a command that gets into single quotes: `'"$NAME"'` for what the batch shell knows and a task does not."""
+    start, end = launch.invocation.words[0].span.start, launch.invocation.words[-1].span.end
+    edits = []
+    for word in words:
         for each in word.expansions:
             if each.span is None or not start <= each.span.start < end:
                 continue

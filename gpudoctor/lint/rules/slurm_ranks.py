@@ -7,7 +7,7 @@ from gpudoctor.lint import allocation, lightning, look
 from gpudoctor.lint.model import Expansion, Job, Launch, Span, Word
 from gpudoctor.lint.rule import Edit, Example, Finding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, HEADER, PER_GPU, PLAIN, RANKED, TORCHRUN
-from gpudoctor.lint.task_shell import PER_TASK, in_task_shell, wrapped
+from gpudoctor.lint.task_shell import PER_TASK, expanded_outside, in_task_shell, wrapped
 
 _SCRIPT_RANK = re.compile(r"--(?:global[-_]|local[-_]|node[-_]|machine[-_]|dist[-_])?rank(?:=(.*))?", re.DOTALL)
 _LITERAL = re.compile(r"\$\{?(SLURM_\w+|MASTER_ADDR|MASTER_PORT|(?:NODE_|LOCAL_|GROUP_)?RANK|WORLD_SIZE|HOSTNAME)\b")
@@ -83,7 +83,7 @@ def slurm_rank_expanded_too_early(job: Job) -> Iterator[Finding]:
             if launch.invocation.span.start in told and not variable:
                 continue
             told.add(launch.invocation.span.start)
-            ignored = look.is_dynamic(launch) and "node" in written
+            ignored = look.is_dynamic(launch) and re.match(r"--(?:node|machine)[-_]rank", written) is not None
             at = word.span if early.span is None else early.span
             value = "0" if early.where == "batch" else "empty"
             yield Finding(
@@ -170,17 +170,18 @@ def _unquoted(job: Job, launch: Launch, word: Word) -> tuple[Edit, ...]:
         return (edit,) if not allocation.under_mpi(launch) else ()
     if "'" in others or not first.span.exact or not last.span.exact:
         return ()
-    around = wrapped_regardless(job, launch)
+    around = wrapped_regardless(job, launch, word)
     return (edit, *around) if around else ()
 
 
-def wrapped_regardless(job: Job, launch: Launch) -> tuple[Edit, ...]:
-    """`bash -c '...'` around a command whose only single quotes are taken out by another edit."""
+def wrapped_regardless(job: Job, launch: Launch, quoted: Word) -> tuple[Edit, ...]:
+    """`bash -c '...'` around a command whose only single quotes, in `quoted`, are taken out by another edit."""
     first, last = launch.invocation.words[0].span, launch.invocation.words[-1].span
     if in_task_shell(launch):
         return ()
     opening = Edit(Span(first.start, first.start, first.line), "bash -c '")
-    return (opening, Edit(Span(last.end, last.end, last.line), "'"))
+    others = tuple(word for word in launch.invocation.words if word is not quoted)
+    return (opening, Edit(Span(last.end, last.end, last.line), "'"), *expanded_outside(job, launch, others))
 
 
 @rule(

@@ -1,0 +1,49 @@
+"""Forms of starts as sites, model repositories and manuals write them: what lint says of them."""
+
+import pytest
+
+from gpudoctor.lint.facts import parse_facts
+from gpudoctor.lint.lint import Linted, linted
+from gpudoctor.lint.read import read_job
+from gpudoctor.lint.rule import every_rule
+
+RULES = every_rule()
+HEADER = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
+HEAD = 'HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
+
+
+def judged(text: str, facts: str = "") -> Linted:
+    return linted(read_job(text, parse_facts(facts)), RULES)
+
+
+def errors(found: Linted) -> list[str]:
+    return [each.code for each in found.report.problems if each.severity == "error"]
+
+
+def test_c10d_ignores_accelerates_machine_rank_too() -> None:
+    text = HEADER + HEAD + (
+        'LAUNCHER="accelerate launch --num_machines 2 --num_processes 8 --rdzv_backend=c10d'
+        ' --main_process_ip $HEAD --main_process_port 29500 --machine_rank $SLURM_PROCID"\n'
+        'srun bash -c "$LAUNCHER sft.py"\n'
+    )  # fmt: skip
+    assert errors(judged(text)) == []
+    assert errors(judged(text.replace(" --rdzv_backend=c10d", ""))) == ["S02"]
+
+
+def test_what_moves_into_single_quotes_keeps_the_values_of_the_batch_shell() -> None:
+    text = HEADER + HEAD + (
+        "srun torchrun --nnodes=2 --nproc_per_node=4 --node_rank='$SLURM_NODEID' --master_addr=$HEAD"
+        " --master_port=29500 train.py\n"
+    )  # fmt: skip
+    found = judged(text)
+    assert "S03" in errors(found)
+    assert "--master_addr='\"$HEAD\"' " in found.corrected
+    assert '--node_rank="$SLURM_NODEID" ' in found.corrected
+    assert errors(judged(found.corrected)) == []
+
+
+@pytest.mark.parametrize("program", ["torchrun --nproc_per_node=4 train.py", "accelerate launch --multi_gpu train.py"])
+def test_python_is_not_put_before_a_launcher(program: str) -> None:
+    found = judged(f"python3 -u {program}\n")
+    assert errors(found) == ["Q04"]
+    assert found.corrected == f"{program}\n"
