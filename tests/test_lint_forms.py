@@ -47,3 +47,29 @@ def test_python_is_not_put_before_a_launcher(program: str) -> None:
     found = judged(f"python3 -u {program}\n")
     assert errors(found) == ["Q04"]
     assert found.corrected == f"{program}\n"
+
+
+@pytest.mark.parametrize("program", ["/opt/conda/bin/torchrun", "$(which torchrun)", "`which torchrun`"])
+def test_a_launchers_file_that_python_is_given_is_the_launcher(program: str) -> None:
+    line = f"python3 -u {program} --nnodes=2 --nproc_per_node=4 --node_rank=$1 --master_addr=ADDR train.py\n"
+    found = judged(line.replace("ADDR", "n1"))
+    assert (found.report.understood.launcher, found.report.understood.world_size) == ("torchrun", 8)
+    assert errors(found) == []
+    assert errors(judged(line.replace("ADDR", "localhost"))) == ["A01"]
+
+
+def test_what_kubeflow_hands_torchrun_is_understood() -> None:
+    train = (
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: t}\nspec:\n"
+        "  runtimeRef: {name: torch-distributed}\n"
+        "  trainer: {numNodes: 2, numProcPerNode: 4, image: i, command: [torchrun, train.py]}\n"
+    )
+    pod = "{spec: {containers: [{name: pytorch, image: i, command: [torchrun, train.py]}]}}"
+    operator = (
+        'apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: t}\nspec:\n  nprocPerNode: "4"\n'
+        f"  pytorchReplicaSpecs:\n    Master: {{replicas: 1, template: {pod}}}\n"
+        f"    Worker: {{replicas: 2, template: {pod}}}\n"
+    )
+    for text, nodes in ((train, 2), (operator, 3)):
+        found = judged(text).report.understood
+        assert (found.nodes, found.processes_per_node, found.world_size) == (nodes, 4, 4 * nodes)

@@ -34,7 +34,8 @@ def understood(job: Job) -> Understood:
     if not job.launches:
         return _without_launch(job)
     launch = main_launch(job)
-    nodes, each = nodes_of(job, launch), processes_of(job, launch)
+    pods, per_pod = of_operator(job, launch)
+    nodes, each = nodes_of(job, launch) or pods, per_pod or processes_of(job, launch)
     total = whole(launch.option("num-processes", "np"))
     world = total if total is not None and launch.launcher in ("accelerate", "mpirun", "horovodrun") else None
     if world is None and nodes and each:
@@ -111,6 +112,32 @@ def processes_of(job: Job, launch: Launch) -> int | None:
         slots = {line.slots for file in job.hostfiles for line in file.lines if not line.fault}
         return next(iter(slots)) if len(slots) == 1 else None
     return processes.per_node(job, launch)
+
+
+def of_operator(job: Job, launch: Launch) -> tuple[int | None, int | None]:
+    """Pods and ranks in each, which Kubeflow's operator hands torchrun as PET_NNODES and PET_NPROC_PER_NODE where its
+    command line is silent."""
+    if not look.from_platform(job, launch) or len(job.manifests) != 1:
+        return None, None
+    values = {".".join(value.path): value.value for value in job.manifests[0].values}
+    kind, pods, ranks = job.manifests[0].kind, "", ""
+    if kind == "TrainJob":
+        pods, ranks = values.get("spec.trainer.numNodes", ""), values.get("spec.trainer.numProcPerNode", "")
+    elif kind == "PyTorchJob":
+        replicas = [values[path] for role in ("Master", "Worker")
+                    if (path := f"spec.pytorchReplicaSpecs.{role}.replicas") in values]  # fmt: skip
+        pods = (
+            str(sum(map(int, replicas)))
+            if all(re.fullmatch(r"[0-9]{1,6}", each, re.ASCII) for each in replicas)
+            else ""
+        )
+        ranks = values.get("spec.nprocPerNode", "")
+    silent = launch.launcher in look.TORCHRUN and launch.option("nproc-per-node") is None
+    return _number(pods), _number(ranks) if silent else None
+
+
+def _number(text: str) -> int | None:
+    return int(text) or None if re.fullmatch(r"[0-9]{1,6}", text, re.ASCII) else None
 
 
 def _master(launch: Launch) -> str | None:

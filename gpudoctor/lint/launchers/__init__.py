@@ -32,6 +32,9 @@ STARTERS = (
     "ray",
     "gcloud",
 )
+_PROGRAM_FILE = re.compile(
+    r".*/(torchrun|accelerate|deepspeed|horovodrun)|[$`]\(?which (torchrun|accelerate|deepspeed|horovodrun)[)`]"
+)
 _NO_TABLE = Grammar(())
 STARTS_RANKS = (*TORCHRUN_PROGRAMS, "accelerate", "accelerate-launch", *deepspeed.PROGRAMS, "horovodrun")
 """What stands in `within` of a program that is no launch of its own."""
@@ -133,6 +136,11 @@ def _python(invocation: Invocation) -> Launch | None:
         if reader is not None:
             launch = reader(invocation, started.index, started.script.shown)
             return structs.replace(launch, python_options=started.options) if launch is not None else None
+    program = _PROGRAM_FILE.fullmatch(started.script.shown) if started.script is not None else None
+    if program is not None and not started.module:  # python /opt/bin/torchrun, python $(which deepspeed)
+        behind = structs.replace(invocation, words=invocation.words[started.index - 1 :])
+        launch = _PROGRAMS[program[1] or program[2]](behind)
+        return structs.replace(launch, invocation=invocation, python_options=started.options) if launch else None
     return _plain(invocation, started)
 
 
