@@ -73,3 +73,9 @@ def test_what_kubeflow_hands_torchrun_is_understood() -> None:
     for text, nodes in ((train, 2), (operator, 3)):
         found = judged(text).report.understood
         assert (found.nodes, found.processes_per_node, found.world_size) == (nodes, 4, 4 * nodes)
+
+
+def test_the_tutorials_line_is_told_in_a_readable_sentence() -> None:
+    found = judged("MASTER_ADDR=10.1.1.1 MASTER_PORT=29500 WORLD_SIZE=3 NODE_RANK=0 LOCAL_RANK=0 python main.py\n")
+    assert "(plain python with NODE_RANK), which then" in found.report.problems[0].summary
+    assert not [each.summary for each in found.report.problems if ",," in each.summary or " ," in each.summary]

@@ -94,7 +94,7 @@ def local_rank_preset_with_lightning(job: Job) -> Iterator[Finding]:
 
 
 def _framework(job: Job, certain: bool) -> str:
-    return lightning.named(job) if certain else "plain python with NODE_RANK, as Lightning is started,"
+    return lightning.named(job) if certain else "what looks like Lightning (plain python with NODE_RANK)"
 
 
 def _one_for_each_gpu(job: Job) -> set[int]:
