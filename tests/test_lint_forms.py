@@ -1,11 +1,16 @@
 """Forms of starts as sites, model repositories and manuals write them: what lint says of them."""
 
+from collections.abc import Iterator
+
 import pytest
+from msgspec import structs
 
 from gpudoctor.lint.facts import parse_facts
 from gpudoctor.lint.lint import Linted, linted
+from gpudoctor.lint.model import Invocation
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.rule import every_rule
+from gpudoctor.lint.rules.shell_text import broken_continuation
 
 RULES = every_rule()
 HEADER = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
@@ -79,3 +84,20 @@ def test_the_tutorials_line_is_told_in_a_readable_sentence() -> None:
     found = judged("MASTER_ADDR=10.1.1.1 MASTER_PORT=29500 WORLD_SIZE=3 NODE_RANK=0 LOCAL_RANK=0 python main.py\n")
     assert "(plain python with NODE_RANK), which then" in found.report.problems[0].summary
     assert not [each.summary for each in found.report.problems if ",," in each.summary or " ," in each.summary]
+
+
+def test_a_text_of_thousands_of_starts_is_read_in_proportion_to_its_length() -> None:
+    """Counted, not timed: the rule of continuations looked at every command for each of them."""
+    looked = 0
+
+    class Counted(tuple[Invocation, ...]):
+        def __iter__(self) -> Iterator[Invocation]:
+            nonlocal looked
+            for each in super().__iter__():
+                looked += 1
+                yield each
+
+    job = read_job("torchrun --standalone train.py\n" * 400, parse_facts(""))
+    job = structs.replace(job, invocations=Counted(job.invocations))
+    assert not list(broken_continuation.judge(job))
+    assert looked <= 4 * 400

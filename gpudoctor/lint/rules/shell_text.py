@@ -1,10 +1,11 @@
 """Rules of the shell text itself: Q01, Q02, Q07 and Q08, what copying and pasting breaks."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from gpudoctor.lint import look
-from gpudoctor.lint.model import Job, Launch, Option, Span, Word
+from gpudoctor.lint.model import Invocation, Job, Launch, Option, Span, Word
 from gpudoctor.lint.quotes import unclosed
 from gpudoctor.lint.rule import Edit, Finding, rule
 
@@ -37,13 +38,17 @@ def _line_end(text: str, offset: int) -> int:
         end = text.find("\n", offset)
         if end < 0:
             return len(text)
-        if not text[:end].rstrip("\r").endswith("\\"):
+        if not text[max(0, end - 2) : end].rstrip("\r").endswith("\\"):
             return end
         offset = end + 1
 
 
 def _line_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
+
+
+def _begin(invocation: Invocation) -> int:
+    return invocation.span.start
 
 
 def _in_shell(job: Job, launch: Launch) -> bool:
@@ -75,6 +80,7 @@ def broken_continuation(job: Job) -> Iterator[Finding]:
     it, a comment line between, an empty line, or a missing backslash end the command there: the rest is another
     command."""
     text = job.text
+    ordered = sorted(job.invocations, key=_begin)
     for launch in job.launches:
         if not _in_shell(job, launch):
             continue
@@ -92,7 +98,8 @@ def broken_continuation(job: Job) -> Iterator[Finding]:
                 job, begin, "a comment line stands between", (Edit(Span(begin, shift + comment.end() + 1, 1), ""),)
             )
             continue
-        following = next((each for each in job.invocations if each.span.start >= end and each.span.start > start), None)
+        behind = bisect_left(ordered, max(end, start + 1), key=_begin)
+        following = ordered[behind] if behind < len(ordered) else None
         if following is None or not re.match(r"-{1,2}[A-Za-z]", following.program):
             continue
         between = text[end : following.span.start]
