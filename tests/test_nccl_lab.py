@@ -224,7 +224,7 @@ def slow_culprits(cluster: Cluster) -> list[dict[str, Any]]:
     return culprits
 
 
-@pytest.mark.parametrize("names", ["abc", "abcd"])
+@pytest.mark.parametrize("names", ["abc", "abcd", "abcdefgh"])
 def test_a_slow_host_is_found(names: str) -> None:
     with ssh_hosts(*names) as cluster:
         traffic.uniform(*cluster.hosts)
