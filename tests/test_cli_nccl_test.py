@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import jsonschema
@@ -113,12 +112,12 @@ def test_wrong_usage_is_one_line_and_status_2(arguments: tuple[str, ...], says: 
     assert says in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 
-def test_a_token_that_is_no_text_is_wrong_usage() -> None:
+def test_a_token_that_is_no_text_is_wrong_usage_before_anybody_is_asked() -> None:
     with socket.create_server(("127.0.0.1", 0)) as head:
-        thread = threading.Thread(target=lambda: head.accept()[0].sendall(b"gpudoctor-join 1 " + b"0" * 64 + b"\n"))
-        thread.daemon = True
-        thread.start()
+        head.setblocking(False)
         done = run("--join", f"127.0.0.1:{head.getsockname()[1]}", GPUDOCTOR_TOKEN="\udcff\udcfe")
+        with pytest.raises(BlockingIOError):
+            head.accept()
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1 and "needs the token" in done.stderr
 
