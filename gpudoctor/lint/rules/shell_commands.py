@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import remove
 from gpudoctor.lint.launchers.programs import is_python
-from gpudoctor.lint.model import Job, Launch, Span, Word
+from gpudoctor.lint.model import Invocation, Job, Launch, Span, Word
 from gpudoctor.lint.rule import Edit, Finding, rule
 
 _ONE = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
 _BATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\nsrun python train.py{}\n"
+_SSH = "".join(
+    f"ssh n{k} 'torchrun --nnodes=2 --nproc-per-node=4 --node-rank={{}} --master-addr=n0 --master-port=61234 train.py'{{}}\n"
+    for k in range(2)
+)
 _SURE = {
     "torchrun": (
         *("nnodes", "nproc-per-node", "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "standalone"),
@@ -199,9 +203,11 @@ def _forward(job: Job, launch: Launch, at: int) -> tuple[Edit, ...]:
         _BATCH.format(" &"),
         "for i in 0 1; do\n  ssh n0$i torchrun --nnodes=2 --nproc-per-node=4 --node-rank=$i --master-addr=10.20.0.11"
         " --master-port=61234 train.py\ndone\n",
+        _SSH.format(0, "", 1, ""),
     ),
     good=(
         _BATCH.format(""),
+        _SSH.format(0, " &", 1, "\nwait"),
         _BATCH.format(" &\nwait"),
         "for i in 0 1; do\n  ssh n0$i torchrun --nnodes=2 --nproc-per-node=4 --node-rank=$i --master-addr=10.20.0.11"
         " --master-port=61234 train.py &\ndone\nwait\n",
@@ -231,6 +237,7 @@ def background_without_wait(job: Job) -> Iterator[Finding]:
                 edits=(Edit(Span(end, end, inside.span.line), lead + "wait\n"),),
             )
     yield from _blocking(job)
+    yield from _one_host_after_the_other(job)
 
 
 def _blocking(job: Job) -> Iterator[Finding]:
@@ -253,6 +260,68 @@ def _blocking(job: Job) -> Iterator[Finding]:
             happens=f"Node rank {ranks[0]} waits for the others, which are never started: a rendezvous time-out.",
             fix="End the line with &, and write wait behind the loop.",
         )
+
+
+def _one_host_after_the_other(job: Job) -> Iterator[Finding]:
+    """`ssh n1 torchrun ...` and then `ssh n2 torchrun ...`, the first of them not in the background. A warning: both
+    lines may also be meant for two terminals."""
+    groups: dict[tuple[int, str], list[Launch]] = {}
+    for launch in job.launches[: look.SIBLINGS]:
+        inside, told = launch.invocation, look.nnodes(launch)
+        if inside.in_loop or inside.node_guard is not None or told is None or told[1] < 2 or not _ssh(launch):
+            continue
+        script = launch.script.shown if launch.script is not None else ""
+        groups.setdefault((inside.section, script), []).append(launch)
+    for launches in groups.values():
+        places = {(look.host_of(each), look.number(look.value(each, "node-rank"))) for each in launches}
+        ids = {found.shown for each in launches if (found := look.value(each, "rdzv-id")) is not None}
+        blocking = [each for each in launches[:-1] if not _returns_at_once(each)]
+        if len({host for host, _ in places}) < len(launches) or len(ids) > 1 or not blocking:
+            continue
+        ranks = [rank for _, rank in places if rank is not None]
+        if len(launches) < 2 or len(set(ranks)) < len(ranks):
+            continue
+        first, following = blocking[0], launches[launches.index(blocking[0]) + 1]
+        yield Finding(
+            span=first.invocation.span,
+            summary=f"ssh to {look.host_of(first)} is not in the background, and the start on"
+            f" {look.host_of(following)} follows",
+            happens=f"The first ssh returns when the training on {look.host_of(first)} has ended, which waits for the"
+            " other nodes: they are started only after its rendezvous time-out.",
+            fix="End each line with &, and write wait behind the last (or run each in a terminal of its own).",
+            edits=_to_background(job, launches),
+        )
+
+
+def _ssh(launch: Launch) -> Invocation | None:
+    """The ssh around a start; None where something lets go of it (tmux, nohup with &)."""
+    within = launch.invocation.within
+    if any(each.program in _MULTIPLEXERS and each.program != "nohup" for each in within) or look.sruns(launch):
+        return None
+    return next((each for each in within if each.program == "ssh"), None)
+
+
+def _returns_at_once(launch: Launch) -> bool:
+    outer = _ssh(launch)
+    if launch.invocation.background or outer is None or outer.background:
+        return True
+    return any(re.fullmatch(r"-[46AaCGgKkMNnqsTtVvXxYy]*f\w*", word.shown) for word in outer.words[1:])
+
+
+def _to_background(job: Job, launches: list[Launch]) -> tuple[Edit, ...]:
+    edits = []
+    for each in launches:
+        outer = _ssh(each)
+        if outer is None or not outer.span.exact:
+            return ()
+        end = job.text.find("\n", outer.span.end)
+        end = len(job.text) if end < 0 else end
+        if job.text[outer.span.end : end].strip():
+            return ()  # a comment, a pipe or a list: where & belongs there is for the user to say
+        last = "\nwait" if each is launches[-1] else ""
+        if not outer.background:
+            edits.append(Edit(Span(outer.span.end, outer.span.end, outer.span.line), " &" + last))
+    return tuple(edits)
 
 
 @rule(
