@@ -1,13 +1,15 @@
 """Nodes by what they have, the most common first."""
 
 from collections.abc import Hashable, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 V = TypeVar("V", bound=Hashable)
 
 
-class Party(NamedTuple, Generic[V]):
-    """Nodes that have the same."""
+@dataclass(frozen=True)
+class Party(Generic[V]):
+    """Nodes that have the same. (A generic named tuple is for Python 3.11.)"""
 
     value: V
     nodes: tuple[str, ...]
