@@ -6,10 +6,11 @@ What a file of `accelerate config` may say (--config_file) is not known from the
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.lint import look, processes
+from gpudoctor.lint import allocation, look, processes
 from gpudoctor.lint.edits import insert_options
 from gpudoctor.lint.model import Job, Launch
 from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.rules.slurm_examples import HEADER
 from gpudoctor.lint.understood import whole
 
 _GOOD = (
@@ -39,6 +40,20 @@ def _several(job: Job) -> Iterator[tuple[Launch, int]]:
         told = look.nnodes(launch) if launch.launcher == "accelerate" else None
         if told is not None and told[1] > 1:
             yield launch, told[1]
+
+
+def _by_variable(job: Job) -> Iterator[tuple[Launch, int | None]]:
+    """Launches whose number of machines is a variable: with the number that the batch script's header gives it, or
+    None where nothing tells it. Nobody writes a variable for one machine alone."""
+    for launch in job.launches:
+        option = launch.option("num-machines") if launch.launcher == "accelerate" else None
+        if option is None or option.value is None or look.nnodes(launch) is not None:
+            continue
+        if not any(each.name and each.default is None for each in option.value.expansions):
+            continue
+        machines = allocation.whole(allocation.resolved(job, option.value))
+        if machines is None or machines > 1:
+            yield launch, machines
 
 
 def _is_deepspeed(launch: Launch) -> bool:
@@ -112,23 +127,41 @@ def accelerate_total_processes(job: Job) -> Iterator[Finding]:
     bad=(
         _GOOD.format(0).replace("--machine_rank 0 ", ""),
         "#@ every node\n" + _GOOD.format(0).replace("--machine_rank 0 ", "").replace("static", "c10d"),
+        HEADER
+        + "srun "
+        + _GOOD.format(0).replace("--machine_rank 0 ", "").replace("machines 2", "machines $SLURM_NNODES"),
+        _GOOD.format(0).replace("--machine_rank 0 ", "").replace("machines 2", "machines $NNODES"),
     ),
-    good=(_BOTH, _ONE_NODE, _PDSH, _GOOD.format("$SLURM_NODEID")),
+    good=(
+        _BOTH,
+        _ONE_NODE,
+        _PDSH,
+        _GOOD.format("$SLURM_NODEID"),
+        HEADER.replace("nodes=2", "nodes=1") + "srun accelerate launch --multi_gpu --num_machines $SLURM_NNODES"
+        " --num_processes 4 train.py\n",
+    ),
 )
 def accelerate_no_machine_rank(job: Job) -> Iterator[Finding]:
     """accelerate turns --machine_rank into a number whatever the rendezvous backend is. A default configuration of
     `accelerate config` may hold one, but the same for every machine that it was copied to."""
-    for launch, machines in _several(job):
+    several: list[tuple[Launch, int | None]] = [*_several(job), *_by_variable(job)]
+    for launch, machines in several:
         if launch.option("machine-rank") is not None or not _complete(launch) or _by_ssh(launch):
             continue
+        option = launch.option("num-machines")
+        count = option.value.shown if option is not None and option.value is not None else machines
+        last = machines - 1 if machines else "machines - 1"
         node = look.section_node(job, launch)
-        in_task = bool(look.sruns(launch)) and launch.invocation.where == "task"
+        in_task = bool(look.sruns(launch)) and look.in_a_task_shell(launch)
         rank = str(node) if node is not None else "$SLURM_NODEID" if in_task else ""
         yield Finding(
             span=look.head_span(launch),
-            summary=f"--num_machines {machines} without --machine_rank",
-            happens="accelerate ends at once: TypeError, int() argument must be ... not 'NoneType'.",
-            fix=f"Add --machine_rank {rank or 'K'} (0 to {machines - 1}, another on every machine; 0 is the head).",
+            severity=None if machines else "warning",
+            summary=f"--num_machines {count} without --machine_rank",
+            happens="accelerate ends at once"
+            + ("" if machines else ", where there are several machines")
+            + ": TypeError, int() argument must be ... not 'NoneType'.",
+            fix=f"Add --machine_rank {rank or 'K'} (0 to {last}, another on every machine; 0 is the head).",
             edits=insert_options(launch, f"--machine_rank {rank}") if rank else (),
         )
 
