@@ -36,12 +36,19 @@ def understood(job: Job) -> Understood:
     launch = main_launch(job)
     pods, per_pod = of_operator(job, launch)
     nodes, each = nodes_of(job, launch) or pods, per_pod or processes_of(job, launch)
+    if launch.launcher == "horovodrun" and (shares := hosts_of(launch)):
+        nodes, each = len(shares), shares[0] if len(set(shares)) == 1 else None
+        return _understood(job, launch, nodes, each, sum(shares))
     total = whole(launch.option("num-processes", "np"))
     world = total if total is not None and launch.launcher in ("accelerate", "mpirun", "horovodrun") else None
     if world is None and nodes and each:
         world = nodes * each
     if each is None and world and nodes and world % nodes == 0:
         each = world // nodes
+    return _understood(job, launch, nodes, each, world)
+
+
+def _understood(job: Job, launch: Launch, nodes: int | None, each: int | None, world: int | None) -> Understood:
     script = launch.script
     return Understood(
         launcher=launch.launcher,
@@ -52,6 +59,23 @@ def understood(job: Job) -> Understood:
         framework=framework_of(job, launch),
         script=script.shown if script is not None else None,
     )
+
+
+def hosts_of(launch: Launch) -> tuple[int, ...]:
+    """Ranks on each host of `horovodrun -H a:2,b:2`, filled in order up to -np; () where the text does not tell."""
+    shares: list[int] = []
+    text, option = launch.text("hosts"), launch.option("np")
+    left = whole(option)
+    if text is None or (option is not None and left is None) or launch.option("host-discovery-script") is not None:
+        return ()
+    for host in text.split(","):
+        found = re.fullmatch(r"\s*[^:\s]+:([0-9]{1,6})\s*", host, re.ASCII)
+        if found is None:
+            return ()
+        share = int(found[1]) if left is None else min(int(found[1]), left - sum(shares))
+        if share > 0:
+            shares.append(share)
+    return tuple(shares) if left is None or sum(shares) == left else ()
 
 
 def main_launch(job: Job) -> Launch:
@@ -76,6 +100,8 @@ def nodes_of(job: Job, launch: Launch) -> int | None:
     told = look.nnodes(launch)
     if told is not None:
         return told[1]
+    if look.standalone(launch) and look.value(launch, "nnodes") is None:
+        return 1  # --nnodes is 1 unless it is given
     if launch.launcher == "torchx":
         match = re.fullmatch(r"(\d{1,6})x\d{1,6}", launch.text("j") or "", re.ASCII)
         if match:

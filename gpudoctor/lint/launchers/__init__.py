@@ -9,7 +9,18 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from gpudoctor.lint.launchers import accelerate, deepspeed, fabric, horovodrun, programs, srun, torchrun, torchx, tpu
+from gpudoctor.lint.launchers import (
+    accelerate,
+    deepspeed,
+    fabric,
+    horovodrun,
+    programs,
+    ray,
+    srun,
+    torchrun,
+    torchx,
+    tpu,
+)
 from gpudoctor.lint.launchers.grammar import Grammar, Reading
 from gpudoctor.lint.launchers.mpirun import MPIRUN
 from gpudoctor.lint.launchers.mpirun import PROGRAMS as MPI_PROGRAMS
@@ -299,7 +310,7 @@ def _pieces(word: Word) -> list[Word]:
     return found
 
 
-def _other(*subcommands: str) -> Callable[[Invocation], Launch | None]:
+def _other(*subcommands: str, grammar: Grammar = _NO_TABLE) -> Callable[[Invocation], Launch | None]:
     """A launcher of which only the script is wanted."""
 
     def reader(invocation: Invocation) -> Launch | None:
@@ -307,7 +318,7 @@ def _other(*subcommands: str) -> Callable[[Invocation], Launch | None]:
         if start is None:
             return None
         launch = Launch(launcher="other", invocation=invocation, entry=" ".join((invocation.program, *subcommands)))
-        return _with_command(launch, invocation.words, _NO_TABLE.read(invocation.words, start))
+        return _with_command(launch, invocation.words, grammar.read(invocation.words, start))
 
     return reader
 
@@ -325,7 +336,7 @@ _PROGRAMS: dict[str, Callable[[Invocation], Launch | None]] = {
     "gcloud": _gcloud,
     "composer": _other(),
     "colossalai": _other("run"),
-    "ray": _other("job", "submit"),
+    "ray": _other("job", "submit", grammar=ray.SUBMIT),
 }
 _MODULES: dict[str, Callable[[Invocation, int, str], Launch | None]] = {
     **dict.fromkeys(torchrun.RUN_MODULES, _torchrun),
