@@ -111,6 +111,16 @@ def test_gpus_are_counted(value: str | None, gres: bool, count: int | None) -> N
     assert allocation.gpu_count(value, gres=gres) == count
 
 
+def test_sbatch_reads_a_line_without_a_blank() -> None:
+    """Measured with Slurm 22.05: `#SBATCH--ntasks-per-node=2` gives SLURM_NTASKS_PER_NODE=2."""
+    given_job = job("", "#!/bin/bash\n#SBATCH--ntasks-per-node=2\n#SBATCH-N2\nsrun python train.py\n")
+    found = allocation.in_force(given_job, "ntasks-per-node")
+    assert found is not None
+    assert found.value == "2"
+    assert given_job.sbatch["nodes"].value == "2"
+    assert "S06" not in errors(given_job)
+
+
 PIECES = [
     *(text for _, text in GOOD.values()),
     *(text for _, _, text in BAD.values()),
@@ -142,3 +152,22 @@ def test_no_text_makes_a_rule_fail(pieces: list[str], odd: str, cut: int) -> Non
             assert 0 <= finding.span.start <= finding.span.end <= len(text)
             for edit in finding.edits:
                 assert 0 <= edit.span.start <= edit.span.end <= len(text)
+
+
+def test_gpu_numbers_beyond_the_allocation_are_an_error_only_where_the_machine_has_no_more() -> None:
+    text = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:2\n" + (
+        "CUDA_VISIBLE_DEVICES=4,5 torchrun --standalone --nproc-per-node=2 train.py\n"
+    )
+    severities = {}
+    for facts in ("", "gpus_per_node=8", "gpus_per_node=4"):
+        (finding,) = BY_CODE["E06"].judge(job(facts, text))
+        severities[facts] = finding.severity
+    assert severities == {"": "warning", "gpus_per_node=8": "warning", "gpus_per_node=4": "error"}
+    assert not list(BY_CODE["E06"].judge(job("", text.replace("4,5", "0,1"))))
+
+
+def test_more_tasks_than_gpus_are_a_warning_where_a_task_may_need_none() -> None:
+    text = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=8\n#SBATCH --gres=gpu:4\nsrun python train.py\n"
+    (finding,) = BY_CODE["S10"].judge(job("", text))
+    assert finding.severity == "warning"
+    assert "8 tasks" in finding.summary

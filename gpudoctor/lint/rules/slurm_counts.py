@@ -123,6 +123,7 @@ def ntasks_is_not_the_product(job: Job) -> Iterator[Finding]:
         PLAIN.replace("gpu:4", "gpu:2"),
         HEADER.replace("gpu:4", "gpu:a100:2") + ADDRESS + "srun --cpus-per-task=32 " + C10D + "\n",
         LIGHTNING.replace("--gres=gpu:4", "--gpus-per-node=1"),
+        HEADER.replace("per-node=1", "per-node=8") + "srun --cpus-per-task=4 python train.py\n",
     ),
     good=(PLAIN, LIGHTNING, PLAIN.replace("--gres=gpu:4", "--gpus=8"),
           HEADER + "srun --ntasks=2 --ntasks-per-node=1 python prepare_data.py\n" + RANKED.splitlines()[-1] + "\n"),
@@ -136,13 +137,12 @@ def fewer_gpus_than_ranks(job: Job) -> Iterator[Finding]:
         if launch.launcher == "srun" and allocation.gives(job, launch, "gpus-per-task") is not None:
             continue  # S07
         ranks = _ranks_here(job, launch)
+        tasks = allocation.tasks_per_node(job, launch) if ranks is None and launch.launcher == "srun" else None
+        if tasks is not None and tasks > gpus > 0:
+            yield _more_tasks(job, launch, tasks, gpus)
         if ranks is None or ranks <= gpus or gpus == 0:
             continue
-        option = next(
-            found
-            for name in ("gpus-per-node", "gres", "gpus-per-task", "gpus")
-            if (found := allocation.gives(job, launch, name))
-        )
+        option = _gpu_option(job, launch)
         yield Finding(
             span=option.span,
             summary=f"{allocation.written(option)} gives a node {counted(gpus, 'GPU')}, and {ranks} ranks start there",
@@ -150,6 +150,28 @@ def fewer_gpus_than_ranks(job: Job) -> Iterator[Finding]:
             " where they share one.",
             fix=f"Ask for {counted(ranks, 'GPU')} a node, or start {counted(gpus, 'rank')} there.",
         )
+
+
+def _gpu_option(job: Job, launch: Launch) -> Option | SbatchOption:
+    """What `allocation.gpus_per_node` has its number from."""
+    return next(
+        found
+        for name in ("gpus-per-node", "gres", "gpus-per-task", "gpus")
+        if (found := allocation.gives(job, launch, name))
+    )
+
+
+def _more_tasks(job: Job, launch: Launch, tasks: int, gpus: int) -> Finding:
+    """Tasks of which the text does not tell whether each takes a GPU: some may work on the CPU alone."""
+    option = _gpu_option(job, launch)
+    return Finding(
+        span=option.span,
+        severity="warning",
+        summary=f"{allocation.written(option)} gives a node {counted(gpus, 'GPU')}; srun starts {tasks} tasks there",
+        happens="Where each task takes a GPU, the local ranks beyond fail with: CUDA error: invalid device ordinal, or"
+        " share one, which NCCL refuses as 'Duplicate GPU detected'.",
+        fix=f"Ask for {counted(tasks, 'GPU')} a node, or start {counted(gpus, 'task')} there.",
+    )
 
 
 def _ranks_here(job: Job, launch: Launch) -> int | None:

@@ -176,8 +176,13 @@ def _fault(job: Job, launch: Launch, found: list[Entry]) -> tuple[str, str, str]
     bad=(
         RANKED.replace("srun ", "export CUDA_VISIBLE_DEVICES=$SLURM_JOB_GPUS\nsrun ", 1),
         RANKED.replace("bash -c 'torchrun", "bash -c 'CUDA_VISIBLE_DEVICES=$SLURM_STEP_GPUS torchrun"),
+        RANKED.replace("bash -c 'torchrun", "bash -c 'CUDA_VISIBLE_DEVICES=4,5,6,7 torchrun"),
     ),
-    good=(RANKED, RANKED.replace("srun ", "echo GPUs: $SLURM_JOB_GPUS\nsrun ", 1)),
+    good=(
+        RANKED,
+        RANKED.replace("bash -c 'torchrun", "bash -c 'CUDA_VISIBLE_DEVICES=0,1,2,3 torchrun"),
+        RANKED.replace("srun ", "echo GPUs: $SLURM_JOB_GPUS\nsrun ", 1),
+    ),
 )
 def physical_gpu_numbers(job: Job) -> Iterator[Finding]:
     """SLURM_JOB_GPUS and SLURM_STEP_GPUS are the numbers of the whole machine. In a job that is held to its GPUs by
@@ -189,6 +194,10 @@ def physical_gpu_numbers(job: Job) -> Iterator[Finding]:
             continue
         source = _source(setting, launch)
         if source is None:
+            foreign = _beyond_allocation(job, launch, setting)
+            if foreign is not None:
+                seen.add(setting.word.span.start)
+                yield foreign
             continue
         seen.add(setting.word.span.start)
         count = source in ("SLURM_GPUS_ON_NODE", "SLURM_GPUS")
@@ -200,6 +209,31 @@ def physical_gpu_numbers(job: Job) -> Iterator[Finding]:
             fix=f"Take the line away: SLURM sets {VARIABLE} for each task.",
             edits=taken_out(job, setting),
         )
+
+
+def _beyond_allocation(job: Job, launch: Launch, setting: Setting) -> Finding | None:
+    """Numbers beyond the GPUs that SLURM gives a node. Only a machine without so many GPUs makes it certain: whether
+    cgroups hide the others (ConstrainDevices) does not stand in the text."""
+    given = allocation.gpus_per_node(job, launch) if job.is_batch or look.sruns(launch) else None
+    if given is None or setting.word.text is None or setting.how == "sbatch":
+        return None
+    numbers = [each.number for each in entries(setting.word.text.strip()) if each.form == "ordinal"]
+    beyond = [each for each in numbers if given <= each <= LARGEST_INT]
+    if not beyond or given == 0:
+        return None
+    there = job.facts.gpus_per_node
+    certain = there is not None and max(beyond) >= there
+    replaced = bool(look.sruns(launch)) and not look.in_a_task_shell(launch)
+    return Finding(
+        span=span_of(job, setting),
+        severity="error" if certain and not replaced else "warning",
+        summary=f"{VARIABLE} names GPU {beyond[0]}, and SLURM gives the job {counted(given, 'GPU')} a node",
+        happens=f"Where cgroups hold the job to its GPUs, they count from 0 to {given - 1}: no CUDA-capable device is"
+        " detected, or fewer than were given. Elsewhere the job takes GPUs that are another job's."
+        + (" srun may set the variable anew for its tasks." if replaced else ""),
+        fix=f"Take {VARIABLE} away: SLURM sets it for each task.",
+        edits=taken_out(job, setting),
+    )
 
 
 def _source(setting: Setting, launch: Launch) -> str | None:
