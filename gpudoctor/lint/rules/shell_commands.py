@@ -12,7 +12,7 @@ from gpudoctor.lint.rule import Edit, Finding, rule
 _ONE = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
 _BATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\nsrun python train.py{}\n"
 _SSH = "".join(
-    f"ssh n{k} 'torchrun --nnodes=2 --nproc-per-node=4 --node-rank={{}} --master-addr=n0 --master-port=61234 train.py'{{}}\n"
+    f"ssh n{k} 'torchrun --nnodes=2 --nproc-per-node=4 --node-rank={{}} --master-addr=n0 --master-port=61234 t.py'{{}}\n"
     for k in range(2)
 )
 _SURE = {
@@ -67,6 +67,7 @@ def launcher_option_after_script(job: Job) -> Iterator[Finding]:
                 continue
             if launch.option(name) is not None or any(each.name.startswith(name) for each in launch.every_option):
                 continue
+            complete = family == "torchrun" and _complete_without(launch, name)
             script = launch.script
             movable = script is not None and script.span.exact and span.exact and not launch.module
             edits: tuple[Edit, ...] = ()
@@ -75,13 +76,30 @@ def launcher_option_after_script(job: Job) -> Iterator[Finding]:
                 edits = (Edit(before, text + " "), _taken(job.text, span))
             yield Finding(
                 span=span,
-                severity=None if sure else "warning",
+                severity=None if sure and not complete else "warning",
                 summary=f"{text[:60]} stands behind {script.shown if script else 'the script'}, which gets it",
-                happens=f"{launch.entry or launch.launcher} starts with its default instead, in silence (one node, one"
+                happens="The launcher has what it needs without it; the script may end with: unrecognized arguments."
+                if complete
+                else f"{launch.entry or launch.launcher} starts with its default instead, in silence (one node, one"
                 " process), or the script ends with: unrecognized arguments.",
                 fix=f"Write {text[:60]} before the script.",
                 edits=edits,
             )
+
+
+def _complete_without(launch: Launch, name: str) -> bool:
+    """torchrun starts as many nodes and processes as are meant without this option, and they meet."""
+    if name in ("nproc-per-node", "nproc"):
+        return False
+    told = look.nnodes(launch)
+    if look.standalone(launch) or told == (1, 1):
+        return True
+    if look.value(launch, "nnodes") is None:
+        return False
+    if look.is_dynamic(launch):
+        return look.endpoint(launch) is not None
+    static = ("node-rank", "master-addr")
+    return look.is_static(launch) and all(look.value(launch, each) is not None for each in static)
 
 
 def _misplaced(launch: Launch) -> Iterator[tuple[str, Span, str]]:
