@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpudoctor.lint.facts import parse_facts
+from gpudoctor.lint.lint import lint
 from gpudoctor.lint.look import is_loopback, split_endpoint
 from gpudoctor.lint.model import Facts, Job
 from gpudoctor.lint.read import Unreadable, read_job
@@ -90,3 +91,37 @@ def test_no_text_breaks_a_rule(text: str) -> None:
         assert code
         assert severity in ("error", "warning", "info")
         assert "\n" not in summary
+
+
+_BATCH_HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n"
+_RANDOM_PORT = (
+    "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=$SLURM_NODEID --master-addr=head01 --master-port={} train.py"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "wanted"),
+    [
+        (
+            _BATCH_HEAD + f"srun bash -c '{_RANDOM_PORT.format('$RANDOM')}'\n",
+            "P05",
+            "--master-port=$((61000 + SLURM_JOB_ID % 4536)) ",
+        ),
+        (
+            _BATCH_HEAD + f"export MASTER_PORT=$RANDOM\nsrun bash -c '{_RANDOM_PORT.format('$MASTER_PORT')}'\n",
+            "P07",
+            "export MASTER_PORT=$((20000 + RANDOM % 10000))\n",
+        ),
+        (
+            "#@ every node\ntorchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=$RANDOM --rdzv-backend=c10d"
+            " --rdzv-endpoint=head01:29400 train.py\n",
+            "R09",
+            "--rdzv-id=train1 ",
+        ),
+    ],
+)
+def test_a_random_number_is_corrected(text: str, code: str, wanted: str) -> None:
+    rules = every_rule()
+    (problem,) = [each for each in lint(read_job(text, Facts()), rules).problems if each.code == code]
+    assert wanted in problem.fix.corrected
+    assert code not in {each.code for each in lint(read_job(problem.fix.corrected, Facts()), rules).problems}

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import look
+from gpudoctor.lint.assignments import with_value
 from gpudoctor.lint.edits import everywhere
 from gpudoctor.lint.look import Value, World, value
 from gpudoctor.lint.model import Expansion, Job, Launch
@@ -215,9 +216,20 @@ def random_port_too_low(job: Job) -> Iterator[Finding]:
                 summary=f"The port comes from {each.raw}, which can be below 1024",
                 happens="Now and then the head ends with 'Permission denied' (EACCES).",
                 fix=f"Write {right}.",
-                edits=(Edit(each.span, right),) if each.span is not None else (),
+                edits=_drawn_higher(launch, found, each, right),
             )
             break
+
+
+def _drawn_higher(launch: Launch, found: Value, drawn: Expansion, right: str) -> tuple[Edit, ...]:
+    """`right` in place of the expansion; where that stands in an assignment (`PORT=$RANDOM`), there."""
+    if drawn.span is not None:
+        return (Edit(drawn.span, right),)
+    for each in look.origins(found.word, launch.invocation):
+        setting = launch.invocation.settings.get(each.name)
+        if setting is not None and setting.word.raw.strip('"') == drawn.raw:
+            return with_value(setting, right)
+    return ()
 
 
 def _adds(found: Value) -> bool:

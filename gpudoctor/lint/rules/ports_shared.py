@@ -23,6 +23,8 @@ _SRUN = (
     "srun --cpus-per-task=8 bash -c 'torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --nproc-per-node=4"
     " --master-addr=$MASTER_ADDR --master-port={} train.py'\n"
 )
+_OF_THE_JOB = "$((61000 + SLURM_JOB_ID % 4536))"
+"""A port of the job's own, outside of the range that Linux hands out."""
 _FREE_PORT = re.compile(r"free_?port|getsockname|\bss\b.*\bcomm\b|unused_?port", re.IGNORECASE)
 
 
@@ -182,10 +184,10 @@ def port_differs(job: Job) -> Iterator[Finding]:
                     summary=f"The port comes from {each.raw}, which each node evaluates for itself",
                     happens="Every node has another port: nobody meets the head, and there is a time-out after 60 s or"
                     " 600 s.",
-                    fix="Draw it once, in the batch script: export MASTER_PORT=$((61000 + SLURM_JOB_ID % 4536))."
+                    fix=f"Write {_OF_THE_JOB}, which is the same in every task; or draw it once, in the batch script."
                     if look.sruns(launch)
                     else "Write one fixed port, such as 61234, on all nodes.",
-                    edits=(replace_piece(found, port="61234"),) if not look.sruns(launch) else (),
+                    edits=(replace_piece(found, port=_OF_THE_JOB if look.sruns(launch) else "61234"),),
                 )
                 break
 

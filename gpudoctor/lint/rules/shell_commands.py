@@ -12,7 +12,7 @@ from gpudoctor.lint.rule import Edit, Finding, rule
 _ONE = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
 _BATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\nsrun python train.py{}\n"
 _SSH = "".join(
-    f"ssh n{k} 'torchrun --nnodes=2 --nproc-per-node=4 --node-rank={{}} --master-addr=n0 --master-port=61234 t.py'{{}}\n"
+    f"ssh n{k} 'torchrun --nnodes=2 --nproc-per-node=4 --node-rank={{}} --master-addr=n0 --master-port=6123 t.py'{{}}\n"
     for k in range(2)
 )
 _SURE = {
