@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.emit.comments import comment
-from gpudoctor.emit.shell import quoted
+from gpudoctor.knowledge.shell_words import word as quoted
 
 USUAL_GPUS = 8
 """GPUs of most nodes that train; marked in the script where the user did not say a number."""
