@@ -7,7 +7,8 @@ from msgspec import structs
 
 from gpudoctor.lint.facts import parse_facts
 from gpudoctor.lint.lint import Linted, linted
-from gpudoctor.lint.model import Invocation
+from gpudoctor.lint.model import Facts, Invocation
+from gpudoctor.lint.quotes import unclosed
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.rule import every_rule
 from gpudoctor.lint.rules.shell_text import broken_continuation
@@ -101,3 +102,23 @@ def test_a_text_of_thousands_of_starts_is_read_in_proportion_to_its_length() -> 
     job = structs.replace(job, invocations=Counted(job.invocations))
     assert not list(broken_continuation.judge(job))
     assert looked <= 4 * 400
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("torchrun --standalone train.py\n" * 5000, "line 4097: 4096 starts stand before it"),
+        ("echo 1\n" * 9000, "more steps than are followed"),
+        ("torchrun --standalone train.py " + "--lr=1 " * 9000, "the command has 9003 words; the first 8192 were read"),
+    ],
+)
+def test_what_is_left_out_of_a_huge_text_is_told(text: str, note: str) -> None:
+    found = read_job(text, Facts())
+    assert any(note in each for each in found.notes)
+    assert len(found.launches) <= 4096
+    assert all(len(each.words) <= 8192 for each in found.invocations)
+
+
+def test_a_long_text_of_plain_letters_and_quotes_is_scanned() -> None:
+    assert unclosed("a" * 100_000 + "'b") == 100_000
+    assert unclosed("echo $(a 'b' \"c\") # don't\n" * 2000) is None

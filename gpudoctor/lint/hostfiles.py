@@ -22,9 +22,9 @@ def looks_like_hostfile(text: str) -> bool:
     """Whether a text without a name is one: every line is a comment or a host, and half of them at least have slots."""
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
-    sure = sum(SURE.fullmatch(line) is not None for line in lines)
-    others = all(SURE.fullmatch(line) or re.fullmatch(r"[^\s=]+(\s+\w+=\S*)?", line) for line in lines)
-    return bool(lines) and others and 2 * sure >= len(lines)
+    if not all(SURE.fullmatch(line) or re.fullmatch(r"[^\s=]+(\s+\w+=\S*)?", line) for line in lines):
+        return False
+    return bool(lines) and 2 * sum(SURE.fullmatch(line) is not None for line in lines) >= len(lines)
 
 
 def read_hostfile(text: str, name: str = "hostfile", start: int = 0, line: int = 1) -> Hostfile:

@@ -4,6 +4,9 @@ import re
 
 _HEREDOC = re.compile(r"<<-?\s*([\"']?)(\w+)\1")
 
+_SPECIAL = re.compile(r"[\\\"'$()#<\n]")
+"""Everything that the scanner acts on; what stands between is passed over at once."""
+
 
 def unclosed(text: str) -> int | None:
     """The offset of the quote that is still open at the end; None when all are closed.
@@ -14,8 +17,14 @@ def unclosed(text: str) -> int | None:
     waiting: list[str] = []
     index, size = 0, len(text)
     while index < size:
-        letter = text[index]
         mode = inside[-1][0] if inside else ""
+        special = _SPECIAL.search(text, index)
+        if special is None:
+            if mode == "'":
+                return inside[-1][1]
+            break
+        index = special.start()
+        letter = text[index]
         if mode == "'":
             end = text.find("'", index)
             if end < 0:

@@ -1,6 +1,7 @@
 """A text -> everything that it says (`model.Job`)."""
 
 import re
+from itertools import islice
 from typing import Literal
 
 from gpudoctor.lint import hostfiles, manifests, trainers
@@ -11,6 +12,8 @@ from gpudoctor.lint.shell import invocations
 from gpudoctor.lint.shell.sbatch import looks_like_batch
 
 MOST_CHARACTERS = 1 << 20
+MOST_LAUNCHES = 4096
+"""Starts of one text that the rules look at."""
 Kind = Literal["shell", "sbatch", "manifest", "hostfile", "python"]
 KINDS: dict[str, Kind] = {
     "shell": "shell", "sbatch": "sbatch", "slurm": "sbatch", "manifest": "manifest", "k8s": "manifest",
@@ -89,9 +92,10 @@ def _manifest(text: str, sections: tuple[Section, ...], facts: Facts) -> Job:
             inner, said = manifests.invocations_of(text, manifest, facts)
             commands += inner
             notes += said
+    launches, left_out = _launches(commands)
     return Job(
         text=text, kind="manifest", sections=sections, facts=facts, manifests=tuple(found),
-        invocations=tuple(commands), launches=_launches(commands), notes=tuple(dict.fromkeys(notes)),
+        invocations=tuple(commands), launches=launches, notes=(*dict.fromkeys(notes), *left_out),
         hostfiles=tuple(files.hostfiles), trainers=tuple(files.trainers),
     )  # fmt: skip
 
@@ -104,14 +108,14 @@ def _shell(text: str, sections: tuple[Section, ...], facts: Facts, kind: Kind) -
             files.add(section)
         elif "Trainer(" in section.text or "Fabric(" in section.text:
             files.trainers += trainers.calls(section.text, section.start, section.line)
-    launches = _launches(shell.invocations)
+    launches, left_out = _launches(shell.invocations)
     if any(option.name for option in shell.every_sbatch) and any(each.where == "batch" for each in shell.invocations):
         kind = "sbatch"
     return Job(
         text=text, kind=kind, sections=(*sections, *shell.files), facts=facts, invocations=shell.invocations,
         launches=launches, sbatch=in_force(shell.every_sbatch), every_sbatch=shell.every_sbatch,
         hostfiles=tuple(files.hostfiles), manifests=tuple(files.manifests), trainers=tuple(files.trainers),
-        notes=shell.notes,
+        notes=(*shell.notes, *left_out),
     )  # fmt: skip
 
 
@@ -136,8 +140,17 @@ class _Files:
             self.hostfiles.append(hostfiles.read_hostfile(text, section.name, start, line))
 
 
-def _launches(commands: tuple[Invocation, ...] | list[Invocation]) -> tuple[Launch, ...]:
-    return tuple(launch for each in commands if (launch := understand(each)) is not None)
+def _launches(commands: tuple[Invocation, ...] | list[Invocation]) -> tuple[tuple[Launch, ...], tuple[str, ...]]:
+    """The starts among the commands, and a note where there are more of them than are looked at."""
+    found = (launch for each in commands if (launch := understand(each)) is not None)
+    launches = tuple(islice(found, MOST_LAUNCHES))
+    following = next(found, None)
+    if following is None:
+        return launches, ()
+    line = following.invocation.span.line
+    return launches, (
+        f"line {line}: {MOST_LAUNCHES} starts stand before it; this one and later ones were not looked at",
+    )
 
 
 def in_force(options: tuple[SbatchOption, ...]) -> dict[str, SbatchOption]:

@@ -67,7 +67,9 @@ def _sets_ranks(launch: Launch) -> bool:
 def mpirun_without_rank(job: Job) -> Iterator[Finding]:
     """MPI tells each process its rank in variables of its own (OMPI_COMM_WORLD_RANK, PMI_RANK). torch does not read
     them: a script with env:// finds no RANK, and one that reads LOCAL_RANK with a default takes GPU 0 always."""
-    if _READS_MPI.search(job.text) or any(launch.launcher == "deepspeed" for launch in job.launches):
+    if not any(_by_mpi(job)) or any(launch.launcher == "deepspeed" for launch in job.launches):
+        return
+    if _READS_MPI.search(job.text):
         return
     script = any(_ENV.search(section.text) for section in job.sections if section.kind == "file")
     for launch in _by_mpi(job):

@@ -23,6 +23,9 @@ IGNORED = frozenset(
     ("cd", "pushd", "popd", "module", "ml", "conda", "mamba", "micromamba", "set", "shopt", "ulimit", "umask", "trap")
 )
 
+MOST_WORDS = 8192
+"""Of one command: more are no launch line, and each rule looks at all of them."""
+
 
 class Commands(Gathered):
     """Follows simple commands and what they start."""
@@ -50,6 +53,10 @@ class Commands(Gathered):
                     prefixes = []
                 places.append((child.start_byte, child.end_byte))
         places += found.extra
+        if len(places) > MOST_WORDS:
+            line = source.span(*places[0]).line
+            self.note(f"line {line}: the command has {len(places)} words; the first {MOST_WORDS} were read")
+            places = places[:MOST_WORDS]
         self.words(places, prefixes, script, variables, context, found)
 
     def words(

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 WORK = 200_000
 """Steps until we stop: a command costs one, and one for each four variables that it gets."""
+MOST_COMMANDS = 8192
+"""Commands that are followed in one text, turns of loops among them: far more than any script that people write."""
 DEEPEST = 60
 SHELL_DEPTH = 6
 
@@ -73,7 +75,7 @@ class Gathered:
 
     def spend(self, steps: int) -> None:
         self.work -= steps
-        if self.work < 0:
+        if self.work < 0 or len(self.invocations) >= MOST_COMMANDS:
             raise Exhausted
 
     def text(self, source: Source, variables: Variables, context: Context) -> None:
