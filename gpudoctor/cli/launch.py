@@ -8,7 +8,7 @@ from typing import Annotated, List, Literal, Optional  # noqa: UP035 - typer on 
 import typer
 
 from gpudoctor.cli.errors import UsageProblem
-from gpudoctor.cli.options import NoColor, Python, Timeout
+from gpudoctor.cli.options import GpusPerNode, MasterAddress, MasterPort, NoColor, Python, Timeout
 
 Framework = Literal[
     "torchrun",
@@ -43,10 +43,7 @@ def launch(
         Optional[int],  # noqa: UP045
         typer.Option("--nodes", metavar="N", min=1, help="How many nodes train together.", show_default=False),
     ] = None,
-    gpus_per_node: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--gpus-per-node", metavar="G", min=1, max=1024, help="Ranks a node.", show_default=False),
-    ] = None,
+    gpus_per_node: GpusPerNode = None,
     hosts: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("--hosts", metavar="LIST", help="The nodes, head first: 'n[01-16]', 'a,b'.", show_default=False),
@@ -55,14 +52,8 @@ def launch(
         Optional[str],  # noqa: UP045
         typer.Option("--hostfile", metavar="FILE", help="Lines of NAME [slots=N], head first.", show_default=False),
     ] = None,
-    master_addr: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--master-addr", metavar="A", help="The head's address.", show_default=False),
-    ] = None,
-    master_port: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--master-port", metavar="P", min=1, max=65535, help="The rendezvous port.", show_default=False),
-    ] = None,
+    master_addr: MasterAddress = None,
+    master_port: MasterPort = None,
     framework: Annotated[Framework, typer.Option("--framework", help="What starts the ranks.")] = "torchrun",
     framework_version: Annotated[
         Optional[str],  # noqa: UP045

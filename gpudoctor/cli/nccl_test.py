@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Optional
 import typer
 
 from gpudoctor.cli.errors import UsageProblem
-from gpudoctor.cli.options import Exclude, NoColor, Python, RemoteGpudoctor
+from gpudoctor.cli.options import Exclude, GpusPerNode, MasterAddress, MasterPort, NoColor, Python, RemoteGpudoctor
 
 Backend = Literal["auto", "nccl", "gloo"]
 DType = Literal["float32", "float16", "bfloat16"]
@@ -34,10 +34,7 @@ def nccl_test(
     hosts: Hosts = None,
     hostfile: Hostfile = None,
     exclude: Exclude = None,
-    gpus_per_node: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--gpus-per-node", metavar="G", min=1, max=1024, help="Ranks a node.", show_default=False),
-    ] = None,
+    gpus_per_node: GpusPerNode = None,
     collective: Annotated[
         str,
         typer.Option(
@@ -73,14 +70,8 @@ def nccl_test(
         Optional[str],  # noqa: UP045
         typer.Option("--interface", metavar="IF", help="The interface that all nodes use.", show_default=False),
     ] = None,
-    master_addr: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--master-addr", metavar="A", help="The head's address.", show_default=False),
-    ] = None,
-    master_port: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--master-port", metavar="P", min=1, max=65535, help="The rendezvous port.", show_default=False),
-    ] = None,
+    master_addr: MasterAddress = None,
+    master_port: MasterPort = None,
     compare: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(

@@ -47,3 +47,15 @@ RemoteGpudoctor = Annotated[
     Optional[str],  # noqa: UP045 - as above
     typer.Option("--remote-gpudoctor", metavar="PATH", help="gpudoctor on the other nodes.", show_default=False),
 ]
+GpusPerNode = Annotated[
+    Optional[int],  # noqa: UP045 - as above
+    typer.Option("--gpus-per-node", metavar="G", min=1, max=1024, help="Ranks a node.", show_default=False),
+]
+MasterAddress = Annotated[
+    Optional[str],  # noqa: UP045 - as above
+    typer.Option("--master-addr", metavar="A", help="The head's address.", show_default=False),
+]
+MasterPort = Annotated[
+    Optional[int],  # noqa: UP045 - as above
+    typer.Option("--master-port", metavar="P", min=1, max=65535, help="The rendezvous port.", show_default=False),
+]
