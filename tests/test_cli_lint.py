@@ -23,6 +23,7 @@ from gpudoctor.lint.read import Unreadable, read_job
 from gpudoctor.lint.rule import every_rule
 from gpudoctor.lint.sections import split
 from gpudoctor.lint.shell import invocations
+from tests.lab.hosts import Host, hosts
 
 RULES = every_rule()
 EXAMPLES = Path(__file__).parent.parent.parent / "shared" / "examples" / "launch-cases"
@@ -270,3 +271,19 @@ def test_check_finds_a_port_that_is_taken_and_corrects_it() -> None:
     assert taken and str(port) in taken[0]["summary"]
     assert taken[0]["fix"]["corrected"] == text.replace(str(port), "61234")
     assert done.returncode == 1
+
+
+C10D = "torchrun --nnodes=2 --nproc-per-node=1 --rdzv-backend=c10d --rdzv-id=1 --rdzv-endpoint=10.0.0.1:29400 train.py"
+
+
+def test_check_on_the_head_decides_whether_c10d_recognises_it() -> None:
+    with hosts("a", "b") as (a, b):
+
+        def severities(host: Host) -> list[str]:
+            done = host.run(sys.executable, "-m", "gpudoctor", "lint", "--json", "--check", "--", *C10D.split())
+            return [each["severity"] for each in json.loads(done.stdout)["problems"] if each["code"] == "A07"]
+
+        assert severities(a) == []  # its name resolves to 10.0.0.1
+        assert severities(b) == ["warning"]  # only the head can tell
+        a.etc("hosts", "127.0.0.1 localhost\n127.0.1.1 a\n10.0.0.2 b\n")
+        assert severities(a) == ["error"]
