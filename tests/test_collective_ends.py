@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -162,3 +163,13 @@ def test_ranks_that_share_a_gpu_are_hosts_of_their_own_to_nccl() -> None:
     several = rank_environment(wish, RANK="3", WORLD_SIZE="8", LOCAL_WORLD_SIZE="4")
     assert "NCCL_SOCKET_IFNAME" not in several
     assert "NCCL_HOSTID" not in rank_environment(launch(2, []), RANK="3")
+
+
+@pytest.mark.parametrize(
+    ("version", "taken"),
+    [("1.13.1+cu117", False), ("2.2.2", False), ("2.3.0", True), ("2.13.0+cpu", True), ("3.0a0", True)],
+)
+def test_torchrun_gets_only_what_this_torch_takes(version: str, taken: bool) -> None:
+    """Before 2.3, torchrun makes a folder in --log_dir, and fails on /dev/null."""
+    understood = runpy.run_path(str(WORKERS / "under_doctor.py"))["understood"]
+    assert ("--log_dir=/dev/null" in understood(["torchrun", "--log_dir=/dev/null", "x"], version)) == taken

@@ -28,22 +28,23 @@ def command(launch: Launch, node: int, python: str) -> list[str]:
     )
     if outer.is_rank:
         return [python, str(WORKERS), "collective", plan]
+    # Underscores: every torch takes them, and hyphens only from 2.0 on.
     return [
         python,
         str(WORKERS / "under_doctor.py"),
         "-m",
         "torch.distributed.run",
         f"--nnodes={outer.nodes}",
-        f"--node-rank={outer.node_rank}",
-        f"--nproc-per-node={launch.ranks_per_node[place]}",
+        f"--node_rank={outer.node_rank}",
+        f"--nproc_per_node={launch.ranks_per_node[place]}",
         # Static rendezvous: with c10d no node takes the store's role when the head's name means 127.0.0.1.
-        f"--master-addr={launch.master_address}",
-        f"--master-port={launch.master_port}",
-        f"--rdzv-id={launch.id}",
-        f"--rdzv-conf=timeout={max(1, round(launch.timeout))}",
-        "--max-restarts=0",
-        "--monitor-interval=0.1",  # 5 s by default up to torch 2.4
-        "--log-dir=/dev/null",  # else a folder for each launch stays in /tmp
+        f"--master_addr={launch.master_address}",
+        f"--master_port={launch.master_port}",
+        f"--rdzv_id={launch.id}",
+        f"--rdzv_conf=timeout={max(1, round(launch.timeout))}",
+        "--max_restarts=0",
+        "--monitor_interval=0.1",  # 5 s by default up to torch 2.4
+        "--log_dir=/dev/null",  # else a folder for each launch stays in /tmp; under_doctor.py knows who takes it
         str(WORKERS),
         "collective",
         plan,

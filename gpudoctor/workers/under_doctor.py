@@ -51,6 +51,15 @@ def end_with_the_listener():
         pass  # no more threads (pids.max); not vital either
 
 
+def understood(arguments, version):
+    # type: (list[str], str) -> list[str]
+    """torchrun's arguments without what this torch cannot take: before 2.3 it makes a folder in --log_dir."""
+    numbers = [int(part) if part.isdigit() else 0 for part in version.split(".")[:2]]
+    if numbers >= [2, 3]:
+        return arguments
+    return [word for word in arguments if word != "--log_dir=" + os.devnull]
+
+
 def main():
     # type: () -> None
     end_with_the_doctor()
@@ -62,9 +71,14 @@ def main():
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != folder]
     module = sys.argv[2]
     sys.argv = sys.argv[2:]
+    if module == "torch.distributed.run":
+        from torch.version import __version__ as version  # torchrun imports all of torch in any case
+
+        sys.argv = understood(sys.argv, version)
     import runpy
 
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
