@@ -20,7 +20,8 @@ def three() -> Iterator[Cluster]:
         yield cluster
         for host in cluster.hosts:  # what a test stopped itself
             host.thaw()
-        assert cluster.left_over() == {}
+        left = cluster.left_over()
+        assert not left, left
 
 
 def answer(cluster: Cluster, *options: str, **variables: str) -> dict[str, Any]:
