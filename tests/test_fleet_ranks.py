@@ -164,11 +164,22 @@ def test_the_number_of_a_reaped_torchrun_is_not_asked_for(
     assert not asked
 
 
+def wait_until_idle(process: psutil.Process) -> None:
+    """Until it computes nothing for a while: it waits for somebody."""
+    end = time.monotonic() + 30
+    before = None
+    while before != (before := sum(process.cpu_times()[:2])):
+        assert time.monotonic() < end, "it goes on computing"
+        time.sleep(0.3)
+
+
 def test_a_stopped_rank_is_seen_and_the_other_tells_where_it_waits(ranks: Ranks, heard: Heard) -> None:
     launch = endless()
     ranks.run(Run(launch=launch))
     heard.wait_for_windows()
-    ranks_of(launch)[1].suspend()
+    waiting, stopping = ranks_of(launch)
+    stopping.suspend()
+    wait_until_idle(waiting)  # until then it may be between two operations
     ranks.stop(Stop(number=9, launch=launch.id))
     ended = heard.ended
     assert (ended.how, ended.number) == ("stopped", 9)
