@@ -9,22 +9,8 @@ import typer
 
 from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.options import GpusPerNode, MasterAddress, MasterPort, NoColor, Python, Timeout
+from gpudoctor.launch.frameworks import Framework
 
-Framework = Literal[
-    "torchrun",
-    "lightning",
-    "accelerate",
-    "deepspeed",
-    "horovod",
-    "mpirun",
-    "slurm",
-    "kubernetes",
-    "ray",
-    "skypilot",
-    "torchx",
-    "spawn",
-    "xla",
-]
 Precision = Literal["fp32", "fp16", "bf16"]
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "srun", "sbatch", "fabric")
 SHELLS = ("bash", "sh", "dash", "zsh", "env", "sudo", "nohup", "time")

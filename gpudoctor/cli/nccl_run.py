@@ -12,10 +12,10 @@ from gpudoctor.fleet.hosts import is_host
 from gpudoctor.fleet.join import JoinFleet
 from gpudoctor.nccl.bandwidth_test import bandwidth_test
 from gpudoctor.nccl.compare_settings import parse_compare
-from gpudoctor.nccl.plan import parse_size
+from gpudoctor.nccl.plan import COLLECTIVES, parse_size
 from gpudoctor.nccl.publish import UnreadableResult, from_json, to_csv, to_json
 from gpudoctor.nccl.result import TestResult
-from gpudoctor.nccl.wish import COLLECTIVES, Wish, forwarded, interface_settings
+from gpudoctor.nccl.wish import Wish, forwarded, interface_settings
 from gpudoctor.read.interpreter import NoSuchInterpreter, choose
 from gpudoctor.render.nccl_test import Live, show_result, show_run
 from gpudoctor.render.plot import NoPlot, check_plot, draw

@@ -4,21 +4,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-Framework = Literal[
-    "torchrun",
-    "lightning",
-    "accelerate",
-    "deepspeed",
-    "horovod",
-    "mpirun",
-    "slurm",
-    "kubernetes",
-    "ray",
-    "skypilot",
-    "torchx",
-    "spawn",
-    "xla",
-]
+from gpudoctor.launch.frameworks import Framework as Framework
+
 Precision = Literal["", "fp32", "fp16", "bf16"]
 
 

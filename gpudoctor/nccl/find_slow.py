@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from gpudoctor.fleet.messages import Launch, Measurement
+from gpudoctor.knowledge.wording import MIB
 from gpudoctor.nccl import result
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.flood import flood_finding
@@ -19,7 +20,6 @@ from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.stopped import why_stopped
 
-MIB = 1024**2
 GLOO_SIZES = (4 * MIB,)
 NCCL_SIZES = (64 * MIB, 1024 * MIB)
 """The largest that fits into memory counts. Links show their rate from 1 GiB on (facts of nccl-tests' users)."""

@@ -6,11 +6,8 @@ from typing import Literal
 from msgspec import Struct, field
 
 from gpudoctor.fleet.messages import may_set
+from gpudoctor.knowledge.wording import GIB, MIB
 
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv")
-
-MIB = 1024**2
-GIB = 1024**3
 GLOO_MAXIMUM = 64 * MIB
 """gloo moves bytes through the CPU: larger sizes take minutes and show nothing new."""
 NCCL_MAXIMUM = 8 * GIB
