@@ -29,9 +29,11 @@ from gpudoctor.fleet.messages import (
     AnyOrder,
     Bye,
     Examine,
+    FindRanks,
     Garbled,
     Hello,
     Listen,
+    LookAt,
     Order,
     OrderFailed,
     Ping,
@@ -146,6 +148,10 @@ class Agent:
             from gpudoctor.fleet import facts
 
             return facts.begin(order)
+        if isinstance(order, FindRanks | LookAt):
+            from gpudoctor.hang.read import node
+
+            return partial(node.find) if isinstance(order, FindRanks) else node.begin(order, self.node)
         if isinstance(order, Listen | Reach | Unlisten):
             return self._with_ports(order)
         if isinstance(order, Run):

@@ -187,11 +187,35 @@ class Stop(Order, frozen=True, kw_only=True):
     evidence: bool = True
 
 
+class FindRanks(Order, frozen=True, kw_only=True):
+    """List the processes that belong to distributed jobs; answered by `RanksFound`."""
+
+
+class LookAt(Order, frozen=True, kw_only=True):
+    """Read these processes twice, without stopping them; answered by `LookedAt`."""
+
+    pids: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """By node index as text: (pid, start time in ticks) of ranks, launchers and data loaders."""
+    ranks: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By node index as text: pid as text -> its rank, where it is one."""
+    seconds: float = 2.5
+    """Between the two looks."""
+    ports: tuple[int, ...] = ()
+    """Of the job's masters: who listens there."""
+    addresses: tuple[str, ...] = ()
+    """Of the job's masters, names or numbers: they are looked up and, at `ports`, connected to."""
+    dumps: str = ""
+    """A folder with flight-recorder dumps to read on this node, besides those that the ranks' environment names."""
+    native: bool = False
+    """Native frames too, for which py-spy stops each process for a moment."""
+    timeout: float = 8.0
+
+
 class Bye(Order, frozen=True, kw_only=True):
     """End everything and exit."""
 
 
-AnyOrder = Ping | Examine | Listen | Reach | Unlisten | Run | Stop | Bye
+AnyOrder = Ping | Examine | Listen | Reach | Unlisten | Run | Stop | FindRanks | LookAt | Bye
 
 # ---------------------------------------------------------------- replies
 
@@ -317,13 +341,23 @@ class Ended(Reply, frozen=True, kw_only=True):
     """Processes of this machine that the kernel's OOM killer ended meanwhile (/proc/vmstat); None: not readable."""
 
 
+class RanksFound(Reply, frozen=True, kw_only=True):
+    found: msgspec.Raw
+    """A `hang.evidence.NodeProcesses`."""
+
+
+class LookedAt(Reply, frozen=True, kw_only=True):
+    evidence: msgspec.Raw
+    """A `hang.evidence.NodeEvidence`."""
+
+
 class OrderFailed(Reply, frozen=True, kw_only=True):
     """The agent could not do what was ordered; `Fleet.ask` gives it as `Lost("gpudoctor failed")`."""
 
     error: str
 
 
-AnyReply = Hello | Pong | Examined | Listening | Reached | Said | Ended | OrderFailed
+AnyReply = Hello | Pong | Examined | Listening | Reached | Said | Ended | RanksFound | LookedAt | OrderFailed
 
 _orders: msgspec.json.Decoder[AnyOrder] = msgspec.json.Decoder(AnyOrder)
 _replies: msgspec.json.Decoder[AnyReply] = msgspec.json.Decoder(AnyReply)

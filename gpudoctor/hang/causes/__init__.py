@@ -1,0 +1,8 @@
+"""The rules: one family a module, each rule a generator of `Cause`s over a `Job`; silent where it does not apply."""
+
+from collections.abc import Callable, Iterator
+
+from gpudoctor.hang.job import Job
+from gpudoctor.hang.report import Cause
+
+Rule = Callable[[Job], Iterator[Cause]]

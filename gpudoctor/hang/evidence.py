@@ -1,0 +1,367 @@
+"""What is read of a job: the vocabulary between the nodes, a captured file, and the rules that conclude.
+
+Everything here is plain data that survives JSON. What could not be read is in `unread` with its reason, and the field
+that it would have filled is None or empty: a rule must never take an empty field for an answer without looking there.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+SCHEMA = 1
+"""Raised when a reader of older evidence would be misled."""
+
+
+class Unread(Struct, frozen=True):
+    """Something that was looked for and could not be read."""
+
+    what: str
+    """ "stack of pid 4711", "flight recorder of rank 3", "kernel log"."""
+    reason: str
+    """A phrase that a user can act on: "permission denied; run gpudoctor as user mara or as root"."""
+    pid: int = 0
+    """The process that it is about; 0: the node."""
+
+
+# ---------------------------------------------------------------- first look: which processes are there
+
+
+class Process(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A process that belongs to a distributed job, or may: a rank, a launcher, a data loader worker."""
+
+    pid: int
+    parent: int
+    started: int
+    """Clock ticks after boot; with pid and boot id it names a process for good."""
+    age_seconds: float = 0.0
+    state: str = ""
+    """ /proc's letter: "R", "S", "D" (waits in the kernel), "T" (stopped), "t" (traced), "Z" (ended, not collected)."""
+    exit_code: int = 0
+    """Of state Z, as waitpid(2) gives it."""
+    name: str = ""
+    command: tuple[str, ...] = ()
+    """Its arguments, each at most 512 characters, secrets masked."""
+    user_id: int = -1
+    user: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Of the environment at its start: names on `knowledge.environment`'s list (ranks, launchers, NCCL, torch)."""
+    environment_read: bool = False
+    network_namespace: str = ""
+    """ "net:[4026531840]"."""
+    cgroup: str = ""
+
+
+class NodeProcesses(Struct, frozen=True, kw_only=True):
+    """The first look at a node."""
+
+    hostname: str
+    boot_id: str = ""
+    network_namespace: str = ""
+    """Of the agent itself."""
+    time: float = 0.0
+    """time.time() of the node when it answered."""
+    processes: tuple[Process, ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+
+# ---------------------------------------------------------------- second look: what they do
+
+
+class Frame(Struct, frozen=True, omit_defaults=True):
+    """A frame of a Python stack, or of a native one."""
+
+    function: str
+    file: str = ""
+    """As the process names it: a path, "<string>", "<frozen importlib>", a shared library for a native frame."""
+    line: int = 0
+    native: bool = False
+
+
+class Thread(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A thread at one moment. The process's main thread has `id` equal to the pid."""
+
+    id: int
+    """The kernel's number (gettid)."""
+    name: str = ""
+    """Python's name where it has one ("MainThread"), else the kernel's ("pt_autograd_0")."""
+    state: str = ""
+    cpu_seconds: float | None = None
+    """Used since the thread began."""
+    switches: int | None = None
+    """Context switches, voluntary and not: one that has none between two looks has not run."""
+    waits_in: str = ""
+    """wchan: the kernel function that it sleeps in ("futex_do_wait", "hrtimer_nanosleep", "pipe_read")."""
+    syscall: str = ""
+    """Name and arguments of the system call that it is in, where readable: "read(3, ...)"."""
+    owns_gil: bool | None = None
+    """None: not told."""
+    frames: tuple[Frame, ...] = ()
+    """Innermost first; () where the thread runs no Python or was not read."""
+
+
+class Sample(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A process at one moment."""
+
+    at: float
+    """Seconds after the first sample began on this node."""
+    state: str = ""
+    cpu_seconds: float | None = None
+    read_bytes: int | None = None
+    """/proc/PID/io rchar: bytes asked for by read calls of any kind."""
+    written_bytes: int | None = None
+    threads: tuple[Thread, ...] = ()
+    stacks_by: str = ""
+    """ "py-spy", "faulthandler", "worker server"; empty: no stacks."""
+
+
+class Socket(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A TCP socket of a process, or a listener of its node."""
+
+    state: str
+    """ "LISTEN", "SYN_SENT", "ESTABLISHED", "CLOSE_WAIT", "FIN_WAIT2", ... as in <net/tcp_states.h>."""
+    local: str
+    local_port: int
+    remote: str = ""
+    remote_port: int = 0
+    unsent_bytes: int = 0
+    """Queued or not acknowledged: stays above zero where packets are dropped."""
+    unread_bytes: int = 0
+    retransmits: int = 0
+    pid: int = 0
+    """Whose it is; 0: not known (another user's)."""
+    process: str = ""
+    """That process's name."""
+
+
+class Enclosing(Struct, frozen=True, omit_defaults=True):
+    """A statement of the user's program around a line, or one that leaves the loop around it."""
+
+    kind: str
+    """ "if", "else", "elif", "for", "while", "try", "except", "finally", "with", "function"; of the exits: "continue",
+    "break", "return", "pass" (an exception that is swallowed)."""
+    line: int
+    text: str = ""
+    """Its condition or target, string constants blanked: "rank == 0", "batch in loader", "Exception"."""
+
+
+class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the user's program says around a frame, read from its file where that is readable."""
+
+    file: str
+    line: int
+    function: str = ""
+    text: str = ""
+    """The line itself, string constants blanked."""
+    enclosing: tuple[Enclosing, ...] = ()
+    """Innermost first, up to the function."""
+    exits: tuple[Enclosing, ...] = ()
+    """`continue`, `break`, `return`, swallowed exceptions in the same loop or function that pass this line by; the text
+    is the condition that guards each."""
+    calls: tuple[Enclosing, ...] = ()
+    """Calls of collectives in the same function: kind is the name ("all_reduce", "barrier"), text the innermost
+    condition that guards it ("" for none)."""
+
+
+# ---------------------------------------------------------------- the communication layer
+
+
+class Collective(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One entry of a flight recorder."""
+
+    group: str
+    """Key of the process group: its name ("0", "default_pg" is normalised to "0")."""
+    sequence: int
+    """collective_seq_id: the number of this collective in its group on this rank."""
+    operation: str
+    """ "all_reduce", "all_gather", "send", "recv", ...: without the backend."""
+    point_to_point: bool = False
+    peer: int | None = None
+    state: Literal["scheduled", "started", "completed"] = "scheduled"
+    """Normalised: gloo's entries that are retired count as completed."""
+    input_sizes: tuple[tuple[int, ...], ...] = ()
+    output_sizes: tuple[tuple[int, ...], ...] = ()
+    dtypes: tuple[str, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    """Innermost first, without torch's own; () where the recorder keeps none."""
+    created_ns: int = 0
+    timeout_ms: int = 0
+
+
+class Group(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A process group as one rank's recorder knows it."""
+
+    key: str
+    description: str = ""
+    ranks: tuple[int, ...] = ()
+    """Global ranks; () where the recorder does not say (gloo's default group: all)."""
+    last_enqueued: int = -1
+    last_completed: int = -1
+
+
+class Recorder(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What one rank's flight recorder holds, cut down to what decides."""
+
+    source: str
+    """The file, or "worker server of pid 4711", "dump pipe /tmp/x3.pipe"."""
+    rank: int | None = None
+    version: str = ""
+    backend: str = ""
+    written_at: float = 0.0
+    """The file's modification time, seconds; 0: asked for now."""
+    groups: tuple[Group, ...] = ()
+    entries: tuple[Collective, ...] = ()
+    """In the order of the recorder, at most the last 256 of a group, and every one that has not completed."""
+    total: int = 0
+    """How many entries the dump had."""
+
+
+class RasRank(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    rank: int
+    host: str = ""
+    pid: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    """Collectives launched, by NCCL's name; {"": n} where only a total is told."""
+    status: str = ""
+    """ "RUNNING", "INIT", "ABORT", "unresponsive", "dead"."""
+
+
+class RasCommunicator(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    id: str
+    size: int
+    errors: str = ""
+    """ "OK", "MISMATCH", "INCOMPLETE", "ERROR" as NCCL says; or empty (JSON)."""
+    ranks: tuple[RasRank, ...] = ()
+    """All of them from JSON; from text only those that NCCL lists."""
+    missing: tuple[RasRank, ...] = ()
+
+
+class Ras(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One answer of NCCL's RAS."""
+
+    at: float
+    source: str
+    nccl: str = ""
+    communicators: tuple[RasCommunicator, ...] = ()
+
+
+# ---------------------------------------------------------------- a process, a node, all
+
+
+class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    process: Process
+    samples: tuple[Sample, ...] = ()
+    """Two, a few seconds apart; one where it ended meanwhile; none where it was gone."""
+    sockets: tuple[Socket, ...] = ()
+    sources: tuple[SourceContext, ...] = ()
+    """Of the user's frames of its main thread, in the last sample."""
+    recorder: Recorder | None = None
+    libraries: dict[str, str] = field(default_factory=dict)
+    """ "libnccl.so.2", "libtorch_cpu.so", "libnccl-net.so" -> path of what it has loaded (maps)."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """ "torch", "nccl" -> version, read from those files."""
+    open_files: tuple[str, ...] = ()
+    """Regular files, FIFOs and devices that it has open, not libraries; at most 64."""
+    output_files: tuple[str, ...] = ()
+    """Where its standard output and error go, when that is a file."""
+    resident_bytes: int | None = None
+    limits: dict[str, str] = field(default_factory=dict)
+    """ "memlock", "nofile" -> soft limit as in /proc/PID/limits."""
+    oom_kills: int | None = None
+    """memory.events oom_kill of its cgroup."""
+    armed: bool = False
+    """gpudoctor.arm() runs in it."""
+
+
+class KernelEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    kind: Literal["oom", "xid", "segfault"]
+    text: str
+    pid: int = 0
+    seconds_ago: float | None = None
+
+
+class Reached(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What became of a connection from this node to an address that the job names."""
+
+    address: str
+    port: int
+    outcome: str
+    """ "connected", "refused", "no answer", "unreachable", "unresolvable"."""
+    detail: str = ""
+
+
+class Interface(Struct, frozen=True, omit_defaults=True):
+    name: str
+    addresses: tuple[str, ...] = ()
+    up: bool = True
+
+
+class GpuUse(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    index: int
+    uuid: str = ""
+    utilization_percent: int | None = None
+    memory_utilization_percent: int | None = None
+    power_watts: float | None = None
+    pids: tuple[int, ...] = ()
+    lost: str = ""
+    """Why it does not answer; empty when it does."""
+
+
+class NodeEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The second look at a node."""
+
+    name: str = ""
+    """As the fleet names it."""
+    hostname: str = ""
+    boot_id: str = ""
+    network_namespace: str = ""
+    time: float = 0.0
+    clock_offset_seconds: float | None = None
+    """Of this node's clock against the head's, half a round trip exact; filled in by the head."""
+    processes: tuple[ProcessEvidence, ...] = ()
+    listeners: tuple[Socket, ...] = ()
+    """LISTEN on the ports that the job names, of whichever process."""
+    reached: tuple[Reached, ...] = ()
+    interfaces: tuple[Interface, ...] = ()
+    resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names that the job uses, and the own host name -> addresses; () where it does not resolve."""
+    kernel: tuple[KernelEvent, ...] = ()
+    gpus: tuple[GpuUse, ...] = ()
+    ras: tuple[Ras, ...] = ()
+    """Two polls, or none."""
+    unread: tuple[Unread, ...] = ()
+
+
+class Evidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """All that was read, of all nodes: what `gpudoctor capture --pid` writes and `hang --from` reads."""
+
+    schema: int = SCHEMA
+    kind: Literal["gpudoctor hang evidence"] = "gpudoctor hang evidence"
+    gpudoctor: str = ""
+    time: float = 0.0
+    nodes: tuple[NodeEvidence, ...] = ()
+    lost: dict[str, str] = field(default_factory=dict)
+    """Nodes that could not be asked -> why."""
+    dumps: tuple[Recorder, ...] = ()
+    """Flight recorders of --dumps, which belong to no process that was seen."""
+    unread: tuple[Unread, ...] = ()
+
+
+def to_json(evidence: Evidence) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(evidence), indent=1)
+
+
+class UnreadableEvidence(Exception):
+    """The text says what is wrong with the file."""
+
+
+def from_json(raw: bytes) -> Evidence:
+    """Raises `UnreadableEvidence`."""
+    try:
+        found: Any = msgspec.json.decode(raw, type=Evidence)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableEvidence(str(error)) from None
+    evidence: Evidence = found
+    if evidence.schema > SCHEMA:
+        raise UnreadableEvidence(f"it has schema {evidence.schema}; this gpudoctor reads up to {SCHEMA}")
+    return evidence

@@ -1,0 +1,85 @@
+"""What is concluded of a job, and what `gpudoctor hang --json` says."""
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from gpudoctor.check import Fix
+from gpudoctor.hang.evidence import Unread
+
+State = Literal["hung", "slow", "running", "starting", "ended"]
+"""hung: nothing that was looked at moves, or what moves cannot help. slow: it gets on, and something holds it up.
+running: it gets on. starting: its ranks are not all there yet, and nothing is wrong so far. ended: no rank is left."""
+
+
+class Seen(Struct, frozen=True):
+    """A line of evidence."""
+
+    source: str
+    """ "rank 3 pid 4711 stack", "node b /proc/net/tcp", "flight recorder of ranks 0-6"."""
+    text: str
+
+
+class Where(Struct, frozen=True):
+    """A place in the user's program."""
+
+    file: str
+    line: int
+    function: str = ""
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """A cause from the taxonomy (`knowledge.hangs.CAUSES`)."""
+
+    cause: str
+    confidence: float
+    """0..1. 0.9 and above: shown by what was read. Below 0.5: one of several that fit."""
+    ranks: tuple[int, ...] = ()
+    """The culprits, not those that wait for them."""
+    where: Where | None = None
+    evidence: tuple[Seen, ...] = ()
+    summary: str
+    """One line with ranks, places, numbers; no final period."""
+    meaning: str = ""
+    """What it does to the job, as sentences; empty: the taxonomy's."""
+    fix: Fix
+    confirm: str = ""
+    """The test that decides, when `confidence` is below 0.9; as sentences."""
+
+
+class RankRow(Struct, frozen=True, kw_only=True):
+    """A rank in one line."""
+
+    rank: int
+    host: str = ""
+    pid: int = 0
+    state: str
+    """In words: "waits in all_reduce", "sleeps in user code", "stopped", "missing", "ended by SIGKILL"."""
+    collective: str = ""
+    """ "all_reduce #12 float32[1024] in group 0", from the recorder, else from the stack; empty when in none."""
+    frame: Where | None = None
+    """The innermost frame of the user's program."""
+
+
+class JobReport(Struct, frozen=True, kw_only=True):
+    id: str
+    """ "torchrun none at 10.0.0.1:29500", "slurm 4711.0": what tells it from other jobs here."""
+    world_size: int
+    """As most ranks were told; 0 when none was."""
+    state: State
+    causes: tuple[Cause, ...] = ()
+    """Best first; () when nothing is wrong or nothing could be decided."""
+    undecided: str = ""
+    """Why there is no primary cause, and which test decides; empty when there is one or none is needed."""
+    ranks: tuple[RankRow, ...] = ()
+    only_recorder: str = ""
+    """What a flight recorder would have told, when none was readable; empty otherwise."""
+
+
+class HangReport(Struct, frozen=True, kw_only=True):
+    gpudoctor: str = ""
+    hosts: tuple[str, ...] = ()
+    jobs: tuple[JobReport, ...] = ()
+    lost: dict[str, str] = field(default_factory=dict)
+    unread: tuple[Unread, ...] = ()
+    seconds: float = 0.0
