@@ -1,4 +1,4 @@
-"""The taxonomy: why distributed jobs stand still or fail. `gpudoctor hang` and `explain` name their causes by it."""
+"""What is known of a kind of cause."""
 
 from typing import Literal
 
@@ -23,7 +23,3 @@ class HangCause(Struct, frozen=True, kw_only=True):
     confirm: str
     """The test that decides, as sentences."""
     source: str
-
-
-CAUSES: dict[str, HangCause] = {}
-"""By name. (Contract of issue 6: all 50 of facts/03 part 9.)"""
