@@ -117,9 +117,9 @@ class Uuids:
 
 
 class Pseudonyms:
-    """The pseudonyms of one document."""
+    """The pseudonyms of one document: a snapshot, or the evidence of a job."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, document: Struct) -> None:
         self._numbers: dict[str, int] = {}
         self._known: dict[tuple[str, str], str] = {}
         """(kind, name) -> pseudonym."""
@@ -132,9 +132,9 @@ class Pseudonyms:
         """Numbers in four parts that are known not to be addresses."""
         self._uuids = Uuids()
         self._pattern: re.Pattern[str] | None = None
-        for mode, text in _strings(snapshot, "text"):
+        for mode, text in _strings(document, "text"):
             self._collect(mode, text)
-        for name, value in snapshot.environment.value_or(dict[str, str]()).items():
+        for name, value in _variables(document):
             if is_recorded(name):
                 self._variable(name, value)
 
@@ -333,11 +333,15 @@ class Pseudonyms:
             return type(thing)(self._redacted(item, mode) for item in thing)
         if isinstance(thing, dict) and mode != "harmless":
             return {
-                key: self._variable(key, item) if isinstance(item, str) else self._redacted(item, mode)
+                self._key(key, mode): self._variable(key, item) if isinstance(item, str) else self._redacted(item, mode)
                 for key, item in thing.items()
                 if _is_kept(key, item, mode)
             }
         return thing
+
+    def _key(self, key: Any, mode: Mode) -> Any:
+        """Keys are names of variables and packages, or of hosts: those have their pseudonym as in any text."""
+        return self.text(key) if mode == "text" and isinstance(key, str) and VARIABLE.fullmatch(key) is None else key
 
     def _source(self, source: str) -> str:
         call, _, host = source.partition(" ")
@@ -354,6 +358,25 @@ class Pseudonyms:
             "harmless": str,
         }
         return replace[mode](text)
+
+
+def _variables(document: Any) -> Iterator[tuple[str, str]]:
+    """Every environment variable in a structure: what is secret in some of them is so by their name."""
+    if isinstance(document, Reading):
+        yield from _variables(document.value_or(None))
+    elif isinstance(document, Struct):
+        for name in document.__struct_fields__:
+            yield from _variables(getattr(document, name))
+    elif isinstance(document, (tuple, list)):
+        for item in document:
+            yield from _variables(item)
+    elif isinstance(document, dict):
+        for key, item in document.items():
+            if isinstance(key, str) and isinstance(item, str):
+                if VARIABLE.fullmatch(key):
+                    yield key, item
+            else:
+                yield from _variables(item)
 
 
 def _owner(home: Mapping[str, str | None]) -> str:

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from gpudoctor import report as reports
 from gpudoctor.check import Fix, Problem
 from gpudoctor.diagnose import ask
+from gpudoctor.hang.evidence import Evidence, NodeProcesses
+from gpudoctor.hang.report import HangReport
 from gpudoctor.knowledge.environment import is_recorded, recorded, without_credentials
 from gpudoctor.knowledge.private_names import HARMLESS_FIELDS
 from gpudoctor.plugins import find_checks
@@ -443,6 +445,7 @@ def test_the_harmless_fields_exist() -> None:
             for field in kind.fields:
                 visit(field.type)
 
-    visit(msgspec.inspect.type_info(Snapshot))
+    for document in (Snapshot, Evidence, NodeProcesses, HangReport):
+        visit(msgspec.inspect.type_info(document))
     for name, fields in HARMLESS_FIELDS.items():
         assert fields <= structures[name], name

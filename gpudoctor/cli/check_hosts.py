@@ -5,8 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpudoctor.cli.errors import UsageProblem
-from gpudoctor.cli.fleets import Where, in_allocation, slurm_fleet, ssh_fleet
+from gpudoctor.cli.fleets import Where, standing_fleet
 
 if TYPE_CHECKING:
     from gpudoctor.fleet.fleet import Fleet, Lost
@@ -28,23 +27,6 @@ class Asked(NamedTuple):
     python: str | None = None
     torch: bool = True
     timeout: float = 10.0
-
-
-def fleet_for(where: Where, environment: "dict[str, str]") -> "Fleet":
-    """The nodes that were named, or those of the Slurm allocation. Raises `UsageProblem`."""
-    from gpudoctor.fleet.ssh import BadSsh
-
-    if where.is_named:
-        try:
-            return ssh_fleet(where)
-        except BadSsh as error:
-            raise UsageProblem(str(error)) from None
-    if in_allocation(environment):
-        return slurm_fleet(where)
-    raise UsageProblem(
-        f"--nodes {where.nodes}: which ones? Name them with --hosts 'n[01-{where.nodes or 2:02}]' or --hostfile FILE, "
-        "or run this inside a Slurm allocation"
-    )
 
 
 def survey(fleet: "Fleet", asked: Asked) -> "Survey":
@@ -138,7 +120,7 @@ def check_hosts(where: Where, asked: Asked, *, json: bool, strict: bool, no_colo
     from gpudoctor.cli.check import load
 
     load(asked.names)  # a misspelt check is said before any node is reached
-    with fleet_for(where, dict(os.environ)) as fleet:
+    with standing_fleet(where, os.environ) as fleet:
         found = survey(fleet, asked)
         fleet.dismiss()
     if json:

@@ -75,6 +75,18 @@ def in_allocation(environment: Mapping[str, str]) -> bool:
     return situation(environment) == "allocation"
 
 
+def standing_fleet(where: Where, environment: Mapping[str, str]) -> Fleet:
+    """The nodes that were named, or those of the Slurm allocation; none has to join. Raises `UsageProblem`."""
+    if where.is_named:
+        return ssh_fleet(where)
+    if in_allocation(environment):
+        return slurm_fleet(where)
+    raise UsageProblem(
+        f"--nodes {where.nodes}: which ones? Name them with --hosts 'n[01-{where.nodes or 2:02}]' or --hostfile FILE, "
+        "or run this inside a Slurm allocation"
+    )
+
+
 def is_symmetric(environment: Mapping[str, str], where: Where) -> bool:
     """Whether the user's own srun or torchrun has started one of us a rank or node, and nothing names other nodes."""
     from gpudoctor.fleet.slurm import situation

@@ -1,5 +1,8 @@
 """What `gpudoctor explain --json` says."""
 
+from typing import Any
+
+import msgspec
 from msgspec import Struct
 
 from gpudoctor.check import Fix
@@ -43,3 +46,12 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """Ranks that the logs speak of."""
     unreadable: dict[str, str] = {}
     """File -> why it could not be read, or is no log."""
+
+
+def to_json(explanation: Explanation) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(explanation), indent=2)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of `gpudoctor explain --json`."""
+    return msgspec.json.schema(Explanation)

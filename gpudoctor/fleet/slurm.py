@@ -33,6 +33,8 @@ FIRST_SPECIAL_STEP = 0xFFFFFFF0
 CLOSE_SECONDS = 1.0
 """How long srun may take to end after its standard input was closed, and again after each signal."""
 
+SQUEUE_SECONDS = 10.0
+
 OPTIONS = (
     "--ntasks-per-node=1",
     "--overlap",  # a step that holds the allocation (a shell by `srun --pty`) must not keep ours waiting; 20.11
@@ -103,6 +105,31 @@ def node_names(environment: Mapping[str, str]) -> tuple[str, ...]:
     if not names:
         raise NoSlurm("SLURM_JOB_ID is set, but SLURM_JOB_NODELIST names no node")
     return names
+
+
+def job_environment(job: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment as inside that running job of this user, for `SlurmFleet.inside`. Raises `NoSlurm`."""
+    try:
+        asked = subprocess.run(
+            ["squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T %N"],
+            env=step_environment(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SQUEUE_SECONDS,
+            check=False,
+        )
+    except OSError as error:
+        raise NoSlurm(f"squeue cannot be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise NoSlurm(f"squeue gave no answer within {SQUEUE_SECONDS:g} s; slurmctld may be down") from None
+    words = asked.stdout.split()
+    if asked.returncode or not words:
+        said = asked.stderr.strip().splitlines()
+        raise NoSlurm(f"Slurm knows no job {job}" + (f": {said[-1]}" if said else ""))
+    if words[0] not in ("RUNNING", "COMPLETING") or len(words) < 2:
+        raise NoSlurm(f"Slurm job {job} is {words[0]}: it has no processes to look at")
+    return {**step_environment(environment), "SLURM_JOB_ID": job, "SLURM_JOB_NODELIST": words[1]}
 
 
 def step_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """What is concluded of a job, and what `gpudoctor hang --json` says."""
 
-from typing import Literal
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct, field
 
 from gpudoctor.check import Fix
@@ -83,3 +84,12 @@ class HangReport(Struct, frozen=True, kw_only=True):
     lost: dict[str, str] = field(default_factory=dict)
     unread: tuple[Unread, ...] = ()
     seconds: float = 0.0
+
+
+def to_json(report: HangReport) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(report), indent=2)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of `gpudoctor hang --json`."""
+    return msgspec.json.schema(HangReport)

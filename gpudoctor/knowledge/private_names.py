@@ -55,14 +55,38 @@ HARMLESS_FIELDS = {
     "SmokeTarget": {"device"},
     "Result": {"check", "group", "title"},
     "Report": {"gpudoctor"},
+    "Process": {"state", "network_namespace"},
+    "NodeProcesses": {"boot_id", "network_namespace"},
+    "NodeEvidence": {"boot_id", "network_namespace"},
+    "Evidence": {"gpudoctor"},
+    "HangReport": {"gpudoctor"},
+    "Thread": {"name", "state", "waits_in"},
+    "Sample": {"state", "stacks_by"},
+    "Socket": {"state"},
+    "Collective": {"group", "operation", "dtypes"},
+    "Recorder": {"version", "backend"},
+    "ProcessEvidence": {"versions", "limits"},
+    "GpuUse": {"uuid"},
+    "Cause": {"cause"},
 }
 """Structure -> fields that hold versions, products, PCI addresses or words of our own; they are never changed.
 
 Fields of a `Literal` type need no entry.
 """
 
-USER_FIELDS = {("GpuProcess", "user"), ("DeviceNode", "owner"), ("DeviceNode", "group")}
-HOST_FIELDS = {("Host", "hostname"), ("Rendezvous", "address"), ("RankSettings", "master_address")}
+USER_FIELDS = {("GpuProcess", "user"), ("DeviceNode", "owner"), ("DeviceNode", "group"), ("Process", "user")}
+HOST_FIELDS = {
+    ("Host", "hostname"),
+    ("Rendezvous", "address"),
+    ("RankSettings", "master_address"),
+    ("NodeProcesses", "hostname"),
+    ("NodeEvidence", "name"),
+    ("NodeEvidence", "hostname"),
+    ("RasRank", "host"),
+    ("Reached", "address"),
+    ("HangReport", "hosts"),
+    ("RankRow", "host"),
+}
 GID_FIELDS = {("Gid", "gid")}
 """Addresses that checks tell apart by their form: link-local, made of an IPv4 address, or of which subnet."""
 SERIAL_FIELDS = {("Gpu", "serial")}

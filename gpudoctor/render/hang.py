@@ -1,0 +1,161 @@
+"""The answer of `gpudoctor hang` -> terminal: the cause first, then every rank, those that agree in one line."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from gpudoctor.hang.report import Cause, HangReport, JobReport, RankRow, Where
+from gpudoctor.knowledge.wording import counted, ranges
+from gpudoctor.render.prose import show, show_command, show_table
+from gpudoctor.render.words import safe
+
+STATE_COLORS = {
+    "hung": "bold red",
+    "slow": "bold yellow",
+    "starting": "bold yellow",
+    "running": "bold green",
+    "ended": "bold magenta",
+}
+STATES = {
+    "hung": "it hangs",
+    "slow": "it gets on, slowly",
+    "running": "it gets on",
+    "starting": "it is starting",
+    "ended": "it has ended",
+}
+CERTAIN = 0.9
+"""From here on a cause is said to be shown; below, how to make sure is said too."""
+MOST_EVIDENCE = 8
+MOST_ALTERNATIVES = 4
+MOST_ROWS = 40
+MOST_UNREAD = 8
+
+
+def show_hang(report: HangReport, screen: Console) -> None:
+    """All jobs of the report, and what could not be seen."""
+    for number, job in enumerate(report.jobs):
+        if number:
+            screen.print()
+        _show_job(job, screen)
+    if not report.jobs:
+        show("No job is left to look at: it has ended", screen, style="bold magenta")
+    _show_blind(report, screen)
+
+
+def _show_job(job: JobReport, screen: Console) -> None:
+    size = f", world size {job.world_size}" if job.world_size else ""
+    show(f"{job.id}{size}: {STATES[job.state]}", screen, style=STATE_COLORS[job.state])
+    if job.causes and not job.undecided:
+        screen.print()
+        _show_cause(job.causes[0], screen)
+    if job.undecided:
+        screen.print()
+        show(f"Undecided: {job.undecided}", screen, style="bold", head="bold magenta")
+    others = job.causes if job.undecided else job.causes[1:]
+    if others:
+        screen.print()
+        show("Candidates:" if job.undecided else "Also possible, or besides:", screen, style="bold")
+        for cause in others[:MOST_ALTERNATIVES]:
+            show(f"{cause.confidence:.2f} {cause.summary}  [{cause.cause}]", screen, indent=2)
+            if cause.confirm:
+                show(cause.confirm, screen, indent=4, style="dim")
+        if len(others) > MOST_ALTERNATIVES:
+            show(f"and {len(others) - MOST_ALTERNATIVES} more (--json lists them)", screen, indent=2, style="dim")
+    if job.ranks:
+        screen.print()
+        _show_ranks(job.ranks, screen)
+    if job.only_recorder:
+        screen.print()
+        show(job.only_recorder, screen, style="dim")
+
+
+def _show_cause(cause: Cause, screen: Console) -> None:
+    show(f"cause {cause.summary}  [{cause.cause}]", screen, style="bold", head="bold red")
+    if cause.meaning:
+        show(cause.meaning, screen, indent=2)
+    show(f"Fix: {cause.fix.text}", screen, indent=2)
+    for command in cause.fix.commands:
+        show_command(command, screen)
+    if cause.where is not None:
+        show(f"Where: {place(cause.where)}", screen, indent=2)
+    for seen in cause.evidence[:MOST_EVIDENCE]:
+        show(f"Seen: {seen.source}: {seen.text}", screen, indent=2, style="dim")
+    if len(cause.evidence) > MOST_EVIDENCE:
+        show(f"and {len(cause.evidence) - MOST_EVIDENCE} more (--json lists them)", screen, indent=2, style="dim")
+    if cause.confidence < CERTAIN:
+        test = f": {cause.confirm}" if cause.confirm else ""
+        show(f"How sure: {cause.confidence:.2f} of 1{test}", screen, indent=2)
+
+
+def place(where: Where, *, short: bool = False) -> str:
+    """ "/home/mara/train.py:41 in main"; short: "train.py:41"."""
+    file = where.file.rpartition("/")[2] if short else where.file
+    line = f"{file}:{where.line}" if where.line else file
+    return line if short or not where.function else f"{line} in {where.function}"
+
+
+class Folded:
+    """Ranks that agree in all but their number, host and pid."""
+
+    def __init__(self, first: RankRow) -> None:
+        self.first = first
+        self.ranks: list[int] = []
+        self.hosts: dict[str, None] = {}
+        self.count = 0
+
+    def add(self, row: RankRow) -> None:
+        self.ranks.append(row.rank)
+        self.hosts.setdefault(row.host)
+        self.count += 1
+
+    def cells(self) -> tuple[str, ...]:
+        hosts = [host for host in self.hosts if host]
+        host = hosts[0] if len(hosts) == 1 else counted(len(hosts), "host") if hosts else "-"
+        pid = (str(self.first.pid) if self.first.pid else "-") if self.count == 1 else f"{self.count} pids"
+        where = place(self.first.frame, short=True) if self.first.frame is not None else "-"
+        if self.first.frame is not None and self.first.frame.function not in ("", "<module>"):
+            where += f" {self.first.frame.function}"
+        named = [rank for rank in self.ranks if rank >= 0]
+        ranks = ranges(named) if len(set(named)) == len(named) else ",".join(map(str, sorted(named)))
+        return ranks or "?", host, pid, self.first.state, self.first.collective or "-", where
+
+
+def folded(rows: Sequence[RankRow]) -> list[Folded]:
+    """Rows that say the same, together; the smallest party first, for it is where the culprit is."""
+    found: dict[tuple[object, ...], Folded] = {}
+    for row in rows:
+        alone = () if row.pid or row.state == "missing" else (row.rank,)
+        key = (row.state, row.collective, row.frame, *alone)
+        found.setdefault(key, Folded(row)).add(row)
+    return sorted(found.values(), key=lambda each: (each.count, min(each.ranks)))
+
+
+def _show_ranks(rows: Sequence[RankRow], screen: Console) -> None:
+    parties = folded(rows)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("Rank", "Host", "PID", "State", "Collective", "Where"):
+        table.add_column(title, no_wrap=True, overflow="ellipsis")
+    for party in parties[:MOST_ROWS]:
+        table.add_row(*map(safe, party.cells()))
+    show_table(table, screen, gives_way="Collective")
+    if len(parties) > MOST_ROWS:
+        show(f"and {counted(len(parties) - MOST_ROWS, 'more line')} (--json lists all ranks)", screen, style="dim")
+
+
+def _show_blind(report: HangReport, screen: Console) -> None:
+    """Nodes and things that could not be looked at, those with one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in report.lost.items():
+        by_reason.setdefault(reason, []).append(f"node {name}")
+    for unread in report.unread:
+        by_reason.setdefault(unread.reason, []).append(unread.what)
+    if not by_reason:
+        return
+    screen.print()
+    show("Could not look:", screen, style="bold magenta")
+    for reason, names in list(by_reason.items())[:MOST_UNREAD]:
+        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        show(f"{', '.join(names[:4])}{more}: {reason}", screen, indent=2)
+    if len(by_reason) > MOST_UNREAD:
+        show(f"and {len(by_reason) - MOST_UNREAD} more reasons (--json lists them)", screen, indent=2, style="dim")
