@@ -1,0 +1,266 @@
+"""The Python stacks of live processes, by the program py-spy, which reads their memory from outside.
+
+Without `--native` it runs non-blocking: the process is not stopped for a moment, and a stack that changes while it is
+read comes out cut short or not at all, in which case it is read again. One dump of a rank with torch takes 10 ms of
+processor time (py-spy 0.4.3), so a program a process is fast enough; several run at once.
+"""
+
+import os
+import shutil
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor import active
+from gpudoctor.fleet import processes
+from gpudoctor.hang.evidence import Frame, Thread
+from gpudoctor.hang.read.refusals import not_permitted
+
+BY = "py-spy"
+MOST_THREADS = 512
+"""Of a process; a rank with torch has some dozens, few of which run Python."""
+MOST_FRAMES = 256
+"""Of a thread, innermost first: recursion goes deeper, and repeats itself."""
+LONGEST_NAME = 512
+LONGEST_PATH = 4096
+TRIES = 3
+"""Reads of one process: in non-blocking mode one of ten stacks that change fast comes out cut short [measured]."""
+OUTERMOST = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "run"))
+"""Where a thread's stack begins: a program, `python -m`, a thread's start. One that begins elsewhere was cut short,
+or its interpreter is embedded in a program."""
+INSTALL = "py-spy is not installed; `{python} -m pip install py-spy` installs it"
+
+
+class Stacks(NamedTuple):
+    """What was read of one process."""
+
+    threads: tuple[Thread, ...] = ()
+    """With id, name, frames, owns_gil. The id is 0 where it is not told: a thread that is not the main one, of
+    Python 3.10 or older."""
+    by: str = ""
+    """As `Sample.stacks_by`; empty when nothing was read."""
+    reason: str = ""
+    """Why nothing was read, as a phrase; empty when it was."""
+
+
+def dump(pids: Sequence[int], *, timeout: float, native: bool = False) -> dict[int, Stacks]:
+    """The stacks of these processes, each within `timeout` seconds from now; one answer a pid, never raises.
+
+    `native` adds frames of C and C++, for which py-spy stops each process for some tenths of a second (it goes on also
+    when py-spy is killed); where that fails, it is read without. May be called in any thread.
+    """
+    wanted = list(dict.fromkeys(pid for pid in pids if pid > 0))
+    program = find_program()
+    if not program:
+        return {pid: Stacks(reason=INSTALL.format(python=sys.executable)) for pid in wanted}
+    return _Dumps(program, timeout, native).of(wanted)
+
+
+def find_program() -> str | None:
+    """The py-spy of our own installation, else the one on the PATH."""
+    name = "py-spy.exe" if os.name == "nt" else "py-spy"
+    folders = [sysconfig.get_path("scripts"), str(Path(sys.executable).parent)]
+    if f"{os.name}_user" in sysconfig.get_scheme_names():
+        folders.append(sysconfig.get_path("scripts", f"{os.name}_user"))
+    for folder in folders:
+        if folder and (found := shutil.which(name, path=folder)):
+            return found
+    return shutil.which("py-spy")
+
+
+class _Try(NamedTuple):
+    pid: int
+    number: int
+    native: bool
+    child: active.Child
+
+
+class _Dumps:
+    """py-spy for several processes, a bounded number at once."""
+
+    def __init__(self, program: str, timeout: float, native: bool) -> None:
+        self.program = program
+        self.native = native
+        self.deadline = time.monotonic() + timeout
+        self.most = max(2, min(8, 2 * (os.cpu_count() or 1)))
+        self.found: dict[int, Stacks] = {}
+
+    def of(self, pids: Sequence[int]) -> dict[int, Stacks]:
+        # A stopped process cannot be stopped once more: py-spy fails on it, and waits [measured].
+        waiting = [(pid, 1, self.native and not _is_stopped(pid)) for pid in reversed(pids)]
+        running: list[_Try] = []
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.most:
+                    self._start(waiting, running)
+                for over in [attempt for attempt in running if attempt.child.is_over()]:
+                    running.remove(over)
+                    if again := self._take(over, over.child.end()):
+                        waiting.append(again)
+                if running:
+                    running[0].child.changed.wait(0.002)
+        finally:
+            for attempt in running:
+                attempt.child.end()
+        return {pid: self.found.get(pid, Stacks(reason="not read")) for pid in pids}
+
+    def _start(self, waiting: list[tuple[int, int, bool]], running: list[_Try]) -> None:
+        pid, number, native = waiting.pop()
+        left = self.deadline - time.monotonic()
+        if left <= 0.0:
+            self.found.setdefault(pid, Stacks(reason="there was no time left to read it"))
+            return
+        command = [self.program, "dump", "--json", "--pid", str(pid), "--native" if native else "--nonblocking"]
+        try:
+            child = active.start(f"py-spy {pid}", command, timeout=left)
+        except OSError as error:
+            self.found.setdefault(pid, Stacks(reason=f"{self.program} cannot be run: {error.strerror or error}"))
+            return
+        running.append(_Try(pid, number, native, child))
+
+    def _take(self, attempt: _Try, reply: active.Reply) -> tuple[int, int, bool] | None:
+        """Note what a try brought; what to try next, or None."""
+        pid = attempt.pid
+        again = (pid, attempt.number + 1, False) if attempt.number < TRIES else None
+        if reply.return_code == 0:
+            threads = read(reply.output, pid)
+            if threads:
+                before = self.found.get(pid)
+                if before is None or _depth(threads, pid) >= _depth(before.threads, pid):
+                    self.found[pid] = Stacks(threads, BY)
+                return again if _cut_short(threads, pid) and not attempt.native else None
+            self.found.setdefault(pid, Stacks(reason="py-spy found no thread that runs Python in it"))
+            return again
+        known = self.found.get(pid)
+        if known is not None and known.threads:  # an earlier try was cut short, which is better than nothing
+            return again
+        reason, may_pass = why_not(pid, reply)
+        self.found[pid] = Stacks(reason=reason)
+        return again if may_pass else None
+
+
+def _is_stopped(pid: int) -> bool:
+    process = processes.look(pid)
+    return process is not None and process.state in "Tt"
+
+
+def _depth(threads: Sequence[Thread], pid: int) -> int:
+    return sum(len(thread.frames) for thread in threads if thread.id == pid)
+
+
+def _cut_short(threads: Sequence[Thread], pid: int) -> bool:
+    main = next((thread for thread in threads if thread.id == pid), None)
+    if main is None or not main.frames or len(main.frames) == MOST_FRAMES:
+        return main is None or not main.frames
+    return main.frames[-1].function.rpartition(".")[2] not in OUTERMOST
+
+
+# ---------------------------------------------------------------- what py-spy says
+
+
+class _Frame(Struct):
+    name: str = ""
+    filename: str = ""
+    module: str | None = None
+    line: int = 0
+
+
+class _Thread(Struct):
+    thread_id: int = 0
+    thread_name: str | None = None
+    os_thread_id: int | None = None
+    owns_gil: bool | None = None
+    frames: list[_Frame] = []
+
+
+def read(output: bytes, pid: int) -> tuple[Thread, ...]:
+    """The threads of `py-spy dump --json`; () when it is no such text. Any bytes."""
+    try:
+        found = msgspec.json.decode(output, type=list[_Thread])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ()
+    found = found[-MOST_THREADS:]  # py-spy begins with the youngest; the main thread is the last
+    main = _main_of(found, pid)
+    return tuple(
+        Thread(
+            id=pid if thread is main else _kernel_id(thread),
+            name=_short(thread.thread_name or ("MainThread" if thread is main else ""), LONGEST_NAME),
+            owns_gil=thread.owns_gil,
+            frames=tuple(_frames(thread)),
+        )
+        for thread in found
+    )
+
+
+def _main_of(threads: Sequence[_Thread], pid: int) -> _Thread | None:
+    """Kernel numbers tell; without them (Python 3.10 and older, read non-blocking) the name does, else the age."""
+    told = [thread for thread in threads if thread.os_thread_id is not None]
+    if told:
+        return next((thread for thread in told if thread.os_thread_id == pid), None)
+    named = [thread for thread in threads if thread.thread_name == "MainThread"]
+    candidates = named or threads
+    return candidates[-1] if candidates else None
+
+
+def _kernel_id(thread: _Thread) -> int:
+    number = thread.os_thread_id or 0
+    return number if 0 < number < 1 << 31 else 0
+
+
+def _frames(thread: _Thread) -> Iterator[Frame]:
+    for frame in thread.frames[:MOST_FRAMES]:
+        yield Frame(
+            function=_short(frame.name, LONGEST_NAME),
+            file=_short(frame.module or frame.filename, LONGEST_PATH),
+            line=frame.line if 0 <= frame.line < 1 << 31 else 0,
+            native=frame.module is not None,
+        )
+
+
+def _short(text: str, limit: int) -> str:
+    # A surrogate cannot be written as UTF-8 later.
+    return text[:limit].encode("utf-8", "replace").decode("utf-8")
+
+
+# ---------------------------------------------------------------- why it does not
+
+
+def why_not(pid: int, reply: active.Reply) -> tuple[str, bool]:
+    """Why py-spy failed, and whether another try may bring more."""
+    said = reply.errors + reply.output[:4096].decode("utf-8", "replace")
+    process = processes.look(pid)
+    if process is None:
+        return "it ended meanwhile", False
+    if process.state in "ZX":
+        return "it has ended, and its parent has not collected it", False
+    if reply.timed_out or reply.stuck:
+        where = ", which waits in the kernel" if process.state == "D" else ""
+        return f"py-spy got no answer of the process{where} within {reply.seconds:.0f} s", False
+    lowered = said.lower()
+    if "permission denied" in lowered or "operation not permitted" in lowered:
+        return not_permitted(pid), False
+    if "failed to find python version" in lowered:
+        return "py-spy finds no Python interpreter in it", False
+    if "unsupported version of python" in lowered:
+        version = said[lowered.index("unsupported version of python") :].splitlines()[0].rpartition(":")[2].strip()
+        return (
+            f"this py-spy does not know its Python {version[:40]}; `{sys.executable} -m pip install -U py-spy`",
+            False,
+        )
+    if (reply.return_code or 0) < 0:
+        return f"py-spy failed: {reply.failure}", True
+    return f"py-spy failed: {_first_cause(said)}", True
+
+
+def _first_cause(said: str) -> str:
+    """ "Failed to get stack traces: Failed to copy PyCodeObject", from the lines of py-spy's error."""
+    before, _, _ = said.partition("Stack backtrace:")
+    lines = [line.strip().partition("Error: ")[2] or line.strip() for line in before.splitlines() if line.strip()]
+    texts = [line.lstrip("0123456789").removeprefix(":").strip() for line in lines if line != "Caused by:"]
+    return ": ".join(texts[:3])[:300] or "no message"
