@@ -66,8 +66,8 @@ NAMES = [
 
 
 def test_the_names_are_the_fifty_of_the_research() -> None:
-    assert len(NAMES.split()) == 50
-    assert set(CAUSES) == set(NAMES.split())
+    assert len(NAMES) == 50
+    assert set(CAUSES) == set(NAMES)
     assert all(cause.name == name for name, cause in CAUSES.items())
 
 
