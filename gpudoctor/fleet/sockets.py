@@ -2,7 +2,6 @@
 
 import socket
 import sys
-from pathlib import Path
 
 from gpudoctor.fleet.processes import PROC
 
@@ -18,7 +17,7 @@ def connecting(pid: int) -> tuple[str, ...]:
     waits for a host that is down, or its packets are dropped on the way.
     """
     folder = PROC / str(pid)
-    own = _inodes(folder / "fd")
+    own = inodes(pid)
     found: list[str] = []
     for name in ("tcp", "tcp6"):
         try:
@@ -34,32 +33,36 @@ def unanswered(text: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for line in text.splitlines()[1:]:
         words = line.split()
-        if len(words) > 9 and words[3] == SYN_SENT and (end := _end(words[2])):
-            found.append((words[9], end))
+        if len(words) > 9 and words[3] == SYN_SENT and (found_end := end(words[2])):
+            address, port = found_end
+            found.append((words[9], f"[{address}]:{port}" if ":" in address else f"{address}:{port}"))
     return found
 
 
-def _end(words: str) -> str:
-    """An address of these tables, 32-bit words in the machine's byte order, then the port; empty for garbage."""
+def end(words: str) -> tuple[str, int] | None:
+    """An end of these tables, 32-bit words in the machine's byte order, then the port; None for garbage.
+
+    IPv4 that is mapped into IPv6 is given as IPv4.
+    """
     digits, _, port = words.partition(":")
     try:
         raw = bytes.fromhex(digits)
         number = int(port, 16)
     except ValueError:
-        return ""
-    if len(raw) not in (4, 16):
-        return ""
+        return None
+    if len(raw) not in (4, 16) or not 0 <= number < 1 << 16:
+        return None
     if sys.byteorder == "little":
         raw = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
     if len(raw) == 16 and raw.startswith(bytes(10) + b"\xff\xff"):
         raw = raw[12:]
-    if len(raw) == 4:
-        return f"{socket.inet_ntop(socket.AF_INET, raw)}:{number}"
-    return f"[{socket.inet_ntop(socket.AF_INET6, raw)}]:{number}"
+    return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw), number
 
 
-def _inodes(folder: Path) -> set[str]:
+def inodes(pid: int) -> set[str]:
+    """The inodes of its sockets; none where they may not be read."""
     found = set()
+    folder = PROC / str(pid) / "fd"
     try:
         for entry in folder.iterdir():
             try:

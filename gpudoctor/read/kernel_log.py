@@ -163,6 +163,14 @@ HOW_TO_READ = (
 def read_log(system: System, clock: Callable[[], float] = time.monotonic) -> Mapping[str, Reading[Any]]:
     """The first source that yields a line. The kernel stamps its messages with the clock that `monotonic` reads."""
     field = "host.kernel_log"
+    found = read_lines(system)
+    if not found.is_read:
+        return {field: Reading(found.source, missing=found.missing)}
+    return {field: read(found.source, examine(found.value, clock()))}
+
+
+def read_lines(system: System) -> Reading[list[Line]]:
+    """What the first source that yields a line says."""
     reasons: list[str] = []
     denied = False
     for name, get in SOURCES:
@@ -180,13 +188,13 @@ def read_log(system: System, clock: Callable[[], float] = time.monotonic) -> Map
                 reasons.append(f"{name}: shows gVisor's own log, not the host's")
                 denied = True
             elif lines:
-                return {field: read(name, examine(lines, clock()))}
+                return read(name, lines)
             else:  # what dmesg and journalctl print to those who may not read
                 reasons.append(f"{name}: shows nothing")
                 denied = True
     names = ", ".join(name for name, _ in SOURCES)
     reason = f"the kernel log could not be read ({'; '.join(reasons)}); {HOW_TO_READ}"
-    return {field: Reading(names, missing=Missing(reason, "denied" if denied else "failed"))}
+    return Reading(names, missing=Missing(reason, "denied" if denied else "failed"))
 
 
 READERS: tuple[Reader, ...] = (Reader("kernel log", ("host.kernel_log",), read_log),)

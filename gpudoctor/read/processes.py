@@ -37,6 +37,8 @@ class Process(NamedTuple):
     flags: int
     start_ticks: int
     """Clock ticks after boot."""
+    exit_code: int = 0
+    """Of state Z, as waitpid(2) gives it; 0 where the kernel does not tell."""
 
     @property
     def is_kernel_thread(self) -> bool:
@@ -50,7 +52,8 @@ def parse_stat(text: str) -> Process:
     fields = rest.split()
     if not opening or len(fields) < 20 or len(fields[0]) != 1:
         raise ValueError(f"not a process status: {text[:80]!r}")
-    return Process(int(pid), name, fields[0], int(fields[1]), int(fields[6]), int(fields[19]))
+    exit_code = int(fields[49]) if len(fields) > 49 else 0
+    return Process(int(pid), name, fields[0], int(fields[1]), int(fields[6]), int(fields[19]), exit_code)
 
 
 def processes(system: System) -> Iterator[Process]:
