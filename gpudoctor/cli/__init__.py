@@ -21,6 +21,7 @@ from gpudoctor.cli.checks import checks
 from gpudoctor.cli.devices import devices
 from gpudoctor.cli.env import env
 from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.cli.hang import hang
 from gpudoctor.cli.launch import launch
 from gpudoctor.cli.lint import WithCommand, lint
 from gpudoctor.cli.nccl_test import nccl_test
@@ -66,6 +67,7 @@ app.command()(env)
 app.command()(topology)
 app.command()(nccl_test)
 app.command()(launch)
+app.command()(hang)
 app.command(cls=WithCommand)(lint)
 app.command()(checks)
 app.command(hidden=True)(agent)

@@ -62,6 +62,15 @@ def run(where: Where, asked: Asked, output: Output) -> int:
     return exit_status(report)
 
 
+def examine(where: Where, asked: Asked) -> Evidence:
+    """The evidence of the live job, without a conclusion. Raises `UsageProblem`."""
+    with hang_fleet(where, asked.job) as fleet, Progress(sys.stderr) as progress:
+        arrive(fleet, progress)
+        evidence = look(fleet, asked, progress)
+        fleet.dismiss()
+    return evidence
+
+
 def run_file(path: str, job: str | None, output: Output) -> int:
     """`--from FILE`; the exit status. Raises `UsageProblem`."""
     try:

@@ -31,7 +31,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 _decoder = msgspec.json.Decoder(_Line)
 
-FORWARDED = frozenset({"member", "row", "skipped", "failed"})
+FORWARDED = frozenset({"member", "row", "skipped", "trained", "failed"})
 
 
 class Rank:

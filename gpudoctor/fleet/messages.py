@@ -34,6 +34,26 @@ class Measurement(Struct, frozen=True):
     size_bytes: int
 
 
+class TrainCell(Struct, frozen=True):
+    """One way of training with one precision (`gpudoctor train-test`)."""
+
+    way: str
+    """A name of train/ways.py: "ddp", "fsdp", "spawn", ..."""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+
+
+class TrainPlan(Struct, frozen=True, kw_only=True):
+    """What the ranks of a launch train, one cell after the other, instead of measuring collectives."""
+
+    cells: tuple[TrainCell, ...]
+    steps: int = 20
+    batch: int = 8
+    """Samples of the global batch that each rank gets in a step."""
+    seed: int = 20
+    world_size: int = 2
+    """Processes that a way which starts them by itself (spawn, lightning ddp_spawn) starts; devices of split and dp."""
+
+
 class Outer(Struct, frozen=True):
     """The world of the user's own srun or torchrun, of which a launch is the part of one process (symmetric mode)."""
 
@@ -75,6 +95,8 @@ class Launch(Struct, frozen=True):
     rank_logs: bool = True
     """NCCL_DEBUG=INFO into memory, unless the user's environment sets NCCL_DEBUG_FILE."""
     outer: Outer | None = None
+    train: TrainPlan | None = None
+    """Train these (workers/train.py) instead of measuring collectives (workers/collective.py)."""
     ranks_share_gpu: bool = False
     """All ranks of a node use its first GPU, each with an NCCL_HOSTID of its own: for tests of the real NCCL path on
     one GPU. What is measured so says nothing of the hardware."""

@@ -26,8 +26,9 @@ def command(launch: Launch, node: int, python: str) -> list[str]:
     plan = json.dumps(
         {"launch": msgspec.to_builtins(launch), "symmetric": launch.outer is not None}, separators=(",", ":")
     )
+    program = "collective" if launch.train is None else "train"
     if outer.is_rank:
-        return [python, str(WORKERS), "collective", plan]
+        return [python, str(WORKERS), program, plan]
     # Underscores: every torch takes them, and hyphens only from 2.0 on.
     return [
         python,
@@ -46,7 +47,7 @@ def command(launch: Launch, node: int, python: str) -> list[str]:
         "--monitor_interval=0.1",  # 5 s by default up to torch 2.4
         "--log_dir=/dev/null",  # else a folder for each launch stays in /tmp; under_doctor.py knows who takes it
         str(WORKERS),
-        "collective",
+        program,
         plan,
     ]
 

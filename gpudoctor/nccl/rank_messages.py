@@ -4,6 +4,8 @@ Each line is at most 4,000 bytes, for all ranks of a node write into one pipe an
 (PIPE_BUF). The agent forwards the rows, the world, the errors, and the phases of the lowest local rank.
 """
 
+from typing import Literal
+
 import msgspec
 from msgspec import Struct
 
@@ -80,6 +82,47 @@ class Skipped(Struct, frozen=True, kw_only=True, tag="skipped"):
     reason: str
 
 
+class Fault(Struct, frozen=True, kw_only=True):
+    """The first thing that was not as it must be."""
+
+    kind: str
+    """ "initial weights", "sampler overlap", "sampler loss", "sampler epoch", "gradient", "parameter", "loss",
+    "device", "overflow not skipped", "loss scale", "not finite"."""
+    rank: int | None = None
+    """The rank that differs from the others, or from what must be; None when no one rank does."""
+    parameter: str = ""
+    """Its name in the plain model: "blocks.1.weight"."""
+    step: int | None = None
+    """From 0."""
+    seen: str = ""
+    """With numbers: "relative difference 0.31"."""
+    wanted: str = ""
+
+
+class Trained(Struct, frozen=True, kw_only=True, tag="trained"):
+    """What became of one way of training with one precision; from rank 0, for all ranks."""
+
+    way: str
+    precision: str
+    outcome: Literal["passed", "failed", "not applicable"]
+    reason: str = ""
+    """Why it does not apply here, or the exception that ended it."""
+    fault: Fault | None = None
+    ranks: int = 1
+    devices: tuple[str, ...] = ()
+    """Of the ranks in their order, or those that one process used: "cuda:0", "cpu"."""
+    step_seconds: float | None = None
+    """Median of the steps after the first three, on the slowest rank."""
+    peak_bytes: dict[str, int] = {}
+    """Device ("node-a cuda:0") -> the most that was allocated; on a CPU the growth of the resident set."""
+    loss: float | None = None
+    """Of the last step, over the global batch."""
+    reference_loss: float | None = None
+    """Of the single-process run on the same global batches."""
+    notes: tuple[str, ...] = ()
+    """What is worth knowing though it passed: DataParallel's costs, a deprecated name, a wrapper's prefix."""
+
+
 class Failed(Struct, frozen=True, kw_only=True, tag="failed"):
     """The exception that ends a rank."""
 
@@ -92,6 +135,6 @@ class Finished(Struct, frozen=True, kw_only=True, tag="finished"):
     rank: int
 
 
-AnyRankMessage = Begun | Phase | Member | Row | Skipped | Failed | Finished
+AnyRankMessage = Begun | Phase | Member | Row | Skipped | Trained | Failed | Finished
 
 decoder: msgspec.json.Decoder[AnyRankMessage] = msgspec.json.Decoder(AnyRankMessage)

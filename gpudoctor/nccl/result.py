@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gpudoctor.fleet.messages import RankState, Torchrun
 from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.rank_messages import Member, Row, Skipped
+from gpudoctor.nccl.rank_messages import Member, Row, Skipped, Trained
 
 SCHEMA = 1
 """Number of the layout."""
@@ -33,6 +33,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     members: tuple[Member, ...] = ()
     rows: tuple[Row, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    trained: tuple[Trained, ...] = ()
     ends: tuple[NodeRanks, ...] = ()
     dropped: int = 0
     """Messages beyond what a launch of its plan has to say (nccl/flood.py)."""

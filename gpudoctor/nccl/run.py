@@ -14,7 +14,7 @@ import msgspec
 from gpudoctor.fleet.fleet import Event, Fleet, Lost
 from gpudoctor.fleet.messages import Ended, Launch, OrderFailed, Run, Said, Stop
 from gpudoctor.nccl.flood import may_be_rank, most_rows
-from gpudoctor.nccl.rank_messages import Failed, Member, Phase, Row, Skipped, decoder
+from gpudoctor.nccl.rank_messages import Failed, Member, Phase, Row, Skipped, Trained, decoder
 from gpudoctor.nccl.result import NodeRanks, RunResult
 
 OWN_STORY_SECONDS = 2.0
@@ -30,6 +30,7 @@ OnRow = Callable[[Launch, Row], None]
 OnPhase = Callable[[Launch, str], None]
 OnMember = Callable[[Launch, Member], None]
 OnSkipped = Callable[[Launch, Skipped], None]
+OnTrained = Callable[[Launch, Trained], None]
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -50,6 +51,7 @@ class _Watch:
         self.members: dict[int, Member] = {}
         self.rows: list[Row] = []
         self.skipped: list[Skipped] = []
+        self.trained: list[Trained] = []
         self.dropped = 0
         self.ends: dict[int, NodeRanks] = {}
         self.dying_since: float | None = None
@@ -78,6 +80,8 @@ class _Watch:
             return len(self.rows) >= most_rows(self.launch)
         if isinstance(message, Skipped):
             return len(self.skipped) >= most_rows(self.launch)
+        if isinstance(message, Trained):
+            return self.launch.train is None or len(self.trained) >= len(self.launch.train.cells)
         return isinstance(message, Member) and not may_be_rank(self.launch, message.rank)
 
     def result(self, fleet: Fleet) -> RunResult:
@@ -89,6 +93,7 @@ class _Watch:
             members=tuple(self.members[rank] for rank in sorted(self.members)),
             rows=tuple(self.rows),
             skipped=tuple(self.skipped),
+            trained=tuple(self.trained),
             ends=ends,
             dropped=self.dropped,
             seconds=round(self.seconds, 3),
@@ -105,6 +110,7 @@ def run_launches(
     on_phase: OnPhase | None = None,
     on_member: OnMember | None = None,
     on_skipped: OnSkipped | None = None,
+    on_trained: OnTrained | None = None,
     waiting: Callable[[], None] | None = None,
 ) -> tuple[RunResult, ...]:
     """Run launches on disjoint nodes at the same time; one result each, in their order.
@@ -113,7 +119,9 @@ def run_launches(
     `on_phase` hears of the launch's first rank. `waiting` is called several times a second. Raises `RunInterrupted`
     on KeyboardInterrupt, when the ranks have been stopped.
     """
-    return _Running(fleet, launches, pythons, timeout, (on_row, on_phase, on_member, on_skipped), waiting).run()
+    return _Running(
+        fleet, launches, pythons, timeout, (on_row, on_phase, on_member, on_skipped, on_trained), waiting
+    ).run()
 
 
 class _Running:
@@ -123,13 +131,13 @@ class _Running:
         launches: Sequence[Launch],
         pythons: Mapping[int, str],
         timeout: float,
-        told: tuple[OnRow | None, OnPhase | None, OnMember | None, OnSkipped | None],
+        told: tuple[OnRow | None, OnPhase | None, OnMember | None, OnSkipped | None, OnTrained | None],
         waiting: Callable[[], None] | None,
     ) -> None:
         self._fleet = fleet
         self._pythons = pythons
         self._timeout = timeout
-        self._on_row, self._on_phase, self._on_member, self._on_skipped = told
+        self._on_row, self._on_phase, self._on_member, self._on_skipped, self._on_trained = told
         self._waiting = waiting
         now = time.monotonic()
         self._watches = [_Watch(launch, now) for launch in launches]
@@ -216,7 +224,7 @@ class _Running:
     def _interrupt(self) -> None:
         for watch in self._watches:
             self._stop(watch, "interrupted")
-        self._waiting = self._on_row = self._on_phase = self._on_member = self._on_skipped = None
+        self._waiting = self._on_row = self._on_phase = self._on_member = self._on_skipped = self._on_trained = None
         try:
             self._go_on()
         finally:  # a second Ctrl-C: whoever closes the fleet ends what is left
@@ -262,6 +270,10 @@ class _Running:
             watch.skipped.append(message)
             if self._on_skipped is not None:
                 self._on_skipped(launch, message)
+        elif isinstance(message, Trained):
+            watch.trained.append(message)
+            if self._on_trained is not None:
+                self._on_trained(launch, message)
         elif isinstance(message, Failed):
             if watch.dying_since is None:
                 watch.dying_since = now

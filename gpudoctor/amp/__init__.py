@@ -1,0 +1,1 @@
+"""`gpudoctor amp`: which precision really works on each device, proved by running it."""

@@ -1,0 +1,130 @@
+"""The answer of `gpudoctor amp`, as published with --json; its parts are what workers/amp.py measures."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor.check import Problem
+
+Support = Literal["hardware", "hardware, slow", "emulated", "build", "none", "unknown"]
+"""hardware: tensor cores, or a CPU's own instructions. "hardware, slow": native without a gain (fp16 on 6.1, on most
+CPUs). emulated: by conversion to fp32. build: the GPU could, this torch build cannot. none: not at all."""
+
+
+class Compared(Struct, frozen=True, kw_only=True):
+    """A small net's losses and gradients under autocast against fp32 with TF32 off."""
+
+    net: Literal["convolution", "transformer"]
+    outcome: Literal["passed", "wrong-result", "failed"]
+    output_error: float | None = None
+    """Relative L2."""
+    gradient_error: float | None = None
+    """Relative L2 over all parameters."""
+    gradient_cosine: float | None = None
+    limit_output: float = 0.0
+    limit_gradient: float = 0.0
+    limit_cosine: float = 0.0
+    worst_parameter: str = ""
+    error: str = ""
+    """The exception, or what was wrong: "the output is float32: autocast did nothing"."""
+
+
+class Scaled(Struct, frozen=True, kw_only=True):
+    """GradScaler with a forced overflow."""
+
+    outcome: Literal["passed", "failed", "not needed"]
+    scale_before: float | None = None
+    scale_after: float | None = None
+    skipped: bool | None = None
+    """Whether the step with the overflow left the parameters alone."""
+    recovered: bool | None = None
+    """Whether the next normal step changed them."""
+    error: str = ""
+
+
+class Speed(Struct, frozen=True, kw_only=True):
+    """Against fp32 (TF32 off) on the same device."""
+
+    what: Literal["matmul", "convolution", "convolution channels_last", "transformer compiled"]
+    size: str
+    """ "4096x4096x4096"."""
+    seconds: float
+    fp32_seconds: float
+    teraflops: float | None = None
+    expected_factor: float | None = None
+    """What this generation should give, of the vendor's figures; None where nothing is published."""
+    error: str = ""
+
+    @property
+    def factor(self) -> float:
+        return self.fp32_seconds / self.seconds if self.seconds else 0.0
+
+
+class Precision(Struct, frozen=True, kw_only=True):
+    """One dtype on one device."""
+
+    dtype: Literal["fp16", "bf16", "tf32", "fp8"]
+    support: Support
+    why: str = ""
+    """ "compute capability 7.5; tensor cores for bf16 came with 8.0"."""
+    outcome: Literal["passed", "wrong-result", "failed", "not applicable", "timeout"] = "not applicable"
+    compared: tuple[Compared, ...] = ()
+    scaler: Scaled | None = None
+    speeds: tuple[Speed, ...] = ()
+    memory_fp32_bytes: int | None = None
+    """Peak of a training step of the transformer in fp32."""
+    memory_bytes: int | None = None
+    overflow: bool | None = None
+    """Whether a product of 256 x 400 overflows to inf, as in fp16 it must and in bf16 must not."""
+    compiled: str = ""
+    """What torch.compile with autocast gave: "passed", "not applicable: ...", "failed: ..."."""
+    error: str = ""
+
+
+class Device(Struct, frozen=True, kw_only=True):
+    device: str
+    """ "cuda:0", "cpu"."""
+    name: str = ""
+    capability: tuple[int, int] | None = None
+    torch: str = ""
+    precisions: tuple[Precision, ...] = ()
+    switches: dict[str, str] = {}
+    """TF32 as it is set: "torch.backends.cuda.matmul.fp32_precision" -> "none", ..."""
+    seconds: float = 0.0
+    error: str = ""
+    """Why nothing was measured: deadline, crash, no such device."""
+
+
+class Advice(Struct, frozen=True, kw_only=True):
+    """Which precision to use, and how to spell it."""
+
+    precision: Literal["bf16", "fp16", "fp32"]
+    why: str
+    spelled: dict[str, str] = {}
+    """ "torch", "Lightning 2.6", "accelerate 1.15", "DeepSpeed" -> lines or option."""
+
+
+class AmpReport(Struct, frozen=True, kw_only=True):
+    schema: int = 1
+    gpudoctor: str = ""
+    devices: tuple[Device, ...] = ()
+    advice: Advice | None = None
+    problems: tuple[Problem, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def exit_status(self) -> int:
+        """1 when a precision that should work does not; 2 when no device could be tested."""
+        if all(device.error for device in self.devices):
+            return 2
+        return int(any(problem.severity == "error" for problem in self.problems))
+
+
+def to_json(report: AmpReport) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(report), indent=2)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of `gpudoctor amp --json`."""
+    return msgspec.json.schema(AmpReport)

@@ -1,0 +1,1 @@
+"""`gpudoctor train-test`: does parallel training really work here, in every way that people train."""
