@@ -11,6 +11,10 @@ Role = Literal["cause", "connection", "consequence", "context"]
 consequence: something failed before, here or elsewhere (a watchdog's time-out, "connection closed by peer", SIGTERM).
 context: no fault, and worth knowing for the conclusion (a rank has started, NCCL uses lo, an operation's number)."""
 
+NUMBERED = "__"
+"""Between the name of a group and the number of the pattern that it is of."""
+GROUP = re.compile(r"\(\?P<(\w+)>")
+
 
 class Symptom:
     """An entry: what a line looks like, and which cause of the taxonomy it speaks for.
@@ -18,6 +22,7 @@ class Symptom:
     `needle`: literal text that every such line holds; it is looked for before the pattern is tried. Of several texts
     one must be there. `pattern`: tried on the line (without colours and line end), with named groups for the values
     that `seen` and `fix` name: rank, other, host, address, port, operation, sequence, size, file, ...
+    Of several patterns one must fit; they may name the same groups. A line that holds `unless` is another matter.
     `sample` and `counter` are lines that it must find and must not find: its test.
     """
 
@@ -26,7 +31,8 @@ class Symptom:
         id: str,
         *,
         needle: str | tuple[str, ...],
-        pattern: str = "",
+        pattern: str | tuple[str, ...] = "",
+        unless: str = "",
         cause: str,
         role: Role = "cause",
         confidence: float = 0.8,
@@ -48,11 +54,31 @@ class Symptom:
         """`versions`: "nccl >= 2.24", "torch 2.1-2.4"; empty: all that were read."""
         self.samples = (sample,) if isinstance(sample, str) else sample
         self.counters = (counter,) if isinstance(counter, str) else counter
-        self._pattern = pattern
+        self._texts = (pattern,) if isinstance(pattern, str) else pattern
+        self._unless = unless
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        return re.compile(self._pattern or "|".join(re.escape(needle) for needle in self.needles))
+        """All patterns as one. Groups of the second and later ones have a number behind their names: see `match`."""
+        if not any(self._texts):
+            return re.compile("|".join(re.escape(needle) for needle in self.needles))
+        first, *others = self._texts
+        numbered = [GROUP.sub(rf"(?P<\1{NUMBERED}{number}>", text) for number, text in enumerate(others, 2)]
+        return re.compile("|".join(f"(?:{text})" for text in (first, *numbered)) if others else first)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the values that a match may give."""
+        return frozenset(name.partition(NUMBERED)[0] for name in self.pattern.groupindex)
+
+    def match(self, line: str) -> dict[str, str] | None:
+        """The values of a line that this entry is about; None when it is not."""
+        if self._unless and self._unless in line:
+            return None
+        found = self.pattern.search(line)
+        if found is None:
+            return None
+        return {name.partition(NUMBERED)[0]: value for name, value in found.groupdict().items() if value}
 
 
 class Event(Struct, frozen=True, kw_only=True):
