@@ -1,0 +1,367 @@
+"""The families of one node: a launcher or lone rank and what descends from it, each with what it is there."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, structs
+
+from gpudoctor.hang.evidence import Process
+from gpudoctor.hang.read import commands
+
+RANK_VARIABLES = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+)
+"""Rank, world size and local rank as torchrun, Open MPI, MPICH and SLURM name them; WORLD_SIZE counts with each."""
+MARKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+LARGEST_RANK = 9_999_999
+MOST_GENERATIONS = 64
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """A process and what it is, or says that it is."""
+
+    process: Process
+    role: str
+    """As `Member.role`."""
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    of: int = 0
+
+
+class Family(Struct, frozen=True):
+    claims: tuple[Claim, ...]
+
+
+def families(processes: Sequence[Process]) -> list[Family]:
+    """Every family with a rank or launcher in it, of one node."""
+    return _Node(processes).families()
+
+
+class _Node:
+    def __init__(self, processes: Sequence[Process]) -> None:
+        self.every = {process.pid: process for process in sorted(processes, key=_by_start)}
+        self.children: dict[int, list[Process]] = {}
+        for process in self.every.values():
+            self.children.setdefault(process.parent, []).append(process)
+        self.claims: dict[int, Claim] = {}
+
+    def families(self) -> list[Family]:
+        for process in self._parents_first():
+            self.claims[process.pid] = self._claim(process)
+        self._demote_wrappers()
+        self._number_children()
+        grouped: dict[int, list[Claim]] = {}
+        for pid, claim in self.claims.items():
+            grouped.setdefault(self._top(pid), []).append(claim)
+        return [
+            Family(tuple(claims))
+            for claims in grouped.values()
+            if any(claim.role in ("rank", "launcher") for claim in claims)
+        ]
+
+    def _parents_first(self) -> Iterable[Process]:
+        """Each process once, its parent before it. A table that changed while it was read may hold a ring."""
+        done: set[int] = set()
+        waiting = [process for process in self.every.values() if process.parent not in self.every]
+        while len(done) < len(self.every):
+            if not waiting:
+                waiting = [next(process for process in self.every.values() if process.pid not in done)]
+            for process in waiting:
+                done.add(process.pid)
+                yield process
+            waiting = [
+                child for process in waiting for child in self.children.get(process.pid, ()) if child.pid not in done
+            ]
+            waiting = list({child.pid: child for child in waiting}.values())
+
+    # --- what a process is
+
+    def _claim(self, process: Process) -> Claim:
+        above = self._nearest(process)
+        if commands.launcher(process.command):
+            return Claim(process=process, role="launcher")
+        if above is not None and above.role in ("data loader", "rank"):
+            owner = above.of if above.role == "data loader" else above.process.pid
+            if not self._is_another_rank(process, above):
+                return Claim(process=process, role=self._below_rank(process, self.every[owner]), of=owner)
+        if (own := self._own_rank(process)) is not None:
+            if self._starts_ranks(process, own):
+                return Claim(process=process, role="launcher")
+            return own
+        if self._starts_ranks(process, None):
+            return Claim(process=process, role="launcher")
+        of = 0 if above is None else above.process.pid if above.role == "launcher" else above.of
+        if above is not None and above.role == "launcher" and self._may_be_rank(process, above.process):
+            return Claim(process=process, role="rank")
+        return Claim(process=process, role="helper", of=of)
+
+    def _nearest(self, process: Process) -> Claim | None:
+        """What the nearest process above it is that is a rank, launcher or data loader."""
+        pid = process.parent
+        for _ in range(MOST_GENERATIONS):
+            claim = self.claims.get(pid)
+            if claim is None:
+                return None
+            if claim.role != "helper" or claim.of == 0:
+                return claim if claim.role != "helper" else self._nearest_of(claim)
+            pid = claim.process.parent
+        return None
+
+    def _nearest_of(self, claim: Claim) -> Claim | None:
+        pid = claim.process.parent
+        for _ in range(MOST_GENERATIONS):
+            above = self.claims.get(pid)
+            if above is None or above.role != "helper":
+                return above
+            pid = above.process.parent
+        return None
+
+    @staticmethod
+    def _below_rank(process: Process, rank: Process) -> str:
+        if process.name == "pt_data_worker":
+            return "data loader"
+        if commands.is_tracker(process.command) or (
+            commands.is_forkserver(process.command) and process.parent == rank.pid
+        ):
+            return "helper"
+        if commands.is_spawned(process.command) or commands.is_forkserver(process.command):
+            return "data loader"
+        if process.command:
+            return "data loader" if process.command == rank.command else "helper"
+        # Its command line is not read (ended, or waiting in the kernel): its name was the rank's when it was forked.
+        return "data loader" if process.name and process.name == rank.name else "helper"
+
+    @staticmethod
+    def _is_another_rank(process: Process, above: Claim) -> bool:
+        """Of a process below a rank: it is a rank itself, as Lightning's first rank starts the others."""
+        own = rank_of(process)
+        if own is None or above.role != "rank":
+            return False
+        theirs = rank_of(above.process)
+        return theirs != own and own[0] is not None and (theirs is None or theirs[0] != own[0])
+
+    def _own_rank(self, process: Process) -> Claim | None:
+        if process.name in commands.SHELLS and commands.PYTHON.search(process.name) is None:
+            return None
+        if found := rank_of(process):
+            rank, world_size, local_rank = found
+            return Claim(process=process, role="rank", rank=rank, world_size=world_size, local_rank=local_rank)
+        return self._first_of_lightning(process)
+
+    def _first_of_lightning(self, process: Process) -> Claim | None:
+        """It has started its own command line again with LOCAL_RANK 1 and more: it is local rank 0 itself."""
+        if not process.command:
+            return None
+        for child in self.children.get(process.pid, ()):
+            environment = child.environment
+            if child.command[1:] == process.command[1:] and (_number(environment, "LOCAL_RANK") or 0) > 0:
+                if "RANK" in environment or _number(environment, "WORLD_SIZE") is None:
+                    continue
+                node = _number(environment, "NODE_RANK") or 0
+                return Claim(
+                    process=process,
+                    role="rank",
+                    rank=0 if node == 0 else None,
+                    local_rank=0,
+                    world_size=_number(environment, "WORLD_SIZE"),
+                )
+        return None
+
+    def _starts_ranks(self, process: Process, own: Claim | None) -> bool:
+        """A script that has spawned or forked its ranks: their children communicate, or it was told of a master."""
+        if (own is not None and own.rank is not None) or not process.command or process.communicates is None:
+            return False
+        children = self._spawned_children(process)
+        if not children:
+            return False
+        if any(child.communicates for child in children):
+            return True
+        told = any("MASTER_ADDR" in each.environment for each in (process, *children))
+        # A master alone may be in an image's environment: children of fork are data loaders until they communicate.
+        return told and not process.communicates and any(commands.is_spawned(child.command) for child in children)
+
+    def _spawned_children(self, process: Process) -> list[Process]:
+        """In the order of their start; those of its forkserver too."""
+        found: list[Process] = []
+        for child in self.children.get(process.pid, ()):
+            if child.name == "pt_data_worker" or commands.is_tracker(child.command):
+                continue
+            if commands.is_forkserver(child.command):
+                found += [each for each in self.children.get(child.pid, ()) if each.name != "pt_data_worker"]
+            elif commands.is_spawned(child.command) or (child.command and child.command == process.command):
+                found.append(child)
+        return sorted(found, key=_by_start)
+
+    def _may_be_rank(self, process: Process, launcher: Process) -> bool:
+        """Of a launcher's child that does not say: its environment was not read, or it was spawned by a script."""
+        kind = commands.launcher(launcher.command)
+        if not kind:
+            return any(process is child for child in self._spawned_children(launcher)) or (
+                process.state in "ZX" and process.name == launcher.name and bool(self._spawned_children(launcher))
+            )
+        if kind == "srun" or process.environment_read or commands.is_tracker(process.command):
+            return False
+        if process.name in commands.SHELLS:
+            return False
+        return not process.command or commands.PYTHON.search(process.name.lower()) is not None
+
+    # --- corrections
+
+    def _demote_wrappers(self) -> None:
+        """A rank's variables are handed down: of numactl, nsys or a shell above a Python, the Python is the rank."""
+        for pid, claim in list(self.claims.items()):
+            if claim.role != "rank" or claim.rank is None or commands.PYTHON.search(claim.process.name.lower()):
+                continue
+            below = [
+                child
+                for child in self.children.get(pid, ())
+                if child.pid in self.claims
+                and self.claims[child.pid].of == pid
+                and commands.PYTHON.search(child.name.lower())
+                and rank_of(child) == rank_of(claim.process)
+            ]
+            if not below:
+                continue
+            rank = min(below, key=_by_start)
+            for other, theirs in list(self.claims.items()):
+                if theirs.of == pid:
+                    role = self._below_rank(theirs.process, rank) if other != rank.pid else "rank"
+                    self.claims[other] = structs.replace(theirs, of=rank.pid, role=role)
+            self.claims[rank.pid] = structs.replace(claim, process=rank, of=0)
+            self.claims[pid] = Claim(process=claim.process, role="helper", of=rank.pid)
+
+    def _number_children(self) -> None:
+        """Ranks that do not tell their number get it from their place among their launcher's children."""
+        for pid, claim in list(self.claims.items()):
+            if claim.role != "launcher":
+                continue
+            ranks = sorted(
+                (
+                    each
+                    for each in self.claims.values()
+                    if each.role == "rank" and (above := self._nearest(each.process)) and above.process.pid == pid
+                ),
+                key=lambda each: _by_start(each.process),
+            )
+            if not ranks or all(each.rank is not None for each in ranks):
+                continue
+            self._number(claim.process, ranks)
+
+    def _number(self, launcher: Process, ranks: Sequence[Claim]) -> None:
+        kind = commands.launcher(launcher.command)
+        if kind in ("srun", "mpirun"):
+            return
+        told = [each for each in ranks if each.local_rank is not None]
+        if any(ranks.index(each) != each.local_rank for each in told):
+            # Not one started after the other from 0 on; if but one number is free, it is the one that is left.
+            self._number_by_elimination(ranks)
+            return
+        offsets = {
+            each.rank - each.local_rank for each in told if each.rank is not None and each.local_rank is not None
+        }
+        if not offsets and not self._several_nodes(launcher):
+            offsets = {0}
+        sizes = {each.world_size for each in told if each.world_size is not None}
+        for local_rank, each in enumerate(ranks):
+            if each.rank is not None:
+                continue
+            self.claims[each.process.pid] = structs.replace(
+                each,
+                local_rank=local_rank,
+                rank=local_rank + min(offsets) if len(offsets) == 1 else None,
+                world_size=min(sizes) if len(sizes) == 1 else len(ranks) if not kind else None,
+            )
+
+    def _number_by_elimination(self, ranks: Sequence[Claim]) -> None:
+        told = [each for each in ranks if each.local_rank is not None and each.rank is not None]
+        silent = [each for each in ranks if each.rank is None]
+        here = next((_number(each.process.environment, "LOCAL_WORLD_SIZE") for each in told), None)
+        free = sorted(set(range(here or 0)) - {each.local_rank for each in told}) if here and here <= 4096 else []
+        if len(silent) == len(free) == 1:
+            first = told[0]
+            assert first.rank is not None and first.local_rank is not None
+            self.claims[silent[0].process.pid] = structs.replace(
+                silent[0],
+                local_rank=free[0],
+                rank=first.rank - first.local_rank + free[0],
+                world_size=first.world_size,
+            )
+
+    @staticmethod
+    def _several_nodes(launcher: Process) -> bool:
+        nodes = commands.setting(launcher.command, launcher.environment, "nnodes")
+        if nodes is None:
+            nodes = commands.option(commands.own_options(launcher.command), "num-machines")
+        return nodes is not None and nodes not in ("1", "1:1")
+
+    def _top(self, pid: int) -> int:
+        """The uppermost of its family: up to a launcher whose own parent is none of the family's."""
+        for _ in range(MOST_GENERATIONS):
+            above = self.every[pid].parent
+            if above not in self.claims or above == pid:
+                return pid
+            pid = above
+        return pid
+
+
+def rank_of(process: Process) -> tuple[int | None, int | None, int | None] | None:
+    """(rank, world size, local rank) that a process was told; None when it was told nothing of a job."""
+    environment, command = process.environment, process.command
+    for rank_name, size_name, local_name in RANK_VARIABLES:
+        rank = _number(environment, rank_name)
+        if rank is None:
+            continue
+        size = _number(environment, "WORLD_SIZE")
+        size = _number(environment, size_name) if size is None else size
+        if rank_name == "SLURM_PROCID" and (size is None or (size == 1 and not _marked(process))):
+            continue  # a program in an allocation, of which nobody has said that it is one of several
+        if size is None and rank_name != "RANK":
+            continue
+        local = _number(environment, "LOCAL_RANK")
+        return rank, size, _number(environment, local_name) if local is None else local
+    if "-c" in command[1:2] and (commands.is_spawned(command) or commands.is_forkserver(command)):
+        return None  # what its parent was told is not what it is
+    told = _from_options(command)
+    if not _marked(process) and told is None:
+        return None
+    rank, size, local = told or (None, None, None)
+    size = _number(environment, "WORLD_SIZE") if size is None else size
+    local = _number(environment, "LOCAL_RANK") if local is None else local
+    node = _number(environment, "NODE_RANK")
+    if rank is None and local is not None and not node:
+        rank = local
+    if rank is None and local is not None and node and (here := _number(environment, "LOCAL_WORLD_SIZE")):
+        rank = node * here + local
+    return rank, size, local
+
+
+def _marked(process: Process) -> bool:
+    return any(process.environment.get(name, "").strip() for name in MARKS)
+
+
+def _from_options(command: Sequence[str]) -> tuple[int | None, int | None, int | None] | None:
+    if not commands.names_ranks(command):
+        return None
+    rank, size, local = (
+        _parsed(commands.option(command, *names) or "")
+        for names in (("rank", "global-rank"), ("world-size",), ("local-rank",))
+    )
+    url = commands.option(command, "dist-url", "init-method")
+    return (rank, size, local) if (rank, size, local) != (None, None, None) or url else None
+
+
+def _number(environment: dict[str, str], name: str) -> int | None:
+    return _parsed(environment.get(name, ""))
+
+
+def _parsed(text: str) -> int | None:
+    text = text.strip()
+    return int(text) if re.fullmatch("[0-9]{1,7}", text) else None
+
+
+def _by_start(process: Process) -> tuple[int, int]:
+    return process.started, process.pid

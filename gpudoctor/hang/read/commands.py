@@ -1,0 +1,280 @@
+"""What a command line says a process is: a launcher, a child of multiprocessing, the doctor itself. Pure functions."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from gpudoctor.knowledge.environment import without_credentials
+
+LONGEST_WORD = 512
+MOST_WORDS = 256
+
+SHELLS = frozenset(
+    {
+        "sh",
+        "bash",
+        "dash",
+        "zsh",
+        "fish",
+        "ksh",
+        "tcsh",
+        "csh",
+        "ssh",
+        "sshd",
+        "sudo",
+        "su",
+        "tmux",
+        "screen",
+        "login",
+        "systemd",
+        "init",
+        "slurmstepd",
+        "slurmd",
+        "orted",
+        "prted",
+        "orterun",
+        "prterun",
+        "timeout",
+        "env",
+        "nice",
+        "nohup",
+        "tini",
+        "dumb-init",
+    }
+)
+"""Programs that have a rank's variables only to hand them on."""
+
+PYTHON = re.compile(r"python|^pt_|torchrun|deepspeed|accelerate|ray::|ipykernel|jupyter")
+"""Names under which Python runs training; torch calls its own pt_main_thread, pt_elastic, pt_data_worker."""
+
+TORCHRUN_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "torch.distributed.launcher.api"})
+PROGRAMS = {
+    "torchrun": "torchrun",
+    "torchrun_main": "torchrun",
+    "accelerate": "accelerate",
+    "accelerate-launch": "accelerate",
+    "deepspeed": "deepspeed",
+    "ds": "deepspeed",
+    "srun": "srun",
+    "mpirun": "mpirun",
+    "mpiexec": "mpirun",
+    "mpiexec.hydra": "mpirun",
+    "horovodrun": "mpirun",
+    "fabric": "torchrun",
+}
+MODULES = {
+    **dict.fromkeys(TORCHRUN_MODULES, "torchrun"),
+    "torch.distributed.elastic.multiprocessing": "torchrun",
+    "accelerate.commands.launch": "accelerate",
+    "accelerate.commands.accelerate_cli": "accelerate",
+    "deepspeed.launcher.launch": "deepspeed",
+    "deepspeed.launcher.runner": "deepspeed",
+    "lightning.fabric.cli": "torchrun",
+}
+NEEDS_WORD = {"accelerate": "launch", "fabric": "run"}
+"""Programs that do other things too."""
+FLAGS_OF_PYTHON = frozenset("bBdEhiIOPqsSuvVx?")
+TRAINING = re.compile(r"python|torch|accelerate|deepspeed|lightning|train|nccl|\.py$|megatron|nemo", re.IGNORECASE)
+
+TORCHRUN_SWITCHES = frozenset(
+    {
+        "standalone",
+        "no-python",
+        "run-path",
+        "use-env",
+        "m",
+        "module",
+        "help",
+        "version",
+        "enable-affinity-aware-numa",
+        "duplicate-stdout-filters",
+        "duplicate-stderr-filters",
+        "virtual-local-rank",
+        "signals-to-handle-default",
+    }
+)
+"""Options of torchrun that take no value."""
+ACCELERATE_SWITCHES = re.compile(
+    r"(multi-gpu|cpu|tpu|use-[\w-]+|m|module|no-python|debug|quiet|q|downcast-bf16|same-network|ipex|dynamo-use-\w+)"
+)
+
+
+def program_of(command: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The program that a command runs, and the words after it: ("torchrun", ("train.py",)).
+
+    Of `python -m NAME` the module as "-m NAME", of `python FILE` the file's name, of `python -c TEXT` "-c"; the
+    interpreter itself where it runs none.
+    """
+    if not command:
+        return "", ()
+    name = base(command[0])
+    if not is_python(name):
+        return name, command[1:]
+    at = 1
+    while at < len(command):
+        word = command[at]
+        if word == "-m" or (word.startswith("-") and not word.startswith("--") and word.endswith("m") and _flags(word)):
+            return (f"-m {command[at + 1]}", command[at + 2 :]) if at + 1 < len(command) else (name, ())
+        if word == "-c":
+            return "-c", command[at + 1 :]
+        if word in ("-X", "-W", "--check-hash-based-pycs"):
+            at += 2
+        elif word.startswith("-") and len(word) > 1:
+            at += 1
+        else:
+            return base(word), command[at + 1 :]
+    return name, ()
+
+
+def _flags(word: str) -> bool:
+    return set(word[1:-1]) <= FLAGS_OF_PYTHON
+
+
+def base(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def is_python(name: str) -> bool:
+    return re.fullmatch(r"(?:pypy|python)[\d.]*(?:-\w+)?", name) is not None
+
+
+def launcher(command: Sequence[str]) -> str:
+    """ "torchrun", "accelerate", "deepspeed", "srun" or "mpirun"; empty when it is none of them."""
+    program, rest = program_of(command)
+    kind = MODULES.get(program[3:], "") if program.startswith("-m ") else PROGRAMS.get(program.removesuffix(".py"), "")
+    if program == "-m accelerate.commands.accelerate_cli":
+        program = "accelerate"
+    if (needed := NEEDS_WORD.get(program)) and (not rest or rest[0] != needed):
+        return ""
+    if kind == "srun" and not any(TRAINING.search(word) for word in rest):
+        return ""  # an interactive shell, or anything else that is submitted
+    return kind
+
+
+def is_spawned(command: Sequence[str]) -> bool:
+    """A child of multiprocessing's "spawn" method."""
+    program, rest = program_of(command)
+    return program == "-c" and bool(rest) and "multiprocessing.spawn" in rest[0] and "spawn_main" in rest[0]
+
+
+def is_forkserver(command: Sequence[str]) -> bool:
+    """The server of multiprocessing's "forkserver" method, and its children, which have the same command line."""
+    program, rest = program_of(command)
+    return program == "-c" and bool(rest) and "multiprocessing.forkserver" in rest[0]
+
+
+def is_tracker(command: Sequence[str]) -> bool:
+    """multiprocessing's resource tracker, or a process pool of torch's compiler: no data loader and no rank."""
+    text = " ".join(command[:6])
+    return "resource_tracker" in text or "compile_worker" in text or "semaphore_tracker" in text
+
+
+def is_doctor(command: Sequence[str]) -> bool:
+    """gpudoctor itself, one of its agents or children."""
+    program, rest = program_of(command)
+    if program in ("gpudoctor", "py-spy", "-m gpudoctor") or program.startswith("-m gpudoctor."):
+        return True
+    return program == "-c" and bool(rest) and re.search(r"\bfrom gpudoctor[. ]", rest[0]) is not None
+
+
+def names_ranks(command: Sequence[str]) -> bool:
+    """Its own options tell a rank: a job that is started by hand, without variables."""
+    return is_python(base(command[0]) if command else "") and (
+        option(command, "rank") is not None
+        or option(command, "world-size") is not None
+        or option(command, "dist-url") is not None
+        or option(command, "local-rank") is not None
+        or option(command, "node-rank") is not None
+    )
+
+
+def option(command: Sequence[str], *names: str) -> str | None:
+    """The value of an option, its last: "--name VALUE", "--name=VALUE"; "_" and "-" are the same. None without."""
+    found = None
+    wanted = {_key(name) for name in names}
+    for number, word in enumerate(command):
+        if not word.startswith("-") or len(word) < 2:
+            continue
+        name, equals, value = word.lstrip("-").partition("=")
+        if _key(name) not in wanted:
+            continue
+        if equals:
+            found = value
+        elif number + 1 < len(command) and not command[number + 1].startswith("--"):
+            found = command[number + 1]
+        else:
+            found = ""
+    return found
+
+
+def has_option(command: Sequence[str], name: str) -> bool:
+    return any(_key(word.lstrip("-").partition("=")[0]) == _key(name) for word in command if word.startswith("-"))
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def own_options(command: Sequence[str]) -> tuple[str, ...]:
+    """The words of a launcher up to the program that it starts, which has options of its own.
+
+    An option that takes a value is told from a switch by what is known of torchrun and accelerate.
+    """
+    kind = launcher(command)
+    if kind not in ("torchrun", "accelerate", "deepspeed"):
+        return tuple(command)
+    _, rest = program_of(command)
+    words = list(rest)
+    kept: list[str] = []
+    if words and words[0] in ("launch", "run"):
+        words.pop(0)
+    while words:
+        word = words.pop(0)
+        if not word.startswith("-") or word in ("--", "-"):
+            break
+        kept.append(word)
+        name = _key(word.lstrip("-"))
+        if "=" in word or name in TORCHRUN_SWITCHES or ACCELERATE_SWITCHES.fullmatch(name):
+            continue
+        if words and (not words[0].startswith("-") or re.fullmatch(r"-\d+", words[0])):
+            kept.append(words.pop(0))
+    return tuple(kept)
+
+
+def program_started(command: Sequence[str]) -> str:
+    """The name of the script that a launcher starts, or that a Python process runs; empty when it is not told."""
+    if launcher(command) in ("torchrun", "accelerate", "deepspeed"):
+        _, rest = program_of(command)
+        words = list(rest)
+        if words and words[0] in ("launch", "run"):
+            words.pop(0)
+        left = words[len(own_options(command)) :]
+        if left and left[0] == "--":
+            left = left[1:]
+        return base(left[0]) if left else ""
+    if launcher(command):
+        return next((base(word) for word in command[1:] if word.endswith(".py")), "")
+    program, _ = program_of(command)
+    return "" if program == "-c" else program.removeprefix("-m ")
+
+
+def setting(command: Sequence[str], environment: Mapping[str, str], name: str) -> str | None:
+    """What torchrun was told of an option: its own word, else PET_NAME of its environment. None: nothing."""
+    found = option(own_options(command), name)
+    return found if found is not None else environment.get("PET_" + name.upper().replace("-", "_"))
+
+
+def masked(words: Sequence[str]) -> tuple[str, ...]:
+    """A command line as it may be kept: bounded, and without secrets."""
+    kept = [word[:LONGEST_WORD].encode("utf-8", "backslashreplace").decode()[:LONGEST_WORD] for word in words]
+    return tuple(_masked(kept[:MOST_WORDS]))
+
+
+def _masked(words: Sequence[str]) -> Iterator[str]:
+    before = ""
+    for word in words:
+        own = without_credentials(word)
+        # "--api-key VALUE": the two belong together.
+        if before.startswith("-") and without_credentials(f"{before} {word}") != f"{without_credentials(before)} {own}":
+            own = "***"
+        yield own
+        before = word

@@ -1,0 +1,159 @@
+"""TCP sockets of processes, in whichever network namespace they are: /proc/PID/net/tcp and the inodes of /proc/PID/fd.
+
+Nothing is sent, and no namespace is entered. A table is read once for all processes of a namespace.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from gpudoctor.fleet.sockets import end
+from gpudoctor.hang.evidence import Socket
+from gpudoctor.read.system import System
+
+STATES = (
+    "",
+    "ESTABLISHED",
+    "SYN_SENT",
+    "SYN_RECV",
+    "FIN_WAIT1",
+    "FIN_WAIT2",
+    "TIME_WAIT",
+    "CLOSE",
+    "CLOSE_WAIT",
+    "LAST_ACK",
+    "LISTEN",
+    "CLOSING",
+    "NEW_SYN_RECV",
+)
+"""By number, <net/tcp_states.h>."""
+MOST = 512
+"""Sockets of one process that are told."""
+MAXIMUM_TABLE = 64 * 1024 * 1024
+MOST_FILES = 65536
+USUAL = frozenset({"ESTABLISHED", "LISTEN", "TIME_WAIT"})
+
+
+class Row(NamedTuple):
+    """A line of /proc/net/tcp."""
+
+    inode: str
+    state: str
+    local: str
+    local_port: int
+    remote: str
+    remote_port: int
+    unsent: int
+    unread: int
+    retransmits: int
+
+
+def rows(text: str) -> list[Row]:
+    """/proc/net/tcp or tcp6 (proc(5)); lines that are none are passed over."""
+    found: list[Row] = []
+    for line in text.splitlines()[1:]:
+        words = line.split()
+        if len(words) < 10:
+            continue
+        local, remote = end(words[1]), end(words[2])
+        sent, _, received = words[4].partition(":")
+        try:
+            state = STATES[int(words[3], 16)]
+            queues = int(sent, 16), int(received, 16)
+            retransmits = int(words[6], 16)
+        except (ValueError, IndexError):
+            continue
+        if local is None or remote is None or not state:
+            continue
+        found.append(Row(words[9], state, *local, *remote, *queues, retransmits))
+    return found
+
+
+class Tables:
+    """The sockets of each network namespace that is asked for, read when first asked."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self._found: dict[str, dict[str, Row]] = {}
+
+    def of(self, pid: int | str) -> dict[str, Row]:
+        """Inode -> socket, of the namespace that a process is in. Empty where it cannot be read."""
+        try:
+            name = self.system.link(f"/proc/{pid}/ns/net")
+        except OSError:
+            name = f"of {pid}"
+        if name not in self._found:
+            table: dict[str, Row] = {}
+            for file in ("tcp", "tcp6"):
+                try:
+                    raw = self.system.raw(f"/proc/{pid}/net/{file}", MAXIMUM_TABLE)
+                except OSError:
+                    continue
+                table.update((row.inode, row) for row in rows(raw.decode("ascii", "replace")))
+            table.pop("0", None)  # of nobody any more: TIME_WAIT
+            self._found[name] = table
+        return self._found[name]
+
+    def inodes(self, pid: int) -> set[str]:
+        """Inodes of the sockets that a process has open; none where they may not be read."""
+        try:
+            return self.inodes_or_raise(pid)
+        except OSError:
+            return set()
+
+    def inodes_or_raise(self, pid: int) -> set[str]:
+        """Raises `OSError`."""
+        found = set()
+        folder = f"/proc/{pid}/fd"
+        for name in self.system.names(folder)[:MOST_FILES]:
+            try:
+                target = self.system.link(f"{folder}/{name}")
+            except FileNotFoundError:
+                continue  # closed meanwhile
+            if target.startswith("socket:["):
+                found.add(target[8:-1])
+        return found
+
+    def communicates(self, pid: int, *, without: Collection[str] = ()) -> bool:
+        """See `Process.communicates`."""
+        table = self.of(pid)
+        return any(
+            inode in table and table[inode].state in ("LISTEN", "SYN_SENT")
+            for inode in self.inodes(pid)
+            if inode not in without
+        )
+
+    def sockets(self, pid: int, name: str) -> tuple[Socket, ...]:
+        """A process's sockets, those in an unusual state first, at most `MOST`. Raises `OSError`."""
+        own = self.inodes_or_raise(pid)
+        table = self.of(pid)
+        return bounded(socket_of(table[inode], pid, name) for inode in sorted(own) if inode in table)
+
+    def listeners(self, pid: int | str, ports: Collection[int]) -> list[Row]:
+        """Who listens on these ports in the namespace that a process is in."""
+        return [row for row in self.of(pid).values() if row.state == "LISTEN" and row.local_port in ports]
+
+
+def socket_of(row: Row, pid: int = 0, process: str = "") -> Socket:
+    return Socket(
+        state=row.state,
+        local=row.local,
+        local_port=row.local_port,
+        remote="" if row.state == "LISTEN" else row.remote,
+        remote_port=row.remote_port,
+        unsent_bytes=row.unsent,
+        unread_bytes=row.unread,
+        retransmits=row.retransmits,
+        pid=pid,
+        process=process,
+    )
+
+
+def bounded(sockets: Iterable[Socket]) -> tuple[Socket, ...]:
+    """The unusual first: in a state that should pass, with data that is not taken, sent again."""
+
+    def order(socket: Socket) -> tuple[bool, bool, bool, str, int, str, int]:
+        busy = socket.retransmits > 0 or socket.unsent_bytes > 0
+        place = socket.remote, socket.remote_port, socket.local, socket.local_port
+        return socket.state in USUAL, not busy, socket.state != "LISTEN", *place
+
+    return tuple(sorted(sockets, key=order)[:MOST])
