@@ -1,0 +1,354 @@
+"""What a flight recorder's dump holds -> `Recorder`, for every format that torch 2.1 to 2.14 write.
+
+| format | what is different |
+|---|---|
+| none (torch 2.1, 2.2) | a list of entries; `seq_id` for everything, groups by number, no dtypes |
+| 1.x (2.3) | a dictionary; `pg_config` is number -> ranks |
+| 2.0 on (2.4) | `pg_config` is name -> name, description, ranks (a text); `process_group`; dtypes |
+| 2.2 on | `collective_seq_id` and `p2p_seq_id` in the place of `seq_id`; 2.3: `pg_status` |
+| JSON | no frames, numbers of `pg_status` as texts, 0 in the place of None |
+
+gloo (torch 2.8 on) leaves `state` at "scheduled" and says `retired` once a collective has ended; its `pg_config` has
+one entry without a name, whose ranks are those of whichever group was made last, so that nothing follows from it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from gpudoctor.hang.evidence import Collective, Frame, Group, Recorder
+from gpudoctor.hang.read.recorder_pickle import UnreadableDump
+
+DEFAULT_GROUP = "0"
+TAIL = 128
+"""Of each group, so many of the last entries are kept. What ranks disagree on is where the slowest of them is, and
+there the others have not completed."""
+WITH_FRAMES = 16
+"""Of these, so many of the last have their frames, beside those that have not completed."""
+MOST_UNFINISHED = 512
+MOST_ENTRIES = 4096
+MOST_GROUPS = 1024
+MOST_FRAMES = 12
+MOST_TENSORS = 32
+MOST_DIMENSIONS = 16
+MOST_RANKS = 1 << 17
+LONGEST_TEXT = 200
+LONGEST_PATH = 1024
+OPERATIONS = {
+    "_all_gather_base": "all_gather_into_tensor",
+    "_allgather_base": "all_gather_into_tensor",
+    "_reduce_scatter_base": "reduce_scatter_tensor",
+    "_broadcast_oop": "broadcast",
+    "_reduce_oop": "reduce",
+    "all_reduce_barrier": "barrier",
+    "allreduce_coalesced": "all_reduce_coalesced",
+    "allgather_coalesced": "all_gather_coalesced",
+    "all_to_all_v_single": "all_to_all_single",
+}
+"""Names inside torch -> the function that the user calls."""
+TYPES = {
+    "Float": "float32",
+    "Double": "float64",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Long": "int64",
+    "Int": "int32",
+    "Short": "int16",
+    "Char": "int8",
+    "Byte": "uint8",
+    "Bool": "bool",
+    "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
+    "Float8_e4m3fn": "float8_e4m3fn",
+    "Float8_e5m2": "float8_e5m2",
+}
+"""c10::toString -> torch's name of the type."""
+_TORCH = re.compile(
+    r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)torch/(?:distributed|nn|autograd|utils|_\w+|_ops\.py|optim)/"
+    r"|/typing_extensions\.py$|/contextlib\.py$"
+)
+_NAME = re.compile(r"(?:(?P<backend>\w+):)?(?P<name>[^\s:]+)(?:\s+(?P<from>\d{1,7})(?P<arrow>->|<-)(?P<to>\d{1,7}))?")
+_DIGITS = re.compile(r"\d{1,7}")
+
+
+class Row(NamedTuple):
+    """What decides whether an entry is kept, before the rest of it is read."""
+
+    index: int
+    group: str
+    point_to_point: bool
+    sequence: int
+    operation: str
+    done: bool
+
+
+def recorder(dump: object, source: str, written_at: float) -> Recorder:
+    """Cut a dump down to what decides. Raises `UnreadableDump` where it is no recorder's."""
+    top = dump if isinstance(dump, dict) else {}
+    entries: Any = dump if isinstance(dump, list) else top.get("entries", [])
+    known = {"entries", "pg_config", "pg_status", "version", "comm_lib_version"}
+    if not isinstance(entries, list) or (not known & top.keys() and not isinstance(dump, list)):
+        raise UnreadableDump("it is no flight recorder's: it has no entries")
+    if entries and not any(isinstance(entry, dict) and "profiling_name" in entry for entry in entries[:16]):
+        raise UnreadableDump("it is no flight recorder's: its entries name no operation")
+    backend = _backend(entries)
+    rows = [row for index, entry in enumerate(entries) if (row := _row(index, entry, backend)) is not None]
+    _let_coalesced_decide(rows)
+    if backend != "gloo":
+        _let_later_decide(rows)
+    groups = _groups(top, entries, rows, backend)
+    kept, with_frames = _kept(rows)
+    ranks = {group.key: group.ranks for group in groups}
+    made = _Made()
+    first = entries[0] if entries and isinstance(entries[0], dict) else {}
+    return Recorder(
+        source=source,
+        version=_text(top.get("version", "")),
+        backend=backend,
+        written_at=written_at,
+        groups=groups,
+        entries=tuple(
+            made.collective(entries[row.index], row, ranks.get(row.group, ()), row.index in with_frames) for row in kept
+        ),
+        total=len(entries),
+        forgotten=max(0, _integer(first.get("record_id"), 0)),
+    )
+
+
+# ---------------------------------------------------------------- values of a foreign file
+
+
+def _integer(value: object, otherwise: int) -> int:
+    """A number that JSON can carry; also where it stands as a text."""
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value):
+        return int(value)
+    if isinstance(value, int) and -(1 << 62) < value < 1 << 62:
+        return int(value)
+    return otherwise
+
+
+def _text(value: object, longest: int = LONGEST_TEXT) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return ""
+    text = str(value)[:longest] if isinstance(value, str) or -(1 << 62) < value < 1 << 62 else ""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _group_key(entry: Mapping[Any, Any]) -> str:
+    name = _list(entry.get("process_group"))
+    if name:
+        return group_key(_text(name[0]), _text(name[1]) if len(name) > 1 else "")
+    return _text(entry.get("pg_id", "")) or DEFAULT_GROUP
+
+
+def group_key(name: str, description: str = "") -> str:
+    """The key of a process group by its name; torch's default group has several names."""
+    return DEFAULT_GROUP if name in ("", "default_pg") or description == "default_pg" else name
+
+
+# ---------------------------------------------------------------- which entries there are
+
+
+def _backend(entries: Sequence[Any]) -> str:
+    names: Counter[str] = Counter()
+    for entry in entries:
+        name = entry.get("profiling_name") if isinstance(entry, dict) else None
+        if isinstance(name, str):
+            names[name.partition(":")[0] if ":" in name else ""] += 1
+    return _text(names.most_common(1)[0][0], 32) if names else ""
+
+
+def _row(index: int, entry: object, backend: str) -> Row | None:
+    if not isinstance(entry, dict) or not isinstance(entry.get("profiling_name"), str):
+        return None
+    found = _NAME.match(entry["profiling_name"][:LONGEST_TEXT])
+    name = found["name"] if found else ""
+    told = entry.get("is_p2p")
+    point_to_point = told if isinstance(told, bool) else name in ("send", "recv")
+    key = "p2p_seq_id" if point_to_point else "collective_seq_id"
+    sequence = _integer(entry.get(key, entry.get("seq_id")), -1)
+    done = entry.get("state") == "completed" or (backend == "gloo" and entry.get("retired") is True)
+    operation = OPERATIONS.get(name.lower(), name.lower())
+    return Row(index, _group_key(entry), point_to_point, sequence, _text(operation, 64), done)
+
+
+def _let_coalesced_decide(rows: list[Row]) -> None:
+    """The parts of a coalesced operation have no events of their own; only the last entry, "coalesced", completes."""
+    done: dict[tuple[str, bool, int], bool] = {}
+    for row in rows:
+        if row.operation.endswith("coalesced"):
+            done[row.group, row.point_to_point, row.sequence] = row.done
+    if done:
+        for at, row in enumerate(rows):
+            if not row.done and done.get((row.group, row.point_to_point, row.sequence)):
+                rows[at] = row._replace(done=True)
+
+
+def _let_later_decide(rows: list[Row]) -> None:
+    """The collectives of one communicator end in their order: what came before a completed one has completed."""
+    last: dict[str, int] = {}
+    for row in rows:
+        if row.done and not row.point_to_point:
+            last[row.group] = max(last.get(row.group, -1), row.sequence)
+    for at, row in enumerate(rows):
+        if not row.done and not row.point_to_point and row.sequence < last.get(row.group, -1):
+            rows[at] = row._replace(done=True)
+
+
+def _kept(rows: Sequence[Row]) -> tuple[list[Row], set[int]]:
+    """The rows to keep, in order; and the indices of those that keep their frames."""
+    unfinished = [row for row in rows if not row.done]
+    if len(unfinished) > MOST_UNFINISHED:
+        unfinished = unfinished[: MOST_UNFINISHED // 2] + unfinished[-MOST_UNFINISHED // 2 :]
+    chosen = {row.index: row for row in unfinished}
+    with_frames = {row.index for row in unfinished[: MOST_UNFINISHED // 4]}
+    count: Counter[str] = Counter()
+    for row in reversed(rows):
+        count[row.group] += 1
+        if count[row.group] <= TAIL and len(chosen) < MOST_ENTRIES:
+            chosen[row.index] = row
+            if count[row.group] <= WITH_FRAMES:
+                with_frames.add(row.index)
+    return [chosen[index] for index in sorted(chosen)], with_frames
+
+
+# ---------------------------------------------------------------- groups
+
+
+def _groups(top: Mapping[Any, Any], entries: Sequence[Any], rows: Sequence[Row], backend: str) -> tuple[Group, ...]:
+    descriptions: dict[str, str] = {}
+    numbers: dict[str, str] = {}
+    enqueued: dict[str, int] = {}
+    completed: dict[str, int] = {}
+    for row in rows:
+        if row.group not in descriptions:
+            if len(descriptions) >= MOST_GROUPS:
+                continue
+            entry = entries[row.index]
+            numbers[_text(entry.get("pg_id", ""))] = row.group
+            name = _list(entry.get("process_group"))
+            descriptions[row.group] = _text(name[1]) if len(name) > 1 else ""
+        if not row.point_to_point:
+            enqueued[row.group] = max(enqueued.get(row.group, -1), row.sequence)
+            if row.done:
+                completed[row.group] = max(completed.get(row.group, -1), row.sequence)
+    ranks: dict[str, tuple[int, ...]] = {}
+    configured = top.get("pg_config")
+    for name, told in list(configured.items())[:MOST_GROUPS] if isinstance(configured, dict) else ():
+        if isinstance(told, dict):
+            if told.get("name", name) == "" and backend in ("gloo", ""):
+                continue
+            key = group_key(_text(told.get("name", name)) or _text(name), _text(told.get("desc", "")))
+            descriptions.setdefault(key, _text(told.get("desc", "")))
+            ranks[key] = _ranks(told.get("ranks"))
+        else:
+            key = _text(name)
+            descriptions.setdefault(key, "")
+            ranks[key] = _ranks(told)
+    status = top.get("pg_status")
+    for number, told in list(status.items())[:MOST_GROUPS] if isinstance(status, dict) else ():
+        group = numbers.get(_text(number))
+        if group is None and _text(number) == "0" and DEFAULT_GROUP not in numbers.values():
+            group = DEFAULT_GROUP
+            descriptions.setdefault(group, "default_pg")
+        if group is not None and isinstance(told, dict):
+            enqueued[group] = max(enqueued.get(group, -1), _integer(told.get("last_enqueued_collective"), -1))
+            completed[group] = max(completed.get(group, -1), _integer(told.get("last_completed_collective"), -1))
+    return tuple(
+        Group(
+            key=key,
+            description="" if description == "undefined" else description,
+            ranks=ranks.get(key, ()),
+            last_enqueued=enqueued.get(key, -1),
+            last_completed=completed.get(key, -1),
+        )
+        for key, description in descriptions.items()
+    )
+
+
+def _ranks(told: object) -> tuple[int, ...]:
+    """A list of ranks, also as a text: "[0, 1, 2]"."""
+    if isinstance(told, str):
+        return tuple(int(digits) for digits in _DIGITS.findall(told[: MOST_RANKS * 8])[:MOST_RANKS])
+    return tuple(rank for each in _list(told)[:MOST_RANKS] if (rank := _integer(each, -1)) >= 0)
+
+
+# ---------------------------------------------------------------- one entry
+
+
+class _Made:
+    """Makes `Collective`s; what many entries of a dump share (frames, sizes, types) is made once."""
+
+    def __init__(self) -> None:
+        self.frames: dict[tuple[object, ...], tuple[Frame, ...]] = {}
+        self.shared: dict[Any, Any] = {}
+
+    def collective(self, entry: Mapping[Any, Any], row: Row, ranks: Sequence[int], with_frames: bool) -> Collective:
+        started = entry.get("state") == "started"
+        state: Literal["scheduled", "started", "completed"] = (
+            "completed" if row.done else "started" if started else "scheduled"
+        )
+        created = entry.get("time_created_ns")
+        return Collective(
+            group=row.group,
+            sequence=row.sequence,
+            operation=row.operation,
+            point_to_point=row.point_to_point,
+            peer=_peer(entry["profiling_name"], ranks, row.group),
+            state=state,
+            input_sizes=self.sizes(entry.get("input_sizes")),
+            output_sizes=self.sizes(entry.get("output_sizes")),
+            dtypes=self.types(entry.get("input_dtypes")) or self.types(entry.get("output_dtypes")),
+            frames=self.stack(entry.get("frames")) if with_frames else (),
+            created_ns=_integer(entry.get("time_created_us"), 0) * 1000 if created is None else _integer(created, 0),
+            timeout_ms=_integer(entry.get("timeout_ms"), 0),
+        )
+
+    def sizes(self, told: object) -> tuple[tuple[int, ...], ...]:
+        found = tuple(
+            tuple(_integer(number, -1) for number in _list(tensor)[:MOST_DIMENSIONS])
+            for tensor in _list(told)[:MOST_TENSORS]
+        )
+        shared: tuple[tuple[int, ...], ...] = self.shared.setdefault(found, found)
+        return shared
+
+    def types(self, told: object) -> tuple[str, ...]:
+        found = tuple(TYPES.get(name, name) for each in _list(told)[:MOST_TENSORS] if (name := _text(each, 32)))
+        shared: tuple[str, ...] = self.shared.setdefault(found, found)
+        return shared
+
+    def stack(self, told: object) -> tuple[Frame, ...]:
+        frames = _list(told)[:256]
+        key = tuple(id(frame) for frame in frames)  # torch writes each frame once, and the dump lives as long as we
+        if key not in self.frames:
+            self.frames[key] = tuple(self.frame(frame) for frame in frames if _is_users(frame))[:MOST_FRAMES]
+        return self.frames[key]
+
+    def frame(self, told: Mapping[Any, Any]) -> Frame:
+        made = Frame(
+            function=_text(told.get("name", "")),
+            file=_text(told.get("filename", ""), LONGEST_PATH),
+            line=_integer(told.get("line"), 0),
+        )
+        shared: Frame = self.shared.setdefault(made, made)
+        return shared
+
+
+def _is_users(told: object) -> bool:
+    return isinstance(told, dict) and _TORCH.search(_text(told.get("filename", ""), LONGEST_PATH)) is None
+
+
+def _peer(name: str, ranks: Sequence[int], group: str) -> int | None:
+    """The other end of "send 1->2" or "recv 1<-2", as a global rank. The name counts within the group."""
+    found = _NAME.match(name[:LONGEST_TEXT])
+    if found is None or found["to"] is None:
+        return None
+    number = int(found["to"])
+    if ranks:
+        return ranks[number] if number < len(ranks) else None
+    return number if group == DEFAULT_GROUP else None
