@@ -1,0 +1,95 @@
+"""Addresses that a job uses: what they lead to on each node, and whose they are."""
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gpudoctor.hang.evidence import NodeEvidence, Reached
+from gpudoctor.knowledge.job import is_loopback
+
+__all__ = ["Owner", "is_loopback", "is_number", "numbers", "outcome", "owners", "plain", "routable"]
+VIRTUAL = ("docker", "veth", "virbr", "br-", "cni", "podman", "flannel", "cali", "vxlan", "lxc", "lxd", "kube", "tun")
+"""Beginnings of names of interfaces that containers, virtual machines and tunnels make; each host has its own."""
+
+
+class Owner(NamedTuple):
+    """An interface that has an address."""
+
+    node: NodeEvidence
+    interface: str
+
+    @property
+    def is_virtual(self) -> bool:
+        return self.interface.startswith(VIRTUAL)
+
+
+def plain(address: str) -> str:
+    """Without a zone, and IPv4 where it is one in IPv6's clothes."""
+    text = address.strip().partition("%")[0]
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return text
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    return str(found)
+
+
+def is_number(address: str) -> bool:
+    try:
+        ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def numbers(node: NodeEvidence, address: str) -> tuple[str, ...]:
+    """What an address or name leads to on this node; () where it does not resolve or was not looked up."""
+    if not address:
+        return ()
+    if is_number(address):
+        return (plain(address),)
+    return tuple(plain(each) for each in node.resolved.get(address, ()))
+
+
+def is_unresolvable(node: NodeEvidence, address: str) -> bool:
+    """It was looked up, and leads to nothing."""
+    return bool(address) and not is_number(address) and node.resolved.get(address, None) == ()
+
+
+def owners(nodes: Sequence[NodeEvidence], address: str) -> Iterator[Owner]:
+    """The nodes that have this number as their own; loopback is everybody's and nobody's."""
+    wanted = plain(address)
+    if is_loopback(wanted):
+        return
+    for node in nodes:
+        for interface in node.interfaces:
+            if any(plain(each.partition("/")[0]) == wanted for each in interface.addresses):
+                yield Owner(node, interface.name)
+
+
+def outcome(node: NodeEvidence, address: str, port: int) -> Reached | None:
+    """What became of the doctor's own connection from this node to the master."""
+    wanted = {address, plain(address), *numbers(node, address)}
+    found = [each for each in node.reached if each.port == port and ({each.address, plain(each.address)} & wanted)]
+    return found[0] if found else None
+
+
+def routable(node: NodeEvidence) -> str:
+    """An address of this node that others may reach: the first of a real interface; "" where none is known."""
+    for kind in (4, 6):
+        for interface in node.interfaces:
+            if not interface.up or interface.name == "lo" or interface.name.startswith(VIRTUAL):
+                continue
+            for each in interface.addresses:
+                text = plain(each.partition("/")[0])
+                if is_number(text) and not is_loopback(text):
+                    number = ipaddress.ip_address(text)
+                    if number.version == kind and not number.is_link_local:
+                        return text
+    return ""
+
+
+def interface_of(node: NodeEvidence, address: str) -> str:
+    """The name of the node's interface with this address; "" where it has none."""
+    return next((owner.interface for owner in owners((node,), address)), "")

@@ -1,0 +1,352 @@
+"""A job's start as its launchers and ranks were told it: nodes, node rank, master, backend; who has not got past it.
+
+Command lines are read by the tables of `lint.launchers`, from the words of /proc/PID/cmdline, so that no shell is
+involved. Options that are not given have torchrun's own defaults (torch/distributed/run.py of torch 2.0 to 2.13).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gpudoctor.hang.evidence import NodeEvidence, Process, ProcessEvidence, Socket
+from gpudoctor.hang.job import Job, Launcher, Rank
+from gpudoctor.hang.places import Kind
+from gpudoctor.hang.report import Seen
+from gpudoctor.knowledge import shell_words
+from gpudoctor.lint.launchers import understand
+from gpudoctor.lint.launchers.programs import name_of
+from gpudoctor.lint.model import Invocation, Launch, Setting, Span, Word
+
+YOUNG = 15.0
+"""Seconds after its launcher's start until somebody who is not there counts as missing: our rule of thumb. Importing
+torch takes ten on a busy machine, and people start the nodes by hand, one after the other."""
+BEFORE_TRAINING: tuple[Kind, ...] = ("rendezvous", "communicator init", "store wait")
+DEFAULT_PORT = 29500
+C10D_PORT = 29400
+LONGEST_COMMAND = 2000
+"""Characters of a command line that is still worth printing again."""
+WAITS_FOR_RANKS = ("torchrun", "accelerate", "deepspeed")
+LONGEST_ARGUMENT = 512
+"""An argument of this length was cut off (`evidence.Process.command`)."""
+
+
+class Told(NamedTuple):
+    """What one starter of ranks was told: a torchrun, an accelerate launch, or a rank that was started by hand."""
+
+    node: NodeEvidence
+    evidence: ProcessEvidence
+    launcher: Launcher | None
+    ranks: tuple[Rank, ...]
+    """Below the launcher, or the rank itself."""
+    kind: str
+    """ "torchrun", "accelerate", "rank"."""
+    fewest_nodes: int | None = None
+    most_nodes: int | None = None
+    ranks_here: int | None = None
+    world_size: int | None = None
+    node_rank: int | None = None
+    """None where the backend gives it out (c10d)."""
+    address: str = ""
+    port: int = 0
+    backend: str = ""
+    """ "static", "c10d", "etcd", ...; "env" for a rank."""
+    run_id: str = ""
+    is_host: bool | None = None
+    """c10d's is_host, where it is given."""
+    standalone: bool = False
+    launch: Launch | None = None
+
+    @property
+    def process(self) -> Process:
+        return self.evidence.process
+
+    @property
+    def where(self) -> str:
+        """The node's name."""
+        return name(self.node)
+
+    @property
+    def what(self) -> str:
+        """ "torchrun pid 4711 on a"."""
+        kind = f"rank {self.ranks[0].rank}" if self.launcher is None and self.ranks else self.kind
+        return f"{kind} pid {self.process.pid} on {self.where}"
+
+    @property
+    def is_waiting(self) -> bool:
+        """It has not come past the rendezvous: a launcher without ranks, a rank inside of it."""
+        if self.launcher is not None:
+            return not self.ranks and self.process.state != "Z" and self.launcher.place.kind != "exit"
+        return any(is_before_training(rank) for rank in self.ranks)
+
+
+def name(node: NodeEvidence) -> str:
+    return node.name or node.hostname or "this node"
+
+
+def is_before_training(rank: Rank) -> bool:
+    """In both looks it was in a rendezvous or set up a communicator."""
+    return rank.place.kind in BEFORE_TRAINING and rank.first_place.kind in BEFORE_TRAINING
+
+
+def is_starting(job: Job) -> bool:
+    """Whether anything of the job has not come past its start, and nothing shows that it gets past it now."""
+    return any(is_before_training(rank) for rank in job.ranks) or any(each.is_waiting for each in told(job))
+
+
+def age(each: Told) -> float:
+    return each.process.age_seconds
+
+
+def told(job: Job) -> tuple[Told, ...]:
+    """One entry for each launcher that starts ranks, and for each rank that none of them has started."""
+    return tuple(_told(job))
+
+
+def _told(job: Job) -> Iterator[Told]:
+    below: set[int] = set()
+    by_number: dict[int, list[Rank]] = {}
+    for rank in job.ranks:
+        by_number.setdefault(rank.rank, []).append(rank)
+    for launcher in job.launchers:
+        ranks = tuple(
+            rank
+            for number in launcher.ranks
+            for rank in by_number.get(number, ())
+            if rank.node is launcher.node or same_node(rank.node, launcher.node)
+        )
+        launch = launch_of(launcher.evidence.process)
+        reader = _READERS.get(launch.launcher) if launch is not None else None
+        if launch is None or reader is None:
+            continue
+        below.update(id(rank) for rank in ranks)
+        yield reader(launcher, ranks, launch)
+    for rank in job.ranks:
+        if id(rank) not in below:
+            yield _by_hand(rank)
+
+
+def same_node(one: NodeEvidence, other: NodeEvidence) -> bool:
+    return (one.boot_id, one.network_namespace, name(one)) == (other.boot_id, other.network_namespace, name(other))
+
+
+def _by_hand(rank: Rank) -> Told:
+    environment = rank.evidence.process.environment
+    return Told(
+        node=rank.node,
+        evidence=rank.evidence,
+        launcher=None,
+        ranks=(rank,),
+        kind="rank",
+        world_size=number(environment.get("WORLD_SIZE")),
+        node_rank=number(environment.get("NODE_RANK")),
+        address=environment.get("MASTER_ADDR", "").strip(),
+        port=number(environment.get("MASTER_PORT")) or 0,
+        backend="env",
+        run_id=environment.get("TORCHELASTIC_RUN_ID", ""),
+    )
+
+
+# ---------------------------------------------------------------- command lines
+
+
+def launch_of(process: Process) -> Launch | None:
+    """What a process was started with, as lint understands it; None when it is no start of training."""
+    words = process.command
+    if not words:
+        return None
+    nowhere = Span(0, 0, 0, exact=False)
+    as_words = tuple(Word(raw=each, text=each, shown=each, span=nowhere) for each in words)
+    settings = {
+        each: Setting(each, Word(raw=value, text=value, shown=value, span=nowhere), exported=True, how="env")
+        for each, value in process.environment.items()
+        if each.startswith(("PET_", "ACCELERATE_"))
+    }
+    return understand(Invocation(program=name_of(as_words[0]), words=as_words, settings=settings, span=nowhere))
+
+
+def _torchrun(launcher: Launcher, ranks: tuple[Rank, ...], launch: Launch) -> Told:
+    def text(option: str, default: str = "") -> str:
+        found = launch.text(option)
+        return default if found is None else found
+
+    standalone = launch.option("standalone") is not None
+    fewest, most = node_counts(text("nnodes", "1:1"))
+    backend = "c10d" if standalone else text("rdzv-backend", "static")
+    endpoint = text("rdzv-endpoint")
+    default_port = DEFAULT_PORT if backend == "static" else C10D_PORT
+    if endpoint:
+        address, port = address_and_port(endpoint, default_port)
+    elif backend == "static":
+        address, port = text("master-addr", "127.0.0.1"), number(text("master-port")) or DEFAULT_PORT
+    else:
+        address, port = "localhost", 0 if standalone else C10D_PORT
+    configured = dict(each.partition("=")[::2] for each in text("rdzv-conf").split(",") if "=" in each)
+    is_host = configured.get("is_host", "").strip().lower()
+    return Told(
+        node=launcher.node,
+        evidence=launcher.evidence,
+        launcher=launcher,
+        ranks=ranks,
+        kind="torchrun",
+        fewest_nodes=fewest,
+        most_nodes=most,
+        ranks_here=number(text("nproc-per-node", "1")),
+        node_rank=number(text("node-rank", "0")) if backend == "static" else None,
+        address=address.strip(),
+        port=port,
+        backend=backend,
+        run_id=text("rdzv-id", "none"),
+        is_host=True if is_host in ("1", "true", "t", "yes", "y") else False if is_host else None,
+        standalone=standalone,
+        launch=launch,
+    )
+
+
+def _accelerate(launcher: Launcher, ranks: tuple[Rank, ...], launch: Launch) -> Told:
+    """Options only: what its configuration file says stands in no command line."""
+    nodes, world = number(launch.text("num-machines")), number(launch.text("num-processes"))
+    backend = launch.text("rdzv-backend") or "static"
+    return Told(
+        node=launcher.node,
+        evidence=launcher.evidence,
+        launcher=launcher,
+        ranks=ranks,
+        kind="accelerate",
+        fewest_nodes=nodes,
+        most_nodes=nodes,
+        world_size=world,
+        ranks_here=world // nodes if world and nodes else None,
+        node_rank=number(launch.text("machine-rank")) if backend == "static" else None,
+        address=(launch.text("main-process-ip") or "").strip(),
+        port=number(launch.text("main-process-port")) or 0,
+        backend=backend,
+        launch=launch,
+    )
+
+
+_READERS = {"torchrun": _torchrun, "torch.distributed.launch": _torchrun, "accelerate": _accelerate}
+
+
+def number(text: str | None) -> int | None:
+    """A count or a port; None where it is none ("gpu", "auto", a word of the user's)."""
+    text = (text or "").strip()
+    return int(text) if re.fullmatch("[0-9]{1,7}", text) else None
+
+
+def node_counts(text: str) -> tuple[int | None, int | None]:
+    """ "2" or "1:4"."""
+    fewest, colon, most = text.partition(":")
+    return number(fewest), number(most) if colon else number(fewest)
+
+
+def address_and_port(endpoint: str, default: int) -> tuple[str, int]:
+    """ "node1:29500", "10.0.0.1", "[fd00::1]:29500"."""
+    found = re.fullmatch(r"\[([^\]]*)\](?::([0-9]{1,5}))?|([^:]*)(?::([0-9]{1,5}))?", endpoint.strip())
+    if found is None:  # an IPv6 address without brackets
+        return endpoint.strip(), default
+    port = found[2] or found[4]
+    return found[1] if found[1] is not None else found[3], int(port) if port else default
+
+
+def command_with(each: Told, **options: str) -> str:
+    """The start line of a launcher with other values of options (their names with underscores), to be pasted.
+
+    "" where the line is not known whole: an argument was cut off, a secret is masked, or it is very long.
+    """
+    launch = each.launch
+    if launch is None:
+        return ""
+    words = list(each.process.command)
+    if any(len(word) >= LONGEST_ARGUMENT or "***" in word for word in words) or not all(map(_is_printable, words)):
+        return ""
+    for option, value in options.items():
+        canonical = option.replace("_", "-")
+        given = launch.options.get(canonical)
+        if given is None or given.value is None or given.value.text is None:
+            at = _after_launcher(words)
+            words[at:at] = [f"--{canonical}", value]
+            continue
+        # the last one counts, as argparse takes it
+        for index in range(len(words) - 1, -1, -1):
+            if words[index] == f"{given.written}={given.value.text}":
+                words[index] = f"{given.written}={value}"
+                break
+            if words[index] == given.written and words[index + 1 : index + 2] == [given.value.text]:
+                words[index + 1] = value
+                break
+    line = " ".join(shell_words.word(word) for word in _shortened(words))
+    return line if len(line) <= LONGEST_COMMAND else ""
+
+
+def _is_printable(word: str) -> bool:
+    return word.isprintable()
+
+
+def _after_launcher(words: Sequence[str]) -> int:
+    """Where another option of the launcher may stand."""
+    for index, word in enumerate(words):
+        if word == "launch" or word.rpartition("/")[2] in ("torchrun", "accelerate-launch"):
+            return index + 1
+        if word == "-m":
+            return index + 2
+    return 1
+
+
+def _shortened(words: list[str]) -> list[str]:
+    """`python /opt/bin/torchrun ...`, as the kernel runs a script, as its user has typed it."""
+    script = words[1] if len(words) > 1 else ""
+    return words[1:] if script.rpartition("/")[2] in ("torchrun", "accelerate", "deepspeed") else words
+
+
+# ---------------------------------------------------------------- processes and sockets
+
+
+def processes(job: Job) -> Iterator[tuple[NodeEvidence, ProcessEvidence, Rank | None]]:
+    """Launchers and ranks with their nodes; helpers and data loaders have no sockets of the job's own."""
+    for launcher in job.launchers:
+        yield launcher.node, launcher.evidence, None
+    for rank in job.ranks:
+        yield rank.node, rank.evidence, rank
+
+
+def pids(job: Job) -> set[tuple[str, int]]:
+    """(node's name, pid) of all that belongs to the job."""
+    found = {(name(node), evidence.process.pid) for node, evidence, _ in processes(job)}
+    for rank in job.ranks:
+        found.update((name(rank.node), each.process.pid) for each in (*rank.data_loaders, *rank.helpers))
+    return found
+
+
+def listens(job: Job, port: int) -> list[tuple[NodeEvidence, Socket]]:
+    """Who listens on a port on the job's nodes, of the job or not; once each."""
+    found: dict[tuple[str, str, int], tuple[NodeEvidence, Socket]] = {}
+    for node in job.evidence.nodes:
+        for socket in node.listeners:
+            if socket.local_port == port and socket.state == "LISTEN":
+                found.setdefault((name(node), socket.local, socket.pid), (node, socket))
+    for node, evidence, _ in processes(job):
+        for socket in evidence.sockets:
+            if socket.local_port == port and socket.state == "LISTEN":
+                owner = socket.pid or evidence.process.pid
+                known = {pid for host, _, pid in found if host == name(node)}
+                if owner not in known and not (0 in known and socket.pid):
+                    found.setdefault((name(node), socket.local, owner), (node, socket))
+    return list(found.values())
+
+
+def seen(each: Told, text: str) -> Seen:
+    return Seen(each.what, text)
+
+
+def nodes_of(entries: Iterable[Told]) -> list[str]:
+    return list(dict.fromkeys(each.where for each in entries))
+
+
+def groups(entries: Iterable[Told], key: str) -> Mapping[object, list[Told]]:
+    """By the value of a field, None left out; the most frequent first."""
+    found: dict[object, list[Told]] = {}
+    for each in entries:
+        value = getattr(each, key)
+        if value is not None:
+            found.setdefault(value, []).append(each)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
