@@ -1,9 +1,11 @@
 """Where a thread is, from its stack and what the kernel says of it: the class of place, and the user's own frame."""
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, cast
 
-from gpudoctor.hang.evidence import Frame, Sample, Thread
+from gpudoctor.hang import place_markers as known
+from gpudoctor.hang.evidence import Frame, Sample, SourceContext, Thread
 
 Kind = Literal[
     "rendezvous",
@@ -23,7 +25,11 @@ Kind = Literal[
     "unknown",
 ]
 """Facts/03 part 4, "Stack markers". "user code": the innermost frame is the user's, or a library's that none of the
-others knows. "unknown": no stack was read."""
+others knows. "unknown": no stack was read.
+
+torchrun's own process has "rendezvous" while it meets the others, "sleep" with the operation "_invoke_run" while it
+watches its ranks, and "exit" with "_exit_barrier" when its ranks have ended and other nodes' have not.
+"""
 
 
 class Place(NamedTuple):
@@ -31,7 +37,9 @@ class Place(NamedTuple):
 
     kind: Kind
     operation: str = ""
-    """What the library was asked for: "all_reduce", "barrier", "destroy_process_group", "TCPStore", "time.sleep"."""
+    """What the library was asked for: "all_reduce", "barrier", "destroy_process_group", "TCPStore", "time.sleep".
+
+    Of "user code": what it waits for where that can be told: "queue.get", "subprocess.run", "lock"; else empty."""
     library_frame: Frame | None = None
     """The frame that decided the class."""
     user_frame: Frame | None = None
@@ -46,14 +54,218 @@ def main_thread(sample: Sample, pid: int) -> Thread | None:
     return next((thread for thread in sample.threads if thread.id == pid), None)
 
 
-def place_of(thread: Thread | None) -> Place:
-    """The class of a thread's place."""
-    raise NotImplementedError
+def place_of(thread: Thread | None, sources: Sequence[SourceContext] = (), *, gpu: bool = False) -> Place:
+    """The class of a thread's place.
+
+    `sources`: what the user's program says at its frames, and `gpu`: whether the process uses one. With them, calls
+    that leave no frame of their own can be told too: `work.wait()`, `loss.item()`.
+    """
+    if thread is None or not thread.frames:
+        return Place("unknown")
+    frames = thread.frames
+    users = _user_frames(frames)
+    user = users[0] if users else None
+    found = _marked(frames, user)
+    if found is None and (ended := _at_exit(thread)):
+        found = ended
+    if found is None or found[0] == "user code":
+        # What the kernel and native frames say is of the innermost call; the user's frame is what made it.
+        found = _by_kernel(thread, found) or _native(frames) or _by_text(thread, user, sources, gpu) or found
+    if found is None:
+        found = ("user code", _waits_for(thread), frames[0])
+    kind, operation, frame = found
+    return Place(cast(Kind, kind), operation, frame, user, users)
 
 
 def is_user(frame: Frame) -> bool:
     """Whether a frame is the user's program and not a library."""
-    raise NotImplementedError
+    return not frame.native and known.is_program(frame.file)
+
+
+_Found = tuple[str, str, Frame]
+"""Kind, operation, the frame that decided."""
+
+_markers = known.markers()
+_SPAWNED = frozenset(("spawn_main", "_serve_one", "main"))
+
+
+def _short(function: str) -> str:
+    """ "get" for "Queue.get"; "__init__" of a class in torch is that class ("_open_file.__init__")."""
+    name = function.rpartition(".")[2]
+    if name in ("__init__", "__enter__", "__exit__") and "." in function:
+        return function.split(".")[-2]
+    return name
+
+
+def _user_frames(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    """The user's frames; where there are none, those of installed packages that are no framework, or of a command."""
+    own = [frame for frame in _of_this_process(frames) if not frame.native and _marker(frame) is None]
+    users = tuple(frame for frame in own if known.is_program(frame.file))
+    installed = tuple(frame for frame in own if known.is_installed(frame.file))
+    commands = tuple(frame for frame in own if known.is_script(frame.file) and not known.is_launcher(frame.file))
+    return users or installed or commands
+
+
+def _of_this_process(frames: Sequence[Frame]) -> Iterator[Frame]:
+    """The frames without those that a forked worker has from its parent, and `python -c` of a spawned one."""
+    before: Frame | None = None
+    for frame in frames:
+        file = known.normal(frame.file)
+        if file.endswith("/python/multiprocessing/popen_fork.py") and _short(frame.function) == "_launch":
+            return
+        started = before is not None and known.normal(before.file).startswith("/python/multiprocessing/")
+        if not (frame.file == "<string>" and started and before and _short(before.function) in _SPAWNED):
+            yield frame
+        before = frame
+
+
+def _marker(frame: Frame) -> known.Marker | None:
+    if frame.native or not frame.file:
+        return None
+    return _markers.of(known.normal(frame.file), _short(frame.function))
+
+
+def _marked(frames: Sequence[Frame], user: Frame | None) -> _Found | None:
+    """The innermost known frame, not further out than the user's innermost one."""
+    weak: _Found | None = None
+    for number, frame in enumerate(frames):
+        marker = _marker(frame)
+        if marker is not None:
+            name = marker.operation or _short(frame.function)
+            if not marker.weak:
+                return (marker.kind, _asked_for(frames, number, marker.kind, name), frame)
+            weak = weak or (marker.kind, name, frame)
+        if frame is user:
+            break
+    return weak
+
+
+def _asked_for(frames: Sequence[Frame], number: int, kind: str, name: str) -> str:
+    """The outermost function of torch.distributed that leads to this one: "all_gather_object", not its "all_gather"."""
+    if not known.normal(frames[number].file).endswith(known.C10D):
+        return name
+    for frame in frames[number + 1 :]:
+        file = known.normal(frame.file)
+        if file.endswith("torch/distributed/c10d_logger.py"):
+            continue
+        marker = _marker(frame)
+        if not file.endswith(known.C10D) or marker is None or (marker.kind != kind and kind != "communicator init"):
+            break
+        name = _short(frame.function)
+    return name
+
+
+_STARTS = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "spawn_main", "main"))
+
+
+def _at_exit(thread: Thread) -> _Found | None:
+    """A function that `atexit` calls stands at the bottom of the main thread's stack, where else the program does.
+
+    Only of a thread that sleeps: the stack of a running one may have been read cut short.
+    """
+    outermost = thread.frames[-1]
+    sleeps = bool(thread.waits_in) or thread.state in ("S", "D")
+    if thread.name != "MainThread" or not sleeps or outermost.native or len(thread.frames) >= 100:
+        return None
+    if _short(outermost.function) in _STARTS or outermost.file.startswith("<frozen"):
+        return None
+    return ("exit", "atexit", outermost)
+
+
+def _by_kernel(thread: Thread, weak: _Found | None) -> _Found | None:
+    """What the kernel function and system call say, where no frame does."""
+    frame = next((frame for frame in thread.frames if not frame.native), thread.frames[0])
+    name = known.kernel_name(thread.waits_in)
+    call = thread.syscall.strip()
+    if name in known.OPENS_FIFO:
+        return ("storage", "open", frame)
+    if known.STORAGE.match(name):
+        return ("storage", "file access", frame)
+    if name in known.FILE_LOCKS:
+        return ("storage", "file lock", frame)
+    if thread.state == "D" and not known.NOT_STORAGE.match(name):
+        return ("storage", "file access", frame)
+    if weak is not None and weak[1] not in ("", "sleep"):
+        return None
+    if name in known.TERMINALS or re.match(r"read\((?:0|0x0)\s*[,)]", call):
+        return ("input", "standard input", frame)
+    if name in known.SLEEPS or call.startswith(("clock_nanosleep(", "nanosleep(")):
+        return ("sleep", "time.sleep", frame)
+    return None
+
+
+def _native(frames: Sequence[Frame]) -> _Found | None:
+    """The innermost native frame that is known."""
+    for frame in frames:
+        if frame.native:
+            for marker in known.NATIVE:
+                if marker.pattern.search(frame.function):
+                    return (marker.kind, marker.operation or frame.function.partition("(")[0][:80], frame)
+    return None
+
+
+_WORK_WAIT = re.compile(r"\.wait\(")
+_WORK_POINT_TO_POINT = re.compile(r"\b(?:irecv|isend|batch_isend_irecv)\(")
+_STORE = re.compile(r"\b\w*store\w*\.(?:get|wait|multi_get)\(", re.IGNORECASE)
+_SYNCHRONIZES = re.compile(r"\.(item|tolist|cpu|numpy|synchronize|nonzero)\(")
+
+
+def _by_text(thread: Thread, user: Frame | None, sources: Sequence[SourceContext], gpu: bool) -> _Found | None:
+    """What the line of the user's innermost frame calls, where it is the innermost of all: a method written in C."""
+    if user is None or next((frame for frame in thread.frames if not frame.native), None) is not user:
+        return None
+    source = next((one for one in sources if one.line == user.line and _same_file(one.file, user.file)), None)
+    if source is None:
+        return None
+    name = known.kernel_name(thread.waits_in)
+    if name in known.FUTEX and _WORK_WAIT.search(source.text):
+        kind = "point-to-point" if _WORK_POINT_TO_POINT.search(source.text) else "collective"
+        return (kind, "Work.wait", user)
+    if name in known.POLLS | known.SOCKETS and _STORE.search(source.text):
+        return ("store wait", "TCPStore", user)
+    if gpu and name not in known.FUTEX and (call := _SYNCHRONIZES.search(source.text)):
+        return ("cuda sync", call[1], user)
+    return None
+
+
+def _same_file(one: str, other: str) -> bool:
+    return one == other or one.endswith("/" + other.removeprefix("./"))
+
+
+def _waits_for(thread: Thread) -> str:
+    """What the user's code asked the standard library for; "lock" for one that is waited for without any frame."""
+    asked = ""
+    for frame in thread.frames:
+        if frame.native:
+            continue
+        if not known.is_standard_library(frame.file):
+            break
+        if frame.file.startswith("<frozen importlib"):
+            asked = "import"
+            continue
+        stem = known.normal(frame.file).rpartition("/")[2].removesuffix(".py")
+        asked = f"{stem}.{frame.function.rpartition('.')[2]}"
+    if asked:
+        return asked
+    name = known.kernel_name(thread.waits_in)
+    if name in known.CHILDREN:
+        return "wait for a process"
+    if name in known.PIPES:
+        return "read of a pipe"
+    if name in known.SOCKETS:
+        return "read of a socket"
+    return "lock" if name in known.FUTEX else ""
+
+
+# ---------------------------------------------------------------- twice
+
+SWITCHES_OF_A_LOOK = {"faulthandler": 4, "worker server": 2}
+"""Context switches that reading a stack may cost its thread: a signal that wakes it, and going to sleep again
+[measured: 1 or 2]. py-spy without --native costs none."""
+SWITCHES_OF_A_STOP = 8
+"""py-spy --native stops each thread with ptrace."""
+CPU_OF_A_LOOK = 0.02
+"""Seconds: two ticks of the kernel's clock, in which CPU time is told."""
 
 
 def moved(samples: Sequence[Sample], pid: int) -> bool | None:
@@ -63,4 +275,27 @@ def moved(samples: Sequence[Sample], pid: int) -> bool | None:
     that polls without getting on (NCCL's spin in cudaStreamSynchronize, a loop of time-outs) has moved as well: what
     that means is the rules' business, see `Job.progress`.
     """
-    raise NotImplementedError
+    if len(samples) < 2:
+        return None
+    first, last = main_thread(samples[0], pid), main_thread(samples[-1], pid)
+    if first is None or last is None:
+        return None
+    answers: list[bool] = []
+    if first.frames and last.frames:
+        answers.append(_python(first) != _python(last))
+    if first.switches is not None and last.switches is not None:
+        answers.append(last.switches - first.switches > _cost(samples, (first, last)))
+    if first.cpu_seconds is not None and last.cpu_seconds is not None:
+        answers.append(last.cpu_seconds - first.cpu_seconds > CPU_OF_A_LOOK + 1e-6)
+    return any(answers) if answers else None
+
+
+def _python(thread: Thread) -> tuple[Frame, ...]:
+    return tuple(frame for frame in thread.frames if not frame.native)
+
+
+def _cost(samples: Sequence[Sample], threads: Sequence[Thread]) -> int:
+    by = {sample.stacks_by for sample in samples}
+    cost = max((SWITCHES_OF_A_LOOK.get(name, 0) for name in by), default=0)
+    stopped = any(frame.native for thread in threads for frame in thread.frames)
+    return max(cost, SWITCHES_OF_A_STOP if stopped else 0)
