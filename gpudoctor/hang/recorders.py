@@ -1,11 +1,24 @@
-"""What the flight recorders of all ranks say together: where they agree, where not, who is behind."""
+"""What the flight recorders of all ranks say together: where they agree, where not, who is behind.
 
-from collections.abc import Mapping
-from typing import Literal
+Collectives of a group carry the same number on all of its ranks, so ranks are compared by (group, number) and not by
+the order of their records. A group has a split when somebody waits in it: the split is the first number that some rank
+has not come to, that ranks came to with different operations, or that all came to and nobody has completed. Over
+several groups one split explains another: the ranks that are behind in one group wait in another group. The first split
+is the one that no other explains.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpudoctor.hang.evidence import Collective, Recorder
+from gpudoctor.hang.recorder_pairs import Pairs, pairs
+
+Kind = Literal["missing", "operation", "shape", "dtype", "peer", "none"]
 
 
 class Split(Struct, frozen=True, kw_only=True):
@@ -14,15 +27,23 @@ class Split(Struct, frozen=True, kw_only=True):
     group: str
     description: str
     sequence: int
-    kind: Literal["missing", "operation", "shape", "dtype", "peer", "none"]
-    """missing: some ranks have not come to it. operation, shape, dtype: they came with different ones. none: all came
-    with the same, and it has not completed (network, GPU, or a rank that died in it)."""
+    kind: Kind
+    """missing: some ranks have not come to it. operation, shape, dtype: they came with different ones. peer: sends and
+    receives that wait for each other. none: all came with the same, and it has not completed (network, GPU, or a rank
+    that died in it)."""
     behind: tuple[int, ...] = ()
-    """Ranks that have not come to it (kind "missing")."""
+    """Ranks that have not come to it (kind "missing"); () where it is known that one is missing, and not which."""
     parties: tuple[tuple[tuple[int, ...], Collective], ...] = ()
     """Who came with what: ranks, and the entry of the first of them; the largest party first."""
     elsewhere: tuple[tuple[int, Collective], ...] = ()
     """What a rank of `behind` is in instead, in another group, where its recorder tells."""
+    unknown: tuple[int, ...] = ()
+    """Ranks of the group whose recorder was not read, or has lost what it knew of the group: they may be behind."""
+    members_known: bool = True
+    """False where nothing says which ranks the group has (gloo's groups beside the default one): besides those that
+    have used it there may be more."""
+    waiting: tuple[int, ...] = ()
+    """Ranks with something in this group that has not completed."""
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
@@ -34,15 +55,414 @@ class Agreement(Struct, frozen=True, kw_only=True):
     """Over the groups, the one that comes first: the first group with missing ranks wins (a rank that stands in one
     group keeps others waiting in another). None when all that was recorded has completed."""
     splits: tuple[Split, ...] = ()
-    """One a group that does not agree, `first` among them."""
+    """One a group that does not agree, `first` among them; two where its sends and receives do not either."""
     last_completed: Mapping[str, int] = {}
     """By group: the last collective that every rank has completed."""
     current: Mapping[int, Collective] = {}
     """By rank: the oldest entry that has not completed."""
     stale: bool = False
     """Read from files that were written before the present look."""
+    spread_seconds: float = 0.0
+    """Between the oldest and the newest of these files: ranks of an older file may have got on since."""
+    cycle: tuple[str, ...] = ()
+    """Groups that wait for each other in a ring: each is used by ranks that another one waits for."""
+
+
+def words(collective: Collective, description: str = "") -> str:
+    """ "all_reduce #12 float32[1024] in group default_pg". `description` is the group's, where it is known."""
+    sizes = collective.input_sizes or collective.output_sizes
+    shapes = [f"[{', '.join(map(str, size))}]" for size in sizes[:1]]
+    kind = _type(collective.dtypes[0]) if collective.dtypes else ""
+    size = f" {kind}{shapes[0]}" if shapes else ""
+    more = f" and {len(sizes) - 1} more" if len(sizes) > 1 else ""
+    way = ""
+    if collective.peer is not None:
+        way = f" {'from' if collective.operation == 'recv' else 'to'} rank {collective.peer}"
+    group = description or ("default_pg" if collective.group == "0" else collective.group)
+    number = f" #{collective.sequence}" if collective.sequence >= 0 else ""
+    return f"{collective.operation or 'operation'}{number}{size}{more}{way} in group {group}"
 
 
 def compare(recorders: Mapping[int, Recorder], world_size: int) -> Agreement:
     """Compare the recorders of a job, by rank. Linear in the number of entries."""
-    raise NotImplementedError
+    views = _views(recorders, world_size)
+    current = {rank: entry for rank in sorted(recorders) if (entry := _oldest(recorders[rank])) is not None}
+    found: list[Split] = []
+    last_completed: dict[str, int] = {}
+    for view in views:
+        if (completed := view.completed()) is not None:
+            last_completed[view.key] = completed
+        found += [split for split in (view.split(), view.split_of_pairs()) if split is not None]
+    found = [_with_elsewhere(split, recorders) for split in found]
+    first, cycle = _first(found)
+    files = [recorder.written_at for recorder in recorders.values() if recorder.written_at > 0]
+    return Agreement(
+        ranks=tuple(sorted(recorders)),
+        unread=tuple(rank for rank in range(world_size) if rank not in recorders),
+        first=first,
+        splits=tuple(found),
+        last_completed=last_completed,
+        current=current,
+        stale=bool(files),
+        spread_seconds=max(files) - min(files) if files else 0.0,
+        cycle=cycle,
+    )
+
+
+def _oldest(recorder: Recorder) -> Collective | None:
+    return next((entry for entry in recorder.entries if entry.state != "completed"), None)
+
+
+# ---------------------------------------------------------------- what makes two entries the same
+
+_SAME_INPUT = {
+    "all_reduce",
+    "all_reduce_coalesced",
+    "reduce",
+    "broadcast",
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_gather_single",
+    "all_gather_into_tensor_coalesced",
+    "reduce_scatter_tensor",
+    "reduce_scatter_single",
+    "reduce_scatter_tensor_coalesced",
+}
+"""Every rank gives as many elements. Of the others (all_to_all, gather, scatter, reduce_scatter of a list, variable
+sizes) ranks may give and take different numbers."""
+_SAME_TYPE = _SAME_INPUT | {"reduce_scatter", "all_to_all", "all_to_all_single"}
+_SAME_CALL = {
+    "all_gather_into_tensor": "all_gather",
+    "all_gather_single": "all_gather",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "reduce_scatter_single": "reduce_scatter",
+    "all_to_all_single": "all_to_all",
+    "all_reduce_coalesced": "all_reduce",
+}
+"""Different functions of torch, the same to the library below."""
+_SHORT = {"Float": "float32", "Long": "int64", "Int": "int32", "Byte": "uint8", "Half": "float16", "Bool": "bool"}
+
+
+def _type(name: str) -> str:
+    return _SHORT.get(name, name.lower() if name[:1].isupper() else name)
+
+
+class _Signature(NamedTuple):
+    operation: str
+    elements: tuple[int, ...] | None
+    """Of each tensor; None where ranks may differ."""
+    dtypes: tuple[str, ...] | None
+
+
+class _Signatures:
+    """Signatures of entries; most entries of a job share a few."""
+
+    def __init__(self) -> None:
+        self._of: dict[object, _Signature] = {}
+
+    def of(self, entries: Sequence[Collective]) -> tuple[_Signature, ...]:
+        return tuple([self._one(entry) for entry in entries])
+
+    def _one(self, entry: Collective) -> _Signature:
+        key = (entry.operation, entry.input_sizes, entry.output_sizes, entry.dtypes)
+        found = self._of.get(key)
+        if found is None:
+            found = self._of[key] = self._made(entry)
+        return found
+
+    def _made(self, entry: Collective) -> _Signature:
+        operation = entry.operation
+        sizes = entry.input_sizes or entry.output_sizes
+        types = tuple(sorted({_type(name) for name in entry.dtypes}))
+        of_objects = operation == "all_gather" and types == ("uint8",)  # the pickles of all_gather_object
+        comparable = operation in _SAME_INPUT and bool(sizes) and not of_objects
+        return _Signature(
+            _SAME_CALL.get(operation, operation),
+            tuple(prod(size) for size in sizes) if comparable else None,
+            types if types and operation in _SAME_TYPE else None,
+        )
+
+
+def _difference(signatures: Iterable[tuple[_Signature, ...]]) -> Kind | None:
+    """In what the entries of one number differ."""
+    every = list(signatures)
+    if len({tuple(part.operation for part in each) for each in every}) > 1:
+        return "operation"
+    for at in range(len(every[0])):
+        if len({each[at].elements for each in every if each[at].elements is not None}) > 1:
+            return "shape"
+    for at in range(len(every[0])):
+        if len({each[at].dtypes for each in every if each[at].dtypes is not None}) > 1:
+            return "dtype"
+    return None
+
+
+# ---------------------------------------------------------------- one group
+
+
+class _View:
+    """A group, and what every rank's recorder has of it."""
+
+    def __init__(self, key: str, ranks: tuple[int, ...], signatures: _Signatures) -> None:
+        self.key = key
+        self.ranks = ranks
+        self.members_known = bool(ranks)
+        self.others: tuple[int, ...] = ()
+        """Ranks that may belong to it, where nothing says who does."""
+        self.description = ""
+        self.signatures = signatures
+        self.entries: dict[int, list[Collective]] = {}
+        self.pairs: dict[int, list[Collective]] = {}
+        self.enqueued: dict[int, int] = {}
+        self.forgotten: dict[int, bool] = {}
+        """Of the ranks that were read: whether their ring buffer has lost its beginning."""
+
+    def positions(self) -> dict[int, int]:
+        """How far each rank has come; without those of which nothing is known."""
+        lowest = min((entry.sequence for entries in self.entries.values() for entry in entries), default=1)
+        found: dict[int, int] = {}
+        for rank in self.ranks:
+            if rank in self.enqueued and self.enqueued[rank] >= 0:
+                found[rank] = self.enqueued[rank]
+            elif rank in self.forgotten and not self.forgotten[rank]:
+                found[rank] = min(lowest, 1) - 1  # it has its whole past, and this group is not in it
+        return found
+
+    def completed(self) -> int | None:
+        """The last collective that every rank whose position is known has completed; None where there is none."""
+        positions = self.positions()
+        if not positions or max(positions.values()) < 0:
+            return None
+        ends = []
+        for rank, position in positions.items():
+            open_ones = [entry.sequence for entry in self.entries.get(rank, ()) if entry.state != "completed"]
+            ends.append(min([position, *(sequence - 1 for sequence in open_ones)]))
+        return min(ends)
+
+    def split(self) -> Split | None:
+        """Where the collectives of the group part, or stand; None where nobody waits."""
+        waiting = {
+            rank: min(sequences)
+            for rank, entries in self.entries.items()
+            if (sequences := [entry.sequence for entry in entries if entry.state != "completed"])
+        }
+        if not waiting:
+            return None
+        positions = self.positions()
+        lowest, stands = min(positions.values()), min(waiting.values())
+        kind: Kind = "missing" if stands > lowest else "none"
+        at = lowest + 1 if stands > lowest else stands
+        differs = self.first_difference(at)
+        if differs is not None:
+            at, kind = differs
+        behind = tuple(sorted(rank for rank, position in positions.items() if position < at))
+        if kind == "none" and not self.members_known:
+            if len(self.others) == 1:
+                kind, behind = "missing", self.others
+            elif len(positions) == 1:
+                kind = "missing"  # a group of one completes at once: somebody else belongs to it
+        return Split(
+            group=self.key,
+            description=self.description,
+            sequence=at,
+            kind=kind,
+            behind=behind if kind == "missing" else (),
+            parties=self.parties(at, waiting),
+            unknown=tuple(rank for rank in self.ranks if rank not in positions),
+            members_known=self.members_known,
+            waiting=tuple(sorted(waiting)),
+        )
+
+    def first_difference(self, before: int) -> tuple[int, Kind] | None:
+        """The first number up to `before` to which ranks came with different operations, or with sizes or types that
+        cannot go together and have not completed."""
+        by_number: dict[int, dict[tuple[_Signature, ...], bool]] = {}
+        for entries in self.entries.values():
+            for number, group in _by_number(entries).items():
+                if number <= before:
+                    signature = self.signatures.of(group)
+                    done = all(entry.state == "completed" for entry in group)
+                    seen = by_number.setdefault(number, {})
+                    seen[signature] = seen.get(signature, True) and done
+        for number in sorted(number for number, seen in by_number.items() if len(seen) > 1):
+            kind = _difference(by_number[number])
+            if kind == "operation" or (kind is not None and not all(by_number[number].values())):
+                return number, kind
+        return None
+
+    def parties(self, at: int, waiting: Mapping[int, int]) -> tuple[tuple[tuple[int, ...], Collective], ...]:
+        """Who came to this number with what. Where no recorder has it any more: what the waiting ones wait in."""
+        found: dict[tuple[_Signature, ...], list[tuple[int, Collective]]] = defaultdict(list)
+        for rank in sorted(self.entries):
+            entries = [entry for entry in self.entries[rank] if entry.sequence == at]
+            if entries:
+                found[self.signatures.of(entries)].append((rank, entries[0]))
+        if not found:
+            for rank in sorted(waiting):
+                entries = [entry for entry in self.entries[rank] if entry.sequence == waiting[rank]]
+                found[self.signatures.of(entries)].append((rank, entries[0]))
+        largest = sorted(found.values(), key=lambda party: (-len(party), party[0][0]))
+        return tuple((tuple(rank for rank, _ in party), _telling(party)) for party in largest)
+
+    def split_of_pairs(self) -> Split | None:
+        """Where its sends and receives stand."""
+        if not self.pairs:
+            return None
+        found: Pairs | None = pairs(self.pairs, self.forgotten)
+        if found is None:
+            return None
+        return Split(
+            group=self.key,
+            description=self.description,
+            sequence=found.parties[0][1].sequence,
+            kind=found.kind,
+            behind=found.behind,
+            parties=found.parties,
+            unknown=found.unknown,
+            members_known=self.members_known,
+            waiting=found.waiting,
+        )
+
+
+def _telling(party: Sequence[tuple[int, Collective]]) -> Collective:
+    """The entry of the first of a party, or the first that has frames."""
+    return next((entry for _, entry in party if entry.frames), party[0][1])
+
+
+def _by_number(entries: Sequence[Collective]) -> dict[int, list[Collective]]:
+    found: dict[int, list[Collective]] = {}
+    for entry in entries:
+        found.setdefault(entry.sequence, []).append(entry)
+    return found
+
+
+def _views(recorders: Mapping[int, Recorder], world_size: int) -> list[_View]:
+    """The groups of a job. Two that have the same name and different ranks are two."""
+    told: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+    for recorder in recorders.values():
+        for group in recorder.groups:
+            if group.ranks:
+                told[group.key].add(group.ranks)
+    signatures = _Signatures()
+    views: dict[tuple[str, tuple[int, ...]], _View] = {}
+
+    def view_of(rank: int, name: str) -> _View:
+        ranks = next((each for each in own.get((rank, name), ()) if each), ())
+        if not ranks:
+            candidates = [each for each in told.get(name, ()) if rank in each]
+            ranks = candidates[0] if len(candidates) == 1 else ()
+        if not ranks and name == "0" and world_size > 0:
+            ranks = tuple(range(world_size))
+        if (name, ranks) not in views:
+            several = len(told.get(name, ())) > 1
+            key = f"{name} of ranks {', '.join(map(str, ranks[:8]))}" if several and ranks else name
+            views[name, ranks] = _View(key, ranks, signatures)
+        return views[name, ranks]
+
+    own: dict[tuple[int, str], list[tuple[int, ...]]] = defaultdict(list)
+    for rank, recorder in recorders.items():
+        for group in recorder.groups:
+            own[rank, group.key].append(group.ranks)
+    for rank in sorted(recorders):
+        recorder = recorders[rank]
+        cached: dict[str, _View] = {}
+        for group in recorder.groups:
+            view = cached[group.key] = view_of(rank, group.key)
+            view.description = view.description or group.description
+            view.enqueued[rank] = max(view.enqueued.get(rank, -1), group.last_enqueued)
+        for entry in recorder.entries:
+            if entry.sequence < 0:
+                continue
+            known = cached.get(entry.group)
+            if known is None:
+                known = cached[entry.group] = view_of(rank, entry.group)
+            if entry.point_to_point:
+                known.pairs.setdefault(rank, []).append(entry)
+            else:
+                known.entries.setdefault(rank, []).append(entry)
+                if entry.sequence > known.enqueued.get(rank, -1):
+                    known.enqueued[rank] = entry.sequence
+    for view in views.values():
+        if not view.members_known:
+            view.ranks = tuple(sorted(view.enqueued))
+            view.others = tuple(rank for rank in range(world_size) if rank not in view.enqueued)
+            view.members_known = world_size > 0 and not view.others
+        else:
+            view.ranks = tuple(sorted({*view.ranks, *view.enqueued}))
+        for rank in view.ranks:
+            if rank in recorders:
+                view.forgotten[rank] = recorders[rank].forgotten > 0
+    return sorted(views.values(), key=lambda view: (len(view.key), view.key))
+
+
+# ---------------------------------------------------------------- over the groups
+
+
+def _with_elsewhere(split: Split, recorders: Mapping[int, Recorder]) -> Split:
+    """Add what the ranks that are behind wait in instead."""
+    found = []
+    name = split.parties[0][1].group if split.parties else split.group
+    pairs_only = bool(split.parties) and split.parties[0][1].point_to_point
+    for rank in split.behind:
+        for entry in recorders[rank].entries if rank in recorders else ():
+            if entry.state != "completed" and (entry.group != name or entry.point_to_point != pairs_only):
+                found.append((rank, entry))
+                break
+    return replace(split, elsewhere=tuple(found)) if found else split
+
+
+def _first(splits: Sequence[Split]) -> tuple[Split | None, tuple[str, ...]]:
+    """The split that no other explains; and the ring of groups, where each explains another."""
+    waits_on: dict[int, set[int]] = {at: set() for at in range(len(splits))}
+    waiting_in: dict[int, list[int]] = defaultdict(list)
+    for at, split in enumerate(splits):
+        for rank in split.waiting:
+            waiting_in[rank].append(at)
+    for at, split in enumerate(splits):
+        if split.kind != "missing" or not split.behind:
+            continue
+        reasons = [{other for other in waiting_in.get(rank, ()) if other != at} for rank in split.behind]
+        if all(reasons):  # else one of them waits nowhere: it is what everybody waits for
+            waits_on[at] = set().union(*reasons)
+    if not splits:
+        return None, ()
+    roots = [at for at in waits_on if not waits_on[at]]
+    if roots:
+        explains: dict[int, list[int]] = defaultdict(list)
+        for at, others in waits_on.items():
+            for other in others:
+                explains[other].append(at)
+        return splits[min(roots, key=lambda at: _rank_of_root(at, splits, explains))], ()
+    ring = _ring(waits_on)
+    best = min(ring, key=lambda at: (_began(splits[at]), splits[at].group))
+    start = ring.index(best)
+    return splits[best], tuple(splits[at].group for at in [*ring[start:], *ring[:start]])
+
+
+_STRENGTH: Mapping[Kind, int] = {"operation": 0, "peer": 0, "shape": 0, "dtype": 0, "missing": 1, "none": 2}
+
+
+def _rank_of_root(at: int, splits: Sequence[Split], explains: Mapping[int, Sequence[int]]) -> tuple[int, int, int, str]:
+    """The lower, the rather it is the first: how definite it is, how many others follow from it, how early it was."""
+    reached, path = {at}, [at]
+    while path:
+        for other in explains.get(path.pop(), ()):
+            if other not in reached:
+                reached.add(other)
+                path.append(other)
+    return _STRENGTH[splits[at].kind], -len(reached), _began(splits[at]), splits[at].group
+
+
+def _began(split: Split) -> int:
+    """When the first of its entries was made, nanoseconds; a large number where none tells."""
+    return min((entry.created_ns for _, entry in split.parties if entry.created_ns > 0), default=1 << 62)
+
+
+def _ring(waits_on: Mapping[int, set[int]]) -> list[int]:
+    """A ring among nodes of which every one waits on another."""
+    path = [min(waits_on)]
+    while True:
+        following = min(waits_on[path[-1]])
+        if following in path:
+            return path[path.index(following) :]
+        path.append(following)
