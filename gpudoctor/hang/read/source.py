@@ -1,0 +1,339 @@
+"""What the user's program says around a line, from its text alone: nothing of it is executed or imported."""
+
+import ast
+import copy
+import functools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from gpudoctor.hang.evidence import Enclosing, Frame, SourceContext
+from gpudoctor.hang.place_markers import COLLECTIVES, POINT_TO_POINT
+
+MAXIMUM_BYTES = 2 * 1024 * 1024
+LONGEST_TEXT = 160
+MOST_ENCLOSING = 32
+MOST_EXITS = 32
+MOST_CALLS = 64
+
+CALLS = frozenset(
+    (*COLLECTIVES.split(), *POINT_TO_POINT.split(), "init_process_group", "destroy_process_group", "new_group")
+) | {
+    "backward",
+    "wait_for_everyone",  # accelerate
+    "gather_for_metrics",
+    "reduce_dict",
+    "save_state",
+    "save_checkpoint",  # Lightning, DeepSpeed: all ranks take part
+    "all_gather_into_tensor",
+    "P2POp",
+}
+"""Names of calls in which all ranks of a group take part, or two of them."""
+AMBIGUOUS = frozenset(("reduce", "gather", "scatter", "broadcast", "send", "recv"))
+"""Names that other things have as well (functools.reduce, socket.send): they count as an attribute of a module that is
+called dist or the like."""
+_MODULES = ("dist", "distributed", "c10d", "torch.distributed", "fabric", "accelerator", "comm", "funcol")
+
+
+def context(frame: Frame, read: Callable[[str], bytes]) -> SourceContext | None:
+    """What stands around a frame's line; None where the file cannot be read or understood. Never raises.
+
+    `read` gives the contents of a file by the name that the process has for it (it resolves relative names in the
+    process's folder, its root and its rights), and raises `OSError`.
+    """
+    if frame.native or frame.line <= 0 or not frame.file or frame.file.startswith("<"):
+        return None
+    try:
+        raw = read(frame.file)
+    except (OSError, ValueError):
+        return None
+    if not 0 < len(raw) <= MAXIMUM_BYTES:
+        return None
+    try:
+        return _context(_parsed(raw), frame)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, UnicodeError):
+        return None
+
+
+@functools.lru_cache(maxsize=8)
+def _parsed(raw: bytes) -> ast.Module:
+    """Kept, for all ranks run the same few files. Nobody changes the tree."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the program's own invalid escapes
+        return ast.parse(raw)
+
+
+class _Step(NamedTuple):
+    """A statement on the way from the file to the line, and the part of it that leads on."""
+
+    node: ast.AST
+    part: str
+    """The name of the field: "body", "orelse", "finalbody", "handlers", "test", ..."""
+
+
+def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
+    path = _path(tree, frame.line)
+    statement = next((step.node for step in reversed(path) if isinstance(step.node, ast.stmt)), None)
+    if statement is None:
+        return None
+    function = next((step for step in reversed(path) if _is_function(step.node)), None)
+    own = path[path.index(function) :] if function is not None else path
+    scope: ast.AST = function.node if function is not None else tree
+    return SourceContext(
+        file=frame.file,
+        line=frame.line,
+        function=frame.function,
+        text=_line_text(statement, frame.line),
+        enclosing=tuple(_enclosing(own))[:MOST_ENCLOSING],
+        exits=tuple(_exits(own, scope, frame.line))[:MOST_EXITS],
+        calls=tuple(_calls(scope))[:MOST_CALLS],
+    )
+
+
+def _is_function(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def _path(tree: ast.Module, line: int) -> list[_Step]:
+    """From the module to the innermost statement that holds the line. Without recursion."""
+    path: list[_Step] = []
+    node: ast.AST = tree
+    while True:
+        step = None
+        for part, child in _children(node):
+            if _first_line(child) <= line <= (getattr(child, "end_lineno", None) or 0):
+                step = (part, child)
+        if step is None:
+            return path
+        if path:
+            path[-1] = _Step(path[-1].node, step[0])
+        path.append(_Step(step[1], ""))
+        node = step[1]
+
+
+def _first_line(node: ast.AST) -> int:
+    """A decorated function begins with its decorators, which belong to what is around it."""
+    return int(getattr(node, "lineno", 1 << 30))
+
+
+def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """The statements, handlers and cases directly below a statement, each with the field that holds it."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        held = getattr(node, part, None)
+        if isinstance(held, list):
+            for child in held:
+                if isinstance(child, ast.match_case):  # it has no line of its own
+                    for inner in child.body:
+                        yield (part, inner)
+                elif isinstance(child, ast.stmt | ast.ExceptHandler):
+                    yield (part, child)
+
+
+def _enclosing(path: Sequence[_Step]) -> Iterator[Enclosing]:
+    """The compound statements around the line, innermost first, up to the function."""
+    skip = False
+    for number in range(len(path) - 2, -1, -1):
+        step = path[number]
+        found = _as_enclosing(step)
+        if skip:  # the `if` of the `elif` before says nothing more
+            found, skip = None, False
+        if found is not None and number and found.kind == "if" and _is_elif(step.node, path[number - 1].node):
+            found, skip = Enclosing("elif", found.line, found.text), True
+        if found is not None:
+            yield found
+        if _is_function(step.node):
+            return
+
+
+def _is_elif(node: ast.AST, parent: ast.AST) -> bool:
+    """An `elif` is an `if` alone in the `else` of another, and begins where that does."""
+    return (
+        isinstance(node, ast.If)
+        and isinstance(parent, ast.If)
+        and parent.orelse == [node]
+        and node.col_offset == parent.col_offset
+    )
+
+
+def _as_enclosing(step: _Step) -> Enclosing | None:
+    node, part = step
+    line = int(getattr(node, "lineno", 0))
+    if isinstance(node, ast.If):
+        return Enclosing("if" if part == "body" else "else", line, _text(node.test))
+    if isinstance(node, ast.For | ast.AsyncFor):
+        return Enclosing("for", line, f"{_text(node.target)} in {_text(node.iter)}") if part == "body" else None
+    if isinstance(node, ast.While):
+        return Enclosing("while", line, _text(node.test)) if part == "body" else None
+    if isinstance(node, ast.With | ast.AsyncWith):
+        return Enclosing("with", line, _cut(", ".join(_text(item.context_expr) for item in node.items)))
+    if isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
+        kind = {"finalbody": "finally", "body": "try", "handlers": "try"}.get(part)
+        return Enclosing(kind, line) if kind and part != "handlers" else None
+    if isinstance(node, ast.ExceptHandler):
+        return Enclosing("except", line, _text(node.type) if node.type is not None else "")
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return Enclosing("function", line, node.name[:LONGEST_TEXT])
+    if type(node).__name__ == "Match":
+        return Enclosing("if", line, _text(node.subject))  # type: ignore[attr-defined]
+    return None
+
+
+# ---------------------------------------------------------------- ways past the line
+
+
+class _Guard(NamedTuple):
+    """A statement with the conditions around it, the innermost last."""
+
+    node: ast.AST
+    guards: tuple[str, ...]
+    in_loop: bool
+    """In a loop inside the region: its `break` and `continue` do not leave the region."""
+
+
+def _exits(path: Sequence[_Step], scope: ast.AST, line: int) -> Iterator[Enclosing]:
+    """What passes the line by: in the innermost loop around it, else in the function."""
+    loop = next(
+        (
+            step.node
+            for step in reversed(path[:-1])
+            if isinstance(step.node, ast.For | ast.AsyncFor | ast.While) and step.part == "body"
+        ),
+        None,
+    )
+    region = loop if loop is not None else scope
+    around = {id(step.node) for step in path}
+    for found in _walk(region):
+        node = found.node
+        at = int(getattr(node, "lineno", 0))
+        guard = _cut(found.guards[-1]) if found.guards else ""
+        if isinstance(node, ast.Return):
+            yield Enclosing("return", at, guard)
+        elif isinstance(node, ast.Continue | ast.Break) and loop is not None and not found.in_loop:
+            yield Enclosing("continue" if isinstance(node, ast.Continue) else "break", at, guard)
+        elif isinstance(node, ast.ExceptHandler) and _swallows(node) and id(node) not in around:
+            yield Enclosing("pass", at, _text(node.type) if node.type is not None else "")
+        elif isinstance(node, ast.With) and (suppressed := _suppressed(node)):
+            yield Enclosing("pass", at, suppressed)
+
+
+def _swallows(handler: ast.ExceptHandler) -> bool:
+    """It neither raises nor leaves: the program goes on behind the `try`, whatever did not happen in it."""
+    last = handler.body[-1]
+    return not isinstance(last, ast.Raise | ast.Return | ast.Continue | ast.Break) and not any(
+        isinstance(node, ast.Raise) for node in ast.walk(handler)
+    )
+
+
+def _suppressed(node: ast.With) -> str:
+    """The exceptions of `with contextlib.suppress(...)`."""
+    for item in node.items:
+        call = item.context_expr
+        if isinstance(call, ast.Call) and _text(call.func).rpartition(".")[2] == "suppress":
+            return _cut(", ".join(_text(argument) for argument in call.args))
+    return ""
+
+
+def _walk(region: ast.AST) -> Iterator[_Guard]:
+    """The statements of a region in the order of its text, without those of functions and classes inside it."""
+    stack = [_Guard(child, (), False) for _, child in reversed(list(_children(region)))]
+    while stack:
+        found = stack.pop()
+        yield found
+        node = found.node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        loops = isinstance(node, ast.For | ast.AsyncFor | ast.While)
+        for part, child in reversed(list(_children(node))):
+            guards = found.guards
+            if isinstance(node, ast.If):
+                test = _text(node.test)
+                guards = (*guards, test if part == "body" else f"not ({test})")
+            elif isinstance(node, ast.While) and part == "body":
+                guards = (*guards, _text(node.test))
+            elif isinstance(node, ast.ExceptHandler):
+                guards = (*guards, f"except {_text(node.type)}" if node.type is not None else "except")
+            stack.append(_Guard(child, guards[-4:], found.in_loop or (loops and part == "body")))
+
+
+def _calls(scope: ast.AST) -> Iterator[Enclosing]:
+    """The calls of collectives in a function, in the order of its text."""
+    for found in _walk(scope):
+        own = [child for part, child in ast.iter_fields(found.node) if part not in _BLOCKS]
+        nodes = [node for field in own for node in _expressions(field)]
+        for call in nodes:
+            name = _collective(call)
+            if name:
+                guard = _cut(found.guards[-1]) if found.guards else ""
+                yield Enclosing(name, int(getattr(call, "lineno", 0)), guard)
+
+
+_BLOCKS = frozenset(("body", "orelse", "finalbody", "handlers", "cases", "decorator_list"))
+
+
+def _expressions(field: object) -> Iterator[ast.AST]:
+    for value in field if isinstance(field, list) else [field]:
+        if isinstance(value, ast.AST):
+            yield from ast.walk(value)
+
+
+def _collective(node: ast.AST) -> str:
+    """The name of the collective that a call makes; empty when it makes none."""
+    if not isinstance(node, ast.Call):
+        return ""
+    function = node.func
+    if isinstance(function, ast.Attribute) and function.attr in CALLS:
+        if function.attr in AMBIGUOUS:
+            owner = _text(function.value)
+            return function.attr if owner.rpartition(".")[2] in _MODULES or owner in _MODULES else ""
+        return function.attr
+    if isinstance(function, ast.Name) and function.id in CALLS - AMBIGUOUS:
+        return function.id
+    return ""
+
+
+# ---------------------------------------------------------------- text without secrets
+
+
+class _Blank(ast.NodeTransformer):
+    """String and bytes constants become "...": they may hold names, paths, keys."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.Constant("...") if isinstance(node.value, str | bytes) else node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return ast.Constant("...")
+
+    def visit_TemplateStr(self, node: ast.AST) -> ast.AST:
+        """Of Python 3.14."""
+        return ast.Constant("...")
+
+
+def _text(node: ast.AST) -> str:
+    """The text of an expression, strings blanked. Of a copy: the tree is walked again."""
+    try:
+        blanked = _Blank().visit(copy.deepcopy(node))
+        return _cut(ast.unparse(blanked).replace("'...'", '"..."'))
+    except (RecursionError, ValueError, AttributeError):  # nested too deeply, or a node that this Python does not write
+        return "..."
+
+
+def _line_text(statement: ast.AST, line: int) -> str:
+    """The line's own part of its statement: all of a simple one, the head of a compound one."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return _cut(f"def {statement.name}")
+    if isinstance(statement, ast.ClassDef):
+        return _cut(f"class {statement.name}")
+    for field in ("test", "iter", "items", "subject"):
+        held = getattr(statement, field, None)
+        if held is not None and (hasattr(statement, "body") or hasattr(statement, "cases")):
+            word = {"If": "if", "While": "while", "Match": "match"}.get(type(statement).__name__)
+            found = _as_enclosing(_Step(statement, "body"))
+            return _cut(f"{word or (found.kind if found else '')} {found.text if found else ''}".strip())
+    if hasattr(statement, "body"):
+        return ""
+    return _text(statement)
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split()).encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."

@@ -1,0 +1,212 @@
+"""What the user's program says around a line."""
+
+import ast
+import textwrap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudoctor.hang.evidence import Enclosing, Frame, SourceContext
+from gpudoctor.hang.read.source import MAXIMUM_BYTES, context
+
+PROGRAM = textwrap.dedent(
+    """\
+    import torch.distributed as dist
+
+    def train(loader, rank, secret="k"):
+        for epoch in range(3):
+            for batch in loader:
+                if batch is None and secret != "abc123":
+                    continue
+                try:
+                    loss = model(batch)
+                    loss.backward()
+                except ValueError:
+                    log("lost")
+                if rank == 0:
+                    dist.barrier()
+                elif rank == 1:
+                    dist.barrier(group=f"{secret}")
+                else:
+                    with guard():
+                        dist.all_reduce(
+                            loss,
+                            group="top",
+                        )
+                while True:
+                    break
+            functools.reduce(a, b)
+            dist.broadcast(t, 0)
+        with contextlib.suppress(RuntimeError):
+            dist.destroy_process_group()
+        return rank
+
+    class Model:
+        async def forward(self):
+            match self.rank:
+                case 0:
+                    dist.send(self.t, 1)
+                case _:
+                    pass
+
+    dist.all_reduce(x)
+    """
+)
+
+
+def line_of(text: str) -> int:
+    return next(number for number, line in enumerate(PROGRAM.splitlines(), 1) if text in line)
+
+
+def at(text: str, program: str = PROGRAM) -> SourceContext:
+    number = next(number for number, line in enumerate(program.splitlines(), 1) if text in line)
+    found = context(Frame("train", "train.py", number), lambda name: program.encode())
+    assert found is not None
+    return found
+
+
+def kinds(found: tuple[Enclosing, ...]) -> list[tuple[str, str]]:
+    return [(one.kind, one.text) for one in found]
+
+
+AROUND = [("for", "batch in loader"), ("for", "epoch in range(3)"), ("function", "train")]
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "enclosing"),
+    [
+        ("dist.barrier()", "dist.barrier()", [("if", "rank == 0"), *AROUND]),
+        ("dist.barrier(group", 'dist.barrier(group="...")', [("elif", "rank == 1"), *AROUND]),
+        ('group="top"', 'dist.all_reduce(loss, group="...")', [("with", "guard()"), ("else", "rank == 1"), *AROUND]),
+        ("loss.backward()", "loss.backward()", [("try", ""), *AROUND]),
+        ('log("lost")', 'log("...")', [("except", "ValueError"), *AROUND]),
+        ("for batch in loader", "for batch in loader", [("for", "epoch in range(3)"), ("function", "train")]),
+        ("dist.send", "dist.send(self.t, 1)", [("if", "self.rank"), ("function", "forward")]),
+        ("dist.all_reduce(x)", "dist.all_reduce(x)", []),
+        ("def train", "def train", []),
+    ],
+)
+def test_what_stands_around_a_line(line: str, text: str, enclosing: list[tuple[str, str]]) -> None:
+    found = at(line)
+    assert found.text == text
+    assert [pair for pair in kinds(found.enclosing) if pair != ("else", "rank == 0")] == enclosing
+
+
+def test_what_passes_the_line_by_in_its_loop() -> None:
+    found = at("dist.barrier()")
+    assert found.exits == (
+        Enclosing("continue", line_of("continue"), 'batch is None and secret != "..."'),
+        Enclosing("pass", line_of("except ValueError"), "ValueError"),
+    )
+
+
+def test_a_break_of_an_inner_loop_passes_nothing_by() -> None:
+    assert "break" not in [one.kind for one in at("dist.barrier()").exits]
+
+
+def test_outside_a_loop_returns_and_swallowed_exceptions_count() -> None:
+    found = at("return rank")
+    assert ("return", "") in kinds(found.exits)
+    assert ("pass", "RuntimeError") in kinds(found.exits)
+
+
+def test_the_handler_in_which_a_line_stands_does_not_pass_it_by() -> None:
+    assert "pass" not in [one.kind for one in at('log("lost")').exits]
+
+
+def test_collectives_of_the_function_with_the_condition_that_guards_each() -> None:
+    assert kinds(at("dist.barrier()").calls) == [
+        ("backward", ""),
+        ("barrier", "rank == 0"),
+        ("barrier", "rank == 1"),
+        ("all_reduce", "not (rank == 1)"),
+        ("broadcast", ""),
+        ("destroy_process_group", ""),
+    ]
+
+
+def test_no_string_of_the_program_is_told() -> None:
+    for number in range(1, len(PROGRAM.splitlines()) + 1):
+        found = context(Frame("f", "t.py", number), lambda name: PROGRAM.encode())
+        assert found is None or ("abc123" not in repr(found) and "top" not in repr(found))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"def f(:\n",
+        b"\x00\x01\xff" * 99,
+        b"x = " + b"(" * 5000 + b")" * 5000,
+        b"x = " + b"-" * 200_000 + b"1",
+        b"# coding: no-such-thing\nx = 1\n",
+        b"#" * (MAXIMUM_BYTES + 1),
+    ],
+    ids=["empty", "broken", "binary", "parentheses", "minus signs", "coding", "too large"],
+)
+def test_a_file_that_cannot_be_understood_is_left_alone(raw: bytes) -> None:
+    assert context(Frame("f", "train.py", 1), lambda name: raw) is None
+
+
+def test_deeply_nested_text_beside_the_line_is_cut_not_fatal() -> None:
+    program = "def f():\n    if " + " + ".join(["a"] * 900) + ":\n        return\n    dist.barrier()\n"
+    found = context(Frame("f", "train.py", 4), lambda name: program.encode())
+    assert found is None or found.text == "dist.barrier()"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Frame("f", "", 1),
+        Frame("f", "<string>", 1),
+        Frame("f", "a.py", 0),
+        Frame("f", "a.so", 3, True),
+        Frame("f", "a.py", 10**9),
+    ],
+)
+def test_frames_without_a_line_of_a_file(frame: Frame) -> None:
+    assert context(frame, lambda name: PROGRAM.encode()) is None
+
+
+def test_a_file_that_may_not_be_read() -> None:
+    def read(name: str) -> bytes:
+        raise PermissionError(name)
+
+    assert context(Frame("f", "a.py", 1), read) is None
+
+
+def test_nothing_is_executed_and_no_warning_travels(capsys: pytest.CaptureFixture[str]) -> None:
+    program = b"print('ran')\nx = '\\d'\nimport sys; sys.exit(3)\n"
+    assert context(Frame("f", "a.py", 2), lambda name: program) is not None
+    assert capsys.readouterr().out == ""
+
+
+SNIPPETS = [
+    "x = 1",
+    "for a in b:",
+    "if a:",
+    "    c()",
+    "try:",
+    "except E:",
+    "    pass",
+    "else:",
+    "return",
+    "def f():",
+    "@",
+]
+
+
+@given(st.lists(st.one_of(st.sampled_from(SNIPPETS), st.text(max_size=12)), max_size=12), st.integers(-1, 14))
+def test_any_text_and_any_line(lines: list[str], number: int) -> None:
+    raw = "\n".join(lines).encode("utf-8", "replace")
+    found = context(Frame("f", "a.py", number), lambda name: raw)
+    assert found is None or found.line == number
+
+
+@given(st.integers(1, 3000))
+def test_any_line_of_a_real_module(number: int) -> None:
+    with open(ast.__file__, "rb") as file:  # noqa: PTH123
+        raw = file.read()
+    found = context(Frame("f", ast.__file__, number), lambda name: raw)
+    assert found is None or len(found.text) <= 200
