@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec import structs
+
 from gpudoctor.hang.evidence import NodeEvidence, Process, ProcessEvidence, Socket
 from gpudoctor.hang.job import Job, Launcher, Rank
 from gpudoctor.hang.places import Kind
@@ -318,19 +320,21 @@ def pids(job: Job) -> set[tuple[str, int]]:
 
 
 def listens(job: Job, port: int) -> list[tuple[NodeEvidence, Socket]]:
-    """Who listens on a port on the job's nodes, of the job or not; once each."""
-    found: dict[tuple[str, str, int], tuple[NodeEvidence, Socket]] = {}
-    for node in job.evidence.nodes:
-        for socket in node.listeners:
-            if socket.local_port == port and socket.state == "LISTEN":
-                found.setdefault((name(node), socket.local, socket.pid), (node, socket))
+    """Who listens on a port on the job's nodes, of the job or not; one entry a process.
+
+    A listener whose owner could not be read (pid 0) is left out where the job's own process there has the port.
+    """
+    found: dict[tuple[str, int], tuple[NodeEvidence, Socket]] = {}
     for node, evidence, _ in processes(job):
         for socket in evidence.sockets:
             if socket.local_port == port and socket.state == "LISTEN":
-                owner = socket.pid or evidence.process.pid
-                known = {pid for host, _, pid in found if host == name(node)}
-                if owner not in known and not (0 in known and socket.pid):
-                    found.setdefault((name(node), socket.local, owner), (node, socket))
+                owned = structs.replace(socket, pid=socket.pid or evidence.process.pid)
+                found.setdefault((name(node), owned.pid), (node, owned))
+    held = {host for host, _ in found}
+    for node in job.evidence.nodes:
+        for socket in node.listeners:
+            if socket.local_port == port and socket.state == "LISTEN" and (socket.pid or name(node) not in held):
+                found.setdefault((name(node), socket.pid), (node, socket))
     return list(found.values())
 
 

@@ -17,8 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tests.lab import inhabitants
-from tests.lab.hosts import NAMESPACES
 from tests.lab.sshd import Cluster, SshHost, user_environment, wait_until
 
 HANGS = Path(__file__).parent
