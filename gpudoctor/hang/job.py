@@ -105,8 +105,3 @@ class Job(Struct, frozen=True, kw_only=True):
         """Ranks below `world_size` that no process was seen of."""
         seen = {rank.rank for rank in self.ranks}
         return tuple(number for number in range(self.world_size) if number not in seen)
-
-
-def assemble(evidence: Evidence) -> tuple[Job, ...]:
-    """The jobs of the evidence, each with all that the rules ask for."""
-    raise NotImplementedError

@@ -1,0 +1,201 @@
+"""From what was read to jobs as the rules see them: whose process is what, where each rank is, what recorders say."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from gpudoctor.hang.evidence import Evidence, NodeEvidence, NodeProcesses, ProcessEvidence, Recorder
+from gpudoctor.hang.find import find_jobs
+from gpudoctor.hang.job import Job, Launcher, Member, Members, Rank
+from gpudoctor.hang.places import Place, main_thread, moved, place_of
+from gpudoctor.hang.recorders import Agreement, compare
+
+MOST_RANKS = 1 << 17
+"""Of a world size that is believed: our rule of thumb, twice the largest published job. A larger one is a typing error,
+or hostile, and would cost memory for every rank that is missing."""
+DUMPS_ONLY = "flight recorder dumps"
+"""The id of a job of which only dumps were given."""
+
+
+def assemble(evidence: Evidence) -> tuple[Job, ...]:
+    """The jobs of the evidence, each with all that the rules ask for, the largest first."""
+    found = find_jobs(
+        [
+            NodeProcesses(
+                hostname=node.hostname or node.name,
+                boot_id=node.boot_id,
+                network_namespace=node.network_namespace,
+                time=node.time,
+                processes=tuple(each.process for each in node.processes),
+            )
+            for node in evidence.nodes
+        ]
+    )
+    by_pid = [{each.process.pid: each for each in node.processes} for node in evidence.nodes]
+    dumps = _by_rank(evidence.dumps)
+    jobs = [_job(members, evidence, by_pid, dumps if len(found) == 1 else {}) for members in found]
+    if not jobs and dumps:
+        agreement, world = _compared(dumps, 0)
+        jobs.append(Job(id=DUMPS_ONLY, evidence=evidence, world_size=world, agreement=agreement))
+    return tuple(jobs)
+
+
+def _job(
+    members: Members,
+    evidence: Evidence,
+    by_pid: Sequence[Mapping[int, ProcessEvidence]],
+    dumps: Mapping[int, Recorder],
+) -> Job:
+    loaders: defaultdict[tuple[int, int], list[ProcessEvidence]] = defaultdict(list)
+    helpers: defaultdict[tuple[int, int], list[ProcessEvidence]] = defaultdict(list)
+    ranks: list[Rank] = []
+    starters: list[tuple[Member, ProcessEvidence]] = []
+    own: list[tuple[Member, ProcessEvidence]] = []
+    for member in members.members:
+        if not 0 <= member.node < len(evidence.nodes):
+            continue
+        process = by_pid[member.node].get(member.process.pid)
+        if process is None:
+            continue
+        if member.role == "data loader":
+            loaders[member.node, member.of].append(process)
+        elif member.role == "launcher":
+            starters.append((member, process))
+        elif member.role == "rank" and member.rank is not None and 0 <= member.rank < MOST_RANKS:
+            own.append((member, process))
+        else:
+            helpers[member.node, member.of].append(process)
+    for member, process in own:
+        key = member.node, process.process.pid
+        ranks.append(_rank(member, process, evidence.nodes[member.node], loaders[key], helpers[key]))
+    ranks.sort(key=lambda rank: (rank.rank, rank.node.name, rank.pid))
+    world = _world_size(ranks)
+    recorders = {**dumps, **{each.rank: each.evidence.recorder for each in ranks if each.evidence.recorder}}
+    agreement = None
+    if recorders:
+        agreement, recorded = _compared(recorders, world)
+        world = world or recorded
+    nodes = dict.fromkeys(member.node for member in members.members if 0 <= member.node < len(evidence.nodes))
+    return Job(
+        id=members.id,
+        evidence=evidence,
+        world_size=world,
+        master_address=members.master_address,
+        master_port=members.master_port,
+        ranks=tuple(ranks),
+        launchers=_launchers(starters, own, evidence, by_pid),
+        nodes=tuple(evidence.nodes[node] for node in nodes),
+        agreement=agreement,
+    )
+
+
+def _rank(
+    member: Member,
+    process: ProcessEvidence,
+    node: NodeEvidence,
+    loaders: Sequence[ProcessEvidence],
+    helpers: Sequence[ProcessEvidence],
+) -> Rank:
+    first, last = _places(process)
+    assert member.rank is not None
+    return Rank(
+        rank=member.rank,
+        local_rank=member.local_rank,
+        world_size=member.world_size,
+        node=node,
+        evidence=process,
+        place=last,
+        first_place=first,
+        moved=moved(process.samples, process.process.pid),
+        data_loaders=tuple(loaders),
+        helpers=tuple(helpers),
+    )
+
+
+def _places(process: ProcessEvidence) -> tuple[Place, Place]:
+    """Of its main thread in the first and in the last sample."""
+    if not process.samples:
+        return place_of(None), place_of(None)
+    pid = process.process.pid
+    first = place_of(main_thread(process.samples[0], pid))
+    if len(process.samples) == 1:
+        return first, first
+    return first, place_of(main_thread(process.samples[-1], pid))
+
+
+def _world_size(ranks: Sequence[Rank]) -> int:
+    """What most ranks were told; the larger of two that as many were."""
+    told: defaultdict[int, int] = defaultdict(int)
+    for rank in ranks:
+        if rank.world_size is not None and 0 < rank.world_size <= MOST_RANKS:
+            told[rank.world_size] += 1
+    return max(told, key=lambda size: (told[size], size)) if told else 0
+
+
+def _by_rank(dumps: Sequence[Recorder]) -> dict[int, Recorder]:
+    """The newest dump of each rank."""
+    found: dict[int, Recorder] = {}
+    for dump in dumps:
+        if dump.rank is None or not 0 <= dump.rank < MOST_RANKS:
+            continue
+        if dump.rank not in found or found[dump.rank].written_at <= dump.written_at:
+            found[dump.rank] = dump
+    return found
+
+
+def _compared(recorders: Mapping[int, Recorder], world: int) -> tuple[Agreement, int]:
+    """What recorders agree on, and how many ranks the job has by them where nothing else tells."""
+    named = (rank for recorder in recorders.values() for group in recorder.groups for rank in group.ranks)
+    recorded = max((number for number in (*recorders, *named) if 0 <= number < MOST_RANKS), default=-1) + 1
+    return compare(recorders, world or recorded), recorded
+
+
+def _launchers(
+    starters: Sequence[tuple[Member, ProcessEvidence]],
+    own: Sequence[tuple[Member, ProcessEvidence]],
+    evidence: Evidence,
+    by_pid: Sequence[Mapping[int, ProcessEvidence]],
+) -> tuple[Launcher, ...]:
+    """Each with the ranks below it; a rank counts for the nearest launcher above it."""
+    below: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    pids = {(member.node, process.process.pid) for member, process in starters}
+    for member, process in own:
+        above = process.process.parent
+        for _ in range(64):  # a chain of parents from outside may be a ring
+            if (member.node, above) in pids:
+                below[member.node, above].append(member.rank or 0)
+                break
+            parent = by_pid[member.node].get(above)
+            if parent is None:
+                break
+            above = parent.process.parent
+    found = []
+    for member, process in starters:
+        pid = process.process.pid
+        found.append(
+            Launcher(
+                node=evidence.nodes[member.node],
+                evidence=process,
+                kind=launcher_kind(process.process.command),
+                place=_places(process)[1],
+                moved=moved(process.samples, pid),
+                ranks=tuple(sorted(below[member.node, pid])),
+            )
+        )
+    return tuple(found)
+
+
+def launcher_kind(command: Sequence[str]) -> str:
+    """ "torchrun", "accelerate", "deepspeed", "srun", "mpirun", or "script" for what is none of them."""
+    names = [word.rpartition("/")[2] for word in command[:6]]
+    for name in names:
+        if name in ("torchrun", "torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic"):
+            return "torchrun"
+        if name in ("accelerate", "accelerate-launch", "accelerate.commands.launch"):
+            return "accelerate"
+        if name in ("deepspeed", "deepspeed.launcher.launch", "deepspeed.launcher.runner"):
+            return "deepspeed"
+        if name in ("srun", "slurmstepd"):
+            return "srun"
+        if name in ("mpirun", "mpiexec", "orterun", "prterun", "hydra_pmi_proxy", "orted", "prted"):
+            return "mpirun"
+    return "script"

@@ -1,0 +1,61 @@
+"""The end of a job: ranks that cannot leave, and a store whose host has left."""
+
+from collections.abc import Iterator
+
+from gpudoctor.hang.causes.training_away import parties
+from gpudoctor.hang.job import Job
+from gpudoctor.hang.progress import progress_of
+from gpudoctor.hang.report import Cause
+from gpudoctor.hang.words import at, confirm_for, fix_for, numbers_of, place_words, ranks_of, stack_of, verb, where
+
+MOST_NAMED = 8
+
+
+def teardown(job: Job) -> Iterator[Cause]:
+    """Every rank that lives is on its way out, or waits for one that is, and nothing moves."""
+    progress = progress_of(job)
+    if progress.verdict not in ("stuck", "held") or progress.stopped:
+        return
+    leaving = [rank for rank in progress.away if rank.place.kind == "exit" and rank.moved is not True]
+    if not leaving or len(leaving) < len(progress.away):
+        return
+    training = [rank for rank in progress.waiting if rank.place.kind in ("collective", "point-to-point", "backward")]
+    first = parties(leaving)[0]
+    everybody = not progress.waiting
+    # a rank that leaves while others train has fewer steps than they: collective_divergence names that
+    confidence = 0.85 if everybody else 0.7 if not training else 0.4
+    yield Cause(
+        cause="teardown-deadlock",
+        confidence=confidence,
+        ranks=numbers_of(first),
+        where=where(first[0].place.user_frame),
+        evidence=tuple(stack_of(rank) for rank in (*first, *progress.waiting)[:MOST_NAMED]),
+        summary=f"{ranks_of(leaving)} {verb(leaving, 'stands', 'stand')} {place_words(first[0].place)}"
+        + (f"; {ranks_of(progress.waiting)} {verb(progress.waiting, 'is', 'are')} "
+           f"{place_words(progress.waiting[0].place)}" if progress.waiting else ""),
+        fix=fix_for("teardown-deadlock"),
+        confirm=confirm_for("teardown-deadlock"),
+    )  # fmt: skip
+
+
+def store_left(job: Job) -> Iterator[Cause]:
+    """Ranks wait for the store while rank 0, or the launcher that kept it, is gone after a good end."""
+    progress = progress_of(job)
+    waiting = [rank for rank in progress.waiting if rank.place.kind == "store wait"]
+    ended = [rank for rank in progress.ended if rank.evidence.process.exit_code == 0 and rank.rank == 0]
+    if not waiting or not ended or progress.away:
+        return
+    yield Cause(
+        cause="store-host-exit",
+        confidence=0.7,
+        ranks=(0,),
+        where=where(waiting[0].place.user_frame),
+        evidence=tuple(stack_of(rank) for rank in waiting[:MOST_NAMED]),
+        summary=f"rank 0, which kept the store, has ended with status 0; {ranks_of(waiting)} "
+        f"{verb(waiting, 'waits', 'wait')} for it{at(waiting[0].place.user_frame)}",
+        fix=fix_for("store-host-exit"),
+        confirm=confirm_for("store-host-exit"),
+    )
+
+
+RULES = (teardown, store_left)

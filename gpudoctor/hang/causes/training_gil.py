@@ -1,0 +1,89 @@
+"""A thread that keeps Python's lock inside native code: no other thread of the process runs Python."""
+
+from collections.abc import Iterator
+
+from gpudoctor.hang.evidence import Thread
+from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.places import place_of
+from gpudoctor.hang.progress import progress_of
+from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.words import (
+    at,
+    confirm_for,
+    fix_for,
+    numbers_of,
+    process_of,
+    ranks_of,
+    verb,
+    waiting_words,
+    where,
+    without,
+)
+
+MOST_NAMED = 8
+
+
+def owner_of(rank: Rank) -> tuple[Thread, Thread] | None:
+    """The thread that has the lock in both samples, where it is one and its Python stack has not changed."""
+    samples = rank.evidence.samples
+    if len(samples) < 2:
+        return None
+    first = {thread.id: thread for thread in samples[0].threads if thread.owns_gil}
+    for thread in samples[-1].threads:
+        before = first.get(thread.id)
+        if thread.owns_gil and before is not None and before.frames == thread.frames and thread.frames:
+            return before, thread
+    return None
+
+
+def gil(job: Job) -> Iterator[Cause]:
+    """Whoever sleeps in the kernel and owns the lock cannot be in Python code: the interpreter gives it up before
+    every call of its own that may sleep. That is native code that kept it. An owner that computes may be in a loop of
+    Python as well."""
+    progress = progress_of(job)
+    if progress.verdict == "moves":
+        return
+    asleep: list[tuple[Rank, Thread]] = []
+    computes: list[tuple[Rank, Thread]] = []
+    for rank in job.ranks:
+        found = owner_of(rank)
+        if found is None:
+            continue
+        before, now = found
+        unmoved = before.switches is not None and before.switches == now.switches
+        sleeps = now.state in ("S", "D") and before.state in ("S", "D")
+        (asleep if sleeps and unmoved else computes).append((rank, now))
+    if asleep:
+        yield _cause(job, asleep, 0.93, "keeps Python's lock (GIL) while it sleeps in native code")
+    elif computes and progress.verdict == "stuck":
+        yield _cause(job, computes, 0.4, "has kept Python's lock (GIL) on one line in two looks")
+
+
+def _cause(job: Job, found: list[tuple[Rank, Thread]], confidence: float, words: str) -> Cause:
+    ranks = [rank for rank, _ in found]
+    thread = found[0][1]
+    frame = place_of(thread).user_frame or ranks[0].place.user_frame
+    waiting = without(progress_of(job).waiting, ranks)
+    return Cause(
+        cause="gil-deadlock",
+        confidence=confidence,
+        ranks=numbers_of(ranks),
+        where=where(frame),
+        evidence=tuple(
+            Seen(
+                f"{process_of(rank)} thread {owner.id} {owner.name}".rstrip(),
+                f"owns the GIL in both looks, state {owner.state}"
+                + (f", waits in {owner.waits_in}" if owner.waits_in else "")
+                + at(place_of(owner).user_frame),
+            )
+            for rank, owner in found[:MOST_NAMED]
+        ),
+        summary=f"{ranks_of(ranks)}: a thread {words}{at(frame)}"
+        + (f"; {waiting_words(waiting)}" if waiting else "")
+        + verb(ranks, "", " (the first of them)"),
+        fix=fix_for("gil-deadlock"),
+        confirm="" if confidence >= 0.9 else confirm_for("gil-deadlock"),
+    )
+
+
+RULES = (gil,)

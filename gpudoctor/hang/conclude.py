@@ -1,0 +1,255 @@
+"""From evidence to the report: asks every rule, orders what they found, and says when nothing decides.
+
+Blame goes, among causes that are shown well enough, to who is dead, stopped, lost or missing; then to what keeps a job
+from starting, and its network; then to ranks that disagree about collectives; then to a rank that is elsewhere; and
+last to what all have in common. A job that gets on has no hang, whatever a rule says (`progress`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from gpudoctor import __version__
+from gpudoctor.hang.all_rules import MODULES
+from gpudoctor.hang.assemble import assemble
+from gpudoctor.hang.causes import Rule
+from gpudoctor.hang.evidence import Evidence, Unread
+from gpudoctor.hang.job import Job
+from gpudoctor.hang.progress import STARTING, Progress, progress_of
+from gpudoctor.hang.report import Cause, HangReport, JobReport, State
+from gpudoctor.hang.rows import rows
+from gpudoctor.hang.words import place_words, ranks_of, verb, waiting_words
+
+PRIMARY = 0.5
+"""From here on a cause is the answer, with a test where it is below `CERTAIN`; below it is one of several that fit."""
+SHOWN = 0.7
+"""From here on the order of blame counts; below it confidence alone does."""
+CERTAIN = 0.9
+MOST_CAUSES = 12
+YOUNG_SECONDS = 30.0
+"""A job that waits for its ranks for less is starting: our rule of thumb; imports of torch alone may take 20 s on a
+cold file system."""
+
+GONE = frozenset({"rank-died", "stopped-rank", "xid-gpu-lost"})
+DISAGREE = frozenset(
+    {
+        "rank0-only-collective",
+        "rank-divergent-decision",
+        "collective-order-mismatch",
+        "shape-mismatch",
+        "rank-dependent-graph",
+        "unused-parameters",
+        "uneven-inputs",
+        "sampler-seed-mismatch",
+        "object-collective",
+        "p2p-order",
+    }
+)
+AWAY = frozenset(
+    {
+        "storage-stall",
+        "dataloader-fork-deadlock",
+        "gil-deadlock",
+        "slow-rank-timeout",
+        "checkpoint-race",
+        "teardown-deadlock",
+        "store-host-exit",
+    }
+)
+TOGETHER = frozenset({"nccl-bug", "concurrent-communicators", "p2p-acs-iommu", "gpu-driver-p2p-bug", "straggler"})
+WHILE_IT_RUNS = frozenset({"clock-skew", "straggler", "stopped-rank", "xid-gpu-lost"})
+"""What may be said of a job that gets on: faults that stand by themselves, and a world that is smaller than wanted."""
+
+
+def conclude(evidence: Evidence, *, seconds: float = 0.0) -> HangReport:
+    """The report on everything that was read. Never raises."""
+    unread = [
+        *evidence.unread,
+        *(
+            Unread(f"{each.what} on {node.name}" if node.name and len(evidence.nodes) > 1 else each.what, each.reason)
+            for node in evidence.nodes
+            for each in node.unread
+        ),
+    ]
+    jobs: tuple[Job, ...] = ()
+    try:
+        jobs = assemble(evidence)
+    except Exception as error:  # evidence from a file may be anything
+        unread.append(Unread("the jobs of this evidence", _crash(error)))
+    reports = tuple(conclude_job(job, unread) for job in jobs)
+    return HangReport(
+        gpudoctor=__version__,
+        hosts=tuple(dict.fromkeys(node.name or node.hostname for node in evidence.nodes)),
+        jobs=reports,
+        lost=evidence.lost,
+        unread=tuple(unread),
+        seconds=seconds,
+    )
+
+
+def conclude_job(job: Job, unread: list[Unread] | None = None) -> JobReport:
+    """The report on one job. A rule that fails is left out, and said in `unread`."""
+    missed: list[Unread] = unread if unread is not None else []
+    progress = progress_of(job)
+    found: list[Cause] = []
+    for module in MODULES:
+        rules: Sequence[Rule] = module.RULES
+        for rule in rules:
+            found += _asked(rule, job, missed)
+    causes = ordered(found, progress)
+    state = state_of(job, progress, causes)
+    return JobReport(
+        id=job.id,
+        world_size=job.world_size,
+        state=state,
+        causes=causes,
+        undecided=_undecided(job, progress, state, causes),
+        ranks=rows(job),
+        only_recorder=_only_recorder(job, state),
+    )
+
+
+def _asked(rule: Callable[[Job], Iterator[Cause]], job: Job, unread: list[Unread]) -> list[Cause]:
+    found: list[Cause] = []
+    try:
+        found.extend(rule(job))
+    except Exception as error:  # one rule must not take the others' answers along
+        unread.append(Unread(f"rule {rule.__module__.rpartition('.')[2]}.{rule.__name__}", _crash(error)))
+    return found
+
+
+def _crash(error: Exception) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    line = f" at {trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}" if trace is not None else ""
+    return f"gpudoctor failed with {type(error).__name__}: {str(error)[:120]}{line}; this is a defect worth reporting"
+
+
+def ordered(found: Sequence[Cause], progress: Progress) -> tuple[Cause, ...]:
+    """Best first, each cause and culprits once, without what does not hold for a job that gets on, and without what
+    follows from a better one."""
+    if progress.verdict == "moves":
+        found = [cause for cause in found if cause.cause in WHILE_IT_RUNS]
+    best: dict[tuple[str, tuple[int, ...]], Cause] = {}
+    for cause in found:
+        key = cause.cause, cause.ranks
+        if key not in best or best[key].confidence < cause.confidence:
+            best[key] = cause
+    causes = sorted(best.values(), key=_order)
+    return tuple(_without_consequences(causes)[:MOST_CAUSES])
+
+
+def _order(cause: Cause) -> tuple[int, float, str]:
+    shown = cause.confidence >= SHOWN
+    return _rank_of_blame(cause.cause) if shown else 9, -cause.confidence, cause.cause
+
+
+def _rank_of_blame(name: str) -> int:
+    for number, names in enumerate((GONE, None, DISAGREE, AWAY, TOGETHER)):
+        if names is not None and name in names:
+            return number
+    return 1  # what keeps a job from starting
+
+
+def _without_consequences(causes: list[Cause]) -> list[Cause]:
+    """With a primary cause that is shown, what is left are others that are shown as well or nearly, for other ranks
+    or in its own order of blame; a rank that waits for a stopped one is no second cause."""
+    if not causes or causes[0].confidence < SHOWN:
+        return causes
+    first = causes[0]
+    blame = _rank_of_blame(first.cause)
+    kept = [first]
+    for cause in causes[1:]:
+        if blame == 0 and _rank_of_blame(cause.cause) != 0:
+            continue
+        if first.confidence >= CERTAIN and cause.confidence < PRIMARY:
+            continue
+        kept.append(cause)
+    return kept
+
+
+def state_of(job: Job, progress: Progress, causes: Sequence[Cause]) -> State:
+    """hung, slow, running, starting or ended, in words of `report.State`."""
+    shown = bool(causes) and causes[0].confidence >= PRIMARY
+    alive = len(progress.waiting) + len(progress.away) + len(progress.stopped)
+    if job.ranks and not alive:
+        return "ended"
+    if not job.ranks:
+        if shown:
+            return "hung"
+        if job.launchers:
+            return "starting"
+        return "hung" if job.agreement is not None and job.agreement.first is not None else "ended"
+    if progress.verdict == "moves":
+        return "slow" if causes else "running"
+    if progress.verdict == "held":
+        first = causes[0] if causes else None
+        return "hung" if first is not None and shown and first.cause != "slow-rank-timeout" else "slow"
+    if progress.verdict == "starting" and not shown:
+        return "starting" if _age(job) < YOUNG_SECONDS or job.missing else "hung"
+    if progress.verdict == "stuck" or shown:
+        asleep = not progress.waiting and all(rank.place.kind == "sleep" for rank in progress.away)
+        return "slow" if asleep and not shown else "hung"
+    return "running"
+
+
+def _age(job: Job) -> float:
+    return min((rank.evidence.process.age_seconds for rank in job.ranks), default=0.0)
+
+
+def _undecided(job: Job, progress: Progress, state: State, causes: Sequence[Cause]) -> str:
+    """Why there is no primary cause, and the test that decides."""
+    if causes and causes[0].confidence >= PRIMARY:
+        return ""
+    if state == "slow" and progress.busy and progress.waiting:
+        busy = progress.busy
+        return (
+            f"{ranks_of(busy)} {verb(busy, 'was', 'were')} {place_words(busy[0].place)} in both looks and used CPU "
+            f"time, while {waiting_words(progress.waiting)}. That is a long step or a rank that has left the common "
+            "way: `gpudoctor hang --watch` looks until nothing moves any more."
+        )
+    if state == "starting" and _age(job) >= YOUNG_SECONDS:
+        missing = f" {len(job.missing)} of {job.world_size} ranks were not seen." if job.missing else ""
+        return (
+            f"The ranks wait for each other to begin, and nothing that was read hinders them.{missing} Look at all "
+            "nodes of the job: `gpudoctor hang --hosts` names them."
+        )
+    if state != "hung":
+        if progress.verdict == "unknown" and job.ranks:
+            return (
+                "Whether it gets on was not to be seen: no rank that waits could be compared in two looks. "
+                "`gpudoctor hang --watch` compares looks that lie further apart."
+            )
+        return ""
+    if causes:
+        names = ", ".join(dict.fromkeys(cause.cause for cause in causes[:3]))
+        test = causes[0].confirm
+        return f"Nothing moves, and several causes fit ({names})." + (f" What decides: {test}" if test else "")
+    if job.missing and job.ranks:
+        return (
+            f"Nothing moves, and {ranks_of(job.missing)} of {job.world_size} {verb(job.missing, 'was', 'were')} not "
+            "seen: look at their nodes too, with `gpudoctor hang --hosts`."
+        )
+    if not any(rank.place.kind != "unknown" for rank in job.ranks):
+        return (
+            "Nothing moves, and no stack could be read, so where the ranks are is not known. Run gpudoctor as the "
+            "job's user with ptrace allowed, or as root; `gpudoctor.arm()` in the program needs neither."
+        )
+    kinds = {rank.place.kind for rank in progress.waiting}
+    if progress.waiting and not progress.away:
+        where = "wait for each other to begin" if kinds <= STARTING else "wait in collectives"
+        return (
+            f"All ranks {where}, and nothing that was read tells them apart. A flight recorder of every rank decides "
+            "whether they came to the same collective; where they did, test the network: `gpudoctor nccl-test`."
+        )
+    return "Nothing moves, and no rule explains it. Native stacks may: `gpudoctor hang --native`."
+
+
+def _only_recorder(job: Job, state: State) -> str:
+    """What a flight recorder would add, where none was read and it matters."""
+    if job.agreement is not None or state not in ("hung", "slow") or not job.ranks:
+        return ""
+    return (
+        "No flight recorder was read. Only it tells which collective of which process group each rank has reached, and "
+        "whether tensor sizes agree: `gpudoctor.arm()` in the program makes it readable (torch 2.11 and later record "
+        "by default, older ones with TORCH_FR_BUFFER_SIZE=2000 in the environment)."
+    )

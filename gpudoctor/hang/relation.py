@@ -1,0 +1,164 @@
+"""How two ranks lie to each other in the program: where their stacks part, and what the source says of both lines."""
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from gpudoctor.hang.evidence import Enclosing, Frame, SourceContext
+from gpudoctor.hang.job import Rank
+
+Relation = Literal["past the loop", "later in the loop", "earlier", "later", "other branch", "same line", "unknown"]
+"""Of the second rank to the first. "past the loop": it has left a loop that the first is in. "later": in the same
+function, and no loop that is around the one alone tells. "unknown": no line of theirs can be compared."""
+
+LOOPS = ("for", "while")
+RANK_WORDS = re.compile(
+    r"rank|is_main|is_master|is_global_zero|master_process|main_process|is_local_main|is_first_worker|is_chief", re.I
+)
+"""Names by which programs ask which rank they are: torch, Lightning, accelerate, transformers, fairseq, detectron2."""
+_EQUALS = re.compile(r"^\(?[\w.\[\]\"']*rank[\w.\[\]\"']*(?:\(\))?\s*(==|!=|>|<|>=|<=)\s*\(?(-?\d+)\)?\)?$", re.I)
+_IS_ZERO = re.compile(
+    r"^\(?[\w.]*(?:is_main_process|is_master|is_global_zero|master_process|main_process|is_local_main_process"
+    r"|is_world_process_zero|is_rank_zero|is_main|is_rank_0|is_chief)(?:\(\))?\)?$",
+    re.I,
+)
+_NOT_RANK = re.compile(r"^not\s+[\w.]*rank[\w.]*(?:\(\))?$", re.I)
+_COUNTS = re.compile(r"step|epoch|iter|batch_idx|max_|limit|i\b|n\b", re.I)
+
+
+class Fork(NamedTuple):
+    """Where the stacks of two ranks part: the last function that both are in, or the first frames that differ."""
+
+    one: Frame
+    other: Frame
+    one_source: SourceContext | None
+    other_source: SourceContext | None
+
+
+def sources_of(rank: Rank) -> dict[tuple[str, int], SourceContext]:
+    return {(each.file, each.line): each for each in rank.evidence.sources}
+
+
+def source_at(rank: Rank, frame: Frame | None) -> SourceContext | None:
+    """What the program says around one of its frames. A context is found by its line, and its file's name where the
+    path was resolved."""
+    if frame is None:
+        return None
+    name = frame.file.rpartition("/")[2]
+    for each in rank.evidence.sources:
+        if each.line == frame.line and (each.file == frame.file or each.file.rpartition("/")[2] == name):
+            return each
+    return None
+
+
+def fork_of(one: Rank, other: Rank) -> Fork | None:
+    """The first frames, from the outermost, in which two ranks differ; None where they do not, or one has none."""
+    for mine, theirs in zip(reversed(one.place.user_frames), reversed(other.place.user_frames), strict=False):
+        if (mine.file, mine.function) != (theirs.file, theirs.function):
+            return None
+        if mine.line != theirs.line:
+            return Fork(mine, theirs, source_at(one, mine), source_at(other, theirs))
+    return None
+
+
+def relation(one: Rank, other: Rank) -> Relation:
+    """Where the second rank is, seen from the first."""
+    fork = fork_of(one, other)
+    if fork is None:
+        if other.place.kind == "exit" and one.place.kind != "exit":
+            return "past the loop"
+        same = one.place.user_frame is not None and one.place.user_frame == other.place.user_frame
+        return "same line" if same else "unknown"
+    here, there = fork.one_source, fork.other_source
+    forward = fork.other.line > fork.one.line
+    if here is None:
+        return "later" if forward else "earlier"
+    own_loops = {each.line for each in here.enclosing if each.kind in LOOPS}
+    their_loops = {each.line for each in there.enclosing if each.kind in LOOPS} if there is not None else None
+    if their_loops is None:
+        return "later" if forward else "earlier"
+    if there is not None and branches_part(here, there):
+        return "other branch"
+    if own_loops - their_loops:
+        return "past the loop" if forward else "earlier"
+    if own_loops & their_loops:
+        return "later in the loop" if forward else "earlier"
+    return "later" if forward else "earlier"
+
+
+def branches_part(one: SourceContext, other: SourceContext) -> bool:
+    """Whether two lines lie in different branches of one `if`."""
+    mine = {each.line: each for each in one.enclosing if each.kind in ("if", "elif", "else")}
+    theirs = {each.line: each for each in other.enclosing if each.kind in ("if", "elif", "else")}
+    own_if = {line for line, each in mine.items() if each.kind == "if"}
+    their_if = {line for line, each in theirs.items() if each.kind == "if"}
+    texts = {each.text for each in mine.values() if each.kind == "if"}
+    other_texts = {each.text for each in theirs.values() if each.kind == "if"}
+    for each in theirs.values():
+        if each.kind in ("else", "elif") and (each.line in own_if or (each.kind == "else" and each.text in texts)):
+            return True
+    for each in mine.values():
+        if each.kind in ("else", "elif") and (
+            each.line in their_if or (each.kind == "else" and each.text in other_texts)
+        ):
+            return True
+    return False
+
+
+class Guard(NamedTuple):
+    """A condition on the rank around a call of the program."""
+
+    statement: Enclosing
+    source: SourceContext
+    frame: Frame
+
+
+def guards_of(rank: Rank) -> Iterator[Guard]:
+    """Conditions on the rank around a rank's frames, innermost first, outwards through its callers."""
+    for frame in rank.place.user_frames:
+        context = source_at(rank, frame)
+        if context is None:
+            continue
+        for statement in context.enclosing:
+            if statement.kind in ("if", "elif", "else") and RANK_WORDS.search(statement.text):
+                yield Guard(statement, context, frame)
+
+
+def admits(statement: Enclosing, rank: int) -> bool | None:
+    """Whether a condition lets a rank through; None where it is not one of the forms that can be told."""
+    text = statement.text.strip()
+    verdict: bool | None = None
+    if found := _EQUALS.match(text):
+        operator, number = found[1], int(found[2])
+        verdict = {
+            "==": rank == number,
+            "!=": rank != number,
+            ">": rank > number,
+            "<": rank < number,
+            ">=": rank >= number,
+            "<=": rank <= number,
+        }[operator]
+    elif _IS_ZERO.match(text) or _NOT_RANK.match(text):
+        verdict = rank == 0
+    elif text.startswith("not ") and _IS_ZERO.match(text[4:].strip()):
+        verdict = rank != 0
+    if verdict is not None and statement.kind == "else":
+        return not verdict
+    return verdict
+
+
+def passes_by(context: SourceContext) -> tuple[Enclosing, ...]:
+    """Statements that leave the loop around a line, or go round it, for a reason that may differ from rank to rank:
+    not those that count steps, which all ranks count alike."""
+    return tuple(
+        each
+        for each in context.exits
+        if each.kind in ("continue", "pass") or not each.text or not _COUNTS.search(each.text)
+    )
+
+
+def loop_around(context: SourceContext | None) -> Enclosing | None:
+    """The innermost loop around a line."""
+    if context is None:
+        return None
+    return next((each for each in context.enclosing if each.kind in LOOPS), None)

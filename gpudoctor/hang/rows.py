@@ -1,0 +1,87 @@
+"""Every rank in one line: what it does, in which collective, at which line of the program."""
+
+from gpudoctor.hang.evidence import Collective
+from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.places import main_thread
+from gpudoctor.hang.progress import ENDED, STOPPED, has_ended, waits
+from gpudoctor.hang.report import RankRow
+from gpudoctor.hang.words import collective_words, ended_words, where
+
+_WAITS = {
+    "rendezvous": "waits in rendezvous",
+    "communicator init": "waits in {operation}",
+    "collective": "waits in {operation}",
+    "point-to-point": "waits in {operation}",
+    "backward": "waits in backward",
+    "cuda sync": "waits for its GPU",
+    "store wait": "waits for the store",
+}
+_AWAY = {
+    "backward": "computes in backward",
+    "cuda sync": "waits for its GPU",
+    "data": "waits for its data loader",
+    "storage": "accesses a file",
+    "compile": "compiles",
+    "input": "waits for input",
+    "sleep": "sleeps in user code",
+    "exit": "ends",
+}
+
+
+def rows(job: Job) -> tuple[RankRow, ...]:
+    """A row for each rank that was seen or is missing, by rank. Linear in the number of ranks."""
+    current = job.agreement.current if job.agreement is not None else {}
+    found = [_row(rank, current.get(rank.rank)) for rank in job.ranks]
+    found += [RankRow(rank=number, state="missing", collective=_entry(current.get(number))) for number in job.missing]
+    if not job.ranks and not found and job.agreement is not None:
+        found = [RankRow(rank=number, state="not seen", collective=_entry(current.get(number)))
+                 for number in job.agreement.ranks]  # fmt: skip
+    return tuple(sorted(found, key=lambda row: row.rank))
+
+
+def _row(rank: Rank, entry: Collective | None) -> RankRow:
+    collective = _entry(entry)
+    if not collective and rank.place.kind in ("collective", "point-to-point"):
+        collective = rank.place.operation
+    return RankRow(
+        rank=rank.rank,
+        host=rank.node.name or rank.node.hostname,
+        pid=rank.pid,
+        state=state_words(rank),
+        collective=collective,
+        frame=where(rank.place.user_frame),
+    )
+
+
+def _entry(entry: Collective | None) -> str:
+    return collective_words(entry) if entry is not None else ""
+
+
+def state_words(rank: Rank) -> str:
+    """ "waits in all_reduce", "stopped", "ended by SIGKILL"."""
+    if rank.state in STOPPED:
+        return "stopped" if rank.state == "T" else "held by a debugger"
+    if rank.state in ENDED:
+        return ended_words(rank.evidence.process.exit_code)
+    if has_ended(rank):
+        return "gone"
+    kind = rank.place.kind
+    if waits(rank):
+        return _WAITS[kind].format(operation=rank.place.operation or "a collective")
+    if rank.state == "D":
+        return "waits in the kernel (D)"
+    if kind in _AWAY:
+        return _AWAY[kind]
+    if kind == "user code":
+        return {True: "runs user code", False: "stands in user code", None: "in user code"}[rank.moved]
+    return _without_a_stack(rank)
+
+
+def _without_a_stack(rank: Rank) -> str:
+    """What the kernel tells of a rank whose stack was not read."""
+    if not rank.evidence.samples:
+        return "not read"
+    thread = main_thread(rank.evidence.samples[-1], rank.pid)
+    if thread is not None and thread.waits_in and thread.waits_in != "0":
+        return f"sleeps in {thread.waits_in}"
+    return {True: "runs", False: "stands", None: "not read"}[rank.moved]

@@ -1,0 +1,144 @@
+"""How ranks, places and fixes are written in what is concluded."""
+
+import signal
+from collections.abc import Iterable, Sequence
+
+from gpudoctor.check import Fix
+from gpudoctor.hang.evidence import Collective, Enclosing, Frame, SourceContext
+from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.places import Place
+from gpudoctor.hang.report import Seen, Where
+from gpudoctor.knowledge.hangs import CAUSES
+from gpudoctor.knowledge.wording import ranges
+
+
+def ranks_of(ranks: Iterable[Rank | int]) -> str:
+    """ "rank 1", "ranks 0,2-7"."""
+    numbers = {each if isinstance(each, int) else each.rank for each in ranks}
+    return f"rank {next(iter(numbers))}" if len(numbers) == 1 else f"ranks {ranges(numbers)}"
+
+
+def numbers_of(ranks: Iterable[Rank]) -> tuple[int, ...]:
+    return tuple(sorted({rank.rank for rank in ranks}))
+
+
+def without(ranks: Iterable[Rank], left_out: Iterable[Rank]) -> list[Rank]:
+    """Ranks less some of them, told apart by identity: two processes may claim one number."""
+    own = {id(rank) for rank in left_out}
+    return [rank for rank in ranks if id(rank) not in own]
+
+
+def verb(ranks: Sequence[object], one: str, several: str) -> str:
+    """ "waits" of one rank, "wait" of several."""
+    return one if len(ranks) == 1 else several
+
+
+def line_of(frame: Frame | None) -> str:
+    """ "train.py:41"; empty where no frame of the user's program is known."""
+    return f"{frame.file.rpartition('/')[2]}:{frame.line}" if frame is not None else ""
+
+
+def at(frame: Frame | None) -> str:
+    """ " at train.py:41", to be appended."""
+    return f" at {line_of(frame)}" if frame is not None else ""
+
+
+def where(frame: Frame | None) -> Where | None:
+    return Where(frame.file, frame.line, frame.function) if frame is not None else None
+
+
+def where_line(context: SourceContext, statement: Enclosing) -> Where:
+    """A statement of the function around a frame."""
+    return Where(context.file, statement.line, context.function)
+
+
+_SELF = {
+    "rendezvous": "in the rendezvous",
+    "communicator init": "in the start of a process group",
+    "backward": "in backward",
+    "cuda sync": "in a wait for its GPU",
+    "data": "in a wait for its data loader",
+    "storage": "in file access",
+    "compile": "in compilation",
+    "input": "in a read of its standard input",
+    "sleep": "in a sleep",
+    "exit": "on its way out",
+    "store wait": "in a wait for the store",
+    "user code": "in the program's own code",
+    "unknown": "somewhere that was not read",
+}
+
+
+def place_words(place: Place) -> str:
+    """ "in all_reduce at train.py:41", "in the program's own code at train.py:52"."""
+    if place.kind in ("collective", "point-to-point"):
+        name = f"in {place.operation or 'a collective'}"
+    elif place.kind in ("sleep", "exit", "communicator init", "store wait") and place.operation:
+        name = f"in {place.operation}"
+    else:
+        name = _SELF[place.kind]
+    return name + at(place.user_frame)
+
+
+def stack_of(rank: Rank, note: str = "") -> Seen:
+    """Where a rank stands, as a line of evidence."""
+    samples = rank.evidence.samples
+    by = samples[-1].stacks_by if samples else ""
+    lines = " < ".join(f"{frame.function} ({line_of(frame)})" for frame in rank.place.user_frames[:4])
+    text = place_words(rank.place) + (f"; {lines}" if lines else "") + (f"; {note}" if note else "")
+    return Seen(f"{process_of(rank)} {by or 'state'}", text)
+
+
+def process_of(rank: Rank) -> str:
+    """ "rank 3 pid 4711 on node-b"."""
+    host = rank.node.name or rank.node.hostname
+    return f"rank {rank.rank} pid {rank.pid}" + (f" on {host}" if host else "")
+
+
+def waiting_words(ranks: Sequence[Rank]) -> str:
+    """ "ranks 0,2-7 wait in all_reduce at train.py:41"; those at several places are only counted."""
+    places = {(rank.place.kind, rank.place.operation, rank.place.user_frame) for rank in ranks}
+    names = f"{ranks_of(ranks)} {verb(ranks, 'waits', 'wait')}"
+    return f"{names} {place_words(ranks[0].place)}" if len(places) == 1 else f"{names} at {len(places)} places"
+
+
+def collective_words(entry: Collective, *, group: bool = True) -> str:
+    """ "all_reduce #12 float32[1024] in group 0"."""
+    sizes = ", ".join("x".join(map(str, shape)) for shape in entry.input_sizes[:3])
+    dtype = entry.dtypes[0] if entry.dtypes else ""
+    tensor = f" {dtype}[{sizes}]" if sizes or dtype else ""
+    return f"{entry.operation} #{entry.sequence}{tensor}" + (f" in group {entry.group}" if group else "")
+
+
+def entry_words(entry: Collective) -> str:
+    """ "all_reduce #12 float32[1024] in group 0 at train.py:41"."""
+    return collective_words(entry) + (at(entry.frames[0]) if entry.frames else "")
+
+
+def fix_for(cause: str, text: str = "", commands: Sequence[str] = ()) -> Fix:
+    """The taxonomy's fix, or a text that says more of this job."""
+    known = CAUSES.get(cause)
+    return Fix(text or (known.fix if known else ""), tuple(commands) or (known.commands if known and not text else ()))
+
+
+def confirm_for(cause: str) -> str:
+    known = CAUSES.get(cause)
+    return known.confirm if known else ""
+
+
+def ended_words(status: int) -> str:
+    """ "ended by SIGKILL", "ended with status 1", of a status as waitpid(2) gives it."""
+    number = status & 0x7F
+    if number:
+        try:
+            return f"ended by {signal.Signals(number).name}"
+        except ValueError:
+            return f"ended by signal {number}"
+    return f"ended with status {status >> 8}"
+
+
+def on_host(job: Job, rank: Rank, command: str) -> str:
+    """A line to paste, for the host where the rank is."""
+    host = rank.node.name or rank.node.hostname
+    several = len({node.name or node.hostname for node in job.nodes}) > 1
+    return f"ssh {host} '{command}'" if several and host and "'" not in command else command
