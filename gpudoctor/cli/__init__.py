@@ -21,6 +21,7 @@ from gpudoctor.cli.checks import checks
 from gpudoctor.cli.devices import devices
 from gpudoctor.cli.env import env
 from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.cli.explain import explain
 from gpudoctor.cli.hang import hang
 from gpudoctor.cli.launch import launch
 from gpudoctor.cli.lint import WithCommand, lint
@@ -68,6 +69,7 @@ app.command()(topology)
 app.command()(nccl_test)
 app.command()(launch)
 app.command()(hang)
+app.command()(explain)
 app.command(cls=WithCommand)(lint)
 app.command()(checks)
 app.command(hidden=True)(agent)

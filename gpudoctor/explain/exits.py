@@ -1,0 +1,77 @@
+"""Which ranks ended how: torchrun's table and lines of its agent, which are written over several lines."""
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+NEEDLES = ("  exitcode  :", "failed (exitcode:", "closing signal SIG", "via SIGTERM, forcefully exiting")
+ROW = re.compile(r"exitcode\s{0,6}: (?P<exitcode>-?\d{1,5})\s{0,3}\(pid: (?P<pid>\d{1,8})\)")
+FAILED = re.compile(
+    r"failed \(exitcode: (?P<exitcode>-?\d{1,5})\) local_rank: (?P<local>\d{1,5}) \(pid: (?P<pid>\d{1,8})\)"
+)
+ENDED = re.compile(r"Sending process (?P<pid>\d{1,8}) closing signal (?P<signal>SIG[A-Z]{1,6})")
+FORCED = re.compile(r"Unable to shutdown process (?P<pid>\d{1,8}) via SIG")
+RANK = re.compile(r"\brank\s{1,8}: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,5})\)")
+HOST = re.compile(r"\bhost\s{1,8}: (?P<host>[\w.-]{1,253})")
+TIME = re.compile(r"\btime\s{1,8}: (?P<date>\d{4}-\d\d-\d\d)_(?P<clock>\d\d:\d\d:\d\d)")
+BEFORE = 8
+"""Lines of a row before its exit code."""
+
+
+class Exit(Struct, frozen=True, kw_only=True):
+    """How a process ended, as its launcher saw it."""
+
+    line: int
+    text: str
+    exitcode: int | None = None
+    """Negative: the signal. None: it was alive when the launcher ended it."""
+    forced: bool = False
+    """The launcher itself killed it, because it did not end by itself."""
+    rank: int | None = None
+    local_rank: int | None = None
+    pid: int | None = None
+    host: str = ""
+    date: str = ""
+    """ISO, of torchrun's table."""
+
+
+def read_exit(lines: Sequence[bytes], index: int, number: int) -> Exit | None:
+    """The exit that `lines[index]` tells of. Never raises."""
+    text = lines[index][:2000].decode("utf-8", "replace").rstrip()
+    if found := FAILED.search(text):
+        return Exit(
+            line=number,
+            text=text,
+            exitcode=int(found["exitcode"]),
+            local_rank=int(found["local"]),
+            pid=int(found["pid"]),
+        )
+    if found := ENDED.search(text):
+        return Exit(line=number, text=text, pid=int(found["pid"]))
+    if found := FORCED.search(text):
+        return Exit(line=number, text=text, pid=int(found["pid"]), forced=True)
+    found = ROW.search(text)
+    if found is None:
+        return None
+    rank = local = None
+    host = date = ""
+    for raw in reversed(lines[max(0, index - BEFORE) : index]):
+        line = raw[:500].decode("utf-8", "replace")
+        if row := RANK.search(line):
+            rank, local = int(row["rank"]), int(row["local"])
+        elif row := HOST.search(line):
+            host = row["host"]
+        elif row := TIME.search(line):
+            date = f"{row['date']}T{row['clock']}"
+            break
+    return Exit(
+        line=number,
+        text=text,
+        exitcode=int(found["exitcode"]),
+        rank=rank,
+        local_rank=local,
+        pid=int(found["pid"]),
+        host=host,
+        date=date,
+    )

@@ -1,0 +1,258 @@
+"""Streams logs as blocks of whole lines: plain or compressed, UTF-8 or UTF-16, files, folders of torchrun, pipes."""
+
+import bz2
+import codecs
+import gzip
+import lzma
+import os
+import re
+import stat
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+
+from msgspec import Struct
+
+BLOCK = 1024 * 1024
+"""Bytes that are looked at at once; from 256 KiB on, larger blocks are not faster (tests/bench/explain.py)."""
+AHEAD = 64 * 1024
+"""What follows a block and is kept with it, so that a traceback which starts near its end is seen whole."""
+LONGEST_LINE = 4 * BLOCK
+"""A longer one is looked at in pieces; a word that lies across two of them is missed."""
+MOST_FILES = 10_000
+"""Of one folder."""
+
+COLORS = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+"""Terminal sequences: CSI, OSC, and the two-byte ones."""
+
+
+class Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes | None: ...
+
+
+def _gzip(raw: BinaryIO) -> Readable:
+    return gzip.GzipFile(fileobj=raw)
+
+
+def _bzip2(raw: BinaryIO) -> Readable:
+    return bz2.BZ2File(raw)
+
+
+def _xz(raw: BinaryIO) -> Readable:
+    return lzma.LZMAFile(raw)
+
+
+OPENERS: tuple[tuple[bytes, Callable[[BinaryIO], Readable]], ...] = (
+    (b"\x1f\x8b", _gzip),
+    (b"BZh", _bzip2),
+    (b"\xfd7zXZ\x00", _xz),
+)
+"""By their first bytes."""
+
+
+class NotALog(Exception):
+    """Why a file cannot be read as a log."""
+
+
+class Block(Struct):
+    """Whole lines of a log, without colours and zero bytes; "\\r\\n" is "\\n"."""
+
+    text: bytes
+    ahead: bytes
+    """What follows, as far as it was read; it comes again as the next block's text."""
+    first_line: int
+    """Number of the first line, from 1."""
+    raw_bytes: int
+    """How much of the file this was."""
+
+
+def find_logs(paths: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Files to read, folders resolved to the logs in them; and what cannot be read, with the reason.
+
+    Of a folder, what torchrun's --log-dir lays there is taken (stdout.log, stderr.log in attempt_N/RANK), and files
+    that are named as logs.
+    """
+    found: list[str] = []
+    unreadable: dict[str, str] = {}
+    for path in paths:
+        if path != "-" and Path(path).is_dir():
+            logs = _logs_in(path)
+            found += logs
+            if not logs:
+                unreadable[path] = "a folder without *.log, *.out, *.err or *.txt files"
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found)), unreadable
+
+
+def _logs_in(folder: str) -> list[str]:
+    found: list[str] = []
+    for place, folders, names in os.walk(folder, onerror=None):
+        folders.sort()
+        for name in sorted(names):
+            base = name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz")
+            if base.endswith((".log", ".out", ".err", ".txt")) and len(found) < MOST_FILES:
+                found.append(str(Path(place) / name))
+    return found
+
+
+def open_log(path: str) -> BinaryIO:
+    """A file or pipe. Raises `NotALog`."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - accepts what Path refuses: a name with a NUL raises ValueError alike
+        if stat.S_ISDIR(status.st_mode):
+            raise NotALog("a folder")
+        if stat.S_ISBLK(status.st_mode):
+            raise NotALog("a disk and no log")
+        if stat.S_ISSOCK(status.st_mode):
+            raise NotALog("a socket and no log")
+        if stat.S_ISCHR(status.st_mode):
+            hint = "; dmesg | gpudoctor explain - reads it" if path == "/dev/kmsg" else ""
+            raise NotALog(f"a device and no log{hint}")
+        return Path(path).open("rb", buffering=0)
+    except FileNotFoundError:
+        raise NotALog("there is no such file") from None
+    except (OSError, ValueError) as error:
+        raise NotALog(getattr(error, "strerror", None) or str(error)) from None
+
+
+def blocks(raw: BinaryIO) -> Iterator[Block]:
+    """The blocks of a log, in order. Raises `NotALog` where it is none, or where it cannot be read further."""
+    buffer, line, total, at_end = b"", 1, 0, False
+    chunks = _chunks(raw)
+    while not at_end:
+        while len(buffer) < BLOCK + AHEAD:
+            chunk, size = next(chunks, (None, 0))
+            total += size
+            if chunk is None:
+                at_end = True
+                break
+            buffer += chunk
+        if not buffer:
+            break
+        cut = len(buffer) if at_end else _end_of_line(buffer)
+        if cut == 0:  # one line that is longer than the buffer
+            if len(buffer) < LONGEST_LINE:
+                more, size = next(chunks, (None, 0))
+                total += size
+                at_end = more is None
+                buffer += more or b""
+                cut = len(buffer) if at_end else 0
+                if not cut:
+                    continue
+            else:
+                cut = len(buffer)
+        text, buffer = buffer[:cut], buffer[cut:]
+        yield Block(text=text, ahead=buffer[:AHEAD], first_line=line, raw_bytes=total)
+        total = 0
+        line += text.count(b"\n")
+
+
+def _end_of_line(buffer: bytes) -> int:
+    """Where to cut: behind the last line that leaves `AHEAD` bytes; 0 when there is none."""
+    cut = buffer.rfind(b"\n", 0, max(1, len(buffer) - AHEAD)) + 1
+    return cut or buffer.rfind(b"\n") + 1
+
+
+def _chunks(raw: BinaryIO) -> Iterator[tuple[bytes, int]]:
+    """Cleaned text and how many bytes of the file it was."""
+    first = _read(raw, 4096)
+    opener = next((opener for magic, opener in OPENERS if first.startswith(magic)), None)
+    source: Readable = raw
+    if opener is not None:
+        source, first = opener(cast(BinaryIO, _Rejoined(first, raw))), b""  # read() is all that they call
+    decode = _decoder(first or _read(source, 0))
+    pending_cr = b""
+    held = b""
+    chunk = first or _read(source, BLOCK)
+    if opener is not None:
+        decode = _decoder(chunk)
+    if _is_binary(chunk) and decode is None:
+        raise NotALog("no text: it is a binary file")
+    while chunk:
+        size = len(chunk)
+        text = chunk if decode is None else decode(chunk)
+        text = held + pending_cr + text
+        held, pending_cr = b"", b""
+        if text.endswith(b"\r"):  # its "\n" may come with the next chunk
+            text, pending_cr = text[:-1], b"\r"
+        if b"\x1b" in text:
+            escape = text.rfind(b"\x1b", -64)
+            if escape >= 0 and not COLORS.match(text, escape):  # cut in two by the end of the chunk
+                text, held = text[:escape], text[escape:]
+                held, pending_cr = held + pending_cr, b""
+            text = COLORS.sub(b"", text)
+        yield _plain(text), size
+        chunk = _read(source, BLOCK)
+    if held or pending_cr:
+        yield _plain(held + pending_cr), 0
+
+
+def _plain(text: bytes) -> bytes:
+    if b"\0" in text:
+        text = text.translate(None, b"\0")
+    return text.replace(b"\r\n", b"\n") if b"\r" in text else text
+
+
+class _Rejoined:
+    """What was read of a pipe to look at it, and then the rest."""
+
+    def __init__(self, first: bytes, rest: BinaryIO) -> None:
+        self._first, self._rest = first, rest
+
+    def read(self, size: int = -1) -> bytes:
+        if self._first:
+            part, self._first = (self._first, b"") if size < 0 else (self._first[:size], self._first[size:])
+            return part
+        return self._rest.read(size) or b""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    @property
+    def closed(self) -> bool:
+        return False
+
+
+def _read(source: Readable, size: int) -> bytes:
+    """What is there, at most `size` bytes. Raises `NotALog`."""
+    if size == 0:
+        return b""
+    try:
+        return source.read(size) or b""
+    except (EOFError, zlib.error, lzma.LZMAError) as error:
+        raise NotALog(f"cut off or damaged: {error}") from None
+    except (OSError, ValueError) as error:
+        raise NotALog(getattr(error, "strerror", None) or str(error) or type(error).__name__) from None
+
+
+def _decoder(sample: bytes) -> Callable[[bytes], bytes] | None:
+    """What turns UTF-16 (the redirections of Windows PowerShell) into UTF-8; None where that is not needed."""
+    codec = ""
+    if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        codec = "utf-16"
+    elif len(sample) >= 64:  # our rule of thumb: of Latin text in UTF-16 nearly every other byte is zero
+        half = len(sample) // 2
+        odd, even = sample[1::2].count(0), sample[0::2].count(0)
+        if odd > 0.9 * half and even < 0.1 * half:
+            codec = "utf-16-le"
+        elif even > 0.9 * half and odd < 0.1 * half:
+            codec = "utf-16-be"
+    if not codec:
+        return None
+    decoder = codecs.getincrementaldecoder(codec)("replace")
+    return lambda chunk: decoder.decode(chunk).encode("utf-8", "replace")
+
+
+CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\x0b\x0c\x1b\x08\x00\x07")
+
+
+def _is_binary(sample: bytes) -> bool:
+    """More than a tenth of control characters that no log has (our rule of thumb); zero bytes do not count, because a
+    log that was cut to nothing while it was written begins with them."""
+    without = sample.replace(b"\0", b"")
+    return len(without) >= 512 and len(without) - len(without.translate(None, CONTROLS)) > len(without) // 10

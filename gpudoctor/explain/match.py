@@ -1,0 +1,177 @@
+"""Which lines show a symptom: quick for logs in which nearly none does.
+
+A log repeats itself: taken without digits, most of its lines have one of a few hundred *shapes*. Whether a shape can
+show a symptom is asked once, by the symptoms' needles without digits, and then looked up; so the cost of a usual
+line is that of a set operation. Nothing is missed by it: a line that holds a needle has a shape that holds the
+needle's shape.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from gpudoctor.explain.symptom import Symptom
+
+VARIES = b"0123456789abcdef.,+"
+"""What is taken out of lines and needles: digits of both kinds of numbers, and what stands between them."""
+MOST_SHAPES = 20_000
+"""That are remembered; then it is begun anew."""
+LONGEST_SHAPE = 2_000
+"""A longer line is asked each time."""
+MOST_OF_A_SHAPE = 4_000
+"""Lines of one shape that are matched; a log that repeats itself more often says nothing new."""
+BEFORE, AFTER = 512, 1536
+"""Characters around a needle to which the pattern is applied: bounds the work on a line of megabytes."""
+ROLES = ("cause", "connection", "consequence", "context")
+
+
+class Line(Struct):
+    """A line with a candidate: its number, its bytes, and its index in the block."""
+
+    number: int
+    index: int
+    text: bytes
+
+
+class Matcher:
+    """The needles of a table, prepared."""
+
+    def __init__(self, table: Sequence[Symptom], extra: Sequence[str] = ()) -> None:
+        """`extra`: needles of what is no symptom and must be seen too (a traceback's first line)."""
+        self.table = tuple(table)
+        self._by_needle: dict[bytes, list[Symptom]] = {}
+        for symptom in self.table:
+            for needle in symptom.needles:
+                self._by_needle.setdefault(needle.encode(), []).append(symptom)
+        for needle in extra:
+            self._by_needle.setdefault(needle.encode(), [])
+        self._order = {id(symptom): number for number, symptom in enumerate(self.table)}
+        by_shape: dict[bytes, list[bytes]] = {}
+        for each in self._by_needle:
+            by_shape.setdefault(each.translate(None, VARIES), []).append(each)
+        self._by_shape = by_shape
+        self._anchors = anchors(by_shape)
+        self._known: set[bytes] = set()
+        self._hot: dict[bytes, tuple[bytes, ...]] = {}
+        self._seen: dict[bytes, int] = {}
+
+    def begin(self) -> None:
+        """Before each log: how often a shape was seen counts within one."""
+        self._seen.clear()
+
+    def candidates(self, text: bytes, first_line: int) -> Iterator[tuple[Line, tuple[bytes, ...], list[bytes]]]:
+        """Lines that may show something: each with the needles it may hold, and all the lines of the block.
+
+        A part of a line that begins with "\\r" (a progress bar) is looked at by itself, under the line's number.
+        """
+        if b"\r" in text:
+            text = text.replace(b"\r", b"\n\r")
+        shapes = text.translate(None, VARIES).split(b"\n")
+        present = set(shapes)
+        self._learn(present - self._known - self._hot.keys())
+        hot = present & self._hot.keys()
+        if not hot:
+            return
+        lines = text.split(b"\n")
+        behind = 0
+        has_parts = b"\r" in text
+        for index, shape in enumerate(shapes):
+            if has_parts and shape.startswith(b"\r"):
+                behind += 1
+            if shape in hot:
+                seen = self._seen[shape] = self._seen.get(shape, 0) + 1
+                if seen <= MOST_OF_A_SHAPE:
+                    yield Line(first_line + index - behind, index, lines[index]), self._hot[shape], lines
+
+    def _learn(self, new: set[bytes]) -> None:
+        """Sort shapes into those that may hold a needle and those that do not."""
+        if not new:
+            return
+        if len(self._known) > MOST_SHAPES or len(self._hot) > MOST_SHAPES:
+            self._known.clear()
+            self._hot = {shape: self._hot[shape] for shape in new & self._hot.keys()}
+            self._seen.clear()
+        joined = b"\n".join((b"", *new, b""))
+        for anchor, parts in self._anchors.items():
+            at = joined.find(anchor)
+            while at >= 0:
+                start, end = joined.rfind(b"\n", 0, at) + 1, joined.find(b"\n", at)
+                shape = joined[start:end]
+                needles = [needle for part in parts if part in shape for needle in self._by_shape[part]]
+                if needles:
+                    self._hot[shape] = tuple(dict.fromkeys((*self._hot.get(shape, ()), *needles)))
+                at = joined.find(anchor, end)
+        self._known.update(shape for shape in new if len(shape) <= LONGEST_SHAPE and shape not in self._hot)
+
+    def matches(self, line: bytes, needles: tuple[bytes, ...]) -> list[tuple[Symptom, dict[str, str]]]:
+        """The symptoms that a line shows: what is context, and the one that says most of the others.
+
+        Of several, a cause says more than a connection, that more than a consequence; then the surer one.
+        """
+        found: list[tuple[Symptom, dict[str, str]]] = []
+        asked: set[int] = set()
+        for needle in needles:
+            at = line.find(needle)
+            while at >= 0:
+                window: str | None = None
+                for symptom in self._by_needle[needle]:
+                    if id(symptom) in asked:
+                        continue
+                    if window is None:
+                        window = line[max(0, at - BEFORE) : at + len(needle) + AFTER].decode("utf-8", "replace")
+                    values = symptom.match(window)
+                    if values is not None:
+                        asked.add(id(symptom))
+                        found.append((symptom, values))
+                at = line.find(needle, at + BEFORE + AFTER) if len(line) > BEFORE + AFTER else -1
+        context = [each for each in found if each[0].role == "context"]
+        others = [each for each in found if each[0].role != "context"]
+        if others:
+            context.append(
+                min(
+                    others,
+                    key=lambda each: (ROLES.index(each[0].role), -each[0].confidence, self._order[id(each[0])]),
+                )
+            )
+        return context
+
+    def in_line(self, text: str) -> list[tuple[Symptom, dict[str, str]]]:
+        """The symptoms of a single line."""
+        line = text.encode("utf-8", "replace")
+        return self.matches(line, tuple(needle for needle in self._by_needle if needle in line))
+
+
+COMMON = frozenset(
+    b"NCCL INFO|Channel|[send]|[recv]|Connected|rank|ranks|[rank|loss|step|Rank|node|train|epoch|Epoch|init|Init"
+    b"|torch|python|File|line|comm|WARN|INFO|DEBUG|WARNING|Using|using|world|size|process|group|Process|Group"
+    b"|distributed|collective|socket|NET/|network|device|cuda|CUDA|data|time|memory|model|connect".split(b"|")
+)
+"""Parts that stand in lines of healthy logs, and tell nothing."""
+SHORTEST_ANCHOR, LONGEST_ANCHOR = 4, 7
+
+
+def anchors(shapes: Iterable[bytes]) -> dict[bytes, tuple[bytes, ...]]:
+    """Few short parts such that every needle holds one of them, with the needles: a search for these rules out most.
+
+    Greedy: the part that most of the needles left hold is taken next.
+    """
+    of_shape: dict[bytes, set[bytes]] = {}
+    held_by: dict[bytes, set[bytes]] = {}
+    for shape in shapes:
+        own = {
+            shape[start : start + length]
+            for length in range(SHORTEST_ANCHOR, LONGEST_ANCHOR + 1)
+            for start in range(len(shape) - length + 1)
+        }
+        of_shape[shape] = {part for part in own if not any(part in word for word in COMMON)} or {shape}
+        for part in of_shape[shape]:
+            held_by.setdefault(part, set()).add(shape)
+    chosen: dict[bytes, tuple[bytes, ...]] = {}
+    while of_shape:
+        best = max(held_by, key=lambda part: (len(held_by[part]), -len(part), part))
+        covered = held_by[best]
+        chosen[best] = tuple(sorted(covered))
+        for shape in tuple(covered):
+            for part in of_shape.pop(shape):
+                held_by[part].discard(shape)
+    return chosen

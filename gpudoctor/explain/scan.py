@@ -1,0 +1,257 @@
+"""One log -> what it shows: symptoms, tracebacks, processes that ended, ranks that it speaks of. Bounded, streaming."""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from msgspec import Struct, field, structs
+
+from gpudoctor.explain.exits import NEEDLES as EXIT_NEEDLES
+from gpudoctor.explain.exits import Exit, read_exit
+from gpudoctor.explain.lines import Block, NotALog, blocks
+from gpudoctor.explain.match import Line, Matcher
+from gpudoctor.explain.symptom import Event, Symptom
+from gpudoctor.explain.tracebacks import HEADER, Traceback, read_traceback
+from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
+
+EXTRA = (HEADER, *EXIT_NEEDLES)
+MOST_EVENTS = 50_000
+MOST_OF_ONE = 64
+"""Events of one symptom by one writer."""
+MOST_TRACEBACKS = 5_000
+MOST_EXITS = 20_000
+LONGEST_TEXT = 500
+LOOK_BACK = 40
+"""Lines before one without a time or a prefix in which its writer's time is looked for."""
+SAMPLE = 32 * 1024
+"""Bytes of each block in which ranks are looked for that show nothing else."""
+RANKS = re.compile(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:|\[Rank (\d{1,6})\]| rank (\d{1,6}) nranks ")
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
+PARTS = re.compile(rb"(?<=[^\n\t ])(?=\[(?:rank|default)\d{1,6}\]:)")
+"""Where the line of another rank begins in the middle of one, because both wrote at once."""
+
+
+class Told(Struct, kw_only=True):
+    """A traceback or an exit, with who wrote it."""
+
+    file: str
+    rank: int | None = None
+    local_rank: int | None = None
+    host: str = ""
+    pid: int | None = None
+    time: float | None = None
+
+
+class ToldTraceback(Told, kw_only=True):
+    traceback: Traceback
+    text: str
+    lines_after: int = 0
+    """How many lines the log goes on behind it."""
+
+
+class ToldExit(Told, kw_only=True):
+    exit: Exit
+
+
+class Scan(Struct, kw_only=True):
+    """What a log shows."""
+
+    file: str
+    lines: int = 0
+    bytes: int = 0
+    events: list[Event] = field(default_factory=list)
+    tracebacks: list[ToldTraceback] = field(default_factory=list)
+    exits: list[ToldExit] = field(default_factory=list)
+    writers: dict[int, Writer] = field(default_factory=dict)
+    """Line -> who wrote it, for each event."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Symptom -> how many lines show it, those included that are no event."""
+    ranks: set[int] = field(default_factory=set)
+    """Ranks that wrote something."""
+    reason: str = ""
+    """Why it could not be read to its end."""
+    interrupted: bool = False
+
+
+def scan(raw: BinaryIO, file: str, matcher: Matcher, *, modified: float | None = None) -> Scan:
+    """Read a log to its end. Never raises but KeyboardInterrupt's like: what ends a pipe is said in the answer."""
+    found = Scan(file=file)
+    year = time.gmtime(modified if modified is not None else time.time()).tm_year
+    state = _State(found, matcher, file_writer(file), year)
+    try:
+        for block in blocks(raw):
+            state.read(block)
+    except NotALog as error:
+        found.reason = str(error)
+    except KeyboardInterrupt:
+        found.interrupted = True
+    for told in found.tracebacks:
+        told.lines_after = found.lines - told.traceback.last_line
+    return found
+
+
+class _State:
+    def __init__(self, found: Scan, matcher: Matcher, of_file: Writer, year: int) -> None:
+        self.found, self.matcher, self.of_file, self.year = found, matcher, of_file, year
+        self._stored: Counter[tuple[str, int | None, str]] = Counter()
+        self._before: list[bytes] = []
+
+    def read(self, block: Block) -> None:
+        found = self.found
+        found.bytes += block.raw_bytes
+        sample = block.text[:SAMPLE]
+        for groups in set(RANKS.findall(sample)):
+            found.ranks.add(int(next(filter(None, groups))))
+        extended: list[bytes] | None = None
+        for line, needles, lines in self.matcher.candidates(block.text, block.first_line):
+            if extended is None:
+                end = len(lines) - 1 if block.text.endswith(b"\n") else len(lines)
+                extended = lines[:end] + block.ahead.replace(b"\r", b"\n\r").split(b"\n")
+            self._candidate(line, needles, extended)
+        found.lines = block.first_line + block.text.count(b"\n") - (1 if block.text.endswith(b"\n") else 0)
+        tail = block.text[-8192:].split(b"\n")
+        self._before = tail[1:-1] if block.text.endswith(b"\n") else tail[1:]
+
+    def _candidate(self, line: Line, needles: tuple[bytes, ...], lines: list[bytes]) -> None:
+        text = line.text
+        parts = PARTS.split(text) if b"[rank" in text or b"[default" in text else [text]
+        for part in parts:
+            if len(parts) > 1 and not any(needle in part for needle in needles):
+                continue
+            who: Writer | None = None
+            if HEADER.encode() in part and line.number > 0:
+                who = self._who(line, part, lines)
+                self._traceback(line, part, who, lines)
+            if any(needle.encode() in part for needle in EXIT_NEEDLES):
+                self._exit(line, who or self._who(line, part, lines), lines)
+            for symptom, values in self.matcher.matches(part, needles):
+                self._event(symptom, values, line, part, who or self._who(line, part, lines))
+
+    def _who(self, line: Line, part: bytes, lines: list[bytes]) -> Writer:
+        """The writer of a line; where it does not tell the time, that of the last line before which tells it."""
+        text = part[:2000].decode("utf-8", "replace").lstrip("\r")
+        who = writer(text, self.year)
+        if who.rank is None and self.of_file.rank is not None:
+            who = who._replace(rank=self.of_file.rank)
+        if who.local_rank is None and self.of_file.local_rank is not None:
+            who = who._replace(local_rank=self.of_file.local_rank)
+        if who.time is None:
+            moment = next(self._times_before(line, lines, who), None)
+            who = who._replace(time=moment)
+        if who.rank is not None:
+            self.found.ranks.add(who.rank)
+        return who
+
+    def _times_before(self, line: Line, lines: list[bytes], who: Writer) -> Iterator[float]:
+        """Times of the lines before, the nearest first; of the same rank where the line tells one."""
+        near = lines[max(0, line.index - LOOK_BACK) : line.index]
+        if len(near) < LOOK_BACK:
+            near = self._before[-(LOOK_BACK - len(near)) :] + near
+        for raw in reversed(near):
+            other = writer(raw[:300].decode("utf-8", "replace"), self.year)
+            if other.time is not None and (other.rank == who.rank or other.rank is None):
+                yield other.time
+
+    def _traceback(self, line: Line, part: bytes, who: Writer, lines: list[bytes]) -> None:
+        found = self.found
+        if len(found.tracebacks) >= MOST_TRACEBACKS:
+            return
+        inside = next(
+            (
+                told
+                for told in reversed(found.tracebacks[-64:])
+                if told.traceback.first_line <= line.number <= told.traceback.last_line
+                and told.rank == who.rank
+                and told.local_rank == who.local_rank
+            ),
+            None,
+        )
+        if inside is not None:  # a later one of a chain that was read with its first
+            return
+        here = lines[line.index]
+        lines = lines if part is here else [*lines[: line.index], part, *lines[line.index + 1 :]]
+        traceback = read_traceback(lines, line.index, line.number)
+        if not traceback.raised:
+            return
+        last = traceback.raised[-1]
+        message = f"{last.type}: {last.message}" if last.message else last.type
+        found.tracebacks.append(
+            ToldTraceback(
+                file=found.file,
+                rank=who.rank,
+                local_rank=who.local_rank,
+                host=who.host,
+                pid=who.pid,
+                time=who.time,
+                traceback=traceback,
+                text=clean(message),
+            )
+        )
+
+    def _exit(self, line: Line, who: Writer, lines: list[bytes]) -> None:
+        if len(self.found.exits) >= MOST_EXITS:
+            return
+        ended = read_exit(lines, line.index, line.number)
+        if ended is None:
+            return
+        moment = who.time
+        if ended.date:
+            moment = writer(ended.date + " ", self.year).time
+        self.found.exits.append(
+            ToldExit(
+                file=self.found.file,
+                rank=ended.rank,
+                local_rank=ended.local_rank,
+                host=ended.host or who.host,
+                pid=ended.pid,
+                time=moment,
+                exit=structs.replace(ended, text=clean(ended.text)),
+            )
+        )
+
+    def _event(self, symptom: Symptom, values: dict[str, str], line: Line, part: bytes, who: Writer) -> None:
+        found = self.found
+        found.counts[symptom.id] += 1
+        text = part[: 8 * LONGEST_TEXT].decode("utf-8", "replace")
+        rank = _number(values.get("rank"))
+        if rank is None:
+            rank = who.rank if who.rank is not None else rank_in_words(text, who.length)
+        key = symptom.id, rank if rank is not None else who.pid, who.host or values.get("host", "")
+        self._stored[key] += 1
+        if self._stored[key] > MOST_OF_ONE or len(found.events) >= MOST_EVENTS:
+            return
+        if rank is not None and who.rank == rank:
+            found.ranks.add(rank)
+        found.writers[len(found.events)] = who
+        found.events.append(
+            Event(
+                symptom=symptom.id,
+                file=found.file,
+                line=line.number,
+                text=clean(around(text, symptom)),
+                values={name: clean(value)[:LONGEST_TEXT] for name, value in values.items()},
+                rank=rank,
+                host=who.host or clean(values.get("host", "")),
+                time=who.time,
+            )
+        )
+
+
+def around(text: str, symptom: Symptom) -> str:
+    """The part of a long line that shows the symptom."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    at = max(0, next((at for needle in symptom.needles if (at := text.find(needle)) >= 0), 0) - LONGEST_TEXT // 4)
+    return ("..." if at else "") + text[at : at + LONGEST_TEXT - 6] + "..."
+
+
+def clean(text: str) -> str:
+    """A line without control characters and marks that reorder text, at most `LONGEST_TEXT` characters."""
+    text = CONTROLS.sub("", text.replace("\t", " ")).replace("\n", " ").strip()
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 9 else None

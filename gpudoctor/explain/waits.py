@@ -1,0 +1,296 @@
+"""Where each rank waited when the time was up, and what the pattern over the ranks says (../shared/facts 03, part 6).
+
+A watchdog's line, or a traceback out of a collective, comes from a rank that *waited*: the rank that it waited for is
+another one. So first whoever is absent, then whoever is behind, then whoever does something else.
+"""
+
+import re
+from collections import Counter
+
+from msgspec import Struct
+
+from gpudoctor.explain.candidate import Candidate
+from gpudoctor.explain.deaths import Spoken, alive_at_the_end, ranks_text
+from gpudoctor.explain.order import Facts, Moment
+from gpudoctor.explain.report import Line
+from gpudoctor.knowledge.wording import listed
+
+ONE_SIDED = ("gather", "broadcast", "barrier", "scatter", "reduce", "gatherobject", "broadcastobjectlist")
+"""What code of one rank calls by mistake when it saves, evaluates or logs."""
+MOST_LINES = 6
+
+
+class Wait(Struct, frozen=True, kw_only=True):
+    """A rank in a collective."""
+
+    rank: int
+    moment: Moment
+    line: Line
+    operation: str = ""
+    """ "allreduce"."""
+    sequence: int | None = None
+    elements: int | None = None
+    completed: int | None = None
+    enqueued: int | None = None
+    group: str = ""
+    where: str = ""
+    """ "train.py:30", of the user's code."""
+    timed_out: bool = True
+    """Its own time was up; else its connection was closed while it waited."""
+
+
+def waits(facts: Facts, tracebacks: list[Spoken]) -> list[Wait]:
+    """One for each rank: the first that it says, completed by what the later lines add."""
+    found: list[Wait] = []
+    for shown in facts.shown:
+        event, values = shown.event, shown.event.values
+        if shown.symptom.role != "consequence" or event.rank is None or not (values.keys() & WATCHDOG):
+            continue
+        found.append(
+            Wait(
+                rank=event.rank,
+                moment=Moment(event.file, event.line, event.time),
+                line=Line(event.file, event.line, event.text),
+                operation=named(values.get("operation", "")),
+                sequence=_number(values.get("sequence")),
+                elements=_number(values.get("numel_in")),
+                completed=_number(values.get("last_completed")),
+                enqueued=_number(values.get("last_enqueued")),
+                group=values.get("group", ""),
+            )
+        )
+    for each in tracebacks:
+        at = next((raised for raised in each.told.traceback.raised if raised.collective), None)
+        if at is None or each.told.rank is None or each.kind not in ("consequence", "communication"):
+            continue
+        found.append(
+            Wait(
+                rank=each.told.rank,
+                moment=each.moment,
+                line=each.line,
+                operation=named(at.collective),
+                where=f"{at.file}:{at.at}",
+                timed_out=each.waited,
+            )
+        )
+    by_rank: dict[int, Wait] = {}
+    for wait in found:
+        by_rank[wait.rank] = _completed(by_rank[wait.rank], wait) if wait.rank in by_rank else wait
+    return [by_rank[rank] for rank in sorted(by_rank)]
+
+
+WATCHDOG = {"sequence", "operation"}
+
+
+def _completed(first: Wait, later: Wait) -> Wait:
+    if later.sequence is not None and first.sequence is not None and later.sequence != first.sequence:
+        return first
+    if later.group and first.group and later.group != first.group:
+        return first
+    return Wait(
+        rank=first.rank,
+        moment=first.moment,
+        line=first.line,
+        operation=first.operation or later.operation,
+        sequence=first.sequence if first.sequence is not None else later.sequence,
+        elements=first.elements if first.elements is not None else later.elements,
+        completed=first.completed if first.completed is not None else later.completed,
+        enqueued=first.enqueued if first.enqueued is not None else later.enqueued,
+        group=first.group or later.group,
+        where=first.where or later.where,
+        timed_out=first.timed_out or later.timed_out,
+    )
+
+
+def named(operation: str) -> str:
+    """One word for what torch calls all_reduce, ALLREDUCE and gloo:all_reduce."""
+    return re.sub(r"[^a-z]", "", operation.lower().rpartition(":")[2]).removesuffix("coalesced").removesuffix("base")
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return int(text) if text and len(text) < 19 else None
+    except ValueError:
+        return None
+
+
+def pattern(found: list[Wait], facts: Facts, died: set[int]) -> list[Candidate]:
+    """What the waiting ranks say together; nothing where a rank's death explains it."""
+    if not any(wait.timed_out for wait in found):
+        return []
+    waiting = {wait.rank for wait in found}
+    known = set(facts.ranks) | waiting | alive_at_the_end(facts)
+    known |= {ended.rank for ended in facts.exits if ended.rank is not None}
+    if facts.world_size and facts.world_size <= 65_536:
+        known |= set(range(facts.world_size))
+    absent = known - waiting - died
+    groups = Counter(wait.group for wait in found)
+    if len(groups) > 1:
+        most = groups.most_common(1)[0][0]
+        found = [wait for wait in found if wait.group == most or not wait.group]
+    if len(found) > 1:
+        different = _different(found)
+        if different:
+            return different
+    if absent:
+        return _absent(found, absent, facts, len(known))
+    if len(found) > 1:
+        return _together(found)
+    return []
+
+
+def _evidence(found: list[Wait]) -> tuple[Line, ...]:
+    return tuple(wait.line for wait in found[:MOST_LINES])
+
+
+def _said(wait: Wait) -> str:
+    """ "all_reduce 30 of 4 elements at train.py:9"."""
+    words = wait.operation or "a collective"
+    if wait.sequence is not None:
+        words += f" number {wait.sequence}"
+    if wait.elements is not None:
+        words += f" of {wait.elements} elements"
+    return words + (f" at {wait.where}" if wait.where else "")
+
+
+def _different(found: list[Wait]) -> list[Candidate]:
+    """Ranks that wait in different collectives."""
+    first = min(found, key=lambda wait: wait.moment.line)
+    places = {wait.sequence for wait in found if wait.sequence is not None}
+    operations = Counter(wait.operation for wait in found if wait.operation)
+    sizes = Counter(wait.elements for wait in found if wait.elements is not None)
+    if len(places) > 1:
+        return _apart(found, first)
+    if len(operations) > 1:
+        rare = operations.most_common()[-1][0]
+        odd = [wait for wait in found if wait.operation == rare]
+        rest = next(wait for wait in found if wait.operation not in ("", rare))
+        if len(odd) * 2 == len(found) and not any(wait.rank == 0 for wait in odd):
+            odd, rest = [wait for wait in found if wait.operation == rest.operation], odd[0]
+        summary = (
+            f"{ranks_text([wait.rank for wait in odd])} waited in {_said(odd[0])}, rank {rest.rank} in {_said(rest)}"
+        )
+        alone = [wait.rank for wait in odd] == [0] and odd[0].operation in ONE_SIDED
+        order = _candidate("collective-order-mismatch", 0.45 if alone else 0.7, first, summary, odd, found)
+        divergent = _candidate("rank-divergent-decision", 0.35, first, summary, odd, found)
+        one = _candidate("rank0-only-collective", 0.6 if alone else 0.3, first, summary, odd, found)
+        return [order, divergent, one] if any(wait.rank == 0 for wait in odd) else [order, divergent]
+    if len(sizes) > 1:
+        rare_size = sizes.most_common()[-1][0]
+        odd = [wait for wait in found if wait.elements == rare_size]
+        rest = next(wait for wait in found if wait.elements not in (None, rare_size))
+        summary = (
+            f"{ranks_text([wait.rank for wait in odd])} waited in {_said(odd[0])}, rank {rest.rank} in {_said(rest)}"
+        )
+        reduce = (
+            odd[0].operation == "allreduce" and max(filter(None, (odd[0].elements, rest.elements)), default=0) > 1024
+        )
+        return [
+            _candidate("shape-mismatch", 0.65, first, summary, odd, found),
+            _candidate("rank-dependent-graph", 0.45 if reduce else 0.25, first, summary, odd, found),
+            _candidate("collective-order-mismatch", 0.4, first, summary, odd, found),
+        ]
+    return []
+
+
+def _apart(found: list[Wait], first: Wait) -> list[Candidate]:
+    """Different numbers: the rank that has completed least is behind."""
+    numbered = [wait for wait in found if wait.sequence is not None]
+    behind_at = min(wait.completed if wait.completed is not None else wait.sequence or 0 for wait in numbered)
+    behind = [
+        wait for wait in numbered if (wait.completed if wait.completed is not None else wait.sequence or 0) == behind_at
+    ]
+    ahead = max(numbered, key=lambda wait: wait.sequence or 0)
+    summary = (
+        f"{ranks_text([wait.rank for wait in behind])} waited in {_said(behind[0])}, while rank {ahead.rank} waited in "
+        f"{_said(ahead)}: they no longer take part in the same collectives"
+    )
+    operations = {wait.operation for wait in numbered if wait.operation}
+    return [
+        _candidate("rank-divergent-decision", 0.55, first, summary, behind, found),
+        _candidate("collective-order-mismatch", 0.45 if len(operations) > 1 else 0.4, first, summary, behind, found),
+        _candidate("uneven-inputs", 0.4, first, summary, behind, found),
+    ]
+
+
+def _absent(found: list[Wait], absent: set[int], facts: Facts, known: int) -> list[Candidate]:
+    """Some waited until the time was up, and others did not come."""
+    first = min(found, key=lambda wait: wait.moment.line)
+    heard = absent & (facts.ranks | alive_at_the_end(facts))
+    missing = sorted(heard or absent)
+    waiting = [wait.rank for wait in found]
+    place = _said(first)
+    summary = f"{ranks_text(waiting)} waited in {place}, and {ranks_text(missing)} did not come"
+    if not heard:
+        summary += "; there is no output of it here" if len(missing) == 1 else "; there is no output of them here"
+    scalar = first.operation == "barrier" or (first.operation == "allreduce" and first.elements == 1)
+    sure = 0.1 if len(missing) * 2 <= known and heard else 0.0
+    if waiting == [0] and len(missing) >= 1:
+        weights = {"rank0-only-collective": 0.45, "slow-rank-timeout": 0.35, "uneven-inputs": 0.25}
+    elif missing == [0]:
+        weights = {"slow-rank-timeout": 0.45 + sure, "rank-divergent-decision": 0.3, "checkpoint-race": 0.2}
+    elif scalar:
+        weights = {"slow-rank-timeout": 0.4 + sure, "rank-divergent-decision": 0.3, "rank-died": 0.25}
+    else:
+        weights = {"slow-rank-timeout": 0.35 + sure, "uneven-inputs": 0.35, "rank-divergent-decision": 0.25}
+    culprits = [] if waiting == [0] else missing
+    return [
+        Candidate(
+            cause=cause,
+            confidence=weight,
+            standing="pattern" if weight >= 0.5 else "consequence",
+            moment=first.moment,
+            summary=summary,
+            ranks=tuple(culprits or (waiting if cause == "rank0-only-collective" else missing)),
+            evidence=_evidence(found),
+            confirm=f"Start it again and ask while it stands: gpudoctor hang shows where {ranks_text(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} instead.",
+        )
+        for cause, weight in weights.items()
+    ]
+
+
+def _together(found: list[Wait]) -> list[Candidate]:
+    """All ranks wait in the same collective: nobody is missing, so the data did not arrive."""
+    first = min(found, key=lambda wait: wait.moment.line)
+    summary = f"All {len(found)} ranks that are known here waited in the same {_said(first)}: the data did not arrive"
+    never = any(wait.completed is not None and wait.completed <= 0 for wait in found) or first.sequence in (0, 1)
+    weights = (
+        {"p2p-acs-iommu": 0.4, "wrong-nic": 0.35, "firewall-ephemeral-ports": 0.3, "gpu-driver-p2p-bug": 0.25}
+        if never
+        else {"nccl-bug": 0.3, "xid-gpu-lost": 0.25, "ib-link-down": 0.25}
+    )
+    if not any(wait.sequence is not None for wait in found):  # a backend without numbers: it may be another step
+        weights = {"firewall-ephemeral-ports": 0.3, "wrong-nic": 0.3}
+    return [
+        Candidate(
+            cause=cause,
+            confidence=weight,
+            standing="consequence",
+            moment=first.moment,
+            summary=summary,
+            evidence=_evidence(found),
+            ranks=(),
+        )
+        for cause, weight in weights.items()
+    ]
+
+
+def _candidate(
+    cause: str, confidence: float, first: Wait, summary: str, odd: list[Wait], found: list[Wait]
+) -> Candidate:
+    shown = dict.fromkeys([*(wait.line for wait in odd[:2]), *(wait.line for wait in found)])
+    return Candidate(
+        cause=cause,
+        confidence=confidence,
+        standing="pattern" if confidence >= 0.5 else "consequence",
+        moment=first.moment,
+        summary=summary,
+        ranks=tuple(sorted(wait.rank for wait in odd)),
+        evidence=tuple(shown)[:MOST_LINES],
+    )
+
+
+def places(found: list[Wait]) -> str:
+    """For a sentence: "ranks 0 and 2 waited in allreduce at train.py:9"."""
+    return listed(f"rank {wait.rank} waited in {_said(wait)}" for wait in found)

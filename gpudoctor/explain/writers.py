@@ -1,0 +1,169 @@
+"""Who wrote a line and when: what launchers, loggers and the kernel put in front of it.
+
+Forms: "[rank3]:" (torch's own excepthook), "[default3]:" (torchrun --tee; the role's name may be another, the number
+is the local rank), "3: " (srun -l), "[1,3]<stderr>:" (mpirun --tag-output), "[3]<stdout>:" (horovodrun), "node1: "
+(pdsh, DeepSpeed), "[pod/a/b]" (kubectl --prefix), "node1:pid:tid [gpu] NCCL", and the time stamps of Python's
+logging, glog, syslog, dmesg, kubectl and Loki.
+"""
+
+import datetime
+import re
+from typing import NamedTuple
+
+
+class Writer(NamedTuple):
+    rank: int | None = None
+    local_rank: int | None = None
+    """Where only this is told: torchrun's prefix "[default3]:"."""
+    host: str = ""
+    pid: int | None = None
+    time: float | None = None
+    """Seconds since the epoch; a time without a zone is taken as UTC."""
+    length: int = 0
+    """Characters of the line that are such prefixes."""
+
+
+MOST_PREFIXES = 8
+MOST_CHARACTERS = 400
+
+RANK = re.compile(r"\[?(?:[Rr]ank|RANK)[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]:?|:)\s?")
+LOCAL = re.compile(r"\[(?P<role>[A-Za-z_]\w{0,40}?)(?P<local>\d{1,4})\]:\s?")
+SRUN = re.compile(r"\s{0,6}(?P<rank>\d{1,6}): ")
+MPI = re.compile(r"\[(?:\d{1,6},)?(?P<rank>\d{1,6})\](?:\[[^\]]{0,80}\])?<std(?:out|err|diag)>:?\s?")
+POD = re.compile(r"\[pod/(?P<host>[^/\]\s]{1,253})/[^\]\s]{1,253}\]\s?")
+COMPOSE = re.compile(r"(?P<host>[A-Za-z][\w.-]{0,62})\s{1,20}\| ")
+NCCL = re.compile(r"(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d{1,8}):\d{1,8} (?=\[\d{1,3}\]|NCCL)")
+HOST = re.compile(r"(?P<host>[A-Za-z][\w-]{0,62}(?:\.[\w.-]{1,190})?): (?=\S)")
+ISO = re.compile(
+    r"\[?(?P<date>\d{4}-\d\d-\d\d)[T _](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
+    r"\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?\]?[ :,-]{0,3}"
+)
+GLOG = re.compile(
+    r"(?:\[rank(?P<rank>\d{1,6})\]:)?\[?(?P<level>[EWIFCV])(?P<month>[01]\d)(?P<day>[0-3]\d) "
+    r"(?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{1,9}))?\s{1,8}(?:\d{1,10}\s)?[\w./\\-]{1,200}:\d{1,6}\]\s?"
+)
+SYSLOG = re.compile(
+    r"(?:<\d{1,3}>)?(?P<month>[A-Z][a-z]{2})\s{1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{1,9}))? "
+    r"(?:(?P<host>[A-Za-z0-9][\w.-]{0,252}) (?=[\w./()-]{1,80}(?:\[\d{1,8}\])?:))?"
+)
+CTIME = re.compile(
+    r"\[?[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2})\s{1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)"
+    r"(?:\.(?P<part>\d{1,9}))? (?P<year>\d{4})\]?\s?"
+)
+KERNEL = re.compile(r"(?:<\d{1,3}>)?\[\s{0,8}(?P<uptime>\d{1,9}\.\d{6})\]\s?|kernel: ")
+INSIDE = re.compile(r"(?<![\w.])\[?(?:[Rr]ank|RANK|GLOBAL_RANK)[ :=]{0,2}(?P<rank>\d{1,6})\b")
+"""A rank in the line's own words: "[PG 0 Rank 3]", "Rank 3: ..."."""
+WRAPPED = re.compile(r'^\{"log":"')
+WRAPPED_TIME = re.compile(r'"time":"(?P<date>\d{4}-\d\d-\d\d)T(?P<clock>\d\d:\d\d:\d\d)')
+
+FORMS = (ISO, GLOG, CTIME, SYSLOG, KERNEL, RANK, MPI, POD, LOCAL, NCCL, SRUN, COMPOSE)
+MONTHS = {
+    name: number
+    for number, name in enumerate(
+        ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), start=1
+    )
+}
+NO_HOSTS = frozenset(
+    (
+        *("error", "warning", "info", "debug", "fatal", "critical", "note", "hint", "traceback", "exception", "caused"),
+        *(
+            "srun",
+            "slurmstepd",
+            "mpirun",
+            "torchrun",
+            "kernel",
+            "usage",
+            "file",
+            "line",
+            "by",
+            "during",
+            "cause",
+            "fix",
+        ),
+        *("python", "raise", "return"),
+    )
+)
+"""Words that stand before a colon at the start of a line, and name no machine."""
+ERROR = re.compile(r"(?:Error|Exception|Warning|Interrupt|Timeout|Exit)$")
+FILE_RANK = re.compile(r"(?:^|[^a-z])(?:rank|task|worker|log)[._-]?(\d{1,6})(?:[^0-9]|$)", re.IGNORECASE)
+ATTEMPT = re.compile(r"attempt_(?P<attempt>\d{1,4})[/\\](?P<local>\d{1,5})[/\\]std(?:out|err)\.log")
+
+
+def writer(line: str, year: int | None = None) -> Writer:
+    """Who wrote a line. `year` is taken for time stamps without one; None: they tell no time. Never raises."""
+    head = line[:MOST_CHARACTERS]
+    rank = local = pid = time = None
+    host = ""
+    at = 0
+    if WRAPPED.match(head):  # docker's json-file
+        at = len('{"log":"')
+        if found := WRAPPED_TIME.search(line, max(0, len(line) - 200)):
+            time = _seconds(found["date"], found["clock"], None, None)
+    for _ in range(MOST_PREFIXES):
+        found = next((found for form in FORMS if (found := form.match(head, at)) and found.end() > at), None)
+        if found is None:
+            break
+        at = found.end()
+        values = found.groupdict()
+        if values.get("rank"):
+            rank = int(values["rank"])
+        if values.get("local"):
+            if values["role"].lower() == "rank":
+                rank = int(values["local"])
+            else:
+                local = int(values["local"])
+        host = values.get("host") or host
+        if values.get("pid"):
+            pid = int(values["pid"])
+        if values.get("clock"):
+            time = _time(values, year) or time
+    found = HOST.match(head, at)
+    if not host and found and found["host"].lower() not in NO_HOSTS and not ERROR.search(found["host"]):
+        rest = writer(head[found.end() :]) if found.end() < len(head) and at < 200 else Writer()
+        if rest.length or any(letter.isdigit() for letter in found["host"]):
+            host = found["host"]
+            at = found.end() + rest.length
+            rank = rank if rank is not None else rest.rank
+            local = local if local is not None else rest.local_rank
+            pid, time = pid or rest.pid, time or rest.time
+    return Writer(rank, local, host, pid, time, at)
+
+
+def _time(values: dict[str, str | None], year: int | None) -> float | None:
+    date = values.get("date")
+    if not date:
+        month = values["month"] or ""
+        number = MONTHS.get(month, 0) or (int(month) if month.isdigit() else 0)
+        known = values.get("year") or year
+        if not known or not number:
+            return None
+        date = f"{int(known):04}-{number:02}-{int(values['day'] or 0):02}"
+    return _seconds(date, values["clock"] or "", values.get("part"), values.get("zone"))
+
+
+def _seconds(date: str, clock: str, part: str | None, zone: str | None) -> float | None:
+    try:
+        moment = datetime.datetime.fromisoformat(f"{date}T{clock}").replace(tzinfo=datetime.timezone.utc)
+    except ValueError:
+        return None
+    seconds = moment.timestamp() + (float(f"0.{part}") if part else 0.0)
+    if zone and zone[0] in "+-":
+        hours, minutes = int(zone[1:3]), int(zone[-2:])
+        seconds -= (hours * 3600 + minutes * 60) * (1 if zone[0] == "+" else -1)
+    return seconds
+
+
+def rank_in_words(line: str, start: int = 0) -> int | None:
+    """The rank that a line speaks of itself ("[PG 0 Rank 3]"), where it speaks of one only."""
+    found = {int(match["rank"]) for match in INSIDE.finditer(line[start : start + 2 * MOST_CHARACTERS])}
+    return found.pop() if len(found) == 1 else None
+
+
+def file_writer(path: str) -> Writer:
+    """What a file's name tells: torchrun's attempt_0/3/stderr.log, rank_3.log, task-3.out."""
+    if found := ATTEMPT.search(path):
+        return Writer(local_rank=int(found["local"]))
+    name = path.replace("\\", "/").rpartition("/")[2]
+    if found := FILE_RANK.search(name):
+        return Writer(rank=int(found[1]))
+    return Writer()

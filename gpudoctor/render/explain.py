@@ -1,0 +1,116 @@
+"""The answer of `gpudoctor explain` -> terminal: the first cause with its lines, what to do, what else it may be."""
+
+from rich.console import Console
+from rich.text import Text
+
+from gpudoctor.explain.report import Explanation, Line, LogCause
+from gpudoctor.knowledge.wording import counted, ranges
+from gpudoctor.render.hang import CERTAIN, MOST_ALTERNATIVES, MOST_UNREAD
+from gpudoctor.render.prose import show, show_command
+from gpudoctor.render.words import safe
+
+UNDECIDED = 0.5
+MOST_EVIDENCE = 6
+MOST_CONSEQUENCES = 6
+LONGEST_LINE = 160
+"""Two lines of a terminal; `--json` has the rest."""
+
+
+def show_explanation(answer: Explanation, screen: Console) -> None:
+    """Everything: the cause, or that there is none; what could not be read."""
+    names = len(answer.files) > 1
+    if answer.causes and answer.causes[0].confidence >= UNDECIDED:
+        _show_cause(answer.causes[0], screen, names)
+        others = answer.causes[1:]
+    else:
+        others = answer.causes
+        if answer.unknown:
+            show(f"undecided {answer.unknown}", screen, style="bold", head="bold magenta")
+            for line in answer.story[-3:] if not others else ():
+                _show_line(line, screen, names)
+    if others:
+        screen.print()
+        show("Candidates:" if others is answer.causes else "Also possible:", screen, style="bold")
+        for number, cause in enumerate(others[:MOST_ALTERNATIVES]):
+            _show_other(cause, screen, names, known=[each.summary for each in answer.causes[: number + 1]])
+        if len(others) > MOST_ALTERNATIVES:
+            show(f"and {len(others) - MOST_ALTERNATIVES} more (--json lists them)", screen, indent=2, style="dim")
+    _show_consequences(answer, screen, names)
+    if answer.causes or answer.unknown:
+        screen.print()
+    show(verdict(answer), screen, style="bold" if answer.causes or answer.unknown else "bold green")
+    _show_unreadable(answer, screen)
+
+
+def _show_cause(cause: LogCause, screen: Console, names: bool) -> None:
+    show(f"cause {cause.summary}  [{cause.cause}]", screen, style="bold", head="bold red")
+    for line in cause.evidence[:MOST_EVIDENCE]:
+        _show_line(line, screen, names)
+    if len(cause.evidence) > MOST_EVIDENCE:
+        show(f"and {len(cause.evidence) - MOST_EVIDENCE} more (--json lists them)", screen, indent=2, style="dim")
+    if cause.meaning:
+        show(cause.meaning, screen, indent=2)
+    show(f"Fix: {cause.fix.text}", screen, indent=2)
+    for command in cause.fix.commands:
+        show_command(command, screen)
+    if cause.confidence < CERTAIN:
+        test = f": {cause.confirm}" if cause.confirm else ""
+        show(f"How sure: {cause.confidence:.2f} of 1{test}", screen, indent=2)
+
+
+def _show_other(cause: LogCause, screen: Console, names: bool, known: list[str]) -> None:
+    repeated = cause.summary in known[:-1] if cause.confidence < UNDECIDED else cause.summary in known
+    words = "the same lines" if repeated else cause.summary
+    show(f"{cause.confidence:.2f} {words}  [{cause.cause}]", screen, indent=2)
+    if cause.evidence and not repeated:
+        _show_line(cause.evidence[0], screen, names, indent=4)
+    if cause.confirm:
+        show(cause.confirm, screen, indent=4, style="dim")
+
+
+def _show_line(line: Line, screen: Console, names: bool, indent: int = 2) -> None:
+    """A line of a log, with where it stands; it is never wrapped by us, so that it can be searched for."""
+    place = f"{line.file}:{line.line}" if names else f"line {line.line}"
+    text = line.text if len(line.text) <= LONGEST_LINE else line.text[: LONGEST_LINE - 3] + "..."
+    screen.print(Text(safe(f"{' ' * indent}{place} | {text}"), style="dim"), soft_wrap=True)
+
+
+def _show_consequences(answer: Explanation, screen: Console, names: bool) -> None:
+    if not answer.consequences:
+        return
+    screen.print()
+    decided = answer.causes and answer.causes[0].confidence >= UNDECIDED
+    show("What follows from it:" if decided else "What was seen besides:", screen, style="bold")
+    for line in answer.consequences[:MOST_CONSEQUENCES]:
+        _show_line(line, screen, names)
+    if len(answer.consequences) > MOST_CONSEQUENCES:
+        more = len(answer.consequences) - MOST_CONSEQUENCES
+        show(f"and {more} more (--json lists them)", screen, indent=2, style="dim")
+
+
+def verdict(answer: Explanation) -> str:
+    """ "1 cause found in 3,412 lines of 2 files; ranks 0-3 speak"."""
+    amount = f"{answer.lines:,} line{'' if answer.lines == 1 else 's'}"
+    if len(answer.files) > 1:
+        amount += f" of {counted(len(answer.files), 'file')}"
+    speak = f"; ranks {ranges(answer.ranks)} speak" if len(answer.ranks) > 1 else ""
+    if not answer.files:
+        return "Nothing could be read"
+    if answer.causes and answer.causes[0].confidence >= UNDECIDED:
+        return f"A cause was found in {amount}{speak}"
+    if answer.causes or answer.unknown:
+        return f"Something failed, and {amount} do not decide what{speak}"
+    if not answer.lines:
+        return "Nothing to read: the log is empty"
+    return f"Nothing wrong found in {amount}{speak}"
+
+
+def _show_unreadable(answer: Explanation, screen: Console) -> None:
+    if not answer.unreadable:
+        return
+    show("Could not read:", screen, style="bold magenta")
+    for number, (file, reason) in enumerate(answer.unreadable.items()):
+        if number == MOST_UNREAD:
+            show(f"and {len(answer.unreadable) - MOST_UNREAD} more (--json lists them)", screen, indent=2)
+            break
+        show(f"{file}: {reason}", screen, indent=2)
