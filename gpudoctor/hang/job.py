@@ -1,10 +1,8 @@
 """One job as the rules see it: its ranks over all nodes, where each is, what its flight recorders agree on."""
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
-from gpudoctor.hang.evidence import Evidence, NodeEvidence, NodeProcesses, Process, ProcessEvidence
+from gpudoctor.hang.evidence import Evidence, NodeEvidence, Process, ProcessEvidence
 from gpudoctor.hang.places import Place
 from gpudoctor.hang.recorders import Agreement
 
@@ -34,15 +32,6 @@ class Members(Struct, frozen=True, kw_only=True):
     master_address: str = ""
     master_port: int = 0
     slurm_job: str = ""
-
-
-def find_jobs(nodes: Sequence[NodeProcesses]) -> tuple[Members, ...]:
-    """Group processes into jobs, the largest first. A process that two nodes report (one machine) counts once: for the
-    node whose network namespace it has, else for the first.
-
-    Also for processes of `Evidence`: give `NodeProcesses` made of them.
-    """
-    raise NotImplementedError
 
 
 class Rank(Struct, frozen=True, kw_only=True):

@@ -173,6 +173,8 @@ def is_doctor(command: Sequence[str]) -> bool:
     program, rest = program_of(command)
     if program in ("gpudoctor", "py-spy", "-m gpudoctor") or program.startswith("-m gpudoctor."):
         return True
+    if program in ("srun", "ssh"):  # what carries its agents
+        return any(base(word) == "gpudoctor" or "gpudoctor.fleet" in word for word in rest)
     return program == "-c" and bool(rest) and re.search(r"\bfrom gpudoctor[. ]", rest[0]) is not None
 
 

@@ -1,13 +1,55 @@
-"""What an agent does for `gpudoctor hang`: finds the processes of distributed jobs, and reads them twice."""
+"""What an agent does for `gpudoctor hang`: finds the processes of distributed jobs, and reads them twice.
 
-from collections.abc import Callable
+Every reader has a deadline: a process that waits in the kernel, a dead mount or a silent name server costs its own
+answer, which is then said in `unread`, and never that of the others.
+"""
 
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from gpudoctor import active
 from gpudoctor.fleet.messages import LookAt, LookedAt, RanksFound
+from gpudoctor.hang.evidence import (
+    GpuUse,
+    KernelEvent,
+    NodeEvidence,
+    Process,
+    ProcessEvidence,
+    Recorder,
+    Sample,
+    Socket,
+    SourceContext,
+    Unread,
+)
+from gpudoctor.hang.read import commands, files, gpus, kernel, processes, reach, sampling
+from gpudoctor.hang.read.layers import Layers
+from gpudoctor.hang.read.sockets import Tables
+from gpudoctor.hang.read.tasks import Task, each
+from gpudoctor.read import kernel_log
+from gpudoctor.read.ranks import parse_environment
+from gpudoctor.read.system import System
+
+T = TypeVar("T")
+
+MOST_UNREAD = 256
+MOST_PROCESSES = 4096
+LEFT_FOR_THE_END = 0.4
+"""Seconds of an order's time that are kept for putting the answer together."""
+SHORTEST_DUMP = 0.8
+SAMPLE_SECONDS = 1.5
+"""How long looking at the threads of all processes may take."""
+LATE = "no answer in time"
+SOCKETS_OF = "sockets of pid {pid}"
 
 
 def find() -> RanksFound:
     """The processes of this node that belong to distributed jobs, or may. In a thread of its own; within a second."""
-    raise NotImplementedError
+    found = processes.find(System(), hostname=socket.gethostname(), now=time.time())
+    return RanksFound(found=msgspec.Raw(msgspec.json.encode(found)))
 
 
 def begin(order: LookAt, node: int) -> Callable[[], LookedAt]:
@@ -15,4 +57,278 @@ def begin(order: LookAt, node: int) -> Callable[[], LookedAt]:
 
     Whatever cannot be read in `order.timeout` seconds is left out and said in `unread`.
     """
-    raise NotImplementedError
+    look = _Look(order, node)
+
+    def finish() -> LookedAt:
+        return LookedAt(evidence=msgspec.Raw(msgspec.json.encode(look.finish())))
+
+    return finish
+
+
+class _Details(NamedTuple):
+    """What is read once of a process."""
+
+    process: Process | None
+    """None: it is gone."""
+    environment: Mapping[str, str]
+    """All of it: it does not leave this node."""
+    libraries: dict[str, str]
+    versions: dict[str, str]
+    open_files: tuple[str, ...]
+    output_files: tuple[str, ...]
+    resident_bytes: int | None
+    limits: dict[str, str]
+    oom_kills: int | None
+    unread: tuple[Unread, ...]
+
+
+class _Look:
+    """One order on its way."""
+
+    def __init__(self, order: LookAt, node: int) -> None:
+        self.order = order
+        self.deadline = time.monotonic() + max(1.5, order.timeout) - LEFT_FOR_THE_END
+        self.wanted = dict(order.pids.get(str(node), ())[:MOST_PROCESSES])
+        """pid -> start time."""
+        ranks = order.ranks.get(str(node), {})
+        self.ranks = {pid: ranks[str(pid)] for pid in self.wanted if str(pid) in ranks}
+        self.system = System(patience=max(1.0, order.timeout - 1.0))
+        self.describer = processes.Describer(self.system)
+        self.versions = files.Versions(self.system)
+        self.unread: list[Unread] = []
+        self.layers = Layers(self.system, self.wanted, self.ranks, order)
+        self.gpu_child = gpus.begin(max(1.0, self.deadline - time.monotonic()))
+
+    def finish(self) -> NodeEvidence:
+        """In a thread of its own."""
+        kernel_events = Task(self._kernel)
+        interfaces = Task(lambda: reach.interfaces(self.system))
+        own = socket.gethostname()
+        seconds = max(0.5, self.deadline - 0.2 - time.monotonic())
+        attempts = reach.Attempts(self.order.addresses, self.order.ports, seconds, own=(own,))
+
+        begun = time.monotonic()
+        first = self._sample(begun)
+        details_task = Task(lambda: each(self.wanted, self._details, self.deadline - 0.3))
+        between = max(0.0, min(self.order.seconds, self.deadline - time.monotonic()))
+        budget = max(SHORTEST_DUMP, (self.deadline - time.monotonic() - between) / 2)
+        first = self._with_stacks(first, budget, say=False)
+        time.sleep(max(0.0, min(begun + self.order.seconds, self.deadline - SHORTEST_DUMP) - time.monotonic()))
+        last = self._sample(begun)
+        tables = Tables(self.system)
+        sockets_task = Task(lambda: each(self.wanted, lambda pid: self._sockets(tables, pid), self.deadline - 0.2))
+        last = self._with_stacks(last, max(0.3, self.deadline - 0.2 - time.monotonic()), say=True)
+
+        details, silent = self._of(details_task, ({}, dict.fromkeys(self.wanted, LATE)), "processes in detail")
+        self._say(silent, "environment and files of pid {pid}")
+        sockets, refused = self._of(sockets_task, ({}, dict.fromkeys(self.wanted, LATE)), "sockets")
+        self._say({pid: reason for pid, reason in refused.items() if self._is_there(details, pid)}, SOCKETS_OF)
+        contexts = self._of(Task(lambda: self._contexts(last, details)), {}, "source files")
+        listeners_task = Task(lambda: self._listeners(tables, last))
+        recorders, armed = self._recorders(details)
+        ras = self._of(
+            Task(lambda: self.layers.ras(self._versions(details), self._environments(details), last)), ((), []), "RAS"
+        )
+        reached, not_reached = attempts.results()
+        self.unread += [*ras[1], *not_reached]
+        for pid in self.wanted:
+            if pid in details:
+                self.unread += details[pid].unread
+        return NodeEvidence(
+            hostname=own,
+            boot_id=processes.boot_id(self.system),
+            network_namespace=processes.namespace(self.system, "self"),
+            time=time.time(),
+            processes=tuple(
+                self._process(
+                    pid,
+                    details.get(pid),
+                    tuple(sample for sample in (first.get(pid), last.get(pid)) if sample is not None),
+                    sockets.get(pid, ()),
+                    contexts.get(pid, ()),
+                    recorders.get(pid),
+                    pid in armed,
+                )
+                for pid in self.wanted
+            ),
+            listeners=self._of(listeners_task, (), "listeners on the job's ports"),
+            reached=reached,
+            interfaces=self._of(interfaces, (), "network interfaces"),
+            resolved=dict(attempts.resolved),
+            kernel=self._of(kernel_events, (), "kernel log"),
+            gpus=self._gpus(),
+            ras=ras[0],
+            unread=tuple(self.unread[:MOST_UNREAD]),
+        )
+
+    # --- samples
+
+    def _sample(self, begun: float) -> dict[int, Sample]:
+        def one(pid: int) -> Sample | None:
+            return sampling.sample(self.system, pid, self.wanted[pid], time.monotonic() - begun)
+
+        found, _ = each(self.wanted, one, min(self.deadline, time.monotonic() + SAMPLE_SECONDS))
+        return {pid: sample for pid, sample in found.items() if sample is not None}
+
+    def _with_stacks(self, samples: Mapping[int, Sample], seconds: float, *, say: bool) -> dict[int, Sample]:
+        """The samples with the stacks of all that run Python; why some have none is said once."""
+        wanted = [pid for pid, sample in samples.items() if self._runs_python(pid, sample)]
+        dumped = self.layers.stacks(wanted, min(seconds, self.deadline - time.monotonic()))
+        found = dict(samples)
+        for pid, stack in dumped.items():
+            if stack.by:
+                found[pid] = sampling.with_stacks(samples[pid], stack.threads, stack.by)
+            elif say and stack.reason:
+                self.unread.append(Unread(f"stack of pid {pid}", stack.reason, pid))
+        return found
+
+    def _runs_python(self, pid: int, sample: Sample) -> bool:
+        if sample.state in "ZX":
+            return False
+        main = next((thread for thread in sample.threads if thread.id == pid), None)
+        return pid in self.ranks or (main is not None and commands.PYTHON.search(main.name.lower()) is not None)
+
+    # --- what is read once
+
+    def _details(self, pid: int) -> _Details:
+        process, raw, reason = self.describer.again(pid, self.wanted[pid])
+        unread = [Unread(f"environment of pid {pid}", reason, pid)] if reason and process is not None else []
+
+        def attempt(what: str, function: Callable[[], T], otherwise: T) -> T:
+            try:
+                return function()
+            except FileNotFoundError:
+                return otherwise  # it ended
+            except OSError as error:
+                if not reason:  # said once
+                    unread.append(Unread(f"{what} of pid {pid}", error.strerror or str(error), pid))
+                return otherwise
+
+        ended = process is None or process.state in "ZX"
+        loaded: dict[str, str] = {}
+        opened = files.Open((), ())
+        if not ended:
+            opened = attempt("open files", lambda: files.open_files(self.system, pid), opened)
+            if process is not None and process.state != "D":
+                loaded = attempt("libraries", lambda: files.libraries(self.system, pid), loaded)
+        return _Details(
+            process=process,
+            environment=parse_environment(raw),
+            libraries=loaded,
+            versions=self.versions.of(pid, loaded) if loaded else {},
+            open_files=opened.files,
+            output_files=opened.output,
+            resident_bytes=files.resident_bytes(self.system, pid),
+            limits={} if ended else attempt("limits", lambda: files.limits(self.system, pid), {}),
+            oom_kills=files.oom_kills(self.system, pid),
+            unread=tuple(unread),
+        )
+
+    def _sockets(self, tables: Tables, pid: int) -> tuple[Socket, ...]:
+        try:
+            return tables.sockets(pid, self._name(pid))
+        except FileNotFoundError:
+            return ()
+
+    def _name(self, pid: int) -> str:
+        found = processes.look(self.system, pid)
+        return found.name.encode("utf-8", "backslashreplace").decode() if found is not None else ""
+
+    def _listeners(self, tables: Tables, samples: Mapping[int, Sample]) -> tuple[Socket, ...]:
+        if not self.order.ports:
+            return ()
+        pids = [pid for pid, sample in samples.items() if sample.state not in "ZX"]
+        names = {pid: self._name(pid) for pid in pids}
+        return reach.listeners(self.system, tables, pids, frozenset(self.order.ports), names)
+
+    def _contexts(
+        self, samples: Mapping[int, Sample], details: Mapping[int, _Details]
+    ) -> dict[int, tuple[SourceContext, ...]]:
+        mains = {
+            pid: thread
+            for pid, sample in samples.items()
+            for thread in sample.threads
+            if thread.id == pid and thread.frames and self._is_there(details, pid)
+        }
+        found, _ = each(mains, lambda pid: self.layers.contexts(pid, mains[pid]), self.deadline - 0.1)
+        return found
+
+    def _recorders(self, details: Mapping[int, _Details]) -> tuple[dict[int, Recorder], set[int]]:
+        ranks = [pid for pid in self.ranks if self._is_there(details, pid)]
+
+        def one(pid: int) -> tuple[Recorder | None, list[Unread], bool]:
+            found, unread = self.layers.recorder(pid, self.ranks[pid], details[pid].environment, self.deadline - 0.2)
+            return found, unread, self.layers.is_armed(pid)
+
+        answers, late = each(ranks, one, self.deadline - 0.1)
+        self._say(late, "flight recorder of pid {pid}")
+        for _, unread, _ in answers.values():
+            self.unread += unread
+        recorders = {pid: found for pid, (found, _, _) in answers.items() if found is not None}
+        return recorders, {pid for pid, (_, _, is_armed) in answers.items() if is_armed}
+
+    def _kernel(self) -> tuple[KernelEvent, ...]:
+        lines = kernel_log.read_lines(self.system)
+        if not lines.is_read:
+            raise OSError(lines.reason)
+        return kernel.events(lines.value, time.monotonic())
+
+    def _gpus(self) -> tuple[GpuUse, ...]:
+        if self.gpu_child is None:
+            return ()
+        found, unread = gpus.assemble(active.gather([self.gpu_child])[gpus.NAME])
+        self.unread += unread
+        return found
+
+    # --- together
+
+    def _process(
+        self,
+        pid: int,
+        details: _Details | None,
+        samples: tuple[Sample, ...],
+        sockets: tuple[Socket, ...],
+        sources: tuple[SourceContext, ...],
+        recorder: Recorder | None,
+        armed: bool,
+    ) -> ProcessEvidence:
+        gone = Process(pid=pid, parent=0, started=self.wanted[pid], state=samples[-1].state if samples else "X")
+        if details is None:
+            return ProcessEvidence(process=gone, samples=samples, sockets=sockets)
+        return ProcessEvidence(
+            process=details.process or gone,
+            samples=samples,
+            sockets=sockets,
+            sources=sources,
+            recorder=recorder,
+            libraries=details.libraries,
+            versions=details.versions,
+            open_files=details.open_files,
+            output_files=details.output_files,
+            resident_bytes=details.resident_bytes,
+            limits=details.limits,
+            oom_kills=details.oom_kills,
+            armed=armed,
+        )
+
+    @staticmethod
+    def _is_there(details: Mapping[int, _Details], pid: int) -> bool:
+        return pid in details and (process := details[pid].process) is not None and process.state not in ("Z", "X")
+
+    @staticmethod
+    def _versions(details: Mapping[int, _Details]) -> list[str]:
+        return sorted({each.versions["nccl"] for each in details.values() if "nccl" in each.versions})
+
+    def _environments(self, details: Mapping[int, _Details]) -> dict[int, Mapping[str, str]]:
+        return {pid: details[pid].environment for pid in self.ranks if self._is_there(details, pid)}
+
+    def _say(self, reasons: Mapping[int, str], what: str) -> None:
+        self.unread += [Unread(what.format(pid=pid), reason, pid) for pid, reason in reasons.items()]
+
+    def _of(self, task: Task[T], otherwise: T, what: str) -> T:
+        """A task's result; why there is none is said."""
+        try:
+            return task.result(self.deadline)
+        except Exception as error:  # one reader that fails, in whatever way, costs its own answer
+            self.unread.append(Unread(what, str(getattr(error, "strerror", None) or error or type(error).__name__)))
+            return otherwise

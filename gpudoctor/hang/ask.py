@@ -1,0 +1,212 @@
+"""Asks a fleet's agents for the processes of its jobs, and for what they do: the head's side of `gpudoctor hang`."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from gpudoctor import __version__
+from gpudoctor.fleet.fleet import Fleet, Lost
+from gpudoctor.fleet.messages import FindRanks, LookAt, LookedAt, Ping, Pong, RanksFound
+from gpudoctor.hang.evidence import (
+    Evidence,
+    NodeEvidence,
+    NodeProcesses,
+    Process,
+    ProcessEvidence,
+    Recorder,
+    Unread,
+)
+from gpudoctor.hang.find import find_jobs, masters
+from gpudoctor.hang.job import Members
+
+Waiting = Callable[[Sequence[str]], None]
+"""Called several times a second with the names of the nodes that have not answered yet."""
+
+FIND_SECONDS = 15.0
+"""The answer takes a tenth of a second; a node whose disk or processors are overloaded, seconds."""
+PING_SECONDS = 2.0
+PINGS = 3
+"""The shortest round trip of so many tells most about a clock."""
+MARGIN_SECONDS = 6.0
+"""What an agent may need on top of an order's time: a node on which everything waits for a processor."""
+
+
+class Processes(NamedTuple):
+    """The first look at all nodes."""
+
+    nodes: tuple[NodeProcesses, ...]
+    """By the fleet's index; a lost node has no processes."""
+    lost: dict[str, str]
+    unread: tuple[Unread, ...] = ()
+
+
+def processes(fleet: Fleet, *, timeout: float = FIND_SECONDS, waiting: Waiting | None = None) -> Processes:
+    """Every process of the nodes that belongs to a job, or may."""
+    answers = fleet.ask(
+        FindRanks(to=fleet.present), RanksFound, timeout=timeout, of=fleet.present, waiting=_names(fleet, waiting)
+    )
+    nodes: list[NodeProcesses] = []
+    lost = lost_nodes(fleet)
+    unread: list[Unread] = []
+    for index in range(len(fleet.nodes)):
+        answer = answers.get(index)
+        found = NodeProcesses(hostname=fleet.name(index))
+        if isinstance(answer, RanksFound):
+            try:
+                found = msgspec.json.decode(answer.found, type=NodeProcesses)
+            except msgspec.DecodeError as error:
+                lost.setdefault(fleet.name(index), f"its answer is not understood: {error}"[:200])
+        elif isinstance(answer, Lost):
+            lost.setdefault(fleet.name(index), words(answer))
+        unread += found.unread
+        nodes.append(found)
+    return Processes(tuple(nodes), lost, tuple(unread))
+
+
+def jobs(fleet: Fleet, *, waiting: Waiting | None = None) -> tuple[Members, ...]:
+    """The jobs that run on the nodes, the largest first; their members' `node` is the fleet's index."""
+    return find_jobs(processes(fleet, waiting=waiting).nodes)
+
+
+def look(
+    fleet: Fleet,
+    members: Sequence[Members],
+    *,
+    seconds: float = 2.5,
+    native: bool = False,
+    dumps: str = "",
+    timeout: float = 8.0,
+    waiting: Waiting | None = None,
+) -> Evidence:
+    """Look at these jobs twice, `seconds` apart, on all nodes of the fleet: a node without a rank matters too."""
+    offsets = clock_offsets(fleet)
+    order = order_for(members, seconds=seconds, native=native, dumps=dumps, timeout=timeout)
+    present = fleet.present
+    answers = fleet.ask(
+        structs.replace(order, to=present),
+        LookedAt,
+        timeout=timeout + MARGIN_SECONDS,
+        of=present,
+        waiting=_names(fleet, waiting),
+    )
+    before = {
+        (member.node, member.process.pid, member.process.started): member.process
+        for job in members
+        for member in job.members
+    }
+    nodes: list[NodeEvidence] = []
+    lost = lost_nodes(fleet)
+    loose: list[Recorder] = []
+    for index in range(len(fleet.nodes)):
+        answer = answers.get(index)
+        name = fleet.name(index)
+        if isinstance(answer, LookedAt):
+            try:
+                found = msgspec.json.decode(answer.evidence, type=NodeEvidence)
+            except msgspec.DecodeError as error:
+                lost.setdefault(name, f"its answer is not understood: {error}"[:200])
+                continue
+            nodes.append(
+                structs.replace(
+                    found,
+                    name=name,
+                    clock_offset_seconds=offsets.get(index),
+                    processes=tuple(_with_first_look(process, index, before) for process in found.processes),
+                )
+            )
+        elif isinstance(answer, Lost):
+            lost.setdefault(name, words(answer))
+    return Evidence(gpudoctor=__version__, time=time.time(), nodes=tuple(nodes), lost=lost, dumps=tuple(loose))
+
+
+def order_for(
+    members: Sequence[Members], *, seconds: float, native: bool = False, dumps: str = "", timeout: float
+) -> LookAt:
+    """The order that has these jobs looked at; `to` is left open."""
+    pids: dict[str, dict[int, int]] = {}
+    ranks: dict[str, dict[str, int]] = {}
+    addresses: dict[str, None] = {}
+    ports: dict[int, None] = {}
+    for job in members:
+        for member in job.members:
+            node = str(member.node)
+            pids.setdefault(node, {})[member.process.pid] = member.process.started
+            if member.role == "rank" and member.rank is not None:
+                ranks.setdefault(node, {})[str(member.process.pid)] = member.rank
+        named, used = masters(job)
+        addresses.update(dict.fromkeys(named))
+        ports.update(dict.fromkeys(used))
+    return LookAt(
+        pids={node: tuple(found.items()) for node, found in pids.items()},
+        ranks=ranks,
+        seconds=seconds,
+        ports=tuple(ports),
+        addresses=tuple(addresses),
+        dumps=dumps,
+        native=native,
+        timeout=timeout,
+    )
+
+
+def _with_first_look(found: ProcessEvidence, node: int, before: dict[tuple[int, int, int], Process]) -> ProcessEvidence:
+    """What only the first look saw of a process: it has ended since, or waits in the kernel now."""
+    earlier = before.get((node, found.process.pid, found.process.started))
+    if earlier is None:
+        return found
+    now = found.process
+    gone = now.state == "X"
+    if gone or (now.state == "Z" and not now.command):
+        kept = structs.replace(earlier, state=now.state, exit_code=now.exit_code)
+    elif not now.environment_read and earlier.environment_read:
+        kept = structs.replace(
+            now,
+            environment=earlier.environment,
+            environment_read=True,
+            command=now.command or earlier.command,
+            communicates=earlier.communicates,
+        )
+    else:
+        kept = structs.replace(now, communicates=earlier.communicates)
+    return structs.replace(found, process=kept)
+
+
+def clock_offsets(fleet: Fleet, *, timeout: float = PING_SECONDS) -> dict[int, float]:
+    """Seconds by which each node's clock is ahead of this one, half a round trip exact. Of those that answer."""
+    best: dict[int, tuple[float, float]] = {}
+    deadline = time.monotonic() + timeout
+    for _ in range(PINGS):
+        awaited = set(fleet.present)
+        sent, begun = time.time(), time.monotonic()
+        number = fleet.send(Ping(to=fleet.present))
+        while awaited and (left := deadline - time.monotonic()) > 0:
+            event = fleet.next_event(left)
+            if event is None:
+                break
+            if isinstance(event.what, Lost):
+                awaited.discard(event.node)
+            elif isinstance(event.what, Pong) and event.what.number == number:
+                trip = time.monotonic() - begun
+                awaited.discard(event.node)
+                offset = event.what.time - (sent + trip / 2)
+                if event.node not in best or trip < best[event.node][0]:
+                    best[event.node] = trip, offset
+    return {node: round(offset, 4) for node, (_, offset) in best.items()}
+
+
+def lost_nodes(fleet: Fleet) -> dict[str, str]:
+    """Nodes of the fleet that cannot be asked -> why."""
+    return {fleet.name(index): words(lost) for index, lost in sorted(fleet.lost.items())}
+
+
+def words(lost: Lost) -> str:
+    return f"{lost.kind}: {lost.detail}" if lost.detail else lost.kind
+
+
+def _names(fleet: Fleet, waiting: Waiting | None) -> Callable[[Sequence[int]], None] | None:
+    if waiting is None:
+        return None
+    told = waiting
+    return lambda nodes: told([fleet.name(node) for node in nodes])

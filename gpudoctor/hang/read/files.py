@@ -1,0 +1,214 @@
+"""What a process has loaded and opened: libraries and their versions, files, limits, its memory and cgroup.
+
+Libraries are looked at through /proc/PID/root, so that those of a container are found; nothing is loaded or run.
+"""
+
+import os
+import re
+import stat
+from typing import NamedTuple
+
+from gpudoctor.read import mounts
+from gpudoctor.read.cgroup import memberships, place, statistic
+from gpudoctor.read.system import System
+
+MAXIMUM_MAPS = 16 * 1024 * 1024
+MOST_LIBRARIES = 32
+MOST_FILES = 64
+MOST_DESCRIPTORS = 4096
+LONGEST_PATH = 1024
+LIBRARY = re.compile(
+    r"lib(?:nccl[\w-]*|rccl[\w-]*|torch(?:_\w+)?|c10(?:_\w+)?|cuda|cudart[\w-]*|nvidia-ml|ibverbs|fabric|mlx5|efa|ucp|mpi|"
+    r"gloo|msccl[\w-]*)(?:-[0-9a-f]{6,})?\.so(?:\.[\d.]+)?"
+)
+VERSION = re.compile(r"^__version__\s*(?::[^=\n]{0,40})?=\s*['\"]([\w.+-]{1,64})['\"]", re.MULTILINE)
+NCCL_PACKAGE = re.compile(r"nvidia_nccl_cu\d+-([\w.]{1,32})\.dist-info")
+NCCL_FILE = re.compile(r"libnccl\.so\.(\d+\.\d+(?:\.\d+)*)")
+NCCL_WORDS = re.compile(rb"NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})")
+MAXIMUM_LIBRARY = 1024 * 1024 * 1024
+"""libnccl.so.2 has 200 to 400 MB; the text that is looked for stands in its read-only data."""
+CHUNK = 4 * 1024 * 1024
+LIMITS = {
+    "Max locked memory": "memlock",
+    "Max open files": "nofile",
+    "Max processes": "nproc",
+    "Max stack size": "stack",
+}
+
+
+def libraries(system: System, pid: int) -> dict[str, str]:
+    """Name -> path of the libraries of training that it has mapped. Raises `OSError`. Not of a process in state D."""
+    found: dict[str, str] = {}
+    for line in system.raw(f"/proc/{pid}/maps", MAXIMUM_MAPS).split(b"\n"):
+        fields = line.split(maxsplit=5)
+        if len(fields) < 6 or b".so" not in fields[5]:
+            continue
+        path = fields[5].decode("utf-8", "backslashreplace").removesuffix(" (deleted)")
+        name = path.rpartition("/")[2]
+        if len(found) < MOST_LIBRARIES and LIBRARY.fullmatch(name):
+            found.setdefault(name, path[:LONGEST_PATH])
+    return found
+
+
+class Versions:
+    """Versions of libraries; what several ranks share is read once."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self._nccl: dict[tuple[int, int, int], str] = {}
+
+    def of(self, pid: int, loaded: dict[str, str]) -> dict[str, str]:
+        """ "torch" and "nccl" -> version, of those that are told."""
+        root = f"/proc/{pid}/root"
+        found: dict[str, str] = {}
+        for name in ("libtorch_cpu.so", "libtorch.so", "libtorch_python.so", "libc10.so"):
+            if (path := loaded.get(name)) and (version := self._torch(root + _above(path, 2) + "/version.py")):
+                found["torch"] = version
+                break
+        path = loaded.get("libnccl.so.2") or next(
+            (path for name, path in loaded.items() if re.fullmatch(r"libnccl\.so[\d.]*", name)), ""
+        )
+        if path and (version := self._nccl_version(root, path)):
+            found["nccl"] = version
+        return found
+
+    def _torch(self, path: str) -> str:
+        try:
+            text = self.system.raw(path, 65536).decode("utf-8", "replace")
+        except OSError:
+            return ""
+        found = VERSION.search(text)
+        return found[1] if found else ""
+
+    def _nccl_version(self, root: str, path: str) -> str:
+        # .../site-packages/nvidia/nccl/lib/libnccl.so.2 beside .../site-packages/nvidia_nccl_cu12-2.27.3.dist-info
+        packages = _above(path, 4)
+        if path.endswith("/nvidia/nccl/lib/libnccl.so.2"):
+            try:
+                for name in self.system.names(root + packages):
+                    if found := NCCL_PACKAGE.fullmatch(name):
+                        return found[1]
+            except OSError:
+                pass
+        if (named := NCCL_FILE.fullmatch(path.rpartition("/")[2])) and named[1].count(".") >= 2:
+            return named[1]
+        try:
+            place = self.system.at(root + path)
+            target = NCCL_FILE.search(os.path.realpath(place))
+            if target and target[1].count(".") >= 2:
+                return target[1]
+            known = place.stat()
+            key = (known.st_dev, known.st_ino, known.st_size)
+            if key not in self._nccl:
+                self._nccl[key] = self._from_bytes(root + path)
+        except OSError:
+            return ""
+        return self._nccl[key]
+
+    def _from_bytes(self, path: str) -> str:
+        before, left = b"", MAXIMUM_LIBRARY
+        with self.system.at(path).open("rb", buffering=0) as file:
+            while left > 0 and (chunk := file.read(CHUNK)):
+                if found := NCCL_WORDS.search(before + chunk):
+                    return found[1].decode()
+                before = chunk[-32:]
+                left -= len(chunk)
+        return ""
+
+
+def _above(path: str, levels: int) -> str:
+    for _ in range(levels):
+        path = path.rpartition("/")[0]
+    return path
+
+
+class Open(NamedTuple):
+    files: tuple[str, ...]
+    output: tuple[str, ...]
+
+
+def open_files(system: System, pid: int) -> Open:
+    """Regular files, FIFOs and devices, each once; what standard output and error go to. Raises `OSError`."""
+    folder = f"/proc/{pid}/fd"
+    found: dict[str, None] = {}
+    output: dict[str, None] = {}
+    names = system.names(folder)
+    for name in sorted(names, key=lambda name: (len(name), name))[:MOST_DESCRIPTORS]:
+        try:
+            target = system.link(f"{folder}/{name}")
+        except FileNotFoundError:
+            continue  # closed meanwhile
+        if not target.startswith("/") or target in ("/dev/null", "/dev/urandom", "/dev/random"):
+            continue
+        target = target[:LONGEST_PATH].encode("utf-8", "backslashreplace").decode()
+        if name in ("1", "2") and not target.startswith("/dev/") and not target.startswith("/memfd:"):
+            output[target] = None
+        if not target.startswith("/memfd:") and len(found) < MOST_FILES:
+            found[target] = None
+    return Open(tuple(found), tuple(output))
+
+
+def limits(system: System, pid: int) -> dict[str, str]:
+    """Soft limits by name, as /proc/PID/limits writes them. Raises `OSError`."""
+    found: dict[str, str] = {}
+    for line in system.text(f"/proc/{pid}/limits").splitlines():
+        for title, name in LIMITS.items():
+            words = line.removeprefix(title).split() if line.startswith(title) else []
+            if words:
+                found[name] = words[0][:32]
+    return found
+
+
+def resident_bytes(system: System, pid: int) -> int | None:
+    try:
+        found = re.search(r"^VmRSS:\s*([0-9]{1,15}) kB$", system.text(f"/proc/{pid}/status"), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) * 1024 if found else None
+
+
+def oom_kills(system: System, pid: int) -> int | None:
+    """Processes that the OOM killer has ended in its cgroup: memory.events, or v1's memory.oom_control."""
+    try:
+        member = memberships(system.text(f"/proc/{pid}/cgroup"))
+        if any(".." in path for path in member.values()):
+            return None  # it is outside of our cgroup namespace, whose top would be taken for its own
+        found = place("memory", member, mounts.parse(system.text("/proc/self/mountinfo")), system)
+        if found is None:
+            return None
+        name = "memory.events" if found.version == 2 else "memory.oom_control"
+        path = f"{found.folders[0]}/{name}"
+        if not system.exists(path):
+            return None
+        return statistic(system.text(path), "oom_kill")
+    except (OSError, ValueError):
+        return None
+
+
+class Reader:
+    """Reads files as a process sees them: relative to its working folder, under its root."""
+
+    def __init__(self, system: System, pid: int) -> None:
+        self.system = system
+        self.pid = pid
+
+    def __call__(self, path: str) -> bytes:
+        """At most 2 MiB of a regular file. Raises `OSError`: a FIFO or device is not opened."""
+        if not path.startswith("/"):
+            place = self.system.at(f"/proc/{self.pid}/cwd/{path}")
+        else:
+            place = self.system.at(f"/proc/{self.pid}/root{path}")
+        if not stat.S_ISREG(place.stat().st_mode):
+            raise OSError("not a regular file")
+        file = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise OSError("not a regular file")
+            chunks: list[bytes] = []
+            left = 2 * 1024 * 1024 + 1
+            while left > 0 and (chunk := os.read(file, min(left, 1 << 16))):
+                chunks.append(chunk)
+                left -= len(chunk)
+            return b"".join(chunks)
+        finally:
+            os.close(file)

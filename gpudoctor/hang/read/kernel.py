@@ -1,0 +1,30 @@
+"""What the kernel's log says of processes and GPUs of a job: OOM kills, segmentation faults, Xid events."""
+
+import re
+from collections.abc import Iterable
+
+from gpudoctor.hang.evidence import KernelEvent
+from gpudoctor.read.kernel_log import XID, Line
+
+MOST_EVENTS = 256
+LONGEST_TEXT = 400
+OOM = re.compile(r"[Oo]ut of memory.{0,40}?: Kill(?:ed)? process ([0-9]{1,10}) \(")
+"""Also "Memory cgroup out of memory: Killed process 123 (python) total-vm:..."."""
+SEGFAULT = re.compile(r"^(?:\S+ )?.{1,16}\[([0-9]{1,10})\]: segfault at |traps: .{1,16}\[([0-9]{1,10})\] ")
+XID_PID = re.compile(r"\bpid='?([0-9]{1,10})")
+
+
+def events(lines: Iterable[Line], now: float) -> tuple[KernelEvent, ...]:
+    """The newest events, the oldest of them first; `now` is the kernel's clock in seconds."""
+    found: list[KernelEvent] = []
+    for line in lines:
+        ago = None if line.seconds is None else max(0.0, round(now - line.seconds, 1))
+        text = line.text[:LONGEST_TEXT]
+        if killed := OOM.search(line.text):
+            found.append(KernelEvent(kind="oom", text=text, pid=int(killed[1]), seconds_ago=ago))
+        elif XID.search(line.text):
+            told = XID_PID.search(line.text)
+            found.append(KernelEvent(kind="xid", text=text, pid=int(told[1]) if told else 0, seconds_ago=ago))
+        elif fault := SEGFAULT.search(line.text):
+            found.append(KernelEvent(kind="segfault", text=text, pid=int(fault[1] or fault[2]), seconds_ago=ago))
+    return tuple(found[-MOST_EVENTS:])

@@ -1,0 +1,260 @@
+"""One look at a process and its threads: states, CPU time, context switches, where in the kernel each sleeps.
+
+From /proc/PID and /proc/PID/task/TID (proc(5)): nothing here takes the lock of the process's memory, so a process that
+waits in the kernel can be looked at like any other.
+"""
+
+import os
+import platform
+import re
+
+from gpudoctor.hang.evidence import Sample, Thread
+from gpudoctor.read.processes import parse_stat
+from gpudoctor.read.system import System
+
+MOST_THREADS = 512
+"""A rank has one a core from OpenMP and autograd each; the main thread and the oldest are told."""
+SWITCHES = re.compile(r"ctxt_switches:\s*([0-9]{1,19})")
+NO_SYSCALL = -1
+
+SYSCALLS = {
+    "x86_64": {
+        0: "read",
+        1: "write",
+        2: "open",
+        4: "stat",
+        5: "fstat",
+        6: "lstat",
+        7: "poll",
+        16: "ioctl",
+        17: "pread64",
+        18: "pwrite64",
+        19: "readv",
+        20: "writev",
+        23: "select",
+        35: "nanosleep",
+        42: "connect",
+        43: "accept",
+        44: "sendto",
+        45: "recvfrom",
+        46: "sendmsg",
+        47: "recvmsg",
+        61: "wait4",
+        72: "fcntl",
+        73: "flock",
+        74: "fsync",
+        75: "fdatasync",
+        82: "rename",
+        87: "unlink",
+        130: "rt_sigsuspend",
+        202: "futex",
+        230: "clock_nanosleep",
+        232: "epoll_wait",
+        247: "waitid",
+        257: "openat",
+        262: "newfstatat",
+        270: "pselect6",
+        271: "ppoll",
+        281: "epoll_pwait",
+        288: "accept4",
+        332: "statx",
+        449: "futex_waitv",
+    },
+    "aarch64": {
+        22: "epoll_pwait",
+        25: "fcntl",
+        29: "ioctl",
+        32: "flock",
+        35: "unlinkat",
+        38: "renameat",
+        56: "openat",
+        63: "read",
+        64: "write",
+        65: "readv",
+        66: "writev",
+        67: "pread64",
+        68: "pwrite64",
+        72: "pselect6",
+        73: "ppoll",
+        79: "newfstatat",
+        82: "fsync",
+        83: "fdatasync",
+        95: "waitid",
+        98: "futex",
+        101: "nanosleep",
+        115: "clock_nanosleep",
+        202: "accept",
+        203: "connect",
+        206: "sendto",
+        207: "recvfrom",
+        211: "sendmsg",
+        212: "recvmsg",
+        242: "accept4",
+        260: "wait4",
+        276: "renameat2",
+        291: "statx",
+    },
+}
+"""Of those that a training process may wait in; asm/unistd_64.h and asm-generic/unistd.h of Linux."""
+WITH_DESCRIPTOR = frozenset(
+    {"read", "write", "pread64", "pwrite64", "readv", "writev", "ioctl", "fcntl", "flock", "fsync", "fdatasync"}
+    | {"connect", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg", "epoll_wait", "epoll_pwait"}
+)
+"""Their first argument is a file descriptor."""
+
+
+def sample(system: System, pid: int, started: int, at: float) -> Sample | None:
+    """The process as it is now, without stacks; None when it is gone. `at`: seconds, as `Sample.at`."""
+    try:
+        found = parse_stat(system.text(f"/proc/{pid}/stat"))
+    except (OSError, ValueError):
+        return None
+    if found.start_ticks != started:
+        return None
+    ended = found.state in "ZX"
+    received, written = (None, None) if ended else _bytes(system, pid)
+    return Sample(
+        at=round(at, 3),
+        state=found.state,
+        cpu_seconds=_cpu_seconds(system, pid),
+        read_bytes=received,
+        written_bytes=written,
+        threads=() if ended else threads(system, pid),
+    )
+
+
+def threads(system: System, pid: int) -> tuple[Thread, ...]:
+    """The main thread first, then the others by number."""
+    try:
+        numbers = sorted(int(name) for name in system.names(f"/proc/{pid}/task") if name.isdecimal())
+    except OSError:
+        return ()
+    numbers.sort(key=lambda number: number != pid)
+    found = (_thread(system, pid, number) for number in numbers[:MOST_THREADS])
+    return tuple(thread for thread in found if thread is not None)
+
+
+def _thread(system: System, pid: int, number: int) -> Thread | None:
+    folder = f"/proc/{pid}/task/{number}"
+    try:
+        text = system.text(f"{folder}/stat")
+        found = parse_stat(text)
+    except (OSError, ValueError):
+        return None
+    return Thread(
+        id=number,
+        name=found.name.encode("utf-8", "backslashreplace").decode(),
+        state=found.state,
+        cpu_seconds=_run_time(system, folder, text),
+        switches=_switches(system, folder),
+        waits_in="" if found.state == "R" else _waits_in(system, folder),
+        syscall=_syscall(system, folder),
+    )
+
+
+def _run_time(system: System, folder: str, stat: str) -> float | None:
+    """Seconds on a processor: in nanoseconds from schedstat, else in ticks of 10 ms from stat."""
+    try:
+        return int(system.text(f"{folder}/schedstat").split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return _ticks(stat)
+
+
+def _ticks(stat: str) -> float | None:
+    try:
+        fields = stat.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (ValueError, IndexError, OSError, AttributeError):
+        return None
+
+
+def _cpu_seconds(system: System, pid: int) -> float | None:
+    """Of all threads, those that have ended too."""
+    try:
+        return _ticks(system.text(f"/proc/{pid}/stat"))
+    except OSError:
+        return None
+
+
+def _switches(system: System, folder: str) -> int | None:
+    try:
+        counts = SWITCHES.findall(system.text(f"{folder}/status"))
+    except OSError:
+        return None
+    return sum(map(int, counts)) if counts else None
+
+
+def _waits_in(system: System, folder: str) -> str:
+    try:
+        name = system.raw(f"{folder}/wchan", 128).decode("ascii", "replace").strip("\0\n ")
+    except OSError:
+        return ""
+    return "" if name == "0" else name
+
+
+def _syscall(system: System, folder: str) -> str:
+    """ "read(3, ...)"; empty where the kernel does not tell, or it is in none."""
+    try:
+        words = system.raw(f"{folder}/syscall", 256).decode("ascii", "replace").split()
+    except OSError:  # no right to it, or a kernel without CONFIG_HAVE_ARCH_TRACEHOOK
+        return ""
+    return syscall(words, platform.machine())
+
+
+def syscall(words: list[str], machine: str) -> str:
+    """The words of /proc/PID/syscall as text: its number and six arguments."""
+    if not words or not re.fullmatch("[0-9]{1,5}", words[0]):
+        return ""
+    name = SYSCALLS.get(machine, {}).get(int(words[0]), f"syscall {words[0]}")
+    if name in WITH_DESCRIPTOR and len(words) > 1 and re.fullmatch("0x[0-9a-f]{1,8}", words[1]):
+        return f"{name}({int(words[1], 16)}, ...)"
+    return f"{name}(...)"
+
+
+def _bytes(system: System, pid: int) -> tuple[int | None, int | None]:
+    """rchar and wchar of /proc/PID/io; None where it may not be read."""
+    try:
+        text = system.text(f"/proc/{pid}/io")
+    except OSError:
+        return None, None
+    found = dict(re.findall(r"^(rchar|wchar): ([0-9]{1,19})$", text, re.MULTILINE))
+    received, written = found.get("rchar"), found.get("wchar")
+    return None if received is None else int(received), None if written is None else int(written)
+
+
+def with_stacks(found: Sample, stacks: tuple[Thread, ...], by: str) -> Sample:
+    """A sample with the frames that a stack reader gave, joined by the kernel's number.
+
+    A thread that only one of the two saw stays as that one says.
+    """
+    if not by:
+        return found
+    told = {thread.id: thread for thread in stacks if thread.id}
+    joined = [_joined(thread, told.pop(thread.id, None)) for thread in found.threads]
+    joined += told.values()
+    joined += [thread for thread in stacks if not thread.id]
+    return Sample(
+        at=found.at,
+        state=found.state,
+        cpu_seconds=found.cpu_seconds,
+        read_bytes=found.read_bytes,
+        written_bytes=found.written_bytes,
+        threads=tuple(joined),
+        stacks_by=by,
+    )
+
+
+def _joined(kernel: Thread, python: Thread | None) -> Thread:
+    if python is None:
+        return kernel
+    return Thread(
+        id=kernel.id,
+        name=python.name or kernel.name,
+        state=kernel.state,
+        cpu_seconds=kernel.cpu_seconds,
+        switches=kernel.switches,
+        waits_in=kernel.waits_in,
+        syscall=kernel.syscall,
+        owns_gil=python.owns_gil,
+        frames=python.frames,
+    )
