@@ -6,21 +6,68 @@ for: through the pipe that TORCH_NCCL_DEBUG_INFO_PIPE_FILE has made, or from the
 `gpudoctor.arm()` runs. A gloo job without `arm()` keeps its recorder to itself.
 """
 
-from gpudoctor.hang.evidence import Recorder
-from gpudoctor.hang.read import recorder_entries
+import time
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from gpudoctor.hang.evidence import Recorder, Unread
+from gpudoctor.hang.read import recorder_files, recorder_pipe
+from gpudoctor.hang.read.recorder_files import of_folder as of_folder
+from gpudoctor.hang.read.recorder_files import read as read
 from gpudoctor.hang.read.recorder_pickle import MOST_BYTES as MOST_BYTES
 from gpudoctor.hang.read.recorder_pickle import RefusedDump as RefusedDump
 from gpudoctor.hang.read.recorder_pickle import UnreadableDump as UnreadableDump
-from gpudoctor.hang.read.recorder_pickle import plain, without_collection
+
+PIPE_ANSWERS_IN = 4.0
+"""Seconds: the FIFO is looked into every 1 s (TORCH_NCCL_COORD_CHECK_MILSEC), then the dump is written."""
 
 
-def read(raw: bytes, source: str, written_at: float = 0.0) -> Recorder:
-    """Read a dump, a pickle or JSON, cut down as `Recorder` says.
+def of_process(
+    pid: int,
+    rank: int,
+    environment: Mapping[str, str],
+    *,
+    ask: Callable[[], bytes | None] | None = None,
+    pipe: str = "",
+    timeout: float = PIPE_ANSWERS_IN,
+) -> tuple[Recorder | None, tuple[Unread, ...]]:
+    """The flight recorder of a rank: as it is now where the process can be asked, else the newest file of it.
 
-    Raises `RefusedDump` where it wants something to be run, and `UnreadableDump` where it is cut short or foreign.
+    `environment` is the process's, all of it (HOME decides where dumps lie). `ask` brings the answer of its worker
+    server, and `pipe` is the stem of its dump pipe, where the process is armed. That a process has neither file nor
+    ear is not said in the second value: most have none. Takes up to `timeout` seconds.
     """
-
-    def made() -> Recorder:
-        return recorder_entries.recorder(plain(raw), source, written_at)
-
-    return without_collection(made)
+    unread: list[Unread] = []
+    what = f"flight recorder of rank {rank}"
+    deadline = time.monotonic() + timeout
+    if ask is not None:
+        try:
+            raw = ask()
+            if raw:
+                answer = replace(read(raw, f"worker server of pid {pid}"), rank=rank)
+                if answer.entries or answer.groups:
+                    return answer, ()
+        except (OSError, UnreadableDump) as error:
+            unread.append(Unread(what, f"the worker server's answer: {error}", pid))
+    if fifo := recorder_pipe.name(rank, environment, pipe):
+        before = recorder_files.dumps_of(pid, rank, environment)[0]
+        try:
+            recorder_pipe.ask(pid, fifo)
+            found = recorder_files.wait_for(pid, rank, environment, before, deadline)
+            if found is not None:
+                answer = recorder_files.read_dump(found, pid, rank)
+                return replace(answer, source=f"{found.shown}, asked for through {fifo}", written_at=0.0), ()
+            unread.append(Unread(what, f"asked for through {fifo}: no dump in {timeout:.0f} s", pid))
+        except recorder_pipe.NotAsked as error:
+            unread.append(Unread(what, str(error), pid))
+        except (OSError, UnreadableDump) as error:
+            unread.append(Unread(what, f"asked for through {fifo}: {error}", pid))
+    files, refused = recorder_files.dumps_of(pid, rank, environment)
+    unread += refused
+    for found in files:
+        try:
+            return recorder_files.read_dump(found, pid, rank), tuple(unread)
+        except (OSError, UnreadableDump) as error:
+            unread.append(Unread(what, f"{found.shown}: {error}", pid))
+    return None, tuple(unread)

@@ -1,0 +1,258 @@
+"""Files that flight recorders were dumped to: found, opened with care, read one at a time.
+
+The names come from a job's environment or a user's folder, so nothing but a regular file of bounded size is opened: no
+symlink at its place, no FIFO that nobody writes to, no device.
+"""
+
+import os
+import re
+import stat
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gpudoctor.fleet import processes
+from gpudoctor.hang.evidence import Recorder, Unread
+from gpudoctor.hang.read import recorder_entries
+from gpudoctor.hang.read.recorder_entries import MOST_RANKS
+from gpudoctor.hang.read.recorder_pickle import MOST_BYTES, UnreadableDump, plain, without_collection
+
+PROC = Path("/proc")
+FILE_SETTINGS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+"""The name of a dump without its rank; the older name counts where the newer is not set."""
+DEFAULTS = ("/tmp/torch/comm_lib_trace_rank_", "/tmp/comm_lib_trace_rank_", "/tmp/nccl_trace_rank_")
+"""Where neither is set: torch 2.9 on without a home; up to 2.8."""
+MOST_FILES = 8192
+MOST_NAMES = 65536
+LONGEST_PATH = 4096
+START_IS_KNOWN_TO = 2.0
+"""Seconds: boot time and the clock's steps since."""
+_NAME = re.compile(r"(?P<prefix>.*?)(?P<rank>\d{1,7})(?:\.(?:json|pkl|pickle|bin|dump|trace))?", re.DOTALL)
+_BEGINS = re.compile(rb"\x80[\x00-\x05]|\s{0,64}[\[{]|[(\]}]")
+"""A pickle of protocol 2 to 5, JSON, a pickle of protocol 0 or 1."""
+
+
+class Found(NamedTuple):
+    """A file that may be a rank's dump."""
+
+    path: str
+    """For us to open."""
+    shown: str
+    """As the user knows it."""
+    written_at: float
+    size: int
+
+
+def read(raw: bytes, source: str, written_at: float = 0.0) -> Recorder:
+    """Read a dump, a pickle or JSON, cut down as `Recorder` says.
+
+    Raises `RefusedDump` where it wants something to be run, and `UnreadableDump` where it is cut short or foreign.
+    """
+    return without_collection(lambda: recorder_entries.recorder(plain(raw), source, written_at))
+
+
+def content(path: str) -> bytes:
+    """The bytes of a regular file. Raises `OSError`, and `UnreadableDump` for anything else and for too large a one."""
+    flags = os.O_RDONLY
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY"):
+        flags |= getattr(os, name, 0)
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise UnreadableDump("it is no regular file (a symlink, FIFO or device); links are not followed")
+    descriptor = os.open(path, flags)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableDump("it is no regular file")
+        if status.st_size > MOST_BYTES:
+            raise UnreadableDump(f"it has {status.st_size / 1e6:.0f} MB; a flight recorder has less than 33")
+        return file.read(MOST_BYTES + 1)
+
+
+# ---------------------------------------------------------------- a folder
+
+
+def of_folder(folder: str | Path) -> tuple[tuple[Recorder, ...], tuple[Unread, ...]]:
+    """The dumps of a folder, or of one file, by rank; and what could not be read there.
+
+    A dump's name ends in its rank, whatever stands before it. Where the folder holds several sets (names with different
+    beginnings), the set with the most ranks counts, of equal ones the newest.
+    """
+    recorders: list[Recorder] = []
+    unread: list[Unread] = []
+    try:
+        names = _names(Path(folder))
+    except OSError as error:
+        return (), (Unread(f"flight recorders in {folder}", str(error.strerror or error)),)
+    sets: dict[str, dict[int, Path]] = defaultdict(dict)
+    for path in names:
+        found = _NAME.fullmatch(path.name)
+        if found is not None and int(found["rank"]) < MOST_RANKS and (begins := _begins_like_a_dump(path, unread)):
+            del begins
+            sets[found["prefix"]][int(found["rank"])] = path
+    if not sets:
+        where = f"flight recorders in {folder}"
+        if not unread:
+            unread.append(Unread(where, "no dump is there; the name of a dump ends in its rank (nccl_trace_rank_0)"))
+        return (), tuple(unread)
+    chosen, *others = sorted(sets, key=lambda prefix: (-len(sets[prefix]), -_newest(sets[prefix]), prefix))
+    for prefix in others:
+        what = f"flight recorders {prefix}* in {folder}"
+        unread.append(Unread(what, f"{len(sets[prefix])} dumps left out: the folder has more of {chosen}*"))
+    for rank in sorted(sets[chosen])[:MOST_FILES]:
+        path = sets[chosen][rank]
+        try:
+            written = path.lstat().st_mtime
+            recorders.append(replace(read(content(str(path)), str(path), written), rank=rank))
+        except (OSError, UnreadableDump) as error:
+            unread.append(Unread(f"flight recorder {path}", _reason(error)))
+    return tuple(recorders), tuple(unread)
+
+
+def _names(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        folder.lstat()
+        return [folder]
+    with os.scandir(folder) as entries:
+        return sorted(Path(entry.path) for _, entry in zip(range(MOST_NAMES), entries, strict=False))
+
+
+def _newest(dumps: Mapping[int, Path]) -> float:
+    times = []
+    for path in dumps.values():
+        try:
+            times.append(path.lstat().st_mtime)
+        except OSError:
+            continue
+    return max(times, default=0.0)
+
+
+def _begins_like_a_dump(path: Path, unread: list[Unread]) -> bool:
+    """Whether a file is worth reading. What cannot be one, and has no dump's name either, is passed over in silence."""
+    named = "rank" in path.name or "trace" in path.name
+    try:
+        status = path.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            return False
+        if not stat.S_ISREG(status.st_mode):
+            if named:
+                reason = "it is no regular file (a symlink, FIFO or device); links are not followed"
+                unread.append(Unread(f"flight recorder {path}", reason))
+            return False
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            start = file.read(66)
+    except OSError as error:
+        if named:
+            unread.append(Unread(f"flight recorder {path}", _reason(error)))
+        return False
+    if _BEGINS.match(start):
+        return True
+    if named:
+        unread.append(
+            Unread(f"flight recorder {path}", "it is empty" if not start else "it is neither pickle nor JSON")
+        )
+    return False
+
+
+def _reason(error: Exception) -> str:
+    return str(error.strerror or error) if isinstance(error, OSError) else str(error)
+
+
+# ---------------------------------------------------------------- the dump of a process
+
+
+def places(rank: int, environment: Mapping[str, str]) -> Iterator[str]:
+    """Where the dump of a rank may lie, as its process names the files."""
+    for setting in FILE_SETTINGS:
+        if stem := environment.get(setting, ""):
+            yield f"{stem}{rank}"[:LONGEST_PATH]
+            return
+    cache = environment.get("XDG_CACHE_HOME", "")
+    home = environment.get("HOME", "")
+    if cache or home:
+        yield f"{cache or home + '/.cache'}/torch/comm_lib_trace_rank_{rank}"[:LONGEST_PATH]
+    for stem in DEFAULTS:
+        yield f"{stem}{rank}"
+
+
+def seen_from_here(pid: int, path: str, proc: Path = PROC) -> str:
+    """A path of a process, in a container too."""
+    base = proc / str(pid) / ("root" if path.startswith("/") else "cwd")
+    return str(base / path.lstrip("/"))
+
+
+def dumps_of(pid: int, rank: int, environment: Mapping[str, str]) -> tuple[list[Found], list[Unread]]:
+    """The files that are there of a rank's dump, newest first: its own user's, written since it started."""
+    began = started_at(pid)
+    owner = _owner(pid)
+    found, unread = [], []
+    for place in places(rank, environment):
+        path = seen_from_here(pid, place)
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            unread.append(_unread(rank, pid, f"{place}: {_reason(error)}"))
+            continue
+        if began is not None and status.st_mtime < began - START_IS_KNOWN_TO:
+            continue  # of an earlier run
+        if owner is not None and status.st_uid != owner:
+            unread.append(_unread(rank, pid, f"{place} belongs to another user"))
+            continue
+        found.append(Found(path, place, status.st_mtime, status.st_size))
+    return sorted(found, key=lambda each: -each.written_at), unread
+
+
+def read_dump(found: Found, pid: int, rank: int) -> Recorder:
+    """Read a file that `dumps_of` has found. Raises `OSError` and `UnreadableDump`, also for another process's dump."""
+    recorder = replace(read(content(found.path), found.shown, found.written_at), rank=rank)
+    began = started_at(pid)
+    first = next((entry.created_ns for entry in recorder.entries if entry.created_ns > 0), 0)
+    if began is not None and first and first / 1e9 < began - START_IS_KNOWN_TO:
+        raise UnreadableDump("it holds collectives from before this process: another job has written it")
+    return recorder
+
+
+def started_at(pid: int) -> float | None:
+    """When a process was started, as time.time(); None where that is not told."""
+    process = processes.look(pid)
+    if process is None:
+        return None
+    try:
+        for line in (PROC / "stat").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("btime "):
+                return float(line.split()[1]) + process.started / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def _owner(pid: int) -> int | None:
+    try:
+        return (PROC / str(pid)).stat().st_uid
+    except OSError:
+        return None
+
+
+def _unread(rank: int, pid: int, reason: str) -> Unread:
+    return Unread(f"flight recorder of rank {rank}", reason, pid)
+
+
+def wait_for(
+    pid: int, rank: int, environment: Mapping[str, str], before: Collection[Found], deadline: float
+) -> Found | None:
+    """A dump that was not there `before`, or is another now, once it stops growing; None when none came in time."""
+    last: Found | None = None
+    while True:
+        now = next((found for found in dumps_of(pid, rank, environment)[0] if found not in before), None)
+        if now is not None and now.size and now == last:
+            return now
+        last = now
+        if time.monotonic() >= deadline:
+            return None
+        time.sleep(0.1)
