@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gpudoctor.check import Fix
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.causes.start_addresses import Owner, interface_of, is_loopback, owners, plain, routable
-from gpudoctor.hang.causes.start_view import is_before_training, name, processes, told
+from gpudoctor.hang.causes.start_view import is_before_training, name, number, processes, told
 from gpudoctor.hang.evidence import NodeEvidence, ProcessEvidence, Socket
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.report import Cause, Seen
@@ -253,7 +253,7 @@ def loopback_is_advertised(job: Job) -> Iterator[Cause]:
     gloo lets the larger address connect to the smaller: one node with a loopback address among 10.x works, two do not.
     """
     setting_up = [rank for rank in job.ranks if is_before_training(rank)]
-    if not setting_up or len({name(rank.node) for rank in job.ranks}) < 2:
+    if not setting_up or not _is_over_nodes(job, setting_up):
         return
     masters = _master_ports(job)
     local = [
@@ -306,6 +306,16 @@ def loopback_is_advertised(job: Job) -> Iterator[Cause]:
         ),
         confirm="" if explicit or by_name else f"On {hosts[0]}: `getent hosts $(hostname)`.",
     )
+
+
+def _is_over_nodes(job: Job, ranks: Sequence[Rank]) -> bool:
+    """Ranks on two nodes were seen, or there are more ranks than those of one node: the others may have ended."""
+    if len({name(rank.node) for rank in job.ranks}) > 1:
+        return True
+    if any((each.fewest_nodes or 0) > 1 for each in told(job)):
+        return True
+    environment = ranks[0].evidence.process.environment
+    return (number(environment.get("GROUP_WORLD_SIZE")) or 1) > 1
 
 
 def connections_are_dead(job: Job) -> Iterator[Cause]:

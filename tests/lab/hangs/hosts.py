@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.lab.sshd import Cluster, SshHost, user_environment, wait_until
@@ -25,6 +25,8 @@ PATIENCE = 180.0
 TICK = os.sysconf("SC_CLK_TCK")
 STILL_FOR = 2.0
 """Seconds without work before a job counts as having come to where it stays."""
+STOPPED_FOR = 5.0
+"""Seconds without a step before a job that made one a second counts as hanging."""
 IDLE = 0.1
 """CPU seconds that all of a waiting job's processes together may use meanwhile: agents poll, clients try again."""
 
@@ -87,6 +89,18 @@ class RunningJob:
             if time.monotonic() > end:
                 raise TimeoutError(f"the job does not come to rest within {PATIENCE:g} s\n{self.everything()}")
 
+    def wait_until_stopped(self, *names: str) -> None:
+        """Until the ranks of these hosts, which were on their way, write no more for a while."""
+        before, since = {name: self.output(name) for name in names}, time.monotonic()
+        end = since + PATIENCE
+        while time.monotonic() < since + STOPPED_FOR:
+            time.sleep(0.25)
+            now = {name: self.output(name) for name in names}
+            if now != before:
+                before, since = now, time.monotonic()
+            if time.monotonic() > end:
+                raise TimeoutError(f"the job does not stop within {PATIENCE:g} s")
+
     def _wait(self, true: Callable[[], bool]) -> None:
         try:
             wait_until(true, PATIENCE)
@@ -133,7 +147,3 @@ def _used(cluster: Cluster) -> dict[int, float]:
                 busy = 1.0 if fields[0] in "RD" else 0.0
                 found[pid] = (int(fields[11]) + int(fields[12])) / TICK + busy
     return found
-
-
-def environment_of(host: SshHost, **variables: str) -> Mapping[str, str]:
-    return user_environment() | host.variables | variables

@@ -36,6 +36,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """Seconds that its launchers must be old before it can be told from a start that takes its time."""
     breaks: Callable[[RunningJob], None] | None = None
     """What goes wrong after the job has begun."""
+    has_own_twin: bool = True
+    """False where the healthy start is another scenario's, to the word."""
 
 
 def static(job: RunningJob, host: str, node_rank: int, *, nodes: int = 2, address: str = "", ranks: int = 1,
@@ -134,6 +136,7 @@ def firewall(job: RunningJob, healthy: bool) -> None:
 def wrong_interface(job: RunningJob, healthy: bool) -> None:
     """A fast network on eth1, and one host whose image names docker0. gloo connects to the smaller address."""
     for host in job.cluster.hosts:
+        in_namespace(host.namespace, "ip", "address", "flush", "dev", "eth1")
         in_namespace(host.namespace, "ip", "address", "add", f"192.168.5.{host.number}/24", "dev", "eth1")
         in_namespace(host.namespace, "ip", "route", "add", "default", "via", "10.0.0.254")
     in_namespace(job.cluster.head.switch, "ip", "address", "add", "10.0.0.254/24", "dev", "switch0")
@@ -206,7 +209,7 @@ SCENARIOS = (
         name="loopback hostname",
         cause="master-addr-loopback",
         start=loopback_hostname,
-        processes=4,
+        processes=2,
         named=("127.0.1.1",),
     ),
     Scenario(name="loopback master", cause="master-addr-loopback", start=loopback_master, named=("127.0.0.1",)),
