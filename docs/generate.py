@@ -20,6 +20,8 @@ from typing import Any
 import gpudoctor.devices
 import gpudoctor.emit.machine_readable
 import gpudoctor.fleet.survey
+import gpudoctor.hang.evidence
+import gpudoctor.hang.report
 import gpudoctor.lint.report
 import gpudoctor.nccl.publish
 import gpudoctor.report
@@ -31,13 +33,13 @@ from gpudoctor.plugins import find_checks
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from tests import nccl_examples  # noqa: E402 - found through the line above when run as a script
+from tests import hang_examples, nccl_examples  # noqa: E402 - found through the line above when run as a script
 from tests.machines.hand_built import MACHINES  # noqa: E402 - as above
 from tests.machines.network_machines import NETWORK_MACHINES  # noqa: E402 - as above
 
 DOCS = ROOT / "docs"
 EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop", "network-dgx-h100", "network-many-bridges")
-COMMANDS = ("check", "nccl-test", "launch", "lint", "capture", "devices", "topology", "env", "checks")
+COMMANDS = ("check", "hang", "nccl-test", "launch", "lint", "capture", "devices", "topology", "env", "checks")
 SHOWN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n(?:(?!```).*\n)*```$", re.MULTILINE)
 LINT_WORDS = (
     "Severity: error: it fails, hangs or trains with a wrong world; warning: it may; info: worth knowing. "
@@ -66,6 +68,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
         ("nccl-test", gpudoctor.nccl.publish.json_schema()),
         ("check-hosts", gpudoctor.fleet.survey.json_schema()),
         ("lint", gpudoctor.lint.report.json_schema()),
+        ("hang", gpudoctor.hang.report.json_schema()),
     ):
         yield DOCS / "schemas" / f"{name}.json", json.dumps(tidied(schema), indent=1, sort_keys=True) + "\n"
     machines = {**MACHINES, **NETWORK_MACHINES}
@@ -73,6 +76,8 @@ def from_code() -> Iterator[tuple[Path, str]]:
         yield DOCS / "examples" / f"{name}.json", gpudoctor.snapshot.to_json(machines[name](), indent=1).decode() + "\n"
     for name, answer in nccl_examples.EXAMPLES.items():
         yield DOCS / "examples" / f"{name}.json", gpudoctor.nccl.publish.to_json(answer()) + "\n"
+    for name, evidence in hang_examples.EXAMPLES.items():
+        yield DOCS / "examples" / f"{name}.json", gpudoctor.hang.evidence.to_json(evidence()).decode() + "\n"
 
 
 def tidied(schema: Any) -> Any:

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gpudoctor.hang.report import Cause, HangReport, JobReport, RankRow, Where
+from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.render.prose import show, show_command, show_table
 from gpudoctor.render.words import safe
@@ -72,8 +73,9 @@ def _show_job(job: JobReport, screen: Console) -> None:
 
 def _show_cause(cause: Cause, screen: Console) -> None:
     show(f"cause {cause.summary}  [{cause.cause}]", screen, style="bold", head="bold red")
-    if cause.meaning:
-        show(cause.meaning, screen, indent=2)
+    known = CAUSES.get(cause.cause)
+    if meaning := cause.meaning or (known.meaning if known is not None else ""):
+        show(meaning, screen, indent=2)
     show(f"Fix: {cause.fix.text}", screen, indent=2)
     for command in cause.fix.commands:
         show_command(command, screen)
