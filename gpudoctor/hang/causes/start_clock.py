@@ -52,16 +52,13 @@ def clocks_apart(job: Job) -> Iterator[Cause]:
         ranks=tuple(sorted({rank.rank for each in shrunk for rank in each.ranks})),
         evidence=tuple(evidence[:12]),
         summary=f"The clocks of {behind} and {ahead} are {apart:.0f} s apart (torchrun's c10d rendezvous stands "
-        f"{MOST:.0f} s), "
-        f"and {result}",
+        f"{MOST:.0f} s), and {result}",
         meaning="torchrun on one node takes the others for dead, because their heartbeats carry times of another "
-        "clock, "
-        "and goes on without them and without a word; the others wait for ranks that nobody gives them. What "
+        "clock, and goes on without them and without a word; the others wait for ranks that nobody gives them. What "
         "trains now sees only its own part of the data and of the batch.",
         fix=Fix(
             f"Set the clock of {listed(strays or [behind, ahead])} by NTP on every node, end all launchers and "
-            "start again. "
-            "These lines, on each node, set it at once and show what it is set by.",
+            "start again. These lines, on each node, set it at once and show what it is set by.",
             (
                 "sudo systemctl enable --now chronyd || sudo timedatectl set-ntp true",
                 "sudo chronyc makestep",
@@ -98,13 +95,11 @@ def smaller_world(job: Job) -> Iterator[Cause]:
         evidence=(Seen(each.what, f"--nnodes {each.fewest_nodes}, and WORLD_SIZE={size} for its ranks"),),
         summary=f"{name(each.node)} trains with a world of {counted(size, 'rank')}; it was told to wait for "
         f"{counted(each.fewest_nodes or 0, 'node')}",
-        meaning="torchrun's c10d rendezvous goes on without nodes whose heartbeats look old, which they do when "
-        "the clocks "
-        "are more than 15 s apart.",
+        meaning="torchrun's c10d rendezvous goes on without nodes whose heartbeats look old, which they do when the "
+        "clocks are more than 15 s apart.",
         fix=Fix("Compare the clocks of the nodes, set them by NTP, and start again.", ("date +%s.%N", "timedatectl")),
         confirm="Compare `date +%s` of all nodes at one moment, or run `gpudoctor hang --hosts` with all of them, "
-        "which "
-        "compares the clocks.",
+        "which compares the clocks.",
     )  # fmt: skip
 
 

@@ -172,9 +172,8 @@ def master_unreachable(job: Job) -> Iterator[Cause]:
         )
         text = (
             f"Open port {first.port} of {master} for the other nodes: in its firewall, in the network's (security "
-            "group, "
-            "ACL), or take an address of a network that all nodes share. The first line, on the node that waits, shows "
-            f"whether it is open; the others, on {master}, show and open it."
+            "group, ACL), or take an address of a network that all nodes share. The first line, on the node that "
+            f"waits, shows whether it is open; the others, on {master}, show and open it."
         )
         commands = (
             f"timeout 3 bash -c '</dev/tcp/{plain(first.address)}/{first.port}' && echo open",
@@ -187,8 +186,7 @@ def master_unreachable(job: Job) -> Iterator[Cause]:
         summary = f"{where} connects to {endpoint} and gets no answer"
         text = (
             "No node that was looked at has this address. Take the address of rank 0's node in a network that all "
-            "nodes "
-            "share; `ip -brief address` on that node lists its addresses."
+            "nodes share; `ip -brief address` on that node lists its addresses."
         )
         commands = ("ip -brief address",)
     yield Cause(

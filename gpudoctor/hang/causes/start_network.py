@@ -136,8 +136,8 @@ def _wrong_interface(job: Job, unfit: Sequence[Attempt]) -> Cause:
         ranks=tuple(sorted({rank.rank for rank in strays})),
         evidence=tuple(evidence),
         summary=f"{_ranks_words(strays) or 'A rank'} on {listed(hosts) if hosts else 'an unknown node'} takes "
-        f"{interface} "
-        f"({first.remote}){why}, which {_ranks_words([each.rank for each in unfit if each.rank])} cannot reach",
+        f"{interface} ({first.remote}){why}, which {_ranks_words([each.rank for each in unfit if each.rank])} "
+        "cannot reach",
         fix=Fix(
             "Name the interface that leads to the other nodes"
             + (f": {right} there" if right else "")
@@ -227,14 +227,11 @@ def _firewall(job: Job, blocked: Sequence[Attempt]) -> Cause:
         ranks=tuple(sorted({rank.rank for ranks in targets.values() for rank in ranks})),
         evidence=tuple(evidence),
         summary=f"{_ranks_words([each.rank for each in blocked if each.rank])} on {listed(sources)} gets no answer "
-        "from "
-        f"{hosts} on port {listed(map(str, ports), 3)}, while the master's port works: packets are dropped",
+        f"from {hosts} on port {listed(map(str, ports), 3)}, while the master's port works: packets are dropped",
         fix=Fix(
             "Open all ports between the nodes of the job; gloo and NCCL listen on ports of the kernel's choice and "
-            "cannot "
-            f"be held to one. In a cloud, a rule of the security group that allows itself. On {hosts} the first "
-            "line shows "
-            "what is dropped, the second opens it for the nodes' network.",
+            f"cannot be held to one. In a cloud, a rule of the security group that allows itself. On {hosts} the "
+            "first line shows what is dropped, the second opens it for the nodes' network.",
             (
                 "sudo nft list ruleset | grep -n -e drop -e reject",
                 f"sudo iptables -I INPUT -s {network or 'NETWORK'} -p tcp -j ACCEPT",
@@ -357,9 +354,8 @@ def connections_are_dead(job: Job) -> Iterator[Cause]:
         f"{'is' if len(dead) == 1 else 'are'} dead: data is sent again and again and not acknowledged"
         + (" (the store's connections)" if to_master else ""),
         meaning="The connection was there and worked; since then packets of it are lost without a word: a "
-        "firewall's rule "
-        "that was changed or that forgot the connection, a cable or switch, a host that has gone. Both ranks wait, "
-        "until the kernel gives up after a quarter of an hour or the time-out comes.",
+        "firewall's rule that was changed or that forgot the connection, a cable or switch, a host that has gone. "
+        "Both ranks wait, until the kernel gives up after a quarter of an hour or the time-out comes.",
         fix=Fix(
             f"Find what drops the packets between {sources} and {hosts}: rules that were changed since the job began, "
             "connection tracking that is full or times out idle connections, the link. Then start the job again from "
@@ -373,9 +369,8 @@ def connections_are_dead(job: Job) -> Iterator[Cause]:
         ),
         confirm=""
         if confidence >= 0.9
-        else f"Whether {remote} is still there: `ping -c 3 {remote}` and a look at that host. If it is gone, that "
-        "is the "
-        f"cause, and the job has lost its ranks there. Ports in question: {listed(map(str, ports[:4]))}."
+        else f"Whether {remote} is still there: `ping -c 3 {remote}` and a look at that host. If it is gone, that is "
+        f"the cause, and the job has lost its ranks there. Ports in question: {listed(map(str, ports[:4]))}."
         + (" Both ends see it." if both else ""),
     )  # fmt: skip
 

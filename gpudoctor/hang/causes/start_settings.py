@@ -66,12 +66,10 @@ def local_rank_is_preset(job: Job) -> Iterator[Cause]:
             where=_user_line(rank),
             evidence=tuple(evidence),
             summary=f"pid {rank.pid} on {name(rank.node)} was started with {values} in its environment, by no "
-            "launcher; "
-            "it waits for ranks that nobody starts",
+            "launcher; it waits for ranks that nobody starts",
             fix=Fix(
                 f"Unset {listed(preset)} and start again; what sets it is an rc file, an image's ENV, or the shell "
-                "of an "
-                "earlier job. The line starts it without.",
+                "of an earlier job. The line starts it without.",
                 tuple(lines),
             ),
             confirm="" if lightning is not None else f"Start it with `env {' '.join(unset)}` in front: then it begins.",
@@ -106,14 +104,11 @@ def initialised_twice(job: Job) -> Iterator[Cause]:
                      f"{first.evidence.process.environment.get('MASTER_ADDR', '')}, so that no rank hosts a store"),
             ),
             summary=f"{_ranks_words(private)} initialise a process group with a tcp:// store of their own{place}, "
-            "which "
-            "nobody hosts under torchrun",
+            "which nobody hosts under torchrun",
             fix=Fix(
                 "Initialise once, and from torchrun's own variables: dist.init_process_group(backend) without "
-                "init_method, "
-                "rank and world_size. Where a library does it, initialise before the library or let only the "
-                "library do "
-                "it. Where two stores are wanted, unset the variable before the second.",
+                "init_method, rank and world_size. Where a library does it, initialise before the library or let "
+                "only the library do it. Where two stores are wanted, unset the variable before the second.",
                 (f"os.environ.pop({AGENT_STORE!r}, None)",),
             ),
         )  # fmt: skip
@@ -140,8 +135,7 @@ def initialised_twice(job: Job) -> Iterator[Cause]:
             summary=f"{_ranks_words(again)} initialise a process group a second time, and wait in it",
             fix=Fix(
                 "Initialise once a process, and in no child of a rank: a child inherits RANK and MASTER_PORT and "
-                "joins as a "
-                "rank that is there already. Start children with these variables taken out.",
+                "joins as a rank that is there already. Start children with these variables taken out.",
             ),
             confirm="Print a line before each init_process_group, with os.getpid(): two from one rank show it.",
         )
@@ -215,8 +209,7 @@ def versions_differ(job: Job) -> Iterator[Cause]:
             summary=f"{each} differs between the ranks: "
             + listed(f"{value} on {_ranks_words(ranks).lower()}" for value, ranks in found.items()),
             meaning="NCCL compares no settings between ranks: ranks that choose another algorithm, protocol or "
-            "transport wait "
-            "for one another for ever.",
+            "transport wait for one another for ever.",
             fix=Fix(
                 f"Set {each} alike in the environment of every rank.",
                 (f"unset {each}" if usual == "not set" else f"export {each}={shell_words.word(usual)}",),
@@ -244,8 +237,7 @@ def debugging_in_the_way(job: Job) -> Iterator[Cause]:
                 Seen(f"{_ranks_words(rest)} environment", "TORCH_DISTRIBUTED_DEBUG is not DETAIL"),
             ),
             summary=f"TORCH_DISTRIBUTED_DEBUG=DETAIL is set for {_ranks_words(detail).lower()} only; with it every "
-            "collective "
-            "brings another one along, which the other ranks do not make",
+            "collective brings another one along, which the other ranks do not make",
             fix=Fix("Set it for every rank or for none.", ("unset TORCH_DISTRIBUTED_DEBUG",)),
             confirm="Start the job without it.",
         )
@@ -266,9 +258,8 @@ def debugging_in_the_way(job: Job) -> Iterator[Cause]:
             confidence=0.4,
             ranks=_numbers(blocking),
             evidence=(Seen(f"{_ranks_words(blocking)} environment", "CUDA_LAUNCH_BLOCKING=1, with NCCL loaded"),),
-            summary=f"CUDA_LAUNCH_BLOCKING=1 is set for {_ranks_words(blocking).lower()}: each launch waits for "
-            "its kernel, and "
-            "NCCL's kernels wait for those of the other ranks",
+            summary=f"CUDA_LAUNCH_BLOCKING=1 is set for {_ranks_words(blocking).lower()}: each launch waits for its "
+            "kernel, and NCCL's kernels wait for those of the other ranks",
             fix=Fix("Start the job without it.", ("unset CUDA_LAUNCH_BLOCKING",)),
             confirm="Start the job without it: if it runs, this was the cause.",
         )

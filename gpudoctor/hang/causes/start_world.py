@@ -241,9 +241,8 @@ def ranks_that_have_not_come(job: Job) -> Iterator[Cause]:
         ),
         confirm=""
         if sure
-        else "Look for the missing ranks on the other hosts: `gpudoctor hang --hosts` with every host of the job. "
-        "A rank "
-        "that has ended says why in its own output.",
+        else "Look for the missing ranks on the other hosts: `gpudoctor hang --hosts` with every host of the job. A "
+        "rank that has ended says why in its own output.",
     )  # fmt: skip
 
 
