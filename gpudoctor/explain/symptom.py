@@ -60,11 +60,15 @@ class Symptom:
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """All patterns as one. Groups of the second and later ones have a number behind their names: see `match`."""
-        if not any(self._texts):
-            return re.compile("|".join(re.escape(needle) for needle in self.needles))
-        first, *others = self._texts
-        numbered = [GROUP.sub(rf"(?P<\1{NUMBERED}{number}>", text) for number, text in enumerate(others, 2)]
-        return re.compile("|".join(f"(?:{text})" for text in (first, *numbered)) if others else first)
+        if any(self._texts):
+            first, *others = self._texts
+            numbered = [GROUP.sub(rf"(?P<\1{NUMBERED}{number}>", text) for number, text in enumerate(others, 2)]
+            text = "|".join(f"(?:{text})" for text in (first, *numbered)) if others else first
+        else:
+            text = "|".join(re.escape(needle) for needle in self.needles)
+        if self._unless:
+            text = rf"\A(?![^\n]*{re.escape(self._unless)})[^\n]*?(?:{text})"
+        return re.compile(text)
 
     @property
     def names(self) -> frozenset[str]:
@@ -73,8 +77,6 @@ class Symptom:
 
     def match(self, line: str) -> dict[str, str] | None:
         """The values of a line that this entry is about; None when it is not."""
-        if self._unless and self._unless in line:
-            return None
         found = self.pattern.search(line)
         if found is None:
             return None

@@ -65,7 +65,7 @@ class Rule:
     ) -> None:
         self.id, self.needles, self.seen, self.cause, self.fix = id, needles, seen, cause, fix
         self.commands, self.weight, self.versions, self.source = commands, weight, versions, source
-        self._texts, self._unless = patterns or tuple(re.escape(needle) for needle in needles), unless
+        self._texts, self.unless = patterns or tuple(re.escape(needle) for needle in needles), unless
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], ...]:
@@ -73,7 +73,7 @@ class Rule:
 
     def match(self, line: str) -> dict[str, str] | None:
         """The values of a line that this entry is about; None when it is not."""
-        if self._unless and self._unless in line:
+        if self.unless and self.unless in line:
             return None
         for pattern in self.patterns:
             if found := pattern.search(line):

@@ -1,0 +1,11 @@
+"""What logs of failed and hanging jobs look like, as data: one family a module, one entry a kind of line.
+
+An entry is a `Symptom`; its samples and counter-examples are its test. Of entries that fit one line, the one that
+stands first in `TABLE` says most about it.
+"""
+
+from gpudoctor.explain.symptom import Symptom
+from gpudoctor.explain.symptoms import c10d_store, gloo, nccl_more, nccl_table, nccl_watchdog
+
+FAMILIES = (nccl_watchdog, nccl_more, nccl_table, c10d_store, gloo)
+TABLE: tuple[Symptom, ...] = tuple(symptom for family in FAMILIES for symptom in family.SYMPTOMS)
