@@ -1,7 +1,5 @@
 """The rendezvous: torch's TCPStore and its sockets (socket.cpp, TCPStore.cpp, distributed_c10d.py)."""
 
-"distributed_c10d.py."
-
 from gpudoctor.explain.symptom import Symptom
 
 C10D = "[c10d] "

@@ -17,8 +17,10 @@ WORK = (
     r"(?:, ?NumelIn=(?P<numel_in>\d+), ?NumelOut=(?P<numel_out>\d+))?(?:, ?TensorShape=\[(?P<size>[\d, ]{0,80})\])?"
     r"(?:, ?Timeout\(ms\)=(?P<timeout>\d+))?\)(?: ran for (?P<ran>\d+) milliseconds)?"
 )
-LAST = r"last enqueued (?:\w{1,8} )?work: (?P<last_enqueued>-?\d+), last completed (?:\w{1,8} )?work: "
-r"(?P<last_completed>-?\d+)"
+LAST = (
+    r"last enqueued (?:\w{1,8} )?work: (?P<last_enqueued>-?\d+), "
+    r"last completed (?:\w{1,8} )?work: (?P<last_completed>-?\d+)"
+)
 SOURCE = "torch ProcessGroupNCCL.cpp"
 E_LINE = "[rank5]:[E817 10:22:31.604418207 ProcessGroupNCCL.cpp:685] "
 
