@@ -1,5 +1,6 @@
 """How two ranks lie to each other in the program: where their stacks part, and what the source says of both lines."""
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
@@ -16,13 +17,12 @@ RANK_WORDS = re.compile(
     r"rank|is_main|is_master|is_global_zero|master_process|main_process|is_local_main|is_first_worker|is_chief", re.I
 )
 """Names by which programs ask which rank they are: torch, Lightning, accelerate, transformers, fairseq, detectron2."""
-_EQUALS = re.compile(r"^\(?[\w.\[\]\"']*rank[\w.\[\]\"']*(?:\(\))?\s*(==|!=|>|<|>=|<=)\s*\(?(-?\d+)\)?\)?$", re.I)
+_RANK = re.compile(r"(?:get_)?(?:\w+_)?rank", re.I)
 _IS_ZERO = re.compile(
-    r"^\(?[\w.]*(?:is_main_process|is_master|is_global_zero|master_process|main_process|is_local_main_process"
-    r"|is_world_process_zero|is_rank_zero|is_main|is_rank_0|is_chief)(?:\(\))?\)?$",
+    r"is_main_process|is_master|is_global_zero|master_process|main_process|is_local_main_process|is_main|is_rank_0"
+    r"|is_world_process_zero|is_local_process_zero|is_rank_zero|is_rank0|is_chief|is_first_worker|is_primary",
     re.I,
 )
-_NOT_RANK = re.compile(r"^not\s+[\w.]*rank[\w.]*(?:\(\))?$", re.I)
 _COUNTS = re.compile(r"step|epoch|iter|batch_idx|max_|limit|i\b|n\b", re.I)
 
 
@@ -87,20 +87,12 @@ def relation(one: Rank, other: Rank) -> Relation:
 
 
 def branches_part(one: SourceContext, other: SourceContext) -> bool:
-    """Whether two lines lie in different branches of one `if`."""
+    """Whether two lines lie in different branches of one `if`: the condition's line is the same, "else" is not."""
     mine = {each.line: each for each in one.enclosing if each.kind in ("if", "elif", "else")}
     theirs = {each.line: each for each in other.enclosing if each.kind in ("if", "elif", "else")}
-    own_if = {line for line, each in mine.items() if each.kind == "if"}
-    their_if = {line for line, each in theirs.items() if each.kind == "if"}
-    texts = {each.text for each in mine.values() if each.kind == "if"}
-    other_texts = {each.text for each in theirs.values() if each.kind == "if"}
-    for each in theirs.values():
-        if each.kind in ("else", "elif") and (each.line in own_if or (each.kind == "else" and each.text in texts)):
-            return True
-    for each in mine.values():
-        if each.kind in ("else", "elif") and (
-            each.line in their_if or (each.kind == "else" and each.text in other_texts)
-        ):
+    for line, each in mine.items():
+        other_branch = theirs.get(line)
+        if other_branch is not None and (each.kind == "else") is not (other_branch.kind == "else"):
             return True
     return False
 
@@ -125,26 +117,71 @@ def guards_of(rank: Rank) -> Iterator[Guard]:
 
 
 def admits(statement: Enclosing, rank: int) -> bool | None:
-    """Whether a condition lets a rank through; None where it is not one of the forms that can be told."""
-    text = statement.text.strip()
-    verdict: bool | None = None
-    if found := _EQUALS.match(text):
-        operator, number = found[1], int(found[2])
-        verdict = {
-            "==": rank == number,
-            "!=": rank != number,
-            ">": rank > number,
-            "<": rank < number,
-            ">=": rank >= number,
-            "<=": rank <= number,
-        }[operator]
-    elif _IS_ZERO.match(text) or _NOT_RANK.match(text):
-        verdict = rank == 0
-    elif text.startswith("not ") and _IS_ZERO.match(text[4:].strip()):
-        verdict = rank != 0
-    if verdict is not None and statement.kind == "else":
-        return not verdict
-    return verdict
+    """Whether a condition lets a rank through; None where what else it asks decides, or where it is not understood.
+
+    Names with "rank" in them count as the rank, those of the kind of `is_main_process` as whether it is 0. The rest of
+    the condition is unknown: "step % 10 == 0 and rank == 0" keeps rank 1 out all the same.
+    """
+    try:
+        condition = ast.parse(statement.text.strip(), mode="eval").body
+        verdict = _truth(condition, rank, 0)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
+        return None
+    return None if verdict is None else verdict is not (statement.kind == "else")
+
+
+def _truth(node: ast.expr, rank: int, depth: int) -> bool | None:
+    if depth > 32:
+        return None
+    if isinstance(node, ast.BoolOp):
+        parts = [_truth(value, rank, depth + 1) for value in node.values]
+        decisive = isinstance(node.op, ast.Or)  # one True decides an `or`, one False an `and`
+        return decisive if decisive in parts else None if None in parts else not decisive
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        inner = _truth(node.operand, rank, depth + 1)
+        return None if inner is None else not inner
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        left, right, operator = node.left, node.comparators[0], node.ops[0]
+        if _is_rank(right) and not _is_rank(left) and type(operator) in (ast.Eq, ast.NotEq):
+            left, right = right, left
+        return _compared(rank, operator, right) if _is_rank(left) else None
+    name = _name(node)
+    if _IS_ZERO.fullmatch(name):
+        return rank == 0
+    return rank != 0 if _is_rank(node) else None
+
+
+def _compared(rank: int, operator: ast.cmpop, other: ast.expr) -> bool | None:
+    """A rank against what a condition compares it with."""
+    try:
+        value: object = ast.literal_eval(other)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    if isinstance(operator, ast.In | ast.NotIn) and isinstance(value, list | tuple | set):
+        return (rank in value) is isinstance(operator, ast.In)
+    if not isinstance(value, int):
+        return None
+    return {
+        ast.Eq: rank == value,
+        ast.NotEq: rank != value,
+        ast.Gt: rank > value,
+        ast.Lt: rank < value,
+        ast.GtE: rank >= value,
+        ast.LtE: rank <= value,
+    }.get(type(operator))
+
+
+def _name(node: ast.expr) -> str:
+    """The last name of an expression: "rank" of `self.rank`, "get_rank" of `dist.get_rank()`."""
+    if isinstance(node, ast.Call):
+        return _name(node.func)
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_rank(node: ast.expr) -> bool:
+    return bool(_RANK.fullmatch(_name(node)))
 
 
 def passes_by(context: SourceContext) -> tuple[Enclosing, ...]:

@@ -4,8 +4,9 @@ from gpudoctor.hang.evidence import Collective
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import main_thread
 from gpudoctor.hang.progress import ENDED, STOPPED, has_ended, waits
+from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import RankRow
-from gpudoctor.hang.words import collective_words, ended_words, where
+from gpudoctor.hang.words import ended_words, where
 
 _WAITS = {
     "rendezvous": "waits in rendezvous",

@@ -7,6 +7,7 @@ from gpudoctor.check import Fix
 from gpudoctor.hang.evidence import Collective, Enclosing, Frame, SourceContext
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import Place
+from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import Seen, Where
 from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.knowledge.wording import ranges
@@ -100,14 +101,6 @@ def waiting_words(ranks: Sequence[Rank]) -> str:
     places = {(rank.place.kind, rank.place.operation, rank.place.user_frame) for rank in ranks}
     names = f"{ranks_of(ranks)} {verb(ranks, 'waits', 'wait')}"
     return f"{names} {place_words(ranks[0].place)}" if len(places) == 1 else f"{names} at {len(places)} places"
-
-
-def collective_words(entry: Collective, *, group: bool = True) -> str:
-    """ "all_reduce #12 float32[1024] in group 0"."""
-    sizes = ", ".join("x".join(map(str, shape)) for shape in entry.input_sizes[:3])
-    dtype = entry.dtypes[0] if entry.dtypes else ""
-    tensor = f" {dtype}[{sizes}]" if sizes or dtype else ""
-    return f"{entry.operation} #{entry.sequence}{tensor}" + (f" in group {entry.group}" if group else "")
 
 
 def entry_words(entry: Collective) -> str:

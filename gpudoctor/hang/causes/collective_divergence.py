@@ -7,6 +7,7 @@ from gpudoctor.hang.causes.training_away import parties
 from gpudoctor.hang.evidence import Enclosing, SourceContext
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import Progress, progress_of
+from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.relation import (
     RANK_WORDS,
     Relation,
@@ -22,7 +23,6 @@ from gpudoctor.hang.relation import (
 from gpudoctor.hang.report import Cause, Seen, Where
 from gpudoctor.hang.words import (
     at,
-    collective_words,
     confirm_for,
     entry_words,
     fix_for,
@@ -124,8 +124,8 @@ def _pairs(context: SourceContext, statement: Enclosing, operation: str) -> bool
     for call in context.calls:
         if call.kind != operation or call.line == context.line:
             continue
-        inside = call.text == statement.text and statement.kind != "else"
-        if call.text and not inside and (RANK_WORDS.search(call.text) or call.text.startswith("else")):
+        own = f"not ({statement.text})" if statement.kind == "else" else statement.text
+        if call.text != own and RANK_WORDS.search(call.text):
             return True
     return False
 
@@ -193,9 +193,8 @@ def left_the_loop(job: Job) -> Iterator[Cause]:
             cause="uneven-inputs",
             confidence=uneven + (sure if line is None else 0.0),
             ranks=numbers_of(culprits),
-            where=Where(context.file, loop.line, context.function)
-            if context is not None and loop is not None
-            else where(left[0].place.user_frame),
+            where=where(left[0].place.user_frame)
+            or (Where(context.file, loop.line, context.function) if context is not None and loop is not None else None),
             evidence=(
                 *(stack_of(rank) for rank in left[:MOST_NAMED]),
                 *(stack_of(rank) for rank in stays[:MOST_NAMED]),

@@ -6,9 +6,9 @@ from gpudoctor.hang.evidence import Collective, Frame
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import Split
+from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import Cause, Seen
 from gpudoctor.hang.words import (
-    collective_words,
     confirm_for,
     entry_words,
     fix_for,
@@ -21,7 +21,7 @@ from gpudoctor.knowledge.wording import ranges
 
 LARGE_OBJECT_BYTES = 64 * 1024 * 1024
 """Of a pickled object from which it is named: our rule of thumb; it passes through CPU, pickle and a padded gather."""
-STALE = 0.25
+STALE = 0.15
 """How much less sure files make that were written before the present look."""
 MOST_PARTIES = 4
 
@@ -48,30 +48,28 @@ def groups_crossed(job: Job) -> Iterator[Cause]:
     agreement = job.agreement
     if agreement is None or progress_of(job).verdict == "moves":
         return
-    missing = [split for split in agreement.splits if split.kind == "missing" and split.parties]
-    for index, one in enumerate(missing[:MOST_PARTIES]):
-        for other in missing[index + 1 : MOST_PARTIES]:
-            in_one = {rank for ranks, _ in one.parties for rank in ranks}
-            in_other = {rank for ranks, _ in other.parties for rank in ranks}
-            if not (in_one & set(other.behind) and in_other & set(one.behind)):
-                continue
-            small, large = (one, other) if len(in_one) < len(in_other) else (other, one)
-            culprits = sorted({rank for ranks, _ in small.parties for rank in ranks})
-            yield Cause(
-                cause="collective-order-mismatch",
-                confidence=0.92 - (STALE if agreement.stale else 0.0),
-                ranks=tuple(culprits),
-                where=where(_frame(job, culprits, small.parties[0][1])),
-                evidence=(*_seen(one), *_seen(other)),
-                summary=f"ranks wait for each other in different process groups: {_party(large)}, {_party(small)}",
-                fix=fix_for(
-                    "collective-order-mismatch",
-                    "Call the collectives of different groups in the same order on every rank, and give each call the "
-                    "group that all its ranks give it.",
-                ),
-                confirm="" if not agreement.stale else confirm_for("collective-order-mismatch"),
-            )
-            return
+    ring = [split for split in agreement.splits if split.group in agreement.cycle and split.parties]
+    if len(ring) < 2:
+        return
+    ring.sort(key=lambda split: sum(len(ranks) for ranks, _ in split.parties))
+    small = ring[0]
+    culprits = sorted({rank for ranks, _ in small.parties for rank in ranks})
+    doubt = STALE if agreement.stale else 0.0
+    yield Cause(
+        cause="collective-order-mismatch",
+        confidence=0.92 - doubt,
+        ranks=tuple(culprits),
+        where=where(_frame(job, culprits, small.parties[0][1])),
+        evidence=tuple(seen for split in ring[:MOST_PARTIES] for seen in _seen(split)),
+        summary="ranks wait for each other in different process groups: "
+        + ", ".join(_party(split) for split in ring[::-1][:3]),
+        fix=fix_for(
+            "collective-order-mismatch",
+            "Call the collectives of different groups in the same order on every rank, and give each call the group "
+            "that all its ranks give it.",
+        ),
+        confirm=confirm_for("collective-order-mismatch") if doubt else "",
+    )
 
 
 def behind(job: Job) -> Iterator[Cause]:
