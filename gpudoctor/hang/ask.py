@@ -16,11 +16,11 @@ from gpudoctor.hang.evidence import (
     NodeProcesses,
     Process,
     ProcessEvidence,
-    Recorder,
     Unread,
 )
 from gpudoctor.hang.find import find_jobs, masters
 from gpudoctor.hang.job import Members
+from gpudoctor.hang.read import recorder
 
 Waiting = Callable[[Sequence[str]], None]
 """Called several times a second with the names of the nodes that have not answered yet."""
@@ -81,7 +81,10 @@ def look(
     timeout: float = 8.0,
     waiting: Waiting | None = None,
 ) -> Evidence:
-    """Look at these jobs twice, `seconds` apart, on all nodes of the fleet: a node without a rank matters too."""
+    """Look at these jobs twice, `seconds` apart, on all nodes of the fleet: a node without a rank matters too.
+
+    `dumps`: a folder of flight recorders on this machine.
+    """
     offsets = clock_offsets(fleet)
     order = order_for(members, seconds=seconds, native=native, dumps=dumps, timeout=timeout)
     present = fleet.present
@@ -99,7 +102,6 @@ def look(
     }
     nodes: list[NodeEvidence] = []
     lost = lost_nodes(fleet)
-    loose: list[Recorder] = []
     for index in range(len(fleet.nodes)):
         answer = answers.get(index)
         name = fleet.name(index)
@@ -119,7 +121,8 @@ def look(
             )
         elif isinstance(answer, Lost):
             lost.setdefault(name, words(answer))
-    return Evidence(gpudoctor=__version__, time=time.time(), nodes=tuple(nodes), lost=lost, dumps=tuple(loose))
+    loose, unread = recorder.of_folder(dumps) if dumps else ((), ())
+    return Evidence(gpudoctor=__version__, time=time.time(), nodes=tuple(nodes), lost=lost, dumps=loose, unread=unread)
 
 
 def order_for(

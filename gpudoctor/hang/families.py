@@ -141,8 +141,7 @@ class _Node:
         own = rank_of(process)
         if own is None or above.role != "rank":
             return False
-        theirs = rank_of(above.process)
-        return theirs != own and own[0] is not None and (theirs is None or theirs[0] != own[0])
+        return own[0] is not None and own[0] != above.rank
 
     def _own_rank(self, process: Process) -> Claim | None:
         if process.name in commands.SHELLS and commands.PYTHON.search(process.name) is None:
@@ -158,7 +157,7 @@ class _Node:
             return None
         for child in self.children.get(process.pid, ()):
             environment = child.environment
-            if child.command[1:] == process.command[1:] and (_number(environment, "LOCAL_RANK") or 0) > 0:
+            if commands.same_program(child.command, process.command) and (_number(environment, "LOCAL_RANK") or 0) > 0:
                 if "RANK" in environment or _number(environment, "WORLD_SIZE") is None:
                     continue
                 node = _number(environment, "NODE_RANK") or 0

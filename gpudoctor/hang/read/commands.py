@@ -259,6 +259,12 @@ def program_started(command: Sequence[str]) -> str:
     return "" if program == "-c" else program.removeprefix("-m ")
 
 
+def same_program(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Both run the same script with the same arguments, whatever interpreter, flags and folder they name."""
+    (mine, my_words), (theirs, their_words) = program_of(one), program_of(other)
+    return bool(one) and mine == theirs and mine != "-c" and not is_python(mine) and list(my_words) == list(their_words)
+
+
 def setting(command: Sequence[str], environment: Mapping[str, str], name: str) -> str | None:
     """What torchrun was told of an option: its own word, else PET_NAME of its environment. None: nothing."""
     found = option(own_options(command), name)

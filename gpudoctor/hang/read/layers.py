@@ -7,7 +7,7 @@ from typing import Any
 
 from gpudoctor.fleet.messages import LookAt
 from gpudoctor.hang.evidence import Ras, Recorder, Sample, SourceContext, Thread, Unread
-from gpudoctor.hang.read import stacks
+from gpudoctor.hang.read import recorder, stacks
 from gpudoctor.hang.read.files import Reader
 from gpudoctor.hang.read.stacks import Stacks
 from gpudoctor.read.system import System
@@ -71,8 +71,18 @@ class Layers:
 
     def recorder(
         self, pid: int, rank: int, environment: Mapping[str, str], deadline: float
-    ) -> tuple[Recorder | None, list[Unread]]:
-        return None, []
+    ) -> tuple[Recorder | None, tuple[Unread, ...]]:
+        """The flight recorder of a rank, and why it could not be read where there is one."""
+        armed, how = module("armed"), self.armed(pid)
+        ask = None
+        if armed is not None and how is not None:
+
+            def ask() -> bytes | None:
+                raw: bytes | None = armed.recorder_json(pid, how, max(0.2, deadline - time.monotonic()))
+                return raw
+
+        timeout = max(0.2, min(recorder.PIPE_ANSWERS_IN, deadline - time.monotonic()))
+        return recorder.of_process(pid, rank, environment, ask=ask, pipe=getattr(how, "pipe", ""), timeout=timeout)
 
     def ras(
         self, versions: Sequence[str], environments: Mapping[int, Mapping[str, str]], samples: Mapping[int, Sample]

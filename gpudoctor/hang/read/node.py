@@ -110,6 +110,7 @@ class _Look:
         begun = time.monotonic()
         first = self._sample(begun)
         details_task = Task(lambda: each(self.wanted, self._details, self.deadline - 0.3))
+        recorders_task = Task(lambda: self._recorders(details_task.result(self.deadline)[0]))
         between = max(0.0, min(self.order.seconds, self.deadline - time.monotonic()))
         budget = max(SHORTEST_DUMP, (self.deadline - time.monotonic() - between) / 2)
         first = self._with_stacks(first, budget, say=False)
@@ -125,12 +126,12 @@ class _Look:
         self._say({pid: reason for pid, reason in refused.items() if self._is_there(details, pid)}, SOCKETS_OF)
         contexts = self._of(Task(lambda: self._contexts(last, details)), {}, "source files")
         listeners_task = Task(lambda: self._listeners(tables, last))
-        recorders, armed = self._recorders(details)
+        recorders, armed, refusals = self._of(recorders_task, ({}, set(), []), "flight recorders")
         ras = self._of(
             Task(lambda: self.layers.ras(self._versions(details), self._environments(details), last)), ((), []), "RAS"
         )
         reached, not_reached = attempts.results()
-        self.unread += [*ras[1], *not_reached]
+        self.unread += [*refusals, *ras[1], *not_reached]
         for pid in self.wanted:
             if pid in details:
                 self.unread += details[pid].unread
@@ -253,19 +254,19 @@ class _Look:
         found, _ = each(mains, lambda pid: self.layers.contexts(pid, mains[pid]), self.deadline - 0.1)
         return found
 
-    def _recorders(self, details: Mapping[int, _Details]) -> tuple[dict[int, Recorder], set[int]]:
+    def _recorders(self, details: Mapping[int, _Details]) -> tuple[dict[int, Recorder], set[int], list[Unread]]:
         ranks = [pid for pid in self.ranks if self._is_there(details, pid)]
 
-        def one(pid: int) -> tuple[Recorder | None, list[Unread], bool]:
+        def one(pid: int) -> tuple[Recorder | None, tuple[Unread, ...], bool]:
             found, unread = self.layers.recorder(pid, self.ranks[pid], details[pid].environment, self.deadline - 0.2)
             return found, unread, self.layers.is_armed(pid)
 
         answers, late = each(ranks, one, self.deadline - 0.1)
-        self._say(late, "flight recorder of pid {pid}")
+        refusals = [Unread(f"flight recorder of rank {self.ranks[pid]}", why, pid) for pid, why in late.items()]
         for _, unread, _ in answers.values():
-            self.unread += unread
+            refusals += unread
         recorders = {pid: found for pid, (found, _, _) in answers.items() if found is not None}
-        return recorders, {pid for pid, (_, _, is_armed) in answers.items() if is_armed}
+        return recorders, {pid for pid, (_, _, is_armed) in answers.items() if is_armed}, refusals
 
     def _kernel(self) -> tuple[KernelEvent, ...]:
         lines = kernel_log.read_lines(self.system)

@@ -214,8 +214,7 @@ class _Look:
 
     def _starts_itself_again(self, above: int, pid: int) -> bool:
         """Lightning's main process is rank 0 itself, and starts its own command line once more for the others."""
-        own, other = self._command(pid), self._command(above)
-        return bool(own) and own[1:] == other[1:] and not commands.is_spawned(own)
+        return commands.same_program(self._command(pid), self._command(above))
 
     def _below(self, roots: Sequence[int]) -> list[int]:
         found: dict[int, None] = {}
