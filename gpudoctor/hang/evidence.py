@@ -240,6 +240,8 @@ class RasCommunicator(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ranks: tuple[RasRank, ...] = ()
     """All of them from JSON; from text only those that NCCL lists."""
     missing: tuple[RasRank, ...] = ()
+    parties: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """From text, by NCCL's name of the collective: (how many ranks, up to which number they have launched)."""
 
 
 class Ras(Struct, frozen=True, omit_defaults=True, kw_only=True):

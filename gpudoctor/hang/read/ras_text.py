@@ -1,0 +1,246 @@
+"""The report of NCCL's RAS as text (2.24 on) and as JSON (2.28.7 on) -> `Ras`. Pure functions over what was received.
+
+The text is made in NCCL's src/ras/client_support.cc. It lists the ranks that are off the majority, all by name only
+where they are few; so besides them it is kept how many ranks have come how far.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from gpudoctor.hang.evidence import Ras, RasCommunicator, RasRank
+
+MOST_COMMUNICATORS = 16384
+MOST_RANKS = 1 << 17
+MOST_LINES = 1_000_000
+LONGEST_NAME = 253
+ERRORS = ("OK", "MISMATCH", "INCOMPLETE", "ERROR", "TIMEOUT", "DEAD")
+
+_VERSION = re.compile(r"NCCL version (\d[\w.+-]{0,31})")
+_COMMUNICATOR = re.compile(r"#(\d+)-(\d+) \(([0-9a-fA-F:x]+)\) ([A-Z]+)\s*")
+_GROUP = re.compile(
+    r"\s*(?P<group>\d+)\s+(?P<count>\d+)\s+(?P<nodes>\d+)\s+(?P<per_node>\d+(?:-\d+)?)\s+(?P<size>\d+)\s+"
+    r"(?P<ranks>\d+)\s+(?P<status>[A-Z]+)\s+(?P<errors>[A-Z,]+)\s*"
+)
+_COUNTS = re.compile(r"\s*Communicator ranks have different (.{1,40}?) operation counts\s*")
+_STATUSES = re.compile(r"\s*Communicator ranks have different status\s*")
+_LAUNCHED = re.compile(r"\s*(\d+) ranks have launched up to operation (\d+)\s*")
+_NOT_LAUNCHED = re.compile(r"\s*(\d+) ranks have not launched any operations\s*")
+_HAVE_STATUS = re.compile(r"\s*(\d+) ranks have status ([A-Z]+)\s*")
+_RANK = re.compile(
+    r"\s*Rank (?P<rank>\d+)(?: has launched up to operation (?P<count>\d+)| (?P<none>has not launched any operations)"
+    r"| has status (?P<status>[A-Z]+)| reported (?P<error>.{1,80}?))?"
+    r" -- (?:GPU \S+(?: \(NVML [^)]{1,40}\))? managed by process (?P<pid>\d+) on node (?P<host>\S+)"
+    r"|\[process information not found\])\s*"
+)
+_MISSING = re.compile(r"\s*The (?:missing|unknown) ranks?: ([\d,]+)\s*")
+
+
+class UnreadableReport(Exception):
+    """What came is no report of RAS. The text says so in a phrase."""
+
+
+def parse(raw: bytes, at: float, source: str) -> Ras:
+    """Read a report, text or JSON. Raises `UnreadableReport`."""
+    stripped = raw.lstrip()
+    if stripped.startswith(b"{"):
+        return _of_json(stripped, at, source)
+    return _of_text(raw.decode("utf-8", "replace"), at, source)
+
+
+# ---------------------------------------------------------------- text
+
+
+class _Communicator:
+    def __init__(self, identity: str, size: int) -> None:
+        self.identity = identity
+        self.size = size
+        self.errors: list[str] = []
+        self.ranks: dict[int, dict[str, Any]] = {}
+        self.missing: dict[int, None] = {}
+        self.parties: dict[str, list[tuple[int, int]]] = {}
+
+    def made(self) -> RasCommunicator:
+        return RasCommunicator(
+            id=self.identity,
+            size=self.size,
+            errors=" ".join(self.errors) or "OK",
+            ranks=tuple(RasRank(rank=rank, **told) for rank, told in sorted(self.ranks.items())),
+            missing=tuple(RasRank(rank=rank) for rank in sorted(self.missing)),
+            parties={name: tuple(parties) for name, parties in self.parties.items()},
+        )
+
+
+class _Reader:
+    """Goes through the lines; what a "Rank 3 -- ..." line means stands in the lines before it."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, int] = {}
+        self.groups: list[RasCommunicator] = []
+        self.found: dict[str, _Communicator] = {}
+        self.now: _Communicator | None = None
+        self.counting: str | None = None
+        """The collective whose counts are being listed."""
+        self.count: int | None = None
+        self.status = ""
+
+    def line(self, line: str) -> None:
+        if found := _COMMUNICATOR.fullmatch(line):
+            if len(self.found) < MOST_COMMUNICATORS:
+                name = found[3]
+                new = _Communicator(name, self.sizes.get(found[1], 0))
+                self.now = self.found.setdefault(name, new)
+                if found[4] not in self.now.errors:
+                    self.now.errors.append(found[4])
+            self.counting, self.count, self.status = None, None, ""
+            return
+        if not line.strip():
+            self.now = None
+            return
+        if found := _GROUP.fullmatch(line):
+            if len(self.sizes) < MOST_COMMUNICATORS:
+                self.sizes[found["group"]] = _number(found["size"])
+                status, errors = found["status"], found["errors"]
+                many = f"group {found['group']}, {found['count']} communicators, {status}"
+                self.groups.append(RasCommunicator(id=many, size=_number(found["size"]), errors=errors))
+            return
+        now = self.now
+        if now is None:
+            return
+        if found := _COUNTS.fullmatch(line):
+            # 2.24 and 2.25 count all collectives together
+            self.counting, self.count, self.status = found[1] if found[1] != "collective" else "", None, ""
+        elif _STATUSES.fullmatch(line):
+            self.counting, self.count, self.status = None, None, ""
+        elif self.counting is not None and (found := _LAUNCHED.fullmatch(line)):
+            self.count = _number(found[2])
+            self.party(now, _number(found[1]), self.count)
+        elif self.counting is not None and (found := _NOT_LAUNCHED.fullmatch(line)):
+            self.count = 0
+            self.party(now, _number(found[1]), 0)
+        elif found := _HAVE_STATUS.fullmatch(line):
+            self.status = found[2]
+        elif found := _RANK.fullmatch(line):
+            self.rank(now, found)
+        elif found := _MISSING.fullmatch(line):
+            for digits in found[1].split(",")[:MOST_RANKS]:
+                if digits:
+                    now.missing[_number(digits)] = None
+
+    def party(self, now: _Communicator, ranks: int, count: int) -> None:
+        now.parties.setdefault(self.counting or "", []).append((ranks, count))
+
+    def rank(self, now: _Communicator, found: "re.Match[str]") -> None:
+        rank = _number(found["rank"])
+        if len(now.ranks) >= MOST_RANKS:
+            return
+        if now.errors[-1:] == ["INCOMPLETE"]:
+            now.missing[rank] = None
+            return
+        told = now.ranks.setdefault(rank, {})
+        if found["pid"]:
+            told.update(host=found["host"][:LONGEST_NAME], pid=_number(found["pid"]))
+        if found["error"]:
+            told["status"] = found["error"]
+        elif self.counting is None:
+            told["status"] = found["status"] or self.status
+        else:
+            alone = found["count"] is not None or found["none"] is not None
+            count = _number(found["count"] or "0") if alone else self.count
+            if count is not None:
+                told.setdefault("counts", {})[self.counting] = count
+                if alone:
+                    self.party(now, 1, count)
+
+
+def _of_text(text: str, at: float, source: str) -> Ras:
+    version = _VERSION.search(text[:4096])
+    if version is None:
+        raise UnreadableReport("what answers there is not NCCL's RAS")
+    reader = _Reader()
+    for line in text.splitlines()[:MOST_LINES]:
+        reader.line(line[:65536])
+    return Ras(
+        at=at,
+        source=source,
+        nccl=version[1],
+        communicators=(*(each.made() for each in reader.found.values()), *reader.groups),
+    )
+
+
+def _number(digits: str) -> int:
+    return int(digits[:18])
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def _of_json(raw: bytes, at: float, source: str) -> Ras:
+    try:
+        told = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError) as error:
+        raise UnreadableReport(f"its JSON is broken: {str(error)[:120]}") from None
+    communicators = told.get("communicators") if isinstance(told, dict) else None
+    if not isinstance(communicators, list):
+        raise UnreadableReport("what answers there is not NCCL's RAS")
+    version = told.get("nccl_version")
+    return Ras(
+        at=at,
+        source=source,
+        nccl=version[:32] if isinstance(version, str) else "",
+        communicators=tuple(
+            _communicator(each) for each in communicators[:MOST_COMMUNICATORS] if isinstance(each, dict)
+        ),
+    )
+
+
+def _communicator(told: dict[str, Any]) -> RasCommunicator:
+    identity = ":".join(_word(told.get(name)) for name in ("hash", "secondary_hash"))
+    return RasCommunicator(
+        id=identity,
+        size=_integer(told.get("size")),
+        ranks=tuple(_rank(each) for each in _dicts(told.get("ranks"))),
+        missing=tuple(_rank(each) for each in _dicts(told.get("missing_ranks"))),
+    )
+
+
+def _rank(told: dict[str, Any]) -> RasRank:
+    status = told.get("status")
+    counts = told.get("collective_counts")
+    return RasRank(
+        rank=_integer(told.get("rank")),
+        host=_word(told.get("host")),
+        pid=_integer(told.get("pid")),
+        counts={_word(name): _integer(count) for name, count in list(counts.items())[:32]}
+        if isinstance(counts, dict)
+        else {},
+        status=_status(status) if isinstance(status, dict) else "",
+    )
+
+
+def _status(told: dict[str, Any]) -> str:
+    """As NCCL's own text names it (client_support.cc: RAS_ACS_*)."""
+    if told.get("considered_dead"):
+        return "dead"
+    if told.get("unresponsive"):
+        return "unresponsive"
+    if told.get("abort_flag"):
+        return "ABORT"
+    if told.get("finalize_called") or told.get("destroy_flag"):
+        return "FINALIZE"
+    if "init_state" not in told:
+        return ""
+    return "RUNNING" if told["init_state"] == 0 else "INIT"
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [each for each in value[:MOST_RANKS] if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _integer(value: object) -> int:
+    return value if isinstance(value, int) and -(1 << 62) < value < 1 << 62 else 0
+
+
+def _word(value: object) -> str:
+    return value[:LONGEST_NAME].encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else ""
