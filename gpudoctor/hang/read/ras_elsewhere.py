@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -51,7 +52,7 @@ def ask(pid: int, address: str, port: int, *, timeout: float) -> Ras:
 
 def _namespace(pid: str) -> str:
     try:
-        return os.readlink(NAMESPACE_OF.format(pid=pid))
+        return str(Path(NAMESPACE_OF.format(pid=pid)).readlink())
     except OSError:
         return ""
 
