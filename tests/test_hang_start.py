@@ -62,7 +62,8 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 def process(pid: int, command: Sequence[str], *, age: float = 60.0, parent: int = 1, sockets: Sequence[Socket] = (),
-            environment: dict[str, str] | None = None, frames: Sequence[Frame] = (), **more: Any) -> ProcessEvidence:  # fmt: skip
+            environment: dict[str, str] | None = None, frames: Sequence[Frame] = (),
+            **more: Any) -> ProcessEvidence:  # fmt: skip
     thread = Thread(id=pid, name="MainThread", frames=tuple(frames))
     return ProcessEvidence(
         process=Process(pid=pid, parent=parent, started=pid, age_seconds=age, state="S", command=tuple(command),
@@ -101,8 +102,9 @@ def torchrun(host: str, *options: str, pid: int = 0, age: float = 60.0, sockets:
     return Part(host=host, launcher=starter, launcher_place="sleep" if ranks else place, ranks=below, node=node)
 
 
-def by_hand(host: str, rank: int, world: int, *, place: Kind = "rendezvous", pid: int = 0, parent: int = 1, age: float = 60.0,
-            environment: dict[str, str] | None = None, sockets: Sequence[Socket] = (), **node: Any) -> Part:  # fmt: skip
+def by_hand(host: str, rank: int, world: int, *, place: Kind = "rendezvous", pid: int = 0, parent: int = 1,
+            age: float = 60.0, environment: dict[str, str] | None = None, sockets: Sequence[Socket] = (),
+            **node: Any) -> Part:  # fmt: skip
     own = {"RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": str(PORT)}
     started = process(pid or 1000 * (ord(host) - 96) + rank, ("python", "train.py"), age=age, parent=parent,
                       environment={**own, **(environment or {})}, sockets=sockets)  # fmt: skip
@@ -152,8 +154,9 @@ def job(*parts: Part, lost: Sequence[str] = (), moved: bool = False) -> Job:
         master_port=PORT,
         ranks=tuple(sorted(ranks, key=lambda rank: rank.rank)),
         launchers=tuple(
-            Launcher(node=nodes[part.host], evidence=part.launcher, kind="torchrun", place=place_at(part.launcher_place),
-                     moved=moved, ranks=tuple(number for number, _, _ in part.ranks))
+            Launcher(node=nodes[part.host], evidence=part.launcher, kind="torchrun",
+                     place=place_at(part.launcher_place), moved=moved,
+                     ranks=tuple(number for number, _, _ in part.ranks))
             for part in parts
             if part.launcher is not None
         ),
@@ -200,7 +203,7 @@ def reached(outcome: str, address: str = "10.0.0.1", port: int = PORT) -> tuple[
     return (Reached(address=address, port=port, outcome=outcome),)
 
 
-MASTER = {"sockets": (listening(),)}
+MASTER: dict[str, Any] = {"sockets": (listening(),)}
 ENVIRONMENT_STORE = {"TORCHELASTIC_USE_AGENT_STORE": "True"}
 PRIVATE = (
     Frame("_create_c10d_store", "/x/torch/distributed/rendezvous.py", 198),
@@ -213,7 +216,7 @@ LIGHTNING = (
     Frame("_init_dist_connection", "/x/site-packages/lightning/fabric/utilities/distributed.py", 298),
     Frame("main", "/home/mara/train.py", 52),
 )
-PEER = {"rank_sockets": (connecting("10.0.0.1", 45001),)}
+PEER: dict[str, Any] = {"rank_sockets": (connecting("10.0.0.1", 45001),)}
 
 SPEAKS: dict[str, tuple[Job, str, tuple[int, ...] | None, tuple[str, ...]]] = {
     "different --nnodes": (
@@ -446,7 +449,7 @@ def test_names_the_cause_with_its_values(name: str) -> None:
     assert [word for word in words if word not in said] == [], said
 
 
-RUNNING = {"rank_place": "collective"}
+RUNNING: dict[str, Any] = {"rank_place": "collective"}
 SILENT: dict[str, Job] = {
     "a job of two nodes that trains": job(
         torchrun("a", *static(0), ranks=(0,), sockets=(listening(pid=1000),), **RUNNING),
@@ -487,7 +490,8 @@ SILENT: dict[str, Job] = {
     ),
     "a packet that was late": job(
         torchrun("a", *static(0), ranks=(0,), **RUNNING),
-        torchrun("b", *static(1), ranks=(1,), rank_sockets=(established("10.0.0.1", 45001, unsent=1448, retransmits=1),),
+        torchrun("b", *static(1), ranks=(1,),
+                 rank_sockets=(established("10.0.0.1", 45001, unsent=1448, retransmits=1),),
                  **RUNNING),
     ),
     "a listener on loopback beside a running job": job(
@@ -586,7 +590,8 @@ def test_any_text_is_an_endpoint_or_a_count(text: str) -> None:
 
 WORDS = st.sampled_from(
     ["torchrun", "python", "-m", "torch.distributed.run", "--nnodes", "--nnodes=2", "2", "1:4", "gpu", "--rdzv-backend",
-     "c10d", "--rdzv-endpoint=h:1", "--standalone", "accelerate", "launch", "--num_machines=2", "--main_process_ip", "h",
+     "c10d", "--rdzv-endpoint=h:1", "--standalone", "accelerate", "launch", "--num_machines=2", "--main_process_ip",
+     "h",
      "--node-rank", "--rdzv-conf=is_host=1,x", "train.py", "--", "-", "", "--master-addr", "\x00", "é" * 9, "$X"]
 )  # fmt: skip
 

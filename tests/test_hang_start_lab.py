@@ -1,4 +1,4 @@
-"""`gpudoctor hang` on real jobs that do not start, over hosts of the lab, as a user asks it: by ssh, from the first host.
+"""`gpudoctor hang` on real jobs that do not start, over hosts of the lab, as a user asks it: by ssh, from the first.
 
 The job knows nothing of it. GPUDOCTOR_HANG_SECONDS=FILE appends what each took, for measuring.
 """

@@ -1,4 +1,4 @@
-"""Lightning with two ranks on this machine, as `python preset_local_rank.py` starts them: it starts the second itself."""
+"""Lightning with two ranks on this machine, started as `python preset_local_rank.py`: the second is its own affair."""
 
 import time
 
