@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpudoctor.explain.order import Moment, Shown
 from gpudoctor.explain.report import Line
@@ -16,6 +16,8 @@ SURE = 0.6
 SURER = 0.35
 """What is left of the doubt when another symptom, or the same on another rank, speaks for the cause too: our choice."""
 MOST_EVIDENCE = 8
+UNSAID = "?"
+"""For a value that the line does not tell."""
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -36,7 +38,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 def of_symptom(shown: Shown, *, standing: Standing, confidence: float | None = None) -> Candidate:
     """What one line says by itself."""
     event, symptom = shown.event, shown.symptom
-    values = defaultdict(lambda: "?", event.values)
+    values = defaultdict(lambda: UNSAID, event.values)
     if event.rank is not None:
         values.setdefault("rank", str(event.rank))
     return Candidate(
@@ -79,6 +81,9 @@ def _merged(same: list[Candidate]) -> Candidate:
     if more > 1:
         doubt *= 0.8
     lines = dict.fromkeys(line for candidate in alike for line in candidate.evidence)
+    worded = next((each for each in alike if UNSAID not in each.summary), first)
+    if UNSAID in first.summary and worded.confidence >= first.confidence - 0.2:
+        first = structs.replace(first, summary=worded.summary)
     return Candidate(
         cause=first.cause,
         confidence=round(min(0.99, 1.0 - doubt), 2),

@@ -24,8 +24,10 @@ BEHIND = 0.75
 """What is left of an alternative's confidence that came later than a sure first cause: it may follow from it."""
 PROMOTED = 0.7
 """What is left of the confidence of something that is no fault by itself, when something failed."""
-CONNECTIONS = 0.6
+CONNECTIONS = 0.75
 """What is left of that of a failed connection: the other end may have died."""
+FOLLOWS = 0.6
+"""What is left of that of a consequence: another cause may have it too."""
 WEAK = 0.5
 """A cause of a lower confidence is named only where something failed."""
 
@@ -65,7 +67,7 @@ def conclude(facts: Facts) -> Conclusion:
         of_symptom(
             shown,
             standing="connection" if shown.symptom.role == "connection" else "consequence",
-            confidence=CONNECTIONS * shown.symptom.confidence,
+            confidence=(CONNECTIONS if shown.symptom.role == "connection" else FOLLOWS) * shown.symptom.confidence,
         )
         for shown in later
         if shown.symptom.cause

@@ -15,6 +15,16 @@ CONTEXT: tuple[Symptom, ...] = (
         counter="All 6 members of the club",
     ),
     Symptom(
+        "engine-all-registered",
+        needle="All distributed processes registered",
+        cause="",
+        role="context",
+        seen="all ranks have met",
+        source="Lightning, fabric/utilities/distributed.py, _init_dist_connection",
+        sample="All distributed processes registered. Starting with 6 processes",
+        counter="processes registered: 6",
+    ),
+    Symptom(
         "engine-communicator",
         needle=" nranks ",
         pattern=r"\brank (?P<rank>\d{1,6}) nranks (?P<world_size>\d{1,6})\b",

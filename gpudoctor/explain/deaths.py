@@ -17,7 +17,7 @@ ASKED = frozenset({"KeyboardInterrupt", "SystemExit"})
 OF_COMMUNICATION = re.compile(
     r"^(?:Dist\w*Error|RendezvousError|Rendezvous\w*Error|ConnectionResetError|BrokenPipeError|EOFError)$"
 )
-WAITED = re.compile(r"(?i)timed? ?-?out|deadline")
+WAITED = re.compile(r"(?i)timed? ?-?out|deadline|failed to pass monitoredBarrier")
 SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 31: "SIGSYS"}
 STATUS_OF_SIGNAL = 128
 AFTERWARDS = 300

@@ -252,7 +252,9 @@ CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\x0b\x0c\x1b\
 
 
 def _is_binary(sample: bytes) -> bool:
-    """More than a tenth of control characters that no log has (our rule of thumb); zero bytes do not count, because a
-    log that was cut to nothing while it was written begins with them."""
+    """More than a twentieth of control characters that no log has (our rule of thumb); random bytes have a twelfth.
+
+    Zero bytes do not count: a log that was cut to nothing while it was written begins with them.
+    """
     without = sample.replace(b"\0", b"")
-    return len(without) >= 512 and len(without) - len(without.translate(None, CONTROLS)) > len(without) // 10
+    return len(without) >= 512 and len(without) - len(without.translate(None, CONTROLS)) > len(without) // 20

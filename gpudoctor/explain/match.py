@@ -106,7 +106,7 @@ class Matcher:
     def matches(self, line: bytes, needles: tuple[bytes, ...]) -> list[tuple[Symptom, dict[str, str]]]:
         """The symptoms that a line shows: what is context, and the one that says most of the others.
 
-        Of several, a cause says more than a connection, that more than a consequence; then the surer one.
+        Of several, a cause says more than a connection, that more than a consequence; then the first of the table.
         """
         found: list[tuple[Symptom, dict[str, str]]] = []
         asked: set[int] = set()
@@ -127,12 +127,7 @@ class Matcher:
         context = [each for each in found if each[0].role == "context"]
         others = [each for each in found if each[0].role != "context"]
         if others:
-            context.append(
-                min(
-                    others,
-                    key=lambda each: (ROLES.index(each[0].role), -each[0].confidence, self._order[id(each[0])]),
-                )
-            )
+            context.append(min(others, key=lambda each: (ROLES.index(each[0].role), self._order[id(each[0])])))
         return context
 
     def in_line(self, text: str) -> list[tuple[Symptom, dict[str, str]]]:

@@ -8,12 +8,14 @@ from gpudoctor.explain.report import Line
 from gpudoctor.knowledge.wording import counted, ranges
 
 MOST_LINES = 4
+MOST_BEHIND = 30
+"""Lines after the last rank that announced itself."""
 
 
 def membership(facts: Facts) -> list[Candidate]:
     """A rank that announces itself twice while others never do; one rank alone."""
     announced = [shown for shown in facts.shown if shown.event.symptom == "engine-member"]
-    if not announced:
+    if not announced or any(shown.event.symptom == "engine-all-registered" for shown in facts.shown):
         return []
     size = max(int(shown.event.values["world_size"]) for shown in announced)
     times = Counter(shown.event.rank for shown in announced if shown.event.rank is not None)
@@ -77,10 +79,10 @@ def membership(facts: Facts) -> list[Candidate]:
 
 def _went_on(facts: Facts, announced: list[Shown]) -> bool:
     """The job went on: not all ranks print their line into the logs at hand. A world that is not complete prints next
-    to nothing (our rule of thumb: 200 lines)."""
+    to nothing (our rule of thumb)."""
     last = max(announced, key=lambda shown: shown.event.line).event
     behind = facts.lines.get(last.file, 0) - last.line
-    return behind > 200 and not any(shown.symptom.role == "consequence" for shown in facts.shown)
+    return behind > MOST_BEHIND and not any(shown.symptom.role == "consequence" for shown in facts.shown)
 
 
 def _ranks(ranks: list[int]) -> str:

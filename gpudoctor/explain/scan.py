@@ -214,7 +214,7 @@ class _State:
     def _event(self, symptom: Symptom, values: dict[str, str], line: Line, part: bytes, who: Writer) -> None:
         found = self.found
         found.counts[symptom.id] += 1
-        text = part[: 8 * LONGEST_TEXT].decode("utf-8", "replace")
+        text = around(part, symptom).decode("utf-8", "replace")
         rank = _number(values.get("rank"))
         if rank is None:
             rank = who.rank if who.rank is not None else rank_in_words(text, who.length)
@@ -230,7 +230,7 @@ class _State:
                 symptom=symptom.id,
                 file=found.file,
                 line=line.number,
-                text=clean(around(text, symptom)),
+                text=clean(text),
                 values={name: clean(value)[:LONGEST_TEXT] for name, value in values.items()},
                 rank=rank,
                 host=who.host or clean(values.get("host", "")),
@@ -239,12 +239,13 @@ class _State:
         )
 
 
-def around(text: str, symptom: Symptom) -> str:
+def around(line: bytes, symptom: Symptom) -> bytes:
     """The part of a long line that shows the symptom."""
-    if len(text) <= LONGEST_TEXT:
-        return text
-    at = max(0, next((at for needle in symptom.needles if (at := text.find(needle)) >= 0), 0) - LONGEST_TEXT // 4)
-    return ("..." if at else "") + text[at : at + LONGEST_TEXT - 6] + "..."
+    if len(line) <= LONGEST_TEXT:
+        return line
+    at = next((at for needle in symptom.needles if (at := line.find(needle.encode())) >= 0), 0)
+    at = max(0, at - LONGEST_TEXT // 4)
+    return (b"..." if at else b"") + line[at : at + 2 * LONGEST_TEXT]
 
 
 def clean(text: str) -> str:

@@ -17,6 +17,8 @@ EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,200}?)(?:: (?P<message>.{0,4
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 MOST_LINES = 3_000
 LONGEST = 4_000
+MOST_OF_A_MESSAGE = 20
+"""Lines of an exception's message."""
 MOST_STRANGE = 400
 """Lines of other writers between two of one traceback."""
 LIBRARY = re.compile(
@@ -103,7 +105,8 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                 break
             elif HEADER in stripped or _begins_something(stripped, text, prefix):
                 break  # not ours
-            # else: the message goes on over several lines
+            elif prefix and offset - (raised[-1].line - number) <= MOST_OF_A_MESSAGE:
+                last = number + offset  # the message goes on over several lines
     return Traceback(number, last, tuple(raised), prefix)
 
 

@@ -18,6 +18,7 @@ from gpudoctor.knowledge.wording import listed
 ONE_SIDED = ("gather", "broadcast", "barrier", "scatter", "reduce", "gatherobject", "broadcastobjectlist")
 """What code of one rank calls by mistake when it saves, evaluates or logs."""
 MOST_LINES = 6
+LONGEST_LIST = 500
 
 
 class Wait(Struct, frozen=True, kw_only=True):
@@ -45,6 +46,8 @@ def waits(facts: Facts, tracebacks: list[Spoken]) -> list[Wait]:
     for shown in facts.shown:
         event, values = shown.event, shown.event.values
         if shown.symptom.role != "consequence" or event.rank is None or not (values.keys() & WATCHDOG):
+            continue
+        if "sequence" not in values and named(values["operation"]) in PARTS_OF_ONE:
             continue
         found.append(
             Wait(
@@ -80,6 +83,8 @@ def waits(facts: Facts, tracebacks: list[Spoken]) -> list[Wait]:
 
 
 WATCHDOG = {"sequence", "operation"}
+PARTS_OF_ONE = ("send", "recv")
+"""What gloo names when a collective times out: the part of it that one rank had to do."""
 
 
 def _completed(first: Wait, later: Wait) -> Wait:
@@ -123,7 +128,8 @@ def pattern(found: list[Wait], facts: Facts, died: set[int]) -> list[Candidate]:
     known |= {ended.rank for ended in facts.exits if ended.rank is not None}
     if facts.world_size and facts.world_size <= 65_536:
         known |= set(range(facts.world_size))
-    absent = known - waiting - died
+    named_absent = absent_by_name(facts) - died
+    absent = named_absent or known - waiting - died
     groups = Counter(wait.group for wait in found)
     if len(groups) > 1:
         most = groups.most_common(1)[0][0]
@@ -137,6 +143,16 @@ def pattern(found: list[Wait], facts: Facts, died: set[int]) -> list[Candidate]:
     if len(found) > 1:
         return _together(found)
     return []
+
+
+def absent_by_name(facts: Facts) -> set[int]:
+    """Ranks of which another one says that they did not come (a monitored barrier's message)."""
+    return {
+        int(number)
+        for shown in facts.shown
+        if shown.symptom.role == "consequence"
+        for number in re.findall(r"\d{1,7}", shown.event.values.get("ranks", "")[:LONGEST_LIST])
+    }
 
 
 def _evidence(found: list[Wait]) -> tuple[Line, ...]:
