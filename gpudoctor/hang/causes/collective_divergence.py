@@ -60,7 +60,8 @@ def _standing(job: Job) -> tuple[Progress, list[list[Rank]], list[list[Rank]]] |
     if progress.verdict == "unknown" and not any(motion == "still" for motion in progress.motions):
         return None
     waiting = [rank for rank in progress.waiting if rank.place.kind in COLLECTIVE]
-    return progress, parties(waiting)[::-1], parties(progress.away)
+    largest_first = sorted(parties(waiting), key=lambda party: (-len(party), party[0].rank))
+    return progress, largest_first, parties(progress.away)
 
 
 def guarded(job: Job) -> Iterator[Cause]:
@@ -77,6 +78,8 @@ def guarded(job: Job) -> Iterator[Cause]:
         if found is None:
             continue
         statement, context, confidence = found
+        if any(_in_other_branch(context, each[0]) for each in waiting if each is not party):
+            continue  # both branches have their collectives: within_the_loop tells how they differ
         let_in = [rank for rank in job.ranks if admits(statement, _number_in(statement, rank)) is True]
         culprits = party
         if let_in and len(let_in) * 2 > len(job.ranks):
@@ -116,6 +119,15 @@ def _rank_guard(rank: Rank, job: Job) -> tuple[Enclosing, SourceContext, float] 
             return None
         return statement, context, 0.95 if None not in verdicts else 0.8
     return None
+
+
+def _in_other_branch(context: SourceContext, other: Rank) -> bool:
+    """Whether another rank waits below the other branch of a condition around a line."""
+    return any(
+        branches_part(context, each)
+        for each in other.evidence.sources
+        if (each.file, each.function) == (context.file, context.function)
+    )
 
 
 def _pairs(context: SourceContext, statement: Enclosing, operation: str) -> bool:
@@ -272,17 +284,17 @@ def within_the_loop(job: Job) -> Iterator[Cause]:
         past_backward = first[0].place.kind == "backward" and pair.relation == "later in the loop"
         if pair.relation == "past the loop" or not (past_backward or other[0].place.kind in COLLECTIVE):
             continue
+        fork = fork_of(first[0], other[0])
+        here, there = (fork.one_source, fork.other_source) if fork is not None else (None, None)
+        if here is not None and there is not None and branches_part(here, there) and other[0].place.kind in COLLECTIVE:
+            yield _order(job, first, other, here, there)
+            continue
         if _rank_guard(first[0], job) is not None or _guarded_away(other, job):
             continue
         if (first[0].place.kind == "backward") != (other[0].place.kind == "backward"):
             yield from _past_backward(job, pair)
             continue
         if other[0].place.kind not in COLLECTIVE:
-            continue
-        fork = fork_of(first[0], other[0])
-        here, there = (fork.one_source, fork.other_source) if fork is not None else (None, None)
-        if here is not None and there is not None and branches_part(here, there):
-            yield _order(job, first, other, here, there)
             continue
         context = here or source_at(first[0], first[0].place.user_frame)
         exits = passes_by(context) if context is not None else ()
@@ -374,7 +386,8 @@ def _order(job: Job, first: Sequence[Rank], other: Sequence[Rank], here: SourceC
     small, large = (other, first) if len(other) <= len(first) else (first, other)
     context = there if small is other else here
     guard = _own_guard(context)
-    name = "collective-order-mismatch" if both or own == theirs else "rank-divergent-decision"
+    asks_rank = guard is not None and RANK_WORDS.search(guard.text) is not None
+    name = "collective-order-mismatch" if both or own == theirs or asks_rank else "rank-divergent-decision"
     confidence = (0.88 if both else 0.75) + (0.05 if recorded else 0.0)
     return Cause(
         cause=name,

@@ -55,9 +55,11 @@ def stopped_ranks(job: Job) -> Iterator[Cause]:
                 () if traced else continues,
             ),
         )
+    if progress_of(job).verdict == "moves":
+        return  # nobody waits for what is asked or stopped there
     for rank in job.ranks:
-        stopped = [each for each in rank.data_loaders if _state(each) in STOPPED]
-        if stopped and rank.place.kind == "data":
+        stopped = [each for each in rank.data_loaders if _state(each) in STOPPED] if rank.place.kind == "data" else []
+        if stopped:
             pid = stopped[0].process.pid
             yield Cause(
                 cause="stopped-rank",

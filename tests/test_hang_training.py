@@ -1,0 +1,527 @@
+"""What holds a training job, on hand-made jobs: the cause, whose it is, the line; and where it must not be said.
+
+A wrong cause that is sure of itself costs more than none, so each rule has its neighbours here: the same picture with
+one thing changed that makes it innocent.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gpudoctor.hang.conclude import conclude_job
+from gpudoctor.hang.evidence import Collective, Frame, GpuUse, KernelEvent, Recorder, Socket, SourceContext, Thread
+from gpudoctor.hang.job import Job
+from gpudoctor.hang.places import place_of
+from gpudoctor.hang.recorders import compare
+from gpudoctor.hang.report import Cause, JobReport
+from gpudoctor.knowledge.hangs import CAUSES
+from tests.hang_jobs import PROGRAM, a_job, data_loader, is_in, launcher, member, place_at, sleeps, source, stack, waits
+
+LOOP = ("for", 25, "batch in loader")
+RANK_0 = ("if", 40, "rank == 0")
+
+
+def reported(job: Job) -> JobReport:
+    unread: list[Any] = []
+    report = conclude_job(job, unread)
+    assert unread == [], "a rule failed"
+    return report
+
+
+def first(job: Job) -> Cause:
+    causes = reported(job).causes
+    assert causes, "no cause"
+    return causes[0]
+
+
+def src(line: int, **more: Any) -> tuple[SourceContext, ...]:
+    return (source(line, **more),)
+
+
+def entry(operation: str, sequence: int, size: int = 16, group: str = "0", **more: Any) -> Collective:
+    frame = Frame("main", PROGRAM, more.pop("at", 41))
+    return Collective(
+        group=group,
+        sequence=sequence,
+        operation=operation,
+        input_sizes=((size,),),
+        dtypes=("float32",),
+        frames=(frame,),
+        **more,
+    )
+
+
+def recorder(rank: int, *entries: Collective) -> Recorder:
+    return Recorder(source="dump", rank=rank, backend="gloo", entries=entries, total=len(entries))
+
+
+def recorded(*members: Any, entries: Sequence[Sequence[Collective]], **more: Any) -> Job:
+    recorders = {rank: recorder(rank, *each) for rank, each in enumerate(entries)}
+    return a_job(*members, agreement=compare(recorders, len(entries)), **more)
+
+
+# ---------------------------------------------------------------- each cause, as a job shows it
+
+GUARDED = src(41, inside=[RANK_0, LOOP], calls=[("barrier", 41, "rank == 0"), ("all_reduce", 30, "")])
+ELSE = src(44, inside=[("else", 40, "rank == 0"), LOOP])
+WORKER_LOCK = data_loader(77, 4001, frames=[Frame("__getitem__", PROGRAM, 12)])
+GIL_THREAD = stack(place_at("user code", "", at=60, function="encode"))
+
+FIRES: dict[str, tuple[Job, str, tuple[int, ...], int | None]] = {
+    "a barrier under rank == 0": (
+        a_job(waits(0, "barrier", sources=GUARDED), waits(1, at=30), waits(2, at=30)),
+        "rank0-only-collective",
+        (0,),
+        41,
+    ),
+    "a barrier under rank == 0, in a caller": (
+        a_job(
+            member(
+                0,
+                place_at("collective", "all_reduce", at=12, function="evaluate")._replace(
+                    user_frames=(Frame("evaluate", PROGRAM, 12), Frame("main", PROGRAM, 41))
+                ),
+                sources=(source(12, function="evaluate"), *GUARDED),
+            ),
+            waits(1, at=50, sources=src(50, inside=[LOOP])),
+        ),
+        "rank0-only-collective",
+        (0,),
+        12,
+    ),
+    "a barrier that all but rank 0 reach": (
+        a_job(
+            *(waits(rank, "barrier", sources=src(41, inside=[("if", 40, "rank != 0")])) for rank in (1, 2, 3)),
+            waits(0, at=60),
+        ),
+        "rank0-only-collective",
+        (0,),
+        41,
+    ),
+    "a new group under a condition": (
+        a_job(
+            *(
+                is_in(rank, "communicator init", "new_group", at=41, sources=src(41, inside=[("if", 40, "rank < 2")]))
+                for rank in (0, 1)
+            ),
+            waits(2, at=50),
+            waits(3, at=50),
+        ),
+        "rank0-only-collective",
+        (0, 1),
+        41,
+    ),
+    "fewer batches, then a barrier behind the loop": (
+        a_job(
+            waits(0, at=30, sources=src(30, inside=[LOOP])),
+            waits(1, "barrier", at=50, sources=src(50)),
+            waits(2, at=30, sources=src(30, inside=[LOOP])),
+        ),
+        "uneven-inputs",
+        (1,),
+        50,
+    ),
+    "fewer batches, then the end": (
+        a_job(
+            is_in(0, "backward", at=30, sources=src(30, inside=[LOOP])),
+            is_in(1, "exit", "destroy_process_group", at=70, sources=src(70)),
+        ),
+        "uneven-inputs",
+        (1,),
+        70,
+    ),
+    "a continue that passes the all_reduce by": (
+        a_job(
+            waits(0, at=30, sources=src(30, inside=[LOOP], exits=[("continue", 27, "not isfinite(batch)")])),
+            waits(1, "barrier", at=50, sources=src(50)),
+        ),
+        "rank-divergent-decision",
+        (1,),
+        27,
+    ),
+    "an exception that is swallowed": (
+        a_job(
+            waits(0, at=30, sources=src(30, inside=[("try", 28, ""), LOOP], exits=[("pass", 31, "Exception")])),
+            waits(1, "broadcast", at=35, sources=src(35, inside=[LOOP])),
+            waits(2, at=30, sources=src(30, inside=[("try", 28, ""), LOOP], exits=[("pass", 31, "Exception")])),
+        ),
+        "rank-divergent-decision",
+        (1,),
+        31,
+    ),
+    "an early stop that one rank takes": (
+        a_job(
+            waits(0, at=30, sources=src(30, inside=[LOOP], exits=[("break", 33, "loss < target")])),
+            waits(1, "all_gather", at=50, sources=src(50)),
+        ),
+        "rank-divergent-decision",
+        (1,),
+        33,
+    ),
+    "two orders in two branches": (
+        a_job(
+            waits(
+                0,
+                "all_reduce",
+                at=41,
+                sources=src(
+                    41,
+                    inside=[RANK_0],
+                    calls=[
+                        ("all_reduce", 41, "rank == 0"),
+                        ("broadcast", 42, "rank == 0"),
+                        ("broadcast", 44, "not (rank == 0)"),
+                        ("all_reduce", 45, "not (rank == 0)"),
+                    ],
+                ),
+            ),
+            waits(
+                1,
+                "broadcast",
+                at=44,
+                sources=src(
+                    44,
+                    inside=[("else", 40, "rank == 0")],
+                    calls=[
+                        ("all_reduce", 41, "rank == 0"),
+                        ("broadcast", 42, "rank == 0"),
+                        ("broadcast", 44, "not (rank == 0)"),
+                        ("all_reduce", 45, "not (rank == 0)"),
+                    ],
+                ),
+            ),
+        ),
+        "collective-order-mismatch",
+        (1,),
+        44,
+    ),
+    "backward waits for one that is through with it": (
+        a_job(
+            is_in(0, "backward", at=30, sources=src(30, inside=[LOOP])),
+            waits(1, "barrier", at=34, sources=src(34, inside=[LOOP])),
+            is_in(2, "backward", at=30, sources=src(30, inside=[LOOP])),
+        ),
+        "unused-parameters",
+        (1,),
+        34,
+    ),
+    "sizes that differ, by the recorder": (
+        recorded(waits(0), waits(1), entries=[[entry("all_reduce", 7, 16)], [entry("all_reduce", 7, 12)]]),
+        "shape-mismatch",
+        (1,),
+        41,
+    ),
+    "operations that differ, by the recorder": (
+        recorded(
+            waits(0), waits(1), waits(2),
+            entries=[[entry("all_reduce", 7)], [entry("all_gather", 7, at=52)], [entry("all_reduce", 7)]],
+        ),
+        "collective-order-mismatch",
+        (1,),
+        52,
+    ),
+    "all receive": (
+        a_job(*(is_in(rank, "point-to-point", "recv", at=33) for rank in (0, 1))),
+        "p2p-order",
+        (0, 1),
+        33,
+    ),
+    "a sleep": (a_job(waits(0), sleeps(1, at=52), waits(2)), "slow-rank-timeout", (1,), 52),
+    "a sleep before the start": (
+        a_job(is_in(0, "rendezvous", "TCPStore", at=20), sleeps(1, at=15)),
+        "slow-rank-timeout",
+        (1,),
+        15,
+    ),
+    "a preparation of rank 0 that computes": (
+        a_job(
+            is_in(0, "user code", at=41, moved=True, sources=GUARDED),
+            waits(1, "barrier", at=50),
+        ),
+        "slow-rank-timeout",
+        (0,),
+        41,
+    ),
+    "an open that does not come back": (
+        a_job(waits(0), is_in(1, "storage", "open", at=52, waits_in="wait_for_partner")),
+        "storage-stall",
+        (1,),
+        52,
+    ),
+    "state D in both looks": (
+        a_job(waits(0), member(1, place_at("unknown"), state="D", waits_in="nfs_wait_bit_killable")),
+        "storage-stall",
+        (1,),
+        None,
+    ),
+    "a data loader in a lock": (
+        a_job(waits(0), is_in(1, "data", "DataLoader", at=26, data_loaders=(WORKER_LOCK,))),
+        "dataloader-fork-deadlock",
+        (1,),
+        26,
+    ),
+    "a data loader that is stopped": (
+        a_job(waits(0), is_in(1, "data", "DataLoader", at=26, data_loaders=(data_loader(77, 4001, state="T"),))),
+        "stopped-rank",
+        (1,),
+        26,
+    ),
+    "the lock of Python, kept in native code": (
+        a_job(
+            waits(0),
+            member(
+                1,
+                place_at("user code", at=52),
+                owns_gil=False,
+                more_threads=(
+                    Thread(id=9001, name="tokenizer", state="S", switches=4, owns_gil=True, frames=GIL_THREAD,
+                           waits_in="hrtimer_nanosleep"),
+                ),
+            ),
+        ),
+        "gil-deadlock",
+        (1,),
+        60,
+    ),
+    "a stop": (a_job(waits(0), member(1, place_at("user code", at=52), state="T")), "stopped-rank", (1,), 52),
+    "a debugger": (a_job(waits(0), member(1, place_at("unknown"), state="t")), "stopped-rank", (1,), None),
+    "a breakpoint": (a_job(waits(0), is_in(1, "input", "breakpoint", at=52)), "stopped-rank", (1,), 52),
+    "a zombie that was killed": (
+        a_job(waits(0), member(1, place_at("unknown"), state="Z", exit_code=9, samples=0)),
+        "rank-died",
+        (1,),
+        None,
+    ),
+    "a killed rank, and one that its launcher ended then": (
+        a_job(
+            waits(0),
+            member(1, place_at("unknown"), state="Z", exit_code=15, samples=0),
+            member(2, place_at("unknown"), state="Z", exit_code=11, samples=0),
+        ),
+        "rank-died",
+        (2,),
+        None,
+    ),
+    "a rank that its node lacks": (
+        a_job(
+            waits(0, environment={"LOCAL_WORLD_SIZE": "2"},
+                  sockets=(Socket(state="CLOSE_WAIT", local="10.0.0.1", local_port=4),)),
+            missing=(1,),
+            launchers={},
+        ),
+        "rank-died",
+        (1,),
+        None,
+    ),
+    "a GPU that fell off the bus": (
+        a_job(
+            waits(0),
+            waits(1),
+            nodes={"a": {"gpus": (GpuUse(index=1, lost="GPU is lost"),),
+                         "kernel": (KernelEvent(kind="xid", text="Xid 79", pid=4001, seconds_ago=30.0),)}},
+        ),
+        "xid-gpu-lost",
+        (1,),
+        None,
+    ),
+    "threads that do not end": (
+        a_job(*(is_in(rank, "exit", "threads that are not daemons", at=88) for rank in (0, 1))),
+        "teardown-deadlock",
+        (0, 1),
+        88,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_what_holds_a_job_is_named(name: str) -> None:
+    job, cause, ranks, line = FIRES[name]
+    found = first(job)
+    assert (found.cause, found.ranks) == (cause, ranks), [
+        (each.cause, each.confidence, each.ranks, each.summary) for each in reported(job).causes
+    ]
+    assert (found.where.line if found.where else None) == line
+    assert found.confidence >= 0.55
+    assert reported(job).state in ("hung", "slow")
+    assert found.evidence
+    assert found.fix.text
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_its_words_keep_the_rules(name: str) -> None:
+    for cause in reported(FIRES[name][0]).causes:
+        assert cause.cause in CAUSES
+        assert 0.0 <= cause.confidence <= 1.0
+        assert not cause.summary.endswith("."), cause.summary
+        assert "\n" not in cause.summary
+        assert "!" not in cause.summary.replace("!=", "")
+        assert cause.confirm or cause.confidence >= 0.9, f"{cause.cause} is not sure, and says no test that decides"
+
+
+# ---------------------------------------------------------------- the same picture, and innocent
+
+FIRST_LOAD = src(
+    41,
+    inside=[("if", 40, "local_rank not in [-1, 0]")],
+    calls=[("barrier", 41, "local_rank not in [-1, 0]"), ("barrier", 44, "local_rank == 0")],
+)
+INNOCENT: dict[str, tuple[Job, str]] = {
+    "one rank goes first, the others wait in the first of two barriers": (
+        a_job(
+            is_in(0, "storage", "torch.load", at=42, moved=True),
+            waits(1, "barrier", sources=FIRST_LOAD),
+            waits(2, "barrier", sources=FIRST_LOAD),
+        ),
+        "rank0-only-collective",
+    ),
+    "a condition that all ranks meet": (
+        a_job(
+            waits(0, sources=src(41, inside=[("if", 40, "local_rank != -1")])),
+            waits(1, sources=src(41, inside=[("if", 40, "local_rank != -1")])),
+            sleeps(2),
+        ),
+        "rank0-only-collective",
+    ),
+    "a broadcast in both branches": (
+        a_job(
+            waits(0, "broadcast", at=41, sources=src(41, inside=[RANK_0], calls=[
+                ("broadcast", 41, "rank == 0"), ("broadcast", 44, "not (rank == 0)")])),
+            waits(1, "broadcast", at=44, sources=src(44, inside=[("else", 40, "rank == 0")], calls=[
+                ("broadcast", 41, "rank == 0"), ("broadcast", 44, "not (rank == 0)")])),
+            sleeps(2, at=60),
+        ),
+        "rank0-only-collective",
+    ),
+    "a step that is counted ends the loop": (
+        a_job(
+            waits(0, at=30, sources=src(30, inside=[LOOP], exits=[("break", 33, "step >= max_steps")])),
+            waits(1, "barrier", at=50, sources=src(50)),
+        ),
+        "rank-divergent-decision",
+    ),
+    "a file that is being written": (
+        a_job(
+            waits(0),
+            is_in(1, "storage", "torch.save", at=52, moved=True, waits_in="", state="R", written=(1000, 900_000_000)),
+        ),
+        "storage-stall",
+    ),
+    "a data loader that works": (
+        a_job(
+            waits(0),
+            is_in(1, "data", "DataLoader", at=26, data_loaders=(data_loader(77, 4001, cpu=(1.0, 3.2), waits_in=""),)),
+        ),
+        "dataloader-fork-deadlock",
+    ),
+    "a thread that computes in Python": (
+        a_job(
+            waits(0),
+            is_in(1, "user code", at=52, moved=True, state="R", waits_in="", owns_gil=True),
+        ),
+        "gil-deadlock",
+    ),
+    "ranks on nodes that were not asked": (
+        a_job(waits(0, environment={"LOCAL_WORLD_SIZE": "1"}), missing=(1,), launchers={}),
+        "rank-died",
+    ),
+    "a rank that ended well under a torchrun that lives": (
+        a_job(waits(0, environment={"LOCAL_WORLD_SIZE": "2"}), missing=(1,), launchers={"a": launcher()}),
+        "rank-died",
+    ),
+    "an Xid from before the job": (
+        a_job(
+            waits(0),
+            sleeps(1),
+            nodes={"a": {"kernel": (KernelEvent(kind="xid", text="Xid 79", seconds_ago=86_400.0),)}},
+        ),
+        "xid-gpu-lost",
+    ),
+    "sends and receives that pair": (
+        a_job(is_in(0, "point-to-point", "send", at=33), is_in(1, "point-to-point", "recv", at=35), sleeps(2)),
+        "p2p-order",
+    ),
+    "gathers of different sizes": (
+        recorded(
+            waits(0, "all_to_all"), waits(1, "all_to_all"),
+            entries=[[entry("all_to_all", 3, 8)], [entry("all_to_all", 3, 24)]],
+        ),
+        "shape-mismatch",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INNOCENT)
+def test_what_looks_alike_is_not_named(name: str) -> None:
+    job, cause = INNOCENT[name]
+    sure = [each for each in reported(job).causes if each.cause == cause and each.confidence >= 0.5]
+    assert sure == []
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_a_job_that_gets_on_has_no_hang(name: str) -> None:
+    """The same places, but one of the ranks that waited has got on between the looks."""
+    job = FIRES[name][0]
+    wakes = waits(9, at=41, moved=True)
+    others = [
+        member(rank.rank, rank.place, moved=rank.moved, sources=rank.evidence.sources, data_loaders=rank.data_loaders)
+        for rank in job.ranks
+        if rank.state not in ("T", "t", "Z")
+    ]
+    report = reported(a_job(*others, wakes, world_size=10, agreement=job.agreement))
+    assert report.causes == ()
+    assert report.state == "running"
+
+
+# ---------------------------------------------------------------- what nothing decides
+
+
+def test_ranks_that_agree_and_stand_are_undecided_and_the_test_is_named() -> None:
+    report = reported(a_job(waits(0), waits(1), waits(2)))
+    assert report.state == "hung"
+    assert all(cause.confidence < 0.5 for cause in report.causes)
+    assert report.undecided
+    assert "recorder" in report.only_recorder
+
+
+def test_gpu_ranks_that_agree_get_alternatives() -> None:
+    gpus = tuple(
+        GpuUse(
+            index=index, utilization_percent=100, memory_utilization_percent=0, power_watts=90.0, pids=(4000 + index,)
+        )
+        for index in (0, 1)
+    )
+    spin: dict[str, Any] = {"state": "R", "waits_in": "", "cpu": (3.0, 5.5), "switches": (50, 60)}
+    ranks = [is_in(rank, "cuda sync", "synchronize", at=41, moved=True, **spin) for rank in (0, 1)]
+    report = reported(a_job(*ranks, nodes={"a": {"gpus": gpus}}))
+    assert report.state == "hung"
+    assert {"p2p-acs-iommu", "nccl-bug"} <= {cause.cause for cause in report.causes}
+    assert all(cause.confidence < 0.5 for cause in report.causes)
+
+
+def test_gpu_ranks_that_spin_and_move_memory_are_not_called_hung() -> None:
+    gpus = tuple(
+        GpuUse(index=index, utilization_percent=98, memory_utilization_percent=40, pids=(4000 + index,))
+        for index in (0, 1)
+    )
+    spin: dict[str, Any] = {"state": "R", "waits_in": "", "cpu": (3.0, 5.5), "switches": (50, 60)}
+    ranks = [is_in(rank, "cuda sync", "item", at=41, moved=True, **spin) for rank in (0, 1)]
+    report = reported(a_job(*ranks, nodes={"a": {"gpus": gpus}}))
+    assert report.state == "running"
+    assert report.causes == ()
+    assert "--watch" in report.undecided
+
+
+def test_a_rank_that_computes_an_ordinary_step_is_undecided() -> None:
+    report = reported(a_job(waits(0), is_in(1, "user code", at=33, moved=True)))
+    assert report.state == "slow"
+    assert all(cause.confidence < 0.5 for cause in report.causes)
+    assert "--watch" in report.undecided
+
+
+def test_places_of_hand_made_stacks_are_those_that_are_read() -> None:
+    """The builders' stacks mean to `places` what they say."""
+    for kind, operation in (("collective", "all_reduce"), ("data", "DataLoader"), ("backward", "backward")):
+        place = place_at(kind, operation)  # type: ignore[arg-type]
+        found = place_of(Thread(id=1, frames=stack(place), state="S"))
+        assert (found.kind, found.user_frame) == (kind, place.user_frame)
