@@ -1,0 +1,346 @@
+"""From evidence to the report: progress, the order of blame, states, what is undecided, hostile and large evidence."""
+
+import json
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpudoctor.check import Fix
+from gpudoctor.hang import all_rules
+from gpudoctor.hang import conclude as conclusion
+from gpudoctor.hang.assemble import assemble, launcher_kind
+from gpudoctor.hang.conclude import conclude, conclude_job, ordered
+from gpudoctor.hang.evidence import (
+    Collective,
+    Evidence,
+    Frame,
+    Ras,
+    RasCommunicator,
+    RasRank,
+    Recorder,
+    from_json,
+    to_json,
+)
+from gpudoctor.hang.job import Job
+from gpudoctor.hang.progress import Verdict, progress_of
+from gpudoctor.hang.report import Cause, State
+from tests.hang_jobs import a_job, data_loader, is_in, member, place_at, sleeps, source, waits
+
+# ---------------------------------------------------------------- progress
+
+PROGRESS: dict[str, tuple[Job, Verdict]] = {
+    "all wait and none has run": (a_job(waits(0), waits(1)), "stuck"),
+    "one that waits has been woken in between": (a_job(waits(0), waits(1, switches=(50, 51))), "moves"),
+    "one that waits is at another line": (
+        a_job(waits(0), waits(1, first=place_at("collective", "all_reduce", at=30))),
+        "moves",
+    ),
+    "one computes and the others wait": (a_job(waits(0), is_in(1, "user code", moved=True)), "held"),
+    "one sleeps for long and the others wait": (a_job(waits(0), sleeps(1)), "stuck"),
+    "one sleeps a little, and so the others get on": (a_job(waits(0, moved=True), sleeps(1, moved=True)), "moves"),
+    "all compute": (a_job(is_in(0, "user code", moved=True), is_in(1, "user code", moved=True)), "moves"),
+    "nobody waits, nothing moves": (a_job(is_in(0, "data"), is_in(1, "data")), "stuck"),
+    "all meet for the first time": (a_job(is_in(0, "rendezvous"), is_in(1, "rendezvous")), "starting"),
+    "one look": (a_job(waits(0, samples=1), waits(1, samples=1)), "unknown"),
+    "one look, and one is stopped": (a_job(waits(0, samples=1), member(1, place_at("unknown"), state="T")), "stuck"),
+    "backward that computes": (
+        a_job(is_in(0, "backward", moved=True), is_in(1, "backward", moved=True)),
+        "moves",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRESS)
+def test_progress_is_told_from_two_looks(name: str) -> None:
+    job, verdict = PROGRESS[name]
+    assert progress_of(job).verdict == verdict
+
+
+def test_the_signal_of_a_look_is_no_progress() -> None:
+    """A rank that is read by faulthandler's signal wakes for it, twice."""
+    asked = waits(0, switches=(50, 54))
+    samples = tuple(msgspec.structs.replace(each, stacks_by="faulthandler") for each in asked.evidence.samples)
+    asked = msgspec.structs.replace(asked, evidence=msgspec.structs.replace(asked.evidence, samples=samples))
+    assert progress_of(a_job(asked, waits(1))).verdict == "stuck"
+
+
+@pytest.mark.parametrize(("later", "verdict"), [(7, "stuck"), (9, "moves")])
+def test_counts_of_nccl_decide_where_ranks_spin(later: int, verdict: Verdict) -> None:
+    def poll(at: float, count: int) -> Ras:
+        ranks = tuple(RasRank(rank=rank, counts={"AllReduce": count}) for rank in (0, 1))
+        return Ras(at=at, source="localhost:28028", communicators=(RasCommunicator(id="a", size=2, ranks=ranks),))
+
+    spin: dict[str, Any] = {"state": "R", "waits_in": "", "cpu": (3.0, 5.5), "switches": (50, 60), "moved": True}
+    ranks = [is_in(rank, "cuda sync", "synchronize", libraries={"libcuda.so.1": "/x"}, **spin) for rank in (0, 1)]
+    job = a_job(*ranks, nodes={"a": {"ras": (poll(0.0, 7), poll(5.0, later))}})
+    assert progress_of(job).verdict == verdict
+
+
+# ---------------------------------------------------------------- states
+
+STATES: dict[str, tuple[Job, State]] = {
+    "hung": (a_job(waits(0), sleeps(1)), "hung"),
+    "slow": (a_job(waits(0), is_in(1, "user code", moved=True)), "slow"),
+    "running": (a_job(waits(0, moved=True), waits(1)), "running"),
+    "starting": (a_job(is_in(0, "rendezvous", age=3.0), is_in(1, "rendezvous", age=3.0)), "starting"),
+    "ended": (
+        a_job(*(member(rank, place_at("unknown"), state="Z", exit_code=0, samples=0) for rank in (0, 1))),
+        "ended",
+    ),
+    "all sleep for themselves": (a_job(sleeps(0), sleeps(1)), "slow"),
+    "read once": (a_job(waits(0, samples=1), waits(1, samples=1)), "running"),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_the_state_of_a_job(name: str) -> None:
+    job, state = STATES[name]
+    assert conclude_job(job).state == state
+
+
+def test_what_was_read_once_is_said_to_be_unknown() -> None:
+    report = conclude_job(a_job(waits(0, samples=1), waits(1, samples=1)))
+    assert report.causes == ()
+    assert "not to be seen" in report.undecided
+
+
+# ---------------------------------------------------------------- the order of blame
+
+
+def cause(name: str, confidence: float, *ranks: int) -> Cause:
+    return Cause(cause=name, confidence=confidence, ranks=ranks, summary=name, fix=Fix(""))
+
+
+def names(*causes: Cause) -> list[str]:
+    return [each.cause for each in ordered(causes, progress_of(a_job(waits(0), waits(1))))]
+
+
+def test_who_is_dead_comes_before_who_disagrees_and_who_is_elsewhere() -> None:
+    found = names(
+        cause("slow-rank-timeout", 0.95, 1), cause("rank0-only-collective", 0.92, 0), cause("stopped-rank", 0.9, 2)
+    )
+    assert found == ["stopped-rank"]
+
+
+def test_disagreement_comes_before_a_rank_that_is_elsewhere() -> None:
+    found = names(cause("slow-rank-timeout", 0.9, 1), cause("rank-divergent-decision", 0.75, 0))
+    assert found == ["rank-divergent-decision", "slow-rank-timeout"]
+
+
+def test_what_is_hardly_shown_is_ordered_by_confidence_alone() -> None:
+    found = names(cause("rank-died", 0.4, 1), cause("storage-stall", 0.88, 1))
+    assert found[0] == "storage-stall"
+
+
+def test_the_same_cause_of_the_same_ranks_is_said_once() -> None:
+    found = ordered(
+        [cause("storage-stall", 0.8, 1), cause("storage-stall", 0.88, 1)], progress_of(a_job(waits(0), waits(1)))
+    )
+    assert [each.confidence for each in found] == [0.88]
+
+
+def test_a_rule_that_fails_does_not_take_the_others_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(job: Job) -> Any:
+        raise KeyError("x")
+
+    class Broken:
+        RULES = (fails,)
+
+    monkeypatch.setattr(conclusion, "MODULES", (Broken, *all_rules.MODULES))
+    unread: list[Any] = []
+    report = conclude_job(a_job(waits(0), sleeps(1)), unread)
+    assert report.causes[0].cause == "slow-rank-timeout"
+    assert "fails" in unread[0].what
+    assert "KeyError" in unread[0].reason
+
+
+# ---------------------------------------------------------------- evidence to jobs
+
+
+def test_evidence_is_made_into_the_same_job() -> None:
+    built = a_job(
+        waits(0), sleeps(1, sources=(source(52),), data_loaders=(data_loader(77, 4001),)), waits(2, host="b", pid=4100)
+    )
+    (job,) = assemble(from_json(to_json(built.evidence)))
+    assert [(rank.rank, rank.pid, rank.node.name, rank.place.kind) for rank in job.ranks] == [
+        (rank.rank, rank.pid, rank.node.name, rank.place.kind) for rank in built.ranks
+    ]
+    assert job.world_size == 3
+    assert job.ranks[1].moved is False
+    assert [loader.process.pid for loader in job.ranks[1].data_loaders] == [77]
+    report = conclude(built.evidence, seconds=1.5)
+    assert report.seconds == 1.5
+    assert report.hosts == ("a", "b")
+    (found,) = report.jobs[0].causes
+    assert (found.cause, found.ranks) == ("slow-rank-timeout", (1,))
+    assert found.where is not None
+    assert found.where.line == 52
+
+
+def all_reduce(sequence: int, size: int = 16) -> Collective:
+    return Collective(
+        group="0",
+        sequence=sequence,
+        operation="all_reduce",
+        input_sizes=((size,),),
+        dtypes=("float32",),
+        frames=(Frame("main", "/home/mara/train.py", 41),),
+    )
+
+
+def test_dumps_alone_make_a_job() -> None:
+    """Only the files of the ranks are left, hours later."""
+    dumps = tuple(
+        Recorder(source=f"dump {rank}", rank=rank, backend="nccl", entries=(all_reduce(7, 16 - rank // 3),), total=1)
+        for rank in range(4)
+    )
+    report = conclude(Evidence(dumps=dumps))
+    (job,) = report.jobs
+    assert job.world_size == 4
+    assert (job.causes[0].cause, job.causes[0].ranks) == ("shape-mismatch", (3,))
+    assert [row.rank for row in job.ranks] == [0, 1, 2, 3]
+    assert "all_reduce #7" in job.ranks[0].collective
+
+
+def test_evidence_without_a_job_has_none() -> None:
+    assert conclude(Evidence()).jobs == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        (("/opt/venv/bin/python", "/opt/venv/bin/torchrun", "train.py"), "torchrun"),
+        (("python", "-m", "torch.distributed.run", "train.py"), "torchrun"),
+        (("python", "/usr/bin/accelerate", "launch", "train.py"), "accelerate"),
+        (("srun", "python", "train.py"), "srun"),
+        (("mpirun", "-np", "2", "python"), "mpirun"),
+        (("python", "train.py"), "script"),
+        ((), "script"),
+    ],
+)
+def test_launchers_are_told_by_their_command(command: tuple[str, ...], kind: str) -> None:
+    assert launcher_kind(command) == kind
+
+
+# ---------------------------------------------------------------- rows
+
+
+def test_every_rank_has_a_row_and_missing_ones_too() -> None:
+    job = a_job(waits(0), sleeps(1), member(2, place_at("unknown"), state="T"), missing=(3,), nodes={"a": {}})
+    rows = conclude_job(job).ranks
+    assert [(row.rank, row.state) for row in rows] == [
+        (0, "waits in all_reduce"),
+        (1, "sleeps in user code"),
+        (2, "stopped"),
+        (3, "missing"),
+    ]
+    assert rows[0].collective == "all_reduce"
+    assert rows[0].frame is not None
+    assert (rows[0].frame.line, rows[1].pid) == (41, 4001)
+
+
+def test_a_rank_without_a_stack_has_the_kernels_word() -> None:
+    job = a_job(member(0, place_at("unknown"), waits_in="futex_do_wait"), member(1, place_at("unknown"), samples=0))
+    assert [row.state for row in conclude_job(job).ranks] == ["sleeps in futex_do_wait", "gone"]
+
+
+# ---------------------------------------------------------------- large and hostile
+
+
+def thousand(away: int) -> Job:
+    return a_job(
+        *(
+            sleeps(rank, at=52, host=f"n{rank // 8}", pid=4000 + rank % 8)
+            if rank == away
+            else waits(rank, host=f"n{rank // 8}", pid=4000 + rank % 8)
+            for rank in range(1024)
+        )
+    )
+
+
+def test_one_of_a_thousand_is_found_and_the_others_are_folded() -> None:
+    report = conclude_job(thousand(611))
+    assert (report.causes[0].cause, report.causes[0].ranks) == ("slow-rank-timeout", (611,))
+    assert "ranks 0-610,612-1023 wait" in report.causes[0].summary
+    assert len(report.causes[0].evidence) < 20
+    assert len(report.ranks) == 1024
+
+
+def test_the_work_grows_with_the_number_of_ranks_and_not_its_square() -> None:
+    """Steps of the interpreter, not seconds: 1,024 ranks take no more than some ten times 128."""
+    import sys
+
+    def steps(count: int) -> int:
+        job = a_job(*(sleeps(rank, at=rank) if rank % 3 == 0 else waits(rank, at=rank % 7) for rank in range(count)))
+        lines = 0
+
+        def trace(frame: Any, event: str, argument: Any) -> Any:
+            nonlocal lines
+            lines += 1
+            return None
+
+        sys.setprofile(trace)
+        try:
+            conclude_job(job)
+        finally:
+            sys.setprofile(None)
+        return lines
+
+    assert steps(1024) < 12 * steps(128)
+
+
+TEXT = st.sampled_from(("", "x", "rank == 0", "-1", "99999999999999999999", "127.0.0.1", "a\x00b", "é" * 20, "T", "D"))
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 1 << 30), text=TEXT, number=st.sampled_from((-1, 0, 1, 3, 1 << 40)))
+def test_evidence_that_anybody_wrote_never_raises(seed: int, text: str, number: int) -> None:
+    """A file of evidence with some of its values replaced, of the right type or not decodable at all."""
+    built = a_job(
+        waits(0, sources=(source(41, inside=[("if", 40, "rank == 0"), ("for", 30, "x")]),)),
+        sleeps(1, data_loaders=(data_loader(77, 4001),)),
+        is_in(2, "backward", host="b"),
+        missing=(3,),
+        dumps=(Recorder(source="dump", rank=3, entries=(all_reduce(1),)),),
+    )
+    chooser = random.Random(seed)
+    tree = json.loads(to_json(built.evidence))
+    for _ in range(chooser.randrange(1, 12)):
+        _spoil(tree, chooser, text, number)
+    try:
+        evidence = msgspec.convert(tree, Evidence)
+    except msgspec.ValidationError:
+        return
+    report = conclude(evidence)
+    assert not [each for each in report.unread if "defect" in each.reason]
+    msgspec.json.encode(report)
+
+
+def _spoil(tree: Any, chooser: random.Random, text: str, number: int) -> None:
+    """Replace one leaf below a random path, or drop or double an entry of a list."""
+    while isinstance(tree, dict | list) and tree:
+        key = chooser.choice(list(tree)) if isinstance(tree, dict) else chooser.randrange(len(tree))
+        value = tree[key]
+        if isinstance(value, dict | list) and value and chooser.random() < 0.93:
+            tree = value
+            continue
+        if isinstance(tree, list) and chooser.random() < 0.5:
+            tree.append(value)
+        elif isinstance(value, str):
+            tree[key] = text
+        elif isinstance(value, bool) or value is None:
+            tree[key] = None
+        elif isinstance(value, int | float):
+            tree[key] = number
+        return
+
+
+def test_a_world_that_no_job_has_costs_nothing() -> None:
+    """WORLD_SIZE of one rank is a number that would need gigabytes for its missing ranks."""
+    built = a_job(waits(0, environment={"WORLD_SIZE": "4000000000", "RANK": "0"}, world_size=4_000_000_000))
+    report = conclude(built.evidence)
+    assert all(len(job.ranks) < 100 for job in report.jobs)
