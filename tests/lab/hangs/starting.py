@@ -4,6 +4,7 @@ A scenario starts the parts of a job as a user would, with one thing wrong, and 
 the same start with that thing right: a slow but living job, of which nothing may be said.
 """
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -12,7 +13,10 @@ from msgspec import Struct
 from tests.lab.hangs.hosts import HANGS, RunningJob
 from tests.lab.hosts import in_namespace
 
-PORT = 29500
+PORT = 20000 + os.getpid() % 8000
+"""Of every master here. Agents on one machine see each other's processes, and tests that run beside this one must not
+look like one job with it: hosts of the lab have the same addresses in each."""
+RUN = f"lab{os.getpid()}"
 EPHEMERAL = "tcp dport 32768-60999 ct state new"
 
 
@@ -55,7 +59,7 @@ def c10d(job: RunningJob, host: str, *, nodes: int = 2, endpoint: str = "", **en
     """torchrun with a c10d rendezvous."""
     job.torchrun(
         host,
-        *("--nnodes", str(nodes), "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-id", "lab"),
+        *("--nnodes", str(nodes), "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-id", RUN),
         *("--rdzv-endpoint", f"{endpoint or job.cluster.head.address()}:{PORT}"),
         **environment,
     )
@@ -155,7 +159,7 @@ def closed_port(job: RunningJob, healthy: bool) -> None:
 
 
 def close_the_port(job: RunningJob) -> None:
-    job.cluster["b"].filter(f"iifname eth0 tcp sport != {PORT} tcp sport != 22 tcp dport != 22 drop")
+    job.cluster["b"].filter("tcp sport 32768-60999 tcp dport 32768-60999 drop")
 
 
 def clocks(job: RunningJob, healthy: bool) -> None:
@@ -204,7 +208,9 @@ SCENARIOS = (
         named=("1 of 2 nodes",),
     ),
     Scenario(name="master address", cause="master-unreachable", start=master_address, named=("10.0.0.99", "b")),
-    Scenario(name="master filtered", cause="master-unreachable", start=master_filtered, named=("10.0.0.1:29500", "b")),
+    Scenario(
+        name="master filtered", cause="master-unreachable", start=master_filtered, named=(f"10.0.0.1:{PORT}", "b")
+    ),
     Scenario(
         name="loopback hostname",
         cause="master-addr-loopback",
@@ -222,7 +228,7 @@ SCENARIOS = (
         ranks=(0,),
         named=("LOCAL_RANK=0",),
     ),
-    Scenario(name="stale process", cause="master-port-in-use", start=stale_process, named=("29500", "a")),
+    Scenario(name="stale process", cause="master-port-in-use", start=stale_process, named=(str(PORT), "a")),
     Scenario(name="firewall", cause="firewall-ephemeral-ports", start=firewall, processes=4, ranks=(0,)),
     Scenario(
         name="wrong interface",
