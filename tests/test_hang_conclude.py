@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpudoctor.check import Fix
 from gpudoctor.hang import all_rules
 from gpudoctor.hang import conclude as conclusion
-from gpudoctor.hang.assemble import assemble, launcher_kind
+from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.conclude import conclude, conclude_job, ordered
 from gpudoctor.hang.evidence import (
     Collective,
@@ -208,22 +208,6 @@ def test_dumps_alone_make_a_job() -> None:
 
 def test_evidence_without_a_job_has_none() -> None:
     assert conclude(Evidence()).jobs == ()
-
-
-@pytest.mark.parametrize(
-    ("command", "kind"),
-    [
-        (("/opt/venv/bin/python", "/opt/venv/bin/torchrun", "train.py"), "torchrun"),
-        (("python", "-m", "torch.distributed.run", "train.py"), "torchrun"),
-        (("python", "/usr/bin/accelerate", "launch", "train.py"), "accelerate"),
-        (("srun", "python", "train.py"), "srun"),
-        (("mpirun", "-np", "2", "python"), "mpirun"),
-        (("python", "train.py"), "script"),
-        ((), "script"),
-    ],
-)
-def test_launchers_are_told_by_their_command(command: tuple[str, ...], kind: str) -> None:
-    assert launcher_kind(command) == kind
 
 
 # ---------------------------------------------------------------- rows

@@ -7,6 +7,7 @@ from gpudoctor.hang.evidence import Evidence, NodeEvidence, NodeProcesses, Proce
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Job, Launcher, Member, Members, Rank
 from gpudoctor.hang.places import Place, main_thread, moved, place_of
+from gpudoctor.hang.read import commands
 from gpudoctor.hang.recorders import Agreement, compare
 
 MOST_RANKS = 1 << 17
@@ -175,27 +176,10 @@ def _launchers(
             Launcher(
                 node=evidence.nodes[member.node],
                 evidence=process,
-                kind=launcher_kind(process.process.command),
+                kind=commands.launcher(process.process.command) or "script",
                 place=_places(process)[1],
                 moved=moved(process.samples, pid),
                 ranks=tuple(sorted(below[member.node, pid])),
             )
         )
     return tuple(found)
-
-
-def launcher_kind(command: Sequence[str]) -> str:
-    """ "torchrun", "accelerate", "deepspeed", "srun", "mpirun", or "script" for what is none of them."""
-    names = [word.rpartition("/")[2] for word in command[:6]]
-    for name in names:
-        if name in ("torchrun", "torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic"):
-            return "torchrun"
-        if name in ("accelerate", "accelerate-launch", "accelerate.commands.launch"):
-            return "accelerate"
-        if name in ("deepspeed", "deepspeed.launcher.launch", "deepspeed.launcher.runner"):
-            return "deepspeed"
-        if name in ("srun", "slurmstepd"):
-            return "srun"
-        if name in ("mpirun", "mpiexec", "orterun", "prterun", "hydra_pmi_proxy", "orted", "prted"):
-            return "mpirun"
-    return "script"

@@ -56,7 +56,8 @@ AWAY = frozenset(
 )
 TOGETHER = frozenset({"nccl-bug", "concurrent-communicators", "p2p-acs-iommu", "gpu-driver-p2p-bug", "straggler"})
 WHILE_IT_RUNS = frozenset({"clock-skew", "straggler", "stopped-rank", "xid-gpu-lost"})
-"""What may be said of a job that gets on: faults that stand by themselves, and a world that is smaller than wanted."""
+"""What may be said of a job that gets on: faults that stand by themselves, and a world that is smaller than wanted;
+and that a rank died, where nobody is seen to get on and the others only sleep and look again."""
 
 
 def conclude(evidence: Evidence, *, seconds: float = 0.0) -> HangReport:
@@ -128,7 +129,8 @@ def ordered(found: Sequence[Cause], progress: Progress) -> tuple[Cause, ...]:
     """Best first, each cause and culprits once, without what does not hold for a job that gets on, and without what
     follows from a better one."""
     if progress.verdict == "moves":
-        found = [cause for cause in found if cause.cause in WHILE_IT_RUNS]
+        allowed = WHILE_IT_RUNS if progress.gets_on else WHILE_IT_RUNS | {"rank-died"}
+        found = [cause for cause in found if cause.cause in allowed]
     best: dict[tuple[str, tuple[int, ...]], Cause] = {}
     for cause in found:
         key = cause.cause, cause.ranks
@@ -180,7 +182,9 @@ def state_of(job: Job, progress: Progress, causes: Sequence[Cause]) -> State:
             return "starting"
         return "hung" if job.agreement is not None and job.agreement.first is not None else "ended"
     if progress.verdict == "moves":
-        return "slow" if causes else "running"
+        # what moves cannot help where a rank is missing, and nobody that waits for others gets on
+        died = shown and causes[0].cause == "rank-died"
+        return "hung" if died else "slow" if causes else "running"
     if progress.verdict == "held":
         first = causes[0] if causes else None
         return "hung" if first is not None and shown and first.cause != "slow-rank-timeout" else "slow"

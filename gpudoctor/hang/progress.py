@@ -67,6 +67,11 @@ class Progress(Struct, frozen=True, kw_only=True):
     """Of `waiting` and `away`, in that order."""
 
     @property
+    def gets_on(self) -> bool:
+        """Whether a rank that waited for others has got what it waited for."""
+        return "gets on" in self.motions
+
+    @property
     def busy(self) -> tuple[Rank, ...]:
         """Ranks elsewhere that move."""
         pairs = zip(self.away, self.motions[len(self.waiting) :], strict=True)

@@ -3,10 +3,23 @@
 from collections.abc import Iterator
 
 from gpudoctor.hang.causes.training_away import parties
-from gpudoctor.hang.job import Job
+from gpudoctor.hang.evidence import Thread
+from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.places import is_user, place_of
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.report import Cause
-from gpudoctor.hang.words import at, confirm_for, fix_for, numbers_of, place_words, ranks_of, stack_of, verb, where
+from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.words import (
+    at,
+    confirm_for,
+    fix_for,
+    numbers_of,
+    place_words,
+    process_of,
+    ranks_of,
+    stack_of,
+    verb,
+    where,
+)
 
 MOST_NAMED = 8
 
@@ -24,18 +37,37 @@ def teardown(job: Job) -> Iterator[Cause]:
     everybody = not progress.waiting
     # a rank that leaves while others train has fewer steps than they: collective_divergence names that
     confidence = 0.85 if everybody else 0.7 if not training else 0.4
+    thread = kept_by(first[0])
+    frame = place_of(thread).user_frame if thread is not None else first[0].place.user_frame
     yield Cause(
         cause="teardown-deadlock",
         confidence=confidence,
         ranks=numbers_of(first),
-        where=where(first[0].place.user_frame),
-        evidence=tuple(stack_of(rank) for rank in (*first, *progress.waiting)[:MOST_NAMED]),
+        where=where(frame),
+        evidence=(
+            *(stack_of(rank) for rank in (*first, *progress.waiting)[:MOST_NAMED]),
+            *((Seen(f"{process_of(first[0])} thread {thread.id} {thread.name}".rstrip(), f"runs{at(frame)}"),)
+              if thread is not None else ()),
+        ),
         summary=f"{ranks_of(leaving)} {verb(leaving, 'stands', 'stand')} {place_words(first[0].place)}"
+        + (f", which thread {thread.name or thread.id}{at(frame)} keeps from ending" if thread is not None else "")
         + (f"; {ranks_of(progress.waiting)} {verb(progress.waiting, 'is', 'are')} "
            f"{place_words(progress.waiting[0].place)}" if progress.waiting else ""),
         fix=fix_for("teardown-deadlock"),
         confirm=confirm_for("teardown-deadlock"),
     )  # fmt: skip
+
+
+def kept_by(rank: Rank) -> Thread | None:
+    """The thread of the program that an interpreter which ends waits for: one that runs the user's code. Which are
+    daemons cannot be told from outside, so it is the first of them."""
+    if "threads" not in rank.place.operation or not rank.evidence.samples:
+        return None
+    for thread in rank.evidence.samples[-1].threads:
+        frame = place_of(thread).user_frame if thread.id != rank.pid else None
+        if frame is not None and is_user(frame):
+            return thread
+    return None
 
 
 def store_left(job: Job) -> Iterator[Cause]:

@@ -146,9 +146,12 @@ def died_ranks(job: Job) -> Iterator[Cause]:
             fix=fix_for("rank-died"),
             confirm="Look again: when the other ranks are gone too, the job has come to its end by itself.",
         )
-    if progress.verdict == "moves" or not progress.waiting:
+    if progress.gets_on:
         return
-    yield from _missing(job, progress.waiting)
+    # Nobody waits in a collective: then only those that sleep and ask again, for a file or a key, wait for somebody.
+    asleep = [rank for rank in progress.away if rank.place.kind in ("sleep", "data")]
+    if progress.waiting or (asleep and len(asleep) == len(progress.away)):
+        yield from _missing(job, progress.waiting or asleep)
 
 
 def _zombies(job: Job, failed: Sequence[Rank]) -> Cause:
@@ -230,7 +233,10 @@ def _missing(job: Job, waiting: Sequence[Rank]) -> Iterator[Cause]:
     kills = max((rank.evidence.oom_kills or 0 for rank in waiting), default=0)
     if kills:
         evidence.append(Seen(f"{process_of(waiting[0])} memory.events", f"oom_kill {kills}"))
-    confidence = 0.6 if starting and not events else 0.9 if proven or closed or events else 0.75
+    shown = bool(proven or closed or events)
+    confidence = 0.6 if starting and not events else 0.9 if shown else 0.75
+    if not progress_of(job).waiting:
+        confidence = 0.8 if shown else 0.5
     for_memory = bool(events)
     yield Cause(
         cause="rank-died",
