@@ -442,49 +442,12 @@ def test_the_doctor_is_known(line: str) -> None:
 
 # ---------------------------------------------------------------- whatever comes
 
-WORDS = st.sampled_from(
-    [
-        "python",
-        "torchrun",
-        "-m",
-        "-c",
-        "--rank",
-        "3",
-        "--nnodes=2",
-        "train.py",
-        "torch.distributed.run",
-        "srun",
-        "bash",
-        "",
-        "--",
-        SPAWNED[2],
-        FORKSERVER[2],
-        "accelerate",
-        "launch",
-        "--rdzv-endpoint",
-        "[::1]:x",
-        "a:99999",
-        "--dist-url",
-    ]
-)
-NAMES = st.sampled_from(
-    [
-        "RANK",
-        "WORLD_SIZE",
-        "LOCAL_RANK",
-        "NODE_RANK",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "SLURM_PROCID",
-        "SLURM_NTASKS",
-        "SLURM_JOB_ID",
-        "SLURM_STEP_ID",
-        "TORCHELASTIC_RUN_ID",
-        "LOCAL_WORLD_SIZE",
-        "PET_NNODES",
-        "OMPI_COMM_WORLD_RANK",
-    ]
-)
+SOME_WORDS = """python torchrun -m -c --rank 3 --nnodes=2 train.py torch.distributed.run srun bash -- accelerate launch
+--rdzv-endpoint [::1]:x a:99999 --dist-url"""
+SOME_NAMES = """RANK WORLD_SIZE LOCAL_RANK NODE_RANK MASTER_ADDR MASTER_PORT SLURM_PROCID SLURM_NTASKS SLURM_JOB_ID
+SLURM_STEP_ID TORCHELASTIC_RUN_ID LOCAL_WORLD_SIZE PET_NNODES OMPI_COMM_WORLD_RANK"""
+WORDS = st.sampled_from([*SOME_WORDS.split(), "", SPAWNED[2], FORKSERVER[2]])
+NAMES = st.sampled_from(SOME_NAMES.split())
 VALUES = st.one_of(st.sampled_from(["0", "1", "2", "29500", "localhost", "10.0.0.1", "none", ""]), st.text(max_size=6))
 PROCESSES = st.builds(
     Process,
@@ -509,7 +472,7 @@ NODES = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(NODES, max_size=3))
 def test_no_table_of_processes_breaks_the_grouping(nodes: list[NodeProcesses]) -> None:
     jobs = find_jobs(nodes)

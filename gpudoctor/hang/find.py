@@ -9,7 +9,9 @@ which is how torchrun, accelerate, deepspeed and torch.multiprocessing.spawn sta
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+
+from msgspec import structs
 
 from gpudoctor.hang.evidence import NodeProcesses, Process
 from gpudoctor.hang.families import Family, families
@@ -37,7 +39,7 @@ def find_jobs(nodes: Sequence[NodeProcesses]) -> tuple[Members, ...]:
             clusters.add(_Party(index, family))
     jobs = [_members(parties) for parties in clusters.all()]
     jobs.sort(key=lambda job: (-sum(member.role == "rank" for member in job.members), -len(job.members), job.id))
-    return tuple(_distinct(jobs))
+    return tuple(_distinct(jobs, nodes))
 
 
 def masters(job: Members) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -362,14 +364,16 @@ def kind_of(process: Process) -> str:
     return commands.launcher(process.command) or "script"
 
 
-def _distinct(jobs: Iterable[Members]) -> Iterable[Members]:
-    """Jobs with one id get the number of their first process as well."""
-    from msgspec import structs
-
+def _distinct(jobs: Iterable[Members], nodes: Sequence[NodeProcesses]) -> Iterable[Members]:
+    """Jobs of one id are told apart by the host of their first process, else by its number, else they are counted."""
     listed = list(jobs)
-    times: Mapping[str, int] = Counter(job.id for job in listed)
-    for job in listed:
-        if times[job.id] == 1:
-            yield job
-        else:
-            yield structs.replace(job, id=f"{job.id} pid {job.members[0].process.pid}")
+    for number in range(3):
+        times = Counter(job.id for job in listed)
+        seen: Counter[str] = Counter()
+        for index, job in enumerate(listed):
+            if times[job.id] > 1:
+                first = job.members[0]
+                seen[job.id] += 1
+                tails = (f"on {nodes[first.node].hostname}", f"pid {first.process.pid}", f"number {seen[job.id]}")
+                listed[index] = structs.replace(job, id=f"{job.id} {tails[number]}")
+    return listed
