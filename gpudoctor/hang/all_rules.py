@@ -5,6 +5,7 @@ from types import ModuleType
 from gpudoctor.hang.causes import (
     collective_divergence,
     collective_gpu,
+    collective_groups,
     collective_recorder,
     end_teardown,
     ranks_gone,
@@ -29,6 +30,7 @@ MODULES: tuple[ModuleType, ...] = (
     collective_recorder,
     collective_divergence,
     collective_gpu,
+    collective_groups,
     training_away,
     training_gil,
     end_teardown,
