@@ -413,30 +413,30 @@ def _with_elsewhere(split: Split, recorders: Mapping[int, Recorder]) -> Split:
 
 def _first(splits: Sequence[Split]) -> tuple[Split | None, tuple[str, ...]]:
     """The split that no other explains; and the ring of groups, where each explains another."""
-    waits_on: dict[int, set[int]] = {at: set() for at in range(len(splits))}
-    waiting_in: dict[int, list[int]] = defaultdict(list)
-    for at, split in enumerate(splits):
-        for rank in split.waiting:
-            waiting_in[rank].append(at)
-    for at, split in enumerate(splits):
-        if split.kind != "missing" or not split.behind:
-            continue
-        reasons = [{other for other in waiting_in.get(rank, ()) if other != at} for rank in split.behind]
-        if all(reasons):  # else one of them waits nowhere: it is what everybody waits for
-            waits_on[at] = set().union(*reasons)
     if not splits:
         return None, ()
-    roots = [at for at in waits_on if not waits_on[at]]
-    if roots:
-        explains: dict[int, list[int]] = defaultdict(list)
-        for at, others in waits_on.items():
-            for other in others:
-                explains[other].append(at)
-        return splits[min(roots, key=lambda at: _rank_of_root(at, splits, explains))], ()
-    ring = _ring(waits_on)
-    best = min(ring, key=lambda at: (_began(splits[at]), splits[at].group))
-    start = ring.index(best)
-    return splits[best], tuple(splits[at].group for at in [*ring[start:], *ring[:start]])
+    waiting_in: dict[int, set[int]] = defaultdict(set)
+    for at, split in enumerate(splits):
+        for rank in split.waiting:
+            waiting_in[rank].add(at)
+    in_part: dict[int, set[int]] = {at: set() for at in range(len(splits))}
+    wholly: dict[int, set[int]] = {at: set() for at in range(len(splits))}
+    for at, split in enumerate(splits):
+        reasons = [waiting_in.get(rank, set()) - {at} for rank in split.behind]
+        in_part[at] = set().union(*reasons)
+        if reasons and all(reasons):  # else one of them waits nowhere, and keeps everybody
+            wholly[at] = in_part[at]
+    for waits_on in (in_part, wholly):
+        if roots := [at for at in waits_on if not waits_on[at]]:
+            explains: dict[int, list[int]] = defaultdict(list)
+            for at, others in waits_on.items():
+                for other in others:
+                    explains[other].append(at)
+            return splits[min(roots, key=lambda at: _rank_of_root(at, splits, explains))], ()
+    ring = _ring(wholly)
+    start = ring.index(min(ring, key=lambda at: (_began(splits[at]), splits[at].group)))
+    ring = [*ring[start:], *ring[:start]]
+    return splits[ring[0]], tuple(splits[at].group for at in ring)
 
 
 _STRENGTH: Mapping[Kind, int] = {"operation": 0, "peer": 0, "shape": 0, "dtype": 0, "missing": 1, "none": 2}
