@@ -17,6 +17,7 @@ from gpudoctor.hang.causes import (
     start_world,
     training_away,
     training_gil,
+    training_kernel,
 )
 
 MODULES: tuple[ModuleType, ...] = (
@@ -33,6 +34,7 @@ MODULES: tuple[ModuleType, ...] = (
     collective_groups,
     training_away,
     training_gil,
+    training_kernel,
     end_teardown,
 )
 """Each exports `RULES`."""

@@ -163,7 +163,7 @@ def _without_consequences(causes: list[Cause]) -> list[Cause]:
     for cause in causes[1:]:
         if blame == 0 and _rank_of_blame(cause.cause) != 0:
             continue
-        if first.confidence >= CERTAIN and cause.confidence < PRIMARY:
+        if first.confidence >= CERTAIN and (cause.confidence < PRIMARY or cause.ranks == first.ranks):
             continue
         kept.append(cause)
     return kept
@@ -218,6 +218,12 @@ def _undecided(job: Job, progress: Progress, state: State, causes: Sequence[Caus
             "nodes of the job: `gpudoctor hang --hosts` names them."
         )
     if state != "hung":
+        if state == "running" and job.ranks and all(rank.place.kind == "unknown" for rank in job.ranks):
+            return (
+                "Processes were seen to run, and whether the job gets on was not: no stack could be read. Run "
+                "gpudoctor as the job's user with ptrace allowed, or as root; `gpudoctor.arm()` in the program needs "
+                "neither."
+            )
         if progress.verdict == "unknown" and job.ranks:
             return (
                 "Whether it gets on was not to be seen: no rank that waits could be compared in two looks. "

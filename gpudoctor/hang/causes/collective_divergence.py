@@ -353,11 +353,14 @@ def _past_backward(job: Job, pair: Parted) -> Iterator[Cause]:
     if context is not None and exits:
         yield _divergent(left, waits_in, context, exits[0], 0.7, recorded)
     evidence = (*(stack_of(rank) for rank in (*left[:MOST_NAMED], *waits_in[:MOST_NAMED])), *recorded)
-    later = relation(waits_in[0], left[0]) in ("later", "later in the loop")
+    how = relation(waits_in[0], left[0])
+    sure = 0.75 if how == "later in the loop" else 0.55 if how == "later" and context is not None else 0.4
+    if sure < 0.5:  # without the program's text it may as well have left the loop
+        yield _left_perhaps(left, waits_in, evidence)
     told = f"{waiting_words(waits_in)}; {ranks_of(left)} {verb(left, 'is', 'are')} {place_words(left[0].place)}"
     yield Cause(
         cause="unused-parameters",
-        confidence=(0.75 if later else 0.55) - (0.2 if exits else 0.0),
+        confidence=sure - (0.2 if exits else 0.0),
         ranks=numbers_of(left),
         where=where(left[0].place.user_frame),
         evidence=evidence,
@@ -367,7 +370,7 @@ def _past_backward(job: Job, pair: Parted) -> Iterator[Cause]:
     )
     yield Cause(
         cause="rank-dependent-graph",
-        confidence=0.45,
+        confidence=min(0.45, sure - 0.1),
         ranks=numbers_of(left),
         where=where(left[0].place.user_frame),
         evidence=evidence,

@@ -149,7 +149,8 @@ def died_ranks(job: Job) -> Iterator[Cause]:
     if progress.gets_on:
         return
     # Nobody waits in a collective: then only those that sleep and ask again, for a file or a key, wait for somebody.
-    asleep = [rank for rank in progress.away if rank.place.kind in ("sleep", "data")]
+    # Of a rank without a stack that is not told; it counts where it uses next to no CPU time.
+    asleep = [rank for rank in progress.away if rank.place.kind in ("sleep", "data") or _is_quiet(rank)]
     if progress.waiting or (asleep and len(asleep) == len(progress.away)):
         yield from _missing(job, progress.waiting or asleep)
 
@@ -236,7 +237,7 @@ def _missing(job: Job, waiting: Sequence[Rank]) -> Iterator[Cause]:
     shown = bool(proven or closed or events)
     confidence = 0.6 if starting and not events else 0.9 if shown else 0.75
     if not progress_of(job).waiting:
-        confidence = 0.8 if shown else 0.5
+        confidence = 0.5 if not shown or any(rank.place.kind == "unknown" for rank in waiting) else 0.8
     for_memory = bool(events)
     yield Cause(
         cause="rank-died",
@@ -294,6 +295,15 @@ def _all_here(job: Job) -> bool:
         return ipaddress.ip_address(job.master_address).is_loopback
     except ValueError:
         return False
+
+
+def _is_quiet(rank: Rank) -> bool:
+    """Whether a rank whose stack was not read has used less than a twentieth of a core between two looks."""
+    samples = rank.evidence.samples
+    if rank.place.kind != "unknown" or len(samples) < 2:
+        return False
+    first, last = samples[0].cpu_seconds, samples[-1].cpu_seconds
+    return first is not None and last is not None and last - first <= 0.05 * max(samples[-1].at - samples[0].at, 0.1)
 
 
 def _closed(rank: Rank) -> int:
