@@ -380,6 +380,20 @@ def _past_backward(job: Job, pair: Parted) -> Iterator[Cause]:
     )
 
 
+def _left_perhaps(left: Sequence[Rank], stays: Sequence[Rank], evidence: tuple[Seen, ...]) -> Cause:
+    return Cause(
+        cause="uneven-inputs",
+        confidence=0.4,
+        ranks=numbers_of(left),
+        where=where(left[0].place.user_frame),
+        evidence=evidence,
+        summary=f"{waiting_words(stays)}; {ranks_of(left)} {verb(left, 'is', 'are')} "
+        f"{place_words(left[0].place)}, perhaps with fewer batches",
+        fix=fix_for("uneven-inputs"),
+        confirm=confirm_for("uneven-inputs"),
+    )
+
+
 def _order(job: Job, first: Sequence[Rank], other: Sequence[Rank], here: SourceContext, there: SourceContext) -> Cause:
     """Two branches of one condition. Each that calls what the other waits in makes it a matter of order."""
     own, theirs = first[0].place.operation, other[0].place.operation
