@@ -310,6 +310,8 @@ class _Node:
 def rank_of(process: Process) -> tuple[int | None, int | None, int | None] | None:
     """(rank, world size, local rank) that a process was told; None when it was told nothing of a job."""
     environment, command = process.environment, process.command
+    if commands.is_tracker(command):
+        return None  # it has its parent's environment
     for rank_name, size_name, local_name in RANK_VARIABLES:
         rank = _number(environment, rank_name)
         if rank is None:
