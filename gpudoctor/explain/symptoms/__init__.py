@@ -5,7 +5,39 @@ stands first in `TABLE` says most about it.
 """
 
 from gpudoctor.explain.symptom import Symptom
-from gpudoctor.explain.symptoms import c10d_store, gloo, nccl_more, nccl_table, nccl_watchdog
+from gpudoctor.explain.symptoms import (
+    c10d_store,
+    ddp,
+    elastic,
+    frameworks,
+    gloo,
+    gpu,
+    kernel,
+    mpi,
+    nccl_more,
+    nccl_table,
+    nccl_watchdog,
+    python,
+    slurm,
+    threads,
+    told,
+)
 
-FAMILIES = (nccl_watchdog, nccl_more, nccl_table, c10d_store, gloo)
+FAMILIES = (
+    kernel,
+    gpu,
+    slurm,
+    mpi,
+    ddp,
+    gloo,
+    c10d_store,
+    elastic,
+    nccl_watchdog,
+    nccl_more,
+    nccl_table,
+    frameworks,
+    python,
+    threads,
+    told,
+)
 TABLE: tuple[Symptom, ...] = tuple(symptom for family in FAMILIES for symptom in family.SYMPTOMS)

@@ -1,0 +1,265 @@
+"""The symptom tables: every entry finds its samples and not its counter-examples, and says one thing about a line."""
+
+import re
+import string
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudoctor.explain.symptom import Symptom
+from gpudoctor.explain.symptoms import FAMILIES, TABLE
+from gpudoctor.explain.symptoms.nccl_table import ELSEWHERE, MEANINGS
+from gpudoctor.knowledge.gpus.xid import CATALOG
+from gpudoctor.knowledge.hangs import CAUSES
+from gpudoctor.knowledge.nccl.symptoms import TABLE as NCCL_TABLE
+
+ROLES = ("cause", "connection", "consequence", "context")
+SIBLINGS: dict[str, set[str]] = {
+    # a line that both are about, where the first says more
+    "fingerprint": {"fingerprint-operation"},
+    "gloo-peer-gone": {"gloo-connect-failed"},
+    "nccl-call-failed": {"nccl-remote-ended"},
+}
+
+every = pytest.mark.parametrize("symptom", TABLE, ids=lambda symptom: symptom.id)
+
+
+def lines() -> Iterator[tuple[Symptom, str]]:
+    for symptom in TABLE:
+        for sample in symptom.samples:
+            yield symptom, sample
+
+
+def primary(line: str) -> list[str]:
+    """The entries that a line shows: those that say something, in the table's order, and else what is context."""
+    found = [symptom for symptom in TABLE if holds_needle(symptom, line) and symptom.match(line) is not None]
+    telling = [symptom.id for symptom in found if symptom.role != "context"]
+    return telling or [symptom.id for symptom in found]
+
+
+def holds_needle(symptom: Symptom, line: str) -> bool:
+    return any(needle in line for needle in symptom.needles)
+
+
+def test_there_are_as_many_as_was_promised() -> None:
+    assert len(TABLE) >= 200
+    assert len([symptom for symptom in TABLE if symptom.role == "cause"]) >= 60
+    assert len({symptom.id for symptom in TABLE}) == len(TABLE)
+    assert sum(len(family.SYMPTOMS) for family in FAMILIES) == len(TABLE)
+
+
+@every
+def test_samples_and_counter_examples(symptom: Symptom) -> None:
+    assert symptom.samples and symptom.counters
+    for sample in symptom.samples:
+        assert holds_needle(symptom, sample), f"no needle in {sample!r}"
+        assert symptom.match(sample) is not None, f"does not find {sample!r}"
+    for counter in symptom.counters:
+        assert not (holds_needle(symptom, counter) and symptom.match(counter) is not None), f"finds {counter!r}"
+
+
+@pytest.mark.parametrize(("symptom", "sample"), list(lines()), ids=lambda value: getattr(value, "id", ""))
+def test_a_line_shows_one_thing(symptom: Symptom, sample: str) -> None:
+    found = primary(sample)
+    others = [id for id in found if id != symptom.id]
+    if symptom.role == "context":
+        assert symptom.id in found or set(found) <= SIBLINGS.get(symptom.id, set()), found
+    else:
+        assert symptom.id in found
+    assert set(others) <= SIBLINGS.get(symptom.id, set()) or symptom.role == "context", others
+
+
+@every
+def test_a_line_is_found_behind_any_prefix(symptom: Symptom) -> None:
+    """Ranks, hosts and times are put before lines by launchers; what stands at the beginning is then elsewhere."""
+    if symptom.id.startswith(
+        ("frame-", "gil-owner", "stack-of", "gil-wanted-frame", "hydra-", "horovod-stalled", "debugger")
+    ):
+        pytest.skip("a whole line of a dump, whose beginning is its form")
+    for sample in symptom.samples:
+        for prefix in ("[rank7]: ", "[default3]:", "12: ", "2025-08-19T11:40:02.170Z ", "(Worker pid=61) "):
+            assert symptom.match(prefix + sample) is not None, (prefix, sample)
+
+
+@every
+def test_what_it_speaks_for_is_in_the_taxonomy(symptom: Symptom) -> None:
+    assert symptom.cause in CAUSES or symptom.cause == "" and symptom.role != "cause", symptom.cause
+    assert symptom.role in ROLES
+    assert 0 < symptom.confidence <= 1
+    if symptom.role in ("consequence", "context"):
+        assert symptom.confidence <= 0.6, "what follows from something else is no sure cause"
+
+
+@every
+def test_texts_keep_the_rules_of_messages(symptom: Symptom) -> None:
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", symptom.id)
+    assert symptom.seen and not symptom.seen.endswith(".") and "\n" not in symptom.seen
+    assert not symptom.fix or symptom.fix.endswith(".")
+    for text in (symptom.seen, symptom.fix):
+        assert "!" not in text and "  " not in text
+        assert not re.search(r"\b(simply|just|please|ensure)\b", text, re.IGNORECASE), text
+    assert symptom.source and not symptom.source.endswith(".")
+    for text in (symptom.seen, symptom.fix):
+        wanted = {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+        assert wanted <= symptom.names, wanted - symptom.names
+
+
+@every
+def test_commands_can_be_pasted(symptom: Symptom) -> None:
+    for command in symptom.commands:
+        assert not re.search(r"\.\.\.|<|>", command), command
+        parsed = subprocess.run(["bash", "-n", "-c", command], capture_output=True, check=False, timeout=60)
+        assert parsed.returncode == 0
+
+
+def test_causes_that_only_few_logs_tell_are_told_by_some() -> None:
+    """What a log can show of the taxonomy. The rest is seen in live processes, or told by comparing ranks."""
+    told = {symptom.cause for symptom in TABLE if symptom.cause}
+    assert {
+        "launcher-world-mismatch", "master-addr-loopback", "master-unreachable", "master-port-in-use", "double-init",
+        "clock-skew", "version-mismatch", "wrong-nic", "firewall-ephemeral-ports", "duplicate-gpu", "device-not-set",
+        "shm-too-small", "memlock-limit", "fabric-manager", "p2p-acs-iommu", "gdr-broken", "roce-gid-index",
+        "ib-link-down", "rail-cross-nic", "launch-blocking-env", "uneven-inputs", "rank0-only-collective",
+        "collective-order-mismatch", "shape-mismatch", "unused-parameters", "rank-died", "checkpoint-race",
+        "storage-stall", "dataloader-fork-deadlock", "gil-deadlock", "xid-gpu-lost", "stopped-rank",
+        "debug-wrapper-artifact", "teardown-deadlock", "store-host-exit",
+    } <= told  # fmt: skip
+
+
+def test_nccls_table_is_taken_over_whole() -> None:
+    assert {rule.id for rule in NCCL_TABLE} == MEANINGS.keys() | ELSEWHERE.keys()
+
+
+@pytest.mark.parametrize("xid", CATALOG.values(), ids=lambda xid: str(xid.code))
+def test_every_xid_of_the_catalog_is_placed(xid) -> None:  # type: ignore[no-untyped-def]
+    line = f"kernel: NVRM: Xid (PCI:0000:17:00): {xid.code}, pid=4, name=python, a text"
+    (found,) = primary(line)
+    by_id = {symptom.id: symptom for symptom in TABLE}
+    wanted = {"hardware": "xid-gpu-lost", "application": "rank-died", "notice": ""}[xid.level]
+    assert by_id[found].cause == wanted
+    values = by_id[found].match(line)
+    assert values is not None and values["code"] == str(xid.code) and values["address"] == "0000:17:00"
+
+
+VALUES: list[tuple[str, str, dict[str, str]]] = [
+    ("watchdog-timeout",
+     "[rank6]:[E1 ProcessGroupNCCL.cpp:685] [Rank 6] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, "
+     "OpType=_REDUCE_SCATTER_BASE, NumelIn=64, NumelOut=8, Timeout(ms)=600000) ran for 600090 milliseconds before timing",
+     {"rank": "6", "sequence": "12", "operation": "_REDUCE_SCATTER_BASE", "numel_in": "64", "numel_out": "8",
+      "timeout": "600000", "ran": "600090"}),
+    ("watchdog-timeout",
+     "[E ProcessGroupNCCL.cpp:566] [Rank 1] Caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, "
+     "TensorShape=[7, 2], Timeout(ms)=30000) ran for 30002 milliseconds before timing out.",
+     {"rank": "1", "operation": "ALLREDUCE", "size": "7, 2", "ran": "30002"}),
+    ("watchdog-position",
+     "[rank6]:[E1 ProcessGroupNCCL.cpp:2168] [PG ID 3 PG GUID 11(mesh_tp) Rank 2]  failure detected by watchdog at work "
+     "sequence id: 12 PG status: last enqueued work: 14, last completed work: -1",
+     {"group": "3", "member": "2", "sequence": "12", "last_enqueued": "14", "last_completed": "-1"}),
+    ("watchdog-dump-signal",
+     "[PG ID 0 PG GUID 0(default_pg) Rank 4] Received a dump signal due to a collective timeout from  rank 9 and we will "
+     "try our best to dump the debug info. Last enqueued NCCL work: 5, last completed NCCL work: 4.This is most likely",
+     {"group": "0", "rank": "4", "other": "9", "last_enqueued": "5", "last_completed": "4"}),
+    ("store-connect-timeout",
+     "[E socket.cpp:957] [c10d] The client socket has timed out after 900s while trying to connect to (head.site, 4400).",
+     {"timeout": "900s", "address": "head.site", "port": "4400"}),
+    ("store-connect-timeout",
+     "The client socket has timed out after 900s while trying to connect to fe00:1::9:4400",
+     {"address": "fe00:1::9", "port": "4400"}),
+    ("store-port-in-use",
+     "The server socket has failed to listen on any local network address. port: 4400, useIpv6: true, code: -98, name: "
+     "EADDRINUSE, message: address already in use",
+     {"port": "4400"}),
+    ("gloo-peer-gone", "[x/gloo/transport/tcp/pair.cc:598] Read error [10.1.9.9]:5050: Connection reset by peer",
+     {"address": "10.1.9.9", "port": "5050"}),
+    ("monitored-barrier", "[Rank 0]: Ranks 1, 4, 5 failed to pass monitoredBarrier in 7000 ms",
+     {"ranks": "1, 4, 5", "timeout": "7000"}),
+    ("lightning-member", "initializing ddp: GLOBAL_RANK: 7, MEMBER: 8/8", {"rank": "7", "member": "8", "size": "8"}),
+    ("lightning-member", "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/2",
+     {"rank": "0", "member": "1", "size": "2"}),
+    ("oom-kill",
+     "Aug 19 11:40:02 n7 kernel: Memory cgroup out of memory: Killed process 881 (python) total-vm:1kB, anon-rss:1kB",
+     {"pid": "881", "process": "python"}),
+    ("tensor-size-told", "rank 3 sees torch.Size([9, 9]) before broadcast", {"rank": "3", "size": "9, 9"}),
+    ("fingerprint-shape",
+     "Detected mismatch between collectives on ranks. Rank 4 is running collective: CollectiveFingerPrint("
+     "SequenceNumber=2, OpType=BROADCAST, TensorShape=[8], x), but Rank 1 is running collective: CollectiveFingerPrint("
+     "SequenceNumber=2, OpType=BROADCAST, TensorShape=[9], x)",
+     {"rank": "4", "other": "1", "operation": "BROADCAST", "size": "8", "other_size": "9"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("id", "line", "values"), VALUES)
+def test_values_that_the_conclusion_needs(id: str, line: str, values: dict[str, str]) -> None:
+    assert primary(line) == [id]
+    symptom = next(symptom for symptom in TABLE if symptom.id == id)
+    found = symptom.match(line)
+    assert found is not None and values.items() <= found.items()
+
+
+HEALTHY = """
+W0819 11:40:02.114000 6123 torch/distributed/run.py:792] Setting OMP_NUM_THREADS environment variable for each process to be 1
+[I socket.cpp:480] [c10d - debug] The server socket will attempt to listen on an IPv6 address.
+[I socket.cpp:594] [c10d - trace] The server socket on [::]:29411 has accepted a connection from [localhost]:40622.
+[I ProcessGroupGloo.cpp:841] [c10d] Rank 0 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3
+n01:11:11 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>
+n01:11:11 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>
+n01:11:11 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read
+epoch 3 step 120 loss 2.4412 lr 3.0e-04 grad_norm 1.02 tokens/s 11204
+Epoch 1: 100%|##########| 1204/1204 [00:31<00:00, 38.12it/s, v_num=3, train_loss=0.113]
+torch.distributed process group is initialized, but parallel_mode != ParallelMode.DISTRIBUTED.
+GPU available: True (cuda), used: True
+distributed_backend=gloo
+/opt/venv/lib/python3.11/site-packages/x.py:12: UserWarning: timeout is deprecated, use wait_timeout
+Saving model checkpoint to /mnt/run7/checkpoint-900
+Retrying (Retry(total=4, connect=None)) after connection broken by 'ReadTimeoutError("HTTPSConnectionPool")': /api
+[2025-08-19 11:40:02,170] [INFO] [comm.py:652:init_distributed] cdb=None
+[2025-08-19 11:40:02,170] [INFO] [launch.py:351:main] Process 6177 exits successfully.
+[Tue Aug 19 11:40:02 2025] nvidia-nvlink: Nvlink Core is being initialized, major device number 235
+[Tue Aug 19 11:40:02 2025] python (6177): drop_caches: 3
+srun: job 88121 has been allocated resources
+we count errors: Killed 0, lost 0, waiting 0
+the rank of the matrix is 3, out of memory 0 of 8
+"""
+
+
+@pytest.mark.parametrize("line", [line for line in HEALTHY.splitlines() if line])
+def test_a_healthy_line_speaks_for_no_cause(line: str) -> None:
+    by_id = {symptom.id: symptom for symptom in TABLE}
+    assert [id for id in primary(line) if by_id[id].role != "context"] == []
+
+
+UNITS = ("a", " ", "9", "[", "]", "(", ":", ",", ".", "[Rank 1] ", "[PG ID 1 ", "rank 1 ", "/", "'", "x y ", "1, ")
+
+
+@every
+def test_no_pattern_takes_more_than_linear_work(symptom: Symptom) -> None:
+    """Each sample is continued, cut and filled with what repeats: a pattern that backtracks over it would not end."""
+    began = time.process_time()
+    for unit in UNITS:
+        long = unit * (4000 // len(unit))
+        symptom.match(long)
+        for needle in symptom.needles:
+            symptom.match(long + needle + long)
+        for sample in symptom.samples:
+            middle = len(sample) // 2
+            symptom.match(sample[:middle] + long + sample[middle:])
+    # No measure of speed: cubic work on these lines takes hours, and even quadratic work minutes.
+    assert time.process_time() - began < 120
+
+
+def test_no_pattern_has_nested_repetition() -> None:
+    nested = re.compile(r"\((?:\?:|\?P<\w+>)?[^()]*(?<!\\)[+*]\)[+*{]")
+    for symptom in TABLE:
+        assert not nested.search(symptom.pattern.pattern), symptom.id
+
+
+@given(st.lists(st.sampled_from([sample for _, sample in lines()]) | st.text(max_size=40), max_size=6))
+def test_any_text(parts: list[str]) -> None:
+    line = " ".join(parts).replace("\n", " ")
+    for symptom in TABLE:
+        values = symptom.match(line)
+        assert values is None or (values.keys() <= symptom.names and all(values.values()))
