@@ -125,7 +125,7 @@ def arrive(fleet: Fleet, progress: Progress) -> None:
         on_change=lambda found: progress.waiting([fleet.name(n) for n in range(len(fleet.nodes)) if n not in found]),
     )
     if not fleet.present:
-        reasons = "; ".join(f"{fleet.name(node)}: {lost}" for node, lost in list(ask.lost_nodes(fleet).items())[:4])
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in list(ask.lost_nodes(fleet).items())[:4])
         raise UsageProblem(f"none of {len(found)} nodes can be asked ({reasons})")
 
 

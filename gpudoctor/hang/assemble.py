@@ -34,9 +34,9 @@ def assemble(evidence: Evidence) -> tuple[Job, ...]:
     by_pid = [{each.process.pid: each for each in node.processes} for node in evidence.nodes]
     dumps = _by_rank(evidence.dumps)
     jobs = [_job(members, evidence, by_pid, dumps if len(found) == 1 else {}) for members in found]
-    if not jobs and dumps:
+    if len(jobs) != 1 and dumps:  # they are of none of several jobs that can be told
         agreement, world = _compared(dumps, 0)
-        jobs.append(Job(id=DUMPS_ONLY, evidence=evidence, world_size=world, agreement=agreement))
+        jobs.insert(0, Job(id=DUMPS_ONLY, evidence=evidence, world_size=world, agreement=agreement))
     return tuple(jobs)
 
 

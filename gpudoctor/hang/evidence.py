@@ -340,7 +340,10 @@ class NodeEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     unread: tuple[Unread, ...] = ()
 
 
-class Evidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
+KIND = "gpudoctor hang evidence"
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
     """All that was read, of all nodes: what `gpudoctor capture --pid` writes and `hang --from` reads."""
 
     schema: int = SCHEMA
@@ -363,9 +366,18 @@ class UnreadableEvidence(Exception):
     """The text says what is wrong with the file."""
 
 
+class _Head(Struct):
+    """What every file of evidence says, and no other JSON does."""
+
+    schema: int
+    kind: str
+
+
 def from_json(raw: bytes) -> Evidence:
     """Raises `UnreadableEvidence`."""
     try:
+        if msgspec.json.decode(raw, type=_Head).kind != KIND:
+            raise UnreadableEvidence("it is something else of gpudoctor's")
         found: Any = msgspec.json.decode(raw, type=Evidence)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableEvidence(str(error)) from None

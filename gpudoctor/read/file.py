@@ -7,6 +7,7 @@ import contextlib
 import re
 import sys
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -152,8 +153,17 @@ class _Report(msgspec.Struct):
     results: list[msgspec.Raw]
 
 
+class _Evidence(msgspec.Struct):
+    """What only the evidence of a job has."""
+
+    kind: Literal["gpudoctor hang evidence"]
+
+
 def _from_json(text: str) -> Snapshot:
     raw = text.encode("utf-8", "replace")
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):
+        msgspec.json.decode(raw, type=_Evidence)
+        raise UnreadableSnapshot("it is the evidence of a job (capture --pid); `gpudoctor hang --from FILE` reads it")
     with contextlib.suppress(msgspec.DecodeError, RecursionError):
         msgspec.json.decode(raw, type=_Report)
         raise UnreadableSnapshot(
