@@ -512,6 +512,31 @@ SILENT: dict[str, Job] = {
         torchrun("a", "--nproc-per-node=2", ranks=(0, 1), gpus=(GpuUse(index=0, uuid="x", pids=(1001, 1002)),
                                                                 GpuUse(index=1, uuid="y", pids=(1002,)))),
     ),
+    "a service that reports metrics is blocked": job(
+        torchrun("a", *static(0), ranks=(0,), rank_sockets=(connecting("35.186.228.49", 443),)),
+        torchrun("b", *static(1), ranks=(1,), rank_sockets=(connecting("35.186.228.49", 8443),)),
+    ),
+    "a service's connection went dead": job(
+        torchrun("a", *static(0), ranks=(0,), rank_place="collective"),
+        torchrun("b", *static(1), ranks=(1,), rank_place="collective",
+                 rank_sockets=(established("35.186.228.49", 443, unsent=99, retransmits=8),)),
+    ),
+    "a launcher of another user, whose ranks could not be read": job(
+        torchrun("a", *c10d(2), place="unknown"),
+        Part(host="a", ranks=((0, process(1500, ("python", "train.py"), parent=1000, environment={"WORLD_SIZE": "1"}),
+                               place_at("unknown")),)),
+    ),
+    "listeners whose owners could not be read, the job's own among them": job(
+        torchrun("a", *static(0), listeners=(listening(),)), torchrun("b", *static(1))
+    ),
+    "the doctor is filtered, the launcher is not": job(
+        torchrun("a", *static(0), sockets=(listening(pid=1000),)),
+        torchrun("b", *static(1), sockets=(established("10.0.0.1", PORT),), reached=reached("no answer")),
+    ),
+    "Lightning over two nodes by hand": job(
+        Part(host="b", ranks=((1, process(50, ("python", "train.py"), environment={"NODE_RANK": "1", "MASTER_ADDR": "a"},
+                                          frames=LIGHTNING), place_at("rendezvous", "TCPStore")),)),
+    ),
     "nobody": Job(id="none", evidence=Evidence(), world_size=0),
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gpudoctor.hang.evidence import NodeEvidence, Reached
 from gpudoctor.knowledge.job import is_loopback
 
-__all__ = ["Owner", "is_loopback", "is_number", "numbers", "outcome", "owners", "plain", "routable"]
+__all__ = ["Owner", "is_loopback", "is_number", "is_private", "numbers", "outcome", "owners", "plain", "routable"]
 VIRTUAL = ("docker", "veth", "virbr", "br-", "cni", "podman", "flannel", "cali", "vxlan", "lxc", "lxd", "kube", "tun")
 """Beginnings of names of interfaces that containers, virtual machines and tunnels make; each host has its own."""
 
@@ -73,6 +73,14 @@ def outcome(node: NodeEvidence, address: str, port: int) -> Reached | None:
     wanted = {address, plain(address), *numbers(node, address)}
     found = [each for each in node.reached if each.port == port and ({each.address, plain(each.address)} & wanted)]
     return found[0] if found else None
+
+
+def is_private(address: str) -> bool:
+    """Of a network that is not the Internet's: ranks talk there, and programs that report to a service do not."""
+    try:
+        return ipaddress.ip_address(plain(address)).is_private
+    except ValueError:
+        return False
 
 
 def routable(node: NodeEvidence) -> str:

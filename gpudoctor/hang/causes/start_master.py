@@ -23,6 +23,7 @@ from gpudoctor.hang.causes.start_view import (
     name,
     nodes_of,
     pids,
+    processes,
     seen,
     told,
 )
@@ -207,7 +208,7 @@ def _is_rank_0(each: Told) -> bool:
 
 
 def _has_no_way(each: Told) -> bool:
-    if is_loopback(each.address):
+    if is_loopback(each.address) or _is_connected(each):
         return False
     return bool(_connecting(each)) or is_unresolvable(each.node, each.address) or _tried(each) in NO_WAY
 
@@ -223,6 +224,15 @@ def _connecting(each: Told) -> list[Socket]:
         and socket.remote_port == each.port
         and (not wanted or plain(socket.remote) in wanted)
     ]
+
+
+def _is_connected(each: Told) -> bool:
+    """It has a connection to the master's port, whatever the doctor's own came to."""
+    return any(
+        socket.state == "ESTABLISHED" and socket.remote_port == each.port
+        for evidence in (each.evidence, *(rank.evidence for rank in each.ranks))
+        for socket in evidence.sockets
+    )
 
 
 def _tried(each: Told) -> str:
@@ -282,7 +292,7 @@ def _taken(
     older = ""
     if other is not None and other.process.age_seconds > max(age(each) for each in starts) + STALE:
         older = f", started {ago(other.process.age_seconds)}"
-    if not socket.pid and min(age(each) for each in waiting) < YOUNG:
+    if not socket.pid and (min(age(each) for each in waiting) < YOUNG or not _sockets_are_read(job, host)):
         return
     evidence = [Seen(f"node {host} /proc/net/tcp", f"LISTEN on {socket.local or '*'}:{port}, {who}{older}")]
     if command:
@@ -309,6 +319,12 @@ def _taken(
         ),
         confirm="" if socket.pid else f"As root on {host}: `ss -ltnp 'sport = :{port}'` names the process.",
     )
+
+
+def _sockets_are_read(job: Job, host: str) -> bool:
+    """Whether the job's own processes on a node told which sockets are theirs; else the listener may be one of them."""
+    own = [evidence for node, evidence, _ in processes(job) if name(node) == host]
+    return all(evidence.sockets for evidence in own)
 
 
 def nobody_hosts_the_store(job: Job) -> Iterator[Cause]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gpudoctor.check import Fix
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.causes.start_addresses import Owner, interface_of, is_loopback, owners, plain, routable
+from gpudoctor.hang.causes.start_addresses import Owner, interface_of, is_loopback, is_private, owners, plain, routable
 from gpudoctor.hang.causes.start_view import is_before_training, name, number, processes, told
 from gpudoctor.hang.evidence import NodeEvidence, ProcessEvidence, Socket
 from gpudoctor.hang.job import Job, Rank
@@ -17,6 +17,8 @@ IFNAMES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 DEAD_AFTER = 3
 """Retransmits of one packet before a connection counts as dead: with Linux's timer that starts at 0.2 s and doubles,
 the third is sent after 1.4 s, which no packet that was only late takes (our rule of thumb)."""
+UNPRIVILEGED = 1024
+"""Ports below are services'; the kernel gives none of them out by itself."""
 WAITING = (
     "communicator init",
     "collective",
@@ -66,7 +68,10 @@ def ranks_do_not_connect(job: Job) -> Iterator[Cause]:
     blocked = [
         each
         for each in _attempts(job, ("SYN_SENT",))
-        if each.rank is not None and each.socket.remote_port not in masters and _waits(each.rank)
+        if each.rank is not None
+        and each.socket.remote_port not in masters
+        and _waits(each.rank)
+        and _is_between_ranks(job, each)
     ]
     if not blocked:
         return
@@ -75,6 +80,18 @@ def ranks_do_not_connect(job: Job) -> Iterator[Cause]:
         yield _wrong_interface(job, unfit)
         return
     yield _firewall(job, blocked)
+
+
+def _is_between_ranks(job: Job, each: Attempt) -> bool:
+    """Whether the far end may be a rank: a program also talks to services (metrics, downloads), which may be blocked.
+
+    Ranks listen on ports of the kernel's choice, on nodes of the job; of a node that was not seen only the network tells.
+    """
+    if min(each.socket.remote_port, each.socket.local_port) < UNPRIVILEGED:
+        return False
+    if any(True for _ in owners(job.evidence.nodes, each.remote)) or is_loopback(each.remote):
+        return True
+    return is_private(each.remote) and (bool(job.missing) or bool(job.evidence.lost) or _is_bridge(each.remote))
 
 
 def _waits(rank: Rank) -> bool:
@@ -320,7 +337,10 @@ def connections_are_dead(job: Job) -> Iterator[Cause]:
     dead = [
         each
         for each in _attempts(job, ("ESTABLISHED", "FIN_WAIT1", "LAST_ACK", "CLOSING"))
-        if each.socket.retransmits >= DEAD_AFTER and each.socket.unsent_bytes > 0 and not is_loopback(each.remote)
+        if each.socket.retransmits >= DEAD_AFTER
+        and each.socket.unsent_bytes > 0
+        and not is_loopback(each.remote)
+        and _is_between_ranks(job, each)
     ]
     if not dead or (dead[0].rank is not None and dead[0].rank.moved and not _waits(dead[0].rank)):
         return

@@ -10,7 +10,7 @@ from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import main_thread
 from gpudoctor.hang.report import Cause, Seen, Where
 from gpudoctor.knowledge import shell_words
-from gpudoctor.knowledge.nccl.rank_settings import AGREED
+from gpudoctor.knowledge.nccl.rank_settings import AGREED, OF_EACH_RANK
 from gpudoctor.knowledge.wording import counted, listed, ranges
 
 PRESET = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK")
@@ -42,7 +42,10 @@ def local_rank_is_preset(job: Job) -> Iterator[Cause]:
             continue
         if len({other.rank for other in job.ranks}) > 1 and "LOCAL_RANK" in preset:
             continue
+        if "LOCAL_RANK" not in preset and environment.get("MASTER_ADDR"):
+            continue  # how Lightning is started over several nodes by hand
         lightning = next((frame for frame in frames(rank) if "lightning" in frame.file.lower()), None)
+        sure = lightning is not None and "LOCAL_RANK" in preset and "MASTER_ADDR" not in environment
         values = listed(f"{each}={environment[each]}" for each in preset)
         evidence = [
             Seen(
@@ -61,7 +64,7 @@ def local_rank_is_preset(job: Job) -> Iterator[Cause]:
             lines = [" ".join(map(shell_words.word, ["env", *unset, *command]))]
         yield Cause(
             cause="local-rank-preset",
-            confidence=0.95 if lightning is not None else 0.7,
+            confidence=0.95 if sure else 0.6,
             ranks=(rank.rank,),
             where=_user_line(rank),
             evidence=tuple(evidence),
@@ -72,7 +75,7 @@ def local_rank_is_preset(job: Job) -> Iterator[Cause]:
                 "of an earlier job. The line starts it without.",
                 tuple(lines),
             ),
-            confirm="" if lightning is not None else f"Start it with `env {' '.join(unset)}` in front: then it begins.",
+            confirm="" if sure else f"Start it with `env {' '.join(unset)}` in front: then it begins.",
         )
         return
 
@@ -189,7 +192,14 @@ def versions_differ(job: Job) -> Iterator[Cause]:
             confirm="Start the job with the same version everywhere.",
         )  # fmt: skip
         return
-    names = sorted({each for rank in job.ranks for each in rank.evidence.process.environment if AGREED.fullmatch(each)})
+    names = sorted(
+        {
+            each
+            for rank in job.ranks
+            for each in rank.evidence.process.environment
+            if AGREED.fullmatch(each) and not OF_EACH_RANK.fullmatch(each)
+        }
+    )
     if not any("libnccl" in each for rank in job.ranks for each in rank.evidence.libraries):
         return
     read = [rank for rank in job.ranks if rank.evidence.process.environment_read]

@@ -77,8 +77,16 @@ class Told(NamedTuple):
     def is_waiting(self) -> bool:
         """It has not come past the rendezvous: a launcher without ranks, a rank inside of it."""
         if self.launcher is not None:
-            return not self.ranks and self.process.state != "Z" and self.launcher.place.kind != "exit"
+            if self.ranks or self.process.state == "Z":
+                return False
+            kind = self.launcher.place.kind
+            return kind in BEFORE_TRAINING or (kind == "unknown" and not self._has_children)
         return any(is_before_training(rank) for rank in self.ranks)
+
+    @property
+    def _has_children(self) -> bool:
+        """Something runs below it: ranks perhaps, of which nothing more could be read."""
+        return any(each.process.parent == self.process.pid for each in self.node.processes)
 
 
 def name(node: NodeEvidence) -> str:

@@ -1,7 +1,8 @@
 """Jobs that do not start, or start wrong, each as a real job under real launchers on lab hosts; and its healthy twin.
 
 A scenario starts the parts of a job as a user would, with one thing wrong, and says what must be found. Its twin is
-the same start with that thing right: a slow but living job, of which nothing may be said.
+the same start with that thing right, or nearly wrong in a way that works: a slow but living job, of which nothing may
+be said.
 """
 
 import os
@@ -55,12 +56,12 @@ def static(job: RunningJob, host: str, node_rank: int, *, nodes: int = 2, addres
     )
 
 
-def c10d(job: RunningJob, host: str, *, nodes: int = 2, endpoint: str = "", **environment: str) -> None:
+def c10d(job: RunningJob, host: str, *options: str, nodes: int = 2, endpoint: str = "", **environment: str) -> None:
     """torchrun with a c10d rendezvous."""
     job.torchrun(
         host,
         *("--nnodes", str(nodes), "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-id", RUN),
-        *("--rdzv-endpoint", f"{endpoint or job.cluster.head.address()}:{PORT}"),
+        *("--rdzv-endpoint", f"{endpoint or job.cluster.head.address()}:{PORT}", *options),
         **environment,
     )
 
@@ -90,31 +91,35 @@ def a_node_is_not_started(job: RunningJob, healthy: bool) -> None:
 
 
 def master_address(job: RunningJob, healthy: bool) -> None:
+    """The twin has two names for one address."""
     static(job, "a", 0)
-    static(job, "b", 1, address="" if healthy else "10.0.0.99")
+    static(job, "b", 1, address="a" if healthy else "10.0.0.99")
 
 
 def master_filtered(job: RunningJob, healthy: bool) -> None:
-    if not healthy:
-        job.cluster["a"].filter(f"iifname eth0 tcp dport {PORT} drop")
+    """The twin drops another port."""
+    job.cluster["a"].filter(f"iifname eth0 tcp dport {PORT + 1 if healthy else PORT} drop")
     static(job, "a", 0)
     static(job, "b", 1)
 
 
 def loopback_hostname(job: RunningJob, healthy: bool) -> None:
-    """127.0.1.1 for the own name on both hosts, as Debian writes it; gloo tells the other rank that address."""
-    if not healthy:
-        for host in job.cluster.hosts:
-            others = "".join(f"{each.address()} {each.name}\n" for each in job.cluster.hosts if each is not host)
-            host.etc("hosts", f"127.0.0.1 localhost\n127.0.1.1 {host.name}\n{others}")
+    """127.0.1.1 for the own name on both hosts, as Debian writes it; gloo tells the other rank that address.
+
+    On one host alone it works, for gloo connects from the larger address to the smaller: that is the twin.
+    """
+    for host in job.cluster.hosts[: 1 if healthy else 2]:
+        others = "".join(f"{each.address()} {each.name}\n" for each in job.cluster.hosts if each is not host)
+        host.etc("hosts", f"127.0.0.1 localhost\n127.0.1.1 {host.name}\n{others}")
     static(job, "a", 0)
     static(job, "b", 1)
 
 
 def loopback_master(job: RunningJob, healthy: bool) -> None:
-    address = "" if healthy else "127.0.0.1"
-    c10d(job, "a", endpoint=address)
-    c10d(job, "b", endpoint=address)
+    """The twin is two jobs of one node, each with its own store."""
+    nodes = 1 if healthy else 2
+    c10d(job, "a", endpoint="127.0.0.1", nodes=nodes)
+    c10d(job, "b", endpoint="127.0.0.1", nodes=nodes)
 
 
 def local_rank(job: RunningJob, healthy: bool) -> None:
@@ -123,16 +128,17 @@ def local_rank(job: RunningJob, healthy: bool) -> None:
 
 
 def stale_process(job: RunningJob, healthy: bool) -> None:
-    if not healthy:
-        job.start("a", sys.executable, str(HANGS / "old_run.py"), str(PORT))
-        job.wait_for("a", "the store is up")
+    """The twin has its old process on a worker, where nobody wants the port."""
+    host = "b" if healthy else "a"
+    job.start(host, sys.executable, str(HANGS / "old_run.py"), str(PORT))
+    job.wait_for(host, "the store is up")
     static(job, "a", 0)
     static(job, "b", 1)
 
 
 def firewall(job: RunningJob, healthy: bool) -> None:
-    if not healthy:
-        job.cluster["a"].filter(f"{EPHEMERAL} drop")
+    """The twin drops nothing that the job needs."""
+    job.cluster["a"].filter("tcp dport 1024-9999 drop" if healthy else f"{EPHEMERAL} drop")
     static(job, "a", 0)
     static(job, "b", 1)
 
@@ -163,8 +169,8 @@ def close_the_port(job: RunningJob) -> None:
 
 
 def clocks(job: RunningJob, healthy: bool) -> None:
-    if not healthy:
-        job.cluster["b"].shift_clock(-25)
+    """Ten seconds apart work."""
+    job.cluster["b"].shift_clock(-10 if healthy else -25)
     c10d(job, "a")
     c10d(job, "b")
 
@@ -181,9 +187,10 @@ def initialised_twice(job: RunningJob, healthy: bool) -> None:
 
 
 def endpoint_of_another_nic(job: RunningJob, healthy: bool) -> None:
-    endpoint = job.cluster.head.address(0 if healthy else 1)
-    c10d(job, "a", endpoint=endpoint)
-    c10d(job, "b", endpoint=endpoint)
+    """The twin says who is the host."""
+    for host in ("a", "b"):
+        told = ("--rdzv-conf", f"is_host={int(host == 'a')}") if healthy else ()
+        c10d(job, host, *told, endpoint=job.cluster.head.address(1))
 
 
 SCENARIOS = (
@@ -246,6 +253,7 @@ SCENARIOS = (
         start=closed_port,
         processes=4,
         breaks=close_the_port,
+        has_own_twin=False,
         named=("a", "b"),
     ),
     Scenario(name="clocks", cause="clock-skew", start=clocks, processes=3, goes_on=("a",), named=("25 s",)),
