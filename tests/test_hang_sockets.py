@@ -29,7 +29,8 @@ def line(
     state: int, *, inode: int = 7, local: str = "0100007F:733C", remote: str = "00000000:0000", **more: int
 ) -> str:
     sent, received, again = more.get("unsent", 0), more.get("unread", 0), more.get("retransmits", 0)
-    return f"   0: {local} {remote} {state:02X} {sent:08X}:{received:08X} 00:00000000 {again:08X}     0        0 {inode} 1\n"
+    queues = f"{sent:08X}:{received:08X} 00:00000000 {again:08X}"
+    return f"   0: {local} {remote} {state:02X} {queues}     0        0 {inode} 1\n"
 
 
 # ---------------------------------------------------------------- the kernel's table
