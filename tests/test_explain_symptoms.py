@@ -87,7 +87,7 @@ def test_a_line_is_found_behind_any_prefix(symptom: Symptom) -> None:
 
 @every
 def test_what_it_speaks_for_is_in_the_taxonomy(symptom: Symptom) -> None:
-    assert symptom.cause in CAUSES or symptom.cause == "" and symptom.role != "cause", symptom.cause
+    assert symptom.cause in CAUSES or (symptom.cause == "" and symptom.role != "cause"), symptom.cause
     assert symptom.role in ROLES
     assert 0 < symptom.confidence <= 1
     if symptom.role in ("consequence", "context"):
@@ -105,7 +105,9 @@ def test_texts_keep_the_rules_of_messages(symptom: Symptom) -> None:
     assert symptom.source and not symptom.source.endswith(".")
     for text in (symptom.seen, symptom.fix):
         wanted = {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
-        assert wanted <= symptom.names, wanted - symptom.names
+        for sample in symptom.samples:
+            values = symptom.match(sample)
+            assert values is not None and wanted <= values.keys(), f"{text!r} has a gap for {sample!r}"
 
 
 @every
@@ -148,7 +150,8 @@ def test_every_xid_of_the_catalog_is_placed(xid) -> None:  # type: ignore[no-unt
 VALUES: list[tuple[str, str, dict[str, str]]] = [
     ("watchdog-timeout",
      "[rank6]:[E1 ProcessGroupNCCL.cpp:685] [Rank 6] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, "
-     "OpType=_REDUCE_SCATTER_BASE, NumelIn=64, NumelOut=8, Timeout(ms)=600000) ran for 600090 milliseconds before timing",
+     "OpType=_REDUCE_SCATTER_BASE, NumelIn=64, NumelOut=8, Timeout(ms)=600000) ran for 600090 milliseconds before "
+     "timing",
      {"rank": "6", "sequence": "12", "operation": "_REDUCE_SCATTER_BASE", "numel_in": "64", "numel_out": "8",
       "timeout": "600000", "ran": "600090"}),
     ("watchdog-timeout",
@@ -156,15 +159,18 @@ VALUES: list[tuple[str, str, dict[str, str]]] = [
      "TensorShape=[7, 2], Timeout(ms)=30000) ran for 30002 milliseconds before timing out.",
      {"rank": "1", "operation": "ALLREDUCE", "size": "7, 2", "ran": "30002"}),
     ("watchdog-position",
-     "[rank6]:[E1 ProcessGroupNCCL.cpp:2168] [PG ID 3 PG GUID 11(mesh_tp) Rank 2]  failure detected by watchdog at work "
+     "[rank6]:[E1 ProcessGroupNCCL.cpp:2168] [PG ID 3 PG GUID 11(mesh_tp) Rank 2]  failure detected by watchdog at "
+     "work "
      "sequence id: 12 PG status: last enqueued work: 14, last completed work: -1",
      {"group": "3", "member": "2", "sequence": "12", "last_enqueued": "14", "last_completed": "-1"}),
     ("watchdog-dump-signal",
-     "[PG ID 0 PG GUID 0(default_pg) Rank 4] Received a dump signal due to a collective timeout from  rank 9 and we will "
+     "[PG ID 0 PG GUID 0(default_pg) Rank 4] Received a dump signal due to a collective timeout from  rank 9 and we "
+     "will "
      "try our best to dump the debug info. Last enqueued NCCL work: 5, last completed NCCL work: 4.This is most likely",
      {"group": "0", "rank": "4", "other": "9", "last_enqueued": "5", "last_completed": "4"}),
     ("store-connect-timeout",
-     "[E socket.cpp:957] [c10d] The client socket has timed out after 900s while trying to connect to (head.site, 4400).",
+     "[E socket.cpp:957] [c10d] The client socket has timed out after 900s while trying to connect to (head.site, "
+     "4400).",
      {"timeout": "900s", "address": "head.site", "port": "4400"}),
     ("store-connect-timeout",
      "The client socket has timed out after 900s while trying to connect to fe00:1::9:4400",

@@ -140,7 +140,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="",
         role="context",
         confidence=0.3,
-        seen="a first attempt to connect to {address}:{port} failed ({errno}); torch tries again",
+        seen="a first attempt to connect to {address}:{port} failed; torch tries again",
         source=SOCKET,
         sample=(
             "[W socket.cpp:663] " + C10D + "The client socket has failed to connect to [gpu-a03]:29411 (errno: 111 - "
@@ -204,7 +204,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="master-port-in-use",
         confidence=0.9,
-        seen="port {port} that the head of the job needs is taken by another process",
+        seen="the port that the head of the job needs is taken by another process",
         source=SOCKET,
         sample=(
             "[W socket.cpp:426] "
@@ -360,7 +360,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="",
         role="consequence",
         confidence=0.3,
-        seen="a rank waited in vain for what another rank writes into the store ({key})",
+        seen="a rank waited in vain for what another rank writes into the store",
         source=STORE,
         sample=(
             "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cuda//0",

@@ -171,7 +171,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="device-not-set",
         role="context",
         confidence=0.4,
-        seen="torch guessed the GPU of rank {rank} for a barrier ({gpu})",
+        seen="torch guessed which GPU a rank uses, for a barrier",
         source="torch ProcessGroupNCCL.cpp (guessDeviceForRank)",
         sample=(
             "[rank4]:[W203 09:19:41.47 ProcessGroupNCCL.cpp:4561] [PG ID 0 PG GUID 0 Rank 4]  using GPU 0 to perform "
@@ -195,8 +195,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="device-not-set",
         confidence=0.6,
         seen="the model lies on another device than the one that DistributedDataParallel was told",
-        fix="Move the model to the rank's own device before it is wrapped: "
-        "model.to(f'cuda:{os.environ[\"LOCAL_RANK\"]}').",
+        fix="Move the model to the rank's own device before it is wrapped: the GPU that LOCAL_RANK numbers.",
         source="torch nn/parallel/distributed.py",
         sample="ValueError: DistributedDataParallel device_ids and output_device arguments only work with "
         "single-device/multiple-device GPU modules or CPU modules, but got device_ids [1], output_device 1, and module "

@@ -119,7 +119,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="",
         role="consequence",
         confidence=0.3,
-        seen="DeepSpeed's launcher ends the processes of this node, since one has ended (return code {exitcode})",
+        seen="DeepSpeed's launcher ends the processes of this node, since one has ended",
         source="DeepSpeed launcher/launch.py",
         sample=(
             "[2025-08-19 11:40:02,170] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 6178",

@@ -54,7 +54,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="firewall-ephemeral-ports",
         role="connection",
         confidence=0.6,
-        seen="gloo could not connect to another rank at {address}, port {port}",
+        seen="gloo could not connect to another rank",
         source=SOURCE + "/pair.cc; torch ProcessGroupGloo.cpp",
         sample=(
             "RuntimeError: Gloo connectFullMesh failed with " + GLOO + "pair.cc:144] timed out connecting: SO_ERROR: "
@@ -77,9 +77,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "another one",
         source=SOURCE + "/pair.cc",
         sample=(
-            "terminate called after throwing an instance of 'gloo::EnforceNotMet' what(): [enforce fail at "
-            "pair.cc:443] "
-            "op.preamble.length <= op.nbytes. 4096 vs 1024",
+            "  what():  [enforce fail at pair.cc:443] op.preamble.length <= op.nbytes. 4096 vs 1024",
             "libc++abi: Received data size doesn't match expected size. Is there a distributed collective mismatch in "
             "your code?",
         ),
@@ -145,7 +143,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "monitored-barrier",
         needle="failed to pass monitoredBarrier in",
-        pattern=r"Ranks? (?P<ranks>\d+(?:, ?\d+){0,2000}) failed to pass monitoredBarrier in (?P<timeout>\d+) ms",
+        pattern=r"Ranks? (?P<ranks>\d[\d, ]{0,4000}) failed to pass monitoredBarrier in (?P<timeout>\d+) ms",
         cause="rank0-only-collective",
         role="consequence",
         confidence=0.45,

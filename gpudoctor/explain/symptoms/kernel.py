@@ -129,7 +129,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "gpu-off-the-bus",
-        needle=("GPU has fallen off the bus", "GPU is lost", "GPU may have fallen off", "RmInitAdapter failed"),
+        needle=("GPU has fallen off the bus", "GPU may have fallen off", "RmInitAdapter failed"),
         unless="NVRM: Xid (",
         cause="xid-gpu-lost",
         confidence=0.95,

@@ -335,6 +335,13 @@ PATTERNS = {
     ),
 }
 """Where a log of a long run needs a narrower look than that of a test."""
+SEEN = {
+    "ranks-share-gpu": "two ranks use the same GPU",
+    "shared-memory-full": "/dev/shm has no room for what NCCL wants to share there",
+    "connect-gave-up": "a rank could not connect to another one: {errno}",
+    "connect-retrying": "a rank is trying to connect to another one: {errno}",
+}
+"""Where not every wording gives the values that the table's text names."""
 
 
 def adapted(rule: Rule, meaning: Meaning) -> Symptom:
@@ -349,7 +356,7 @@ def adapted(rule: Rule, meaning: Meaning) -> Symptom:
         cause=meaning.cause,
         role=role,
         confidence=meaning.confidence,
-        seen=rule.seen,
+        seen=SEEN.get(rule.id, rule.seen),
         fix=rule.fix,
         commands=rule.commands,
         versions=f"nccl {rule.versions}" if re.match(r"\d", rule.versions) else rule.versions,

@@ -32,7 +32,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="",
         role="consequence",
         confidence=0.5,
-        seen="{operation} number {sequence} did not end in time on rank {rank}, after {ran} ms",
+        seen="{operation} did not end on rank {rank} within {ran} ms",
         versions="torch >= 1.8",
         source=SOURCE,
         sample=(
@@ -59,8 +59,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="",
         role="consequence",
         confidence=0.4,
-        seen="rank {rank} waited in collective {sequence}; it had launched {last_enqueued} and completed "
-        "{last_completed}",
+        seen="a rank waited in collective {sequence}; it had launched {last_enqueued} and completed {last_completed}",
         versions="torch >= 2.3",
         source=SOURCE,
         sample=(
@@ -232,7 +231,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="",
         role="consequence",
         confidence=0.5,
-        seen="torch's desync report: ranks {ranks} came last or not at all",
+        seen="torch's desync report names the ranks that came last or not at all",
         versions="torch >= 1.12, with TORCH_NCCL_DESYNC_DEBUG=1",
         source="torch TraceUtils.h",
         sample=(
