@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 SECONDS = 120
 STANDS_FOR = 1.5
@@ -185,7 +186,7 @@ def _dump_when_it_stands(folder: Path, rank: int) -> None:
 
     main = threading.main_thread().ident
     stood, last = time.monotonic(), None
-    c10d = torch._C._distributed_c10d
+    c10d: Any = torch._C._distributed_c10d
     while time.monotonic() - stood < STANDS_FOR or not (folder / "dump").exists():
         time.sleep(0.1)
         frame = sys._current_frames()[main]  # type: ignore[index]

@@ -51,17 +51,20 @@ def of_process(
         except (OSError, UnreadableDump) as error:
             unread.append(Unread(what, f"the worker server's answer: {error}", pid))
     if fifo := recorder_pipe.name(rank, environment, pipe):
-        before = recorder_files.dumps_of(pid, rank, environment)[0]
+        before, last = recorder_files.dumps_of(pid, rank, environment)[0], ""
         try:
             recorder_pipe.ask(pid, fifo)
-            found = recorder_files.wait_for(pid, rank, environment, before, deadline)
-            if found is not None:
-                answer = recorder_files.read_dump(found, pid, rank)
+            while (found := recorder_files.wait_for(pid, rank, environment, before, deadline)) is not None:
+                try:
+                    answer = recorder_files.read_dump(found, pid, rank)
+                except UnreadableDump as error:  # it may still be written
+                    before, last = [*before, found], str(error)
+                    continue
                 return replace(answer, source=f"{found.shown}, asked for through {fifo}", written_at=0.0), ()
-            unread.append(Unread(what, f"asked for through {fifo}: no dump in {timeout:.0f} s", pid))
+            unread.append(Unread(what, f"asked for through {fifo}: {last or f'no dump in {timeout:.0f} s'}", pid))
         except recorder_pipe.NotAsked as error:
             unread.append(Unread(what, str(error), pid))
-        except (OSError, UnreadableDump) as error:
+        except OSError as error:
             unread.append(Unread(what, f"asked for through {fifo}: {error}", pid))
     files, refused = recorder_files.dumps_of(pid, rank, environment)
     unread += refused

@@ -277,7 +277,7 @@ def _bytes(size: int) -> Handler:
 
 
 def _long(machine: _Machine) -> None:
-    machine.stack.append(int.from_bytes(machine.take(min(_length(machine, 1), 16)), "little", signed=True))
+    machine.stack.append(int.from_bytes(machine.take(_length(machine, 1)), "little", signed=True))
 
 
 def _decimal(machine: _Machine) -> None:
@@ -329,11 +329,11 @@ _TABLE: dict[int, Handler] = {
     0x49: _decimal,  # INT
     0x4C: _decimal,  # LONG
     0x47: lambda machine: machine.stack.append(struct.unpack(">d", machine.take(8))[0]),
-    0x46: lambda machine: machine.stack.append(float(machine.line()[:MOST_DIGITS])),
+    0x46: lambda machine: machine.stack.append(float(machine.line()[: 2 * MOST_DIGITS])),
     0x58: _text(4),
     0x8C: _text(1),
     0x8D: _text(8),
-    0x56: lambda machine: machine.stack.append(machine.line().decode("utf-8", "replace")),  # UNICODE
+    0x56: lambda machine: machine.stack.append(machine.line().decode("raw_unicode_escape", "replace")),  # UNICODE
     0x53: lambda machine: machine.stack.append(machine.line().decode("utf-8", "replace").strip("'\"")),  # STRING
     0x55: _bytes(1),  # SHORT_BINSTRING
     0x54: _bytes(4),
