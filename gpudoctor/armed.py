@@ -1,0 +1,252 @@
+"""`gpudoctor.arm()`: one line in a training script, after which a later hang can be read without ptrace's rights.
+
+It costs nothing until `gpudoctor hang` asks: a signal on which the interpreter's own faulthandler writes all stacks
+into a file in memory, also while native code holds the GIL, and, where this torch has it, torch's worker server on a
+socket in a private folder, which tells what the flight recorder holds. What there is stands in another file in memory,
+named "gpudoctor-armed", that `gpudoctor.hang.read.armed` finds in /proc/PID/fd.
+"""
+
+import atexit
+import contextlib
+import os
+import signal
+import sys
+from typing import Any, NamedTuple
+
+ANNOUNCEMENT = "gpudoctor-armed"
+STACKS = "gpudoctor-stacks"
+VERSION = 1
+FOLDER = "gpudoctor-armed-"
+PIPE_VARIABLE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+MOST_LEFTOVERS = 64
+LONGEST_SOCKET_PATH = 100
+"""Of 108 bytes that an address of AF_UNIX has (<linux/un.h>)."""
+
+
+class Armed(NamedTuple):
+    """What `arm` could prepare."""
+
+    signal: int = 0
+    """On which the stacks are written; 0: none was free, or this system has none."""
+    socket: str = ""
+    """Of torch's worker server; empty: torch was not imported yet, or has none (before 2.4), or is not there."""
+    pipe: str = ""
+    """Stem of the FIFOs on which NCCL's process group takes the order to dump its flight recorder; empty: not set."""
+
+
+class _State:
+    """Of this process; a forked child begins anew."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.armed = Armed()
+        self.announcement = -1
+        self.stacks = -1
+        self.folder = ""
+        self.served = False
+        """Server and folder were prepared, or shall not be."""
+        self.server: Any = None
+
+
+_state = _State()
+_hooked = False
+
+
+def arm() -> Armed:
+    """Prepare this process to be read when it hangs. Call it once torch is imported, before init_process_group.
+
+    Harmless when called again, and where nothing can be prepared (macOS, Windows, no torch). Never raises, steals no
+    signal's handler, and opens no port.
+    """
+    global _hooked
+    if _state.pid != os.getpid():
+        with contextlib.suppress(Exception):
+            _start()
+        if not _hooked:
+            _hooked = True
+            atexit.register(_at_exit)
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=_after_fork)
+    with contextlib.suppress(Exception):  # torch may have been imported since
+        _serve()
+    return _state.armed
+
+
+def _start() -> None:
+    """Stacks, and the announcement."""
+    _state.pid = os.getpid()
+    _state.armed = Armed()
+    if not hasattr(os, "memfd_create"):
+        return
+    _state.stacks = _file_in_memory(STACKS)
+    number = _free_signal()
+    if number:
+        import faulthandler
+
+        faulthandler.register(number, file=_state.stacks, all_threads=True, chain=False)
+        _state.armed = _state.armed._replace(signal=number)
+    _announce()
+
+
+def _file_in_memory(name: str) -> int:
+    import fcntl
+
+    number = os.memfd_create(name)  # closed in programs that this one starts
+    # Written at its end, wherever that is: the reader empties it now and then.
+    fcntl.fcntl(number, fcntl.F_SETFL, fcntl.fcntl(number, fcntl.F_GETFL) | os.O_APPEND)
+    return number
+
+
+def _free_signal() -> int:
+    """A signal that nobody handles and nobody is likely to take later; 0 where there is none.
+
+    Real-time signals first: job schedulers send SIGUSR1 and SIGUSR2 to jobs, and trainers install handlers for those
+    without a look at what is there.
+    """
+    caught = _mask("SigCgt") | _mask("SigIgn") | _mask("SigBlk")
+    candidates: list[int] = []
+    if hasattr(signal, "SIGRTMIN"):
+        candidates += range(int(signal.SIGRTMIN) + 10, int(signal.SIGRTMAX) - 4)
+    candidates += [int(getattr(signal, name)) for name in ("SIGUSR2", "SIGUSR1") if hasattr(signal, name)]
+    return next((number for number in candidates if not caught >> (number - 1) & 1), 0)
+
+
+def _mask(field: str) -> int:
+    """A set of signals as /proc/self/status tells it: Python does not know of handlers that others installed."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+        for line in file:
+            name, _, value = line.partition(":")
+            if name == field:
+                return int(value, 16)
+    return -1  # as if all were taken
+
+
+def _announce() -> None:
+    """Write what there is into the announcement, in one piece."""
+    import json
+
+    if _state.announcement < 0:
+        _state.announcement = os.memfd_create(ANNOUNCEMENT)
+    told = {
+        "version": VERSION,
+        "pid": _state.pid,
+        "signal": _state.armed.signal,
+        "stacks": _state.stacks,
+        "socket": _state.armed.socket,
+        "pipe": _state.armed.pipe,
+    }
+    # Padded: a shorter text must not leave the end of a longer one.
+    os.pwrite(_state.announcement, json.dumps(told).encode().ljust(4096), 0)
+
+
+def _serve() -> None:
+    """torch's worker server and NCCL's pipe, in a private folder."""
+    if _state.served or sys.modules.get("torch") is None or not sys.platform.startswith("linux"):
+        return  # torch is not imported here: what the script sets before it does must keep its effect
+    _state.served = True
+    try:
+        from torch._C._distributed_c10d import _WorkerServer  # type: ignore[attr-defined,unused-ignore]
+    except ImportError:
+        server_class = None
+    else:
+        server_class = _WorkerServer
+    _remove_leftovers()
+    _state.folder = _private_folder()
+    if server_class is not None:
+        path = f"{_state.folder}/worker.sock"
+        with contextlib.suppress(Exception):
+            _state.server = server_class(path)
+            _state.armed = _state.armed._replace(socket=path)
+    if PIPE_VARIABLE not in os.environ and not _initialized():
+        os.environ[PIPE_VARIABLE] = f"{_state.folder}/recorder"
+        _state.armed = _state.armed._replace(pipe=f"{_state.folder}/recorder")
+    if _state.announcement >= 0:
+        _announce()
+
+
+def _initialized() -> bool:
+    distributed = sys.modules.get("torch.distributed")
+    return distributed is not None and bool(distributed.is_available() and distributed.is_initialized())
+
+
+def _private_folder() -> str:
+    """A new folder that only this user may enter."""
+    import tempfile
+
+    for parent in (os.environ.get("XDG_RUNTIME_DIR") or "", tempfile.gettempdir(), "/tmp"):
+        real = os.path.realpath(parent) if parent else ""
+        if (
+            real
+            and len(os.fsencode(real)) + len(FOLDER) + 24 < LONGEST_SOCKET_PATH
+            and os.access(real, os.W_OK | os.X_OK)
+        ):
+            with contextlib.suppress(OSError):
+                return tempfile.mkdtemp(prefix=FOLDER, dir=real)
+    raise OSError("no folder for the worker server's socket")
+
+
+def _remove_leftovers() -> None:
+    """Folders of this user's processes that were killed: nobody listens on their socket."""
+    import socket
+    import tempfile
+
+    for parent in {os.environ.get("XDG_RUNTIME_DIR") or "", tempfile.gettempdir()} - {""}:
+        with contextlib.suppress(OSError):
+            names = [entry.path for entry in os.scandir(parent) if entry.name.startswith(FOLDER)]
+            for folder in names[:MOST_LEFTOVERS]:
+                with contextlib.suppress(OSError):
+                    status = os.lstat(folder)
+                    if status.st_uid != os.geteuid():
+                        continue
+                    with socket.socket(socket.AF_UNIX) as probe:
+                        probe.settimeout(0.2)
+                        try:
+                            probe.connect(f"{folder}/worker.sock")
+                        except ConnectionRefusedError:  # not FileNotFoundError: one that is just being made
+                            _remove(folder)
+
+
+def _remove(folder: str) -> None:
+    """A folder of ours: a socket and FIFOs. Nothing below it is followed."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.path)  # noqa: PTH108
+        os.rmdir(folder)  # noqa: PTH106
+
+
+def _at_exit() -> None:
+    if _state.pid != os.getpid():  # a forked child that ends as a program: the folder is its parent's
+        return
+    with contextlib.suppress(Exception):
+        if _state.server is not None:
+            _state.server.shutdown()
+    if _state.folder:
+        _remove(_state.folder)
+    if _state.armed.pipe and os.environ.get(PIPE_VARIABLE) == _state.armed.pipe:
+        del os.environ[PIPE_VARIABLE]
+
+
+def _after_fork() -> None:
+    """A forked child (a data loader worker) has files in memory of its own; the server and folder stay its parent's."""
+    global _state
+    before, _state = _state, _State()
+    with contextlib.suppress(Exception):
+        for number in (before.announcement, before.stacks):
+            if number >= 0:
+                os.close(number)
+        if before.server is not None:
+            _keep_for_ever(before.server)
+        if before.pid and before.armed.signal:
+            import faulthandler
+
+            faulthandler.unregister(before.armed.signal)
+        _start()
+        _state.served = True  # no server of its own
+
+
+def _keep_for_ever(server: Any) -> None:
+    """One reference too many: taken apart at the child's end, the server would wait for its thread, which has none."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))

@@ -1,0 +1,296 @@
+"""Reads processes that `gpudoctor.arm()` has prepared: stacks they write themselves, and torch's worker server."""
+
+import contextlib
+import http.client
+import os
+import re
+import signal
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor.fleet import processes
+from gpudoctor.hang.evidence import Frame, Thread
+from gpudoctor.hang.read.stacks import LONGEST_NAME, LONGEST_PATH, MOST_FRAMES, MOST_THREADS, Stacks
+
+PROC = Path("/proc")
+ANNOUNCEMENT = "/memfd:gpudoctor-armed"
+STACKS_FILE = "/memfd:gpudoctor-stacks"
+BY = "faulthandler"
+MOST_DESCRIPTORS = 65536
+MAXIMUM_DUMP_BYTES = 1024 * 1024
+EMPTIED_ABOVE_BYTES = 256 * 1024
+"""A process that is asked again and again for days must not keep all of it in memory."""
+MAXIMUM_RECORDER_BYTES = 64 * 1024 * 1024
+QUIET_SECONDS = 0.06
+"""faulthandler writes without a mark at the end: it is taken for done when nothing came for so long. It writes from the
+signal handler, one thread after another, within a millisecond."""
+RECORDER_HANDLERS = ("fr_trace_json", "dump_nccl_trace_json")
+"""Of torch's worker server: for every backend (2.8 on), for NCCL alone (2.5 on)."""
+
+
+class Armed(NamedTuple):
+    """What a process has announced, checked as far as that can be."""
+
+    pid: int
+    signal: int = 0
+    stacks: int = -1
+    """The descriptor in that process to which the stacks are written."""
+    socket: str = ""
+    """As that process names it."""
+    pipe: str = ""
+
+
+class _Announced(Struct):
+    version: int = 0
+    pid: int = 0
+    signal: int = 0
+    stacks: int = -1
+    socket: str = ""
+    pipe: str = ""
+
+
+def find(pid: int) -> Armed | None:
+    """What `arm` has prepared in a process; None when it has not, or it cannot be seen. Never raises.
+
+    /proc/PID/fd is open to the same user also where ptrace is not: Yama's ptrace_scope forbids to attach, not to look.
+    """
+    descriptor = _descriptor(pid, ANNOUNCEMENT)
+    if descriptor is None:
+        return None
+    try:
+        raw = _read(pid, descriptor, 4096, 0)
+        told = msgspec.json.decode(raw.strip(b"\0 "), type=_Announced)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if told.pid not in _own_numbers(pid):  # inherited through a fork: its parent's
+        return None
+    number = told.signal if told.signal in _allowed() and processes.catches(pid, told.signal) else 0
+    stacks_file = told.stacks if _link(pid, told.stacks).startswith(STACKS_FILE) else -1
+    return Armed(pid, number if stacks_file >= 0 else 0, stacks_file, told.socket, told.pipe)
+
+
+def stacks(pid: int, armed: Armed, timeout: float) -> Stacks:
+    """Have the process write its stacks, and read them. Never raises.
+
+    The signal interrupts what the main thread waits in for a moment; the kernel takes most calls up again by itself.
+    """
+    if not armed.signal:
+        return Stacks(reason="gpudoctor.arm() found no free signal in it")
+    process = processes.look(pid)
+    if process is None or process.state in "ZX":
+        return Stacks(reason="it has ended")
+    if process.state in "Tt":
+        return Stacks(reason="it is stopped, and cannot write its stacks")
+    if process.state == "D":
+        return Stacks(reason="it waits in the kernel, and cannot write its stacks")
+    try:
+        before = _size(pid, armed.stacks)
+        if not processes.catches(pid, armed.signal) or not processes.tell(process, armed.signal):
+            return Stacks(reason="it cannot be sent a signal")
+        raw = _what_is_new(pid, armed.stacks, before, timeout)
+        _empty(pid, armed.stacks)
+    except OSError as error:
+        return Stacks(reason=f"what it wrote cannot be read: {error.strerror or error}")
+    threads = read(raw.decode("utf-8", "replace"), pid)
+    if not threads:
+        return Stacks(reason=f"it wrote no stacks within {timeout:.0f} s of the signal")
+    return Stacks(threads, BY)
+
+
+def recorder_json(pid: int, armed: Armed, timeout: float) -> bytes | None:
+    """What the flight recorder holds, as torch's worker server tells it (JSON, no frames); None: no answer.
+
+    It needs no GIL.
+    """
+    if not armed.socket:
+        return None
+    deadline = time.monotonic() + timeout
+    for handler in RECORDER_HANDLERS:
+        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+            answer = _ask(pid, armed.socket, handler, deadline)
+            if answer is not None:
+                return answer
+    return None
+
+
+# ---------------------------------------------------------------- stacks
+
+
+_THREAD = re.compile(r"^(Current thread|Thread) 0x([0-9a-fA-F]{1,16})(?: \[(.*)\])? \(most recent call first\):")
+_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d{1,9}|\?\?\?) in (?P<function>.+)$')
+
+
+def read(text: str, pid: int) -> tuple[Thread, ...]:
+    """The threads of what faulthandler wrote; of each the last stack, should it have been asked twice. Any text.
+
+    It knows threads by their address. The main thread is the oldest, which it writes last.
+    """
+    found: dict[str, tuple[str, list[Frame]]] = {}
+    frames: list[Frame] | None = None
+    for line in text.splitlines():
+        if header := _THREAD.match(line):
+            found.pop(header[2], None)
+            frames = []
+            found[header[2]] = (header[3] or "", frames)
+        elif frames is not None and len(frames) < MOST_FRAMES and (match := _FRAME.match(line)):
+            number = int(match["line"]) if match["line"].isdecimal() else 0
+            frames.append(Frame(match["function"][:LONGEST_NAME], match["file"][:LONGEST_PATH], number))
+    threads = [(name, frames) for name, frames in found.values() if frames][-MOST_THREADS:]
+    return tuple(
+        Thread(
+            id=pid if number == len(threads) - 1 else 0,
+            name="MainThread" if number == len(threads) - 1 else name[:LONGEST_NAME],
+            frames=tuple(frames),
+        )
+        for number, (name, frames) in enumerate(threads)
+    )
+
+
+def _what_is_new(pid: int, descriptor: int, before: int, timeout: float) -> bytes:
+    """What is written behind `before`, once nothing more comes."""
+    deadline = time.monotonic() + timeout
+    size, since = before, time.monotonic()
+    while time.monotonic() < deadline:
+        now = _size(pid, descriptor)
+        if now != size:
+            size, since = now, time.monotonic()
+        elif size != before and time.monotonic() - since > QUIET_SECONDS:
+            break
+        time.sleep(0.005)
+    start = before if size >= before else 0  # another reader has emptied it
+    return _read(pid, descriptor, MAXIMUM_DUMP_BYTES, start)
+
+
+def _empty(pid: int, descriptor: int) -> None:
+    if _size(pid, descriptor) > EMPTIED_ABOVE_BYTES:
+        with contextlib.suppress(OSError):
+            opened = os.open(_path(pid, descriptor), os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.ftruncate(opened, 0)
+            finally:
+                os.close(opened)
+
+
+# ---------------------------------------------------------------- /proc
+
+
+def _path(pid: int, descriptor: int) -> str:
+    return f"{PROC}/{pid}/fd/{descriptor}"
+
+
+def _link(pid: int, descriptor: int) -> str:
+    try:
+        return os.readlink(_path(pid, descriptor))  # noqa: PTH115
+    except (OSError, ValueError):
+        return ""
+
+
+def _descriptor(pid: int, name: str) -> int | None:
+    """The first descriptor that is a file of this name in memory. Only links are read: no file of it is opened."""
+    try:
+        with os.scandir(f"{PROC}/{pid}/fd") as entries:
+            for number, entry in enumerate(entries):
+                if number >= MOST_DESCRIPTORS:
+                    break
+                if entry.name.isdecimal() and _link(pid, int(entry.name)).startswith(name):
+                    return int(entry.name)
+    except OSError:
+        pass
+    return None
+
+
+def _size(pid: int, descriptor: int) -> int:
+    return os.stat(_path(pid, descriptor)).st_size  # noqa: PTH116
+
+
+def _read(pid: int, descriptor: int, limit: int, start: int) -> bytes:
+    if not _link(pid, descriptor).startswith("/memfd:gpudoctor-"):  # closed and used again meanwhile: it might block
+        raise OSError("the file is gone")
+    opened = os.open(_path(pid, descriptor), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return os.pread(opened, limit, start)
+    finally:
+        os.close(opened)
+
+
+def _own_numbers(pid: int) -> tuple[int, ...]:
+    """The number of a process in each PID namespace that it is in: ours, and that of its container."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in (PROC / str(pid) / "status").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("NSpid:"):
+                return tuple(int(number) for number in line.split()[1:])
+    return (pid,)
+
+
+def _allowed() -> Iterator[int]:
+    """Signals that `arm` takes: no announcement may have another one sent."""
+    if hasattr(signal, "SIGRTMIN"):
+        yield from (int(signal.SIGUSR1), int(signal.SIGUSR2))
+        yield from range(int(signal.SIGRTMIN), int(signal.SIGRTMAX) + 1)
+
+
+# ---------------------------------------------------------------- the worker server
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, connected: socket.socket, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self.sock = connected
+
+
+def _ask(pid: int, path: str, handler: str, deadline: float) -> bytes | None:
+    left = deadline - time.monotonic()
+    if left <= 0.0:
+        return None
+    connected = _connect(pid, path, left)
+    connection = _Connection(connected, left)
+    try:
+        # Closed afterwards: a connection that is kept open would delay the end of the job's server.
+        connection.request("POST", f"/handler/{handler}", body=b"", headers={"Connection": "close"})
+        response = connection.getresponse()
+        if response.status != 200:
+            return None
+        body = bytearray()
+        while time.monotonic() < deadline:
+            piece = response.read1(1 << 20)
+            if not piece:
+                return bytes(body)
+            body += piece
+            if len(body) > MAXIMUM_RECORDER_BYTES:
+                return None
+        return None
+    finally:
+        connection.close()
+
+
+def _connect(pid: int, path: str, timeout: float) -> socket.socket:
+    """Connect to a socket by the name that the process has for it, below its root, through no symbolic link."""
+    parts = [part for part in path.split("/") if part]
+    if not path.startswith("/") or not parts or ".." in parts or len(parts) > 32:
+        raise OSError("no such socket")
+    flags = os.O_PATH | os.O_CLOEXEC
+    folder = os.open(f"{PROC}/{pid}/root", flags | os.O_DIRECTORY)
+    try:
+        for part in parts[:-1]:
+            inner = os.open(part, flags | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        if not stat.S_ISSOCK(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode):
+            raise OSError("no socket")
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connected.settimeout(timeout)
+            connected.connect(f"/proc/self/fd/{folder}/{parts[-1]}")
+        except OSError:
+            connected.close()
+            raise
+        return connected
+    finally:
+        os.close(folder)
