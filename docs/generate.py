@@ -28,6 +28,9 @@ import gpudoctor.report
 import gpudoctor.snapshot
 import gpudoctor.topology
 from gpudoctor.check import Check
+from gpudoctor.explain.symptom import Symptom
+from gpudoctor.explain.symptoms import TABLE
+from gpudoctor.knowledge.hangs import CAUSES, HangCause
 from gpudoctor.lint.rule import Example, Rule, every_rule
 from gpudoctor.plugins import find_checks
 
@@ -47,6 +50,14 @@ LINT_WORDS = (
     "probe: a look at the nodes (`--check`). What is wrong, why, and what to write instead is in "
     "[lint.md](lint.md)."
 )
+HANG_WORDS = (
+    "The names are the ids that `gpudoctor hang --json` and `gpudoctor explain --json` give. Lines of a log stand for "
+    "their kind: numbers, names and prefixes vary. A line that is *context* or a *consequence* speaks for a cause only "
+    "together with others; so does a failed *connection*, which the end of the other rank explains as well."
+)
+WRITTEN_CAUSES = (
+    "<!-- Written by docs/generate.py; edit gpudoctor/knowledge/hangs/ and gpudoctor/explain/symptoms/ instead. -->"
+)
 WRITTEN_RULES = "<!-- Written by docs/generate.py; edit the rule in gpudoctor/lint/rules/ instead. -->"
 WRITTEN_BY = "<!-- Written by docs/generate.py; edit the check's own file instead. -->"
 
@@ -59,6 +70,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
     yield DOCS / "checks" / "README.md", index(checks)
     yield DOCS / "cli.md", command_help()
     yield DOCS / "lint-rules.md", lint_rules(every_rule())
+    yield DOCS / "hang-causes.md", hang_causes()
     for name, schema in (
         ("snapshot", gpudoctor.snapshot.json_schema()),
         ("report", gpudoctor.report.json_schema()),
@@ -133,6 +145,45 @@ def lint_rules(rules: tuple[Rule, ...]) -> str:
         for name, example in (("Bad", rule.bad[0]), ("Good", rule.good[0])):
             lines += ["", f"{name}{facts_of(example)}:", "", "````text", example.text.strip("\n"), "````"]
     return "\n".join(lines) + "\n"
+
+
+def hang_causes() -> str:
+    """The taxonomy of why jobs hang or fail, and the lines of logs that speak for each cause."""
+    lines = [WRITTEN_CAUSES, "# Why distributed jobs hang", ""]
+    lines += [f"{len(CAUSES)} causes, and {len(TABLE)} kinds of lines in logs. {HANG_WORDS}", ""]
+    lines += [f"- [{cause.name}](#{cause.name}): {cause.title}" for cause in CAUSES.values()]
+    for cause in CAUSES.values():
+        lines += hang_cause(cause, [symptom for symptom in TABLE if symptom.cause == cause.name])
+    return "\n".join(lines) + "\n"
+
+
+def hang_cause(cause: HangCause, symptoms: list[Symptom]) -> Iterator[str]:
+    yield from ("", f"## {cause.name}", "", f"**{sentence(cause.title)}**", "", cause.meaning, "")
+    yield f"- Shows itself: {', '.join(cause.stages)}"
+    yield f"- What decides: {cause.confirm}"
+    yield f"- What to do: {cause.fix}"
+    yield f"- Source: {cause.source}"
+    if cause.commands:
+        yield from ("", "```text", *cause.commands, "```")
+    if symptoms:
+        yield from ("", "Lines of a log:", "")
+    shown: set[str] = set()
+    for symptom in symptoms:
+        family = re.sub(r"^xid-\d+$", "xid", symptom.id)  # one entry a code of the catalog
+        if family not in shown:
+            shown.add(family)
+            role = "" if symptom.role == "cause" else f" ({symptom.role})"
+            yield f"- {symptom.id}{role}: {quoted(symptom.samples[0])}"
+
+
+def sentence(title: str) -> str:
+    return f"{title[0].upper()}{title[1:]}."
+
+
+def quoted(line: str, most: int = 160) -> str:
+    """A line of a log as code, which may hold back quotes itself."""
+    text = line.strip()
+    return f"`` {text[:most].rstrip()} ... ``" if len(text) > most else f"`` {text} ``"
 
 
 def facts_of(example: Example) -> str:

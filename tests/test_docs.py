@@ -14,6 +14,8 @@ import pytest
 from gpudoctor import devices, report
 from gpudoctor.check import Check
 from gpudoctor.diagnose import ask, diagnose
+from gpudoctor.explain.symptoms import TABLE
+from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.plugins import find_checks
 from gpudoctor.snapshot import to_json
 from tests.build import h100_node
@@ -64,6 +66,14 @@ def test_a_page_starts_from_a_trouble_and_ends_with_what_to_do_next(page: str) -
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
     assert re.match(r'# .+\n\n\*"', text)
     assert re.findall(r"^## (.+)$", text, re.MULTILINE)[-1] == "What to do next"
+
+
+def test_every_cause_of_a_hang_has_a_section() -> None:
+    text = (DOCS / "hang-causes.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## (\S+)$", text, re.MULTILINE)
+    assert sections == list(CAUSES)
+    for symptom in TABLE:
+        assert not symptom.cause or f"- {symptom.id}" in text or symptom.id.startswith("xid-"), symptom.id
 
 
 def test_the_files_and_commands_that_contributors_are_told_of_exist() -> None:
