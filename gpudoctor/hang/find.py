@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from gpudoctor.hang.evidence import NodeProcesses, Process
+from gpudoctor.hang.evidence import NodeEvidence, NodeProcesses, Process
 from gpudoctor.hang.families import Family, families
 from gpudoctor.hang.job import Member, Members
 from gpudoctor.hang.read import commands
@@ -40,6 +40,17 @@ def find_jobs(nodes: Sequence[NodeProcesses]) -> tuple[Members, ...]:
     jobs = [_members(parties) for parties in clusters.all()]
     jobs.sort(key=lambda job: (-sum(member.role == "rank" for member in job.members), -len(job.members), job.id))
     return tuple(_distinct(jobs, nodes))
+
+
+def as_processes(node: NodeEvidence) -> NodeProcesses:
+    """The second look at a node as a first one."""
+    return NodeProcesses(
+        hostname=node.hostname or node.name,
+        boot_id=node.boot_id,
+        network_namespace=node.network_namespace,
+        time=node.time,
+        processes=tuple(each.process for each in node.processes),
+    )
 
 
 def masters(job: Members) -> tuple[tuple[str, ...], tuple[int, ...]]:

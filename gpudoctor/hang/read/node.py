@@ -28,6 +28,7 @@ from gpudoctor.hang.evidence import (
 from gpudoctor.hang.read import commands, files, gpus, kernel, processes, reach, sampling
 from gpudoctor.hang.read.layers import Layers
 from gpudoctor.hang.read.sockets import Tables
+from gpudoctor.hang.read.stacks import Stacks
 from gpudoctor.hang.read.tasks import Task, each
 from gpudoctor.read import kernel_log
 from gpudoctor.read.ranks import parse_environment
@@ -174,7 +175,10 @@ class _Look:
     def _with_stacks(self, samples: Mapping[int, Sample], seconds: float, *, say: bool) -> dict[int, Sample]:
         """The samples with the stacks of all that run Python; why some have none is said once."""
         wanted = [pid for pid, sample in samples.items() if self._runs_python(pid, sample)]
-        dumped = self.layers.stacks(wanted, min(seconds, self.deadline - time.monotonic()))
+        try:
+            dumped = self.layers.stacks(wanted, min(seconds, self.deadline - time.monotonic()))
+        except Exception as error:  # the rest is worth having without them
+            dumped = {pid: Stacks(reason=f"{type(error).__name__}: {error}"[:200]) for pid in wanted}
         found = dict(samples)
         for pid, stack in dumped.items():
             if stack.by:
