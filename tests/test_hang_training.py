@@ -206,6 +206,48 @@ FIRES: dict[str, tuple[Job, str, tuple[int, ...], int | None]] = {
         (1,),
         34,
     ),
+    "a group that rank 2 has not created": (
+        a_job(
+            *(
+                is_in(
+                    rank,
+                    "communicator init",
+                    "new_group",
+                    at=21,
+                    sources=src(21, calls=[("new_group", 20, "rank in members"), ("new_group", 21, "")]),
+                    sockets=tuple(
+                        Socket(state="LISTEN", local="10.0.0.1", local_port=4000 + port)
+                        for port in range(2 if rank == 2 else 3)
+                    ),
+                )
+                for rank in range(3)
+            ),
+        ),
+        "collective-order-mismatch",
+        (2,),
+        21,
+    ),
+    "a sleep that only the kernel tells of": (
+        a_job(
+            member(0, place_at("unknown")),
+            member(1, place_at("unknown"), waits_in="hrtimer_nanosleep"),
+            member(2, place_at("unknown")),
+        ),
+        "slow-rank-timeout",
+        (1,),
+        None,
+    ),
+    "a dead rank, and one that polls for its file": (
+        a_job(
+            sleeps(1, moved=True, sockets=(Socket(state="CLOSE_WAIT", local="127.0.0.1", local_port=4),)),
+            missing=(0,),
+            master_address="127.0.0.1",
+            launchers={},
+        ),
+        "rank-died",
+        (0,),
+        None,
+    ),
     "sizes that differ, by the recorder": (
         recorded(waits(0), waits(1), entries=[[entry("all_reduce", 7, 16)], [entry("all_reduce", 7, 12)]]),
         "shape-mismatch",
@@ -440,6 +482,43 @@ INNOCENT: dict[str, tuple[Job, str]] = {
     "sends and receives that pair": (
         a_job(is_in(0, "point-to-point", "send", at=33), is_in(1, "point-to-point", "recv", at=35), sleeps(2)),
         "p2p-order",
+    ),
+    "groups that are being created, one rank later than the others": (
+        a_job(
+            *(
+                is_in(
+                    rank,
+                    "communicator init",
+                    "new_group",
+                    at=21,
+                    moved=rank == 2,
+                    sockets=(Socket(state="LISTEN", local="10.0.0.1", local_port=4000),) * (rank + 1),
+                )
+                for rank in range(3)
+            ),
+        ),
+        "collective-order-mismatch",
+    ),
+    "kernel functions that say nothing": (
+        a_job(
+            member(0, place_at("unknown")),
+            member(1, place_at("unknown"), waits_in="do_poll"),
+            member(2, place_at("unknown")),
+        ),
+        "slow-rank-timeout",
+    ),
+    "past a backward, and no program text": (
+        a_job(is_in(0, "backward", at=30), waits(1, "barrier", at=34)),
+        "unused-parameters",
+    ),
+    "ranks that ended one after the other, and the last computes": (
+        a_job(
+            is_in(1, "user code", moved=True),
+            missing=(0,),
+            master_address="127.0.0.1",
+            launchers={},
+        ),
+        "rank-died",
     ),
     "gathers of different sizes": (
         recorded(

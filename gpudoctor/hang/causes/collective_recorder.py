@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gpudoctor.hang.evidence import Collective, Frame
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.recorders import Split
+from gpudoctor.hang.recorders import Agreement, Split
 from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import Cause, Seen
 from gpudoctor.hang.words import (
@@ -24,6 +24,10 @@ LARGE_OBJECT_BYTES = 64 * 1024 * 1024
 STALE = 0.15
 """How much less sure files make that were written before the present look."""
 MOST_PARTIES = 4
+ONE_ORDER = (
+    "Call the collectives of different groups in the same order on every rank, and give each call the group that all "
+    "its ranks give it."
+)
 
 
 def disagree(job: Job) -> Iterator[Cause]:
@@ -50,6 +54,7 @@ def groups_crossed(job: Job) -> Iterator[Cause]:
         return
     ring = [split for split in agreement.splits if split.group in agreement.cycle and split.parties]
     if len(ring) < 2:
+        yield from _apart(job, agreement)
         return
     ring.sort(key=lambda split: sum(len(ranks) for ranks, _ in split.parties))
     small = ring[0]
@@ -63,20 +68,46 @@ def groups_crossed(job: Job) -> Iterator[Cause]:
         evidence=tuple(seen for split in ring[:MOST_PARTIES] for seen in _seen(split)),
         summary="ranks wait for each other in different process groups: "
         + ", ".join(_party(split) for split in ring[::-1][:3]),
-        fix=fix_for(
-            "collective-order-mismatch",
-            "Call the collectives of different groups in the same order on every rank, and give each call the group "
-            "that all its ranks give it.",
-        ),
+        fix=fix_for("collective-order-mismatch", ONE_ORDER),
         confirm=confirm_for("collective-order-mismatch") if doubt else "",
     )
+
+
+def _apart(job: Job, agreement: Agreement) -> Iterator[Cause]:
+    """The same, where the recorders do not name a group's members, as gloo's JSON does not: all ranks wait in
+    collectives, and those that a group lacks are alone in another one."""
+    progress = progress_of(job)
+    if progress.away or progress.stopped or progress.ended or job.missing or agreement.unread:
+        return
+    unnamed = {split.group: split for split in agreement.splits if not split.members_known and not split.behind}
+    for split in agreement.splits:
+        elsewhere = dict(split.elsewhere)
+        groups = {entry.group for entry in elsewhere.values()}
+        if split.kind != "missing" or not split.parties or not split.behind or set(elsewhere) != set(split.behind):
+            continue
+        if not groups or not groups <= set(unnamed) - {split.group}:
+            continue
+        others = [unnamed[group] for group in sorted(groups)]
+        confidence = 0.85 - (STALE if agreement.stale else 0.0)
+        yield Cause(
+            cause="collective-order-mismatch",
+            confidence=confidence,
+            ranks=split.behind,
+            where=where(_frame(job, split.behind, others[0].parties[0][1])) if others[0].parties else None,
+            evidence=_seen(split),
+            summary="ranks wait for each other in different process groups: "
+            + ", ".join(_party(each) for each in (split, *others)[:3] if each.parties),
+            fix=fix_for("collective-order-mismatch", ONE_ORDER),
+            confirm=confirm_for("collective-order-mismatch"),
+        )
+        return
 
 
 def behind(job: Job) -> Iterator[Cause]:
     """Ranks that recorders show behind, where no process of theirs was seen: dumps are all there is."""
     agreement = job.agreement
     split = agreement.first if agreement is not None else None
-    if agreement is None or split is None or split.kind != "missing" or not split.parties:
+    if agreement is None or split is None or split.kind != "missing" or not split.parties or not split.behind:
         return
     seen = {rank.rank for rank in job.ranks}
     if seen & set(split.behind) or progress_of(job).verdict == "moves":
