@@ -196,6 +196,15 @@ FIRES: dict[str, tuple[Job, str, tuple[int, ...], int | None]] = {
         (1,),
         44,
     ),
+    "two groups in two branches": (
+        a_job(
+            waits(0, at=41, sources=src(41, inside=[RANK_0], text="dist.all_reduce(x, group=data_parallel)")),
+            waits(1, at=43, sources=src(43, inside=[("else", 40, "rank == 0")], text="dist.all_reduce(x, group=tensor)")),
+        ),
+        "collective-order-mismatch",
+        (1,),
+        43,
+    ),
     "backward waits for one that is through with it": (
         a_job(
             is_in(0, "backward", at=30, sources=src(30, inside=[LOOP])),
@@ -296,6 +305,30 @@ FIRES: dict[str, tuple[Job, str, tuple[int, ...], int | None]] = {
         "storage-stall",
         (1,),
         None,
+    ),
+    "a barrier in the finally of a try that others are in": (
+        a_job(
+            waits(0, at=44, sources=src(44, inside=[("try", 43, "")], calls=[("barrier", 46, "")])),
+            waits(1, "barrier", at=46, sources=src(46, inside=[("finally", 43, "")])),
+        ),
+        "teardown-deadlock",
+        (1,),
+        46,
+    ),
+    "one rank in another group, whose members no recorder names": (
+        recorded(
+            waits(0, at=41),
+            waits(1, at=41),
+            waits(2, at=41),
+            entries=[
+                (entry("all_reduce", 1, group="1"),),
+                (entry("all_reduce", 1, group="2", at=52),),
+                (entry("all_reduce", 1, group="1"),),
+            ],
+        ),
+        "collective-order-mismatch",
+        (1,),
+        52,
     ),
     "a data loader in a lock": (
         a_job(waits(0), is_in(1, "data", "DataLoader", at=26, data_loaders=(WORKER_LOCK,))),
@@ -434,6 +467,16 @@ INNOCENT: dict[str, tuple[Job, str]] = {
             sleeps(2, at=60),
         ),
         "rank0-only-collective",
+    ),
+    "a broadcast in both branches, where all wait": (
+        a_job(
+            waits(0, "broadcast", at=41, sources=src(41, inside=[RANK_0], text="dist.broadcast(x, src=0)", calls=[
+                ("broadcast", 41, "rank == 0"), ("broadcast", 44, "not (rank == 0)")])),
+            waits(1, "broadcast", at=44, sources=src(44, inside=[("else", 40, "rank == 0")],
+                text="dist.broadcast(y, src=0)", calls=[
+                ("broadcast", 41, "rank == 0"), ("broadcast", 44, "not (rank == 0)")])),
+        ),
+        "collective-order-mismatch",
     ),
     "a step that is counted ends the loop": (
         a_job(

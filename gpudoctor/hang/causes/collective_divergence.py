@@ -1,5 +1,6 @@
 """Ranks wait in different places of the program: who has left the common way, and where."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -398,14 +399,19 @@ def _order(job: Job, first: Sequence[Rank], other: Sequence[Rank], here: SourceC
     """Two branches of one condition. Each that calls what the other waits in makes it a matter of order."""
     own, theirs = first[0].place.operation, other[0].place.operation
     calls = [call for context in (here, there) for call in context.calls]
-    both = sum(call.kind == own for call in calls) > 1 and sum(call.kind == theirs for call in calls) > 1
+    both = (
+        own != theirs and sum(call.kind == own for call in calls) > 1 and sum(call.kind == theirs for call in calls) > 1
+    )
+    in_groups = own == theirs and group_argument(here.text) != group_argument(there.text)
     recorded = _recorded(job, other)
     small, large = (other, first) if len(other) <= len(first) else (first, other)
     context = there if small is other else here
     guard = _own_guard(context)
     asks_rank = guard is not None and RANK_WORDS.search(guard.text) is not None
     name = "collective-order-mismatch" if both or own == theirs or asks_rank else "rank-divergent-decision"
-    confidence = (0.88 if both else 0.75) + (0.05 if recorded else 0.0)
+    # A broadcast in both branches, of what the one has and the other receives, is how it is done.
+    confidence = 0.88 if both else 0.8 if in_groups else 0.3 if own == theirs else 0.75
+    confidence += 0.05 if recorded else 0.0
     return Cause(
         cause=name,
         confidence=confidence,
@@ -417,10 +423,17 @@ def _order(job: Job, first: Sequence[Rank], other: Sequence[Rank], here: SourceC
             *recorded,
         ),
         summary=f"{waiting_words(small)}; {waiting_words(large)}: two branches of one condition"
-        + (" call them in different orders" if name == "collective-order-mismatch" else ""),
+        + (" call them in different orders" if name == "collective-order-mismatch" and own != theirs else "")
+        + (", and name different process groups" if in_groups else ""),
         fix=fix_for(name),
         confirm="" if confidence >= 0.9 else confirm_for(name),
     )
+
+
+def group_argument(text: str) -> str:
+    """What a call names as its process group: "tensor_parallel" of `dist.all_reduce(x, group=tensor_parallel)`."""
+    found = re.search(r"\b(?:group|process_group)\s*=\s*([\w.\[\]()]+?)\s*[,)]", text)
+    return found[1] if found else ""
 
 
 def _recorded(job: Job, suspects: Sequence[Rank]) -> tuple[Seen, ...]:

@@ -7,6 +7,7 @@ from gpudoctor.hang.evidence import Thread
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import is_user, place_of
 from gpudoctor.hang.progress import progress_of
+from gpudoctor.hang.relation import fork_of
 from gpudoctor.hang.report import Cause, Seen
 from gpudoctor.hang.words import (
     at,
@@ -18,6 +19,7 @@ from gpudoctor.hang.words import (
     ranks_of,
     stack_of,
     verb,
+    waiting_words,
     where,
 )
 
@@ -70,6 +72,40 @@ def kept_by(rank: Rank) -> Thread | None:
     return None
 
 
+def in_finally(job: Job) -> Iterator[Cause]:
+    """A rank waits in a collective of a `finally` whose `try` others are still in: it has failed there, as a rule, and
+    what it waits in keeps the exception from being printed."""
+    progress = progress_of(job)
+    if progress.verdict not in ("stuck", "held") or progress.stopped or progress.ended:
+        return
+    waiting = [rank for rank in progress.waiting if rank.place.kind in ("collective", "backward", "point-to-point")]
+    by_place = parties(waiting)
+    for party in by_place:
+        for other in by_place:
+            fork = fork_of(party[0], other[0]) if party is not other else None
+            if fork is None or fork.one_source is None or fork.other_source is None:
+                continue
+            tried = {each.line for each in fork.other_source.enclosing if each.kind == "try"}
+            if not any(each.kind == "finally" and each.line in tried for each in fork.one_source.enclosing):
+                continue
+            yield Cause(
+                cause="teardown-deadlock",
+                confidence=0.75,
+                ranks=numbers_of(party),
+                where=where(party[0].place.user_frame),
+                evidence=(
+                    *(stack_of(rank) for rank in (*party[:MOST_NAMED], *other[:MOST_NAMED])),
+                    Seen(f"{fork.one_source.file}:{fork.one.line}", f"finally: {fork.one_source.text}"),
+                ),
+                summary=f"{ranks_of(party)} {verb(party, 'has', 'have')} left a `try` and "
+                f"{verb(party, 'waits', 'wait')} {place_words(party[0].place)} of its `finally`, as after an exception "
+                f"that is not printed yet; {waiting_words(other)}",
+                fix=fix_for("teardown-deadlock"),
+                confirm=f"Print the exception before that line. When there is none, {ranks_of(party)} had fewer steps.",
+            )
+            return
+
+
 def store_left(job: Job) -> Iterator[Cause]:
     """Ranks wait for the store while rank 0, or the launcher that kept it, is gone after a good end."""
     progress = progress_of(job)
@@ -90,4 +126,4 @@ def store_left(job: Job) -> Iterator[Cause]:
     )
 
 
-RULES = (teardown, store_left)
+RULES = (teardown, in_finally, store_left)

@@ -264,7 +264,7 @@ def _all() -> Iterator[Scenario]:
         "uneven_batches.py",
         ("uneven-inputs",),
         (1,),
-        ("dist.barrier()",),
+        ("dist.barrier()", "for step, (batch,)"),
         ranks=3,
         reached="rank {rank} epoch 0 step 1",
     )
