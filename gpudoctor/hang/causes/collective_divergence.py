@@ -116,7 +116,7 @@ def _rank_guard(rank: Rank, job: Job) -> tuple[Enclosing, SourceContext, float] 
         world = {admits(statement, number) for number in range(min(job.world_size, 4))}
         if verdicts | world == {True}:
             continue
-        if guard.frame is rank.place.user_frame and _pairs(context, statement, rank.place.operation):
+        if guard.frame == rank.place.user_frame and _pairs(context, statement, rank.place.operation):
             return None
         return statement, context, 0.95 if None not in verdicts else 0.8
     return None
