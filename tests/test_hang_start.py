@@ -534,8 +534,9 @@ SILENT: dict[str, Job] = {
         torchrun("b", *static(1), sockets=(established("10.0.0.1", PORT),), reached=reached("no answer")),
     ),
     "Lightning over two nodes by hand": job(
-        Part(host="b", ranks=((1, process(50, ("python", "train.py"), environment={"NODE_RANK": "1", "MASTER_ADDR": "a"},
-                                          frames=LIGHTNING), place_at("rendezvous", "TCPStore")),)),
+        Part(host="b", ranks=((1, process(50, ("python", "train.py"), frames=LIGHTNING,
+                                          environment={"NODE_RANK": "1", "MASTER_ADDR": "a"}),
+                               place_at("rendezvous", "TCPStore")),)),
     ),
     "nobody": Job(id="none", evidence=Evidence(), world_size=0),
 }  # fmt: skip

@@ -85,7 +85,7 @@ def ranks_do_not_connect(job: Job) -> Iterator[Cause]:
 def _is_between_ranks(job: Job, each: Attempt) -> bool:
     """Whether the far end may be a rank: a program also talks to services (metrics, downloads), which may be blocked.
 
-    Ranks listen on ports of the kernel's choice, on nodes of the job; of a node that was not seen only the network tells.
+    Ranks listen on ports of the kernel's choice, on nodes of the job; a node that was not seen is known by its network.
     """
     if min(each.socket.remote_port, each.socket.local_port) < UNPRIVILEGED:
         return False
