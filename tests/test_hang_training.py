@@ -199,7 +199,7 @@ FIRES: dict[str, tuple[Job, str, tuple[int, ...], int | None]] = {
     "two groups in two branches": (
         a_job(
             waits(0, at=41, sources=src(41, inside=[RANK_0], text="dist.all_reduce(x, group=data)")),
-            waits(1, at=43, sources=src(43, inside=[("else", 40, "rank == 0")], text="dist.all_reduce(x, group=other)")),
+            waits(1, at=43, sources=src(43, inside=[("else", 40, "rank == 0")], text="dist.all_reduce(x, group=rest)")),
         ),
         "collective-order-mismatch",
         (1,),
