@@ -190,7 +190,7 @@ def _remove_leftovers() -> None:
     import socket
     import tempfile
 
-    for parent in {os.environ.get("XDG_RUNTIME_DIR") or "", tempfile.gettempdir()} - {""}:
+    for parent in {os.environ.get("XDG_RUNTIME_DIR") or "", tempfile.gettempdir(), "/tmp"} - {""}:
         with contextlib.suppress(OSError):
             names = [entry.path for entry in os.scandir(parent) if entry.name.startswith(FOLDER)]
             for folder in names[:MOST_LEFTOVERS]:

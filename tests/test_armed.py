@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
@@ -23,11 +25,11 @@ PATIENCE = 60.0
 
 
 @contextlib.contextmanager
-def program(text: str, folder: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
+def program(text: str, folder: Path, *, keep: bool = False) -> Iterator[subprocess.Popen[str]]:
     """A Python program that has said "ready"; ended afterwards with all that it started."""
     file = folder / "job.py"
     file.write_text(textwrap.dedent(text))
-    temporary = folder / "tmp"
+    temporary = Path(tempfile.gettempdir(), f"armed{os.getpid()}-{folder.name[-8:]}")  # short: it holds a socket
     temporary.mkdir(exist_ok=True)
     kept = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
     process = subprocess.Popen(
@@ -36,7 +38,7 @@ def program(text: str, folder: Path, **environment: str) -> Iterator[subprocess.
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**kept, "TMPDIR": str(temporary), "PYTHONWARNINGS": "ignore", **environment},
+        env={**kept, "TMPDIR": str(temporary), "PYTHONWARNINGS": "ignore"},
         start_new_session=True,
     )
     try:
@@ -51,6 +53,8 @@ def program(text: str, folder: Path, **environment: str) -> Iterator[subprocess.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate(timeout=PATIENCE)
+        if not keep:
+            shutil.rmtree(temporary)
 
 
 def until_in(pid: int, kernel_function: str) -> None:
@@ -112,7 +116,8 @@ def test_native_code_that_holds_the_gil_hides_nothing(tmp_path: Path) -> None:
         gpudoctor.arm()
         def extension():
             print("ready", flush=True)
-            ctypes.PyDLL(None).sleep(600)
+            while True:  # sleep(3) ends early when a signal comes
+                ctypes.PyDLL(None).sleep(600)
         extension()
     """
     with program(text, tmp_path) as process:
@@ -278,7 +283,7 @@ def test_a_forked_child_that_ends_as_a_program_leaves_the_folder(tmp_path: Path)
 @linux
 def test_a_folder_that_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
     text = 'import sys, torch, gpudoctor\ngpudoctor.arm()\nprint("ready", flush=True)\nsys.stdin.read()\n'
-    with program(text, tmp_path) as process:
+    with program(text, tmp_path, keep=True) as process:
         how = find(process.pid)
         assert how is not None
         if not how.socket:
