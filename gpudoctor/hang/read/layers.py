@@ -1,69 +1,63 @@
 """What an armed process and the communication layer tell, asked in one place: stacks, the source, the recorder, RAS."""
 
 import time
-from collections.abc import Mapping, Sequence
-from types import ModuleType
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from gpudoctor.fleet.messages import LookAt
 from gpudoctor.hang.evidence import Ras, Recorder, Sample, SourceContext, Thread, Unread
-from gpudoctor.hang.read import recorder, stacks
+from gpudoctor.hang.places import is_user, main_thread, place_of
+from gpudoctor.hang.read import armed, ras, ras_elsewhere, recorder, source, stacks
+from gpudoctor.hang.read.armed import Armed
 from gpudoctor.hang.read.files import Reader
 from gpudoctor.hang.read.stacks import Stacks
 from gpudoctor.read.system import System
 
 MOST_SOURCES = 8
 """User frames of a main thread whose source is read: the user's part of a stack is rarely deeper."""
+MOST_RAS = 4
+"""RAS servers of a node that are asked: jobs in containers of their own have one each."""
+BEFORE_COMMUNICATION = frozenset({"communicator init", "rendezvous", "unknown"})
 
 
-def module(name: str) -> ModuleType | None:
-    import importlib
+class Rank(NamedTuple):
+    """What deciding about RAS takes."""
 
-    try:
-        return importlib.import_module(f"gpudoctor.hang.read.{name}")
-    except ImportError:
-        return None
+    pid: int
+    environment: Mapping[str, str]
+    nccl: str
+    """Its version; "?" where NCCL is loaded and does not tell, empty where it is not loaded."""
+    network_namespace: str
 
 
 class Layers:
-    """Of one order."""
+    """Of one order on one node."""
 
-    def __init__(self, system: System, wanted: Mapping[int, int], ranks: Mapping[int, int], order: LookAt) -> None:
+    def __init__(self, system: System, order: LookAt, node: int) -> None:
         self.system = system
-        self.wanted = wanted
-        self.ranks = ranks
         self.order = order
-        self._armed: dict[int, Any] = {}
+        self.node = node
+        self._armed: dict[int, Armed | None] = {}
 
     def stacks(self, pids: Sequence[int], seconds: float) -> dict[int, Stacks]:
         """By py-spy; where that may not, as an armed process writes them itself."""
         deadline = time.monotonic() + seconds
         found = stacks.dump(pids, timeout=max(0.2, seconds), native=self.order.native)
-        armed = module("armed")
-        if armed is not None:
-            for pid, stack in found.items():
-                left = deadline - time.monotonic()
-                if not stack.by and left > 0.1 and (how := self.armed(pid)) is not None:
-                    own = armed.stacks(pid, how, left)
-                    if own.by:
-                        found[pid] = own
+        for pid, stack in found.items():
+            left = deadline - time.monotonic()
+            if not stack.by and left > 0.1 and (how := self.armed(pid)) is not None:
+                own = armed.stacks(pid, how, left)
+                if own.by:
+                    found[pid] = own
         return found
 
-    def armed(self, pid: int) -> Any:
+    def armed(self, pid: int) -> Armed | None:
         if pid not in self._armed:
-            armed = module("armed")
-            self._armed[pid] = armed.find(pid) if armed is not None else None
+            self._armed[pid] = armed.find(pid)
         return self._armed[pid]
 
-    def is_armed(self, pid: int) -> bool:
-        return self.armed(pid) is not None
-
     def contexts(self, pid: int, main: Thread) -> tuple[SourceContext, ...]:
-        source = module("source")
-        if source is None:
-            return ()
-        from gpudoctor.hang.places import is_user
-
+        """What the user's program says around the user's frames of a stack."""
         read = Reader(self.system, pid)
         frames = [frame for frame in main.frames if not frame.native and is_user(frame)][:MOST_SOURCES]
         found = (source.context(frame, read) for frame in frames)
@@ -73,18 +67,59 @@ class Layers:
         self, pid: int, rank: int, environment: Mapping[str, str], deadline: float
     ) -> tuple[Recorder | None, tuple[Unread, ...]]:
         """The flight recorder of a rank, and why it could not be read where there is one."""
-        armed, how = module("armed"), self.armed(pid)
-        ask = None
-        if armed is not None and how is not None:
+        how = self.armed(pid)
+
+        def left() -> float:
+            return max(0.2, min(recorder.PIPE_ANSWERS_IN, deadline - time.monotonic()))
+
+        ask: Callable[[], bytes | None] | None = None
+        if how is not None:
+            prepared = how
 
             def ask() -> bytes | None:
-                raw: bytes | None = armed.recorder_json(pid, how, max(0.2, deadline - time.monotonic()))
-                return raw
+                return armed.recorder_json(pid, prepared, left())
 
-        timeout = max(0.2, min(recorder.PIPE_ANSWERS_IN, deadline - time.monotonic()))
-        return recorder.of_process(pid, rank, environment, ask=ask, pipe=getattr(how, "pipe", ""), timeout=timeout)
+        pipe = how.pipe if how is not None else ""
+        return recorder.of_process(pid, rank, environment, ask=ask, pipe=pipe, timeout=left())
+
+    # --- RAS
 
     def ras(
-        self, versions: Sequence[str], environments: Mapping[int, Mapping[str, str]], samples: Mapping[int, Sample]
+        self, ranks: Sequence[Rank], samples: Mapping[int, Sample], deadline: float
     ) -> tuple[tuple[Ras, ...], list[Unread]]:
-        return (), []
+        """Two polls, `order.seconds` apart, of each RAS of this node; any node's answers for the whole job."""
+        found: list[Ras] = []
+        unread: list[Unread] = []
+        places: dict[tuple[str, str, int], Rank] = {}
+        for rank in ranks:
+            if rank.nccl and self._is_ours_to_ask():
+                places.setdefault((rank.network_namespace, *ras.address(rank.environment)), rank)
+        for (_, address, port), rank in list(places.items())[:MOST_RAS]:
+            what = f"NCCL's RAS at {address}:{port}"
+            if reason := ras.may_ask(
+                rank.nccl, in_init=self._may_be_in_init(ranks, samples), environment=rank.environment
+            ):
+                unread.append(Unread(what, reason, rank.pid))
+                continue
+            try:
+                found.append(ras_elsewhere.ask(rank.pid, address, port, timeout=deadline - time.monotonic()))
+                time.sleep(max(0.0, min(self.order.seconds, deadline - time.monotonic() - 1.0)))
+                found.append(ras_elsewhere.ask(rank.pid, address, port, timeout=deadline - time.monotonic()))
+            except ras.NoRas as error:
+                unread.append(Unread(what, str(error), rank.pid))
+        return tuple(found), unread
+
+    def _is_ours_to_ask(self) -> bool:
+        """One node of a job is enough: the one of its lowest rank. The order names the ranks of all nodes."""
+        lowest = {node: min(ranks.values()) for node, ranks in self.order.ranks.items() if ranks}
+        return bool(lowest) and lowest.get(str(self.node)) == min(lowest.values())
+
+    def _may_be_in_init(self, ranks: Sequence[Rank], samples: Mapping[int, Sample]) -> bool:
+        """A rank makes a communicator, or it is not known that none does: those of other nodes are out of sight."""
+        if any(self.order.ranks.get(node) for node in self.order.ranks if node != str(self.node)):
+            return True
+        for rank in ranks:
+            sample = samples.get(rank.pid)
+            if sample is None or place_of(main_thread(sample, rank.pid)).kind in BEFORE_COMMUNICATION:
+                return True
+        return False

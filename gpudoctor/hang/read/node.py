@@ -19,6 +19,7 @@ from gpudoctor.hang.evidence import (
     NodeEvidence,
     Process,
     ProcessEvidence,
+    Ras,
     Recorder,
     Sample,
     Socket,
@@ -26,7 +27,7 @@ from gpudoctor.hang.evidence import (
     Unread,
 )
 from gpudoctor.hang.read import commands, files, gpus, kernel, processes, reach, sampling
-from gpudoctor.hang.read.layers import Layers
+from gpudoctor.hang.read.layers import Layers, Rank
 from gpudoctor.hang.read.sockets import Tables
 from gpudoctor.hang.read.stacks import Stacks
 from gpudoctor.hang.read.tasks import Task, each
@@ -66,6 +67,10 @@ def begin(order: LookAt, node: int) -> Callable[[], LookedAt]:
     return finish
 
 
+def is_nccl(library: str) -> bool:
+    return library.startswith("libnccl.so")
+
+
 class _Details(NamedTuple):
     """What is read once of a process."""
 
@@ -97,7 +102,7 @@ class _Look:
         self.describer = processes.Describer(self.system)
         self.versions = files.Versions(self.system)
         self.unread: list[Unread] = []
-        self.layers = Layers(self.system, self.wanted, self.ranks, order)
+        self.layers = Layers(self.system, order, node)
         self.gpu_child = gpus.begin(max(1.0, self.deadline - time.monotonic()))
 
     def finish(self) -> NodeEvidence:
@@ -115,6 +120,7 @@ class _Look:
         between = max(0.0, min(self.order.seconds, self.deadline - time.monotonic()))
         budget = max(SHORTEST_DUMP, (self.deadline - time.monotonic() - between) / 2)
         first = self._with_stacks(first, budget, say=False)
+        ras_task = Task(lambda: self._ras(details_task.result(self.deadline)[0], first))
         time.sleep(max(0.0, min(begun + self.order.seconds, self.deadline - SHORTEST_DUMP) - time.monotonic()))
         last = self._sample(begun)
         tables = Tables(self.system)
@@ -128,9 +134,7 @@ class _Look:
         contexts = self._of(Task(lambda: self._contexts(last, details)), {}, "source files")
         listeners_task = Task(lambda: self._listeners(tables, last))
         recorders, armed, refusals = self._of(recorders_task, ({}, set(), []), "flight recorders")
-        ras = self._of(
-            Task(lambda: self.layers.ras(self._versions(details), self._environments(details), last)), ((), []), "RAS"
-        )
+        ras = self._of(ras_task, ((), []), "RAS")
         reached, not_reached = attempts.results()
         self.unread += [*refusals, *ras[1], *not_reached]
         for pid in self.wanted:
@@ -263,7 +267,7 @@ class _Look:
 
         def one(pid: int) -> tuple[Recorder | None, tuple[Unread, ...], bool]:
             found, unread = self.layers.recorder(pid, self.ranks[pid], details[pid].environment, self.deadline - 0.2)
-            return found, unread, self.layers.is_armed(pid)
+            return found, unread, self.layers.armed(pid) is not None
 
         answers, late = each(ranks, one, self.deadline - 0.1)
         refusals = [Unread(f"flight recorder of rank {self.ranks[pid]}", why, pid) for pid, why in late.items()]
@@ -320,12 +324,20 @@ class _Look:
     def _is_there(details: Mapping[int, _Details], pid: int) -> bool:
         return pid in details and (process := details[pid].process) is not None and process.state not in ("Z", "X")
 
-    @staticmethod
-    def _versions(details: Mapping[int, _Details]) -> list[str]:
-        return sorted({each.versions["nccl"] for each in details.values() if "nccl" in each.versions})
-
-    def _environments(self, details: Mapping[int, _Details]) -> dict[int, Mapping[str, str]]:
-        return {pid: details[pid].environment for pid in self.ranks if self._is_there(details, pid)}
+    def _ras(
+        self, details: Mapping[int, _Details], samples: Mapping[int, Sample]
+    ) -> tuple[tuple[Ras, ...], list[Unread]]:
+        ranks = [
+            Rank(
+                pid=pid,
+                environment=details[pid].environment,
+                nccl=details[pid].versions.get("nccl", "?" if any(map(is_nccl, details[pid].libraries)) else ""),
+                network_namespace=process.network_namespace,
+            )
+            for pid in self.ranks
+            if self._is_there(details, pid) and (process := details[pid].process) is not None
+        ]
+        return self.layers.ras(ranks, samples, self.deadline - 0.2)
 
     def _say(self, reasons: Mapping[int, str], what: str) -> None:
         self.unread += [Unread(what.format(pid=pid), reason, pid) for pid, reason in reasons.items()]
