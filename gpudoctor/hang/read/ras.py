@@ -84,6 +84,8 @@ def ask(address: str = DEFAULT_HOST, port: int = DEFAULT_PORT, *, timeout: float
         raise
     except TimeoutError:
         raise NoRas(f"no answer within {timeout:.0f} s") from None
+    except (ConnectionResetError, BrokenPipeError):
+        raise NoRas("it closed the connection") from None
     except ConnectionRefusedError:
         raise NoRas(f"nothing listens on {address}:{port}") from None
     except (OSError, UnicodeError, OverflowError, ValueError) as error:
