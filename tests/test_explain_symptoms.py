@@ -207,7 +207,7 @@ def test_values_that_the_conclusion_needs(id: str, line: str, values: dict[str, 
 
 
 HEALTHY = """
-W0819 11:40:02.114000 6123 torch/distributed/run.py:792] Setting OMP_NUM_THREADS environment variable for each process to be 1
+W0819 11:40:02.114000 6123 torch/distributed/run.py:792] Setting OMP_NUM_THREADS environment variable for each process
 [I socket.cpp:480] [c10d - debug] The server socket will attempt to listen on an IPv6 address.
 [I socket.cpp:594] [c10d - trace] The server socket on [::]:29411 has accepted a connection from [localhost]:40622.
 [I ProcessGroupGloo.cpp:841] [c10d] Rank 0 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3

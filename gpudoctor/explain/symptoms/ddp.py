@@ -150,12 +150,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "inputs-exhausted",
-        needle="rank that exhausted inputs. Throwing across all ranks",
+        needle=("rank that exhausted inputs. Throwing across all ranks", " exhausted all inputs"),
+        pattern=r"(?:rank that exhausted inputs\. Throwing across all ranks|Rank (?P<rank>\d+) exhausted all inputs)",
         cause="uneven-inputs",
         confidence=0.95,
         seen="a rank had no more batches while others had",
         source="torch distributed/algorithms/join.py",
-        sample="RuntimeError: Detected at least one rank that exhausted inputs. Throwing across all ranks.",
+        sample=(
+            "RuntimeError: Detected at least one rank that exhausted inputs. Throwing across all ranks.",
+            "RuntimeError: Rank 2 exhausted all inputs.",
+        ),
         counter="all ranks exhausted inputs",
     ),
     Symptom(
@@ -174,7 +178,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="torch guessed which GPU a rank uses, for a barrier",
         source="torch ProcessGroupNCCL.cpp (guessDeviceForRank)",
         sample=(
-            "[rank4]:[W203 09:19:41.47 ProcessGroupNCCL.cpp:4561] [PG ID 0 PG GUID 0 Rank 4]  using GPU 0 to perform "
+            "[rank4]:[W819 11:40:01.52 ProcessGroupNCCL.cpp:4843] [PG ID 0 PG GUID 0 Rank 4]  using GPU 0 to perform "
             "barrier "
             "as devices used by this process are currently unknown. This can potentially cause a hang if this rank "
             "to GPU "

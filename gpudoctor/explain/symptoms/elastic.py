@@ -1,7 +1,8 @@
 """torchrun: its rendezvous, its agent, how it tells that processes ended; torch.multiprocessing.spawn.
 
 torchrun's "Root Cause (first observed failure)" is the process that ended first as the agent saw it, which is often one
-that waited. Only a signal that nobody else sends (SIGKILL, SIGSEGV, SIGBUS) is taken for a cause here.
+that waited, and torchrun sends SIGKILL itself to what does not end. So a row of its table is no cause by itself: the
+rows are read together (`explain.exits`).
 """
 
 from gpudoctor.explain.symptom import Symptom
@@ -26,7 +27,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=EXIT_NEEDLES,
         pattern=ended("9"),
         cause="rank-died",
-        confidence=0.65,
+        role="context",
+        confidence=0.5,
         seen="process {pid} was killed by SIGKILL, which is mostly the kernel's OOM killer",
         fix="Look at dmesg and at memory.events of the cgroup; give the job more memory, or start fewer DataLoader "
         "workers.",
@@ -45,7 +47,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=EXIT_NEEDLES,
         pattern=ended("11|4|8"),
         cause="rank-died",
-        confidence=0.8,
+        role="context",
+        confidence=0.5,
         seen="process {pid} crashed in native code",
         fix="Start that rank with PYTHONFAULTHANDLER=1 to see where; look for libraries that do not fit together.",
         commands=("export PYTHONFAULTHANDLER=1",),
@@ -62,7 +65,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=EXIT_NEEDLES,
         pattern=ended("7"),
         cause="shm-too-small",
-        confidence=0.6,
+        role="context",
+        confidence=0.5,
         seen="process {pid} ended by a bus error, mostly because /dev/shm was full",
         source=AGENT,
         sample="  exitcode  : -7 (pid: 811)",

@@ -279,7 +279,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="rank {rank} has a process group of NCCL",
         source=SOURCE,
         sample=(
-            "I1028 09:13:38.405 6323 ProcessGroupNCCL.cpp:843] [Rank 7] NCCL watchdog thread started!",
+            "I0411 17:20:09.118244 70412 ProcessGroupNCCL.cpp:821] [Rank 7] NCCL watchdog thread started!",
             "[rank7]:[I1 ProcessGroupNCCL.cpp:905] [PG ID 0 PG GUID 0 Rank 7] ProcessGroupNCCL initialization options: "
             "size: 8, global rank: 7, TIMEOUT(ms): 600000",
         ),
@@ -294,7 +294,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="a process ended without destroy_process_group(), which most scripts do and which seldom matters",
         versions="torch >= 2.4",
         source=SOURCE,
-        sample="[rank0]:[W117 03:41:45.07 ProcessGroupNCCL.cpp:1524] Warning: WARNING: destroy_process_group() was not "
+        sample="[rank0]:[W819 11:40:09.31 ProcessGroupNCCL.cpp:1538] Warning: WARNING: destroy_process_group() was not "
         "called before program exit, which can leak resources.",
         counter="destroy_process_group() was called",
     ),
