@@ -76,7 +76,8 @@ def _merged(same: list[Candidate]) -> Candidate:
     alike = [candidate for candidate in ordered if candidate.standing == first.standing]
     kinds = {candidate.summary for candidate in alike}
     ranks = {rank for candidate in alike for rank in candidate.ranks}
-    more = min(3, max(len(kinds), len(ranks)) - 1)
+    # time-outs of several ranks are one fact, seen from several sides
+    more = 0 if first.standing == "consequence" else min(3, max(len(kinds), len(ranks)) - 1)
     doubt = (1.0 - max(candidate.confidence for candidate in same)) * (SURER if more > 0 else 1.0)
     if more > 1:
         doubt *= 0.8

@@ -144,6 +144,7 @@ def signals(facts: Facts, tracebacks: list[Spoken]) -> list[Candidate]:
         shown.event.rank for shown in facts.shown if shown.symptom.role in ("cause", "consequence", "connection")
     }
     anonymous = any(each.told.rank is None and each.kind in ("own", "cause", "communication") for each in tracebacks)
+    found += [candidate for each in tracebacks if (candidate := _of_spawn(each))]
     done: set[tuple[int | None, int | None]] = set()
     for ended in facts.exits:
         code = ended.exit.exitcode
@@ -227,6 +228,28 @@ def signals(facts: Facts, tracebacks: list[Spoken]) -> list[Candidate]:
                 )
             )
     return found
+
+
+SPAWNED = re.compile(r"^process (?P<index>\d{1,6}) terminated with signal (?P<signal>SIG[A-Z0-9]{2,8})")
+
+
+def _of_spawn(each: Spoken) -> Candidate | None:
+    """torch.multiprocessing.spawn names the signal that ended a process; its number is the rank as most use it."""
+    ended = SPAWNED.match(each.last.message) if each.last.name == "ProcessExitedException" else None
+    if ended is None or ended["signal"] in ("SIGTERM", "SIGINT", "SIGABRT") or each.kind == "cause":
+        return None
+    return Candidate(
+        cause="rank-died",
+        confidence=0.75,
+        standing="cause",
+        moment=each.moment,
+        summary=f"process {ended['index']} of torch.multiprocessing.spawn was ended by {ended['signal']}",
+        ranks=(int(ended["index"]),),
+        evidence=(each.line,),
+        fix="Start it with PYTHONFAULTHANDLER=1 to see the Python line that it ended in; after SIGKILL look for the "
+        "kernel's out-of-memory killer.",
+        commands=("export PYTHONFAULTHANDLER=1", "sudo dmesg -T | grep -i -A1 'out of memory'"),
+    )
 
 
 def alive_at_the_end(facts: Facts) -> set[int]:

@@ -16,10 +16,12 @@ VARIES = b"0123456789abcdef.,+"
 """What is taken out of lines and needles: digits of both kinds of numbers, and what stands between them."""
 MOST_SHAPES = 20_000
 """That are remembered; then it is begun anew."""
+SHORTEST_SHAPE = 5
+"""What is left of a needle (":fe80:") must be so long to tell anything; a shorter one is looked for as it is."""
 LONGEST_SHAPE = 2_000
 """A longer line is asked each time."""
 MOST_OF_A_SHAPE = 4_000
-"""Lines of one shape that are matched; a log that repeats itself more often says nothing new."""
+"""Lines of one shape that have shown something; a log that repeats itself more often says nothing new."""
 BEFORE, AFTER = 512, 1536
 """Characters around a needle to which the pattern is applied: bounds the work on a line of megabytes."""
 ROLES = ("cause", "connection", "consequence", "context")
@@ -31,6 +33,7 @@ class Line(Struct):
     number: int
     index: int
     text: bytes
+    shape: bytes
 
 
 class Matcher:
@@ -47,8 +50,13 @@ class Matcher:
             self._by_needle.setdefault(needle.encode(), [])
         self._order = {id(symptom): number for number, symptom in enumerate(self.table)}
         by_shape: dict[bytes, list[bytes]] = {}
+        self._weak: list[bytes] = []
         for each in self._by_needle:
-            by_shape.setdefault(each.translate(None, VARIES), []).append(each)
+            shape = each.translate(None, VARIES)
+            if len(shape) < SHORTEST_SHAPE:
+                self._weak.append(each)
+            else:
+                by_shape.setdefault(shape, []).append(each)
         self._by_shape = by_shape
         self._anchors = anchors(by_shape)
         self._known: set[bytes] = set()
@@ -59,8 +67,12 @@ class Matcher:
         """Before each log: how often a shape was seen counts within one."""
         self._seen.clear()
 
+    def has_matched(self, line: Line) -> None:
+        """A line of this shape has shown something; after so many of them no more are asked for."""
+        self._seen[line.shape] = self._seen.get(line.shape, 0) + 1
+
     def candidates(self, text: bytes, first_line: int) -> Iterator[tuple[Line, tuple[bytes, ...], list[bytes]]]:
-        """Lines that may show something: each with the needles it may hold, and all the lines of the block.
+        """Lines that may show something: each with the needles it holds, and all the lines of the block.
 
         A part of a line that begins with "\\r" (a progress bar) is looked at by itself, under the line's number.
         """
@@ -69,8 +81,9 @@ class Matcher:
         shapes = text.translate(None, VARIES).split(b"\n")
         present = set(shapes)
         self._learn(present - self._known - self._hot.keys())
-        hot = present & self._hot.keys()
-        if not hot:
+        hot = {shape for shape in present & self._hot.keys() if self._seen.get(shape, 0) < MOST_OF_A_SHAPE}
+        weak = [needle for needle in self._weak if needle in text]
+        if not hot and not weak:
             return
         lines = text.split(b"\n")
         behind = 0
@@ -78,10 +91,14 @@ class Matcher:
         for index, shape in enumerate(shapes):
             if has_parts and shape.startswith(b"\r"):
                 behind += 1
-            if shape in hot:
-                seen = self._seen[shape] = self._seen.get(shape, 0) + 1
-                if seen <= MOST_OF_A_SHAPE:
-                    yield Line(first_line + index - behind, index, lines[index]), self._hot[shape], lines
+            if weak or shape in hot:
+                line = lines[index]
+                needles = tuple([needle for needle in (*self._hot.get(shape, ()), *weak) if needle in line])
+                if needles:
+                    yield Line(first_line + index - behind, index, line, shape), needles, lines
+        for shape in hot:
+            if len(shape) > LONGEST_SHAPE:
+                del self._hot[shape]
 
     def _learn(self, new: set[bytes]) -> None:
         """Sort shapes into those that may hold a needle and those that do not."""
@@ -142,7 +159,8 @@ COMMON = frozenset(
     b"|distributed|collective|socket|NET/|network|device|cuda|CUDA|data|time|memory|model|connect".split(b"|")
 )
 """Parts that stand in lines of healthy logs, and tell nothing."""
-SHORTEST_ANCHOR, LONGEST_ANCHOR = 4, 7
+ANCHOR = 5
+"""Characters. Longer ones would stand in fewer lines, and more of them would be needed (measured: 4 to 9)."""
 
 
 def anchors(shapes: Iterable[bytes]) -> dict[bytes, tuple[bytes, ...]]:
@@ -153,17 +171,13 @@ def anchors(shapes: Iterable[bytes]) -> dict[bytes, tuple[bytes, ...]]:
     of_shape: dict[bytes, set[bytes]] = {}
     held_by: dict[bytes, set[bytes]] = {}
     for shape in shapes:
-        own = {
-            shape[start : start + length]
-            for length in range(SHORTEST_ANCHOR, LONGEST_ANCHOR + 1)
-            for start in range(len(shape) - length + 1)
-        }
+        own = {shape[start : start + ANCHOR] for start in range(len(shape) - ANCHOR + 1)}
         of_shape[shape] = {part for part in own if not any(part in word for word in COMMON)} or {shape}
         for part in of_shape[shape]:
             held_by.setdefault(part, set()).add(shape)
     chosen: dict[bytes, tuple[bytes, ...]] = {}
     while of_shape:
-        best = max(held_by, key=lambda part: (len(held_by[part]), -len(part), part))
+        best = max(held_by, key=lambda part: (len(held_by[part]), part))
         covered = held_by[best]
         chosen[best] = tuple(sorted(covered))
         for shape in tuple(covered):

@@ -17,9 +17,17 @@ from gpudoctor.explain.tracebacks import HEADER, Traceback, read_traceback
 from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
 
 EXTRA = (HEADER, *EXIT_NEEDLES)
+HEADER_BYTES = HEADER.encode()
+EXIT_BYTES = frozenset(needle.encode() for needle in EXIT_NEEDLES)
 MOST_EVENTS = 50_000
 MOST_OF_ONE = 64
 """Events of one symptom by one writer."""
+MOST_CONTEXT = 4
+"""Events of one symptom that is no fault, by one writer."""
+MOST_OF_SYMPTOM = 8_000
+"""Events of one symptom, of all writers."""
+MOST_WITHOUT_TIME = 50
+"""Lines in a row around which no time was found; then the log is taken for one without."""
 MOST_TRACEBACKS = 5_000
 MOST_EXITS = 20_000
 LONGEST_TEXT = 500
@@ -96,6 +104,8 @@ class _State:
     def __init__(self, found: Scan, matcher: Matcher, of_file: Writer, year: int) -> None:
         self.found, self.matcher, self.of_file, self.year = found, matcher, of_file, year
         self._stored: Counter[tuple[str, int | None, str]] = Counter()
+        self._of_symptom: Counter[str] = Counter()
+        self._without_time = 0
         self._before: list[bytes] = []
 
     def read(self, block: Block) -> None:
@@ -120,29 +130,38 @@ class _State:
         for part in parts:
             if len(parts) > 1 and not any(needle in part for needle in needles):
                 continue
-            who: Writer | None = None
-            if HEADER.encode() in part and line.number > 0:
-                who = self._who(line, part, lines)
-                self._traceback(line, part, who, lines)
-            if any(needle.encode() in part for needle in EXIT_NEEDLES):
-                self._exit(line, who or self._who(line, part, lines), lines)
-            for symptom, values in self.matcher.matches(part, needles):
-                self._event(symptom, values, line, part, who or self._who(line, part, lines))
+            if HEADER_BYTES in needles and HEADER_BYTES in part:
+                self._traceback(line, part, self._who(line, part, lines), lines)
+            if not EXIT_BYTES.isdisjoint(needles) and any(needle in part for needle in EXIT_BYTES):
+                self._exit(line, self._who(line, part, lines), lines)
+            matched = self.matcher.matches(part, needles)
+            if matched:
+                self.matcher.has_matched(line)
+            for symptom, values in matched:
+                self._event(symptom, values, line, part, lines)
 
     def _who(self, line: Line, part: bytes, lines: list[bytes]) -> Writer:
-        """The writer of a line; where it does not tell the time, that of the last line before which tells it."""
+        """The writer of a line, with a time where the line or one before tells it."""
+        return self._with_time(self._writer(part), line, lines)
+
+    def _writer(self, part: bytes) -> Writer:
         text = part[:2000].decode("utf-8", "replace").lstrip("\r")
         who = writer(text, self.year)
         if who.rank is None and self.of_file.rank is not None:
             who = who._replace(rank=self.of_file.rank)
         if who.local_rank is None and self.of_file.local_rank is not None:
             who = who._replace(local_rank=self.of_file.local_rank)
-        if who.time is None:
-            moment = next(self._times_before(line, lines, who), None)
-            who = who._replace(time=moment)
         if who.rank is not None:
             self.found.ranks.add(who.rank)
         return who
+
+    def _with_time(self, who: Writer, line: Line, lines: list[bytes]) -> Writer:
+        """Where the line does not tell the time, that of the last one before which tells it."""
+        if who.time is not None or self._without_time > MOST_WITHOUT_TIME:
+            return who
+        moment = next(self._times_before(line, lines, who), None)
+        self._without_time = self._without_time + 1 if moment is None else 0
+        return who._replace(time=moment)
 
     def _times_before(self, line: Line, lines: list[bytes], who: Writer) -> Iterator[float]:
         """Times of the lines before, the nearest first; of the same rank where the line tells one."""
@@ -211,17 +230,22 @@ class _State:
             )
         )
 
-    def _event(self, symptom: Symptom, values: dict[str, str], line: Line, part: bytes, who: Writer) -> None:
+    def _event(self, symptom: Symptom, values: dict[str, str], line: Line, part: bytes, lines: list[bytes]) -> None:
         found = self.found
         found.counts[symptom.id] += 1
+        if self._of_symptom[symptom.id] >= MOST_OF_SYMPTOM or len(found.events) >= MOST_EVENTS:
+            return
+        who = self._writer(part)
         text = around(part, symptom).decode("utf-8", "replace")
         rank = _number(values.get("rank"))
         if rank is None:
             rank = who.rank if who.rank is not None else rank_in_words(text, who.length)
         key = symptom.id, rank if rank is not None else who.pid, who.host or values.get("host", "")
         self._stored[key] += 1
-        if self._stored[key] > MOST_OF_ONE or len(found.events) >= MOST_EVENTS:
+        if self._stored[key] > (MOST_CONTEXT if symptom.role == "context" else MOST_OF_ONE):
             return
+        self._of_symptom[symptom.id] += 1
+        who = self._with_time(who, line, lines)
         if rank is not None and who.rank == rank:
             found.ranks.add(rank)
         found.writers[len(found.events)] = who

@@ -56,7 +56,11 @@ INSIDE = re.compile(r"(?<![\w.])\[?(?:[Rr]ank|RANK|GLOBAL_RANK)[ :=]{0,2}(?P<ran
 WRAPPED = re.compile(r'^\{"log":"')
 WRAPPED_TIME = re.compile(r'"time":"(?P<date>\d{4}-\d\d-\d\d)T(?P<clock>\d\d:\d\d:\d\d)')
 
-FORMS = (ISO, GLOG, CTIME, SYSLOG, KERNEL, RANK, MPI, POD, LOCAL, NCCL, SRUN, COMPOSE)
+BRACKET = (ISO, GLOG, CTIME, KERNEL, RANK, MPI, POD, LOCAL)
+DIGIT = (ISO, SRUN, NCCL)
+LETTER = (GLOG, CTIME, SYSLOG, KERNEL, RANK, NCCL, COMPOSE)
+OTHERS = (SYSLOG, KERNEL, SRUN)
+"""Forms by the first character."""
 MONTHS = {
     name: number
     for number, name in enumerate(
@@ -100,8 +104,13 @@ def writer(line: str, year: int | None = None) -> Writer:
         if found := WRAPPED_TIME.search(line, max(0, len(line) - 200)):
             time = _seconds(found["date"], found["clock"], None, None)
     for _ in range(MOST_PREFIXES):
-        found = next((found for form in FORMS if (found := form.match(head, at)) and found.end() > at), None)
-        if found is None:
+        first = head[at : at + 1]
+        found = None
+        for form in BRACKET if first == "[" else DIGIT if first.isdigit() else LETTER if first.isalpha() else OTHERS:
+            found = form.match(head, at)
+            if found is not None:
+                break
+        if found is None or found.end() == at:
             break
         at = found.end()
         values = found.groupdict()
