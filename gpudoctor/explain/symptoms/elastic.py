@@ -231,9 +231,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "that torchrun runs on the head.",
         commands=("hostname -f", "gpudoctor check network"),
         source=RENDEZVOUS + "/c10d_rendezvous_backend.py",
-        sample="torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store "
-        "has "
-        "failed. See inner exception for details.",
+        sample=(
+            "[rank1]: torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: a text",
+            "RuntimeError: The connection to the C10d store has failed.",
+        ),
         counter="The connection to the database has failed",
     ),
     Symptom(
