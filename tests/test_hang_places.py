@@ -124,9 +124,9 @@ CASES = {
         ("collective", "barrier", "123.py:3"),
     ),
     "torchrun waits for the other nodes": (
-        "_PeriodicTimer.x torch/distributed/elastic/rendezvous/utils.py:3 <- DynamicRendezvousHandler.next_rendezvous "
+        "_delay torch/distributed/elastic/rendezvous/utils.py:181 <- DynamicRendezvousHandler.next_rendezvous "
         f"torch/distributed/elastic/rendezvous/dynamic_rendezvous.py:1199 <- {AGENT}",
-        ("rendezvous", "x", ""),
+        ("rendezvous", "next_rendezvous", ""),
     ),
     "torchrun waits for ranks' assignment": (
         "get_all torch/distributed/elastic/utils/store.py:70 <- synchronize "

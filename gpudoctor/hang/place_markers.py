@@ -74,7 +74,7 @@ MARKERS: tuple[Marker, ...] = (
     ),
     _marks("rendezvous", "c10d_rendezvous_backend.py", "_create_tcp_store create_backend", "TCPStore"),
     _marks("rendezvous", "static_tcp_rendezvous.py", "", "TCPStore"),
-    _marks("rendezvous", "torch/distributed/elastic/rendezvous/"),
+    _marks("rendezvous", "torch/distributed/elastic/rendezvous/", "", "next_rendezvous"),
     _marks("rendezvous", "torch/distributed/elastic/agent/server/api.py", "_assign_worker_ranks _rendezvous"),
     _marks("exit", "torch/distributed/elastic/agent/server/api.py", "_exit_barrier"),
     _marks("sleep", "torch/distributed/elastic/agent/server/api.py", "_invoke_run _monitor_workers", "_invoke_run"),
