@@ -53,6 +53,7 @@ MAY_IMPORT = {
         "gpudoctor.hang.read",
         "gpudoctor.hang.evidence",
         "gpudoctor.hang.places",
+        "gpudoctor.hang.place_markers",
         "gpudoctor.fleet",
         "gpudoctor.read",
         "gpudoctor.active",
