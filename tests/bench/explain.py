@@ -2,9 +2,8 @@
 
 Each kind of log is written to a file of so many megabytes (100) and read in a process of its own; the file lies in
 the page cache, and the time is that of the process on the CPU. `usual` is NCCL's output, progress lines and a few
-tracebacks; `progress` a tqdm bar on one line;
-`sentences` text of which no two lines are alike, the worst for a search that lives on repetition; `failing` repeats
-known symptoms without end.
+tracebacks; `progress` a tqdm bar on one line; `sentences` text of which no two lines are alike, the worst for a search
+that lives on repetition; `failing` repeats known symptoms without end.
 """
 
 import random
@@ -15,8 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-WORDS = tuple(
-    "model the loss token layer weight signal of train cannot batch error in time data gradient failed".split(" ")
+WORDS = (
+    *("model", "the", "loss", "token", "layer", "weight", "signal", "of", "train", "cannot", "batch", "error", "in"),
+    *("time", "data", "gradient", "failed", "open"),
 )
 
 
