@@ -154,6 +154,32 @@ def test_a_restarted_rank_is_known_by_what_is_left() -> None:
     assert ranks(job) == [(0, 0, 13), (0, 1, 12), (0, 2, 11)]
 
 
+@pytest.mark.parametrize("state", ["D", "Z"])
+def test_a_silent_process_beside_ranks_of_slurm_is_the_one_that_is_left(state: str) -> None:
+    def task(pid: int, number: int) -> Process:
+        variables = {"SLURM_JOB_ID": 7, "SLURM_STEP_ID": 0, "SLURM_PROCID": number, "SLURM_NTASKS": 4}
+        return process(pid, "python t.py", parent=5, **variables)
+
+    silent = process(13, (), parent=5, state=state, name="python")
+    assert ranks(only(find_jobs([node(task(11, 0), task(12, 1), silent, task(14, 3))]))) == [
+        (0, 0, 11),
+        (0, 1, 12),
+        (0, 2, 13),
+        (0, 3, 14),
+    ]
+    # Where more than one is missing, nobody knows which it is.
+    assert (0, None, 13) in ranks(only(find_jobs([node(task(11, 0), silent, task(14, 3))])))
+
+
+def test_a_rank_that_waits_in_the_kernel_is_known_by_its_data_loaders() -> None:
+    silent = process(12, (), parent=10, state="D")
+    loaders = [rank(pid, 12, 5, 8, local=1) for pid in (13, 14)]
+    found = [torchrun(10, "--nnodes 2 --node-rank 1"), rank(11, 10, 4, 8, local=0), silent, *loaders]
+    job = only(find_jobs([node(*found)]))
+    assert ranks(job) == [(0, 4, 11), (0, 5, 12)]
+    assert roles(job)[13] == roles(job)[14] == "data loader"
+
+
 def test_ranks_started_by_hand_on_loopback_are_one_job() -> None:
     found = [rank(pid, 1, number, address="localhost", TORCHELASTIC_RUN_ID="") for number, pid in enumerate((11, 12))]
     job = only(find_jobs([node(*found)]))

@@ -33,6 +33,7 @@ from gpudoctor.hang.evidence import (
     NodeEvidence,
     Process,
     ProcessEvidence,
+    Ras,
     Sample,
     Thread,
     from_json,
@@ -40,7 +41,8 @@ from gpudoctor.hang.evidence import (
 )
 from gpudoctor.hang.find import as_processes, find_jobs
 from gpudoctor.hang.job import Members
-from gpudoctor.hang.read import files, gpus, kernel, node, processes, sampling
+from gpudoctor.hang.read import files, gpus, kernel, layers, node, processes, sampling
+from gpudoctor.hang.read.layers import Rank
 from gpudoctor.hang.read.tasks import Task, each
 from gpudoctor.marked import MARK
 from gpudoctor.read.kernel_log import Line
@@ -259,8 +261,7 @@ def test_a_process_that_ends_between_the_looks_is_told_as_it_was(tmp_path: Path)
     with started(
         tmp_path, "import time; time.sleep(1000)", RANK="0", WORLD_SIZE="2", MASTER_ADDR="localhost"
     ) as running:
-        wait_until(lambda: any(job_pid(job, running.pid) for job in live_jobs()), "found")
-        job = next(job for job in live_jobs() if job_pid(job, running.pid))
+        job = find_here(running.pid)
         running.process.kill()
         running.process.wait()
         order = ask.order_for([job], seconds=0.2, timeout=20.0)
@@ -272,6 +273,42 @@ def test_a_process_that_ends_between_the_looks_is_told_as_it_was(tmp_path: Path)
 def test_an_order_for_nothing_is_answered() -> None:
     answer = msgspec.json.decode(node.begin(LookAt(seconds=0.0, timeout=5.0), 3)().evidence, type=NodeEvidence)
     assert answer.processes == () and answer.hostname == socket.gethostname() and answer.resolved
+
+
+WAITS_IN_THE_KERNEL = """
+    import ctypes
+    import time
+
+    print("ready", flush=True)
+    ctypes.CDLL(None).vfork()  # the parent sleeps uninterruptibly until its child has ended
+    time.sleep(1000)
+"""
+
+
+def test_a_rank_that_waits_in_the_kernel_does_not_hold_us(tmp_path: Path) -> None:
+    own = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
+    other = tmp_path / "other"
+    other.mkdir()
+    with (
+        started(tmp_path, WAITS_IN_THE_KERNEL, RANK="1", **own) as running,
+        started(other, "import time; time.sleep(1000)", RANK="0", **own),
+    ):
+        running.wait_for("ready")
+        wait_until(lambda: state_of(running.pid) == "D", "in the kernel")
+        before = find_here(running.pid)
+        order = ask.order_for([before], seconds=0.2, timeout=20.0)
+        answer = msgspec.json.decode(node.begin(order, 0)().evidence, type=NodeEvidence)
+    assert [member.rank for member in before.members if member.process.pid == running.pid] == [1]
+    process = by_pid(answer)[running.pid]
+    assert [sample.state for sample in process.samples] == ["D", "D"]
+    assert not process.process.environment_read and process.libraries == {}
+    assert any(each.pid == running.pid and "state D" in each.reason for each in answer.unread)
+
+
+def find_here(pid: int) -> Members:
+    """The job of a process, once it is seen."""
+    wait_until(lambda: any(job_pid(job, pid) for job in live_jobs()), f"pid {pid} is found")
+    return next(job for job in live_jobs() if job_pid(job, pid))
 
 
 AS_NOBODY = """
@@ -655,6 +692,67 @@ def test_the_use_of_gpus_is_read_from_nvml(environment_on: EnvironmentOn) -> Non
     assert unread == [] and len(found) == 8
     assert [each.index for each in found if each.lost] == [3]
     assert found[0].uuid.startswith("GPU-") and found[0].utilization_percent is not None and found[0].power_watts
+
+
+# ---------------------------------------------------------------- RAS, size
+
+
+def rank_with_nccl(pid: int, version: str, **environment: str) -> Rank:
+    return Rank(pid, environment, version, "net:[1]")
+
+
+def sample_in(function: str, pid: int) -> Sample:
+    frames = (Frame(function=function, file="/v/torch/distributed/distributed_c10d.py", line=1),)
+    return Sample(at=0.0, threads=(Thread(id=pid, frames=(*frames, Frame(function="main", file="t.py", line=3))),))
+
+
+@pytest.mark.parametrize(
+    ("version", "function", "ranks", "asked", "why"),
+    [
+        ("2.28.9", "all_reduce", {"0": {"7": 0}}, 2, ""),
+        ("2.28.9", "all_reduce", {"0": {"7": 1}, "1": {"7": 0}}, 0, ""),  # the node of rank 0 asks
+        ("2.26.2", "all_reduce", {"0": {"7": 0}}, 2, ""),
+        ("2.26.2", "init_process_group", {"0": {"7": 0}}, 0, "making a communicator"),
+        ("2.26.2", "all_reduce", {"0": {"7": 0}, "1": {"7": 1}}, 0, "making a communicator"),
+        ("2.21.5", "all_reduce", {"0": {"7": 0}}, 0, "has no RAS"),
+        ("?", "all_reduce", {"0": {"7": 0}}, 0, "not known"),
+        ("", "all_reduce", {"0": {"7": 0}}, 0, ""),  # no NCCL, no RAS, nothing to say
+    ],
+)
+def test_ras_is_asked_only_where_it_is_safe(
+    monkeypatch: pytest.MonkeyPatch, version: str, function: str, ranks: dict[str, dict[str, int]], asked: int, why: str
+) -> None:
+    calls: list[int] = []
+
+    def answer(pid: int, address: str, port: int, *, timeout: float) -> Ras:
+        calls.append(pid)
+        return Ras(at=float(len(calls)), source="x")
+
+    monkeypatch.setattr("gpudoctor.hang.read.ras_elsewhere.ask", answer)
+    reader = layers.Layers(System(), LookAt(ranks=ranks, seconds=0.01), 0)
+    found, unread = reader.ras([rank_with_nccl(7, version)], {7: sample_in(function, 7)}, time.monotonic() + PATIENCE)
+    assert len(calls) == len(found) == asked
+    assert [why in each.reason for each in unread] == [True] * bool(why)
+
+
+def test_an_answer_that_is_too_long_for_a_line_is_thinned_out() -> None:
+    frame = Frame(function="f", file="t.py", line=1)
+    threads = (
+        Thread(id=5, name="main"),
+        Thread(id=6, frames=(frame,)),
+        *(Thread(id=10 + n, name="x") for n in range(99)),
+    )
+    process = ProcessEvidence(process=Process(pid=5, parent=1, started=2), samples=(Sample(at=0.0, threads=threads),))
+    evidence = NodeEvidence(processes=(process,))
+
+    def kept(limit: int) -> list[int]:
+        answer = msgspec.json.decode(node.encoded(evidence, limit), type=NodeEvidence)
+        assert bool(answer.unread) == (limit < 9000)
+        return [thread.id for thread in answer.processes[0].samples[0].threads]
+
+    assert len(kept(9000)) == 101
+    assert kept(600) == [5, 6]
+    assert kept(10) == [5]
 
 
 # ---------------------------------------------------------------- deadlines

@@ -16,7 +16,7 @@ RANK_VARIABLES = (
 )
 """Rank, world size and local rank as torchrun, Open MPI, MPICH and SLURM name them; WORLD_SIZE counts with each."""
 MARKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-LARGEST_RANK = 9_999_999
+LAUNCHER_NAMES = frozenset({"pt_elastic", "torchrun", "accelerate", "deepspeed", "mpirun", "srun"})
 MOST_GENERATIONS = 64
 
 
@@ -48,11 +48,14 @@ class _Node:
         for process in self.every.values():
             self.children.setdefault(process.parent, []).append(process)
         self.claims: dict[int, Claim] = {}
+        self.beside: dict[int, int] = {}
+        """Silent process -> the rank of the same parent with which it belongs."""
 
     def families(self) -> list[Family]:
         for process in self._parents_first():
             self.claims[process.pid] = self._claim(process)
         self._demote_wrappers()
+        self._adopt_silent_siblings()
         self._number_children()
         grouped: dict[int, list[Claim]] = {}
         for pid, claim in self.claims.items():
@@ -84,6 +87,8 @@ class _Node:
         above = self._nearest(process)
         if commands.launcher(process.command):
             return Claim(process=process, role="launcher")
+        if (above is None or above.role == "launcher") and (own := self._as_its_children_say(process)) is not None:
+            return own
         if above is not None and above.role in ("data loader", "rank"):
             owner = above.of if above.role == "data loader" else above.process.pid
             if not self._is_another_rank(process, above):
@@ -130,9 +135,9 @@ class _Node:
             return "helper"
         if commands.is_spawned(process.command) or commands.is_forkserver(process.command):
             return "data loader"
-        if process.command:
+        if process.command and rank.command:
             return "data loader" if process.command == rank.command else "helper"
-        # Its command line is not read (ended, or waiting in the kernel): its name was the rank's when it was forked.
+        # Where one of the two is not read (ended, or waiting in the kernel): a fork has its parent's name.
         return "data loader" if process.name and process.name == rank.name else "helper"
 
     @staticmethod
@@ -150,6 +155,15 @@ class _Node:
             rank, world_size, local_rank = found
             return Claim(process=process, role="rank", rank=rank, world_size=world_size, local_rank=local_rank)
         return self._first_of_lightning(process)
+
+    def _as_its_children_say(self, process: Process) -> Claim | None:
+        """Of a process that waits in the kernel: its data loaders were forked from it, and have its environment."""
+        if process.state != "D" or process.environment_read or process.name in LAUNCHER_NAMES:
+            return None
+        told = {found for child in self.children.get(process.pid, ()) if (found := rank_of(child)) is not None}
+        if len(told) != 1 or (found := told.pop())[0] is None:
+            return None
+        return Claim(process=process, role="rank", rank=found[0], world_size=found[1], local_rank=found[2])
 
     def _first_of_lightning(self, process: Process) -> Claim | None:
         """It has started its own command line again with LOCAL_RANK 1 and more: it is local rank 0 itself."""
@@ -233,6 +247,23 @@ class _Node:
             self.claims[rank.pid] = structs.replace(claim, process=rank, of=0)
             self.claims[pid] = Claim(process=claim.process, role="helper", of=rank.pid)
 
+    def _adopt_silent_siblings(self) -> None:
+        """What waits in the kernel or has ended says nothing; beside ranks of a parent that is no launcher (slurmstepd,
+        a shell) it is taken for one of them."""
+        ranks = {
+            claim.process.parent: pid
+            for pid, claim in sorted(self.claims.items(), reverse=True)
+            if claim.role == "rank" and claim.rank is not None and claim.process.parent not in self.every
+        }
+        for pid, claim in list(self.claims.items()):
+            process = claim.process
+            if process.state not in ("D", "Z") or process.command or claim.role != "helper" or claim.of:
+                continue
+            sibling = ranks.get(process.parent)
+            if sibling is not None and commands.PYTHON.search(process.name.lower()):
+                self.claims[pid] = Claim(process=process, role="rank")
+                self.beside[pid] = sibling
+
     def _number_children(self) -> None:
         """Ranks that do not tell their number get it from their place among their launcher's children."""
         for pid, claim in list(self.claims.items()):
@@ -300,7 +331,7 @@ class _Node:
     def _top(self, pid: int) -> int:
         """The uppermost of its family: up to a launcher whose own parent is none of the family's."""
         for _ in range(MOST_GENERATIONS):
-            above = self.every[pid].parent
+            above = self.beside.get(pid, self.every[pid].parent)
             if above not in self.claims or above == pid:
                 return pid
             pid = above

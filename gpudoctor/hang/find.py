@@ -320,6 +320,7 @@ def _members(parties: Sequence[_Party]) -> Members:
         for party in parties
         for claim in party.family.claims
     ]
+    _name_the_last(found)
     order = ("launcher", "rank", "data loader", "helper")
     found.sort(
         key=lambda member: (
@@ -339,6 +340,19 @@ def _members(parties: Sequence[_Party]) -> Members:
         master_port=port,
         slurm_job=slurm.most_common(1)[0][0] if slurm else "",
     )
+
+
+def _name_the_last(members: list[Member]) -> None:
+    """If one rank of the world is missing, and one process is a rank that does not say which, it is that one."""
+    silent = [index for index, member in enumerate(members) if member.role == "rank" and member.rank is None]
+    told = [member for member in members if member.role == "rank" and member.rank is not None]
+    sizes = {member.world_size for member in told}
+    size = next(iter(sizes)) if len(sizes) == 1 else None
+    if len(silent) != 1 or size is None or len(told) != size - 1:
+        return
+    left = set(range(size)) - {member.rank for member in told}
+    if len(left) == 1:
+        members[silent[0]] = structs.replace(members[silent[0]], rank=left.pop(), world_size=size)
 
 
 def _master(members: Sequence[Member]) -> tuple[str, int]:

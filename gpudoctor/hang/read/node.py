@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from gpudoctor import active
 from gpudoctor.fleet.messages import LookAt, LookedAt, RanksFound
@@ -24,6 +25,7 @@ from gpudoctor.hang.evidence import (
     Sample,
     Socket,
     SourceContext,
+    Thread,
     Unread,
 )
 from gpudoctor.hang.read import commands, files, gpus, kernel, processes, reach, sampling
@@ -44,6 +46,8 @@ LEFT_FOR_THE_END = 0.4
 SHORTEST_DUMP = 0.8
 SAMPLE_SECONDS = 1.5
 """How long looking at the threads of all processes may take."""
+MOST_BYTES = 24 * 1024 * 1024
+"""Of an answer; the connection ends at 32 MiB a line."""
 LATE = "no answer in time"
 SOCKETS_OF = "sockets of pid {pid}"
 
@@ -62,9 +66,37 @@ def begin(order: LookAt, node: int) -> Callable[[], LookedAt]:
     look = _Look(order, node)
 
     def finish() -> LookedAt:
-        return LookedAt(evidence=msgspec.Raw(msgspec.json.encode(look.finish())))
+        return LookedAt(evidence=msgspec.Raw(encoded(look.finish())))
 
     return finish
+
+
+def encoded(evidence: NodeEvidence, limit: int = MOST_BYTES) -> bytes:
+    """As JSON that fits into one line of an agent: without the threads that run no Python where it would not."""
+    raw = msgspec.json.encode(evidence)
+    for keep, what in ((_with_frames, "that run no Python"), (_only_main, "but the main ones")):
+        if len(raw) <= limit:
+            break
+        unread = (*evidence.unread, Unread("threads", f"those {what} are left out: there are too many to tell"))
+        thinned = tuple(keep(process) for process in evidence.processes)
+        raw = msgspec.json.encode(structs.replace(evidence, processes=thinned, unread=unread))
+    return raw
+
+
+def _with_frames(process: ProcessEvidence) -> ProcessEvidence:
+    return _thinned(process, lambda thread: bool(thread.frames) or thread.id == process.process.pid)
+
+
+def _only_main(process: ProcessEvidence) -> ProcessEvidence:
+    return _thinned(process, lambda thread: thread.id == process.process.pid)
+
+
+def _thinned(process: ProcessEvidence, keep: Callable[[Thread], bool]) -> ProcessEvidence:
+    samples = (
+        structs.replace(sample, threads=tuple(thread for thread in sample.threads if keep(thread)))
+        for sample in process.samples
+    )
+    return structs.replace(process, samples=tuple(samples))
 
 
 def is_nccl(library: str) -> bool:

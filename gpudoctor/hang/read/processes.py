@@ -61,8 +61,11 @@ class _Look:
         self._read_environments()
         chosen = self._ranks_and_launchers()
         communicates = self._spawning(chosen)
+        self._silent_siblings(chosen)
         family = self._with_relatives(chosen)
         unread = list(_unread_environments(self.refused, self.every, family))
+        if not family and (reason := self._hidden()):
+            unread.append(Unread("processes", reason))
         if len(family) > MOST_PROCESSES:
             unread.append(Unread("processes", f"only {MOST_PROCESSES} of {len(family)} are told"))
         return NodeProcesses(
@@ -81,6 +84,13 @@ class _Look:
             ),
             unread=tuple(unread),
         )
+
+    def _hidden(self) -> str:
+        """Why a job may be out of sight."""
+        try:
+            return proc.hidden_processes(self.system)
+        except OSError:
+            return ""
 
     # --- what is read
 
@@ -163,13 +173,27 @@ class _Look:
         """Lightning's children: they have no RANK, but all the rest."""
         return all(re.search(rb"(?:^|\0)" + name + rb"=[^\0]", raw) for name in (b"LOCAL_RANK", b"WORLD_SIZE"))
 
+    def _silent_siblings(self, chosen: dict[int, None]) -> None:
+        """Choose what says nothing (it waits in the kernel, or has ended) beside ranks of the same parent and user, or
+        above data loaders that have its environment."""
+        above = {self.every[pid].parent for pid in chosen}
+        beside = {(self.every[pid].parent, owner(self.system, pid)) for pid in chosen}
+        for pid, process in sorted(self.every.items()):
+            silent = process.state == "Z" or (process.state == "D" and pid in self.refused)
+            if not silent or process.is_kernel_thread or pid in self.ours:
+                continue
+            if not commands.PYTHON.search(process.name.lower()):
+                continue
+            if pid in above or (process.parent > 1 and (process.parent, owner(self.system, pid)) in beside):
+                chosen[pid] = None
+
     def _spawning(self, chosen: dict[int, None]) -> dict[int, bool]:
         """Choose scripts that have started ranks themselves, by spawn, forkserver or fork. pid -> `communicates`."""
         found: dict[int, bool] = {}
         looked_at = 0
         for parent, children in sorted(self.children.items()):
             process = self.every.get(parent)
-            if process is None or parent in self.ours or process.is_kernel_thread or parent < 2:
+            if process is None or parent in self.ours or process.is_kernel_thread or parent < 1:
                 continue
             if commands.PYTHON.search(process.name.lower()) is None or commands.launcher(self._command(parent)):
                 continue
@@ -205,7 +229,7 @@ class _Look:
         found = dict.fromkeys(chosen)
         for pid in list(found):
             above = self.every[pid].parent
-            if above in self.every and above not in self.ours and above > 1 and self._starts_itself_again(above, pid):
+            if above in self.every and above not in self.ours and self._starts_itself_again(above, pid):
                 found[above] = None
         for pid in self._below(list(found)):
             if pid not in self.ours and not commands.is_doctor(self._command(pid)):
