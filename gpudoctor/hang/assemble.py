@@ -7,6 +7,7 @@ from gpudoctor.hang.evidence import Evidence, NodeEvidence, NodeProcesses, Proce
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Job, Launcher, Member, Members, Rank
 from gpudoctor.hang.places import Place, main_thread, moved, place_of
+from gpudoctor.hang.progress import uses_gpu
 from gpudoctor.hang.read import commands
 from gpudoctor.hang.recorders import Agreement, compare
 
@@ -96,7 +97,7 @@ def _rank(
     loaders: Sequence[ProcessEvidence],
     helpers: Sequence[ProcessEvidence],
 ) -> Rank:
-    first, last = _places(process)
+    first, last = _places(process, gpu=uses_gpu(process, node))
     assert member.rank is not None
     return Rank(
         rank=member.rank,
@@ -112,15 +113,15 @@ def _rank(
     )
 
 
-def _places(process: ProcessEvidence) -> tuple[Place, Place]:
+def _places(process: ProcessEvidence, *, gpu: bool = False) -> tuple[Place, Place]:
     """Of its main thread in the first and in the last sample."""
     if not process.samples:
         return place_of(None), place_of(None)
     pid = process.process.pid
-    first = place_of(main_thread(process.samples[0], pid))
+    first = place_of(main_thread(process.samples[0], pid), process.sources, gpu=gpu)
     if len(process.samples) == 1:
         return first, first
-    return first, place_of(main_thread(process.samples[-1], pid))
+    return first, place_of(main_thread(process.samples[-1], pid), process.sources, gpu=gpu)
 
 
 def _world_size(ranks: Sequence[Rank]) -> int:

@@ -29,7 +29,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpudoctor.hang.evidence import GpuUse, Ras, Sample
+from gpudoctor.hang.evidence import GpuUse, NodeEvidence, ProcessEvidence, Ras, Sample
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import Kind, Place, main_thread
 
@@ -119,18 +119,17 @@ def waits(rank: Rank) -> bool:
     """Whether it waits for another rank. A backward that computes does not, nor a synchronisation without a GPU."""
     kind = rank.place.kind
     if kind == "backward":
-        return rank.moved is not True or uses_gpu(rank)
+        return rank.moved is not True or uses_gpu(rank.evidence, rank.node)
     if kind == "cuda sync":
-        return uses_gpu(rank) or rank.moved is not True
+        return uses_gpu(rank.evidence, rank.node) or rank.moved is not True
     return kind in WAITING
 
 
-def uses_gpu(rank: Rank) -> bool:
-    """Whether its collectives run on a GPU, as far as is seen."""
-    recorder = rank.evidence.recorder
-    if recorder is not None and recorder.backend:
-        return "nccl" in recorder.backend or "ccl" in recorder.backend
-    return any(rank.pid in gpu.pids for gpu in rank.node.gpus) or "libcuda.so.1" in rank.evidence.libraries
+def uses_gpu(process: ProcessEvidence, node: NodeEvidence) -> bool:
+    """Whether a rank's collectives run on a GPU, as far as is seen."""
+    if process.recorder is not None and process.recorder.backend:
+        return "ccl" in process.recorder.backend
+    return any(process.process.pid in gpu.pids for gpu in node.gpus) or "libcuda.so.1" in process.libraries
 
 
 def motion_of(rank: Rank) -> Motion:
@@ -155,12 +154,12 @@ def _of_waiting(rank: Rank, counts_grow: bool | None) -> Motion:
         return "unknown"
     if not same_place(rank.first_place, rank.place) and "unknown" not in (rank.first_place.kind, rank.place.kind):
         return "gets on" if rank.place.kind not in STARTING or rank.first_place.kind not in STARTING else "polls"
-    if counts_grow is not None and uses_gpu(rank) and rank.place.kind not in STARTING:
+    if counts_grow is not None and uses_gpu(rank.evidence, rank.node) and rank.place.kind not in STARTING:
         return "gets on" if counts_grow else "still"
     ran = _has_run(samples[0], samples[-1], rank.pid)
     if rank.place.kind in STARTING:
         return "unknown" if ran is None else "polls" if ran else "still"
-    if uses_gpu(rank):
+    if uses_gpu(rank.evidence, rank.node):
         return _on_gpu(rank, ran)
     if ran is None:
         return "unknown"

@@ -19,7 +19,7 @@ def together(job: Job) -> Iterator[Cause]:
         return
     if progress.verdict == "unknown" and not job.agreement:
         return
-    gpu = all(uses_gpu(rank) for rank in waiting)
+    gpu = all(uses_gpu(rank.evidence, rank.node) for rank in waiting)
     agreement = job.agreement
     same = agreement is not None and agreement.first is not None and agreement.first.kind == "none"
     if agreement is not None and not agreement.unread and not same:
@@ -77,7 +77,11 @@ def straggler(job: Job) -> Iterator[Cause]:
     if progress.verdict != "moves" or len(job.ranks) < 4 or len(progress.away) != 1:
         return
     rank = progress.away[0]
-    if not uses_gpu(rank) or rank.first_place.kind != rank.place.kind or len(progress.waiting) != len(job.ranks) - 1:
+    if (
+        not uses_gpu(rank.evidence, rank.node)
+        or rank.first_place.kind != rank.place.kind
+        or len(progress.waiting) != len(job.ranks) - 1
+    ):
         return
     own = [gpu for gpu in rank.node.gpus if rank.pid in gpu.pids]
     if not own or any((gpu.memory_utilization_percent or 0) == 0 for gpu in own):
