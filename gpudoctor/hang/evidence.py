@@ -214,7 +214,7 @@ class Recorder(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The file's modification time, seconds; 0: asked for now."""
     groups: tuple[Group, ...] = ()
     entries: tuple[Collective, ...] = ()
-    """In the order of the recorder: of each group the last 128, and what has not completed before them. Only the last
+    """In the order of the recorder: of each group the last 64, and what has not completed before them. Only the last
     ones have frames."""
     total: int = 0
     """How many entries the dump had."""

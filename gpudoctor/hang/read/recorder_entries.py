@@ -21,11 +21,12 @@ from gpudoctor.hang.evidence import Collective, Frame, Group, Recorder
 from gpudoctor.hang.read.recorder_pickle import UnreadableDump
 
 DEFAULT_GROUP = "0"
-TAIL = 128
+TAIL = 64
 """Of each group, so many of the last entries are kept. What ranks disagree on is where the slowest of them is, and
 there the others have not completed."""
-WITH_FRAMES = 16
-"""Of these, so many of the last have their frames, beside those that have not completed."""
+WHOLE = 16
+"""Of these, so many of the last have all they had, beside those that have not completed; the others are without
+frames, and where they have an input without output and time-out: the evidence of 1,024 ranks travels to one node."""
 MOST_UNFINISHED = 512
 MOST_ENTRIES = 4096
 MOST_GROUPS = 1024
@@ -98,7 +99,7 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
     if backend != "gloo":
         _let_later_decide(rows)
     groups = _groups(top, entries, rows, backend)
-    kept, with_frames = _kept(rows)
+    kept, whole = _kept(rows)
     ranks = {group.key: group.ranks for group in groups}
     made = _Made()
     first = entries[0] if entries and isinstance(entries[0], dict) else {}
@@ -109,7 +110,7 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
         written_at=written_at,
         groups=groups,
         entries=tuple(
-            made.collective(entries[row.index], row, ranks.get(row.group, ()), row.index in with_frames) for row in kept
+            made.collective(entries[row.index], row, ranks.get(row.group, ()), row.index in whole) for row in kept
         ),
         total=len(entries),
         forgotten=max(0, _integer(first.get("record_id"), 0)),
@@ -201,20 +202,20 @@ def _let_later_decide(rows: list[Row]) -> None:
 
 
 def _kept(rows: Sequence[Row]) -> tuple[list[Row], set[int]]:
-    """The rows to keep, in order; and the indices of those that keep their frames."""
+    """The rows to keep, in order; and the indices of those of which all is kept."""
     unfinished = [row for row in rows if not row.done]
     if len(unfinished) > MOST_UNFINISHED:
         unfinished = unfinished[: MOST_UNFINISHED // 2] + unfinished[-MOST_UNFINISHED // 2 :]
     chosen = {row.index: row for row in unfinished}
-    with_frames = {row.index for row in unfinished[: MOST_UNFINISHED // 4]}
+    whole = {row.index for row in unfinished[: MOST_UNFINISHED // 4]}
     count: Counter[str] = Counter()
     for row in reversed(rows):
         count[row.group] += 1
         if count[row.group] <= TAIL and len(chosen) < MOST_ENTRIES:
             chosen[row.index] = row
-            if count[row.group] <= WITH_FRAMES:
-                with_frames.add(row.index)
-    return [chosen[index] for index in sorted(chosen)], with_frames
+            if count[row.group] <= WHOLE:
+                whole.add(row.index)
+    return [chosen[index] for index in sorted(chosen)], whole
 
 
 # ---------------------------------------------------------------- groups
@@ -288,12 +289,13 @@ class _Made:
         self.frames: dict[tuple[object, ...], tuple[Frame, ...]] = {}
         self.shared: dict[Any, Any] = {}
 
-    def collective(self, entry: Mapping[Any, Any], row: Row, ranks: Sequence[int], with_frames: bool) -> Collective:
+    def collective(self, entry: Mapping[Any, Any], row: Row, ranks: Sequence[int], whole: bool) -> Collective:
         started = entry.get("state") == "started"
         state: Literal["scheduled", "started", "completed"] = (
             "completed" if row.done else "started" if started else "scheduled"
         )
         created = entry.get("time_created_ns")
+        inputs = self.sizes(entry.get("input_sizes"))
         return Collective(
             group=row.group,
             sequence=row.sequence,
@@ -301,12 +303,12 @@ class _Made:
             point_to_point=row.point_to_point,
             peer=_peer(entry["profiling_name"], ranks, row.group),
             state=state,
-            input_sizes=self.sizes(entry.get("input_sizes")),
-            output_sizes=self.sizes(entry.get("output_sizes")),
+            input_sizes=inputs,
+            output_sizes=self.sizes(entry.get("output_sizes")) if whole or not inputs else (),
             dtypes=self.types(entry.get("input_dtypes")) or self.types(entry.get("output_dtypes")),
-            frames=self.stack(entry.get("frames")) if with_frames else (),
+            frames=self.stack(entry.get("frames")) if whole else (),
             created_ns=_integer(entry.get("time_created_us"), 0) * 1000 if created is None else _integer(created, 0),
-            timeout_ms=_integer(entry.get("timeout_ms"), 0),
+            timeout_ms=_integer(entry.get("timeout_ms"), 0) if whole else 0,
         )
 
     def sizes(self, told: object) -> tuple[tuple[int, ...], ...]:
