@@ -355,8 +355,8 @@ SPEAKS: dict[str, tuple[Job, str, tuple[int, ...] | None, tuple[str, ...]]] = {
             torchrun("b", *static(1), ranks=(1,), rank_place="collective",
                      rank_sockets=(established("10.0.0.1", 45001, unsent=262144, retransmits=6),))),
         "firewall-ephemeral-ports",
-        (0,),
-        ("1 connection of b with a is dead",),
+        (0, 1),
+        ("1 connection between a and b is dead",),
     ),
     "clocks": (
         job(torchrun("a", *c10d(), ranks=(0,), rank_place="collective", world=1, clock_offset_seconds=0.0),
@@ -571,6 +571,36 @@ def test_a_dead_peer_is_not_surely_a_firewall() -> None:
                     rank_sockets=(established("10.0.0.1", 45001, unsent=99, retransmits=9),))  # fmt: skip
     found = causes(job(part))
     assert found[0].cause == "firewall-ephemeral-ports" and found[0].confidence <= 0.5 and "gone" in found[0].confirm
+
+
+def test_a_thousand_ranks_are_judged_without_asking_each_pair() -> None:
+    """1,024 ranks on 128 nodes, each with the connections of a full mesh of nodes that is filtered: linear work."""
+    nodes = [f"n{number:03}" for number in range(128)]
+    far = tuple(connecting(f"10.1.0.{number + 1}", 45000 + number) for number in range(1, 128))
+    one = job(torchrun("a", *static(0, 128), ranks=tuple(range(8)), world=1024, rank_sockets=far))
+    made = {
+        host: replace(
+            one.nodes[0],
+            name=host,
+            hostname=host,
+            network_namespace=host,
+            interfaces=(Interface("eth0", (f"10.1.0.{number + 1}",)),),
+        )
+        for number, host in enumerate(nodes)
+    }
+    ranks = tuple(
+        replace(rank, rank=8 * number + rank.rank, node=made[host])
+        for number, host in enumerate(nodes)
+        for rank in one.ranks
+    )
+    launchers = tuple(
+        replace(one.launchers[0], node=made[host], ranks=tuple(range(8 * number, 8 * number + 8)))
+        for number, host in enumerate(nodes)
+    )
+    every = tuple(made.values())
+    large = replace(one, evidence=Evidence(nodes=every), world_size=1024, ranks=ranks, launchers=launchers, nodes=every)
+    found = causes(large)
+    assert found[0].cause == "firewall-ephemeral-ports" and len(found[0].evidence) < 20
 
 
 def test_lines_to_paste_keep_the_rest_of_the_start() -> None:

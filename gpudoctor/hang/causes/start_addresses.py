@@ -1,15 +1,19 @@
 """Addresses that a job uses: what they lead to on each node, and whose they are."""
 
+import functools
 import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpudoctor.hang.evidence import NodeEvidence, Reached
-from gpudoctor.knowledge.job import is_loopback
+from gpudoctor.knowledge import job
 
 __all__ = ["Owner", "is_loopback", "is_number", "is_private", "numbers", "outcome", "owners", "plain", "routable"]
 VIRTUAL = ("docker", "veth", "virbr", "br-", "cni", "podman", "flannel", "cali", "vxlan", "lxc", "lxd", "kube", "tun")
 """Beginnings of names of interfaces that containers, virtual machines and tunnels make; each host has its own."""
+
+
+is_loopback = functools.lru_cache(maxsize=1 << 16)(job.is_loopback)
 
 
 class Owner(NamedTuple):
@@ -23,6 +27,7 @@ class Owner(NamedTuple):
         return self.interface.startswith(VIRTUAL)
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def plain(address: str) -> str:
     """Without a zone, and IPv4 where it is one in IPv6's clothes."""
     text = address.strip().partition("%")[0]
@@ -60,12 +65,25 @@ def is_unresolvable(node: NodeEvidence, address: str) -> bool:
 def owners(nodes: Sequence[NodeEvidence], address: str) -> Iterator[Owner]:
     """The nodes that have this number as their own; loopback is everybody's and nobody's."""
     wanted = plain(address)
-    if is_loopback(wanted):
-        return
+    if not is_loopback(wanted):
+        yield from _index(nodes).get(wanted, ())
+
+
+_LAST: list[tuple[Sequence[NodeEvidence], dict[str, list[Owner]]]] = []
+"""The nodes that were asked for last, and whose each address is: with 128 nodes, rules ask a hundred thousand times."""
+
+
+def _index(nodes: Sequence[NodeEvidence]) -> dict[str, list[Owner]]:
+    for known, index in _LAST:
+        if known is nodes:
+            return index
+    made: dict[str, list[Owner]] = {}
     for node in nodes:
         for interface in node.interfaces:
-            if any(plain(each.partition("/")[0]) == wanted for each in interface.addresses):
-                yield Owner(node, interface.name)
+            for address in dict.fromkeys(plain(each.partition("/")[0]) for each in interface.addresses):
+                made.setdefault(address, []).append(Owner(node, interface.name))
+    _LAST[:] = [(nodes, made)]
+    return made
 
 
 def outcome(node: NodeEvidence, address: str, port: int) -> Reached | None:
@@ -100,4 +118,8 @@ def routable(node: NodeEvidence) -> str:
 
 def interface_of(node: NodeEvidence, address: str) -> str:
     """The name of the node's interface with this address; "" where it has none."""
-    return next((owner.interface for owner in owners((node,), address)), "")
+    wanted = plain(address)
+    for interface in node.interfaces:
+        if any(plain(each.partition("/")[0]) == wanted for each in interface.addresses):
+            return interface.name
+    return ""

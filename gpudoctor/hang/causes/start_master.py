@@ -143,7 +143,8 @@ def master_unreachable(job: Job) -> Iterator[Cause]:
     if not cut_off:
         return
     first = cut_off[0]
-    others = [each for each in starts if each not in cut_off]
+    without = {id(each) for each in cut_off}
+    others = [each for each in starts if id(each) not in without]
     proofs = [proof for each in cut_off for proof in _proofs(each)]
     sure = any("retransmi" in proof.text or "the doctor" in proof.text for proof in proofs)
     where = listed(nodes_of(cut_off))
@@ -294,7 +295,9 @@ def _taken(
         older = f", started {ago(other.process.age_seconds)}"
     if not socket.pid and (min(age(each) for each in waiting) < YOUNG or not _sockets_are_read(job, host)):
         return
-    evidence = [Seen(f"node {host} /proc/net/tcp", f"LISTEN on {socket.local or '*'}:{port}, {who}{older}")]
+    evidence = [
+        Seen(f"node {host} /proc/net/tcp", f"LISTEN on port {port} of {socket.local or 'all addresses'}, {who}{older}")
+    ]
     if command:
         evidence.append(Seen(f"node {host} pid {socket.pid}", command))
     evidence += [seen(each, f"waits for its master at {each.address}:{each.port}") for each in waiting[:6]]

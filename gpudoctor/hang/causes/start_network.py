@@ -1,6 +1,6 @@
 """Ranks that have met at the master and do not reach one another: interfaces, firewalls, connections that went dead."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpudoctor.check import Fix
@@ -75,7 +75,8 @@ def ranks_do_not_connect(job: Job) -> Iterator[Cause]:
     ]
     if not blocked:
         return
-    unfit = [each for each in blocked if _is_unfit(job, each)]
+    told_interfaces = _told_interfaces(job)
+    unfit = [each for each in blocked if _is_unfit(job, each, told_interfaces)]
     if unfit:
         yield _wrong_interface(job, unfit)
         return
@@ -98,12 +99,12 @@ def _waits(rank: Rank) -> bool:
     return rank.place.kind in WAITING or rank.place.kind == "unknown"
 
 
-def _is_unfit(job: Job, each: Attempt) -> bool:
+def _is_unfit(job: Job, each: Attempt, told_interfaces: Mapping[str, set[str]]) -> bool:
     """The address cannot lead from one node to another: virtual, several nodes' own, or off the nodes' common way."""
     found = list(owners(job.evidence.nodes, each.remote))
     if is_loopback(each.remote) or _is_bridge(each.remote) or len({name(owner.node) for owner in found}) > 1:
         return True
-    return any(owner.is_virtual or _is_singular(job, owner) for owner in found)
+    return any(owner.is_virtual or _is_singular(owner, told_interfaces) for owner in found)
 
 
 def _is_bridge(address: str) -> bool:
@@ -111,18 +112,21 @@ def _is_bridge(address: str) -> bool:
     return address.startswith(("172.17.", "192.168.122."))
 
 
-def _is_singular(job: Job, owner: Owner) -> bool:
-    """The owner's ranks were told an interface of another name than the ranks of the other nodes."""
-    by_node: dict[str, set[str]] = {}
+def _told_interfaces(job: Job) -> dict[str, set[str]]:
+    """What the ranks of each node were told of interfaces, by the node's name."""
+    found: dict[str, set[str]] = {}
     for rank in job.ranks:
         environment = rank.evidence.process.environment
-        by_node.setdefault(name(rank.node), set()).update(
-            environment[each] for each in IFNAMES if environment.get(each)
-        )
-    own = by_node.get(name(owner.node), set())
+        found.setdefault(name(rank.node), set()).update(environment[each] for each in IFNAMES if environment.get(each))
+    return found
+
+
+def _is_singular(owner: Owner, told_interfaces: Mapping[str, set[str]]) -> bool:
+    """The owner's ranks were told an interface of another name than the ranks of the other nodes."""
+    own = told_interfaces.get(name(owner.node), set())
     if not any(owner.interface in value.lstrip("^=").split(",") for value in own):
         return False
-    others = [value for host, value in by_node.items() if host != name(owner.node)]
+    others = [value for host, value in told_interfaces.items() if host != name(owner.node)]
     return bool(others) and all(value != own for value in others)
 
 
@@ -134,7 +138,8 @@ def _wrong_interface(job: Job, unfit: Sequence[Attempt]) -> Cause:
     hosts = list(dict.fromkeys(name(rank.node) for rank in strays)) or [name(owner.node) for owner in found[:1]]
     interface = found[0].interface if found else "lo" if is_loopback(first.remote) else "a virtual interface"
     variable, value = _named(strays)
-    others = [rank for rank in job.ranks if rank not in strays]
+    chosen = {id(rank) for rank in strays}
+    others = [rank for rank in job.ranks if id(rank) not in chosen]
     right = _right_interface(strays, others, variable or IFNAMES[0])
     evidence = [
         Seen(each.source, f"SYN_SENT to {each.remote}:{each.socket.remote_port}, {each.socket.retransmits} retransmits")
@@ -153,7 +158,7 @@ def _wrong_interface(job: Job, unfit: Sequence[Attempt]) -> Cause:
         ranks=tuple(sorted({rank.rank for rank in strays})),
         evidence=tuple(evidence),
         summary=f"{_ranks_words(strays) or 'A rank'} on {listed(hosts) if hosts else 'an unknown node'} takes "
-        f"{interface} ({first.remote}){why}, which {_ranks_words([each.rank for each in unfit if each.rank])} "
+        f"{interface} ({first.remote}){why}, which {_ranks_words([each.rank for each in unfit if each.rank]).lower()} "
         "cannot reach",
         fix=Fix(
             "Name the interface that leads to the other nodes"
@@ -295,9 +300,7 @@ def loopback_is_advertised(job: Job) -> Iterator[Cause]:
     interface = interface_of(node, routable(node)) if routable(node) else ""
     lines = [f"export GLOO_SOCKET_IFNAME={shell_words.word(interface)}"] if interface else []
     if by_name and routable(node):
-        lines.append(
-            f"sudo sed -i 's/^127\\.[0-9.]*\\([[:space:]].*\\b{node.hostname}\\b\\)/{routable(node)}\\1/' /etc/hosts"
-        )
+        lines.append("getent hosts $(hostname); grep -n '^127' /etc/hosts")
     yield Cause(
         cause="wrong-nic" if explicit else "master-addr-loopback",
         confidence=0.93 if explicit or by_name else 0.75,
@@ -315,7 +318,7 @@ def loopback_is_advertised(job: Job) -> Iterator[Cause]:
         + "; ranks on other nodes cannot connect to that",
         fix=Fix(
             "Let the hostname resolve to the address of the network (the line of 127.0.1.1 in /etc/hosts), or name the "
-            f"interface on {listed(hosts)}" + (f": {interface} on {name(node)}." if interface else "."),
+            f"interface on {listed(hosts)}" + (f": {interface}." if interface else "."),
             tuple(lines if explicit or not by_name else lines[:2]),
         ),
         confirm="" if explicit or by_name else f"On {hosts[0]}: `getent hosts $(hostname)`.",
@@ -345,22 +348,28 @@ def connections_are_dead(job: Job) -> Iterator[Cause]:
     if not dead or (dead[0].rank is not None and dead[0].rank.moved and not _waits(dead[0].rank)):
         return
     ends: dict[str, list[Attempt]] = {}
+    touched: dict[str, int] = {}
     for each in dead:
         ends.setdefault(each.remote, []).append(each)
+        far = {name(owner.node) for owner in owners(job.evidence.nodes, each.remote)} or {each.remote}
+        for host in {name(each.node), *far}:
+            touched[host] = touched.get(host, 0) + 1
     remote, attempts = max(ends.items(), key=lambda item: len(item[1]))
     found = list(owners(job.evidence.nodes, remote))
     alive = [owner for owner in found if any(name(rank.node) == name(owner.node) for rank in job.ranks)]
-    hosts = listed(dict.fromkeys(name(owner.node) for owner in found)) if found else remote
+    # What all of them have in common is to blame; with two nodes, that is both.
+    most = max(touched.values())
+    common = sorted(host for host, count in touched.items() if count == most)
+    apart = sorted(set(touched) - set(common)) or common
+    way = f"between {listed(common)}" if apart == common else f"of {listed(apart)} with {listed(common)}"
     masters = _master_ports(job)
     ports = sorted({each.socket.remote_port for each in attempts} | {each.socket.local_port for each in attempts})
-    sources = listed(sorted({name(each.node) for each in dead}))
-    both = {name(each.node) for each in dead} >= {name(owner.node) for owner in found} and bool(found)
     confidence = 0.92 if alive else 0.5
     to_master = all(each.socket.remote_port in masters or each.socket.local_port in masters for each in attempts)
     yield Cause(
         cause="firewall-ephemeral-ports",
         confidence=confidence,
-        ranks=tuple(sorted({rank.rank for rank in job.ranks if any(name(rank.node) == name(o.node) for o in found)})),
+        ranks=tuple(sorted({rank.rank for rank in job.ranks if name(rank.node) in common})),
         evidence=tuple(
             Seen(
                 each.source,
@@ -370,14 +379,14 @@ def connections_are_dead(job: Job) -> Iterator[Cause]:
             )
             for each in dead[:8]
         ),
-        summary=f"{counted(len(dead), 'connection')} of {sources} with {hosts} "
+        summary=f"{counted(len(dead), 'connection')} {way} "
         f"{'is' if len(dead) == 1 else 'are'} dead: data is sent again and again and not acknowledged"
         + (" (the store's connections)" if to_master else ""),
         meaning="The connection was there and worked; since then packets of it are lost without a word: a "
         "firewall's rule that was changed or that forgot the connection, a cable or switch, a host that has gone. "
         "Both ranks wait, until the kernel gives up after a quarter of an hour or the time-out comes.",
         fix=Fix(
-            f"Find what drops the packets between {sources} and {hosts}: rules that were changed since the job began, "
+            f"Find what drops the packets {way}: rules that were changed since the job began, "
             "connection tracking that is full or times out idle connections, the link. Then start the job again from "
             "its checkpoint; a dead connection does not come back by itself after a change of addresses.",
             (
@@ -390,8 +399,7 @@ def connections_are_dead(job: Job) -> Iterator[Cause]:
         confirm=""
         if confidence >= 0.9
         else f"Whether {remote} is still there: `ping -c 3 {remote}` and a look at that host. If it is gone, that is "
-        f"the cause, and the job has lost its ranks there. Ports in question: {listed(map(str, ports[:4]))}."
-        + (" Both ends see it." if both else ""),
+        f"the cause, and the job has lost its ranks there. Ports in question: {listed(map(str, ports[:4]))}.",
     )  # fmt: skip
 
 

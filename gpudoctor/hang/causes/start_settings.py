@@ -237,7 +237,8 @@ def debugging_in_the_way(job: Job) -> Iterator[Cause]:
     detail = [rank for rank in job.ranks if _value(rank, "TORCH_DISTRIBUTED_DEBUG").upper() == "DETAIL"]
     read = [rank for rank in job.ranks if rank.evidence.process.environment_read]
     if detail and len(detail) < len(read):
-        rest = [rank for rank in read if rank not in detail]
+        detailed = {id(rank) for rank in detail}
+        rest = [rank for rank in read if id(rank) not in detailed]
         yield Cause(
             cause="debug-wrapper-artifact",
             confidence=0.85,
