@@ -7,26 +7,28 @@ from typing import Annotated, Literal, Optional
 import typer
 
 from gpudoctor.cli.errors import UsageProblem
-from gpudoctor.cli.options import Exclude, GpusPerNode, MasterAddress, MasterPort, NoColor, Python, RemoteGpudoctor
+from gpudoctor.cli.options import (
+    Backend,
+    Exclude,
+    GpusPerNode,
+    Hostfile,
+    Hosts,
+    Interface,
+    MasterAddress,
+    MasterPort,
+    NoColor,
+    Nodes,
+    Python,
+    RanksShareGpu,
+    RemoteGpudoctor,
+    Stall,
+    Wait,
+)
 
-Backend = Literal["auto", "nccl", "gloo"]
 DType = Literal["float32", "float16", "bfloat16"]
 Emit = Literal["slurm", "kubernetes"]
 TOKEN = "GPUDOCTOR_TOKEN"
 """The join token comes by environment: every user of a machine can read the others' command lines."""
-
-Nodes = Annotated[
-    Optional[int],  # noqa: UP045 - typer on Python 3.10 reads it
-    typer.Option("--nodes", metavar="N", min=1, help="So many nodes: SLURM's, or those that join.", show_default=False),
-]
-Hosts = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--hosts", metavar="LIST", help="Nodes by ssh: 'n[01-16]', 'a,user@b:2222'.", show_default=False),
-]
-Hostfile = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--hostfile", metavar="FILE", help="Nodes by ssh: lines of NAME [slots=N].", show_default=False),
-]
 
 
 def nccl_test(
@@ -59,17 +61,9 @@ def nccl_test(
         typer.Option("--iters", metavar="N", min=1, help="Timed operations a size: 20.", show_default=False),
     ] = None,
     check: Annotated[bool, typer.Option("--check/--no-check", help="Compare every element of the result.")] = True,
-    backend: Annotated[Backend, typer.Option("--backend", help="nccl, or gloo over CPU.")] = "auto",
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout", metavar="SECONDS", min=1, max=3600, help="End the test when it stands still this long."
-        ),
-    ] = 60.0,
-    interface: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--interface", metavar="IF", help="The interface that all nodes use.", show_default=False),
-    ] = None,
+    backend: Backend = "auto",
+    timeout: Stall = 60.0,
+    interface: Interface = None,
     master_addr: MasterAddress = None,
     master_port: MasterPort = None,
     compare: Annotated[
@@ -86,9 +80,7 @@ def nccl_test(
         Optional[str],  # noqa: UP045
         typer.Option("--join", metavar="HEAD:PORT", help="Take part in the test of that head.", show_default=False),
     ] = None,
-    wait: Annotated[
-        float, typer.Option("--wait", metavar="SECONDS", min=1, max=86400, help="How long nodes have to join.")
-    ] = 600.0,
+    wait: Wait = 600.0,
     emit: Annotated[
         Optional[Emit],  # noqa: UP045
         typer.Option("--emit", help="Print a batch script or manifest that runs this test.", show_default=False),
@@ -107,9 +99,7 @@ def nccl_test(
         Optional[str],  # noqa: UP045
         typer.Option("--keep-logs", metavar="DIR", help="Keep NCCL's log of every rank there.", show_default=False),
     ] = None,
-    ranks_share_gpu: Annotated[
-        bool, typer.Option("--ranks-share-gpu", help="Several ranks on GPU 0, to try NCCL out; never graded.")
-    ] = False,
+    ranks_share_gpu: RanksShareGpu = False,
     remote_gpudoctor: RemoteGpudoctor = None,
     python: Python = None,
     no_color: NoColor = False,

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 import math
-from typing import Annotated, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
@@ -58,4 +58,31 @@ MasterAddress = Annotated[
 MasterPort = Annotated[
     Optional[int],  # noqa: UP045 - as above
     typer.Option("--master-port", metavar="P", min=1, max=65535, help="The rendezvous port.", show_default=False),
+]
+Nodes = Annotated[
+    Optional[int],  # noqa: UP045 - as above
+    typer.Option("--nodes", metavar="N", min=1, help="So many nodes: SLURM's, or those that join.", show_default=False),
+]
+Hosts = Annotated[
+    Optional[str],  # noqa: UP045 - as above
+    typer.Option("--hosts", metavar="LIST", help="Nodes by ssh: 'n[01-16]', 'a,user@b:2222'.", show_default=False),
+]
+Hostfile = Annotated[
+    Optional[str],  # noqa: UP045 - as above
+    typer.Option("--hostfile", metavar="FILE", help="Nodes by ssh: lines of NAME [slots=N].", show_default=False),
+]
+Backend = Annotated[Literal["auto", "nccl", "gloo"], typer.Option("--backend", help="nccl, or gloo over CPU.")]
+Stall = Annotated[
+    float,
+    typer.Option("--timeout", metavar="SECONDS", min=1, max=3600, help="End the test when it stands still this long."),
+]
+Interface = Annotated[
+    Optional[str],  # noqa: UP045 - as above
+    typer.Option("--interface", metavar="IF", help="The interface that all nodes use.", show_default=False),
+]
+Wait = Annotated[
+    float, typer.Option("--wait", metavar="SECONDS", min=1, max=86400, help="How long nodes have to join.")
+]
+RanksShareGpu = Annotated[
+    bool, typer.Option("--ranks-share-gpu", help="Several ranks on GPU 0, to try NCCL out; never graded.")
 ]

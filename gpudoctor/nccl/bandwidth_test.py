@@ -17,8 +17,8 @@ from gpudoctor.nccl.flood import flood_finding
 from gpudoctor.nccl.grade import grade
 from gpudoctor.nccl.lost import lost_findings
 from gpudoctor.nccl.plan import measurements, sizes
-from gpudoctor.nccl.preflight import PreflightWish, preflight
-from gpudoctor.nccl.prepared import Prepared
+from gpudoctor.nccl.preflight import preflight
+from gpudoctor.nccl.prepared import Prepared, preflight_wish
 from gpudoctor.nccl.result import RunResult, TestResult
 from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.show import Show
@@ -62,7 +62,7 @@ def bandwidth_test(
     )
     if fleet.lost:
         return msgspec.structs.replace(result, outcome="too few nodes", findings=lost_findings(fleet))
-    seen = preflight(fleet, _preflight_wish(wish), on_step=show.step)
+    seen = preflight(fleet, preflight_wish(wish), on_step=show.step)
     watch.lap("preflight")
     result = msgspec.structs.replace(result, findings=(*lost_findings(fleet), *seen.findings))
     if has_errors(result.findings):
@@ -99,17 +99,6 @@ def backend_before(wish: Wish, snapshots: Sequence[Snapshot]) -> str:
         return "gloo" if snapshots and not any(gpus_on_pci(each) for each in snapshots) else ""
     except NotRead:
         return ""
-
-
-def _preflight_wish(wish: Wish) -> PreflightWish:
-    return PreflightWish(
-        backend=wish.backend,
-        interface=wish.interface,
-        master_address=wish.master_address,
-        master_port=wish.master_port,
-        python=wish.python,
-        settings=dict(wish.settings),
-    )
 
 
 def _measure(prepared: Prepared, result: TestResult, show: Show) -> TestResult:

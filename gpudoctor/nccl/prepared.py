@@ -5,14 +5,26 @@ import random
 from collections.abc import Mapping, Sequence
 
 from gpudoctor.fleet.fleet import Fleet
-from gpudoctor.fleet.messages import Launch, Measurement
+from gpudoctor.fleet.messages import Launch, Measurement, TrainPlan
 from gpudoctor.nccl.plan import choose_backend, ranks_for
-from gpudoctor.nccl.preflight import Preflight
+from gpudoctor.nccl.preflight import Preflight, PreflightWish
 from gpudoctor.nccl.wish import GLOO_SECONDS_PER_SIZE, Wish
 from gpudoctor.snapshot import Snapshot
 
 FIRST_PORT, LAST_PORT = 61000, 65535
 """Above what Linux hands out to clients (ip_local_port_range ends at 60999)."""
+
+
+def preflight_wish(wish: Wish) -> PreflightWish:
+    """What the preflight has to know of a test's wish."""
+    return PreflightWish(
+        backend=wish.backend,
+        interface=wish.interface,
+        master_address=wish.master_address,
+        master_port=wish.master_port,
+        python=wish.python,
+        settings=dict(wish.settings),
+    )
 
 
 class Prepared:
@@ -55,14 +67,19 @@ class Prepared:
     def launch(
         self,
         nodes: Sequence[int],
-        measurements: Sequence[Measurement],
+        measurements: Sequence[Measurement] = (),
         *,
+        train: TrainPlan | None = None,
+        ranks_per_node: Sequence[int] | None = None,
         settings: Mapping[str, str] | None = None,
         seconds_per_size: float | None = None,
         repeats: int = 3,
         check: bool | None = None,
     ) -> Launch:
-        """A launch on these nodes, the first of which is its head. `settings` go on top of the wish's."""
+        """A launch on these nodes, the first of which is its head. `settings` go on top of the wish's.
+
+        `train`: what is trained instead of measuring. `ranks_per_node`: other than `ranks_on`.
+        """
         wish = self.wish
         whole = tuple(nodes) == self.nodes
         number = next(self._numbers)
@@ -70,7 +87,7 @@ class Prepared:
         return Launch(
             id=str(number),
             nodes=tuple(nodes),
-            ranks_per_node=tuple(self.ranks_on(node) for node in nodes),
+            ranks_per_node=tuple(ranks_per_node or (self.ranks_on(node) for node in nodes)),
             master_address=self.preflight.master_address if whole else self.preflight.addresses[nodes[0]],
             master_port=self.preflight.master_port if whole and number == 1 else self._next_port(),
             backend=self.backend,
@@ -86,6 +103,7 @@ class Prepared:
             else seconds_per_size,
             environment={**wish.settings, **(settings or {})},
             timeout=wish.timeout,
+            train=train,
             ranks_share_gpu=wish.ranks_share_gpu,
         )
 
