@@ -76,7 +76,7 @@ _DIGITS = re.compile(r"\d{1,7}")
 class Row(NamedTuple):
     """What decides whether an entry is kept, before the rest of it is read."""
 
-    index: int
+    at: int
     group: str
     point_to_point: bool
     sequence: int
@@ -109,9 +109,7 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
         backend=backend,
         written_at=written_at,
         groups=groups,
-        entries=tuple(
-            made.collective(entries[row.index], row, ranks.get(row.group, ()), row.index in whole) for row in kept
-        ),
+        entries=tuple(made.collective(entries[row.at], row, ranks.get(row.group, ()), row.at in whole) for row in kept),
         total=len(entries),
         forgotten=max(0, _integer(first.get("record_id"), 0)),
     )
@@ -206,15 +204,15 @@ def _kept(rows: Sequence[Row]) -> tuple[list[Row], set[int]]:
     unfinished = [row for row in rows if not row.done]
     if len(unfinished) > MOST_UNFINISHED:
         unfinished = unfinished[: MOST_UNFINISHED // 2] + unfinished[-MOST_UNFINISHED // 2 :]
-    chosen = {row.index: row for row in unfinished}
-    whole = {row.index for row in unfinished[: MOST_UNFINISHED // 4]}
+    chosen = {row.at: row for row in unfinished}
+    whole = {row.at for row in unfinished[: MOST_UNFINISHED // 4]}
     count: Counter[str] = Counter()
     for row in reversed(rows):
         count[row.group] += 1
         if count[row.group] <= TAIL and len(chosen) < MOST_ENTRIES:
-            chosen[row.index] = row
+            chosen[row.at] = row
             if count[row.group] <= WHOLE:
-                whole.add(row.index)
+                whole.add(row.at)
     return [chosen[index] for index in sorted(chosen)], whole
 
 
@@ -230,7 +228,7 @@ def _groups(top: Mapping[Any, Any], entries: Sequence[Any], rows: Sequence[Row],
         if row.group not in descriptions:
             if len(descriptions) >= MOST_GROUPS:
                 continue
-            entry = entries[row.index]
+            entry = entries[row.at]
             numbers[_text(entry.get("pg_id", ""))] = row.group
             name = _list(entry.get("process_group"))
             descriptions[row.group] = _text(name[1]) if len(name) > 1 else ""
