@@ -330,6 +330,24 @@ FIRES: dict[str, tuple[Job, str, tuple[int, ...], int | None]] = {
         (1,),
         52,
     ),
+    "a group that the rank which is past its creation has left out": (
+        a_job(
+            *(
+                is_in(
+                    rank,
+                    "communicator init",
+                    "new_group",
+                    at=21,
+                    sources=src(21, calls=[("new_group", 20, "rank in members"), ("new_group", 21, "")]),
+                )
+                for rank in (0, 1)
+            ),
+            waits(2, at=24, sources=src(24)),
+        ),
+        "collective-order-mismatch",
+        (2,),
+        20,
+    ),
     "a data loader in a lock": (
         a_job(waits(0), is_in(1, "data", "DataLoader", at=26, data_loaders=(WORKER_LOCK,))),
         "dataloader-fork-deadlock",

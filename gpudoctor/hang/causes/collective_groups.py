@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.hang.evidence import Enclosing
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.relation import RANK_WORDS, source_at
-from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.relation import RANK_WORDS, relation, source_at
+from gpudoctor.hang.report import Cause, Seen, Where
 from gpudoctor.hang.words import (
     confirm_for,
     fix_for,
@@ -22,10 +22,14 @@ from gpudoctor.hang.words import (
 
 CREATES = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
 MOST_NAMED = 4
+ON_EVERY_RANK = (
+    "Call new_group on every rank of the job, also on those that are no members of the group, and in the same order "
+    "everywhere."
+)
 
 
 def groups_of_some(job: Job) -> Iterator[Cause]:
-    """All wait in new_group, which every rank of the job has to call as often, and in the same order.
+    """All wait in new_group, or are past it: every rank of the job has to call it as often, and in the same order.
 
     gloo listens with one socket more for each group that a rank has begun, so a rank that has left one out has fewer.
     A condition on the rank around a call of new_group says where.
@@ -34,7 +38,13 @@ def groups_of_some(job: Job) -> Iterator[Cause]:
     waiting = list(progress.waiting)
     if progress.away or progress.stopped or progress.ended or len(waiting) < 2 or job.missing:
         return
-    if any(rank.place.operation not in CREATES for rank in waiting) or set(progress.motions) != {"still"}:
+    if set(progress.motions) != {"still"}:
+        return
+    creating = [rank for rank in waiting if rank.place.operation in CREATES]
+    past = [rank for rank in waiting if rank.place.operation not in CREATES]
+    if past:
+        if creating and all(rank.place.kind in ("collective", "backward") for rank in past):
+            yield from _past_the_creation(creating, past)
         return
     by_listeners: defaultdict[int, list[Rank]] = defaultdict(list)
     for rank in waiting:
@@ -65,11 +75,35 @@ def groups_of_some(job: Job) -> Iterator[Cause]:
         where=where(frame),
         evidence=tuple(evidence),
         summary=f"{waiting_words(waiting)}{told}{guard}",
-        fix=fix_for(
-            "collective-order-mismatch",
-            "Call new_group on every rank of the job, also on those that are no members of the group, and in the same "
-            "order everywhere.",
+        fix=fix_for("collective-order-mismatch", ON_EVERY_RANK),
+        confirm=confirm_for("collective-order-mismatch"),
+    )
+
+
+def _past_the_creation(creating: Sequence[Rank], past: Sequence[Rank]) -> Iterator[Cause]:
+    """Some use groups already, and others still wait in the creation of one: what they wait for has another number on
+    those, which have left out a group before, or do not create this one at all."""
+    if not all(relation(creating[0], rank) in ("later", "later in the loop") for rank in past):
+        return
+    guards = _guarded_creations(creating[0])
+    frame = creating[0].place.user_frame
+    culprits = past if len(past) <= len(creating) else creating
+    place = where(frame)
+    if guards and frame is not None:
+        place = Where(frame.file, guards[0].line, frame.function)
+    yield Cause(
+        cause="collective-order-mismatch",
+        confidence=0.8 if guards else 0.55,
+        ranks=numbers_of(culprits),
+        where=place,
+        evidence=(
+            *(stack_of(rank) for rank in (*creating[:MOST_NAMED], *past[:MOST_NAMED])),
+            *(Seen(f"{frame.file}:{each.line}", f"{each.kind} under {each.text}") for each in guards if frame),
         ),
+        summary=f"{waiting_words(creating)}, which {ranks_of(past)} {verb(past, 'is', 'are')} past; "
+        f"{waiting_words(past)}"
+        + (f"; `{guards[0].kind}` in line {guards[0].line} is only called where {guards[0].text}" if guards else ""),
+        fix=fix_for("collective-order-mismatch", ON_EVERY_RANK),
         confirm=confirm_for("collective-order-mismatch"),
     )
 

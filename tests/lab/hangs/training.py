@@ -358,7 +358,7 @@ def _all() -> Iterator[Scenario]:
         "group_of_some.py",
         ("collective-order-mismatch", "rank-divergent-decision"),
         (2,),
-        ("evaluation = dist.new_group",),
+        ("evaluation = dist.new_group", "dist.new_group(members)"),
         ranks=3,
         reached="rank {rank} has joined",
     )
