@@ -46,8 +46,8 @@ def pairs(entries: Mapping[int, Sequence[Collective]], forgotten: Mapping[int, b
                 continue
             answer = _first(unfinished.get(peer, ()), OTHER_END.get(entry.operation, ""), rank)
             if answer is not None:
-                if kind := _unfit(entry, answer):
-                    unfit.append((kind, rank, entry, peer, answer))
+                if reason := _unfit(entry, answer):
+                    unfit.append((reason, rank, entry, peer, answer))
                 continue
             if _was_answered(entry, rank, peer, entries, forgotten):
                 continue
