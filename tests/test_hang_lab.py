@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from tests.lab.hangs.hosts import RunningJob
+from tests.lab.hangs.hosts import RunningJob, job_processes
 from tests.lab.hangs.hosts import job as job_on_hosts
+from tests.lab.hangs.starting import PORT
 from tests.lab.hangs.training import HANGS, SCENARIOS, Running, Scenario, running
 from tests.lab.sshd import ssh_hosts, user_environment
 
 PATIENCE = 120.0
 """Seconds for one look at a job, on a crowded machine."""
 pytestmark = pytest.mark.timeout(600)
-RECORDERS = {True: {}, False: {"TORCH_FR_BUFFER_SIZE": "0"}}
+RECORDERS: dict[bool, dict[str, str]] = {True: {}, False: {"TORCH_FR_BUFFER_SIZE": "0"}}
 """The flight recorder is on unless that is said: since torch 2.11."""
 NAMES = list(SCENARIOS)
 HEALTHY = [name for name in NAMES if SCENARIOS[name].healthy]
@@ -84,7 +85,7 @@ def check_healthy(answer: Any) -> None:
 def test_a_hanging_job(name: str, tmp_path: Path, record_property: Record) -> None:
     scenario = SCENARIOS[name]
     recorder = NAMES.index(name) % 2 == 0
-    with running(scenario, tmp_path, **RECORDERS[recorder]) as job:
+    with running(scenario, tmp_path, environment=RECORDERS[recorder]) as job:
         answer = report_on(job, 1)
     record_property("seconds", answer["seconds"])
     if scenario.recorder:
@@ -114,7 +115,7 @@ def test_an_armed_job_shows_its_flight_recorder(name: str, tmp_path: Path, recor
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_slow_but_living_job(name: str, tmp_path: Path) -> None:
     recorder = NAMES.index(name) % 2 == 1
-    with running(SCENARIOS[name], tmp_path, healthy=True, **RECORDERS[recorder]) as job:
+    with running(SCENARIOS[name], tmp_path, healthy=True, environment=RECORDERS[recorder]) as job:
         answer = report_on(job, 0)
     check_healthy(answer)
 
@@ -128,7 +129,7 @@ def test_a_hanging_job_on_three_hosts(name: str, record_property: Record) -> Non
         for host in cluster.hosts:
             job.wait_for(host.name, " step 1")
         job.wait_until_still(processes=6)
-        answer = json.loads(asked_on_hosts(job))
+        answer = report_on_hosts(job)
     record_property("seconds", answer["seconds"])
     check_cause(scenario, answer)
     (report,) = answer["jobs"]
@@ -141,19 +142,24 @@ def start_on(job: RunningJob, host: str, script: str) -> None:
     job.torchrun(
         host,
         *options,
-        *(f"--master-addr={address}", "--master-port=29500"),
+        *(f"--master-addr={address}", f"--master-port={PORT}"),
         script=HANGS / script,
         PYTHONUNBUFFERED="1",
         GLOO_SOCKET_IFNAME="eth0",
     )
 
 
-def asked_on_hosts(job: RunningJob) -> str:
-    """`gpudoctor hang --hosts a,b,c --json`, from the first host."""
+def report_on_hosts(job: RunningJob) -> Any:
+    """`gpudoctor hang --hosts a,b,c --json` from the first host. All lab hosts share one machine, whose other jobs are
+    seen too, and left out here."""
     done = job.cluster.head.run(
         *(sys.executable, "-m", "gpudoctor", "hang", "--hosts", "a,b,c", "--json"),
         environment=job.cluster.environment(),
         timeout=PATIENCE,
     )
     assert done.returncode == 1, f"{done.returncode}\n{done.stderr}\n{done.stdout}\n{job.everything()}"
-    return done.stdout
+    answer = json.loads(done.stdout)
+    own = {pid for host in job.cluster.hosts for pid in job_processes(host)}
+    answer["jobs"] = [each for each in answer["jobs"] if own & {row["pid"] for row in each["ranks"]}]
+    assert len(answer["jobs"]) == 1, shown(answer)
+    return answer

@@ -11,6 +11,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch.multiprocessing.spawn import spawn
 
 
 def load(rank: int, arguments: argparse.Namespace) -> list[torch.Tensor]:
@@ -43,7 +44,7 @@ def main() -> None:
     if not arguments.spawn:
         train(int(os.environ["RANK"]), arguments, int(os.environ["WORLD_SIZE"]))
         return
-    context = torch.multiprocessing.spawn(train, (arguments, arguments.spawn), arguments.spawn, join=False)
+    context = spawn(train, (arguments, arguments.spawn), arguments.spawn, join=False)  # type: ignore[no-untyped-call]
     while context is not None:
         time.sleep(1)  # serves its metrics, and asks after its ranks too late
 

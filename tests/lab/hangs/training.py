@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -111,12 +111,12 @@ def end(mark: str, started: Sequence["subprocess.Popen[bytes]"]) -> None:
 
 @contextlib.contextmanager
 def running(
-    scenario: Scenario, folder: Path, *, healthy: bool = False, arm: bool = False, **environment: str
+    scenario: Scenario, folder: Path, *, healthy: bool = False, arm: bool = False, environment: Mapping[str, str] = {}
 ) -> Iterator[Running]:
     """A job of this scenario that has come to where it stays; healthy: one that has made its first steps."""
     mark = uuid.uuid4().hex
     log = folder / f"{scenario.name}.log"
-    variables = user_environment() | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", MARK: mark} | environment
+    variables = user_environment() | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", MARK: mark} | {**environment}
     options = [*scenario.options, *(["--healthy"] if healthy else []), *(["--arm"] if arm else [])]
     started: list[subprocess.Popen[bytes]] = []
     with contextlib.ExitStack() as stack:
