@@ -60,6 +60,8 @@ def started(scenario: Scenario, running: RunningJob) -> None:
     elif scenario.goes_on:
         running.wait_for_steps(*scenario.goes_on)
     else:
+        if scenario.reached is not None:
+            running.wait_for(*scenario.reached)
         running.wait_until_still(scenario.processes)
     while time.monotonic() < since + scenario.age:
         time.sleep(0.2)

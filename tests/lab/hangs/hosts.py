@@ -23,7 +23,7 @@ HANGS = Path(__file__).parent
 PATIENCE = 180.0
 """Seconds for a job to get where it hangs, on a crowded machine: torch alone takes ten there."""
 TICK = os.sysconf("SC_CLK_TCK")
-STILL_FOR = 2.0
+STILL_FOR = 3.0
 """Seconds without work before a job counts as having come to where it stays."""
 STOPPED_FOR = 5.0
 """Seconds without a step before a job that made one a second counts as hanging."""
@@ -54,9 +54,10 @@ class RunningJob:
         self.parts.append((name, part))
         return part
 
-    def torchrun(self, name: str, *options: str, script: Path = HANGS / "steps.py", **environment: str) -> None:
-        """torchrun of this interpreter on a host."""
-        self.start(name, sys.executable, "-m", "torch.distributed.run", *options, str(script), **environment)
+    def torchrun(self, name: str, *options: str, **environment: str) -> None:
+        """steps.py under torchrun of this interpreter, on a host."""
+        script = str(HANGS / "steps.py")
+        self.start(name, sys.executable, "-m", "torch.distributed.run", *options, script, **environment)
 
     def output(self, name: str) -> str:
         path = self.folder / f"{name}.log"
@@ -82,6 +83,7 @@ class RunningJob:
             time.sleep(0.25)
             now = _used(self.cluster)
             worked = set(now) != set(before) or sum(now.values()) - sum(before.values()) > IDLE
+            worked = worked or any(map(_wants_to_run, now))
             if worked or len(now) < processes:
                 since, before = time.monotonic(), now
             elif time.monotonic() - since > STILL_FOR:
@@ -138,12 +140,19 @@ def job_processes(host: SshHost) -> dict[int, str]:
 
 
 def _used(cluster: Cluster) -> dict[int, float]:
-    """CPU seconds by process of all that lives on the hosts; a running one counts as busy with what it has got."""
+    """CPU seconds by process of all that lives on the hosts."""
     found = {}
     for host in cluster.hosts:
         for pid in job_processes(host):
             with contextlib.suppress(OSError, IndexError):
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                busy = 1.0 if fields[0] in "RD" else 0.0
-                found[pid] = (int(fields[11]) + int(fields[12])) / TICK + busy
+                found[pid] = (int(fields[11]) + int(fields[12])) / TICK
     return found
+
+
+def _wants_to_run(pid: int) -> bool:
+    """It runs, waits for a processor or for a disk: on a crowded machine without getting any CPU time meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "RD"
+    except (OSError, IndexError):
+        return True

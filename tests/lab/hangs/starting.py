@@ -39,6 +39,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """Hosts whose ranks train on all the same."""
     age: float = 0.0
     """Seconds that its launchers must be old before it can be told from a start that takes its time."""
+    reached: tuple[str, str] | None = None
+    """A host, and what is to be read in its output when it hangs."""
     breaks: Callable[[RunningJob], None] | None = None
     """What goes wrong after the job has begun."""
     has_own_twin: bool = True
@@ -154,9 +156,9 @@ def wrong_interface(job: RunningJob, healthy: bool) -> None:
     in_namespace(c, "ip", "link", "add", "docker0", "type", "bridge")
     in_namespace(c, "ip", "address", "add", "172.17.0.1/16", "dev", "docker0")
     in_namespace(c, "ip", "link", "set", "docker0", "up")
-    for number, host in enumerate(("a", "b", "c")):
-        interface = "docker0" if host == "c" and not healthy else "eth1"
-        static(job, host, number, nodes=3, address="192.168.5.1", GLOO_SOCKET_IFNAME=interface)
+    for number, each in enumerate(("a", "b", "c")):
+        interface = "docker0" if each == "c" and not healthy else "eth1"
+        static(job, each, number, nodes=3, address="192.168.5.1", GLOO_SOCKET_IFNAME=interface)
 
 
 def closed_port(job: RunningJob, healthy: bool) -> None:
@@ -222,6 +224,7 @@ SCENARIOS = (
         name="loopback hostname",
         cause="master-addr-loopback",
         start=loopback_hostname,
+        reached=("b", "connectFullMesh failed"),
         processes=2,
         named=("127.0.1.1",),
     ),
