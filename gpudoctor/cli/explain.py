@@ -42,9 +42,11 @@ def explain(
             _print(stopped.explanation, json=json, no_color=no_color)
         raise typer.Exit(INTERRUPTED) from None
     if not answer.files:
+        from gpudoctor.render.words import safe
+
         file, reason = next(iter(answer.unreadable.items()))
         more = f" (and {len(answer.unreadable) - 1} more)" if len(answer.unreadable) > 1 else ""
-        raise UsageProblem(f"{file}: {reason}{more}")
+        raise UsageProblem(f"{safe(file)}: {reason}{more}")
     _print(answer, json=json, no_color=no_color)
     if answer.causes or answer.unknown:
         raise typer.Exit(1)
