@@ -27,6 +27,7 @@ from gpudoctor.cli.launch import launch
 from gpudoctor.cli.lint import WithCommand, lint
 from gpudoctor.cli.nccl_test import nccl_test
 from gpudoctor.cli.topology import topology
+from gpudoctor.cli.train_test import train_test
 
 EPILOG = "Exit status: 0 healthy (warnings allowed), 1 errors, 2 wrong usage or nothing could be examined."
 
@@ -67,6 +68,7 @@ app.command()(devices)
 app.command()(env)
 app.command()(topology)
 app.command()(nccl_test)
+app.command()(train_test)
 app.command()(launch)
 app.command()(hang)
 app.command()(explain)

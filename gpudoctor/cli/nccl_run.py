@@ -40,6 +40,13 @@ def wish(*, collective: str, minimum: str, maximum: str | None, python: str | No
         raise UsageProblem(f"--min-bytes, --max-bytes: {error}") from None
     if largest and smallest > largest:
         raise UsageProblem(f"--min-bytes {minimum} is more than --max-bytes {maximum}")
+    return test_wish(
+        collectives=_collectives(collective), minimum_bytes=smallest, maximum_bytes=largest, python=python, **options
+    )
+
+
+def test_wish(*, python: str | None, **options: Any) -> Wish:
+    """The options that every test of nodes has, checked. Raises `UsageProblem`."""
     if options["master_address"] and not is_host(options["master_address"]):
         raise UsageProblem(f"--master-addr {options['master_address'][:80]!r}: a host's name or IP address is wanted")
     try:
@@ -47,14 +54,7 @@ def wish(*, collective: str, minimum: str, maximum: str | None, python: str | No
     except NoSuchInterpreter as error:
         raise UsageProblem(str(error)) from None
     settings = {**forwarded(os.environ), **interface_settings(options["interface"])}
-    return Wish(
-        collectives=_collectives(collective),
-        minimum_bytes=smallest,
-        maximum_bytes=largest,
-        settings=settings,
-        python=interpreter.path,
-        **options,
-    )
+    return Wish(settings=settings, python=interpreter.path, **options)
 
 
 def _collectives(text: str) -> tuple[str, ...]:

@@ -8,6 +8,9 @@ from msgspec import Struct
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.rank_messages import Trained
 
+SCHEMA = 1
+"""Number of the layout."""
+
 
 class Cell(Struct, frozen=True, kw_only=True):
     """A way of training with one precision."""
@@ -17,17 +20,26 @@ class Cell(Struct, frozen=True, kw_only=True):
     outcome: Literal["passed", "failed", "not applicable", "hung", "crashed", "not reached"]
     """hung, crashed: its ranks stood still or died before they could say more. not reached: the test ended before."""
     trained: Trained | None = None
+    reason: str = ""
+    """Why it does not apply, was not reached, or failed."""
     finding: Finding | None = None
     """What is wrong, with rank, parameter and step, and what to do; None when nothing is."""
 
 
 class TrainReport(Struct, frozen=True, kw_only=True):
-    schema: int = 1
+    schema: int = SCHEMA
     gpudoctor: str = ""
     torch: str = ""
     nodes: tuple[str, ...] = ()
     ranks_per_node: tuple[int, ...] = ()
     backend: str = ""
+    why_backend: str = ""
+    reached_by: str = ""
+    """ "local", "ssh", "srun" or "join"."""
+    settings: dict[str, str] = {}
+    """What was set for every rank on top of its node's environment."""
+    device: str = ""
+    """Rank 0's: the GPU's name, or "cpu"."""
     steps: int = 0
     cells: tuple[Cell, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -46,7 +58,25 @@ class TrainReport(Struct, frozen=True, kw_only=True):
 
 
 def to_json(report: TrainReport) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(report), indent=2)
+    """The whole answer; its schema is docs/schemas/train-test.json. It ends with its exit status."""
+    built = msgspec.to_builtins(report)
+    built["exit_status"] = report.exit_status
+    return msgspec.json.format(msgspec.json.encode(built), indent=2)
+
+
+class UnreadableReport(Exception):
+    """Bytes that are no answer of train-test; the message is one line for the user."""
+
+
+def from_json(raw: bytes) -> TrainReport:
+    """Read an answer that `to_json` wrote. Raises `UnreadableReport`."""
+    try:
+        report = msgspec.json.decode(raw, type=TrainReport)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableReport(f"not an answer of gpudoctor train-test --json: {error}") from None
+    if report.schema != SCHEMA:
+        raise UnreadableReport(f"train-test schema {report.schema}; this gpudoctor reads schema {SCHEMA}")
+    return report
 
 
 def json_schema() -> dict[str, Any]:
