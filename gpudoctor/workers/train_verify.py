@@ -1,0 +1,463 @@
+"""`Verifier`: what users silently rely on, held against the single-process run step by step.
+
+Every way calls the same steps in the same order, on all ranks: `model`, `wrapped`, then for each step `took`,
+`gradients`, `stepped`, at the end `finish`. Each raises `FaultFound` on all ranks alike. None of them changes what is
+trained, and all of them are outside the measured time.
+"""
+
+import socket
+from typing import Any, Callable, Dict, List, Optional
+
+from collective_member import bus_id
+from train_blame import fault, number_text, odd_ones, one_rank, ranks_text
+from train_digest import bits_of, digest, float_of, norm, ratio, relative
+from train_precision import TOLERANCE
+from train_reference import Reference
+from train_samples import Partition
+from train_way import Context, FaultFound
+
+FLOOR = 0.05
+"""A parameter's gradient is held against at least this part of the whole gradient's size: one that is nearly nothing
+has nothing but rounding in it."""
+UNIFORM = 0.1
+"""What may be left when all gradients are off by one factor, relative."""
+NEAR = 0.02
+"""A factor is near another when it is off by less than this, relative."""
+
+
+class Verifier:
+    """`samples`: a train_net.Samples. `batch`: samples a rank and step. `order`: see `Partition`."""
+
+    def __init__(
+        self, context: Context, samples: Any, batch: int, order: Optional[Callable[[int], List[int]]] = None
+    ) -> None:
+        self.context = context
+        self.torch = context.torch
+        self.team = context.team
+        self.tolerance = TOLERANCE[context.precision]
+        self.reference = Reference(self.torch, int(context.plan["seed"]), samples, context.device)
+        self.names = self.reference.names
+        self.partition = Partition(self.team, len(samples), batch, order)
+        self.own: List[int] = []
+        self.every: List[int] = []
+        self.step = 0
+        self._pending: Dict[str, Any] = {}
+
+    # ---- before the first step
+
+    def model(self, model: Any, device_of: Optional[Callable[[str], Any]] = None) -> None:
+        """The plain model of this rank, before a wrapper touches it: its device, and its initial weights.
+
+        `device_of`: where a parameter or buffer must be; the rank's device without it.
+        """
+        self._devices(model, device_of)
+        self._weights(dict(model.named_parameters()), "before the wrapper")
+        self._weights(dict(model.named_buffers()), "before the wrapper")
+
+    def wrapped(self, parameters: Dict[str, Any]) -> None:
+        """The parameters, whole and by their plain names, when the wrapper has been put around the model."""
+        self._weights(parameters, "after the wrapper")
+
+    def _devices(self, model: Any, device_of: Optional[Callable[[str], Any]]) -> None:
+        wrong: Dict[str, Any] = {}
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+            wanted = self.context.device if device_of is None else device_of(name)
+            if tensor.device != wanted or tensor.dtype is not self.torch.float32:
+                wrong = {"name": name, "seen": _place(tensor.device, tensor.dtype), "wanted": _place(wanted)}
+                break
+        identity = ""
+        if self.context.device.type == "cuda":
+            current = self.torch.cuda.current_device()
+            if current != self.context.device.index:
+                wrong = wrong or {
+                    "name": "",
+                    "seen": f"current CUDA device {current}",
+                    "wanted": _place(self.context.device),
+                }
+            identity = gpu_identity(self.torch, self.context.device)
+        every = self.team.exchange({"wrong": wrong, "gpu": identity, "place": _place(self.context.device)})
+        for rank, told in enumerate(every):
+            bad = told.get("wrong") or {}
+            if bad:
+                name, seen, want = (str(bad.get(key, "")) for key in ("name", "seen", "wanted"))
+                raise FaultFound(fault("device", rank, name, seen=seen, wanted=want))
+        if self.context.launch.get("ranks_share_gpu"):
+            return
+        holder: Dict[str, int] = {}
+        for rank, told in enumerate(every):
+            gpu = str(told.get("gpu", ""))
+            if gpu and gpu in holder:
+                seen = f"ranks {holder[gpu]} and {rank} train on the same GPU, {gpu.partition(' ')[2]}"
+                raise FaultFound(fault("device", rank, seen=seen, wanted="a GPU of its own for each rank"))
+            holder[gpu] = rank
+
+    def _weights(self, tensors: Dict[str, Any], when: str) -> None:
+        wanted = {**self.reference.parameters(), **dict(self.reference.model.named_buffers())}
+        names = [name for name in wanted if name in tensors]
+        numbers = []
+        for name in names:
+            numbers.append(digest(self.torch, tensors[name]))
+            numbers.append(bits_of(relative(self.torch, tensors[name], wanted[name])))
+        rows = self.team.gather_integers(numbers)
+        for place, name in enumerate(names):
+            digests = [row[2 * place] for row in rows]
+            differences = [float_of(row[2 * place + 1]) for row in rows]
+            if len(set(digests)) == 1 and any(difference <= 0.0 for difference in differences):
+                continue
+            wrong = odd_ones(digests, differences, 0.0)
+            most = max(differences)
+            alike = len(set(digests)) == 1
+            seen = f"{when}: relative difference {number_text(most)} to the weights that the seed gives"
+            if not alike and not wrong:
+                seen = f"{when}: the ranks have different weights, and none has those that the seed gives"
+            raise FaultFound(
+                fault(
+                    "initial weights",
+                    one_rank(wrong, self.team.ranks),
+                    name,
+                    seen=seen,
+                    wanted=f"the same weights on all ranks (seed {self.context.plan['seed']})",
+                )
+            )
+
+    # ---- in each step
+
+    def took(self, step: int, epoch: int, numbers: Optional[List[int]]) -> None:
+        """The samples that this rank's loader gave for the step; None when it gave no more."""
+        self.step = step
+        self.own, self.every = self.partition.took(step, epoch, numbers)
+
+    def end_epoch(self) -> None:
+        """When a whole epoch was taken."""
+        self.partition.end_epoch(self.step)
+
+    def gradients(
+        self,
+        gradients: Dict[str, Optional[Any]],
+        loss: float,
+        *,
+        local: Optional[Dict[str, Any]] = None,
+        parameters: Optional[Dict[str, Any]] = None,
+        scale: float = 1.0,
+        overflow: bool = False,
+    ) -> None:
+        """After backward and unscaling, before the optimizer's step.
+
+        `gradients`: whole, by plain names. `loss`: of this rank's batch. `local`: this rank's gradients before they
+        were reduced, still scaled by `scale`. `parameters`: those that the step used. `overflow`: this step was made
+        to overflow; all ranks must see that.
+        """
+        names, torch = self.names, self.torch
+        reference_loss, wanted = self.reference.gradients(self.every)
+        floor = FLOOR * norm(torch, list(wanted.values()))
+        held: Dict[str, Any] = parameters or {}
+        numbers: List[int] = []
+        for name in names:
+            numbers.append(digest(torch, gradients.get(name)))
+            numbers.append(bits_of(relative(torch, gradients.get(name), wanted[name], floor)))
+            numbers.append(digest(torch, held.get(name)))
+        rows = self.team.gather_integers([*numbers, bits_of(loss), bits_of(reference_loss), bits_of(scale)])
+        self._pending = {"gradients": wanted, "overflow": overflow}
+        for place, name in enumerate(names):
+            if len({row[3 * place + 2] for row in rows}) > 1:
+                self._parameter_differs(name, [row[3 * place + 2] for row in rows], held[name])
+        self._same_scale([float_of(row[-1]) for row in rows])
+        differences = [[float_of(row[3 * place + 1]) for row in rows] for place in range(len(names))]
+        if overflow:
+            self._overflow_seen(differences)
+            return
+        for place, name in enumerate(names):
+            digests = [row[3 * place] for row in rows]
+            if len(set(digests)) > 1:
+                self._gradient_differs(name, digests, differences[place], gradients, local)
+        worst = max(range(len(names)), key=lambda place: _size(max(differences[place])))
+        if not max(differences[worst]) <= self.tolerance:
+            self._gradient_wrong(names[worst], differences[worst], gradients, wanted, local, scale)
+        mean = sum(float_of(row[-3]) for row in rows) / len(rows)
+        self._loss(mean, [float_of(row[-3]) for row in rows], [float_of(row[-2]) for row in rows])
+        self.context.measured.update(loss=_finite(mean), reference_loss=_finite(reference_loss))
+
+    def stepped(self, parameters: Dict[str, Any], before: Dict[str, Any], scale: float, scale_before: float) -> None:
+        """After the optimizer's step of a step that overflowed: all ranks must have skipped it, and halved the scale.
+
+        `before`: copies of the parameters as they were. For any other step call `advance`.
+        """
+        changed = [name for name in self.names if not self.torch.equal(parameters[name].detach(), before[name])]
+        rows = self.team.gather([float(len(changed)), scale / scale_before if scale_before else 0.0])
+        took = [rank for rank, row in enumerate(rows) if row[0]]
+        if took:
+            named = self.team.exchange({"name": changed[0] if changed else ""})
+            raise FaultFound(
+                fault(
+                    "overflow not skipped",
+                    one_rank(took, self.team.ranks),
+                    str(named[took[0]].get("name", "")),
+                    self.step,
+                    seen=f"{ranks_text(took)} changed parameters in a step whose gradients overflowed",
+                    wanted="the step is skipped on all ranks",
+                )
+            )
+        kept = [rank for rank, row in enumerate(rows) if abs(row[1] - 0.5) > NEAR]
+        if kept:
+            raise FaultFound(
+                fault(
+                    "loss scale",
+                    one_rank(kept, self.team.ranks),
+                    step=self.step,
+                    seen=f"the scale after an overflow is {rows[kept[0]][1]:g} times what it was, on {ranks_text(kept)}",
+                    wanted="0.5 times",
+                )
+            )
+
+    def advance(self) -> None:
+        """The reference takes the step too, unless it overflowed."""
+        if not self._pending.get("overflow"):
+            self.reference.step(self._pending["gradients"])
+
+    # ---- at the end
+
+    def finish(self, parameters: Dict[str, Any]) -> None:
+        """The parameters after the last step, whole and by plain names."""
+        wanted = self.reference.parameters()
+        numbers = []
+        for name in self.names:
+            numbers.append(digest(self.torch, parameters[name]))
+            numbers.append(bits_of(relative(self.torch, parameters[name], wanted[name], self._floor(wanted))))
+        rows = self.team.gather_integers(numbers)
+        for place, name in enumerate(self.names):
+            digests = [row[2 * place] for row in rows]
+            differences = [float_of(row[2 * place + 1]) for row in rows]
+            alike = len(set(digests)) == 1
+            if alike and max(differences) <= self.tolerance:
+                continue
+            wrong = odd_ones(digests, differences, self.tolerance)
+            seen = "equal on all ranks, " if alike and self.team.ranks > 1 else ""
+            seen += f"relative difference {number_text(max(differences))} to the single-process run"
+            raise FaultFound(
+                fault(
+                    "parameter",
+                    one_rank(wrong, self.team.ranks),
+                    name,
+                    self.step,
+                    seen=seen,
+                    wanted=f"at most {self.tolerance:g}, and the same on all ranks",
+                )
+            )
+
+    # ---- what was wrong
+
+    def _floor(self, tensors: Dict[str, Any]) -> float:
+        return FLOOR * norm(self.torch, list(tensors.values()))
+
+    def _parameter_differs(self, name: str, digests: List[int], held: Any) -> None:
+        wanted = self.reference.parameters()
+        own = relative(self.torch, held, wanted[name], self._floor(wanted))
+        differences = [row[0] for row in self.team.gather([own])]
+        wrong = odd_ones(digests, differences, self.tolerance)
+        raise FaultFound(
+            fault(
+                "parameter",
+                one_rank(wrong, self.team.ranks),
+                name,
+                self.step,
+                seen=f"the ranks begin the step with different values; relative difference to the single-process run "
+                f"{number_text(max(differences, key=_size))}",
+                wanted="the same on all ranks",
+            )
+        )
+
+    def _same_scale(self, scales: List[float]) -> None:
+        if len(set(scales)) == 1:
+            return
+        wrong = odd_ones([bits_of(scale) for scale in scales], [float("inf")] * len(scales), 0.0)
+        shown = ", ".join(f"{scale:g}" for scale in scales[:8])
+        raise FaultFound(
+            fault(
+                "loss scale",
+                one_rank(wrong, self.team.ranks),
+                step=self.step,
+                seen=f"the ranks scale their loss by {shown}",
+                wanted="the same scale on all ranks",
+            )
+        )
+
+    def _overflow_seen(self, differences: List[List[float]]) -> None:
+        blind = [rank for rank in range(self.team.ranks) if all(every[rank] < float("inf") for every in differences)]
+        if blind:
+            raise FaultFound(
+                fault(
+                    "overflow not skipped",
+                    one_rank(blind, self.team.ranks),
+                    step=self.step,
+                    seen=f"{ranks_text(blind)} saw finite gradients though the gradients of rank "
+                    f"{self.team.ranks - 1} overflowed",
+                    wanted="an overflow on one rank reaches all by the reduction",
+                )
+            )
+
+    def _gradient_differs(
+        self,
+        name: str,
+        digests: List[int],
+        differences: List[float],
+        gradients: Dict[str, Optional[Any]],
+        local: Optional[Dict[str, Any]],
+    ) -> None:
+        """The ranks have different gradients of one parameter, and would train different models from here on."""
+        own = gradients.get(name)
+        unreduced = False
+        if local is not None and name in local and own is not None:
+            unreduced = relative(self.torch, own * self._scale(own, local[name]), local[name]) < 1e-6
+        alone = [rank for rank, row in enumerate(self.team.gather([float(unreduced)])) if row[0]]
+        wrong = odd_ones(digests, differences, self.tolerance)
+        if len(alone) == self.team.ranks:
+            wrong = []
+            seen = "each rank has the gradient of its own batch alone: it was not synchronised"
+        else:
+            seen = "the ranks have different gradients"
+        most = max((differences[rank] for rank in wrong or range(self.team.ranks)), key=_size)
+        raise FaultFound(
+            fault(
+                "gradient",
+                one_rank(wrong, self.team.ranks),
+                name,
+                self.step,
+                seen=f"{seen}; relative difference {number_text(most)} to the single-process run",
+                wanted="the mean over all ranks, the same on each",
+            )
+        )
+
+    def _scale(self, own: Any, local: Any) -> float:
+        """Local gradients are still multiplied by the loss scale."""
+        factor, _ = ratio(self.torch, [local], [own])
+        return factor
+
+    def _gradient_wrong(
+        self,
+        name: str,
+        differences: List[float],
+        gradients: Dict[str, Optional[Any]],
+        wanted: Dict[str, Any],
+        local: Optional[Dict[str, Any]],
+        scale: float,
+    ) -> None:
+        """All ranks have the same gradient, and it is not that of the single-process run."""
+        off = [rank for rank, difference in enumerate(differences) if not difference <= self.tolerance]
+        worst = max(differences, key=_size)
+        if len(off) < self.team.ranks:
+            self._fail_gradient(
+                "gradient",
+                one_rank(off, self.team.ranks),
+                name,
+                f"the same gradient on all ranks, but the single-process run of {ranks_text(off)} gives another "
+                f"(relative difference {number_text(worst)}): its device computes differently",
+            )
+        if any(gradient is None for gradient in gradients.values()):
+            missing = next(name for name in self.names if gradients.get(name) is None)
+            self._fail_gradient("gradient", None, missing, "no gradient on any rank")
+        if not worst < float("inf"):
+            self._fail_gradient("not finite", self._local_culprit(local, scale)[0], name, "infinite or not a number")
+        whole = [gradients[one] for one in self.names]
+        factor, rest = ratio(self.torch, whole, [wanted[one] for one in self.names])
+        rank, parameter, text = self._local_culprit(local, scale)
+        if text:
+            self._fail_gradient("gradient", rank, parameter or name, text)
+        ranks = self.team.ranks
+        if rest <= UNIFORM:
+            said = f"{number_text(factor)} times the gradient of the single-process run, for all parameters"
+            if ranks > 1 and abs(factor / ranks - 1) < NEAR and not self._local_factor_off(local, scale):
+                self._fail_gradient(
+                    "gradient",
+                    None,
+                    name,
+                    f"{said}: the ranks' gradients were summed, not averaged",
+                )
+            self._fail_gradient("loss scale", None, name, said)
+        self._fail_gradient(
+            "gradient",
+            None,
+            name,
+            f"relative difference {number_text(worst)} to the single-process run, the same on all ranks"
+            if ranks > 1
+            else f"relative difference {number_text(worst)} to the reference",
+        )
+
+    def _fail_gradient(self, kind: str, rank: Optional[int], name: str, seen: str) -> None:
+        wanted = f"the single-process gradient within {self.tolerance:g}"
+        raise FaultFound(fault(kind, rank, name, self.step, seen=seen, wanted=wanted))
+
+    def _local_differences(self, local: Optional[Dict[str, Any]], scale: float) -> Dict[str, float]:
+        """This rank's gradients before the reduction, against those of its batch."""
+        if not local:
+            return {}
+        _, wanted = self.reference.gradients(self.own)
+        floor = FLOOR * norm(self.torch, list(wanted.values()))
+        return {
+            name: relative(self.torch, local[name] / scale, wanted[name], floor) for name in self.names if name in local
+        }
+
+    def _local_culprit(self, local: Optional[Dict[str, Any]], scale: float) -> Any:
+        """(rank, parameter, text) of the rank whose own gradient is wrong before the reduction; (None, "", "")."""
+        differences = self._local_differences(local, scale)
+        name = max(differences, key=lambda one: _size(differences[one])) if differences else ""
+        own = differences.get(name, 0.0)
+        every = self.team.exchange({"name": name, "off": not own <= self.tolerance, "text": number_text(own)})
+        off = [rank for rank, told in enumerate(every) if told.get("off")]
+        if not 0 < len(off) < self.team.ranks:
+            return None, "", ""
+        told = every[off[0]]
+        return (
+            off[0],
+            str(told.get("name", "")),
+            f"the gradient of {ranks_text(off)} is wrong before the reduction: relative difference "
+            f"{told.get('text', '')} to that of the same samples in a single process",
+        )
+
+    def _local_factor_off(self, local: Optional[Dict[str, Any]], scale: float) -> bool:
+        """Whether the ranks' own gradients are wrong already: then it is no fault of the reduction."""
+        differences = self._local_differences(local, scale)
+        off = float(any(not difference <= self.tolerance for difference in differences.values()))
+        return any(row[0] for row in self.team.gather([off]))
+
+    def _loss(self, mean: float, losses: List[float], references: List[float]) -> None:
+        off = abs(mean - references[0]) / max(abs(references[0]), 1e-3)
+        if off <= self.tolerance:
+            return
+        bad = [rank for rank, loss in enumerate(losses) if not abs(loss) < float("inf")]
+        raise FaultFound(
+            fault(
+                "loss",
+                one_rank(bad, self.team.ranks),
+                step=self.step,
+                seen=f"{mean:.6g} over the global batch",
+                wanted=f"{references[0]:.6g}, as the single-process run has it, within {self.tolerance:g} of it",
+            )
+        )
+
+
+def gpu_identity(torch: Any, device: Any) -> str:
+    """Which GPU of which machine this is; "" when that is not known, or for a slice of one (MIG)."""
+    import os
+
+    if "MIG" in os.environ.get("CUDA_VISIBLE_DEVICES", ""):
+        return ""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            machine = file.read().strip()
+    except OSError:
+        return ""  # a container's host name may be that of another machine's container
+    bus = bus_id(torch, device)
+    return f"{machine} {bus} of {socket.gethostname()[:100]}" if bus else ""
+
+
+def _place(device: Any, dtype: Any = None) -> str:
+    dtype_text = "float32" if dtype is None else str(dtype).replace("torch.", "")
+    return f"{dtype_text} on {device}"
+
+
+def _size(number: float) -> float:
+    return number if number == number else float("inf")
+
+
+def _finite(number: float) -> Optional[float]:
+    return number if abs(number) < float("inf") else None
