@@ -11,6 +11,7 @@ from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.reach import reach
 from gpudoctor.hang import ask
 from gpudoctor.hang.evidence import Evidence, to_json
+from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Members
 
 PATIENCE = 60.0
@@ -20,7 +21,7 @@ def jobs_of(fleet: Fleet, *, pid: int | None = None, job: str | None = None) -> 
     """The jobs on a fleet's nodes: of a process, or whose id has this text in it; all of them without."""
     return tuple(
         each
-        for each in ask.jobs(fleet)
+        for each in find_jobs(ask.processes(fleet).nodes)
         if (pid is None or any(member.process.pid == pid for member in each.members))
         and (job is None or job in each.id)
     )

@@ -4,9 +4,11 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import structs
 
 from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.fleets import Where, in_allocation, standing_fleet
@@ -14,7 +16,8 @@ from gpudoctor.fleet.fleet import Fleet
 from gpudoctor.fleet.reach import reach
 from gpudoctor.hang import ask
 from gpudoctor.hang.conclude import conclude
-from gpudoctor.hang.evidence import Evidence, UnreadableEvidence, from_json
+from gpudoctor.hang.evidence import Evidence, Unread, UnreadableEvidence, from_json
+from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Members
 from gpudoctor.hang.report import HangReport
 from gpudoctor.hang.watch import spanned
@@ -90,8 +93,6 @@ def run_file(path: str, job: str | None, output: Output) -> int:
         raise UsageProblem(f"--from {path}: {getattr(error, 'strerror', None) or error}") from None
     report = conclude(evidence)
     if job is not None:
-        from msgspec import structs
-
         report = structs.replace(report, jobs=tuple(each for each in report.jobs if matches(each.id, job)))
     show(report, evidence, output)
     return exit_status(report)
@@ -131,23 +132,30 @@ def arrive(fleet: Fleet, progress: Progress) -> None:
 
 def look(fleet: Fleet, asked: Asked, progress: Progress) -> Evidence:
     """Find the job and look at it. Raises `UsageProblem` when there is none."""
-    members = wanted(fleet, asked, progress.waiting)
+    found = ask.processes(fleet, waiting=progress.waiting)
+    members = wanted(found, asked)
     if not members and asked.dumps is None:
-        raise UsageProblem(nothing_found(asked, fleet))
+        raise UsageProblem(nothing_found(asked, fleet, found.unread))
+    dumps = str(Path(asked.dumps).absolute()) if asked.dumps is not None else ""
+    evidence = look_at(fleet, members, asked, progress, dumps=dumps)
+    return structs.replace(evidence, unread=(*found.unread, *evidence.unread))
+
+
+def look_at(fleet: Fleet, members: Sequence[Members], asked: Asked, progress: Progress, *, dumps: str = "") -> Evidence:
     return ask.look(
         fleet,
         members,
         seconds=BETWEEN_SECONDS,
         native=asked.native,
-        dumps=str(Path(asked.dumps).absolute()) if asked.dumps is not None else "",
+        dumps=dumps,
         timeout=LOOK_SECONDS,
         waiting=progress.waiting,
     )
 
 
-def wanted(fleet: Fleet, asked: Asked, waiting: Callable[[Sequence[str]], None]) -> tuple[Members, ...]:
+def wanted(processes: ask.Processes, asked: Asked) -> tuple[Members, ...]:
     """The jobs that were asked for, of all that run on these nodes."""
-    found = ask.jobs(fleet, waiting=waiting)
+    found = find_jobs(processes.nodes)
     if asked.pid is not None:
         found = tuple(each for each in found if any(member.process.pid == asked.pid for member in each.members))
     if asked.job is not None:
@@ -160,18 +168,16 @@ def matches(id: str, wanted: str) -> bool:
     return wanted == id or wanted in re.split(r"[\s,]+", id)
 
 
-def nothing_found(asked: Asked, fleet: Fleet) -> str:
+def nothing_found(asked: Asked, fleet: Fleet, unread: Sequence[Unread]) -> str:
     nodes = "on this machine" if fleet.how == "local" else f"on {len(fleet.present)} of {len(fleet.nodes)} nodes"
+    blind = f"; not read: {unread[0].what} ({unread[0].reason})" if unread else ""
     if asked.pid is not None:
-        return (
-            f"--pid {asked.pid}: no process of a distributed job that can be seen {nodes} has this number; "
-            "as root, or as the job's user, more is seen"
-        )
+        return f"--pid {asked.pid}: it is no process of a distributed job that can be seen {nodes}{blind}"
     if asked.job is not None:
-        return f"--job {asked.job}: no such job {nodes}; without --job all that run there are shown"
+        return f"--job {asked.job}: no such job {nodes}; without --job all that run there are shown{blind}"
     return (
         f"no distributed job is seen {nodes}: no process has RANK and WORLD_SIZE, and no torchrun, srun or mpirun "
-        "runs; with --hosts or --job other nodes are looked at, with --dumps what a job has left"
+        f"runs{blind}; with --hosts or --job other nodes are looked at, with --dumps what a job has left"
     )
 
 
@@ -181,18 +187,10 @@ def watch(fleet: Fleet, asked: Asked, interval: float, progress: Progress) -> tu
     seen, without = False, 0
     while True:
         started = time.monotonic()
-        members = wanted(fleet, asked, progress.waiting)
+        members = wanted(ask.processes(fleet, waiting=progress.waiting), asked)
         if members:
             seen, without = True, 0
-            evidence = ask.look(
-                fleet,
-                members,
-                seconds=BETWEEN_SECONDS,
-                native=asked.native,
-                dumps="",
-                timeout=LOOK_SECONDS,
-                waiting=progress.waiting,
-            )
+            evidence = look_at(fleet, members, asked, progress)
             report = conclude(spanned(before, evidence) if before is not None else evidence)
             if before is not None and any(job.state == "hung" for job in report.jobs):
                 return evidence, report

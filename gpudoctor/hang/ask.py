@@ -18,7 +18,7 @@ from gpudoctor.hang.evidence import (
     ProcessEvidence,
     Unread,
 )
-from gpudoctor.hang.find import find_jobs, masters
+from gpudoctor.hang.find import masters
 from gpudoctor.hang.job import Members
 from gpudoctor.hang.read import recorder
 
@@ -64,11 +64,6 @@ def processes(fleet: Fleet, *, timeout: float = FIND_SECONDS, waiting: Waiting |
         unread += found.unread
         nodes.append(found)
     return Processes(tuple(nodes), lost, tuple(unread))
-
-
-def jobs(fleet: Fleet, *, waiting: Waiting | None = None) -> tuple[Members, ...]:
-    """The jobs that run on the nodes, the largest first; their members' `node` is the fleet's index."""
-    return find_jobs(processes(fleet, waiting=waiting).nodes)
 
 
 def look(

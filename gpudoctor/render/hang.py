@@ -46,7 +46,9 @@ def show_hang(report: HangReport, screen: Console) -> None:
 
 def _show_job(job: JobReport, screen: Console) -> None:
     size = f", world size {job.world_size}" if job.world_size else ""
-    show(f"{job.id}{size}: {STATES[job.state]}", screen, style=STATE_COLORS[job.state])
+    unseen = job.state == "running" and job.undecided
+    state = "whether it gets on is not known" if unseen else STATES[job.state]
+    show(f"{job.id}{size}: {state}", screen, style="bold magenta" if unseen else STATE_COLORS[job.state])
     if job.causes and not job.undecided:
         screen.print()
         _show_cause(job.causes[0], screen)
