@@ -3,11 +3,11 @@
 import sys
 import time
 
-import torch.distributed as dist
+import torch._C._distributed_c10d as c10d
 
 
 def main() -> None:
-    store = dist.TCPStore("0.0.0.0", int(sys.argv[1]), None, True, wait_for_workers=False)
+    store = c10d.TCPStore("0.0.0.0", int(sys.argv[1]), None, True, wait_for_workers=False)
     print("the store is up", flush=True)
     while store:
         time.sleep(3600)
