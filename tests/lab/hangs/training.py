@@ -57,7 +57,7 @@ class Scenario(NamedTuple):
     recorder: bool = False
     """What decides stands in the flight recorder only, so that the job is armed."""
     memory_limit: int = 0
-    """Bytes for all ranks of rank `culprits`: a memory cgroup of its own."""
+    """Bytes for each of `culprits`, in a memory cgroup of its own; 0: no such group."""
     states: tuple[str, ...] = ("hung",)
 
     def numbers(self) -> tuple[int, ...]:
@@ -124,6 +124,7 @@ def running(
         asked, never_written = os.pipe()  # a standard input at which nobody types
         stack.callback(os.close, never_written)
         stack.callback(os.close, asked)
+        groups = stack.enter_context(contextlib.ExitStack())  # removed once nothing is in them
         stack.callback(end, mark, started)
 
         def start(words: Sequence[str], **more: str) -> None:
@@ -150,7 +151,7 @@ def running(
             for rank in range(scenario.ranks if scenario.launcher == "by hand" else 0):
                 words = [sys.executable, *program]
                 if scenario.memory_limit and rank in scenario.culprits and not healthy:
-                    group = stack.enter_context(memory_group(mark, scenario.memory_limit))
+                    group = groups.enter_context(memory_group(mark, scenario.memory_limit))
                     words = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *words]
                 # The shell collects its rank, as a login shell would: what was killed is gone, no zombie.
                 words = ["sh", "-c", '"$@"; exit', "sh", *words]
