@@ -19,6 +19,7 @@ from typing import Any
 
 import gpudoctor.devices
 import gpudoctor.emit.machine_readable
+import gpudoctor.explain.report
 import gpudoctor.fleet.survey
 import gpudoctor.hang.evidence
 import gpudoctor.hang.report
@@ -42,7 +43,19 @@ from tests.machines.network_machines import NETWORK_MACHINES  # noqa: E402 - as 
 
 DOCS = ROOT / "docs"
 EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop", "network-dgx-h100", "network-many-bridges")
-COMMANDS = ("check", "hang", "nccl-test", "launch", "lint", "capture", "devices", "topology", "env", "checks")
+COMMANDS = (
+    "check",
+    "hang",
+    "explain",
+    "nccl-test",
+    "launch",
+    "lint",
+    "capture",
+    "devices",
+    "topology",
+    "env",
+    "checks",
+)
 SHOWN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n(?:(?!```).*\n)*```$", re.MULTILINE)
 LINT_WORDS = (
     "Severity: error: it fails, hangs or trains with a wrong world; warning: it may; info: worth knowing. "
@@ -81,6 +94,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
         ("check-hosts", gpudoctor.fleet.survey.json_schema()),
         ("lint", gpudoctor.lint.report.json_schema()),
         ("hang", gpudoctor.hang.report.json_schema()),
+        ("explain", gpudoctor.explain.report.json_schema()),
     ):
         yield DOCS / "schemas" / f"{name}.json", json.dumps(tidied(schema), indent=1, sort_keys=True) + "\n"
     machines = {**MACHINES, **NETWORK_MACHINES}

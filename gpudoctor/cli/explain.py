@@ -56,9 +56,9 @@ def explain(
 
 def _print(answer: "Explanation", *, json: bool, no_color: bool) -> None:
     if json:
-        import msgspec
+        from gpudoctor.explain.report import to_json
 
-        print(msgspec.json.encode(answer).decode())
+        print(to_json(answer).decode())
         return
     from gpudoctor.render.explain import show_explanation
     from gpudoctor.render.prose import console

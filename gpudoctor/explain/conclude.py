@@ -11,7 +11,7 @@ from gpudoctor.explain.members import membership
 from gpudoctor.explain.order import Facts, Moment, Shown
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.sizes import printed_sizes
-from gpudoctor.explain.waits import pattern, places, waits
+from gpudoctor.explain.waits import Wait, pattern, places, waits
 from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.knowledge.wording import counted
 
@@ -80,7 +80,7 @@ def conclude(facts: Facts) -> Conclusion:
     causes = tuple(_published(each) for each in ordered[:MOST_CAUSES])
     unknown = None
     if failed and (not causes or causes[0].confidence < UNDECIDED):
-        unknown = _unknown(facts, tracebacks, places(waiting))
+        unknown = _unknown(facts, tracebacks, _waited(causes, waiting))
     cited = {line for cause in causes[:1] for line in cause.evidence}
     consequences = _consequences(later, tracebacks, cited)
     return Conclusion(
@@ -89,6 +89,12 @@ def conclude(facts: Facts) -> Conclusion:
         consequences=consequences if causes else (),
         story=_story(facts, tracebacks) if causes or unknown else (),
     )
+
+
+def _waited(causes: tuple[LogCause, ...], waiting: list[Wait]) -> str:
+    """Who waited, and for whom where that is known."""
+    told = next((cause.summary for cause in causes if "did not come" in cause.summary), "")
+    return told if waiting and told else places(waiting)
 
 
 def _behind(candidate: Candidate, first: Candidate) -> Candidate:

@@ -20,8 +20,8 @@ OF_COMMUNICATION = re.compile(
 WAITED = re.compile(r"(?i)timed? ?-?out|deadline|failed to pass monitoredBarrier")
 SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 31: "SIGSYS"}
 STATUS_OF_SIGNAL = 128
-ROWS_BEFORE, ROWS_AFTER = 8, 4
-"""Lines of torchrun's table around an exit code; its other rows are the launcher's words too."""
+ROW = re.compile(r"^\s*(?:time|host|rank|exitcode|error_file|traceback)\s{1,8}: ")
+"""Of torchrun's table: the launcher's words, and not the rank's."""
 AFTERWARDS = 300
 """Lines of a log behind a traceback after which we take it for one that was caught, where nothing else failed."""
 
@@ -142,15 +142,13 @@ def signals(facts: Facts, tracebacks: list[Spoken]) -> list[Candidate]:
     """Ranks that a signal ended which no launcher sends first; ranks that ended and do not say why."""
     found: list[Candidate] = []
     forced = {ended.pid for ended in facts.exits if ended.exit.forced}
-    of_launcher = {
-        (ended.file, number)
-        for ended in facts.exits
-        for number in range(ended.exit.line - ROWS_BEFORE, ended.exit.line + ROWS_AFTER)
-    }
+    of_launcher = {(ended.file, ended.exit.line) for ended in facts.exits}
     said = {each.told.rank for each in tracebacks} | {
         shown.event.rank
         for shown in facts.shown
-        if shown.symptom.role != "context" and (shown.event.file, shown.event.line) not in of_launcher
+        if shown.symptom.role != "context"
+        and (shown.event.file, shown.event.line) not in of_launcher
+        and not ROW.match(shown.event.text)
     }
     anonymous = any(each.told.rank is None and each.kind in ("own", "cause", "communication") for each in tracebacks)
     found += [candidate for each in tracebacks if (candidate := _of_spawn(each))]

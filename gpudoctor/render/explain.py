@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpudoctor.explain.report import Explanation, Line, LogCause
+from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.render.hang import CERTAIN, MOST_ALTERNATIVES, MOST_UNREAD
 from gpudoctor.render.prose import show, show_command
@@ -26,13 +27,17 @@ def show_explanation(answer: Explanation, screen: Console) -> None:
         others = answer.causes
         if answer.unknown:
             show(f"undecided {answer.unknown}", screen, style="bold", head="bold magenta")
+            if others:
+                show(others[0].confirm, screen, indent=2)
             for line in answer.story[-3:] if not others else ():
                 _show_line(line, screen, names)
     if others:
         screen.print()
         show("Candidates:" if others is answer.causes else "Also possible:", screen, style="bold")
-        for number, cause in enumerate(others[:MOST_ALTERNATIVES]):
-            _show_other(cause, screen, names, known=[each.summary for each in answer.causes[: number + 1]])
+        said = [answer.unknown or ""] if others is answer.causes else [answer.causes[0].summary]
+        for cause in others[:MOST_ALTERNATIVES]:
+            _show_other(cause, screen, names, said)
+            said.append(cause.summary)
         if len(others) > MOST_ALTERNATIVES:
             show(f"and {len(others) - MOST_ALTERNATIVES} more (--json lists them)", screen, indent=2, style="dim")
     _show_consequences(answer, screen, names)
@@ -58,14 +63,16 @@ def _show_cause(cause: LogCause, screen: Console, names: bool) -> None:
         show(f"How sure: {cause.confidence:.2f} of 1{test}", screen, indent=2)
 
 
-def _show_other(cause: LogCause, screen: Console, names: bool, known: list[str]) -> None:
-    repeated = cause.summary in known[:-1] if cause.confidence < UNDECIDED else cause.summary in known
-    words = "the same lines" if repeated else cause.summary
+def _show_other(cause: LogCause, screen: Console, names: bool, said: list[str]) -> None:
+    """What was said before is not said again: then the kind of cause is named alone."""
+    repeated = any(cause.summary in each for each in said)
+    known = CAUSES.get(cause.cause)
+    words = known.title if repeated and known else cause.summary
     show(f"{cause.confidence:.2f} {words}  [{cause.cause}]", screen, indent=2)
-    if cause.evidence and not repeated:
+    if cause.evidence and (not repeated or len(said) == 1):
         _show_line(cause.evidence[0], screen, names, indent=4)
-    if cause.confirm:
-        show(cause.confirm, screen, indent=4, style="dim")
+    if known and known.confirm:
+        show(known.confirm, screen, indent=4, style="dim")
 
 
 def _show_line(line: Line, screen: Console, names: bool, indent: int = 2) -> None:
