@@ -21,7 +21,8 @@ LONGEST_WORDS = 300
 
 
 class Kind(NamedTuple):
-    """One kind of fault. `{who}` is the rank, or what stands for it; `{parameter}`; `{step}` is " at step 3" or ""."""
+    """One kind of fault. `{who}` is the rank, or what stands for it; `{step}` is " at step 3" or "", and `{after}`,
+    `{at}` and `{where}` what is known of parameter, rank and step."""
 
     id: str
     seen: str
@@ -103,7 +104,7 @@ KINDS: dict[str, Kind] = {
     ),
     "parameter": Kind(
         "train-parameter-differs",
-        "{who}'s {parameter} differs after the step{step}",
+        "{who}'s {parameter} differs{after}",
         f"Parameters must stay equal on all ranks. {APART}",
         "In a script the same comes from an optimizer that is not alike on all ranks, and from parameters that are "
         "changed outside the optimizer.",
@@ -131,6 +132,20 @@ KINDS: dict[str, Kind] = {
             "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
             "model = model.to(torch.device('cuda', int(os.environ['LOCAL_RANK'])))",
         ),
+    ),
+    "precision": Kind(
+        "train-precision-not-in-force",
+        "{who} does not compute in the precision that was asked for{at}",
+        "Autocast is on in the thread that entered it, and a wrapper that computes elsewhere loses it: the run is "
+        "slower and larger than planned, or rounds more than planned.",
+        "Enter autocast inside forward, with its dtype, so that every replica and thread does.",
+        (
+            "def forward(self, inputs):",
+            "    with torch.autocast('cuda', dtype=torch.bfloat16):",
+            "        return self.net(inputs)",
+        ),
+        lightning=("trainer = Trainer(strategy='ddp', precision='bf16-mixed')",),
+        accelerate=("accelerator = Accelerator(mixed_precision='bf16')",),
     ),
     "overflow not skipped": Kind(
         "train-overflow-not-skipped",
@@ -206,7 +221,12 @@ def _faulty(trained: Trained, fault: Fault, backend: str) -> Finding:
         what = kind.seen
     else:
         what = kind.seen.format(
-            who=who, parameter=fault.parameter or "the model", step=step, where=f"{on}{step}", at=f"{at}{step}"
+            who=who,
+            parameter=fault.parameter or "the model",
+            step=step,
+            after=step.replace(" at ", " after "),
+            where=f"{on}{step}",
+            at=f"{at}{step}",
         )
     numbers = f": {fault.seen}" if fault.seen else ""
     wanted = f"; wanted: {fault.wanted}" if fault.wanted else ""
@@ -242,7 +262,7 @@ def _evidence(trained: Trained, fault: Fault | None) -> tuple[Reading[object], .
     found: list[Reading[object]] = []
     if fault is not None:
         found.append(read(f"verification of {cell}", fault.seen or fault.kind))
-        if fault.rank is not None and fault.rank < len(trained.devices):
+        if fault.rank is not None and 0 <= fault.rank < len(trained.devices):
             found.append(read(f"device of rank {fault.rank}", trained.devices[fault.rank]))
     if trained.loss is not None and trained.reference_loss is not None:
         found.append(read(f"loss of {cell} and of one process", f"{trained.loss:.6g} and {trained.reference_loss:.6g}"))

@@ -64,6 +64,13 @@ def to_json(report: TrainReport) -> bytes:
     return msgspec.json.format(msgspec.json.encode(built), indent=2)
 
 
+class _Head(Struct):
+    """What no answer lacks; all else has a default."""
+
+    schema: int
+    cells: list[msgspec.Raw]
+
+
 class UnreadableReport(Exception):
     """Bytes that are no answer of train-test; the message is one line for the user."""
 
@@ -71,6 +78,7 @@ class UnreadableReport(Exception):
 def from_json(raw: bytes) -> TrainReport:
     """Read an answer that `to_json` wrote. Raises `UnreadableReport`."""
     try:
+        msgspec.json.decode(raw, type=_Head)
         report = msgspec.json.decode(raw, type=TrainReport)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableReport(f"not an answer of gpudoctor train-test --json: {error}") from None
