@@ -20,6 +20,7 @@ from gpudoctor.knowledge.private_names import (
     GID_FIELDS,
     HARMLESS_FIELDS,
     HOST_FIELDS,
+    HOST_KEYED_FIELDS,
     HOST_VARIABLES,
     SERIAL_FIELDS,
     SYSTEM_ACCOUNTS,
@@ -394,6 +395,8 @@ def _strings(thing: Any, mode: Mode) -> Iterator[tuple[Mode, str]]:
     elif isinstance(thing, Struct):
         modes = _modes(type(thing))
         for name in thing.__struct_fields__:
+            if (type(thing).__name__, name) in HOST_KEYED_FIELDS:
+                yield from (("host", key) for key in getattr(thing, name))
             yield from _strings(getattr(thing, name), modes[name])
     elif isinstance(thing, (tuple, list)):
         for item in thing:

@@ -87,6 +87,8 @@ HOST_FIELDS = {
     ("HangReport", "hosts"),
     ("RankRow", "host"),
 }
+HOST_KEYED_FIELDS = {("Evidence", "lost"), ("HangReport", "lost"), ("NodeEvidence", "resolved")}
+"""Mappings whose keys are hosts."""
 GID_FIELDS = {("Gid", "gid")}
 """Addresses that checks tell apart by their form: link-local, made of an IPv4 address, or of which subnet."""
 SERIAL_FIELDS = {("Gpu", "serial")}
