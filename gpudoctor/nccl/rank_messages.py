@@ -87,7 +87,7 @@ class Fault(Struct, frozen=True, kw_only=True):
 
     kind: str
     """ "initial weights", "sampler overlap", "sampler loss", "sampler epoch", "gradient", "parameter", "loss",
-    "device", "overflow not skipped", "loss scale", "not finite"."""
+    "device", "precision", "overflow not skipped", "loss scale", "not finite"."""
     rank: int | None = None
     """The rank that differs from the others, or from what must be; None when no one rank does."""
     parameter: str = ""

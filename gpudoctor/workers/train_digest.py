@@ -1,5 +1,6 @@
 """Tensors compared: a digest of their bits, which ranks can exchange, and relative differences."""
 
+import math
 import struct
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -44,7 +45,7 @@ def float_of(bits: int) -> float:
 
 def norm(torch: Any, tensors: List[Any]) -> float:
     """The Euclidean norm of all elements, in float64."""
-    return float(sum(float(tensor.detach().double().pow(2).sum().item()) for tensor in tensors)) ** 0.5
+    return math.sqrt(sum(float(tensor.detach().double().pow(2).sum().item()) for tensor in tensors))
 
 
 def relative(torch: Any, seen: Optional[Any], wanted: Any, floor: float = 0.0) -> float:

@@ -84,6 +84,8 @@ class _Run:
         context, torch = self.context, self.torch
         # The comparison means nothing with TF32 in it, and sums must come in one order.
         torch.set_float32_matmul_precision("highest")
+        if context.device.type == "cpu":
+            torch.set_num_threads(1)  # the model is too small for more, and the ranks share the cores
         context.enter("model")
         self.precision = Precision(torch, context.precision, context.device)
         note = remark(torch, context.precision, context.device)
@@ -110,6 +112,7 @@ class _Run:
         self.epoch_by_epoch(sampler, loader)
         context.enter("parameters at the end")
         self.verifier.finish(self.parameters())
+        self.verifier.computed([dtype for _, dtype in self.net.ran])
         self.recipe.after(context, self.net)
         return self.fields()
 
@@ -154,7 +157,7 @@ class _Run:
         self.seconds.append(seconds + time.perf_counter() - began)
         if overflow:
             context.enter(f"step {step}: comparison after an overflow")
-            self.verifier.stepped(self.parameters(), before, float(self.precision.scaler.get_scale()), scale)
+            self.verifier.stepped(self.parameters(), before, self.precision.scale(), scale)
         self.verifier.advance()
         self.memory.look()
 
@@ -164,7 +167,7 @@ class _Run:
         device = self.recipe.devices(context)[0]
         inputs, labels = batch[0].to(device), batch[1].to(device)
         self.optimizer.zero_grad()
-        scale = float(scaler.get_scale()) if scaler is not None else 1.0
+        scale = self.precision.scale()
         total = 0.0
         for part in range(parts):
             own = slice(part * self.batch // parts, (part + 1) * self.batch // parts)

@@ -1,9 +1,10 @@
-"""The tiny model that `gpudoctor train-test` trains, and its samples. Imports torch: load it late (`train_way.Context`).
+"""The tiny model that `gpudoctor train-test` trains, and its samples. Imports torch: import it within a function.
 
-Module level classes, for a way that starts processes by itself (Lightning's ddp_spawn) sends them the model by name.
+Its classes are at module level, for a way that starts processes by itself (Lightning's ddp_spawn) sends them by name.
 """
 
-from typing import Any, List, Tuple
+from collections import deque
+from typing import Any, Deque, Optional, Tuple
 
 import torch
 from torch import nn
@@ -24,10 +25,15 @@ class Net(nn.Module):
         self.gain: torch.Tensor
         self.register_buffer("gain", torch.full((WIDTH,), 0.5))
         # What the first block computed in: (device, dtype). DataParallel's replicas share the list with their original.
-        self.ran: List[Tuple[str, str]] = []
+        self.ran: Deque[Tuple[str, str]] = deque(maxlen=16)
+        self.inside: Optional[Tuple[str, Any]] = None
+        """Device type and dtype of an autocast within forward, which is where DataParallel needs it."""
 
     def forward(self, inputs: torch.Tensor) -> Any:
-        return self.tail(self.front(inputs))
+        if self.inside is None:
+            return self.tail(self.front(inputs))
+        with torch.autocast(self.inside[0], dtype=self.inside[1]):
+            return self.tail(self.front(inputs))
 
     def front(self, inputs: torch.Tensor) -> Any:
         """The part that a model split over two devices has on the first."""
@@ -39,7 +45,7 @@ class Net(nn.Module):
     def block(self, number: int, hidden: torch.Tensor) -> Any:
         through = self.blocks[number](hidden)
         if number == 0:
-            self.ran[:] = [*self.ran[-15:], (str(through.device), str(through.dtype).replace("torch.", ""))]
+            self.ran.append((str(through.device), str(through.dtype).replace("torch.", "")))
         # To the dtype of the block: FSDP2's mixed precision casts parameters and leaves buffers as they are.
         return hidden + self.gain.to(hidden) * torch.tanh(through)
 

@@ -27,6 +27,10 @@ class Precision:
             return contextlib.nullcontext()
         return self.torch.autocast(self.device.type, dtype=self.dtype)
 
+    def scale(self) -> float:
+        """By which the loss is multiplied now."""
+        return 1.0 if self.scaler is None else float(self.scaler.get_scale())
+
 
 def scaler(torch: Any, kind: str) -> Any:
     """A GradScaler, under the name that this torch has it by; None when it has none for the device."""

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional
 from collective_member import bus_id
 from train_blame import fault, number_text, odd_ones, one_rank, ranks_text
 from train_digest import bits_of, digest, float_of, norm, ratio, relative
-from train_precision import TOLERANCE
+from train_precision import DTYPES, TOLERANCE
 from train_reference import Reference
 from train_samples import Partition
 from train_way import Context, FaultFound
@@ -204,8 +204,8 @@ class Verifier:
                     "loss scale",
                     one_rank(kept, self.team.ranks),
                     step=self.step,
-                    seen=f"the scale after an overflow is {rows[kept[0]][1]:g} times what it was, on {ranks_text(kept)}",
-                    wanted="0.5 times",
+                    seen=f"an overflow left the scale at {rows[kept[0]][1]:g} times what it was, on {ranks_text(kept)}",
+                    wanted="half of it",
                 )
             )
 
@@ -241,6 +241,22 @@ class Verifier:
                     self.step,
                     seen=seen,
                     wanted=f"at most {self.tolerance:g}, and the same on all ranks",
+                )
+            )
+
+    def computed(self, dtypes: List[str]) -> None:
+        """In which dtypes a layer of this rank's model computed, as the layer saw it."""
+        wanted = DTYPES[self.context.precision]
+        other = next((dtype for dtype in dtypes if dtype != wanted), "")
+        every = [str(told.get("other", "")) for told in self.team.exchange({"other": other})]
+        wrong = [rank for rank, one in enumerate(every) if one]
+        if wrong:
+            raise FaultFound(
+                fault(
+                    "precision",
+                    one_rank(wrong, self.team.ranks),
+                    seen=f"blocks.0 computed in {every[wrong[0]]} on {ranks_text(wrong)}",
+                    wanted=wanted,
                 )
             )
 
