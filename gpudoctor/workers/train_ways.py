@@ -4,11 +4,12 @@ from typing import Dict, Tuple, Type
 
 from train_dp import DataParallel
 from train_fsdp import Fsdp
+from train_lightning import Lightning
 from train_plain import Ddp, NoSync, Single
 from train_spawn import Spawn
 from train_split import Split
 from train_way import Way
 
-KNOWN: Tuple[Type[Way], ...] = (Single, DataParallel, Ddp, NoSync, Spawn, Fsdp, Split)
+KNOWN: Tuple[Type[Way], ...] = (Single, DataParallel, Ddp, NoSync, Spawn, Fsdp, Split, Lightning)
 
 WAYS: Dict[str, Type[Way]] = {way.name: way for way in KNOWN}
