@@ -15,7 +15,8 @@ CPUs). emulated: by conversion to fp32. build: the GPU could, this torch build c
 class Compared(Struct, frozen=True, kw_only=True):
     """A small net's losses and gradients under autocast against fp32 with TF32 off."""
 
-    net: Literal["convolution", "transformer"]
+    net: Literal["convolution", "transformer", "matmul"]
+    """matmul: a product of matrices alone, for fp8 and for what switching TF32 on changes."""
     outcome: Literal["passed", "wrong-result", "failed"]
     output_error: float | None = None
     """Relative L2."""
@@ -89,6 +90,8 @@ class Device(Struct, frozen=True, kw_only=True):
     capability: tuple[int, int] | None = None
     torch: str = ""
     precisions: tuple[Precision, ...] = ()
+    reference_error: float | None = None
+    """Relative L2 of the nets in fp32 with TF32 off against float64 on the CPU: whether fp32 itself is right here."""
     switches: dict[str, str] = {}
     """TF32 as it is set: "torch.backends.cuda.matmul.fp32_precision" -> "none", ..."""
     seconds: float = 0.0

@@ -13,6 +13,7 @@ import os
 import platform
 import time
 import warnings
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Tuple  # noqa: F401 - in comments
 
 import amp_nets
@@ -207,17 +208,11 @@ def examine_dtype(examination: Examination, reference: amp_nets.Reference, dtype
             return True
         steps.append(("a product with TF32 on", "matmul", lambda: tf32_product(examination)))
         for net in amp_nets.NETS:
-            steps.append((f"the {net} with TF32 on", net, lambda net=net: tf32_net(examination, reference, net)))
+            steps.append((f"the {net} with TF32 on", net, partial(tf32_net, examination, reference, net)))
     else:
         low = getattr(examination.torch, NAMES[dtype])
         for net in amp_nets.NETS:
-            steps.append(
-                (
-                    f"autocast of the {net}",
-                    net,
-                    lambda net=net: examination.tell(dtype, compared=reference.compare(net, low)),
-                )
-            )
+            steps.append((f"autocast of the {net}", net, partial(compare, examination, reference, dtype, net, low)))
         steps.append(("a product that overflows", "", lambda: overflow(examination, dtype, low)))
         if dtype == "fp16":
             steps.append(("GradScaler", "", lambda: amp_scaler.exercise(examination, reference, dtype, low)))
@@ -226,6 +221,10 @@ def examine_dtype(examination: Examination, reference: amp_nets.Reference, dtype
             return False
     examination.tell(dtype, finished=True)  # so that the doctor can tell a dtype cut short
     return True
+
+
+def compare(examination: Examination, reference: amp_nets.Reference, dtype: str, net: str, low: Any) -> None:
+    examination.tell(dtype, compared=reference.compare(net, low))
 
 
 def overflow(examination: Examination, dtype: str, low: Any) -> None:

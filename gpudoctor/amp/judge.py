@@ -1,0 +1,361 @@
+"""What the measurements of all devices mean: problems with what to do, and which precision to use. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from gpudoctor import __version__
+from gpudoctor.amp.report import Advice, AmpReport, Device, Precision, Speed
+from gpudoctor.check import Fix, Problem
+from gpudoctor.knowledge.precision import limits
+from gpudoctor.knowledge.precision.factors import SUSPICIOUS, source_of_factor
+from gpudoctor.knowledge.precision.spelling import Chosen, spelled
+from gpudoctor.knowledge.precision.support import Dtype, has_tensor_cores, least_for_fp8
+from gpudoctor.snapshot import Reading, read
+
+LEAST_GAIN = 1.1
+"""bf16 by conversion that is not even this much faster than fp32 is not worth its rounding (our rule of thumb)."""
+TORCH_TYPES = {"fp16": "torch.float16", "bf16": "torch.bfloat16"}
+
+
+def judge(devices: Sequence[Device], versions: Mapping[str, str]) -> AmpReport:
+    """The report. `versions` maps the training interpreter's distributions to their versions."""
+    found = [problem for device in devices for problem in problems(device)]
+    order = {"error": 0, "warning": 1, "info": 2}
+    return AmpReport(
+        gpudoctor=__version__,
+        devices=tuple(devices),
+        advice=advice(devices, versions),
+        problems=tuple(sorted(found, key=lambda problem: order[problem.severity])),
+        seconds=sum(device.seconds for device in devices),
+    )
+
+
+# ---------------------------------------------------------------- problems
+
+
+def problems(device: Device) -> Iterator[Problem]:
+    """All of one device."""
+    if device.error:
+        yield not_tested(device)
+        return
+    builds = [each for each in device.precisions if each.support == "build" and "has code for" in each.why]
+    if builds:
+        yield build_lacks(device, builds[0])
+        return  # nothing runs, and every dtype would say so again
+    if device.reference_error is not None and device.reference_error > limits.FP32:
+        yield fp32_wrong(device)
+    for precision in device.precisions:
+        if precision.outcome in ("wrong-result", "failed", "timeout"):
+            yield does_not_work(device, precision)
+        yield from of_speed(device, precision)
+        if precision.compiled.startswith(("failed", "timeout")):
+            yield compiled_fails(device, precision)
+    yield from of_tf32(device)
+
+
+def problem(
+    device: Device,
+    severity: Literal["error", "warning", "info"],
+    summary: str,
+    meaning: str,
+    fix: Fix,
+    *facts: Reading[Any],
+) -> Problem:
+    return Problem(severity=severity, summary=summary, meaning=meaning, fix=fix, evidence=facts)
+
+
+def named(device: Device) -> str:
+    """ "cuda:0 (NVIDIA H100 PCIe)"."""
+    return f"{device.device} ({device.name})" if device.name else device.device
+
+
+def source(device: Device, precision: Precision | None = None) -> str:
+    return f"gpudoctor amp {device.device}" + (f" {precision.dtype}" if precision else "")
+
+
+def not_tested(device: Device) -> Problem:
+    return problem(
+        device,
+        "error",
+        f"{named(device)} could not be tested: {device.error}",
+        "Whether training in any precision works there is not known.",
+        Fix("Find out first why the device does not compute.", ("gpudoctor check --deep",)),
+        read(source(device), device.error),
+    )
+
+
+def build_lacks(device: Device, precision: Precision) -> Problem:
+    return problem(
+        device,
+        "error",
+        f"{named(device)}: {precision.why}",
+        "Every kernel fails there with 'no kernel image is available for execution on the device', in any precision.",
+        Fix("Install a torch build that has code for this GPU: gpudoctor check names one.", ("gpudoctor check",)),
+        read(source(device), precision.why),
+    )
+
+
+def fp32_wrong(device: Device) -> Problem:
+    return problem(
+        device,
+        "error",
+        f"{named(device)}: fp32 with TF32 off is off by {device.reference_error:.1e} from the CPU's float64; rounding "
+        f"explains less than {limits.FP32:.0e}",
+        "The device computes wrong numbers, or something keeps TF32 on. What is said of the other precisions compares "
+        "with these numbers.",
+        Fix("Test the device on its own, and look into the kernel log.", ("gpudoctor check --deep",)),
+        read(source(device), device.reference_error),
+    )
+
+
+def does_not_work(device: Device, precision: Precision) -> Problem:
+    """A dtype that was tried and failed. On hardware that has it, training in it fails too."""
+    details = what_failed(precision)
+    severity: Literal["error", "warning"] = (
+        "error" if precision.support in ("hardware", "hardware, slow") else "warning"
+    )
+    if precision.outcome == "wrong-result":
+        severity = "error"
+        meaning = (
+            f"Training in {precision.dtype} there computes wrong numbers: its loss diverges, or it learns nothing."
+        )
+    elif precision.outcome == "timeout":
+        meaning = f"Training in {precision.dtype} there may hang."
+    elif precision.scaler is not None and precision.scaler.outcome == "failed":
+        meaning = (
+            "Without a GradScaler that works, small gradients of fp16 become zero and one overflow ruins the weights."
+        )
+    elif "autocast did nothing" in details or "disabled" in details.lower():
+        meaning = "Training runs, in fp32: slower, with more memory, and without a word."
+    else:
+        meaning = f"Training in {precision.dtype} there ends with this error."
+    return problem(
+        device,
+        severity,
+        f"{named(device)}: {precision.dtype} {verb(precision)}: {details}",
+        meaning,
+        fix_of(device, precision),
+        read(source(device, precision), details),
+    )
+
+
+def verb(precision: Precision) -> str:
+    return {"wrong-result": "gives wrong results", "timeout": "did not answer", "failed": "does not work"}[
+        precision.outcome
+    ]
+
+
+def what_failed(precision: Precision) -> str:
+    """The first of the reasons, the most telling first."""
+    for compared in precision.compared:
+        if compared.outcome == precision.outcome:
+            return f"{compared.net}: {compared.error}"
+    if precision.scaler is not None and precision.scaler.outcome == "failed":
+        return f"GradScaler: {precision.scaler.error}"
+    return precision.error or "no reason was told"
+
+
+def fix_of(device: Device, precision: Precision) -> Fix:
+    if precision.outcome == "timeout":
+        return Fix("Find out where it stands while it hangs.", ("gpudoctor hang",))
+    if precision.scaler is not None and precision.scaler.outcome == "failed":
+        return Fix("Use bf16, which needs no GradScaler, or install torch anew: its GradScaler is part of it.")
+    others = [each.dtype for each in device.precisions if each.outcome == "passed" and each.dtype in TORCH_TYPES]
+    use = f"Use {others[-1]} meanwhile, which passed. " if others else "Train in fp32 meanwhile. "
+    return Fix(
+        f"{use}If fp32 passes gpudoctor check --deep, the fault is in this precision's kernels: try another torch build.",
+        ("gpudoctor check --deep",),
+    )
+
+
+def of_speed(device: Device, precision: Precision) -> Iterator[Problem]:
+    """Precisions that work and gain nothing."""
+    product = next((speed for speed in precision.speeds if speed.what == "matmul"), None)
+    if precision.outcome != "passed" or product is None or product.factor <= 0:
+        return
+    measured = read(f"{source(device, precision)}, product {product.size}", round(product.factor, 2))
+    if precision.support == "emulated":
+        if product.factor < LEAST_GAIN and precision.dtype == "bf16":
+            yield emulated(device, precision, product, measured)
+        return
+    if product.expected_factor is not None and product.factor < SUSPICIOUS * product.expected_factor:
+        yield no_gain(device, precision, product, measured)
+        return
+    last = next((speed for speed in precision.speeds if speed.what == "convolution channels_last"), None)
+    has_cores = has_tensor_cores(precision.dtype, device.name, device.capability)
+    if has_cores and last is not None and 0 < last.factor < 1 and precision.dtype in TORCH_TYPES:
+        yield problem(
+            device,
+            "warning",
+            f"{named(device)}: a convolution in {precision.dtype} with channels_last takes {1 / last.factor:.1f} times "
+            "as long as in fp32; it should be faster",
+            "Convolutional nets train slower in mixed precision than in fp32 there.",
+            Fix("Look at the cuDNN that torch loads: an older one than torch was made for misses its fast kernels.",
+                ("gpudoctor check",)),
+            read(f"{source(device, precision)}, convolution {last.size}", round(last.factor, 2)),
+        )  # fmt: skip
+
+
+def emulated(device: Device, precision: Precision, product: Speed, measured: Reading[Any]) -> Problem:
+    return problem(
+        device,
+        "warning" if device.device != "cpu" else "info",
+        f"{named(device)}: {precision.dtype} is emulated ({precision.why}): {product.factor:.2f} times fp32's speed",
+        "torch.cuda.is_bf16_supported() says yes all the same. Training runs, slower than in fp32."
+        if device.device != "cpu"
+        else "Training under autocast runs there, and gains nothing in time.",
+        Fix("Use fp16 with GradScaler." if device.device != "cpu" else "Train in fp32 on this CPU."),
+        measured,
+    )
+
+
+def no_gain(device: Device, precision: Precision, product: Speed, measured: Reading[Any]) -> Problem:
+    origin = source_of_factor(device.name, device.capability)
+    return problem(
+        device,
+        "warning",
+        f"{named(device)}: a {product.size} product in {precision.dtype} is {product.factor:.1f} times as fast as in "
+        f"fp32; {product.expected_factor:g} times is what the published rates give ({origin})",
+        "Training in this precision gains much less there than the GPU can give.",
+        Fix(
+            "Look at clocks, power limit and who else uses the GPU.",
+            ("nvidia-smi -q -d CLOCK,POWER,PERFORMANCE", "gpudoctor check"),
+        ),
+        measured,
+    )
+
+
+def compiled_fails(device: Device, precision: Precision) -> Problem:
+    details = precision.compiled.partition(": ")[2]
+    return problem(
+        device,
+        "warning",
+        f"{named(device)}: torch.compile with autocast in {precision.dtype}: {details}",
+        "Programs that call torch.compile fail there or wait; the same programs without it run.",
+        Fix("Leave torch.compile out, or see to what it misses: Triton of torch's own release, a C compiler."),
+        read(f"{source(device, precision)}, torch.compile", precision.compiled),
+    )
+
+
+def of_tf32(device: Device) -> Iterator[Problem]:
+    """Switches that decide over fp32's meaning without a line in the training program."""
+    override = device.switches.get("NVIDIA_TF32_OVERRIDE")
+    has_tf32 = has_tensor_cores("tf32", device.name, device.capability)
+    if has_tf32 and override is not None:
+        to = "off" if override == "0" else "on"
+        yield problem(
+            device,
+            "warning",
+            f"NVIDIA_TF32_OVERRIDE={override} forces TF32 {to} for every program of this environment",
+            "torch's own switches do nothing: fp32 products are "
+            + ("slow" if to == "off" else "rounded to 10 bits of mantissa")
+            + " whatever the program sets.",
+            Fix("Unset it, and set the precision in the program.", ("unset NVIDIA_TF32_OVERRIDE",)),
+            read("environment NVIDIA_TF32_OVERRIDE", override),
+        )
+    for name, value in sorted(device.switches.items()):
+        if has_tf32 and value.startswith("raises"):
+            yield problem(
+                device,
+                "info",
+                f"{name} cannot be read at the start of Python: it {value}",
+                "Programs that read the switch fail: something sets both the old and the new names.",
+                Fix("Use torch.backends.cuda.matmul.fp32_precision alone, from torch 2.9 on."),
+                read(name, value),
+            )
+    tf32 = next((each for each in device.precisions if each.dtype == "tf32" and each.outcome == "passed"), None)
+    product = next((speed for speed in tf32.speeds if speed.what == "matmul"), None) if tf32 else None
+    if has_tf32 and product is not None and product.factor >= 2 and products_are_ieee(device.switches):
+        yield problem(
+            device,
+            "info",
+            f"{named(device)}: fp32 products run without TF32, as torch has it by default; with it they are "
+            f"{product.factor:.1f} times as fast",
+            "Whatever stays in fp32, outside autocast, takes longer than it could. TF32 rounds to 10 bits of mantissa.",
+            Fix("Where that rounding is acceptable: torch.set_float32_matmul_precision('high')."),
+            read(f"{source(device)} tf32, product {product.size}", round(product.factor, 2)),
+        )
+
+
+def products_are_ieee(switches: Mapping[str, str]) -> bool:
+    """Whether torch's switches leave TF32 off for products; False where they could not be read."""
+    old = switches.get("torch.backends.cuda.matmul.allow_tf32")
+    new = switches.get("torch.backends.cuda.matmul.fp32_precision")
+    return old == "False" and new in (None, "none", "ieee") and switches.get("NVIDIA_TF32_OVERRIDE") is None
+
+
+# ---------------------------------------------------------------- advice
+
+
+def advice(devices: Sequence[Device], versions: Mapping[str, str]) -> Advice | None:
+    """One precision for all devices that were tested; None when none was."""
+    tested = [device for device in devices if not device.error and device.precisions]
+    if not tested:
+        return None
+    on_cpu = all(device.device == "cpu" for device in tested)
+    verdicts: dict[Dtype, list[tuple[Device, Precision]]] = {
+        dtype: [(device, each) for device in tested for each in device.precisions if each.dtype == dtype]
+        for dtype in ("fp16", "bf16")
+    }
+    chosen: Chosen = "fp32"
+    if good(verdicts["bf16"], len(tested)):
+        chosen = "bf16"
+    elif not on_cpu and good(verdicts["fp16"], len(tested)) and scaler_works(verdicts["fp16"]):
+        chosen = "fp16"
+    device_type = tested[0].device.partition(":")[0]
+    return Advice(
+        precision=chosen,
+        why=why(chosen, tested, verdicts, on_cpu),
+        spelled=spelled(chosen, versions | with_torch(tested), device_type),
+    )
+
+
+def with_torch(devices: Sequence[Device]) -> dict[str, str]:
+    """The torch that was really imported goes before what a distribution's metadata says."""
+    return {"torch": devices[0].torch} if devices[0].torch else {}
+
+
+def good(tried: Sequence[tuple[Device, Precision]], wanted: int) -> bool:
+    """Every device has it in hardware, and it passed there."""
+    return len(tried) == wanted and all(
+        each.outcome == "passed"
+        and (each.support == "hardware" or (each.support == "unknown" and device.device != "cpu"))
+        for device, each in tried
+    )
+
+
+def scaler_works(tried: Sequence[tuple[Device, Precision]]) -> bool:
+    return all(each.scaler is not None and each.scaler.outcome == "passed" for _, each in tried)
+
+
+def why(
+    chosen: Chosen, tested: Sequence[Device], verdicts: Mapping[Dtype, Sequence[tuple[Device, Precision]]], on_cpu: bool
+) -> str:
+    """A sentence or two without a final period: what speaks for it, and why not the others."""
+    parts = []
+    if chosen == "bf16":
+        parts.append("bf16 passed here, and has fp32's range, so that no GradScaler is needed")
+        if verdicts["fp16"]:
+            parts.append("fp16 would need GradScaler" if not on_cpu else "fp16 gains nothing on a CPU")
+    elif chosen == "fp16":
+        parts.append("fp16 with GradScaler, which skipped a forced overflow as it must")
+        parts.append(against("bf16", verdicts["bf16"]))
+    else:
+        parts.append("fp32, for no lower precision both passed and has hardware here")
+        parts += [against("bf16", verdicts["bf16"]), against("fp16", verdicts["fp16"])]
+    fp8 = least_for_fp8([device.capability for device in tested if device.capability is not None])
+    return "; ".join(part for part in [*parts, fp8] if part)
+
+
+def against(dtype: Dtype, tried: Sequence[tuple[Device, Precision]]) -> str:
+    """Why not this one."""
+    if not tried:
+        return f"{dtype} was not tested"
+    for device, each in tried:
+        if each.outcome != "passed":
+            return f"{dtype}: {verb(each) if each.outcome != 'not applicable' else each.why} on {device.device}"
+        if each.support != "hardware":
+            return f"{dtype} is {each.support} on {device.device} ({each.why})"
+        if each.scaler is not None and each.scaler.outcome == "failed":
+            return f"{dtype}'s GradScaler does not work on {device.device}"
+    return ""
