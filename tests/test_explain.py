@@ -180,6 +180,23 @@ def test_causes_have_what_a_reader_needs(tmp_path: Path) -> None:
             assert all(0 < line.line <= len(log.read_text().splitlines()) for line in cause.evidence)
 
 
+EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
+
+
+def test_the_rank_that_torchrun_blames_is_the_victim() -> None:
+    first = explained(EXAMPLES / "train-watchdog.log").causes[0]
+    assert (first.cause, first.ranks) == ("rank-died", (2,))
+    assert "KeyError: 'shard-0417' at /home/mara/run/data.py:34" in first.summary
+
+
+def test_without_its_output_the_absent_rank_is_named_and_no_cause_is_sure() -> None:
+    answer = explained(EXAMPLES / "train-absent.log")
+    assert {cause.ranks for cause in answer.causes} == {(2,)}
+    assert all(cause.confidence < 0.5 for cause in answer.causes)
+    assert answer.unknown is not None
+    assert "rank 2 did not come" in answer.unknown
+
+
 # The command
 
 

@@ -48,6 +48,12 @@ class Matcher:
                 self._by_needle.setdefault(needle.encode(), []).append(symptom)
         for needle in extra:
             self._by_needle.setdefault(needle.encode(), [])
+        self._unless = {
+            needle: unless.pop().encode() if len(unless) == 1 else b""
+            for needle, symptoms in self._by_needle.items()
+            for unless in ({symptom.unless for symptom in symptoms},)
+        }
+        """What a line must not hold, where all symptoms of a needle say so: NCCL's lines of channels are many."""
         self._order = {id(symptom): number for number, symptom in enumerate(self.table)}
         by_shape: dict[bytes, list[bytes]] = {}
         self._weak: list[bytes] = []
@@ -93,7 +99,13 @@ class Matcher:
                 behind += 1
             if weak or shape in hot:
                 line = lines[index]
-                needles = tuple([needle for needle in (*self._hot.get(shape, ()), *weak) if needle in line])
+                needles = tuple(
+                    [
+                        needle
+                        for needle in (*self._hot.get(shape, ()), *weak)
+                        if needle in line and not ((unless := self._unless[needle]) and unless in line)
+                    ]
+                )
                 if needles:
                     yield Line(first_line + index - behind, index, line, shape), needles, lines
         for shape in hot:

@@ -55,7 +55,7 @@ class Symptom:
         self.samples = (sample,) if isinstance(sample, str) else sample
         self.counters = (counter,) if isinstance(counter, str) else counter
         self._texts = (pattern,) if isinstance(pattern, str) else pattern
-        self._unless = unless
+        self.unless = unless
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -66,8 +66,8 @@ class Symptom:
             text = "|".join(f"(?:{text})" for text in (first, *numbered)) if others else first
         else:
             text = "|".join(re.escape(needle) for needle in self.needles)
-        if self._unless:
-            text = rf"\A(?![^\n]*{re.escape(self._unless)})[^\n]*?(?:{text})"
+        if self.unless:
+            text = rf"\A(?![^\n]*{re.escape(self.unless)})[^\n]*?(?:{text})"
         return re.compile(text)
 
     @property
