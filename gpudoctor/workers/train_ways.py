@@ -2,6 +2,7 @@
 
 from typing import Dict, Tuple, Type
 
+from train_accelerate import Accelerate
 from train_dp import DataParallel
 from train_fsdp import Fsdp
 from train_lightning import Lightning
@@ -10,6 +11,6 @@ from train_spawn import Spawn
 from train_split import Split
 from train_way import Way
 
-KNOWN: Tuple[Type[Way], ...] = (Single, DataParallel, Ddp, NoSync, Spawn, Fsdp, Split, Lightning)
+KNOWN: Tuple[Type[Way], ...] = (Single, DataParallel, Ddp, NoSync, Spawn, Fsdp, Split, Lightning, Accelerate)
 
 WAYS: Dict[str, Type[Way]] = {way.name: way for way in KNOWN}
