@@ -147,7 +147,7 @@ def _memory(report: TrainReport) -> Table | None:
 
 def _memory_title(report: TrainReport) -> str:
     if report.backend == "gloo":
-        return "Most memory of a process, beyond what it had before the model (resident set):"
+        return "Growth of a process (resident set; the first cell of a process loads libraries, too):"
     return "Most memory that was allocated on one device:"
 
 
