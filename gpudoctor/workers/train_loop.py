@@ -242,7 +242,8 @@ class Local:
         self.sums: Dict[str, Any] = {}
         if wanted:
             for name, parameter in model.named_parameters():
-                parameter.register_hook(self._keeper(name))
+                if parameter.requires_grad:
+                    parameter.register_hook(self._keeper(name))
 
     def take(self) -> Optional[Dict[str, Any]]:
         """Since the last call; None when there are none."""

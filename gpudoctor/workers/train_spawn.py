@@ -178,7 +178,8 @@ def trained(index: int, wish: Dict[str, Any], writer: Any) -> Tuple[str, Any]:
             os.environ["NCCL_HOSTID"] = f"rank{index}"
     writer.send(("phase", "rendezvous"))
     timeout = timedelta(seconds=launch["timeout"])
-    store: Any = torch.distributed.distributed_c10d.TCPStore("127.0.0.1", wish["port"], None, False, timeout)
+    tcp_store: Any = torch.distributed.TCPStore  # type: ignore[attr-defined,unused-ignore]
+    store = tcp_store("127.0.0.1", wish["port"], None, False, timeout)
     distributed.init_process_group(launch["backend"], store=store, rank=index, world_size=ranks, timeout=timeout)
     team = Team(torch, index, ranks, device if launch["backend"] == "nccl" else torch.device("cpu"))
 

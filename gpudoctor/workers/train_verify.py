@@ -105,9 +105,10 @@ class Verifier:
             if len(set(digests)) == 1 and any(difference <= 0.0 for difference in differences):
                 continue
             wrong = odd_ones(digests, differences, 0.0)
-            most = max(differences)
+            most = number_text(max(differences[rank] for rank in wrong or range(self.team.ranks)))
             alike = len(set(digests)) == 1
-            seen = f"{when}: relative difference {number_text(most)} to the weights that the seed gives"
+            on = f"on {ranks_text(wrong)} " if wrong else "the same on all ranks, " if self.team.ranks > 1 else ""
+            seen = f"{when}: {on}relative difference {most} to the weights that the seed gives"
             if not alike and not wrong:
                 seen = f"{when}: the ranks have different weights, and none has those that the seed gives"
             raise FaultFound(
@@ -166,10 +167,10 @@ class Verifier:
         if overflow:
             self._overflow_seen(differences)
             return
-        for place, name in enumerate(names):
-            digests = [row[3 * place] for row in rows]
-            if len(set(digests)) > 1:
-                self._gradient_differs(name, digests, differences[place], gradients, local)
+        unequal = [place for place in range(len(names)) if len({row[3 * place] for row in rows}) > 1]
+        if unequal:
+            digests = [row[3 * unequal[0]] for row in rows]
+            self._gradient_differs(names[unequal[0]], len(unequal), digests, differences[unequal[0]], gradients, local)
         worst = max(range(len(names)), key=lambda place: _size(max(differences[place])))
         if not max(differences[worst]) <= self.tolerance:
             self._gradient_wrong(names[worst], differences[worst], gradients, wanted, local, scale)
@@ -314,12 +315,13 @@ class Verifier:
     def _gradient_differs(
         self,
         name: str,
+        count: int,
         digests: List[int],
         differences: List[float],
         gradients: Dict[str, Optional[Any]],
         local: Optional[Dict[str, Any]],
     ) -> None:
-        """The ranks have different gradients of one parameter, and would train different models from here on."""
+        """The ranks have different gradients of `count` parameters, and would train different models from here on."""
         own = gradients.get(name)
         unreduced = False
         if local is not None and name in local and own is not None:
@@ -331,6 +333,7 @@ class Verifier:
             seen = "each rank has the gradient of its own batch alone: it was not synchronised"
         else:
             seen = "the ranks have different gradients"
+        seen += f" ({count} of {len(self.names)} parameters)"
         most = max((differences[rank] for rank in wrong or range(self.team.ranks)), key=_size)
         raise FaultFound(
             fault(
@@ -371,32 +374,28 @@ class Verifier:
         if any(gradient is None for gradient in gradients.values()):
             missing = next(name for name in self.names if gradients.get(name) is None)
             self._fail_gradient("gradient", None, missing, "no gradient on any rank")
-        if not worst < float("inf"):
-            self._fail_gradient("not finite", self._local_culprit(local, scale)[0], name, "infinite or not a number")
-        whole = [gradients[one] for one in self.names]
-        factor, rest = ratio(self.torch, whole, [wanted[one] for one in self.names])
         rank, parameter, text = self._local_culprit(local, scale)
+        if not worst < float("inf"):
+            self._fail_gradient("not finite", rank, parameter or name, text or "infinite or not a number")
         if text:
             self._fail_gradient("gradient", rank, parameter or name, text)
+        whole = [gradients[one] for one in self.names]
+        factor, rest = ratio(self.torch, whole, [wanted[one] for one in self.names])
         ranks = self.team.ranks
+        own_are_right = ranks > 1 and local is not None and not self._own_is_off(local, scale)
         if rest <= UNIFORM:
-            said = f"{number_text(factor)} times the gradient of the single-process run, for all parameters"
-            if ranks > 1 and abs(factor / ranks - 1) < NEAR and not self._local_factor_off(local, scale):
-                self._fail_gradient(
-                    "gradient",
-                    None,
-                    name,
-                    f"{said}: the ranks' gradients were summed, not averaged",
-                )
-            self._fail_gradient("loss scale", None, name, said)
-        self._fail_gradient(
-            "gradient",
-            None,
-            name,
-            f"relative difference {number_text(worst)} to the single-process run, the same on all ranks"
-            if ranks > 1
-            else f"relative difference {number_text(worst)} to the reference",
-        )
+            said = f"{factor:.4g} times the gradient of the single-process run, for all parameters"
+            if scale != 1.0 and abs(factor / scale - 1) < NEAR:
+                said += f": still multiplied by the loss scale of {scale:g}"
+                self._fail_gradient("loss scale", None, self.names[0], said)
+            if ranks > 1 and abs(factor / ranks - 1) < NEAR and (own_are_right or local is None):
+                said += ": the ranks' gradients were summed, not averaged"
+                self._fail_gradient("gradient", None, self.names[0], said)
+            self._fail_gradient("loss scale", None, self.names[0], said)
+        said = f"relative difference {number_text(worst)} to the single-process run"
+        if own_are_right:
+            said += "; each rank's own gradient is right, and the reduction did not give their mean"
+        self._fail_gradient("gradient", None, name, said)
 
     def _fail_gradient(self, kind: str, rank: Optional[int], name: str, seen: str) -> None:
         wanted = f"the single-process gradient within {self.tolerance:g}"
@@ -429,8 +428,8 @@ class Verifier:
             f"{told.get('text', '')} to that of the same samples in a single process",
         )
 
-    def _local_factor_off(self, local: Optional[Dict[str, Any]], scale: float) -> bool:
-        """Whether the ranks' own gradients are wrong already: then it is no fault of the reduction."""
+    def _own_is_off(self, local: Optional[Dict[str, Any]], scale: float) -> bool:
+        """Whether any rank's own gradient is wrong already: then it is no fault of the reduction."""
         differences = self._local_differences(local, scale)
         off = float(any(not difference <= self.tolerance for difference in differences.values()))
         return any(row[0] for row in self.team.gather([off]))
