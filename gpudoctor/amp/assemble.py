@@ -153,7 +153,10 @@ def precision(dtype: Dtype, hardware: Hardware, said: Said, probe: Probe) -> Pre
     parts = [message for message in said if message.get("dtype") == dtype]
     disabled = [str(message["disabled"]) for message in parts if "disabled" in message]
     if disabled:
-        return autocast_disabled(dtype, support, disabled[0] or "autocast disabled itself", hardware)
+        return autocast_disabled(dtype, support, disabled[0], hardware)
+    lacking = next((str(m["failed"]) for m in parts if "failed" in m and not_implemented(str(m["failed"]))), "")
+    if lacking and hardware.kind == "cpu":
+        return Precision(dtype=dtype, support="build", why=f"this torch lacks it: {lacking}", outcome="not applicable")
     compared = comparisons(dtype, parts)
     scaler = scaled(dtype, parts)
     overflow = next((message["overflow"] for message in parts if isinstance(message.get("overflow"), bool)), None)
@@ -202,15 +205,26 @@ def overflowed(dtype: Dtype) -> str:
     return "a sum of 102400 became inf, which bf16 holds: the product was computed in another type"
 
 
+def not_implemented(error: str) -> bool:
+    """torch's words for an operation that a device's kernels lack: CPUs got theirs for fp16 and fp8 over years."""
+    return "not implemented" in error or error.startswith("NotImplementedError")
+
+
 def failure(message: Mapping[str, Any]) -> str:
     return f"{message.get('step', 'a step')}: {message['failed']}"
 
 
 def autocast_disabled(dtype: Dtype, support: Supported, why: str, hardware: Hardware) -> Precision:
-    """On a CPU, autocast takes fp16 since some release of torch, and says so of itself; elsewhere it is a fault."""
-    if hardware.kind == "cpu":
+    """On a CPU, autocast takes fp16 since some release of torch, and warns before; without a word it is a fault."""
+    if hardware.kind == "cpu" and why:
         return Precision(dtype=dtype, support="build", why=why, outcome="not applicable")
-    return Precision(dtype=dtype, support=support.support, why=support.why, outcome="failed", error=why)
+    return Precision(
+        dtype=dtype,
+        support=support.support,
+        why=support.why,
+        outcome="failed",
+        error=why or "autocast disabled itself, without a word",
+    )
 
 
 def unfinished(dtype: Dtype, support: Supported, parts: Said, probe: Probe) -> tuple[str, str]:

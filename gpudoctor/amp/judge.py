@@ -163,7 +163,8 @@ def fix_of(device: Device, precision: Precision) -> Fix:
     others = [each.dtype for each in device.precisions if each.outcome == "passed" and each.dtype in TORCH_TYPES]
     use = f"Use {others[-1]} meanwhile, which passed. " if others else "Train in fp32 meanwhile. "
     return Fix(
-        f"{use}If fp32 passes gpudoctor check --deep, the fault is in this precision's kernels: try another torch build.",
+        f"{use}If fp32 passes gpudoctor check --deep, the fault is in this precision's kernels: try another build of "
+        "torch.",
         ("gpudoctor check --deep",),
     )
 
@@ -306,7 +307,7 @@ def advice(devices: Sequence[Device], versions: Mapping[str, str]) -> Advice | N
     return Advice(
         precision=chosen,
         why=why(chosen, tested, verdicts, on_cpu),
-        spelled=spelled(chosen, versions | with_torch(tested), device_type),
+        spelled=spelled(chosen, {**versions, **with_torch(tested)}, device_type),
     )
 
 

@@ -25,6 +25,8 @@ TIMEOUT = 60.0
 on a CPU (measured with torch 2.13)."""
 MEASURING = 0.2
 """The share of the timeout after which no measurement of speed begins."""
+COMPILING = 30.0
+"""Most seconds for torch.compile, whose first use compiles for five to fifteen (our estimate), beside the rest."""
 LEAST_SECONDS = 5.0
 """With less than this left, no second process is started for the dtypes that a crash cut off."""
 
@@ -74,7 +76,9 @@ def examine_one(
                 children.append(child(f"amp {device}", python, device, wish | {"dtypes": left}, seconds, None))
                 if environment is not None and compiled is None:
                     name = f"torch.compile {device}"
-                    children.append(child(name, python, device, wish | {"compile": True}, seconds, environment))
+                    children.append(
+                        child(name, python, device, wish | {"compile": True}, min(seconds, COMPILING), environment)
+                    )
             except OSError as error:
                 for each in children:
                     each.end()
@@ -85,7 +89,7 @@ def examine_one(
             more, probe = heard(reply, seconds)
             said += more
             if f"torch.compile {device}" in replies:
-                compiled = heard(replies[f"torch.compile {device}"], seconds)
+                compiled = heard(replies[f"torch.compile {device}"], min(seconds, COMPILING))
             under_way = assemble.under_way(more)
             if probe.outcome != "crashed" or under_way not in left:
                 break

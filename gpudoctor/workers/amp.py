@@ -30,7 +30,11 @@ CPU_FLAGS = (
 )  # fmt: skip
 SCALED_MATMUL = 64  # rows: torch._scaled_mm wants multiples of 16
 LARGEST_MODULUS = 256.0  # of a sum of 256 products of 20 x 20: 102400, and the largest fp16 is 65504
-FIRST_FP8, FIRST_TF32 = (8, 9), (8, 0)  # compute capabilities; torch._scaled_mm refuses less than 8.9
+FIRST_FP8, FIRST_TF32, FIRST_BF16 = (
+    (8, 9),
+    (8, 0),
+    (8, 0),
+)  # compute capabilities; torch._scaled_mm refuses less than 8.9
 
 
 class Examination:
@@ -312,8 +316,10 @@ def tf32_net(examination: Examination, reference: amp_nets.Reference, net: str) 
 
 
 def compiled(examination: Examination) -> None:
-    """torch.compile of the transformer under autocast, against the same net without it."""
-    dtype = next((str(dtype) for dtype in examination.wish["dtypes"] if dtype in NAMES), "")
-    if dtype:
-        low = getattr(examination.torch, NAMES[dtype])
+    """torch.compile of the transformer under autocast, against the same net without it: in bf16 where it is native."""
+    wanted = [dtype for dtype in ("bf16", "fp16") if dtype in examination.wish["dtypes"]]
+    if examination.is_cuda and tuple(examination.capability or ()) < FIRST_BF16 and "fp16" in wanted:
+        wanted = ["fp16"]
+    if wanted:
+        dtype, low = wanted[0], getattr(examination.torch, NAMES[wanted[0]])
         examination.attempt(dtype, "torch.compile with autocast", lambda: amp_speed.compiled(examination, dtype, low))

@@ -207,6 +207,9 @@ def compiled(examination: Any, dtype: str, low: Any) -> None:
     if backend == "inductor" and device.type == "cuda" and importlib.util.find_spec("triton") is None:
         examination.tell(dtype, compiled={"absent": "Triton is not installed"})
         return
+    if backend == "inductor" and examination.is_cuda and (examination.capability or [0]) < [7]:
+        examination.tell(dtype, compiled={"absent": "Triton needs compute capability 7.0"})
+        return
     net, inputs, _ = amp_nets.case(torch, "transformer")
     net, inputs = net.to(device), inputs.to(device)
     faster = torch.compile(net, backend=backend)
