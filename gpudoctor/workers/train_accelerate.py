@@ -28,7 +28,7 @@ class Accelerate(Way):
         if not name:
             return "accelerate is not installed; pip install accelerate"
         if context.precision == "fp16" and context.device.type == "cpu":
-            return "fp16 on a CPU: accelerate takes mixed_precision='fp16' for accelerators only"
+            return "fp16 on a CPU: accelerate has it for GPUs only (1.15 computes in float32 instead, without a word)"
         return train_precision.lacking(context.torch, context.precision, context.device)
 
     def run(self, context: Context) -> Dict[str, Any]:

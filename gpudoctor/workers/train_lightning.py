@@ -4,6 +4,7 @@ Lightning drives the loop, inserts the DistributedSampler, wraps the model and c
 words name; a callback follows it. No logger, no checkpoint, no file.
 """
 
+import importlib
 import inspect
 import os
 from typing import Any, Dict, Optional, Tuple
@@ -48,6 +49,21 @@ def lacking(context: Context) -> str:
     return train_precision.lacking(context.torch, context.precision, context.device)
 
 
+class Rank:
+    """What a rank does around its watch; ddp_spawn has one that can be sent to the processes."""
+
+    def open(self, trainer: Any) -> Watch:
+        """When the ranks have found each other."""
+        raise NotImplementedError
+
+    def close(self, watch: Watch) -> None:
+        """When training is done."""
+        raise NotImplementedError
+
+    def failed(self, error: Exception) -> None:
+        """Before the error goes on to Lightning."""
+
+
 class Lightning(Way):
     """Trainer(strategy="ddp") in processes that torchrun, or srun, has started."""
 
@@ -66,23 +82,24 @@ class Lightning(Way):
             return self.train(context, lightning, scale, place)
 
     def train(self, context: Context, lightning: Any, scale: Scale, place: "Placement") -> Dict[str, Any]:
-        import train_lightning_model
+        import train_lightning_model as ours
         import train_net
 
         torch = context.torch
         found: Dict[str, Any] = {}
 
-        def open_watch(trainer: Any) -> Watch:
-            return watch_of(context, scale, trainer)
+        class Here(Rank):
+            def open(self, trainer: Any) -> Watch:
+                return watch_of(context, scale, trainer)
 
-        def close(watch: Watch) -> None:
-            found.update(watch.finish())
+            def close(self, watch: Watch) -> None:
+                found.update(watch.finish())
 
         context.enter("model")
+        follow = ours.Follow(Here())
         torch.manual_seed(int(context.plan["seed"]))
-        model = train_lightning_model.Model()
+        model = ours.Model(follow)
         loader = torch.utils.data.DataLoader(train_net.Samples(scale.samples), batch_size=scale.batch, shuffle=True)
-        follow = train_lightning_model.Follow(open_watch, close)
         context.enter("Trainer")
         trainer, why = None, ""
         try:
@@ -134,13 +151,15 @@ def placement(context: Context) -> Placement:
     return Placement(here, ranks // here)
 
 
+def plain_environment(lightning: Any) -> Any:
+    """Lightning's own ClusterEnvironment, in which it starts the processes."""
+    return importlib.import_module(f"{lightning.__name__}.plugins.environments").LightningEnvironment()
+
+
 def environment(lightning: Any, context: Context) -> Any:
     """A ClusterEnvironment in which each rank is a node."""
-    import importlib
 
-    plugins = importlib.import_module(f"{lightning.__name__}.plugins.environments")
-
-    class Told(plugins.LightningEnvironment):  # type: ignore[misc,name-defined]
+    class Told(type(plain_environment(lightning))):  # type: ignore[misc]
         creates_processes_externally = True
 
         def creates_children(self) -> bool:

@@ -6,11 +6,23 @@ from train_accelerate import Accelerate
 from train_dp import DataParallel
 from train_fsdp import Fsdp
 from train_lightning import Lightning
+from train_lightning_spawn import LightningSpawn
 from train_plain import Ddp, NoSync, Single
 from train_spawn import Spawn
 from train_split import Split
 from train_way import Way
 
-KNOWN: Tuple[Type[Way], ...] = (Single, DataParallel, Ddp, NoSync, Spawn, Fsdp, Split, Lightning, Accelerate)
+KNOWN: Tuple[Type[Way], ...] = (
+    Single,
+    DataParallel,
+    Ddp,
+    NoSync,
+    Spawn,
+    Fsdp,
+    Split,
+    Lightning,
+    LightningSpawn,
+    Accelerate,
+)
 
 WAYS: Dict[str, Type[Way]] = {way.name: way for way in KNOWN}

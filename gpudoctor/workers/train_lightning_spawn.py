@@ -1,0 +1,273 @@
+"""Lightning with strategy="ddp_spawn": the Trainer starts the processes itself.
+
+The launch's one rank makes the Trainer and speaks for its processes, each of which sends what it has to say through a
+pipe of its own. They end with this process, by the kernel's hand where it is killed, and write no file.
+"""
+
+import contextlib
+import faulthandler
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from multiprocessing import connection
+from threading import Event, Thread
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+import train_lightning
+from train_packages import imported
+from train_spawn import end_with
+from train_team import Team
+from train_watch import Scale, Surroundings, Watch
+from train_way import Context, FaultFound, NotApplicable, Way
+
+LEAVING_SECONDS = 10.0
+MAXIMUM_TEXT = 600
+OUR_OWN_LAUNCH = (
+    "TORCHELASTIC_",
+    "PET_",
+    "SLURM_",
+    "PL_TRAINER_",
+    "MASTER_",
+    "RANK",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "WORLD_SIZE",
+    "GROUP_",
+    "ROLE_",
+    "NODE_RANK",
+)
+"""Variables that tell Lightning of ranks: with any of these it would join them instead of starting its own."""
+
+
+class LightningSpawn(Way):
+    """Trainer(strategy="ddp_spawn", devices=N) in a plain `python train.py`."""
+
+    name = "lightning_spawn"
+    one_process = True
+
+    def lacking(self, context: Context) -> str:
+        if context.device.type == "cuda":
+            wanted, there = int(context.plan["world_size"]), context.torch.cuda.device_count()
+            if there < wanted:
+                return f"needs {wanted} GPUs, one for each process; there {'is' if there == 1 else 'are'} {there}"
+        return train_lightning.lacking(context)
+
+    def run(self, context: Context) -> Dict[str, Any]:
+        lightning, why = imported(context, train_lightning.MODULES)
+        if lightning is None:
+            return {"outcome": "failed", "reason": why}
+        with Surroundings(OUR_OWN_LAUNCH), error_files_removed():
+            return self.train(context, lightning)
+
+    def train(self, context: Context, lightning: Any) -> Dict[str, Any]:
+        import train_lightning_model as ours
+        import train_net
+
+        torch = context.torch
+        ranks = max(1, int(context.plan["world_size"]))
+        scale = Scale(context.plan, context.precision, ranks)
+        spawning = multiprocessing.get_context("spawn")
+        pipes = [spawning.Pipe(duplex=False) for _ in range(ranks)]
+        context.enter("model")
+        follow = ours.Follow(Spawned(context, [writer for _, writer in pipes]))
+        torch.manual_seed(int(context.plan["seed"]))
+        model = ours.Model(follow)
+        loader = torch.utils.data.DataLoader(train_net.Samples(scale.samples), batch_size=scale.batch, shuffle=True)
+        context.enter("Trainer")
+        plugins = [train_lightning.plain_environment(lightning), no_files(lightning)]
+        trainer = train_lightning.make_trainer(
+            lightning, context, scale, follow, "ddp_spawn", ranks, 1, plugins
+        )  # one process: what it raises is this cell's alone
+        heard = Heard(context, [reader for reader, _ in pipes])
+        try:
+            context.enter("start of processes")
+            trainer.fit(model, loader)
+        except Exception as error:
+            heard.stop()
+            return heard.result(error)
+        finally:
+            heard.stop()
+            for reader, writer in pipes:
+                reader.close()
+                writer.close()
+        return heard.result(None)
+
+
+class Spawned(train_lightning.Rank):
+    """The rank of a process that Lightning has started. It is sent there with the callback."""
+
+    def __init__(self, context: Context, writers: List[Any]) -> None:
+        self.launch = context.launch
+        self.way = context.way
+        self.precision = context.precision
+        self.parent = os.getpid()
+        self.writers = writers
+        self.context: Optional[Context] = None
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        """The first that the process does of ours."""
+        self.__dict__.update(state)
+        end_with(self.parent)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        faulthandler.enable(file=2)
+        # Lightning's rank 0 makes a folder for the weights that it hands back, and leaves it there. `NoFiles` puts
+        # nothing into it, and the process has no other use for one.
+        tempfile.mkdtemp = lambda *rest, **named: train_lightning.NOWHERE  # type: ignore[assignment]
+
+    def open(self, trainer: Any) -> Watch:
+        import torch
+
+        index, ranks = int(trainer.global_rank), int(trainer.world_size)
+        for number, writer in enumerate(self.writers):
+            if number != index:
+                writer.close()
+        writer = self.writers[index]
+        device = trainer.strategy.root_device
+        team = Team(torch, index, ranks, device if torch.distributed.get_backend() == "nccl" else torch.device("cpu"))
+
+        def enter(phase: str) -> None:
+            writer.send(("phase", phase.partition(" ")[2].partition(" ")[2]))  # the parent says way and precision
+
+        self.writer = writer
+        self.context = Context(torch, self.launch, self.way, self.precision, device, team, enter)
+        return train_lightning.watch_of(self.context, Scale(self.context.plan, self.precision, ranks), trainer)
+
+    def close(self, watch: Watch) -> None:
+        fields = watch.finish()
+        context = watch.context
+        self.writer.send(("passed", {**context.measured, **fields, "notes": context.notes}))
+
+    def failed(self, error: Exception) -> None:
+        """Say it and end: Lightning would leave it to torch, which writes a file."""
+        context = self.context
+        try:
+            if context is not None and isinstance(error, FaultFound):
+                told = {**context.measured, "fault": error.fault, "notes": context.notes, "ranks": context.team.ranks}
+                self.writer.send(("failed", told))
+            elif context is not None and isinstance(error, NotApplicable):
+                self.writer.send(("not applicable", str(error)))
+            elif context is not None:
+                traceback.print_exc()
+                text = " ".join(str(error).split())
+                self.writer.send(("error", f"{type(error).__name__}: {text}"[:MAXIMUM_TEXT]))
+            else:
+                traceback.print_exc()
+        except OSError:
+            pass  # the parent is gone
+        sys.stderr.flush()
+        os._exit(1)  # not 0: the parent would wait for a result
+
+
+class Heard:
+    """What the processes say, read beside the Trainer, which waits for them."""
+
+    def __init__(self, context: Context, readers: List[Any]) -> None:
+        self.context = context
+        self.readers = readers
+        self.phases = [""] * len(readers)
+        self.outcome: Tuple[str, Any] = ("", None)
+        self.error = ""
+        self.over = Event()
+        self.thread = Thread(target=self._listen, name="gpudoctor-processes", daemon=True)
+        self.thread.start()
+
+    def stop(self) -> None:
+        """Read what is left, and have no process left."""
+        self.over.set()
+        self.thread.join(LEAVING_SECONDS)
+        self._kill()
+        for process in multiprocessing.active_children():
+            process.join(LEAVING_SECONDS)
+
+    def result(self, error: Optional[Exception]) -> Dict[str, Any]:
+        kind, said = self.outcome
+        if kind == "not applicable":
+            raise NotApplicable(str(said))
+        if kind in ("passed", "failed") and (kind == "failed" or error is None):
+            said = dict(said)
+            self.context.notes.extend(said.pop("notes", []))
+            fault = said.pop("fault", None)
+            self.context.measured.update(said)
+            if fault is not None:
+                raise FaultFound(fault)
+            return said
+        if self.error:
+            raise RuntimeError(self.error)
+        if error is not None:
+            where = ", ".join(f"{index}: {phase or 'start'}" for index, phase in enumerate(self.phases[:8]))
+            raise RuntimeError(f"{last_line(error)} (processes of ddp_spawn: {where})") from error
+        raise RuntimeError("Lightning's process 0 ended without a result")
+
+    def _listen(self) -> None:
+        open_ = dict(enumerate(self.readers))
+        last = time.monotonic()
+        while open_:
+            stopping = self.over.is_set()
+            ready = connection.wait(list(open_.values()), timeout=0.0 if stopping else 0.2)
+            for index in [index for index, reader in open_.items() if reader in ready]:
+                try:
+                    kind, said = open_[index].recv()
+                except (EOFError, OSError):
+                    del open_[index]
+                    continue
+                last = time.monotonic()
+                self._take(index, kind, said)
+            if stopping and not ready:
+                return
+            if time.monotonic() - last > self.context.launch["timeout"]:
+                where = ", ".join(f"{index}: {phase or 'start'}" for index, phase in enumerate(self.phases[:8]))
+                self.error = self.error or f"the processes of ddp_spawn do not get on ({where})"
+                self._kill()
+
+    def _take(self, index: int, kind: str, said: Any) -> None:
+        if kind == "phase":
+            self.phases[index] = str(said)
+            if index == 0:
+                self.context.enter(str(said))
+        elif kind == "error":
+            self.error = self.error or f"process {index} of ddp_spawn, in {self.phases[index] or 'its start'!r}: {said}"
+            self._kill()  # the others wait for it
+        elif index == 0:
+            self.outcome = (kind, said)
+
+    def _kill(self) -> None:
+        for process in multiprocessing.active_children():
+            process.kill()
+
+
+def no_files(lightning: Any) -> Any:
+    """A CheckpointIO that keeps nothing: rank 0 would hand its weights back in a file."""
+    import train_lightning_files
+
+    return train_lightning_files.NoFiles()
+
+
+def last_line(error: BaseException) -> str:
+    """torch's errors of a process end with the line that counts."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[-1] if lines else type(error).__name__)[:MAXIMUM_TEXT]
+
+
+@contextlib.contextmanager
+def error_files_removed() -> Iterator[None]:
+    """torch reserves a name for each process, into which it writes an exception, and leaves the file there."""
+    made: List[str] = []
+    original = tempfile.NamedTemporaryFile
+
+    def recording(*rest: Any, **named: Any) -> Any:
+        file = original(*rest, **named)
+        made.append(str(file.name))
+        return file
+
+    tempfile.NamedTemporaryFile = recording
+    try:
+        yield
+    finally:
+        tempfile.NamedTemporaryFile = original
+        for name in made:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
