@@ -7,6 +7,9 @@ from msgspec import Struct
 
 from gpudoctor.check import Problem
 
+SCHEMA = 1
+"""Number of the layout."""
+
 Support = Literal["hardware", "hardware, slow", "emulated", "build", "none", "unknown"]
 """hardware: tensor cores, or a CPU's own instructions. "hardware, slow": native without a gain (fp16 on 6.1, on most
 CPUs). emulated: by conversion to fp32. build: the GPU could, this torch build cannot. none: not at all."""
@@ -109,8 +112,12 @@ class Advice(Struct, frozen=True, kw_only=True):
 
 
 class AmpReport(Struct, frozen=True, kw_only=True):
-    schema: int = 1
+    schema: int = SCHEMA
     gpudoctor: str = ""
+    versions: dict[str, str] = {}
+    """Of the training interpreter's distributions that have a word for precision: torch, lightning, accelerate, ..."""
+    why_devices: str = ""
+    """Why these devices, where nobody named them: "no GPU is usable by this torch: tested on the CPU"."""
     devices: tuple[Device, ...] = ()
     advice: Advice | None = None
     problems: tuple[Problem, ...] = ()
@@ -125,7 +132,32 @@ class AmpReport(Struct, frozen=True, kw_only=True):
 
 
 def to_json(report: AmpReport) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(report), indent=2)
+    """The whole answer; its schema is docs/schemas/amp.json. It ends with its exit status."""
+    built = msgspec.to_builtins(report)
+    built["exit_status"] = report.exit_status
+    return msgspec.json.format(msgspec.json.encode(built), indent=2)
+
+
+class _Head(Struct):
+    """What no answer lacks; all else has a default."""
+
+    schema: int
+    devices: list[msgspec.Raw]
+
+
+class UnreadableReport(Exception):
+    """Bytes that are no answer of amp; the message is one line for the user."""
+
+
+def from_json(raw: bytes) -> AmpReport:
+    """Read an answer that `to_json` wrote. Raises `UnreadableReport`."""
+    try:
+        head = msgspec.json.decode(raw, type=_Head)
+        if head.schema != SCHEMA:
+            raise UnreadableReport(f"amp schema {head.schema}; this gpudoctor reads schema {SCHEMA}")
+        return msgspec.json.decode(raw, type=AmpReport)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableReport(f"not an answer of gpudoctor amp --json: {error}") from None
 
 
 def json_schema() -> dict[str, Any]:

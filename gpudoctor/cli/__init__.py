@@ -15,6 +15,7 @@ import typer
 
 from gpudoctor import __version__
 from gpudoctor.cli.agent import agent
+from gpudoctor.cli.amp import amp
 from gpudoctor.cli.capture import capture
 from gpudoctor.cli.check import check
 from gpudoctor.cli.checks import checks
@@ -68,6 +69,7 @@ app.command()(devices)
 app.command()(env)
 app.command()(topology)
 app.command()(nccl_test)
+app.command()(amp)
 app.command()(train_test)
 app.command()(launch)
 app.command()(hang)

@@ -6,7 +6,8 @@ from typing import Annotated, Literal, Optional
 import typer
 
 
-def _finite(seconds: float) -> float:
+def finite(seconds: float) -> float:
+    """Of an option in seconds: what is no number is refused."""
     if not math.isfinite(seconds):  # NaN passes every comparison with a bound
         raise typer.BadParameter(f"{seconds} is not a number of seconds")
     return seconds
@@ -25,7 +26,7 @@ Timeout = Annotated[
         metavar="SECONDS",
         min=0.1,
         max=3600,
-        callback=_finite,
+        callback=finite,
         help="Deadline of each thing that is read.",
     ),
 ]

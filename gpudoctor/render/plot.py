@@ -1,7 +1,8 @@
-"""Bus bandwidth over size as a picture (matplotlib, extra `report`)."""
+"""Measurements as pictures (matplotlib, extra `report`): bus bandwidth over size, speed of precisions."""
 
 from pathlib import Path
 
+from gpudoctor.amp.report import AmpReport
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.nccl.result import TestResult
 
@@ -23,7 +24,7 @@ def check_plot(path: str) -> None:
 
 
 def draw(result: TestResult, path: str) -> None:
-    """Write the picture. Raises `OSError`."""
+    """Write the picture of a bandwidth test. Raises `OSError`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 5), layout="constrained")
@@ -50,4 +51,40 @@ def draw(result: TestResult, path: str) -> None:
     axes.grid(alpha=0.3)
     if rows:
         axes.legend()
+    figure.savefig(path)
+
+
+def draw_factors(report: AmpReport, path: str) -> None:
+    """Write the picture of `gpudoctor amp`: by how much each precision was faster than fp32. Raises `OSError`."""
+    from matplotlib.figure import Figure
+
+    bars = [
+        (f"{device.device} {precision.dtype}", speed)
+        for device in report.devices
+        for precision in device.precisions
+        for speed in precision.speeds
+        if speed.factor
+    ]
+    names = list(dict.fromkeys(name for name, _ in bars))
+    kinds = list(dict.fromkeys(speed.what for _, speed in bars))
+    figure = Figure(figsize=(max(6.0, 1.2 * len(names)), 5), layout="constrained")
+    axes = figure.add_subplot()
+    width = 0.8 / max(1, len(kinds))
+    for number, kind in enumerate(kinds):
+        of_it = [(names.index(name) + (number - (len(kinds) - 1) / 2) * width, speed)
+                 for name, speed in bars if speed.what == kind]  # fmt: skip
+        axes.bar([place for place, _ in of_it], [speed.factor for _, speed in of_it], width, label=kind)
+        expected = [(place, speed.expected_factor) for place, speed in of_it if speed.expected_factor]
+        if expected:
+            places, factors = zip(*expected, strict=True)
+            axes.scatter(places, factors, marker="_", s=200, color="black", label=f"{kind}: of the published rates")
+    axes.axhline(1, linestyle="--", linewidth=0.8, color="grey")
+    axes.set_xticks(range(len(names)), names, rotation=30 if len(names) > 4 else 0)
+    axes.set_ylabel("times as fast as fp32 without TF32")
+    devices = list(dict.fromkeys(device.name or device.device for device in report.devices))
+    axes.set_title(", ".join(devices[:3]) + (" ..." if len(devices) > 3 else ""))
+    if bars:
+        axes.legend()
+    else:
+        axes.text(0.5, 0.5, "nothing was timed", transform=axes.transAxes, horizontalalignment="center")
     figure.savefig(path)

@@ -50,8 +50,8 @@ def show_report(report: Report, snapshot: Snapshot, screen: Console) -> None:
 
 
 def show_problem(problem: Problem, id: str, screen: Console) -> None:
-    """One problem: what, what it means, the fix with its lines to paste, what it rests on."""
-    head = f"{problem.severity} {problem.summary}  [{id}]"
+    """One problem: what, what it means, the fix with its lines to paste, what it rests on; `id` may be ""."""
+    head = f"{problem.severity} {problem.summary}" + (f"  [{id}]" if id else "")
     show(head, screen, style="bold", head=COLORS[problem.severity])
     show(problem.meaning, screen, indent=2)
     show(f"Fix: {problem.fix.text}", screen, indent=2)
