@@ -77,7 +77,7 @@ def conclude(facts: Facts) -> Conclusion:
         # what a connection or a time-out says is explained by a cause that is sure
         ordered = [each for each in ordered if each.standing in ("cause", "pattern")]
         ordered = [ordered[0], *(_behind(each, ordered[0]) for each in ordered[1:])]
-    causes = tuple(_published(each) for each in ordered[:MOST_CAUSES])
+    causes = tuple(_published(each) for each in _descending(ordered[:MOST_CAUSES]))
     unknown = None
     if failed and (not causes or causes[0].confidence < UNDECIDED):
         unknown = _unknown(facts, tracebacks, _waited(causes, waiting))
@@ -89,6 +89,15 @@ def conclude(facts: Facts) -> Conclusion:
         consequences=consequences if causes else (),
         story=_story(facts, tracebacks) if causes or unknown else (),
     )
+
+
+def _descending(ordered: list[Candidate]) -> list[Candidate]:
+    """No alternative is called surer than what stands before it: the order says more than one line's confidence."""
+    least, found = 1.0, []
+    for each in ordered:
+        least = min(least, each.confidence)
+        found.append(structs.replace(each, confidence=round(least, 2)))
+    return found
 
 
 def _waited(causes: tuple[LogCause, ...], waiting: list[Wait]) -> str:
