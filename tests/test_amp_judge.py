@@ -145,7 +145,7 @@ def test_a_device_lost_on_the_way_leaves_nothing_after_it_untold() -> None:
 def test_tf32_that_changes_nothing_was_not_used() -> None:
     def tf32(error: float) -> Precision:
         told = {"net": "matmul", "output_error": error, "off_error": 4e-7, "out_dtype": "float32", "finite": True}
-        said = [{"dtype": "tf32", "compared": told}, {"dtype": "tf32", "finished": True}]
+        said: list[dict[str, Any]] = [{"dtype": "tf32", "compared": told}, {"dtype": "tf32", "finished": True}]
         return device_of(said, "tf32").precisions[0]
 
     assert tf32(4e-7).outcome == "failed" and "changed nothing" in tf32(4e-7).compared[0].error

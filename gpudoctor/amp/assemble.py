@@ -156,7 +156,12 @@ def precision(dtype: Dtype, hardware: Hardware, said: Said, probe: Probe) -> Pre
         return autocast_disabled(dtype, support, disabled[0], hardware)
     lacking = next((str(m["failed"]) for m in parts if "failed" in m and not_implemented(str(m["failed"]))), "")
     if lacking and hardware.kind == "cpu":
-        return Precision(dtype=dtype, support="build", why=f"this torch lacks it: {lacking}", outcome="not applicable")
+        return Precision(
+            dtype=dtype,
+            support="build",
+            why=f"this torch lacks it: {first_sentence(lacking)}",
+            outcome="not applicable",
+        )
     compared = comparisons(dtype, parts)
     scaler = scaled(dtype, parts)
     overflow = next((message["overflow"] for message in parts if isinstance(message.get("overflow"), bool)), None)
@@ -208,6 +213,11 @@ def overflowed(dtype: Dtype) -> str:
 def not_implemented(error: str) -> bool:
     """torch's words for an operation that a device's kernels lack: CPUs got theirs for fp16 and fp8 over years."""
     return "not implemented" in error or error.startswith("NotImplementedError")
+
+
+def first_sentence(text: str) -> str:
+    """torch's dispatcher lists every backend after it."""
+    return text.partition(". ")[0][:200].rstrip(".")
 
 
 def failure(message: Mapping[str, Any]) -> str:

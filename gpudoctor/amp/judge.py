@@ -337,7 +337,8 @@ def why(
     if chosen == "bf16":
         parts.append("bf16 passed here, and has fp32's range, so that no GradScaler is needed")
         if verdicts["fp16"]:
-            parts.append("fp16 would need GradScaler" if not on_cpu else "fp16 gains nothing on a CPU")
+            slow = on_cpu and any(each.support != "hardware" for _, each in verdicts["fp16"])
+            parts.append("fp16 gains nothing on this CPU" if slow else "fp16 would need GradScaler")
     elif chosen == "fp16":
         parts.append("fp16 with GradScaler, which skipped a forced overflow as it must")
         parts.append(against("bf16", verdicts["bf16"]))
