@@ -28,6 +28,7 @@ import gpudoctor.nccl.publish
 import gpudoctor.report
 import gpudoctor.snapshot
 import gpudoctor.topology
+import gpudoctor.train.report
 from gpudoctor.check import Check
 from gpudoctor.explain.symptom import Symptom
 from gpudoctor.explain.symptoms import TABLE
@@ -37,7 +38,7 @@ from gpudoctor.plugins import find_checks
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from tests import hang_examples, nccl_examples  # noqa: E402 - found through the line above when run as a script
+from tests import hang_examples, nccl_examples, train_examples  # noqa: E402 - found through the line above when run as a script
 from tests.machines.hand_built import MACHINES  # noqa: E402 - as above
 from tests.machines.network_machines import NETWORK_MACHINES  # noqa: E402 - as above
 
@@ -48,6 +49,7 @@ COMMANDS = (
     "hang",
     "explain",
     "nccl-test",
+    "train-test",
     "launch",
     "lint",
     "capture",
@@ -91,6 +93,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
         ("topology", gpudoctor.topology.json_schema()),
         ("env", gpudoctor.emit.machine_readable.json_schema()),
         ("nccl-test", gpudoctor.nccl.publish.json_schema()),
+        ("train-test", gpudoctor.train.report.json_schema()),
         ("check-hosts", gpudoctor.fleet.survey.json_schema()),
         ("lint", gpudoctor.lint.report.json_schema()),
         ("hang", gpudoctor.hang.report.json_schema()),
@@ -102,6 +105,8 @@ def from_code() -> Iterator[tuple[Path, str]]:
         yield DOCS / "examples" / f"{name}.json", gpudoctor.snapshot.to_json(machines[name](), indent=1).decode() + "\n"
     for name, answer in nccl_examples.EXAMPLES.items():
         yield DOCS / "examples" / f"{name}.json", gpudoctor.nccl.publish.to_json(answer()) + "\n"
+    for name, trained in train_examples.EXAMPLES.items():
+        yield DOCS / "examples" / f"{name}.json", gpudoctor.train.report.to_json(trained()).decode() + "\n"
     for name, evidence in hang_examples.EXAMPLES.items():
         yield DOCS / "examples" / f"{name}.json", gpudoctor.hang.evidence.to_json(evidence()).decode() + "\n"
 

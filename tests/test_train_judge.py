@@ -71,7 +71,7 @@ SUMMARIES = [
     ),
     (
         faulty("not finite", rank=1, parameter="norm.weight", step=5, seen="nan"),
-        "ddp bf16: rank 1's norm.weight is not finite at step 5: nan",
+        "ddp bf16: norm.weight or its gradient is not finite on rank 1 at step 5: nan",
     ),
     (
         faulty("precision", rank=1, seen="blocks.0 computed in float32", wanted="bfloat16"),
@@ -80,7 +80,7 @@ SUMMARIES = [
     ),
     (
         faulty("gradient", parameter="embed.bias", step=0),
-        "ddp bf16: a rank's gradient of embed.bias differs at step 0: relative difference 0.31",
+        "ddp bf16: the gradient of embed.bias differs at step 0: relative difference 0.31",
     ),
 ]
 

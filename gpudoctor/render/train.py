@@ -19,8 +19,7 @@ from gpudoctor.train.show import TrainShow
 
 COLORS = {"passed": "green", "failed": "bold red", "hung": "bold red", "crashed": "bold red", "not applicable": "dim"}
 UNLIKE = 1.25
-"""Devices whose peaks differ by more are told one by one: DataParallel gathers on its first. Our rule of thumb."""
-DEVICES_NAMED = 8
+"""Devices whose peaks differ by more are told apart: DataParallel gathers on its first. Our rule of thumb."""
 
 
 class LiveTraining(Live, TrainShow):
@@ -80,7 +79,7 @@ def started_lines(report: TrainReport) -> list[str]:
     ranks = counted(sum(report.ranks_per_node), "rank") if len(each) > 1 else counted(first, "rank")
     where = " each" if several and len(each) == 1 else " in all" if len(each) > 1 else ""
     backend = "gloo over CPU, not NCCL" if report.backend == "gloo" else report.backend.upper()
-    versions = [f"torch {report.torch}" if report.torch else "", report.device, f"{report.steps} steps"]
+    versions = [f"torch {report.torch}" if report.torch else "", report.device, f"{report.steps} steps a cell"]
     return [
         f"{counted(len(report.nodes), 'node')} ({folded(report.nodes)}), {ranks}{where}",
         f"{backend}: {report.why_backend}" if report.why_backend else backend,
@@ -162,11 +161,10 @@ def _spread(cells: Iterable[Cell]) -> list[str]:
         peaks = cell.trained.peak_bytes if cell.trained is not None else {}
         on_gpus = {device: peak for device, peak in peaks.items() if "cuda" in device}
         if len(on_gpus) > 1 and max(on_gpus.values()) > UNLIKE * min(on_gpus.values()):
-            told = [f"{device} {size(peak)}" for device, peak in list(on_gpus.items())[:DEVICES_NAMED]]
-            more = len(on_gpus) - len(told)
-            lines.append(
-                f"{cell.way} {cell.precision}: {', '.join(told)}" + (f" and {more} more (--json)" if more else "")
-            )
+            most = max(on_gpus, key=on_gpus.__getitem__)
+            rest = [peak for device, peak in on_gpus.items() if device != most]
+            others = "the other" if len(rest) == 1 else f"the other {len(rest)} at most"
+            lines.append(f"{cell.way} {cell.precision}: {most} {size(on_gpus[most])}, {others} {size(max(rest))}")
     return lines
 
 
@@ -218,7 +216,7 @@ def closing_words(report: TrainReport) -> str:
         unusable = "it cannot be used" if len(report.nodes) == 1 else "not all of them can be used"
         return f"Not started: {nodes} wanted, and {unusable}, {seconds}"
     bad = [
-        f"{len(counts[outcome])} {outcome} ({_names(counts[outcome], report.cells)})"
+        f"{len(counts[outcome])} {outcome}: {_names(counts[outcome], report.cells)}"
         for outcome in ("failed", "hung", "crashed", "not reached")
         if counts[outcome]
     ]

@@ -21,8 +21,8 @@ LONGEST_WORDS = 300
 
 
 class Kind(NamedTuple):
-    """One kind of fault. `{who}` is the rank, or what stands for it; `{step}` is " at step 3" or "", and `{after}`,
-    `{at}` and `{where}` what is known of parameter, rank and step."""
+    """One kind of fault. `{who}` and `{whose}` are the rank, or what stands for it; `{step}` is " at step 3" or "", and
+    `{after}`, `{at}` and `{where}` what is known of parameter, rank and step."""
 
     id: str
     seen: str
@@ -94,7 +94,7 @@ KINDS: dict[str, Kind] = {
     ),
     "gradient": Kind(
         "train-gradient-differs",
-        "{who}'s gradient of {parameter} differs{step}",
+        "{whose} gradient of {parameter} differs{step}",
         f"Gradients must agree on all ranks after backward. {APART}",
         "In a script the same comes from parameters that the wrapper does not see (made or used outside the wrapped "
         "forward, or on its ignore list), from model.module(...) instead of model(...), and from gradients changed "
@@ -104,7 +104,7 @@ KINDS: dict[str, Kind] = {
     ),
     "parameter": Kind(
         "train-parameter-differs",
-        "{who}'s {parameter} differs{after}",
+        "{whose} {parameter} differs{after}",
         f"Parameters must stay equal on all ranks. {APART}",
         "In a script the same comes from an optimizer that is not alike on all ranks, and from parameters that are "
         "changed outside the optimizer.",
@@ -166,7 +166,7 @@ KINDS: dict[str, Kind] = {
     ),
     "not finite": Kind(
         "train-not-finite",
-        "{who}'s {parameter} is not finite{step}",
+        "{parameter} or its gradient is not finite{where}",
         "One step with NaN spoils the model for good: every later loss is NaN.",
         "fp16 overflows above 65504: take bf16 where the device has it, or a GradScaler. In fp32 and bf16 look at the "
         "device: gpudoctor amp computes the same operations and compares.",
@@ -222,6 +222,7 @@ def _faulty(trained: Trained, fault: Fault, backend: str) -> Finding:
     else:
         what = kind.seen.format(
             who=who,
+            whose="the" if fault.rank is None else f"{who}'s",
             parameter=fault.parameter or "the model",
             step=step,
             after=step.replace(" at ", " after "),
@@ -234,9 +235,9 @@ def _faulty(trained: Trained, fault: Fault, backend: str) -> Finding:
     meaning = f"{kind.meaning} The test's own loop is right by itself: what is installed here computes it otherwise."
     text = kind.fix
     if kind.on_path:
-        text += " Where the fault is not in a script, the shell lines tell: another path of the same ranks, and the "
-        text += "data of every collective checked."
-        lines = (*lines, *_other_paths(trained, backend))
+        paths, commands = _other_paths(trained, backend)
+        text = f"The first lines tell where it is: {paths}. {text}"
+        lines = (*commands, *lines)
     return Finding(
         id=kind.id,
         problem=Problem(
@@ -250,11 +251,19 @@ def _faulty(trained: Trained, fault: Fault, backend: str) -> Finding:
     )
 
 
-def _other_paths(trained: Trained, backend: str) -> tuple[str, ...]:
+def _other_paths(trained: Trained, backend: str) -> tuple[str, tuple[str, ...]]:
+    """What tells a GPU, its links and the network from the software, in words and as shell lines."""
     again = f"gpudoctor train-test --strategy {trained.way} --precision {trained.precision}"
     if backend == "nccl":
-        return (f"NCCL_P2P_DISABLE=1 {again}", f"{again} --backend gloo", "gpudoctor nccl-test --collective all")
-    return ("gpudoctor nccl-test --collective all --backend gloo", "gpudoctor check pytorch")
+        return (
+            "the same ranks without direct copies between GPUs, the same over the CPU, and every collective with its "
+            "data checked",
+            (f"NCCL_P2P_DISABLE=1 {again}", f"{again} --backend gloo", "gpudoctor nccl-test --collective all"),
+        )
+    return (
+        "every collective with its data checked, and the installed torch",
+        ("gpudoctor nccl-test --collective all --backend gloo", "gpudoctor check pytorch"),
+    )
 
 
 def _evidence(trained: Trained, fault: Fault | None) -> tuple[Reading[object], ...]:
