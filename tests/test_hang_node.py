@@ -608,7 +608,7 @@ def test_a_fifo_in_the_place_of_a_source_file_is_not_opened(tmp_path: Path) -> N
     fifo, plain = tmp_path / "fifo.py", tmp_path / "plain.py"
     os.mkfifo(fifo)
     plain.write_text("x = 1\n")
-    read = files.Reader(System(), os.getpid())
+    read = files.Reader(os.getpid())
     assert read(str(plain)) == b"x = 1\n"
     with pytest.raises(OSError, match="regular"):
         read(str(fifo))

@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 import pickletools
-import stat
 import struct
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor.hang.evidence import Evidence, Recorder, to_json
-from gpudoctor.hang.read import recorder, recorder_files, recorder_pickle
+from gpudoctor.hang.read import recorder, recorder_pickle
 from gpudoctor.hang.read.recorder import RefusedDump, UnreadableDump, read
 from tests import torch_pickle
 
@@ -680,9 +679,3 @@ def test_a_dump_of_another_user_is_none_of_this_process(tmp_path: Path, sleeper:
 
     assert found is None
     assert "another user" in unread[0].reason
-
-
-def test_a_path_of_a_process_is_looked_up_in_its_own_root() -> None:
-    assert recorder_files.seen_from_here(7, "/tmp/x") == "/proc/7/root/tmp/x"
-    assert recorder_files.seen_from_here(7, "x") == "/proc/7/cwd/x"
-    assert stat.S_ISREG(os.lstat(recorder_files.seen_from_here(os.getpid(), __file__)).st_mode)

@@ -226,8 +226,6 @@ class LookAt(Order, frozen=True, kw_only=True):
     """Of the job's masters: who listens there."""
     addresses: tuple[str, ...] = ()
     """Of the job's masters, names or numbers: they are looked up and, at `ports`, connected to."""
-    dumps: str = ""
-    """A folder with flight-recorder dumps to read on this node, besides those that the ranks' environment names."""
     native: bool = False
     """Native frames too, for which py-spy stops each process for a moment."""
     timeout: float = 8.0

@@ -81,7 +81,7 @@ def look(
     `dumps`: a folder of flight recorders on this machine.
     """
     offsets = clock_offsets(fleet)
-    order = order_for(members, seconds=seconds, native=native, dumps=dumps, timeout=timeout)
+    order = order_for(members, seconds=seconds, native=native, timeout=timeout)
     present = fleet.present
     answers = fleet.ask(
         structs.replace(order, to=present),
@@ -120,9 +120,7 @@ def look(
     return Evidence(gpudoctor=__version__, time=time.time(), nodes=tuple(nodes), lost=lost, dumps=loose, unread=unread)
 
 
-def order_for(
-    members: Sequence[Members], *, seconds: float, native: bool = False, dumps: str = "", timeout: float
-) -> LookAt:
+def order_for(members: Sequence[Members], *, seconds: float, native: bool = False, timeout: float) -> LookAt:
     """The order that has these jobs looked at; `to` is left open."""
     pids: dict[str, dict[int, int]] = {}
     ranks: dict[str, dict[str, int]] = {}
@@ -143,7 +141,6 @@ def order_for(
         seconds=seconds,
         ports=tuple(ports),
         addresses=tuple(addresses),
-        dumps=dumps,
         native=native,
         timeout=timeout,
     )

@@ -1,12 +1,14 @@
 """Reads processes that `gpudoctor.arm()` has prepared: stacks they write themselves, and torch's worker server."""
 
 import contextlib
+import functools
 import http.client
 import os
 import re
 import signal
 import socket
 import stat
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +19,14 @@ from msgspec import Struct
 
 from gpudoctor.fleet import processes
 from gpudoctor.hang.evidence import Frame, Thread
+from gpudoctor.hang.read import inside
 from gpudoctor.hang.read.stacks import LONGEST_NAME, LONGEST_PATH, MOST_FRAMES, MOST_THREADS, Stacks
 
 PROC = Path("/proc")
 ANNOUNCEMENT = "/memfd:gpudoctor-armed"
 STACKS_FILE = "/memfd:gpudoctor-stacks"
+FOLDER = "gpudoctor-armed-"
+SOCKET = "worker.sock"
 BY = "faulthandler"
 MOST_DESCRIPTORS = 65536
 MAXIMUM_DUMP_BYTES = 1024 * 1024
@@ -72,7 +77,7 @@ def find(pid: int) -> Armed | None:
     if told.pid not in _own_numbers(pid):  # inherited through a fork: its parent's
         return None
     number = told.signal if told.signal in _allowed() and processes.catches(pid, told.signal) else 0
-    stacks_file = told.stacks if _link(pid, told.stacks).startswith(STACKS_FILE) else -1
+    stacks_file = told.stacks if _is_ours(pid, told.stacks, STACKS_FILE) else -1
     return Armed(pid, number if stacks_file >= 0 else 0, stacks_file, told.socket, told.pipe)
 
 
@@ -170,12 +175,8 @@ def _what_is_new(pid: int, descriptor: int, before: int, timeout: float) -> byte
 
 def _empty(pid: int, descriptor: int) -> None:
     if _size(pid, descriptor) > EMPTIED_ABOVE_BYTES:
-        with contextlib.suppress(OSError):
-            opened = os.open(_path(pid, descriptor), os.O_WRONLY | os.O_CLOEXEC)
-            try:
-                os.ftruncate(opened, 0)
-            finally:
-                os.close(opened)
+        with contextlib.suppress(OSError), _in_memory(pid, descriptor, os.O_WRONLY) as opened:
+            os.ftruncate(opened, 0)
 
 
 # ---------------------------------------------------------------- /proc
@@ -199,11 +200,21 @@ def _descriptor(pid: int, name: str) -> int | None:
             for number, entry in enumerate(entries):
                 if number >= MOST_DESCRIPTORS:
                     break
-                if entry.name.isdecimal() and _link(pid, int(entry.name)).startswith(name):
+                if entry.name.isdecimal() and _is_ours(pid, int(entry.name), name):
                     return int(entry.name)
     except OSError:
         pass
     return None
+
+
+def _is_ours(pid: int, descriptor: int, name: str) -> bool:
+    if not _link(pid, descriptor).startswith(name):
+        return False
+    try:
+        with _in_memory(pid, descriptor, os.O_RDONLY):
+            return True
+    except OSError:
+        return False
 
 
 def _size(pid: int, descriptor: int) -> int:
@@ -211,13 +222,42 @@ def _size(pid: int, descriptor: int) -> int:
 
 
 def _read(pid: int, descriptor: int, limit: int, start: int) -> bytes:
-    if not _link(pid, descriptor).startswith("/memfd:gpudoctor-"):  # closed and used again meanwhile: it might block
-        raise OSError("the file is gone")
-    opened = os.open(_path(pid, descriptor), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
+    with _in_memory(pid, descriptor, os.O_RDONLY) as opened:
         return os.pread(opened, limit, start)
+
+
+@contextlib.contextmanager
+def _in_memory(pid: int, descriptor: int, flags: int) -> Iterator[int]:
+    """A descriptor of ours for a file in memory of that process. Raises `OSError` for anything else.
+
+    Its name proves nothing: whoever has a root of their own can give that name to any file that they may read, which
+    root would then empty. Files in memory lie on a device that nobody can mount.
+    """
+    if not _link(pid, descriptor).startswith("/memfd:gpudoctor-"):
+        raise OSError("the file is gone")
+    place = os.open(_path(pid, descriptor), os.O_PATH | os.O_CLOEXEC)
+    try:
+        status = os.fstat(place)
+        if not stat.S_ISREG(status.st_mode) or status.st_dev != _device_of_memory():
+            raise OSError("it is no file in memory")
+        if status.st_uid != inside.rights(pid).user:
+            raise OSError("it belongs to another user")
+        opened = inside.reopened(place, flags)
+    finally:
+        os.close(place)
+    try:
+        yield opened
     finally:
         os.close(opened)
+
+
+@functools.lru_cache(maxsize=1)
+def _device_of_memory() -> int:
+    own = os.memfd_create("gpudoctor")
+    try:
+        return os.fstat(own).st_dev
+    finally:
+        os.close(own)
 
 
 def _own_numbers(pid: int) -> tuple[int, ...]:
@@ -271,26 +311,31 @@ def _ask(pid: int, path: str, handler: str, deadline: float) -> bytes | None:
 
 
 def _connect(pid: int, path: str, timeout: float) -> socket.socket:
-    """Connect to a socket by the name that the process has for it, below its root, through no symbolic link."""
-    parts = [part for part in path.split("/") if part]
-    if not path.startswith("/") or not parts or ".." in parts or len(parts) > 32:
-        raise OSError("no such socket")
-    flags = os.O_PATH | os.O_CLOEXEC
-    folder = os.open(f"{PROC}/{pid}/root", flags | os.O_DIRECTORY)
-    try:
-        for part in parts[:-1]:
-            inner = os.open(part, flags | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-        if not stat.S_ISSOCK(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode):
-            raise OSError("no socket")
+    """Connect to the socket that `arm` has made, by the name that the process has for it.
+
+    To no other: its user's, in a private folder with the name of ours, on which that very process listens. The name is
+    the process's word, and root could connect to anything.
+    """
+    folder, _, name = path.rpartition("/")
+    if not path.startswith("/") or name != SOCKET or not folder.rpartition("/")[2].startswith(FOLDER):
+        raise OSError("it is no socket of gpudoctor.arm()")
+    user = inside.rights(pid).user
+    with inside.found(pid, folder) as place:
+        status = os.fstat(place)
+        if status.st_uid != user or status.st_mode & 0o077:
+            raise OSError("its folder is not private")
+    with inside.found(pid, path, link=False) as place:
+        status = os.fstat(place)
+        if not stat.S_ISSOCK(status.st_mode) or status.st_uid != user:
+            raise OSError("it is no socket of its user")
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connected.settimeout(timeout)
-            connected.connect(f"/proc/self/fd/{folder}/{parts[-1]}")
+            connected.connect(f"/proc/self/fd/{place}")
+            listener = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+            if listener != pid:
+                raise OSError("another process listens on it")
         except OSError:
             connected.close()
             raise
         return connected
-    finally:
-        os.close(folder)

@@ -5,9 +5,9 @@ Libraries are looked at through /proc/PID/root, so that those of a container are
 
 import os
 import re
-import stat
 from typing import NamedTuple
 
+from gpudoctor.hang.read import inside
 from gpudoctor.read import mounts
 from gpudoctor.read.cgroup import memberships, place, statistic
 from gpudoctor.read.system import System
@@ -54,66 +54,71 @@ class Versions:
     """Versions of libraries; what several ranks share is read once."""
 
     def __init__(self, system: System) -> None:
-        self.system = system
+        self.proc = system.at("/proc")
         self._nccl: dict[tuple[int, int, int], str] = {}
 
     def of(self, pid: int, loaded: dict[str, str]) -> dict[str, str]:
         """ "torch" and "nccl" -> version, of those that are told."""
-        root = f"/proc/{pid}/root"
         found: dict[str, str] = {}
         for name in ("libtorch_cpu.so", "libtorch.so", "libtorch_python.so", "libc10.so"):
-            if (path := loaded.get(name)) and (version := self._torch(root + _above(path, 2) + "/version.py")):
+            if (path := loaded.get(name)) and (version := self._torch(pid, _above(path, 2) + "/version.py")):
                 found["torch"] = version
                 break
         path = loaded.get("libnccl.so.2") or next(
             (path for name, path in loaded.items() if re.fullmatch(r"libnccl\.so[\d.]*", name)), ""
         )
-        if path and (version := self._nccl_version(root, path)):
+        if path and (version := self._nccl_version(pid, path)):
             found["nccl"] = version
         return found
 
-    def _torch(self, path: str) -> str:
+    def _torch(self, pid: int, path: str) -> str:
         try:
-            text = self.system.raw(path, 65536).decode("utf-8", "replace")
+            with inside.regular(pid, path, proc=self.proc) as file:
+                found = VERSION.search(inside.contents(file, 65536).decode("utf-8", "replace"))
         except OSError:
             return ""
-        found = VERSION.search(text)
         return found[1] if found else ""
 
-    def _nccl_version(self, root: str, path: str) -> str:
+    def _nccl_version(self, pid: int, path: str) -> str:
         # .../site-packages/nvidia/nccl/lib/libnccl.so.2 beside .../site-packages/nvidia_nccl_cu12-2.27.3.dist-info
-        packages = _above(path, 4)
         if path.endswith("/nvidia/nccl/lib/libnccl.so.2"):
             try:
-                for name in self.system.names(root + packages):
-                    if found := NCCL_PACKAGE.fullmatch(name):
-                        return found[1]
+                with inside.found(pid, _above(path, 4), proc=self.proc) as folder:
+                    names = os.listdir(f"/proc/self/fd/{folder}")  # noqa: PTH208 - of a descriptor, not a path
+                    for name in sorted(names):
+                        if found := NCCL_PACKAGE.fullmatch(name):
+                            return found[1]
             except OSError:
                 pass
-        if (named := NCCL_FILE.fullmatch(path.rpartition("/")[2])) and named[1].count(".") >= 2:
-            return named[1]
+        if version := _named(path):
+            return version
         try:
-            place = self.system.at(root + path)
-            target = NCCL_FILE.search(os.path.realpath(place))
-            if target and target[1].count(".") >= 2:
-                return target[1]
-            known = place.stat()
-            key = (known.st_dev, known.st_ino, known.st_size)
-            if key not in self._nccl:
-                self._nccl[key] = self._from_bytes(root + path)
+            with inside.regular(pid, path, proc=self.proc) as file:
+                if version := _named(os.readlink(f"/proc/self/fd/{file}")):  # noqa: PTH115 - its name behind all links
+                    return version
+                known = os.fstat(file)
+                key = (known.st_dev, known.st_ino, known.st_size)
+                if key not in self._nccl:
+                    self._nccl[key] = _from_bytes(file)
         except OSError:
             return ""
         return self._nccl[key]
 
-    def _from_bytes(self, path: str) -> str:
-        before, left = b"", MAXIMUM_LIBRARY
-        with self.system.at(path).open("rb", buffering=0) as file:
-            while left > 0 and (chunk := file.read(CHUNK)):
-                if found := NCCL_WORDS.search(before + chunk):
-                    return found[1].decode()
-                before = chunk[-32:]
-                left -= len(chunk)
-        return ""
+
+def _named(path: str) -> str:
+    """The version in the name of NCCL's library; empty where it is not all there."""
+    named = NCCL_FILE.fullmatch(path.rpartition("/")[2])
+    return named[1] if named and named[1].count(".") >= 2 else ""
+
+
+def _from_bytes(file: int) -> str:
+    before, left = b"", MAXIMUM_LIBRARY
+    while left > 0 and (chunk := os.read(file, CHUNK)):
+        if found := NCCL_WORDS.search(before + chunk):
+            return found[1].decode()
+        before = chunk[-32:]
+        left -= len(chunk)
+    return ""
 
 
 def _above(path: str, levels: int) -> str:
@@ -186,29 +191,12 @@ def oom_kills(system: System, pid: int) -> int | None:
 
 
 class Reader:
-    """Reads files as a process sees them: relative to its working folder, under its root."""
+    """Reads files as a process sees them: relative to its working folder, under its root, with its user's rights."""
 
-    def __init__(self, system: System, pid: int) -> None:
-        self.system = system
+    def __init__(self, pid: int) -> None:
         self.pid = pid
 
     def __call__(self, path: str) -> bytes:
         """At most 2 MiB of a regular file. Raises `OSError`: a FIFO or device is not opened."""
-        if not path.startswith("/"):
-            place = self.system.at(f"/proc/{self.pid}/cwd/{path}")
-        else:
-            place = self.system.at(f"/proc/{self.pid}/root{path}")
-        if not stat.S_ISREG(place.stat().st_mode):
-            raise OSError("not a regular file")
-        file = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-        try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise OSError("not a regular file")
-            chunks: list[bytes] = []
-            left = 2 * 1024 * 1024 + 1
-            while left > 0 and (chunk := os.read(file, min(left, 1 << 16))):
-                chunks.append(chunk)
-                left -= len(chunk)
-            return b"".join(chunks)
-        finally:
-            os.close(file)
+        with inside.regular(self.pid, path) as file:
+            return inside.contents(file, 2 * 1024 * 1024 + 1)

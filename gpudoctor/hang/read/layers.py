@@ -58,7 +58,7 @@ class Layers:
 
     def contexts(self, pid: int, main: Thread) -> tuple[SourceContext, ...]:
         """What the user's program says around the user's frames of a stack."""
-        read = Reader(self.system, pid)
+        read = Reader(pid)
         frames = [frame for frame in main.frames if not frame.native and is_user(frame)][:MOST_SOURCES]
         found = (source.context(frame, read) for frame in frames)
         return tuple(context for context in found if context is not None)

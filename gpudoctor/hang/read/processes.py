@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gpudoctor.hang.evidence import NodeProcesses, Process, Unread
 from gpudoctor.hang.read import commands
+from gpudoctor.hang.read.refusals import DENIED
 from gpudoctor.hang.read.sockets import Tables
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.read import processes as proc
@@ -123,7 +124,7 @@ class _Look:
         try:
             self.environments[pid] = self.system.raw(f"/proc/{pid}/environ", MAXIMUM_ENVIRONMENT)
         except PermissionError:
-            self.refused[pid] = "permission denied; run gpudoctor as its user or as root"
+            self.refused[pid] = DENIED
         except OSError:
             pass  # it ended
 
@@ -318,7 +319,7 @@ class Describer:
             try:
                 environment = self.system.raw(f"/proc/{pid}/environ", MAXIMUM_ENVIRONMENT)
             except PermissionError:
-                reason = "permission denied; run gpudoctor as its user or as root"
+                reason = DENIED
             except OSError as error:
                 reason = error.strerror or str(error)
         return self.describe(found, environment=environment, command=command), environment or b"", reason

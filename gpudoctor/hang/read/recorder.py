@@ -60,7 +60,7 @@ def of_process(
                 except UnreadableDump as error:  # it may still be written
                     before, last = [*before, found], str(error)
                     continue
-                return replace(answer, source=f"{found.shown}, asked for through {fifo}", written_at=0.0), ()
+                return replace(answer, source=f"{found.path}, asked for through {fifo}", written_at=0.0), ()
             unread.append(Unread(what, f"asked for through {fifo}: {last or f'no dump in {timeout:.0f} s'}", pid))
         except recorder_pipe.NotAsked as error:
             unread.append(Unread(what, str(error), pid))
@@ -72,5 +72,5 @@ def of_process(
         try:
             return recorder_files.read_dump(found, pid, rank), tuple(unread)
         except (OSError, UnreadableDump) as error:
-            unread.append(Unread(what, f"{found.shown}: {error}", pid))
+            unread.append(Unread(what, f"{found.path}: {error}", pid))
     return None, tuple(unread)

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from gpudoctor.fleet import processes
 from gpudoctor.hang.evidence import Recorder, Unread
-from gpudoctor.hang.read import recorder_entries
+from gpudoctor.hang.read import inside, recorder_entries
 from gpudoctor.hang.read.recorder_entries import MOST_RANKS
 from gpudoctor.hang.read.recorder_pickle import MOST_BYTES, UnreadableDump, plain, without_collection
+from gpudoctor.hang.read.refusals import DENIED
 
 PROC = Path("/proc")
 FILE_SETTINGS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
@@ -40,9 +41,7 @@ class Found(NamedTuple):
     """A file that may be a rank's dump."""
 
     path: str
-    """For us to open."""
-    shown: str
-    """As the user knows it."""
+    """As its process names it."""
     written_at: float
     size: int
 
@@ -63,13 +62,17 @@ def content(path: str) -> bytes:
     if not stat.S_ISREG(os.lstat(path).st_mode):
         raise UnreadableDump("it is no regular file (a symlink, FIFO or device); links are not followed")
     descriptor = os.open(path, flags)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
+    with os.fdopen(descriptor, "rb"):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise UnreadableDump("it is no regular file")
-        if status.st_size > MOST_BYTES:
-            raise UnreadableDump(f"it has {status.st_size / 1e6:.0f} MB; a flight recorder has less than 33")
-        return file.read(MOST_BYTES + 1)
+        return _bounded(descriptor)
+
+
+def _bounded(descriptor: int) -> bytes:
+    size = os.fstat(descriptor).st_size
+    if size > MOST_BYTES:
+        raise UnreadableDump(f"it has {size / 1e6:.0f} MB; a flight recorder has less than 33")
+    return inside.contents(descriptor, MOST_BYTES + 1)
 
 
 # ---------------------------------------------------------------- a folder
@@ -179,38 +182,41 @@ def places(rank: int, environment: Mapping[str, str]) -> Iterator[str]:
         yield f"{stem}{rank}"
 
 
-def seen_from_here(pid: int, path: str, proc: Path = PROC) -> str:
-    """A path of a process, in a container too."""
-    base = proc / str(pid) / ("root" if path.startswith("/") else "cwd")
-    return str(base / path.lstrip("/"))
-
-
 def dumps_of(pid: int, rank: int, environment: Mapping[str, str]) -> tuple[list[Found], list[Unread]]:
     """The files that are there of a rank's dump, newest first: its own user's, written since it started."""
     began = started_at(pid)
-    owner = _owner(pid)
+    try:
+        owner = inside.rights(pid).user
+    except OSError:
+        return [], []  # it has ended
     found, unread = [], []
+    if not os.access(PROC / str(pid) / "root" / ".", os.X_OK):
+        return [], [_unread(rank, pid, DENIED)]
     for place in places(rank, environment):
-        path = seen_from_here(pid, place)
         try:
-            status = os.lstat(path)
-        except FileNotFoundError:
+            with inside.found(pid, place) as file:
+                status = os.fstat(file)
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             unread.append(_unread(rank, pid, f"{place}: {_reason(error)}"))
             continue
         if began is not None and status.st_mtime < began - START_IS_KNOWN_TO:
             continue  # of an earlier run
-        if owner is not None and status.st_uid != owner:
+        if status.st_uid != owner:
             unread.append(_unread(rank, pid, f"{place} belongs to another user"))
             continue
-        found.append(Found(path, place, status.st_mtime, status.st_size))
+        found.append(Found(place, status.st_mtime, status.st_size))
     return sorted(found, key=lambda each: -each.written_at), unread
 
 
 def read_dump(found: Found, pid: int, rank: int) -> Recorder:
     """Read a file that `dumps_of` has found. Raises `OSError` and `UnreadableDump`, also for another process's dump."""
-    recorder = replace(read(content(found.path), found.shown, found.written_at), rank=rank)
+    with inside.regular(pid, found.path, link=False) as file:
+        if os.fstat(file).st_uid != inside.rights(pid).user:
+            raise UnreadableDump("it belongs to another user")
+        raw = _bounded(file)
+    recorder = replace(read(raw, found.path, found.written_at), rank=rank)
     began = started_at(pid)
     first = next((entry.created_ns for entry in recorder.entries if entry.created_ns > 0), 0)
     if began is not None and first and first / 1e9 < began - START_IS_KNOWN_TO:
@@ -230,13 +236,6 @@ def started_at(pid: int) -> float | None:
     except (OSError, ValueError, IndexError):
         pass
     return None
-
-
-def _owner(pid: int) -> int | None:
-    try:
-        return (PROC / str(pid)).stat().st_uid
-    except OSError:
-        return None
 
 
 def _unread(rank: int, pid: int, reason: str) -> Unread:

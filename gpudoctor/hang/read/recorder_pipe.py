@@ -8,7 +8,8 @@ import os
 import stat
 from collections.abc import Mapping
 
-from gpudoctor.hang.read.recorder_files import LONGEST_PATH, seen_from_here
+from gpudoctor.hang.read import inside
+from gpudoctor.hang.read.recorder_files import LONGEST_PATH
 
 SETTING = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 
@@ -24,22 +25,23 @@ def name(rank: int, environment: Mapping[str, str], stem: str = "") -> str:
 
 
 def ask(pid: int, fifo: str) -> None:
-    """Put a byte into a process's FIFO. Raises `NotAsked`; never waits."""
-    path = seen_from_here(pid, fifo)
+    """Put a byte into a process's FIFO. Raises `NotAsked`; never waits.
+
+    It must belong to the process's user: its name is the process's word, and root could write into any.
+    """
     try:
-        status = os.lstat(path)
-        if not stat.S_ISFIFO(status.st_mode):
-            raise NotAsked(f"{fifo} is no FIFO")
-        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with inside.found(pid, fifo, link=False) as place:
+            status = os.fstat(place)
+            if not stat.S_ISFIFO(status.st_mode):
+                raise NotAsked(f"{fifo} is no FIFO")
+            if status.st_uid != inside.rights(pid).user:
+                raise NotAsked(f"{fifo} belongs to another user")
+            descriptor = inside.reopened(place, os.O_WRONLY)
+            try:
+                os.write(descriptor, b"1")
+            finally:
+                os.close(descriptor)
     except FileNotFoundError:
         raise NotAsked(f"{fifo} is not there: the process has no NCCL communicator yet, or no longer") from None
     except OSError as error:  # ENXIO: a FIFO that nobody has open
         raise NotAsked(f"{fifo}: {error.strerror or error}") from None
-    try:
-        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            raise NotAsked(f"{fifo} is no FIFO")
-        os.write(descriptor, b"1")
-    except OSError as error:
-        raise NotAsked(f"{fifo}: {error.strerror or error}") from None
-    finally:
-        os.close(descriptor)

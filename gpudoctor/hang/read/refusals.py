@@ -6,6 +6,7 @@ from pathlib import Path
 PROC = Path("/proc")
 CAP_SYS_PTRACE = 19
 """<linux/capability.h>"""
+DENIED = "permission denied; run gpudoctor as its user or as root"
 IN_CONTAINER = (
     "start the container with the capability SYS_PTRACE (docker run --cap-add=SYS_PTRACE; "
     "Kubernetes: securityContext.capabilities.add: [SYS_PTRACE])"
