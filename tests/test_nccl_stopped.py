@@ -14,7 +14,7 @@ from gpudoctor.fleet import processes, sockets, traces
 from gpudoctor.fleet.messages import RankState, Torchrun
 from gpudoctor.nccl import story
 from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.rank_messages import Member
+from gpudoctor.nccl.rank_messages import Member, Trained
 from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.nccl.stopped import why_stopped
 from gpudoctor.snapshot import Address, Interface, Snapshot, Space, read
@@ -457,11 +457,62 @@ def test_phases_have_an_order() -> None:
     assert story.progress("data check of all_reduce of 2048 bytes", run) == places[7]
 
 
+TRAINING = (
+    "exchange of who is there",
+    "ddp fp32 step 19: optimizer",  # told already: whatever it is, the next cell is ahead
+    "ddp bf16 start",
+    "ddp bf16 step 0: samples",
+    "ddp bf16 step 0: forward",
+    "ddp bf16 step 0: backward",
+    "ddp bf16 step 0: comparison of gradients",
+    "ddp bf16 step 0: optimizer",
+    "ddp bf16 step 1: samples",
+    "ddp bf16 step 10: samples",
+    "ddp bf16 parameters at the end",
+    "leaving",
+)
+
+
+def test_phases_of_training_have_an_order() -> None:
+    told = (Trained(way="ddp", precision="fp32", outcome="passed"),)
+    run = a_run(end(1, "stopped", rank(0, "ddp bf16 step 0: forward")), trained=told)
+    places = [story.progress(phase, run) for phase in TRAINING]
+    assert places == sorted(places) and len(set(places)) == len(places)
+
+
+def behind_in(first: str, second: str, **fields: Any) -> list[tuple[int, ...]]:
+    run = a_run(end(1, "stopped", rank(0, first)), end(2, "stopped", rank(1, second)), outcome="stalled", **fields)
+    return [finding.ranks for finding in why_stopped(run, TWO) if finding.id == "rank-behind"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "blamed"),
+    [
+        ("ddp fp32 step 3: comparison of gradients", "ddp fp32 step 3: forward", [(1,)]),
+        ("fsdp bf16 step 2: optimizer", "fsdp bf16 step 3: samples", [(0,)]),
+        ("ddp fp32 step 3: backward", "ddp fp32 step 3: backward", []),
+        # twice a step: the second forward comes after the first backward
+        ("no_sync fp32 step 3: forward", "no_sync fp32 step 3: backward", []),
+        # which of these comes first only the framework knows
+        ("accelerate fp32 prepare", "accelerate fp32 model", []),
+        # rank 0 has not told its last cell yet, and rank 1 is in the next
+        ("ddp fp32 parameters at the end", "ddp bf16 start", []),
+    ],
+)
+def test_the_rank_that_is_behind_in_training_is_named(first: str, second: str, blamed: list[tuple[int, ...]]) -> None:
+    assert behind_in(first, second) == blamed
+
+
 pieces = ["Connection refused", "connectFullMesh", "[10.0.0.2]:1", "EADDRINUSE", "Traceback", *"ab01[](): \n\0é"]
 texts = st.lists(st.sampled_from(pieces)).map("".join)
 
 
-@given(error=texts, log=texts, phase=st.sampled_from(PHASES) | texts, state=st.sampled_from(["", "S", "T", "D", "Z"]))
+@given(
+    error=texts,
+    log=texts,
+    phase=st.sampled_from(PHASES + TRAINING) | texts,
+    state=st.sampled_from(["", "S", "T", "D", "Z"]),
+)
 def test_every_end_has_a_reason(error: str, log: str, phase: str, state: str) -> None:
     run = a_run(
         end(1, "failed", rank(0, phase, ended="exit", status=1, error=error, log=log, process_state=state), error=log),

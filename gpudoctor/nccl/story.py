@@ -22,6 +22,10 @@ _COLLECTIVE = re.compile(r"^(?:data check of )?(?P<collective>\w+) of (?P<size>\
 _EARLY = ("", "import torch", "CUDA start", "rendezvous", "first all_reduce", "exchange of who is there")
 """The phases before the first measurement, in their order (workers/collective.py)."""
 LEAVING = "leaving"
+_TRAINING = re.compile(r"^(?P<way>\w+) (?P<precision>fp32|bf16|fp16) (?:step (?P<step>\d{1,6}): )?(?P<what>.+)$")
+_IN_A_STEP = ("samples", "forward", "backward", "comparison of gradients", "optimizer", "comparison after an overflow")
+_AT_THE_END = "parameters at the end"
+"""Of gpudoctor train-test, in their order (workers/train_loop.py)."""
 
 
 class Rank(NamedTuple):
@@ -60,7 +64,27 @@ def progress(phase: str, run: RunResult) -> tuple[int, int, int]:
             if row.collective == found["collective"] and 0 <= size - row.size_bytes < max(64, size // 2)
         ]
         return (len(_EARLY), min(done)[1] if done else len(run.rows), 0 if done else size)
+    if found := _TRAINING.match(phase):
+        return (len(_EARLY), *_in_training(found, run))
     return (len(_EARLY) + (1 if phase == LEAVING else 0), 0, 0)
+
+
+def _in_training(phase: re.Match[str], run: RunResult) -> tuple[int, int]:
+    """The cell, and how far in it. All that is before the steps counts alike: each framework has its own order."""
+    told = [(each.way, each.precision) for each in run.trained]
+    cell = phase["way"], phase["precision"]
+    if cell in told:
+        return told.index(cell), 0
+    seen = [_TRAINING.match(rank.state.phase) for rank in ranks(run)]
+    untold = {(each["way"], each["precision"]) for each in seen if each is not None} - set(told)
+    if len(untold) > 1:
+        return len(told), 0  # which of them comes first is not known here
+    what = phase["what"]
+    if phase["step"] is None:
+        return len(told), 10**7 if what == _AT_THE_END else -1
+    if phase["way"] == "no_sync" and what == "backward":
+        what = "forward"  # both come twice a step, so neither is ahead of the other
+    return len(told), 10 * int(phase["step"]) + (_IN_A_STEP.index(what) if what in _IN_A_STEP else 0)
 
 
 def in_phase(phase: str) -> str:
