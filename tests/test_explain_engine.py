@@ -578,3 +578,15 @@ def test_any_bytes_are_explained(raw: bytes) -> None:
     assert list(answer.causes) == sorted(answer.causes, key=lambda cause: -cause.confidence)
     for line in (*answer.story, *answer.consequences):
         assert line.text.isprintable() or not line.text.isascii()
+
+
+def test_a_gap_in_the_ranks_is_the_absent_one() -> None:
+    (first, *_) = explained("".join(watchdog(rank, 7) for rank in (0, 2, 3))).causes
+    assert first.ranks == (1,) and "rank 1 did not come" in first.summary
+
+
+def test_every_second_rank_is_a_part_of_the_world_and_no_gap() -> None:
+    assert all(
+        "did not come" not in cause.summary
+        for cause in explained("".join(watchdog(rank, 7) for rank in (0, 2, 4, 6))).causes
+    )

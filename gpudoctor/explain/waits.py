@@ -128,6 +128,7 @@ def pattern(found: list[Wait], facts: Facts, died: set[int]) -> list[Candidate]:
     known |= {ended.rank for ended in facts.exits if ended.rank is not None}
     if facts.world_size and facts.world_size <= 65_536:
         known |= set(range(facts.world_size))
+    known |= skipped(known)
     named_absent = absent_by_name(facts) - died
     absent = named_absent or known - waiting - died
     groups = Counter(wait.group for wait in found)
@@ -143,6 +144,18 @@ def pattern(found: list[Wait], facts: Facts, died: set[int]) -> list[Candidate]:
     if len(found) > 1:
         return _together(found)
     return []
+
+
+def skipped(known: set[int]) -> set[int]:
+    """Ranks between others of which nothing is heard: they are there, for numbers have no gaps.
+
+    Where a third of them or more would be missing, the logs are rather those of a part of the world: of some nodes, or
+    of one process group with every second rank.
+    """
+    if not known or max(known) - min(known) > 65_536:
+        return set()
+    between = set(range(min(known), max(known))) - known
+    return between if len(between) * 3 <= len(known) else set()
 
 
 def absent_by_name(facts: Facts) -> set[int]:
