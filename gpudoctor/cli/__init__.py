@@ -18,6 +18,7 @@ from gpudoctor.cli.agent import agent
 from gpudoctor.cli.amp import amp
 from gpudoctor.cli.capture import capture
 from gpudoctor.cli.check import check
+from gpudoctor.cli.checkpoint import checkpoint
 from gpudoctor.cli.checks import checks
 from gpudoctor.cli.devices import devices
 from gpudoctor.cli.env import env
@@ -74,6 +75,7 @@ app.command()(train_test)
 app.command()(launch)
 app.command()(hang)
 app.command()(explain)
+app.command()(checkpoint)
 app.command(cls=WithCommand)(lint)
 app.command()(checks)
 app.command(hidden=True)(agent)

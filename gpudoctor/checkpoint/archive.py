@@ -1,0 +1,146 @@
+"""The directory of a zip file, as torch.save writes it: stored entries, 64-byte aligned, zip64 where needed.
+
+Read by hand, because a checkpoint is somebody else's file: everything is bounded, entries that overlap, expand beyond
+reason or share a name are refused, and what is wanted is where the bytes of an entry lie.
+"""
+
+import struct
+from typing import NamedTuple
+
+from gpudoctor.checkpoint.source import Region, Source
+from gpudoctor.checkpoint.unreadable import Unreadable, printable
+
+END = b"PK\x05\x06"
+END_64 = b"PK\x06\x06"
+LOCATOR_64 = b"PK\x06\x07"
+ENTRY = b"PK\x01\x02"
+LOCAL = b"PK\x03\x04"
+MOST_DIRECTORY_BYTES = 256 * 1024 * 1024
+"""A million entries take some 100 MB."""
+MOST_ENTRIES = 2_000_000
+LONGEST_COMMENT = 65_535
+MOST_EXPANSION = 200
+"""Times; deflate reaches 1,032. Weights hardly shrink at all, so that only long runs of zeros come near."""
+EXPANSION_MATTERS_BYTES = 64 * 1024 * 1024
+NO_SIZE = 0xFFFFFFFF
+
+
+class Entry(NamedTuple):
+    name: str
+    size: int
+    packed: int
+    crc: int
+    method: int
+    header: int
+    """Where its local header begins."""
+
+
+def entries(source: Source) -> dict[str, Entry]:
+    """All entries by name. Raises `Unreadable`."""
+    try:
+        return _entries(source)
+    except struct.error:
+        raise Unreadable("its directory of contents, at its end, is damaged") from None
+
+
+def _entries(source: Source) -> dict[str, Entry]:
+    count, size, offset = _directory(source)
+    if size > MOST_DIRECTORY_BYTES or count > MOST_ENTRIES:
+        raise Unreadable(f"its directory of contents has {count} entries, more than a checkpoint has")
+    if offset + size > source.size:
+        raise Unreadable("it is cut off, or damaged: its directory of contents lies past its end")
+    raw = source.read(offset, size)
+    found: dict[str, Entry] = {}
+    at = 0
+    for _ in range(count):
+        if raw[at : at + 4] != ENTRY:
+            raise Unreadable("its directory of contents, at its end, is damaged")
+        entry, at = _entry(raw, at)
+        if entry.name in found:
+            raise Unreadable(
+                f"it has two entries named {printable(entry.name)}, which torch never writes: do not load it"
+            )
+        if ".." in entry.name.split("/") or entry.name.startswith(("/", "\\")) or "\\" in entry.name:
+            raise Unreadable(f"it has an entry named {printable(entry.name)}, which leads out of it: do not unpack it")
+        found[entry.name] = entry
+    if sum(entry.packed for entry in found.values()) > source.size:
+        raise Unreadable("its entries overlap or lie past its end: it is cut off, or made to expand without end")
+    for entry in found.values():
+        if entry.size > EXPANSION_MATTERS_BYTES and entry.size > MOST_EXPANSION * max(entry.packed, 1):
+            raise Unreadable(
+                f"its entry {printable(entry.name)} of {entry.packed} bytes expands to {entry.size}: a zip bomb"
+            )
+    return found
+
+
+def _directory(source: Source) -> tuple[int, int, int]:
+    """(entries, bytes, offset) of the directory."""
+    tail_at = max(0, source.size - LONGEST_COMMENT - 22)
+    tail = source.read(tail_at, source.size - tail_at)
+    at = tail.rfind(END)
+    if at < 0:
+        raise Unreadable(
+            f"it is cut off: {source.size} bytes are there, and the directory of contents at the end of a zip file is "
+            "not; copy or save it again"
+        )
+    count, size, offset = struct.unpack_from("<HII", tail, at + 10)
+    if at >= 20 and tail[at - 20 : at - 16] == LOCATOR_64:
+        place = struct.unpack_from("<Q", tail, at - 12)[0]
+        if place + 56 > source.size:
+            raise Unreadable("it is cut off, or damaged: its directory of contents lies past its end")
+        record = source.read(place, 56)
+        if record[:4] != END_64:
+            raise Unreadable("its directory of contents, at its end, is damaged")
+        count, size, offset = struct.unpack_from("<QQQ", record, 32)
+    return count, size, offset
+
+
+def _entry(raw: bytes, at: int) -> tuple[Entry, int]:
+    flags, method = struct.unpack_from("<HH", raw, at + 8)
+    crc, packed, size = struct.unpack_from("<III", raw, at + 16)
+    name_length, extra_length, comment_length = struct.unpack_from("<HHH", raw, at + 28)
+    header = struct.unpack_from("<I", raw, at + 42)[0]
+    name_at = at + 46
+    extra_at = name_at + name_length
+    end = extra_at + extra_length + comment_length
+    if end > len(raw):
+        raise Unreadable("its directory of contents, at its end, is damaged")
+    name = raw[name_at:extra_at].decode("utf-8", "replace")
+    if flags & 1:
+        raise Unreadable("it is encrypted, as torch.save never writes; unpack it with its password first")
+    if method not in (0, 8):
+        raise Unreadable(f"its entry {printable(name)} is packed by method {method}, which torch does not read")
+    size, packed, header = _extended(raw[extra_at : extra_at + extra_length], size, packed, header)
+    if method == 0 and size != packed:
+        raise Unreadable("its directory of contents, at its end, is damaged: an entry has two sizes")
+    return Entry(name, size, packed, crc, method, header), end
+
+
+def _extended(extra: bytes, size: int, packed: int, header: int) -> tuple[int, int, int]:
+    """The 64-bit numbers of an entry, where the 32-bit ones are full."""
+    at = 0
+    while at + 4 <= len(extra):
+        kind, length = struct.unpack_from("<HH", extra, at)
+        if kind == 1:
+            field = extra[at + 4 : at + 4 + length]
+            numbers = list(struct.unpack_from(f"<{len(field) // 8}Q", field))
+            values = []
+            for value in (size, packed, header):
+                values.append(numbers.pop(0) if value == NO_SIZE and numbers else value)
+            return values[0], values[1], values[2]
+        at += 4 + length
+    return size, packed, header
+
+
+def region(source: Source, entry: Entry) -> Region:
+    """Where the bytes of an entry lie. Raises `Unreadable`."""
+    if entry.header + 30 > source.size:
+        raise Unreadable(f"its entry {printable(entry.name)} lies past its end")
+    header = source.read(entry.header, 30)
+    if header[:4] != LOCAL:
+        raise Unreadable(f"its entry {printable(entry.name)} is not where its directory of contents says")
+    name_length, extra_length = struct.unpack_from("<HH", header, 26)
+    offset = entry.header + 30 + name_length + extra_length
+    if offset + entry.packed > source.size:
+        raise Unreadable(f"its entry {printable(entry.name)} lies past its end")
+    return Region(offset, entry.size, entry.crc, entry.packed if entry.method else None)

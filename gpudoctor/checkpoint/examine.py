@@ -1,0 +1,285 @@
+"""The child that reads a checkpoint: one that is damaged, endless or on a dead file system costs this process only."""
+
+import os
+import sys
+import time
+from typing import Any
+
+import msgspec
+
+from gpudoctor.checkpoint import folders, judge, wrappers
+from gpudoctor.checkpoint.find import StateDict, parts, state_dicts
+from gpudoctor.checkpoint.loaded import Loaded
+from gpudoctor.checkpoint.nonfinite import Count
+from gpudoctor.checkpoint.nonfinite import counts as can_be_nan
+from gpudoctor.checkpoint.opened import opened
+from gpudoctor.checkpoint.place import check_place
+from gpudoctor.checkpoint.report import MOST_LISTED, CheckpointReport, TensorEntry
+from gpudoctor.checkpoint.scan import Scanned, scan
+from gpudoctor.checkpoint.source import Source
+from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.values import Tensor
+from gpudoctor.checkpoint.wrappers import Cleaned
+from gpudoctor.marked import MARK
+from gpudoctor.read.lifeline import end_with_the_doctor
+
+MEMORY_BYTES = 4 * 1024**3
+"""Address space of the child: a file that makes it grow beyond that is no checkpoint."""
+SECONDS_BETWEEN_BEATS = 0.3
+LONGEST_NAME = 500
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What is asked of the child."""
+
+    file: str
+    like: str = ""
+    key: str = ""
+    values: bool = True
+    out: str = ""
+    """Where the clean copy goes; empty: none is wanted."""
+
+
+def say(message: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(MARK + msgspec.json.encode(message) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+class Beats:
+    """Tells the doctor now and then that there is progress."""
+
+    def __init__(self, total: int = 0) -> None:
+        self.total = total
+        self.done = 0
+        self._last = 0.0
+
+    def __call__(self, count: int = 0) -> None:
+        self.done += count
+        now = time.monotonic()
+        if now - self._last >= SECONDS_BETWEEN_BEATS:
+            self._last = now
+            say({"done": self.done, "of": self.total})
+
+
+def limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+
+
+def main(arguments: list[str]) -> None:
+    """Entry point: `arguments` is a `Wish` as JSON."""
+    end_with_the_doctor()
+    limit_memory()
+    wish = msgspec.json.decode(arguments[0], type=Wish)
+    answer(lambda: {"report": msgspec.to_builtins(examined(wish))})
+    os._exit(0)
+
+
+def answer(work: Any) -> None:
+    """Say what it gives, or why it gives nothing."""
+    try:
+        said = work()
+    except Unreadable as error:
+        said = {"unreadable": str(error)}
+    except MemoryError:
+        said = {"unreadable": "it asks for more memory than a checkpoint needs to be listed"}
+    except RecursionError:
+        said = {"unreadable": "its values are nested deeper than a checkpoint's"}
+    say(said)
+
+
+def examined(wish: Wish) -> CheckpointReport:
+    """Raises `Unreadable`."""
+    if wish.out:
+        check_place(wish.file, wish.out)
+    like = like_shapes(wish.like) if wish.like else None
+    if os.path.isdir(wish.file):  # noqa: PTH112 - a text as the user gave it
+        raise Unreadable(folders.folder(wish.file))
+    with Source(wish.file) as source:
+        beats = Beats(source.size)
+        beats()
+        loaded = opened(source, beats)
+        dicts = state_dicts(loaded.root)
+        chosen = choose(dicts, wish.key)
+        names = cleaned_names(loaded, chosen)
+        found = Scanned({}, frozenset())
+        if wish.values:
+            found = scan(source, loaded, list(chosen.tensors.values()) if chosen else _loose(loaded), beats)
+        else:
+            _all_there(loaded, chosen)
+        source.check_unchanged()
+        return report(wish, source, loaded, dicts, chosen, names, found, like)
+
+
+def _loose(loaded: Loaded) -> list[Tensor]:
+    from gpudoctor.checkpoint.walk import tensors
+
+    return list(tensors(loaded.root))
+
+
+def _all_there(loaded: Loaded, chosen: StateDict | None) -> None:
+    """Every storage lies within the file, though nothing of it is read."""
+    seen: set[str] = set()
+    for tensor in chosen.tensors.values() if chosen else _loose(loaded):
+        if tensor.storage is not None and tensor.storage.key not in seen:
+            seen.add(tensor.storage.key)
+            loaded.region(tensor.storage)
+
+
+def choose(dicts: list[StateDict], key: str) -> StateDict | None:
+    """The state dict of `key`, or the model's. Raises `Unreadable` when there is none of that key."""
+    if not key:
+        return dicts[0] if dicts else None
+    for each in dicts:
+        if key in (each.key, each.last):
+            return each
+    there = ", ".join(printable(each.last or "(the file itself)", 60) for each in dicts[:8]) or "none"
+    raise Unreadable(f"it has no state dict under {printable(key)}; it has: {there}")
+
+
+def cleaned_names(loaded: Loaded, chosen: StateDict | None) -> Cleaned | None:
+    if chosen is None:
+        return None
+    return wrappers.cleaned(list(chosen.tensors), attribute=bool(judge.lightning(loaded.root)))
+
+
+def like_shapes(file: str) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of another file's model. Raises `Unreadable` that names it."""
+    try:
+        if os.path.isdir(file):  # noqa: PTH112
+            raise Unreadable(folders.folder(file))
+        with Source(file) as source:
+            loaded = opened(source, Beats())
+            chosen = choose(state_dicts(loaded.root), "")
+            names = cleaned_names(loaded, chosen)
+    except Unreadable as error:
+        raise Unreadable(f"--like {printable(file, 200)}: {error}") from None
+    if chosen is None or names is None:
+        raise Unreadable(f"--like {printable(file, 200)}: it holds no state dict")
+    return {new: chosen.tensors[old].shape for old, new in names.names.items()}
+
+
+def report(
+    wish: Wish,
+    source: Source,
+    loaded: Loaded,
+    dicts: list[StateDict],
+    chosen: StateDict | None,
+    names: Cleaned | None,
+    scanned: Scanned,
+    like: dict[str, tuple[int, ...]] | None,
+) -> CheckpointReport:
+    tensors = chosen.tensors if chosen else {}
+    counts = {name: total(tensor, scanned.counts) for name, tensor in tensors.items()}
+    damaged = [
+        name
+        for name, tensor in tensors.items()
+        if any(part.storage and part.storage.key in scanned.damaged for part in (tensor, *tensor.parts))
+    ]
+    refused = judge.refused_names(loaded.names)
+    told = (
+        judge.loading(wish.file, loaded, chosen, names, like, os.path.basename(wish.like), bool(refused))  # noqa: PTH119
+        if chosen and names
+        else ()
+    )
+    groups = shared(tensors)
+    first = {name: group[0] for group in groups for name in group[1:]}
+    dtypes: dict[str, int] = {}
+    prefixes: dict[str, int] = {}
+    for name, tensor in tensors.items():
+        dtypes[tensor.dtype] = dtypes.get(tensor.dtype, 0) + 1
+        top = printable(name.partition(".")[0], LONGEST_NAME)
+        if top in prefixes or len(prefixes) < 1000:
+            prefixes[top] = prefixes.get(top, 0) + 1
+    own = [tensor for name, tensor in tensors.items() if name not in first]
+    return CheckpointReport(
+        file=wish.file,
+        size_bytes=source.size,
+        format=loaded.format,
+        written_by=judge.writers(loaded.root, chosen, names),
+        chosen=chosen.key if chosen else "",
+        parts=parts(loaded.root, dicts),
+        tensors=tuple(
+            entry(name, tensor, first.get(name, ""), counts[name])
+            for (name, tensor), _ in zip(tensors.items(), range(MOST_LISTED), strict=False)
+        ),
+        tensor_count=len(tensors),
+        parameters=sum(tensor.elements for tensor in own),
+        tensor_bytes=sum(tensor.elements * tensor.item_bytes for tensor in own),
+        dtypes=dict(sorted(dtypes.items(), key=lambda item: -item[1])),
+        prefixes=prefixes,
+        wrappers=names.wrappers if names else (),
+        shared=tuple(tuple(printable(name, LONGEST_NAME) for name in group[:100]) for group in groups[:1000]),
+        refused=refused,
+        values_read=wish.values and all(count is not None for count in counts.values()),
+        loading=told,
+        problems=judge.findings(
+            wish.file,
+            loaded.root,
+            loaded,
+            chosen,
+            names,
+            {name: count for name, count in counts.items() if count is not None},
+            damaged,
+            told,
+            like is not None,
+        ),
+    )
+
+
+def total(tensor: Tensor, counts: dict[int, Count]) -> Count | None:
+    """Of a tensor and its parts; None when something of it was not counted."""
+    found = Count()
+    for part in (tensor, *tensor.parts):
+        if part.storage is None or not part.elements or not can_be_nan(part.dtype):
+            continue
+        own = counts.get(id(part))
+        if own is None:
+            return None
+        found += own
+    return found
+
+
+def shared(tensors: dict[str, Tensor]) -> list[tuple[str, ...]]:
+    """Groups of names whose tensors look at the same numbers."""
+    by_key: dict[str, list[tuple[int, int, str]]] = {}
+    for name, tensor in tensors.items():
+        if tensor.storage is not None and tensor.elements:
+            begin = tensor.storage.view * tensor.storage.item_bytes + tensor.offset * tensor.item_bytes
+            by_key.setdefault(tensor.storage.key, []).append((begin, begin + tensor.span * tensor.item_bytes, name))
+    order = {name: number for number, name in enumerate(tensors)}
+    groups: list[tuple[str, ...]] = []
+    for users in by_key.values():
+        if len(users) < 2:
+            continue
+        reach = -1
+        group: list[str] = []
+        for begin, end, name in sorted(users):
+            if begin >= reach and group:
+                groups.append(tuple(sorted(group, key=order.__getitem__)))
+                group = []
+            group.append(name)
+            reach = max(reach, end)
+        groups.append(tuple(sorted(group, key=order.__getitem__)))
+    return [group for group in groups if len(group) > 1]
+
+
+def entry(name: str, tensor: Tensor, same_as: str, count: Count | None) -> TensorEntry:
+    counted = count is not None and can_be_nan(tensor.dtype)
+    storage = tensor.storage or next((part.storage for part in tensor.parts if part.storage), None)
+    return TensorEntry(
+        name=printable(name, LONGEST_NAME),
+        dtype=tensor.dtype,
+        shape=tensor.shape,
+        size_bytes=tensor.elements * tensor.item_bytes,
+        kind=tensor.kind,
+        device=storage.location if storage else "",
+        shared_with=printable(same_as, LONGEST_NAME),
+        nan=count.nan if count is not None and counted else None,
+        infinite=count.infinite if count is not None and counted else None,
+    )

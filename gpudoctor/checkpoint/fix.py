@@ -1,0 +1,185 @@
+"""The child that writes a clean copy beside its place, reads it again, and compares every byte with the original."""
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gpudoctor.checkpoint import safetensors_writer, torch_writer
+from gpudoctor.checkpoint.copied import Copied, Placed, Plan, planned
+from gpudoctor.checkpoint.examine import Beats, Wish, answer, choose, cleaned_names, limit_memory
+from gpudoctor.checkpoint.find import state_dicts
+from gpudoctor.checkpoint.loaded import Loaded
+from gpudoctor.checkpoint.opened import opened
+from gpudoctor.checkpoint.source import CHUNK, Region, Source
+from gpudoctor.checkpoint.unreadable import Unreadable
+from gpudoctor.checkpoint.values import ITEM_BYTES, Tensor
+from gpudoctor.knowledge.wording import size as in_words
+from gpudoctor.read.lifeline import end_with_the_doctor
+
+HEADROOM_BYTES = 16 * 1024 * 1024
+"""Kept free on the file system beyond the copy itself."""
+
+
+def main(arguments: list[str]) -> None:
+    """Entry point: a `Wish` as JSON, and the temporary file, which exists and is empty."""
+    end_with_the_doctor()
+    limit_memory()
+    wish = msgspec.json.decode(arguments[0], type=Wish)
+    answer(lambda: {"copied": copied(wish, arguments[1])})
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def copied(wish: Wish, temporary: str) -> dict[str, Any]:
+    """Raises `Unreadable`."""
+    with Source(wish.file) as source:
+        beats = Beats()
+        loaded = opened(source, beats)
+        chosen = choose(state_dicts(loaded.root), wish.key)
+        names = cleaned_names(loaded, chosen)
+        if chosen is None or names is None:
+            raise Unreadable("--fix: it holds no state dict that could be copied")
+        plan = planned(loaded, chosen, names)
+        as_safetensors = wish.out.endswith(".safetensors")
+        if as_safetensors:
+            safetensors_writer.check(plan, loaded.big_endian)
+        check_room(temporary, plan, as_safetensors)
+        beats.total = 2 * plan.size
+        try:
+            with open(temporary, "r+b") as file:  # noqa: PTH123 - the doctor's own, made before
+                if as_safetensors:
+                    safetensors_writer.write(file, plan, tensor_bytes(source, plan, beats))
+                else:
+                    torch_writer.write(file, plan, storage_bytes(source, plan, beats), loaded.big_endian)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise Unreadable(f"--fix {wish.out}: {error.strerror or error}") from None
+        source.check_unchanged()
+        with Source(temporary) as copy:
+            compare(source, loaded, plan, copy, beats, as_safetensors)
+            size = copy.size
+        renamed = sum(old != new for old, new in names.names.items())
+        return {
+            "size_bytes": size,
+            "tensors": len(plan.tensors),
+            "renamed": renamed,
+            "dropped": [*names.dropped, *sorted(chosen.others)][:100],
+            "shared": shared_names(plan),
+            "listing": listing(plan, as_safetensors),
+        }
+
+
+def check_room(temporary: str, plan: Plan, as_safetensors: bool) -> None:
+    wanted = sum(map(safetensors_writer.size_of, plan.tensors)) if as_safetensors else plan.size
+    wanted += 300 * (len(plan.tensors) + len(plan.storages))
+    try:
+        about = os.statvfs(temporary)
+    except (OSError, AttributeError):  # AttributeError: Windows
+        return
+    room = about.f_bavail * about.f_frsize
+    if room < wanted + HEADROOM_BYTES:
+        raise Unreadable(f"--fix: the copy takes {in_words(wanted)}, and {in_words(room)} are free where it goes")
+
+
+def shared_names(plan: Plan) -> int:
+    """Tensors whose storage another one has too."""
+    users: dict[int, int] = {}
+    for tensor in plan.tensors:
+        users[tensor.storage] = users.get(tensor.storage, 0) + 1
+    return sum(count for count in users.values() if count > 1)
+
+
+def part(source: Source, region: Region, begin: int, end: int) -> Iterator[bytes]:
+    """Bytes of a region."""
+    if region.packed is None:
+        yield from source.chunks(Region(region.offset + begin, end - begin))
+        return
+    at = 0
+    for piece in source.chunks(region):
+        after = at + len(piece)
+        if after > begin and at < end:
+            yield piece[max(begin - at, 0) : end - at]
+        at = after
+
+
+def _watched(pieces: Iterator[bytes], beats: Beats) -> Iterator[bytes]:
+    for piece in pieces:
+        yield piece
+        beats(len(piece))
+
+
+def storage_bytes(source: Source, plan: Plan, beats: Beats) -> Iterator[tuple[int, Iterator[bytes]]]:
+    for number, storage in enumerate(plan.storages):
+        yield number, _watched(part(source, storage.region, storage.begin, storage.end), beats)
+
+
+def tensor_bytes(source: Source, plan: Plan, beats: Beats) -> Iterator[Iterator[bytes]]:
+    for tensor in safetensors_writer.order(plan):
+        storage = plan.storages[tensor.storage]
+        begin, end = _within(tensor, storage)
+        yield _watched(part(source, storage.region, begin, end), beats)
+
+
+def _within(tensor: Placed, storage: Copied) -> tuple[int, int]:
+    begin = storage.begin + tensor.offset * ITEM_BYTES[tensor.dtype]
+    return begin, begin + safetensors_writer.size_of(tensor)
+
+
+def compare(source: Source, loaded: Loaded, plan: Plan, copy: Source, beats: Beats, as_safetensors: bool) -> None:
+    """Read the copy as any checkpoint is read, and compare it with the original. Raises `Unreadable`."""
+    read = opened(copy, beats)
+    found = read.root
+    if type(found) is not dict or list(found) != _names(plan, as_safetensors):
+        raise Unreadable("--fix: the copy does not have the names that were written; it was thrown away")
+    if read.big_endian != loaded.big_endian:
+        raise Unreadable("--fix: the copy has another byte order; it was thrown away")
+    compared: set[str] = set()
+    for tensor in plan.tensors:
+        own = found[tensor.name]
+        if type(own) is not Tensor or (own.dtype, own.shape) != (tensor.dtype, tensor.shape) or own.storage is None:
+            raise Unreadable(f"--fix: {tensor.name} is another tensor in the copy; it was thrown away")
+        if not as_safetensors and (own.stride, own.offset) != (tensor.stride, tensor.offset):
+            raise Unreadable(f"--fix: {tensor.name} is another tensor in the copy; it was thrown away")
+        if own.storage.key in compared:
+            continue
+        compared.add(own.storage.key)
+        storage = plan.storages[tensor.storage]
+        begin, end = _within(tensor, storage) if as_safetensors else (storage.begin, storage.end)
+        here = copy.chunks(read.region(own.storage))
+        same = _same(part(source, storage.region, begin, end), _watched(here, beats))
+        if not same:
+            raise Unreadable(f"--fix: the numbers of {tensor.name} differ in the copy; it was thrown away")
+
+
+def _names(plan: Plan, as_safetensors: bool) -> list[str]:
+    return [tensor.name for tensor in (safetensors_writer.order(plan) if as_safetensors else plan.tensors)]
+
+
+def _same(one: Iterator[bytes], other: Iterator[bytes]) -> bool:
+    """Whether two runs of pieces are the same bytes, wherever they are cut."""
+    left = right = b""
+    while True:
+        left = left or next(one, b"")
+        right = right or next(other, b"")
+        if not left or not right:
+            return not left and not right
+        count = min(len(left), len(right), CHUNK)
+        if left[:count] != right[:count]:
+            return False
+        left, right = left[count:], right[count:]
+
+
+def listing(plan: Plan, as_safetensors: bool) -> str:
+    """A fingerprint of names, types, shapes and strides, which torch's own reading of the copy must give too."""
+    digest = hashlib.sha256()
+    for tensor in sorted(plan.tensors, key=lambda each: each.name):
+        stride = "" if as_safetensors else ",".join(map(str, tensor.stride))
+        shape = ",".join(map(str, tensor.shape))
+        line = f"{tensor.name}\t{tensor.dtype}\t{shape}\t{stride}\n"
+        digest.update(line.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

@@ -1,0 +1,61 @@
+"""Checkpoints of several files: what the folder or its index is, what belongs to it, and what reads it."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from gpudoctor.checkpoint.unreadable import Unreadable, printable
+
+MOST_INDEX_BYTES = 64 * 1024 * 1024
+MOST_FILES = 10_000
+
+
+class Index(msgspec.Struct):
+    """model.safetensors.index.json, pytorch_model.bin.index.json (transformers)."""
+
+    weight_map: dict[str, str]
+
+
+def folder(path: str) -> str:
+    """What a folder is, with what to do. Raises `Unreadable` when it cannot be read."""
+    try:
+        with os.scandir(path) as found:
+            names = sorted(entry.name for entry, _ in zip(found, range(MOST_FILES), strict=False))
+    except OSError as error:
+        raise Unreadable(f"it cannot be read: {error.strerror or error}") from None
+    known = set(names)
+    place = printable(path, 300).rstrip("/")
+    if ".metadata" in known and any(name.endswith(".distcp") for name in names):
+        return (
+            "it is a folder of torch.distributed.checkpoint (FSDP, DCP), one part a rank: "
+            f"python -m torch.distributed.checkpoint.format_utils dcp_to_torch {place} OUT.pt makes one file of it"
+        )
+    if any(name.endswith(".distcp") for name in names):
+        return "it is a folder of torch.distributed.checkpoint without its .metadata: rank 0 did not finish the save"
+    if "zero_to_fp32.py" in known or ("latest" in known and any(name.startswith("global_step") for name in names)):
+        return f"it is a folder of DeepSpeed: python {place}/zero_to_fp32.py {place} OUT makes plain weights of it"
+    for name in names:
+        if name.endswith((".safetensors.index.json", ".bin.index.json")):
+            return f"it is a folder of several files: name its index, {place}/{printable(name)}"
+    files = [name for name in names if name.endswith((".safetensors", ".pt", ".pth", ".bin", ".ckpt"))]
+    if files:
+        return f"it is a folder: name a file in it, such as {place}/{printable(files[0])}"
+    return "it is a folder without a checkpoint in it"
+
+
+def shards(path: str, raw: bytes) -> dict[str, str]:
+    """Names of tensors -> paths of the files that an index tells. Raises `Unreadable`."""
+    try:
+        index = msgspec.json.decode(raw, type=Index)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise Unreadable("it is a JSON text, and no index of a checkpoint: it has no weight_map") from None
+    here = Path(path).parent
+    found: dict[str, str] = {}
+    for name, file in index.weight_map.items():
+        if not file or file in (".", "..") or "/" in file or "\\" in file or "\0" in file:
+            raise Unreadable(f"it names the file {printable(file)}, which is not beside it: do not load it")
+        found[name] = str(here / file)
+    if len(set(found.values())) > MOST_FILES:
+        raise Unreadable(f"it names more than {MOST_FILES} files")
+    return found

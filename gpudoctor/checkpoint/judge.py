@@ -1,0 +1,435 @@
+"""From what was read to what somebody who wants to load it must know. Pure rules."""
+
+import os
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gpudoctor.check import Fix
+from gpudoctor.checkpoint import compare, wrappers
+from gpudoctor.checkpoint.find import StateDict
+from gpudoctor.checkpoint.imports import standing
+from gpudoctor.checkpoint.loaded import Loaded
+from gpudoctor.checkpoint.nonfinite import Count
+from gpudoctor.checkpoint.report import Finding, Loading
+from gpudoctor.checkpoint.unreadable import printable
+from gpudoctor.checkpoint.values import Name, Object, Tensor
+from gpudoctor.checkpoint.wrappers import Cleaned
+from gpudoctor.knowledge.wording import counted, listed, size
+
+MOST_NAMED = 20
+"""Tensors that a finding names."""
+FLAT = ("flat_param", "_flat_param")
+UNUSED_FACTOR = 2
+UNUSED_MATTERS_BYTES = 16 * 1024 * 1024
+LONGEST_NAME = 300
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def lightning(root: Any) -> str:
+    """ "PyTorch Lightning 2.6.6" when Lightning wrote the file."""
+    version = root.get("pytorch-lightning_version") if type(root) is dict else None
+    return f"PyTorch Lightning {printable(version, 20)}" if isinstance(version, str) else ""
+
+
+def writers(root: Any, chosen: StateDict | None, names: Cleaned | None) -> tuple[str, ...]:
+    """Which programs and wrappers left their marks."""
+    found = [lightning(root)]
+    top = root if type(root) is dict else {}
+    if "ds_version" in top or "ds_config" in top:
+        version = top.get("ds_version")
+        found.append(f"DeepSpeed {printable(version, 20)}" if isinstance(version, str) else "DeepSpeed")
+    if "checkpoint_version" in top and ("args" in top or "iteration" in top):
+        found.append("Megatron-LM")
+    found += names.written_by if names else ()
+    tensors = list(chosen.tensors.values()) if chosen else []
+    if any(tensor.subclass.endswith("DTensor") for tensor in tensors):
+        found.append("FSDP2 or tensor parallel (DTensor)")
+    if chosen and chosen.what == "module object":
+        found.append("torch.save(model), the whole object")
+    return tuple(dict.fromkeys(word for word in found if word))
+
+
+def loading(
+    file: str, loaded: Loaded, chosen: StateDict, names: Cleaned, like: Shapes | None, like_name: str, refused: bool
+) -> tuple[Loading, ...]:
+    """What load_state_dict says as the file is, and the lines that are right."""
+    given = {name: tensor.shape for name, tensor in chosen.tensors.items()}
+    plain = {new: given[old] for old, new in names.names.items()}
+    model = plain if like is None else like
+    name = "a plain model" if like is None else like_name
+    as_it_is = compare.difference(given, model)
+    take, put, fix_names = "", "", names.changed and not as_it_is.fits
+    if like is not None and fix_names and len(compare.difference(plain, model).missing) > len(as_it_is.missing):
+        fix_names = False  # the model has the wrapper's names itself
+    after = plain if fix_names else given
+    if like is not None and not compare.difference(after, model).fits:
+        take, put = compare.prefix_between(after, model)
+        if take or put:
+            after = {put + each[len(take) :] if each.startswith(take) else each: shape for each, shape in after.items()}
+    lines = load_lines(file, loaded, chosen, names if fix_names else None, take, put, refused)
+    told = compare.in_torch_words(as_it_is)
+    return (
+        Loading(
+            model=name,
+            error=told,
+            missing=_names(as_it_is.missing),
+            unexpected=_names(as_it_is.unexpected),
+            mismatched=_names(each[0] for each in as_it_is.mismatched),
+            lines=lines,
+            error_after=compare.in_torch_words(compare.difference(after, model)),
+        ),
+    )
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(printable(name, LONGEST_NAME) for name, _ in zip(names, range(1000), strict=False))
+
+
+def load_lines(
+    file: str, loaded: Loaded, chosen: StateDict, names: Cleaned | None, take: str, put: str, refused: bool
+) -> tuple[str, ...]:
+    """Python that loads the state dict into `model`."""
+    distributed = any(is_distributed(tensor) for tensor in chosen.tensors.values())
+    if refused or distributed or chosen.what in ("module object", "nested state dict"):
+        clean = os.path.splitext(os.path.basename(file))[0] + "-clean.pt"  # noqa: PTH119, PTH122 - a name, not a place
+        return (
+            f"# {shlex.join(['gpudoctor', 'checkpoint', file, '--fix', clean])}",
+            f'model.load_state_dict(torch.load("{clean}", map_location="cpu", weights_only=True))',
+        )
+    lines = []
+    text = _quoted(file)
+    if loaded.format == "safetensors":
+        lines.append("from safetensors.torch import load_file")
+        lines.append(f"state = load_file({text})")
+    else:
+        lines.append(f'state = torch.load({text}, map_location="cpu", weights_only=True){chosen.key}')
+    code = wrappers.expression(names.wrappers) if names else "name"
+    if take:
+        code += f".removeprefix({_quoted(take)})"
+    if put:
+        code = f"{_quoted(put)} + {code}"
+    dropped = f" if name not in {list(names.dropped)}" if names and names.dropped else ""
+    if code != "name" or dropped:
+        lines.append(f"state = {{{code}: tensor for name, tensor in state.items(){dropped}}}")
+    lines.append("model.load_state_dict(state)")
+    return tuple(lines)
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if text.isprintable() and '"' not in text and "\\" not in text else repr(text)
+
+
+def refused_names(names: Iterable[Name]) -> tuple[str, ...]:
+    """What torch.load(weights_only=True) does not import."""
+    return tuple(sorted({printable(name.full, 200) for name in names if standing(name) != "allowed"}))[:1000]
+
+
+def findings(
+    file: str,
+    root: Any,
+    loaded: Loaded,
+    chosen: StateDict | None,
+    names: Cleaned | None,
+    counts: Mapping[str, Count],
+    damaged: Sequence[str],
+    told: Sequence[Loading],
+    like: bool,
+) -> tuple[Finding, ...]:
+    """The worst first."""
+    found: list[Finding | None] = [_damaged(damaged), _refused(file, loaded)]
+    if chosen is None:
+        found.append(_no_state_dict(file, root))
+    else:
+        found += [
+            _distributed(chosen),
+            _shards(chosen),
+            _flat(chosen),
+            _empty(root, chosen),
+            _not_finite(chosen, counts),
+        ]
+        found += [_whole_object(file, chosen, loaded), _collision(names), _unused(file, chosen)]
+        found.append(_differs(told) if like else _wrapped(file, chosen, names, told))
+    order = ("error", "warning", "info")
+    return tuple(sorted((each for each in found if each is not None), key=lambda each: order.index(each.severity)))
+
+
+def _named(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(printable(name, LONGEST_NAME) for name in names[:MOST_NAMED])
+
+
+def _damaged(names: Sequence[str]) -> Finding | None:
+    if not names:
+        return None
+    return Finding(
+        id="damaged-record",
+        severity="error",
+        summary=f"The numbers of {counted(len(names), 'tensor')} fail their checksum: {listed(_named(names), 3)}",
+        meaning="Bytes changed since the file was saved, by a disk, memory or a broken copy. torch.load does not look, "
+        "and trains on with them.",
+        fix=Fix("Copy the file again from where it was saved, and compare both; else use an older checkpoint."),
+        tensors=_named(names),
+    )
+
+
+def _refused(file: str, loaded: Loaded) -> Finding | None:
+    names = refused_names(loaded.names)
+    if not names:
+        return None
+    code = [name.full for name in loaded.names if standing(name) == "other code"]
+    first = names[0]
+    return Finding(
+        id="torch-load-refuses",
+        severity="warning",
+        summary=f"torch.load refuses it: besides tensors its pickle names {listed(names, 3)}",
+        meaning=f'From torch 2.6 on, torch.load(FILE) ends with "Unsupported global: GLOBAL {first} was not an allowed '
+        'global by default". '
+        + (
+            "With weights_only=False it runs whatever these names stand for, in the version that is installed."
+            if code
+            else "They hold plain data; weights_only=False would load it, and would run anything else in it too."
+        ),
+        fix=Fix(
+            "Write the tensors alone to a clean file; or load it with weights_only=False where you know who made it.",
+            (shlex.join(["gpudoctor", "checkpoint", file, "--fix", _clean_name(file)]),),
+        ),
+    )
+
+
+def _clean_name(file: str) -> str:
+    stem, ending = os.path.splitext(os.path.basename(file))  # noqa: PTH119, PTH122 - a name, not a place
+    return f"{stem}-clean{ending if ending == '.safetensors' else '.pt'}"
+
+
+def _no_state_dict(file: str, root: Any) -> Finding:
+    from gpudoctor.checkpoint.find import is_optimizer
+
+    if isinstance(root, Tensor):
+        what, todo = "one tensor", "torch.load gives it back; it has no names to load by."
+    elif is_optimizer(root):
+        what, todo = "the state of an optimizer", "optimizer.load_state_dict takes it; the model is in another file."
+    elif isinstance(root, Object):
+        what = f"an object of {printable(root.of.full)}"
+        todo = "It can be used where that class is installed only, and not as the weights of a model."
+    else:
+        what, todo = "no tensors under names", "The model is in another file, or was not saved."
+    return Finding(
+        id="no-state-dict",
+        severity="error",
+        summary=f"It holds {what}, and no state dict of a model",
+        meaning="model.load_state_dict has nothing to take from it.",
+        fix=Fix(todo),
+    )
+
+
+def _shards(chosen: StateDict) -> Finding | None:
+    names = [name for name, tensor in chosen.tensors.items() if tensor.kind == "shard"]
+    if not names:
+        return None
+    first = chosen.tensors[names[0]]
+    return Finding(
+        id="one-rank-of-several",
+        severity="error",
+        summary=f"{counted(len(names), 'tensor')} are one rank's part: {printable(names[0])} has "
+        f"{list(first.local_shape)} of {list(first.shape)} here ({first.placements or 'a shard'})",
+        meaning="The other parts are in the files of the other ranks; this one alone is no model.",
+        fix=Fix(
+            "Save the whole model on rank 0, with the ranks of the run still there: get_model_state_dict gathers it.",
+            (
+                "from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict",
+                "options = StateDictOptions(full_state_dict=True, cpu_offload=True)",
+                "state = get_model_state_dict(model, options=options)",
+                'if rank == 0: torch.save(state, "model.pt")',
+            ),
+        ),
+        tensors=_named(names),
+    )
+
+
+def _distributed(chosen: StateDict) -> Finding | None:
+    names = [name for name, tensor in chosen.tensors.items() if is_distributed(tensor) and tensor.kind != "shard"]
+    if not names:
+        return None
+    return Finding(
+        id="distributed-tensors",
+        severity="warning",
+        summary=f"{counted(len(names), 'tensor')} are DTensors, such as {printable(names[0])}; all is in this file",
+        meaning="A plain model does not take them: load_state_dict mixes DTensor and Tensor and raises.",
+        fix=Fix("Write plain tensors to a clean file."),
+        tensors=_named(names),
+    )
+
+
+def is_distributed(tensor: Tensor) -> bool:
+    return tensor.subclass.endswith(".DTensor")
+
+
+def _flat(chosen: StateDict) -> Finding | None:
+    names = [name for name in chosen.tensors if name.rpartition(".")[2] in FLAT]
+    if not names:
+        return None
+    return Finding(
+        id="flat-parameters",
+        severity="error",
+        summary=f"{counted(len(names), 'tensor')} are FSDP's flat parameters, such as {printable(names[0])}",
+        meaning="Many parameters lie in one vector, without their names and shapes: only the same FSDP model on as "
+        "many ranks can take them.",
+        fix=Fix(
+            "Load it there, and save again with StateDictType.FULL_STATE_DICT, or by get_model_state_dict with "
+            "full_state_dict=True."
+        ),
+        tensors=_named(names),
+    )
+
+
+def _empty(root: Any, chosen: StateDict) -> Finding | None:
+    empty = [name for name, tensor in chosen.tensors.items() if not tensor.elements]
+    meta = [name for name, tensor in chosen.tensors.items() if tensor.kind == "meta"]
+    if meta:
+        return Finding(
+            id="without-numbers",
+            severity="error",
+            summary=f"{counted(len(meta), 'tensor')} have no numbers, such as {printable(meta[0])}: they were on the "
+            "meta device when they were saved",
+            meaning="The model was saved before it had been given its weights.",
+            fix=Fix("Save it after it was materialised (to_empty and loading, or without device='meta')."),
+            tensors=_named(meta),
+        )
+    if len(empty) * 2 <= len(chosen.tensors):
+        return None
+    is_zero = type(root) is dict and ("ds_version" in root or "ds_config" in root)
+    return Finding(
+        id="empty-tensors",
+        severity="error",
+        summary=f"{len(empty)} of {counted(len(chosen.tensors), 'tensor')} have no elements, such as "
+        f"{printable(empty[0])}",
+        meaning="DeepSpeed's ZeRO-3 keeps the weights in the files of the ranks, and none in this one."
+        if is_zero
+        else "The weights are elsewhere; ZeRO-3 and FSDP save such files when a rank saves its model alone.",
+        fix=Fix("Run DeepSpeed's own zero_to_fp32.py in the checkpoint's folder.", ("python zero_to_fp32.py . OUT",))
+        if is_zero
+        else Fix("Save the gathered model."),
+        tensors=_named(empty),
+    )
+
+
+def _not_finite(chosen: StateDict, counts: Mapping[str, Count]) -> Finding | None:
+    names = [name for name in chosen.tensors if counts.get(name, Count()) != Count()]
+    if not names:
+        return None
+    first = counts[names[0]]
+    many = [
+        words
+        for number, words in ((first.nan, f"{first.nan} NaN"), (first.infinite, f"{first.infinite} inf"))
+        if number
+    ]
+    total = chosen.tensors[names[0]].elements
+    return Finding(
+        id="values-not-finite",
+        severity="error",
+        summary=f"{counted(len(names), 'tensor')} hold NaN or infinity: {listed(_named(names), 3)} "
+        f"({' and '.join(many)} of {total} in the first)",
+        meaning="The training had diverged when it was saved; whatever is computed from it is NaN too. Only masks and "
+        "buffers hold infinity on purpose.",
+        fix=Fix("Go back to an older checkpoint, and look for the step at which the loss became NaN."),
+        tensors=_named(names),
+    )
+
+
+def _whole_object(file: str, chosen: StateDict, loaded: Loaded) -> Finding | None:
+    if chosen.what != "module object":
+        return None
+    return Finding(
+        id="whole-object",
+        severity="warning",
+        summary="The model itself was saved, and not its state dict: torch.save(model) instead of model.state_dict()",
+        meaning="It loads where the same code lies in the same module only, with weights_only=False, and breaks with "
+        "the next change of the class.",
+        fix=Fix(
+            "Write its state dict to a file of its own.",
+            (shlex.join(["gpudoctor", "checkpoint", file, "--fix", _clean_name(file)]),),
+        ),
+    )
+
+
+def _collision(names: Cleaned | None) -> Finding | None:
+    if names is None or not names.collision:
+        return None
+    return Finding(
+        id="names-collide",
+        severity="warning",
+        summary=f"Without a wrapper's prefix, two tensors would be named {printable(names.collision)}",
+        meaning="The file holds a model with and without its wrapper, or two models in one; no prefix is taken off.",
+        fix=Fix("Take the one that is wanted by its prefix."),
+    )
+
+
+def _unused(file: str, chosen: StateDict) -> Finding | None:
+    stored: dict[str, int] = {}
+    spans: dict[str, set[tuple[int, int]]] = {}
+    for tensor in chosen.tensors.values():
+        if tensor.storage is not None:
+            stored[tensor.storage.key] = tensor.storage.size
+            spans.setdefault(tensor.storage.key, set()).add((tensor.offset, tensor.span * tensor.item_bytes))
+    total = sum(stored.values())
+    used = sum(min(stored[key], sum(size for _, size in each)) for key, each in spans.items())
+    if total - used < UNUSED_MATTERS_BYTES or total < UNUSED_FACTOR * used:
+        return None
+    return Finding(
+        id="storage-mostly-unused",
+        severity="info",
+        summary=f"{size(total)} are stored for tensors of {size(used)}: they are views of larger tensors",
+        meaning="torch.save writes the whole storage that a view looks into.",
+        fix=Fix(
+            "A clean copy holds what is looked at; when saving, give it tensor.clone().",
+            (shlex.join(["gpudoctor", "checkpoint", file, "--fix", _clean_name(file)]),),
+        ),
+    )
+
+
+def _wrapped(file: str, chosen: StateDict, names: Cleaned | None, told: Sequence[Loading]) -> Finding | None:
+    if names is None or not names.changed:
+        return None
+    prefixes = listed(f'"{prefix}"' for prefix in names.wrappers) or listed(names.dropped)
+    by = listed(names.written_by) or "the attribute of the Lightning module that is the model"
+    first = next((old for old, new in names.names.items() if old != new), next(iter(chosen.tensors)))
+    return Finding(
+        id="wrapper-prefix",
+        severity="warning",
+        summary=f"Names carry {prefixes}, of {by}: {printable(first)} is {printable(names.names.get(first, first))} in "
+        "a plain model",
+        meaning="load_state_dict of a plain model misses these keys; with strict=False it loads nothing of them "
+        "and says nothing.",
+        fix=Fix(
+            "Take the prefix off while loading (below), or write a clean copy.",
+            (shlex.join(["gpudoctor", "checkpoint", file, "--fix", _clean_name(file)]),),
+        ),
+    )
+
+
+def _differs(told: Sequence[Loading]) -> Finding | None:
+    each = next(iter(told), None)
+    if each is None or not each.error:
+        return None
+    numbers = [
+        f"{len(names)} {word}"
+        for names, word in (
+            (each.missing, "missing"),
+            (each.unexpected, "unexpected"),
+            (each.mismatched, "of other shape"),
+        )
+        if names
+    ]
+    repaired = not each.error_after
+    return Finding(
+        id="keys-differ",
+        severity="warning" if repaired else "error",
+        summary=f"The keys of {printable(each.model)} differ: {', '.join(numbers)}"
+        + ("; the names differ only by a prefix" if repaired else ""),
+        meaning="load_state_dict raises; with strict=False the missing ones keep their random weights.",
+        fix=Fix(
+            "The lines below load it."
+            if repaired
+            else "The models differ: build the one that was saved, or load with strict=False where that is meant."
+        ),
+    )

@@ -1,0 +1,25 @@
+"""Opens a checkpoint of any format. Nothing is imported or run, whatever the file says."""
+
+from gpudoctor.checkpoint import safetensors, torch_legacy, torch_zip
+from gpudoctor.checkpoint.foreign import what_it_is
+from gpudoctor.checkpoint.loaded import Loaded
+from gpudoctor.checkpoint.pickles import Beat
+from gpudoctor.checkpoint.source import Source
+from gpudoctor.checkpoint.unreadable import Unreadable
+
+HEAD = 4096
+
+
+def opened(source: Source, beat: Beat) -> Loaded:
+    """Raises `Unreadable`, nothing else, whatever the bytes are."""
+    head = source.read(0, min(HEAD, source.size)) if source.size else b""
+    try:
+        if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+            return torch_zip.load(source, beat)
+        if head[:1] == b"\x80" and head[1:2] in (b"\x01", b"\x02", b"\x03", b"\x04", b"\x05"):
+            return torch_legacy.load(source, beat)
+        if safetensors.looks_like_it(head, source.size):
+            return safetensors.load(source)
+    except MemoryError:
+        raise Unreadable("it asks for more memory than a checkpoint needs to be listed") from None
+    raise Unreadable(what_it_is(head, source.size, source.path))

@@ -1,0 +1,27 @@
+"""Whether a clean copy may go where it shall."""
+
+import os
+from pathlib import Path
+
+from gpudoctor.checkpoint.unreadable import Unreadable, printable
+
+
+def check_place(file: str, out: str) -> None:
+    """Refuse a place for the copy before anything slow is done. Raises `Unreadable` with the option's name."""
+    place = Path(out)
+    try:
+        if place.is_dir():
+            raise Unreadable(f"--fix {printable(out, 300)}: is a folder; name a file in it")
+        folder = place.absolute().parent
+        if not folder.is_dir():
+            raise Unreadable(f"--fix {printable(out, 300)}: the folder {folder} does not exist")
+        if place.exists() and Path(file).exists() and place.samefile(file):
+            raise Unreadable(
+                f"--fix {printable(out, 300)}: is the input itself, which is never written to; name another file"
+            )
+        if place.exists() or place.is_symlink():
+            raise Unreadable(f"--fix {printable(out, 300)}: exists already; name a new file, or move it away")
+        if not os.access(folder, os.W_OK):
+            raise Unreadable(f"--fix {printable(out, 300)}: permission denied in {folder}")
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"--fix {printable(out, 300)}: {getattr(error, 'strerror', None) or error}") from None

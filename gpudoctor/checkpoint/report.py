@@ -1,0 +1,140 @@
+"""What `gpudoctor checkpoint` answers, and its JSON."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor.check import Fix, Severity
+
+MOST_LISTED = 100_000
+"""Tensors in the answer; the rest is counted."""
+
+
+class TensorEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One tensor of the state dict."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    size_bytes: int
+    kind: str = "dense"
+    """dense, sparse, quantized, shard (a part of a distributed tensor), meta (without numbers), subclass, nested."""
+    device: str = "cpu"
+    """From which it was saved."""
+    shared_with: str = ""
+    """The first tensor that looks at the same numbers."""
+    nan: int | None = None
+    """Elements; None: not read, or a type that has none."""
+    infinite: int | None = None
+
+
+class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What lies under one key of the file."""
+
+    key: str
+    """As code reaches it: `["model"]`; empty: the whole file."""
+    what: str
+    """ "state dict", "optimizer", "tensors", "module object", "value"."""
+    tensors: int = 0
+    size_bytes: int = 0
+    value: str = ""
+    """Of a number or text."""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """Something to know before the file is used."""
+
+    id: str
+    severity: Severity
+    summary: str
+    meaning: str
+    fix: Fix
+    tensors: tuple[str, ...] = ()
+    """The first of those that it concerns."""
+
+
+class Loading(Struct, frozen=True, kw_only=True):
+    """What `model.load_state_dict` says, and the lines that load it right."""
+
+    model: str
+    """Which model: "a plain model", or the file of --like."""
+    error: str = ""
+    """torch's own words when the state dict is given as it is; empty: it fits."""
+    missing: tuple[str, ...] = ()
+    unexpected: tuple[str, ...] = ()
+    mismatched: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    error_after: str = ""
+    """torch's words after those lines."""
+
+
+class Fixed(Struct, frozen=True, kw_only=True):
+    """The clean copy."""
+
+    path: str
+    size_bytes: int
+    tensors: int
+    renamed: int
+    dropped: tuple[str, ...] = ()
+    """Names that were left out."""
+    compared: str = ""
+    """By what its contents were compared with the original."""
+    reloaded: str = ""
+    """ "torch 2.13.0, weights_only=True", or why it was not asked."""
+    remarks: tuple[str, ...] = ()
+
+
+class CheckpointReport(Struct, frozen=True, kw_only=True):
+    """The answer."""
+
+    schema: int = 1
+    gpudoctor: str = ""
+    file: str
+    size_bytes: int
+    format: Literal["torch zip", "torch legacy", "safetensors", "safetensors index", "torch index"]
+    written_by: tuple[str, ...] = ()
+    """ "PyTorch Lightning 2.6.6", "DistributedDataParallel or DataParallel", "torch.compile"."""
+    chosen: str = ""
+    """The key of the state dict below."""
+    parts: tuple[Part, ...] = ()
+    tensors: tuple[TensorEntry, ...] = ()
+    tensor_count: int = 0
+    parameters: int = 0
+    """Elements of all tensors, shared ones counted once."""
+    tensor_bytes: int = 0
+    dtypes: dict[str, int] = {}
+    """Type -> number of tensors."""
+    prefixes: dict[str, int] = {}
+    """First part of the names -> number of tensors."""
+    wrappers: tuple[str, ...] = ()
+    """Prefixes that a wrapper put there: "module.", "_orig_mod."."""
+    shared: tuple[tuple[str, ...], ...] = ()
+    """Names that look at the same numbers."""
+    refused: tuple[str, ...] = ()
+    """What its pickle names and torch.load(weights_only=True) does not import."""
+    values_read: bool = False
+    """Whether every number was looked at for NaN, infinity and damage."""
+    loading: tuple[Loading, ...] = ()
+    problems: tuple[Finding, ...] = ()
+    fixed: Fixed | None = None
+    seconds: float = 0.0
+
+    @property
+    def exit_status(self) -> int:
+        """1 when the state dict cannot be used as it is, for a reason other than a wrapper's prefix."""
+        return int(any(problem.severity == "error" for problem in self.problems))
+
+
+def to_json(report: CheckpointReport) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(report), indent=1)
+
+
+def from_json(content: bytes | str) -> CheckpointReport:
+    """Raises `ValueError`."""
+    return msgspec.json.decode(content, type=CheckpointReport)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of `gpudoctor checkpoint --json`."""
+    return msgspec.json.schema(CheckpointReport)

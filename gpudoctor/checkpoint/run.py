@@ -1,0 +1,173 @@
+"""Runs `gpudoctor checkpoint`: the child that reads, the child that writes a clean copy, torch that loads it again."""
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpudoctor import __version__
+from gpudoctor.active import Reply, gather, messages, own_module, start, worker
+from gpudoctor.checkpoint.examine import Wish
+from gpudoctor.checkpoint.report import CheckpointReport, Fixed
+from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.knowledge.wording import size
+
+TORCH_SECONDS = 120.0
+"""Importing torch from a cold network file system takes up to a minute."""
+Waiting = Callable[[Sequence[str]], None]
+
+
+def run(wish: Wish, *, python: str, patience: float, waiting: Waiting | None = None) -> CheckpointReport:
+    """Read, and write the clean copy where one is wanted. Raises `Unreadable`.
+
+    `patience` is how many seconds there may be without progress.
+    """
+    started = time.monotonic()
+    said = ask("gpudoctor.checkpoint.examine", [encoded(wish)], wish.file, patience, waiting)
+    try:
+        report = msgspec.convert(said.get("report"), CheckpointReport)
+    except msgspec.ValidationError as error:
+        raise Unreadable(f"the reader answered in an unexpected form: {error}") from None
+    if wish.out:
+        report = msgspec.structs.replace(report, fixed=fixed(wish, report, python, patience, waiting))
+    return msgspec.structs.replace(report, gpudoctor=__version__, seconds=round(time.monotonic() - started, 3))
+
+
+def encoded(wish: Wish) -> str:
+    return msgspec.json.encode(wish).decode()
+
+
+def ask(module: str, arguments: list[str], file: str, patience: float, waiting: Waiting | None) -> dict[str, Any]:
+    """What a child of our own says last. It may take as long as it likes while it gets on."""
+    try:
+        child = start("checkpoint", own_module(module, *arguments), timeout=patience)
+    except OSError as error:
+        raise Unreadable(f"no process can be started to read it: {error.strerror or error}") from None
+    heard = [0, 0.0]
+
+    def wait(names: Sequence[str]) -> None:
+        if len(child.output) != heard[0]:
+            heard[0], heard[1] = len(child.output), time.monotonic()
+            child.timeout = heard[1] - child.started + patience
+        if waiting is not None:
+            waiting([progress(bytes(child.output[-200:]), file)])
+
+    return concluded(gather([child], wait)["checkpoint"])
+
+
+def progress(said: bytes, file: str) -> str:
+    """ "model.pt: 1.2 GiB of 4 GiB"."""
+    name = printable(os.path.basename(file) or file, 60)  # noqa: PTH119 - a text as the user gave it
+    last = next((message for message in reversed(messages(said)) if "done" in message), None)
+    if last is None or not last.get("of"):
+        return name
+    return f"{name}: {size(int(last['done']))} of {size(int(last['of']))}"
+
+
+def concluded(reply: Reply) -> dict[str, Any]:
+    """Its last message. Raises `Unreadable`, which says why there is none."""
+    said = messages(reply.output)
+    last = said[-1] if said else {}
+    if "unreadable" in last:
+        raise Unreadable(str(last["unreadable"]))
+    if "report" in last or "copied" in last:
+        return last
+    if reply.timed_out:
+        raise Unreadable(f"reading it got no further for {reply.seconds:.0f} s; is its file system there?")
+    raise Unreadable(f"it could not be read: {reply.failure or 'its reader ended without an answer'}")
+
+
+def fixed(wish: Wish, report: CheckpointReport, python: str, patience: float, waiting: Waiting | None) -> Fixed:
+    """Write the copy, have it read again, and give it its name. Raises `Unreadable`; then nothing is left."""
+    place = Path(wish.out).absolute()
+    temporary = ""
+    try:
+        try:
+            # The same ending: torch and safetensors need none, and a reader of the folder sees what it is.
+            number, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.stem[:100]}.", suffix=place.suffix)
+            os.close(number)
+        except OSError as error:
+            raise Unreadable(f"--fix {printable(wish.out, 300)}: {error.strerror or error}") from None
+        said = ask("gpudoctor.checkpoint.fix", [encoded(wish), temporary], wish.out, patience, waiting)["copied"]
+        reloaded = reload(temporary, wish.out, said, python, patience, waiting)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)  # as any file that a program writes; mkstemp's is for its owner alone
+        name_it(temporary, place)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108 - gone already when all went well
+    return Fixed(
+        path=wish.out,
+        size_bytes=said["size_bytes"],
+        tensors=said["tensors"],
+        renamed=said["renamed"],
+        dropped=tuple(printable(name, 300) for name in said["dropped"]),
+        compared="every byte with the original",
+        reloaded=reloaded,
+        remarks=remarks(wish, report, said["shared"]),
+    )
+
+
+def remarks(wish: Wish, report: CheckpointReport, shared: int) -> tuple[str, ...]:
+    found = []
+    if any(problem.id == "values-not-finite" for problem in report.problems):
+        found.append("NaN and infinity were copied as they are")
+    if any(problem.id == "damaged-record" for problem in report.problems):
+        found.append("the tensors whose checksum fails were copied as they are, and their checksums are new")
+    if shared and wish.out.endswith(".safetensors"):
+        found.append(
+            f"safetensors knows no shared tensors: {shared} tensors that share numbers were written one by one; a "
+            "model that ties them does so again when it is built"
+        )
+    return tuple(found)
+
+
+def name_it(temporary: str, place: Path) -> None:
+    """Give the finished copy its name, never over another file."""
+    try:
+        os.link(temporary, place)
+    except FileExistsError:
+        raise Unreadable(f"--fix {place}: somebody else has made it meanwhile; name a new file") from None
+    except OSError:  # a file system without hard links
+        if place.exists():
+            raise Unreadable(f"--fix {place}: somebody else has made it meanwhile; name a new file") from None
+        try:
+            Path(temporary).rename(place)
+        except OSError as error:
+            raise Unreadable(f"--fix {place}: {error.strerror or error}") from None
+
+
+def reload(
+    temporary: str, out: str, said: dict[str, Any], python: str, patience: float, waiting: Waiting | None
+) -> str:
+    """ "torch 2.13.0, weights_only=True" when torch reads the same tensors; else why it was not asked.
+
+    Raises `Unreadable` when torch reads something else.
+    """
+    kind = "safetensors" if out.endswith(".safetensors") else "torch"
+    try:
+        child = start("torch", worker(python, "checkpoint", temporary, kind), timeout=max(TORCH_SECONDS, patience))
+    except OSError as error:
+        return f"not reloaded by torch: {python} cannot be run: {error.strerror or error}"
+    reply = gather([child], waiting)["torch"]
+    heard: dict[str, Any] = {}
+    for message in messages(reply.output):
+        heard.update(message)
+    if "torch" not in heard:
+        return f"not reloaded by torch: {reply.failure or 'it cannot be imported'}"[:300]
+    if "absent" in heard:
+        return f"not reloaded by torch: {heard['absent']}"[:300]
+    if "listing" not in heard:
+        raise Unreadable(
+            f"--fix: torch {heard['torch']} does not load the copy, which was thrown away: {reply.failure}"[:400]
+        )
+    if heard["listing"] != said["listing"]:
+        raise Unreadable(f"--fix: torch {heard['torch']} reads other tensors in the copy, which was thrown away")
+    how = f"safetensors {heard['safetensors']}" if "safetensors" in heard else "weights_only=True"
+    return f"torch {heard['torch']}, {how}"

@@ -1,0 +1,107 @@
+"""A checkpoint's file, read in pieces: what is never held whole in memory."""
+
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpudoctor.checkpoint.unreadable import Unreadable
+
+CHUNK = 4 * 1024 * 1024
+"""Bytes at a time; a multiple of every element's size."""
+
+
+class Region(NamedTuple):
+    """Where the numbers of a storage lie in a file."""
+
+    offset: int
+    size: int
+    """Bytes, unpacked."""
+    crc: int | None = None
+    """CRC-32 that the file promises; None: it promises none."""
+    packed: int | None = None
+    """Bytes in the file where they are deflated; None: they lie there as they are."""
+
+
+class Source:
+    """An open file. A context manager; every method raises `Unreadable`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            # O_NONBLOCK: opening a FIFO would wait for its writer
+            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+            self.number = os.open(path, flags)
+        except FileNotFoundError:
+            raise Unreadable("there is no such file") from None
+        except (OSError, ValueError) as error:
+            raise Unreadable(f"it cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        about = os.fstat(self.number)
+        if not stat.S_ISREG(about.st_mode):
+            os.close(self.number)
+            kind = "a folder" if stat.S_ISDIR(about.st_mode) else "no regular file"
+            raise Unreadable(f"it is {kind}; a checkpoint is a file that can be read at any place")
+        self.size = about.st_size
+        self.identity = (about.st_dev, about.st_ino)
+        self._state = (about.st_size, about.st_mtime_ns)
+
+    def __enter__(self) -> "Source":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.number)
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Exactly so many bytes."""
+        pieces: list[bytes] = []
+        while count > 0:
+            try:
+                piece = os.pread(self.number, min(count, 1 << 30), offset)
+            except OSError as error:
+                raise Unreadable(f"it cannot be read at byte {offset}: {error.strerror or error}") from None
+            if not piece:
+                raise Unreadable(f"it is cut off: it ends at byte {offset}, in the middle of its contents")
+            pieces.append(piece)
+            offset, count = offset + len(piece), count - len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def chunks(self, region: Region) -> Iterator[bytes]:
+        """The bytes of a region, unpacked, each piece but the last one of `CHUNK` bytes."""
+        if region.packed is None:
+            for at in range(0, region.size, CHUNK):
+                yield self.read(region.offset + at, min(CHUNK, region.size - at))
+        else:
+            yield from self._inflated(region, region.packed)
+
+    def _inflated(self, region: Region, packed: int) -> Iterator[bytes]:
+        engine = zlib.decompressobj(-15)
+        at, left, ready = 0, region.size, b""
+        try:
+            while left > 0:
+                wanted = min(CHUNK, left)
+                while len(ready) < wanted:
+                    given = engine.unconsumed_tail
+                    if not given:
+                        count = min(1 << 18, packed - at)
+                        given = self.read(region.offset + at, count) if count else b""
+                        at += count
+                    piece = engine.decompress(given, wanted - len(ready))
+                    if not piece and not given:
+                        raise Unreadable("an entry of it unpacks to less than it promises; the file is damaged")
+                    ready += piece
+                yield ready
+                left -= len(ready)
+                ready = b""
+        except zlib.error:
+            raise Unreadable("an entry of it cannot be unpacked; the file is damaged") from None
+
+    def whole(self, region: Region) -> bytes:
+        """All bytes of a small region."""
+        return b"".join(self.chunks(region))
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that somebody wrote to meanwhile."""
+        about = os.fstat(self.number)
+        if (about.st_size, about.st_mtime_ns) != self._state:
+            raise Unreadable("it was written to while it was read; wait until the job has saved it")

@@ -1,0 +1,101 @@
+"""The format of torch.save before 1.6: pickles one after another, then the storages, each behind its length."""
+
+from gpudoctor.checkpoint.loaded import Loaded
+from gpudoctor.checkpoint.pickles import Beat, Machine
+from gpudoctor.checkpoint.source import Region, Source
+from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.values import Name, Storage
+
+MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
+"""torch/serialization.py."""
+PROTOCOL = 1001
+WINDOWS = (1 << 20, 64 << 20, 512 << 20)
+"""Bytes of the pickles: where they end is known only when they are read."""
+
+
+def load(source: Source, beat: Beat) -> Loaded:
+    """Raises `Unreadable`."""
+    for window in WINDOWS:
+        machine = Machine(source.read(0, min(window, source.size)), beat=beat)
+        try:
+            return _load(source, machine)
+        except Unreadable:
+            if not machine.is_cut or source.size <= window:
+                raise
+    raise Unreadable("its pickles have more bytes beside the tensors than is read")
+
+
+def _load(source: Source, machine: Machine) -> Loaded:
+    if machine.next_value() != MAGIC_NUMBER:
+        raise Unreadable(other_pickle(machine))
+    protocol = machine.next_value()
+    if protocol != PROTOCOL:
+        raise Unreadable(f"it has version {printable(str(protocol))} of the legacy format; torch knows {PROTOCOL}")
+    about = machine.next_value()
+    value = machine.next_value()
+    keys = machine.next_value()
+    if not isinstance(keys, list) or not all(isinstance(key, (str, int)) for key in keys):
+        raise Unreadable("its list of storages is damaged")
+    places: dict[str, tuple[int, int]] = {}
+    order = [str(key) for key in keys]
+    start = machine.at
+
+    def region(storage: Storage) -> Region:
+        # Lengths are counted in elements, so that each place follows from the types of those before it.
+        if not places:
+            places.update(_places(source, order, sizes, start))
+        if storage.key not in places:
+            raise Unreadable("it has no numbers for one of its tensors")
+        offset, size = places[storage.key]
+        if size < (storage.view + storage.elements) * storage.item_bytes:
+            raise Unreadable(f"it has {size} bytes for a tensor of {storage.size}")
+        return Region(offset, size)
+
+    sizes = _item_bytes(value)
+    return Loaded(
+        "torch legacy",
+        value,
+        region,
+        names=machine.names,
+        called=machine.called,
+        big_endian=isinstance(about, dict) and about.get("little_endian") is False,
+    )
+
+
+def _places(source: Source, order: list[str], item_bytes: dict[str, int], at: int) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for key in order:
+        if key not in item_bytes:
+            raise Unreadable("it holds a storage that no tensor looks into, so that the next one cannot be found")
+        count = int.from_bytes(source.read(at, 8), "little")
+        size = count * item_bytes[key]
+        if at + 8 + size > source.size:
+            raise Unreadable(
+                f"it is cut off: it has {source.size} bytes, and its tensors reach to byte {at + 8 + size}; copy or "
+                "save it again"
+            )
+        found[key] = (at + 8, size)
+        at += 8 + size
+    return found
+
+
+def _item_bytes(value: object) -> dict[str, int]:
+    from gpudoctor.checkpoint.walk import storages
+
+    return {storage.key: storage.item_bytes for storage in storages(value)}
+
+
+def other_pickle(machine: Machine) -> str:
+    """What a pickle is that torch.save did not write."""
+    names = [name.full for name in machine.names]
+    if any(name.startswith(("sklearn.", "joblib.")) for name in names):
+        return "it is a pickle of scikit-learn: joblib.load reads it, and runs whatever it holds"
+    if any(name.startswith(("numpy.", "numpy")) for name in names):
+        return (
+            "it is a pickle of numpy arrays, and no checkpoint of torch.save: pickle.load would run whatever it holds"
+        )
+    told = f" ({printable(names[0])})" if names else ""
+    return f"it is a pickle{told}, and no checkpoint of torch.save: pickle.load would run whatever it holds"
+
+
+__all__ = ["Name", "load"]

@@ -1,0 +1,11 @@
+"""Why a file is no checkpoint that can be read."""
+
+
+class Unreadable(Exception):
+    """One line for the user: what the file is or lacks, and what to do. Nothing else is raised by the readers."""
+
+
+def printable(text: str, most: int = 120) -> str:
+    """A name out of a foreign file, for a message."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in text[:most])
+    return shown + "..." if len(text) > most else shown

@@ -1,0 +1,109 @@
+"""The prefixes that wrappers put before the names of parameters, and the names without them. Pure rules."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+ANYWHERE = {
+    "_orig_mod.": "torch.compile",
+    "_fsdp_wrapped_module.": "FullyShardedDataParallel",
+    "_fpw_module.": "FullyShardedDataParallel of torch before 1.13 or of fairscale",
+    "_checkpoint_wrapped_module.": "activation checkpointing",
+    "_forward_module.": "Lightning Fabric or its DeepSpeed strategy",
+}
+"""Nobody calls a layer so: these go wherever they stand. torch/_dynamo/eval_frame.py (OptimizedModule),
+torch/distributed/fsdp/_common_utils.py, torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py,
+lightning/fabric/wrappers.py."""
+IN_FRONT = {
+    "module.": "DistributedDataParallel or DataParallel",
+    "_module.": "Opacus (GradSampleModule)",
+}
+"""Names that a model may have itself: these go only in front of every name."""
+AVERAGED = "n_averaged"
+"""The counter of torch.optim.swa_utils.AveragedModel, whose parameters stand behind "module."."""
+MOST_LAYERS = 16
+
+
+class Cleaned(NamedTuple):
+    names: dict[str, str]
+    """Name -> name in a plain model, in the order of the file; without what was dropped."""
+    wrappers: tuple[str, ...]
+    """What was taken off: "module.", in the order of the first name."""
+    dropped: tuple[str, ...] = ()
+    written_by: tuple[str, ...] = ()
+    collision: str = ""
+    """A name that two tensors would have; then nothing is taken off."""
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.wrappers or self.dropped)
+
+
+def cleaned(names: Sequence[str], *, attribute: bool = False) -> Cleaned:
+    """The names of a plain model. `attribute`: a Lightning module wrote them, whose one attribute is the model."""
+    dropped: tuple[str, ...] = ()
+    written_by: list[str] = []
+    inner = list(names)
+    if AVERAGED in inner and len(inner) > 1 and all(name.startswith("module.") for name in inner if name != AVERAGED):
+        dropped = (AVERAGED,)
+        inner.remove(AVERAGED)
+    current = dict.fromkeys(inner)
+    found: dict[str, None] = {}
+    plain = {name: _without(name, found) for name in current}
+    written_by += [ANYWHERE[wrapper] for wrapper in found]
+    for _ in range(MOST_LAYERS):
+        front = next((prefix for prefix in IN_FRONT if _all_have(plain.values(), prefix)), None)
+        if front is None:
+            break
+        found[front] = None
+        written_by.append("an average of a model (swa_utils.AveragedModel)" if dropped else IN_FRONT[front])
+        plain = {name: each[len(front) :] for name, each in plain.items()}
+    if attribute:
+        own = common_attribute(plain.values())
+        if own:
+            found[own] = None
+            plain = {name: each[len(own) :] for name, each in plain.items()}
+    twice = _first_twice(plain.values())
+    if twice:
+        return Cleaned({name: name for name in names}, (), collision=twice, written_by=tuple(dict.fromkeys(written_by)))
+    return Cleaned(plain, tuple(found), dropped, tuple(dict.fromkeys(written_by)))
+
+
+def _without(name: str, found: dict[str, None]) -> str:
+    if "_" not in name:
+        return name
+    for wrapper in ANYWHERE:
+        if wrapper in name:
+            kept = [part for part in name.split(".") if part + "." != wrapper]
+            if len(kept) <= name.count("."):
+                found[wrapper] = None
+                name = ".".join(kept)
+    return name
+
+
+def _all_have(names: Iterable[str], prefix: str) -> bool:
+    """Of at least one name, and something stays of each."""
+    every = list(names)
+    return bool(every) and all(name.startswith(prefix) and len(name) > len(prefix) for name in every)
+
+
+def common_attribute(names: Iterable[str]) -> str:
+    """ "model." when every name stands behind it and there are several; else empty."""
+    every = list(names)
+    first = every[0].partition(".")[0] + "." if every else ""
+    return first if len(every) > 1 and _all_have(every, first) else ""
+
+
+def _first_twice(names: Iterable[str]) -> str:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return ""
+
+
+def expression(wrappers: Sequence[str]) -> str:
+    """Code that gives the plain name of `name`."""
+    anywhere = "".join(f'.replace("{wrapper}", "")' for wrapper in wrappers if wrapper in ANYWHERE)
+    front = "".join(f'.removeprefix("{wrapper}")' for wrapper in wrappers if wrapper not in ANYWHERE)
+    return "name" + anywhere + front
