@@ -28,7 +28,7 @@ CONNECTIONS = 0.75
 """What is left of that of a failed connection: the other end may have died."""
 FOLLOWS = 0.6
 """What is left of that of a consequence: another cause may have it too."""
-WEAK = 0.5
+WEAK = 0.4
 """A cause of a lower confidence is named only where something failed."""
 
 

@@ -7,6 +7,7 @@ needle's shape.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -64,7 +65,7 @@ class Matcher:
             else:
                 by_shape.setdefault(shape, []).append(each)
         self._by_shape = by_shape
-        self._anchors = anchors(by_shape)
+        self._anchors = _anchors(tuple(by_shape))
         self._known: set[bytes] = set()
         self._hot: dict[bytes, tuple[bytes, ...]] = {}
         self._seen: dict[bytes, int] = {}
@@ -173,6 +174,11 @@ COMMON = frozenset(
 """Parts that stand in lines of healthy logs, and tell nothing."""
 ANCHOR = 5
 """Characters. Longer ones would stand in fewer lines, and more of them would be needed (measured: 4 to 9)."""
+
+
+@lru_cache(maxsize=4)
+def _anchors(shapes: tuple[bytes, ...]) -> dict[bytes, tuple[bytes, ...]]:
+    return anchors(shapes)
 
 
 def anchors(shapes: Iterable[bytes]) -> dict[bytes, tuple[bytes, ...]]:
