@@ -41,4 +41,9 @@ def examine_machine(
     if meanwhile is not None:
         meanwhile()
     with Progress(sys.stderr) as progress:
-        return examine(wish, children, progress.waiting)
+        snapshot = examine(wish, children, progress.waiting)
+        if deep:
+            from gpudoctor.cli.deep import deepened
+
+            snapshot = deepened(wish, snapshot, progress.waiting)
+        return snapshot

@@ -18,7 +18,7 @@ Python = Annotated[
     typer.Option("--python", metavar="PATH", help="The training interpreter to examine.", show_default=False),
 ]
 NoTorch = Annotated[bool, typer.Option("--no-torch", help="Do not import torch in the training interpreter.")]
-Deep = Annotated[bool, typer.Option("--deep", help="Run the active tests too: a CUDA smoke test per GPU.")]
+Deep = Annotated[bool, typer.Option("--deep", help="Run the active tests too: each GPU computes, fp16 and bf16, DDP.")]
 Timeout = Annotated[
     float,
     typer.Option(

@@ -70,6 +70,8 @@ from gpudoctor.snapshot.reading import (
 )
 from gpudoctor.snapshot.training import (
     Active,
+    AmpResult,
+    AmpTarget,
     Library,
     Probe,
     SmokeResult,
@@ -78,6 +80,7 @@ from gpudoctor.snapshot.training import (
     TorchFacts,
     TorchFiles,
     Training,
+    TrainResult,
 )
 
 SCHEMA = 1
@@ -186,6 +189,8 @@ __all__ = [
     "LinkLimit",
     "AcsBridge",
     "Address",
+    "AmpResult",
+    "AmpTarget",
     "ConfigFile",
     "Firewall",
     "Gid",
@@ -199,6 +204,7 @@ __all__ = [
     "Rendezvous",
     "Route",
     "TopologyLevel",
+    "TrainResult",
     "Training",
     "TorchFiles",
     "TorchFacts",

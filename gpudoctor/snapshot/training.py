@@ -136,7 +136,47 @@ class SmokeTarget(Section, frozen=True):
     result: Reading[SmokeResult] = NOT_IN_SNAPSHOT
 
 
+class AmpResult(Section, frozen=True):
+    """What one precision gave on one device: a few words of `gpudoctor amp`'s answer (amp/report.py `Precision`)."""
+
+    dtype: str
+    """"fp16" or "bf16"."""
+    support: str
+    """"hardware", "hardware, slow", "emulated", "build", "none" or "unknown"."""
+    outcome: Literal["passed", "wrong-result", "failed", "not applicable", "timeout"]
+    error: str = ""
+    output_error: float | None = None
+    """Relative L2 against fp32, the larger of the two small nets'."""
+    gradient_error: float | None = None
+
+
+class AmpTarget(Section, frozen=True):
+    """A device and what its precisions gave, or why nothing is known (deadline, crash)."""
+
+    device: str
+    results: Reading[tuple[AmpResult, ...]] = NOT_IN_SNAPSHOT
+
+
+class TrainResult(Section, frozen=True):
+    """A few steps of a tiny model with several processes: a few words of `gpudoctor train-test`'s answer."""
+
+    way: str
+    """"ddp"."""
+    precision: str
+    backend: str
+    """"nccl" or "gloo"."""
+    ranks: int
+    outcome: Literal["passed", "failed", "hung", "crashed"]
+    error: str = ""
+    """What differs or ended it, in one line, with rank, parameter and step where they are known."""
+    finding: str = ""
+    """The id of train-test's finding: "train-gradient-differs"."""
+    seconds: float = 0.0
+
+
 class Active(Section, frozen=True):
     """Measurements of the active tests, which run only when asked for (`--deep`)."""
 
     smoke: Reading[tuple[SmokeTarget, ...]] = missing("CUDA smoke test", "not run; --deep runs it", "not-asked")
+    amp: Reading[tuple[AmpTarget, ...]] = missing("mixed precision test", "not run; --deep runs it", "not-asked")
+    train: Reading[tuple[TrainResult, ...]] = missing("training test", "not run; --deep runs it", "not-asked")

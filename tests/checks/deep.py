@@ -2,7 +2,17 @@
 
 from typing import Any
 
-from gpudoctor.snapshot import SmokeResult, SmokeTarget, Snapshot, missing, read
+from gpudoctor.snapshot import (
+    AmpResult,
+    AmpTarget,
+    SmokeResult,
+    SmokeTarget,
+    Snapshot,
+    TrainResult,
+    absent,
+    missing,
+    read,
+)
 from tests.build import but, but_gpu, h100_node, node, unread
 from tests.cases import Case
 
@@ -37,6 +47,32 @@ def on_cpu(machine: Snapshot) -> Snapshot:
     result = read("smoke", SmokeResult("cpu", relative_error=2.5e-7, seconds=1.2))
     return but(machine, SMOKE, read("CUDA smoke test", (SmokeTarget("cpu", result),)))
 
+
+def mixed(*results: AmpResult, device: str = "cuda:1") -> Snapshot:
+    """A machine on which fp16 and bf16 were tried; by default both passed."""
+    found = {each.dtype: each for each in (PASSED_16, PASSED_BF16, *results)}
+    target = AmpTarget(device, read("amp", tuple(found.values())))
+    return but(h100_node(2), "active.amp", read("mixed precision test", (target,)))
+
+
+def without_mixed(kind: Any, reason: str) -> Snapshot:
+    target = AmpTarget("cuda:1", missing("mixed precision test cuda:1", reason, kind))
+    return but(h100_node(2), "active.amp", read("mixed precision test", (target,)))
+
+
+def trained(outcome: Any = "passed", **fields: Any) -> Snapshot:
+    """A machine on which two processes trained together."""
+    result = TrainResult("ddp", "fp32", "nccl", 2, outcome, **fields)
+    return but(h100_node(2), "active.train", read("training test", (result,)))
+
+
+PASSED_16 = AmpResult("fp16", "hardware", "passed", output_error=6e-4, gradient_error=7e-4)
+PASSED_BF16 = AmpResult("bf16", "hardware", "passed", output_error=4e-3, gradient_error=5e-3)
+NO_AMP = but(h100_node(2), "active.amp", unread())
+NO_TRAIN = but(h100_node(2), "active.train", unread())
+DIFFERS = trained(
+    "failed", error="ddp fp32: rank 1's gradient of blocks.1.weight differs at step 2", finding="train-gradient-differs"
+)
 
 TIMEOUT = lost("timeout", "a matrix product did not return within 30 s")
 CRASH = lost("failed", "the first allocation: killed by SIGSEGV")
@@ -118,4 +154,75 @@ CASES = [
         says=("CPU",),
     ),
     Case("smoke-ran-on-cpu", fires=on_cpu(h100_node(8)), severity="warning", says=("8 GPUs",)),
+    Case(
+        "amp-wrong-result",
+        fires=mixed(AmpResult("fp16", "hardware", "wrong-result", "transformer: the output is off by 0.31")),
+        silent=mixed(AmpResult("fp16", "hardware", "failed", "GradScaler: no")),
+        unread=without_mixed("failed", "import torch: killed by SIGSEGV"),
+        says=("cuda:1 (nvidia-smi's GPU 1)", "fp16", "0.31"),
+        commands=("gpudoctor amp --device cuda:1 --dtype fp16",),
+    ),
+    Case(
+        "amp-failed",
+        fires=mixed(AmpResult("fp16", "hardware", "failed", "GradScaler: the step was not skipped")),
+        silent=mixed(),
+        unread=without_mixed("timeout", "fp16: convolution did not return within 30 s"),
+        says=("cuda:1 (nvidia-smi's GPU 1)", "fp16", "was not skipped"),
+        commands=("gpudoctor amp --device cuda:1",),
+    ),
+    Case(
+        "amp-failed",
+        fires=without_mixed("failed", "fp16: convolution: killed by SIGSEGV"),
+        silent=mixed(AmpResult("bf16", "build", "not applicable")),
+        unread=NO_AMP,
+        says=("SIGSEGV",),
+    ),
+    Case(
+        "amp-failed",
+        fires=mixed(AmpResult("bf16", "emulated", "failed", "convolution: the output is float32")),
+        severity="warning",
+        says=("bf16",),
+    ),
+    Case(
+        "amp-timeout",
+        fires=without_mixed("timeout", "fp16: convolution did not return within 30 s"),
+        silent=without_mixed("failed", "killed by SIGSEGV"),
+        unread=NO_AMP,
+        says=("cuda:1", "did not return within 30 s"),
+        commands=("gpudoctor amp --device cuda:1 --timeout 300",),
+    ),
+    Case(
+        "amp-timeout",
+        fires=mixed(AmpResult("bf16", "hardware", "timeout", "transformer did not return within 30 s")),
+        says=("bf16: transformer did not return",),
+    ),
+    Case(
+        "train-ddp-differs",
+        fires=DIFFERS,
+        silent=trained("hung"),
+        unread=NO_TRAIN,
+        says=("rank 1's gradient of blocks.1.weight", "step 2", "nccl"),
+        commands=("gpudoctor train-test",),
+    ),
+    Case("train-ddp-differs", fires=trained("failed", finding="train-loss-differs"), silent=trained()),
+    Case(
+        "train-ddp-failed",
+        fires=trained("crashed", error="rank 1 on here was killed by SIGSEGV", finding="rank-killed"),
+        silent=DIFFERS,
+        unread=NO_TRAIN,
+        says=("over nccl", "killed by SIGSEGV"),
+        commands=("gpudoctor train-test --strategy ddp",),
+    ),
+    Case(
+        "train-ddp-failed",
+        fires=trained("failed", error="ddp fp32 failed: RuntimeError: x", finding="train-failed"),
+        silent=but(h100_node(2), "active.train", absent("training test", "this torch has no torch.distributed")),
+    ),
+    Case(
+        "train-ddp-hung",
+        fires=trained("hung", error="rank 1 is behind", finding="rank-behind"),
+        silent=trained("crashed"),
+        unread=NO_TRAIN,
+        says=("stood still", "rank 1 is behind"),
+    ),
 ]

@@ -1,8 +1,9 @@
 """Which NVML GPU a device of torch is."""
 
+import re
 from collections.abc import Iterable
 
-from gpudoctor.snapshot import Gpu, SmokeTarget, Snapshot
+from gpudoctor.snapshot import AmpTarget, Gpu, SmokeTarget, Snapshot
 
 
 def gpu_with_uuid(machine: Snapshot, uuid: str) -> Gpu | None:
@@ -18,15 +19,21 @@ def indices(machine: Snapshot, uuids: Iterable[str]) -> tuple[int, ...]:
     return tuple(gpu.index for gpu in found if gpu is not None)
 
 
-def gpu_tested(machine: Snapshot, target: SmokeTarget) -> Gpu | None:
-    """The GPU that a smoke test ran on: by the UUID it reported, else by torch's list of devices."""
-    result, facts = target.result.value_or(None), machine.training.torch.value_or(None)
+def gpu_tested(machine: Snapshot, target: SmokeTarget | AmpTarget) -> Gpu | None:
+    """The GPU that a test of --deep ran on: by the UUID it reported, else by torch's list of devices."""
+    result = target.result.value_or(None) if isinstance(target, SmokeTarget) else None
+    facts = machine.training.torch.value_or(None)
     if result is not None and result.gpu_uuid:
         return gpu_with_uuid(machine, result.gpu_uuid)
     uuids = [device.uuid for device in facts.devices if f"cuda:{device.ordinal}" == target.device] if facts else []
     return gpu_with_uuid(machine, uuids[0]) if uuids else None
 
 
-def named(target: SmokeTarget, gpu: Gpu | None) -> str:
+def named(target: SmokeTarget | AmpTarget, gpu: Gpu | None) -> str:
     """ "cuda:3 (nvidia-smi's GPU 5)", or torch's name alone where NVML does not know it."""
     return f"{target.device} (nvidia-smi's GPU {gpu.index})" if gpu else target.device
+
+
+def device_option(device: str) -> str:
+    """ " --device cuda:1" for a line to paste; "" for a name that torch would not give, which comes from a file."""
+    return f" --device {device}" if re.fullmatch(r"[a-z]+(:\d{1,4})?", device, re.ASCII) else ""

@@ -1,0 +1,47 @@
+"""Mixed precision does not work on a device that has it.
+
+Why it matters: autocast that does nothing trains in fp32 without a word, slower and with more memory; a GradScaler that
+does not skip an overflow ruins the weights; an exception ends the training in its first step.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.knowledge.pytorch.torch_devices import device_option, gpu_tested, named
+from gpudoctor.snapshot import Snapshot
+
+IN_HARDWARE = ("hardware", "hardware, slow", "unknown")
+
+
+@check("amp-failed", title="Autocast and GradScaler work on every device")
+def amp_failed(machine: Snapshot) -> Iterator[Problem]:
+    amp = machine.active.amp
+    unread = None
+    for target in amp.value:
+        results = target.results
+        if not results.is_read and results.missing_kind != "failed":
+            unread = results
+            continue
+        failures: list[tuple[str, str, Severity]] = [("mixed precision", results.reason, "error")]
+        if results.is_read:
+            failures = [
+                (found.dtype, found.error, "error" if found.support in IN_HARDWARE else "warning")
+                for found in results.value
+                if found.outcome == "failed"
+            ]
+        for what, error, severity in failures:
+            gpu = gpu_tested(machine, target)
+            yield Problem(
+                severity=severity,
+                summary=f"{named(target, gpu)}: {what} does not work: {error.rstrip('.') or 'no reason was told'}",
+                meaning="A training in mixed precision on this device fails, or runs in fp32 without saying so.",
+                evidence=(results, amp),
+                fix=Fix(
+                    "Test the device alone, with everything that is measured; when fp32 works there, install torch "
+                    "anew or in another build.",
+                    commands=(f"gpudoctor amp{device_option(target.device)}",),
+                ),
+                gpus=(gpu.index,) if gpu else (),
+            )
+    if unread is not None:
+        _ = unread.value

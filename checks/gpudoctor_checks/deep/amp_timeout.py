@@ -1,0 +1,36 @@
+"""A device does not finish the test of fp16 and bf16 in time.
+
+Why it matters: the nets of this test are tiny. A device that does not return from one in half a minute hangs a training
+in the same precision, and all other ranks with it.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.pytorch.torch_devices import device_option, gpu_tested, named
+from gpudoctor.snapshot import Snapshot
+
+
+@check("amp-timeout", title="Every device finishes the test of fp16 and bf16 in time")
+def amp_timeout(machine: Snapshot) -> Iterator[Problem]:
+    amp = machine.active.amp
+    for target in amp.value:
+        late = [] if target.results.missing_kind != "timeout" else [target.results.reason]
+        late += [f"{each.dtype}: {each.error}" for each in target.results.value_or(()) if each.outcome == "timeout"]
+        if not late:
+            continue
+        gpu = gpu_tested(machine, target)
+        yield Problem(
+            severity="error",
+            summary=f"{named(target, gpu)}: {late[0].rstrip('.')}",
+            meaning="A training in mixed precision may hang on this device, and all its ranks with it.",
+            evidence=(target.results, amp),
+            fix=Fix(
+                "Give it more time once, alone; when it hangs again, read the kernel log.",
+                commands=(
+                    f"gpudoctor amp{device_option(target.device)} --timeout 300",
+                    "sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",
+                ),
+            ),
+            gpus=(gpu.index,) if gpu else (),
+        )

@@ -1,0 +1,36 @@
+"""A device computes wrong numbers in fp16 or bf16.
+
+Why it matters: fp32 may be right on the same device. Training in mixed precision then diverges, or learns less than it
+should, and nothing says why.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.knowledge.presence import read_first
+from gpudoctor.knowledge.pytorch.torch_devices import device_option, gpu_tested, named
+from gpudoctor.snapshot import Snapshot
+
+
+@check("amp-wrong-result", title="fp16 and bf16 give on every device what fp32 gives")
+def amp_wrong_result(machine: Snapshot) -> Iterator[Problem]:
+    amp = machine.active.amp
+    for target in read_first(amp.value, lambda target: target.results):
+        for found in target.results.value:
+            if found.outcome != "wrong-result":
+                continue
+            gpu = gpu_tested(machine, target)
+            others = [each.dtype for each in target.results.value if each.outcome == "passed"]
+            yield Problem(
+                severity="error",
+                summary=f"{named(target, gpu)}: {found.dtype} gives wrong results: "
+                f"{found.error.rstrip('.') or 'its numbers are not those of fp32'}",
+                meaning=f"Training in {found.dtype} on this device computes wrong numbers.",
+                evidence=(target.results, amp),
+                fix=Fix(
+                    f"Train in {others[0] if others else 'fp32'} meanwhile. When fp32 is right there, the fault is in "
+                    "this precision's kernels: try another torch build, and the test on another GPU of this kind.",
+                    commands=(f"gpudoctor amp{device_option(target.device)} --dtype {found.dtype}",),
+                ),
+                gpus=(gpu.index,) if gpu else (),
+            )

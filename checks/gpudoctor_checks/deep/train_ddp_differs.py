@@ -1,0 +1,29 @@
+"""Two processes that train together under DistributedDataParallel do not end with the same model.
+
+Why it matters: DDP promises that every rank has the same gradients and parameters, and that the result is that of one
+process with the whole batch. Where that is broken, each rank trains a model of its own and no error appears.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.snapshot import Snapshot
+
+
+@check("train-ddp-differs", title="Two processes train the same model under DDP")
+def train_ddp_differs(machine: Snapshot) -> Iterator[Problem]:
+    train = machine.active.train
+    for found in train.value:
+        if found.outcome != "failed" or found.finding == "train-failed":
+            continue
+        yield Problem(
+            severity="error",
+            summary=f"{found.error.rstrip('.') or 'the ranks do not agree'} ({found.ranks} ranks over {found.backend})",
+            meaning="The ranks of a training on this machine drift apart, and no error says so.",
+            evidence=(train,),
+            fix=Fix(
+                "Train it at length: that names the first rank, parameter and step, and says what to change. Then "
+                "check the data of the collectives alone.",
+                commands=("gpudoctor train-test", "gpudoctor nccl-test --collective all"),
+            ),
+        )

@@ -1,0 +1,28 @@
+"""Two processes on this machine cannot train together under DistributedDataParallel.
+
+Why it matters: this is the smallest training that torchrun starts. What ends it (a library that does not load, a
+hostname that does not resolve, no memory to share) ends every training on several GPUs, mostly with a longer message.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.snapshot import Snapshot
+
+
+@check("train-ddp-failed", title="Two processes can train together under DDP")
+def train_ddp_failed(machine: Snapshot) -> Iterator[Problem]:
+    train = machine.active.train
+    for found in train.value:
+        if found.outcome == "crashed" or (found.outcome == "failed" and found.finding == "train-failed"):
+            yield Problem(
+                severity="error",
+                summary=f"two processes under DDP over {found.backend} ended early: "
+                f"{found.error.rstrip('.') or 'no message'}",
+                meaning="A training with torchrun fails on this machine too.",
+                evidence=(train,),
+                fix=Fix(
+                    "Run it at length, with what each rank said before it ended; then the collectives alone.",
+                    commands=(f"gpudoctor train-test --strategy {found.way}", "gpudoctor nccl-test"),
+                ),
+            )

@@ -1,0 +1,30 @@
+"""Two processes that train together under DistributedDataParallel stand still.
+
+Why it matters: a training on this machine stands still in the same place, until the watchdog of NCCL or gloo ends it
+after ten to thirty minutes.
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.check import Fix, Problem, check
+from gpudoctor.snapshot import Snapshot
+
+
+@check("train-ddp-hung", title="Two processes under DDP get on")
+def train_ddp_hung(machine: Snapshot) -> Iterator[Problem]:
+    train = machine.active.train
+    for found in train.value:
+        if found.outcome != "hung":
+            continue
+        yield Problem(
+            severity="error",
+            summary=f"two processes under DDP over {found.backend} stood still: "
+            f"{found.error.rstrip('.') or 'no rank got on'}",
+            meaning="A training with torchrun hangs on this machine too.",
+            evidence=(train,),
+            fix=Fix(
+                "Run it at length: each rank's phase and stack say where. The collectives alone tell whether the way "
+                "between the processes is at fault.",
+                commands=(f"gpudoctor train-test --strategy {found.way}", "gpudoctor nccl-test"),
+            ),
+        )
