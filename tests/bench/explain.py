@@ -74,12 +74,12 @@ KINDS: dict[str, Callable[[random.Random], Iterator[str]]] = {
     "failing": failing,
 }
 READ = """
-import resource, sys, time
+import re, sys, time
 from gpudoctor.explain.explain import explain
 started = time.process_time(); explain([], stdin=sys.stdin.buffer); ready = time.process_time()
 answer = explain(sys.argv[1:], stdin=sys.stdin.buffer)
 took = time.process_time() - ready
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
 print(f"{answer.bytes / 1e6 / took:6.0f} MB/s  {peak:5.0f} MiB peak  {answer.lines:>10,} lines  ", end="")
 print(f"{len(answer.causes)} causes  (tables: {ready - started:.2f} s)")
 """
