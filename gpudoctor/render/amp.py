@@ -29,7 +29,9 @@ def show_amp(report: AmpReport, screen: Console) -> None:
     """The whole answer; the verdict is its last line."""
     if report.why_devices:
         show(report.why_devices[:1].upper() + report.why_devices[1:] + ".", screen, style="bold yellow")
-    for device in report.devices:
+    for number, device in enumerate(report.devices):
+        if number or report.why_devices:
+            screen.print()
         _show_device(device, screen)
     if any(device.precisions for device in report.devices):
         screen.print()
@@ -45,7 +47,6 @@ def show_amp(report: AmpReport, screen: Console) -> None:
 
 
 def _show_device(device: Device, screen: Console) -> None:
-    screen.print()
     show(title(device), screen, style="bold")
     if device.error:
         show(f"not tested: {device.error}", screen, indent=2)
@@ -158,8 +159,8 @@ def _speed_words(speed: Speed) -> str:
 
 
 def _switches(device: Device) -> Iterator[str]:
-    """How TF32 is set; of no meaning on a CPU."""
-    if device.switches and device.device != "cpu":
+    """How TF32 is set, where there is TF32."""
+    if device.switches and any(each.dtype == "tf32" and each.support == "hardware" for each in device.precisions):
         told = (f"{name.removeprefix('torch.').removeprefix('backends.')} {value}"
                 for name, value in device.switches.items())  # fmt: skip
         yield f"TF32 as it is set, under torch.backends: {', '.join(told)}"

@@ -79,6 +79,7 @@ def draw_factors(report: AmpReport, path: str) -> None:
             places, factors = zip(*expected, strict=True)
             axes.scatter(places, factors, marker="_", s=200, color="black", label=f"{kind}: of the published rates")
     axes.axhline(1, linestyle="--", linewidth=0.8, color="grey")
+    axes.set_xlim(-0.7, max(1.0, len(names) - 0.3))  # a single bar is no wall
     axes.set_xticks(range(len(names)), names, rotation=30 if len(names) > 4 else 0)
     axes.set_ylabel("times as fast as fp32 without TF32")
     devices = list(dict.fromkeys(device.name or device.device for device in report.devices))
