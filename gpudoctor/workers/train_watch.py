@@ -75,7 +75,7 @@ class Watch:
     def begin(self) -> None:
         """The framework has placed and wrapped it."""
         self.context.enter("wrapper")
-        self.verifier.wrapped(dict(self.net.named_parameters()))
+        self.verifier.wrapped(self._parameters())
         self.verifier.model(self.net)  # now each tensor must be on this rank's own device
 
     # ---- in each step
@@ -109,10 +109,10 @@ class Watch:
         self._synchronize()
         self._so_far = time.perf_counter() - self._began
         self.context.enter(f"step {self.step}: comparison of gradients")
-        parameters = dict(self.net.named_parameters())
+        parameters = self._parameters()
         self._scale_before = self._scale_now()
         self.verifier.gradients(
-            {name: parameter.grad for name, parameter in parameters.items()},
+            {name: self.held(parameter.grad) for name, parameter in self.net.named_parameters()},
             self._loss,
             local=self.local.take(),
             parameters=None if self.overflows else parameters,
@@ -120,7 +120,7 @@ class Watch:
             overflow=self.overflows,
         )
         if self.overflows:
-            self._before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+            self._before = {name: parameter.clone() for name, parameter in parameters.items()}
         self.context.enter(f"step {self.step}: optimizer")
         self._began = time.perf_counter()
 
@@ -129,8 +129,7 @@ class Watch:
         self.seconds.append(self._so_far + time.perf_counter() - self._began)
         if self.overflows:
             self.context.enter(f"step {self.step}: comparison after an overflow")
-            now = {name: parameter.detach() for name, parameter in self.net.named_parameters()}
-            self.verifier.stepped(now, self._before, self._scale_now(), self._scale_before)
+            self.verifier.stepped(self._parameters(), self._before, self._scale_now(), self._scale_before)
             self._before = {}
         self.verifier.advance()
         self.memory.look()
@@ -152,17 +151,27 @@ class Watch:
         if self.step < self.scale.steps:
             raise RuntimeError(f"the framework took {self.step} steps; it was told to take {self.scale.steps}")
         context.enter("parameters at the end")
-        self.verifier.finish({name: parameter.detach() for name, parameter in self.net.named_parameters()})
+        self.verifier.finish(self._parameters())
         self.verifier.computed([dtype for _, dtype in self.net.ran])
         counted = self.seconds[UNCOUNTED_STEPS:] or self.seconds[-1:]
         slowest = max(row[0] for row in context.team.gather([statistics.median(counted)]))
         peak: Dict[str, int] = {}
         devices: List[str] = []
-        for told in context.team.exchange({"peak": self.memory.peak(), "device": str(context.device)}):
+        for told in context.team.exchange({"peak": self.memory.peak(), "device": self.device_name()}):
             devices.append(str(told.get("device", "")))
             for name, number in dict(told.get("peak", {})).items():
                 peak[name] = max(peak.get(name, 0), int(number))
         return {"step_seconds": slowest, "peak_bytes": peak, "devices": devices, "ranks": context.team.ranks}
+
+    def held(self, tensor: Any) -> Any:
+        """A parameter or gradient as it is compared; None stays None."""
+        return tensor
+
+    def device_name(self) -> str:
+        return str(self.context.device)
+
+    def _parameters(self) -> Dict[str, Any]:
+        return {name: self.held(parameter.detach()) for name, parameter in self.net.named_parameters()}
 
     def _scale_now(self) -> float:
         scaler = self.scaler()

@@ -11,6 +11,7 @@ from train_plain import Ddp, NoSync, Single
 from train_spawn import Spawn
 from train_split import Split
 from train_way import Way
+from train_xla import Xla
 
 KNOWN: Tuple[Type[Way], ...] = (
     Single,
@@ -23,6 +24,7 @@ KNOWN: Tuple[Type[Way], ...] = (
     Lightning,
     LightningSpawn,
     Accelerate,
+    Xla,
 )
 
 WAYS: Dict[str, Type[Way]] = {way.name: way for way in KNOWN}
