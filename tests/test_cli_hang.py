@@ -19,6 +19,7 @@ from gpudoctor.hang.conclude import conclude
 from gpudoctor.hang.evidence import Evidence, Sample, to_json
 from gpudoctor.hang.report import json_schema
 from gpudoctor.hang.watch import spanned
+from gpudoctor.render.hang import what_was_not_read
 from tests.hang_examples import EXAMPLES
 from tests.hang_jobs import a_job, waits
 from tests.lab.hangs.training import HANGS, SCENARIOS, running
@@ -244,3 +245,13 @@ def test_nothing_to_look_at_is_said(tmp_path: Path) -> None:
     done = gpudoctor("capture", "--job", uuid.uuid4().hex, "-o", str(tmp_path / "job.json"))
     assert done.returncode == 2 and b"no such job" in done.stderr
     assert not (tmp_path / "job.json").exists()
+
+
+def test_what_was_not_read_is_told_in_few_words() -> None:
+    names = [*(f"environment of pid {pid} python" for pid in (7, 8, 9)), "flight recorder of rank 3", "node b"]
+    assert what_was_not_read(names) == "environment of pids 7-9, flight recorder of rank 3, node b"
+    assert what_was_not_read([f"stack of pid {pid}" for pid in range(1, 999, 2)]) == "stack of pid: 499 of them"
+    assert (
+        what_was_not_read([f"thing {letter}" for letter in "abcdefg"])
+        == "thing a, thing b, thing c, thing d and 3 more"
+    )

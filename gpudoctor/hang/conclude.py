@@ -13,10 +13,10 @@ from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.evidence import Evidence, Unread
 from gpudoctor.hang.job import Job
-from gpudoctor.hang.progress import STARTING, Progress, progress_of
+from gpudoctor.hang.progress import STARTING, Progress, awaits_work, progress_of
 from gpudoctor.hang.report import Cause, HangReport, JobReport, State
 from gpudoctor.hang.rows import rows
-from gpudoctor.hang.words import place_words, ranks_of, verb, waiting_words
+from gpudoctor.hang.words import at, place_words, ranks_of, verb, waiting_words
 
 PRIMARY = 0.5
 """From here on a cause is the answer, with a test where it is below `CERTAIN`; below it is one of several that fit."""
@@ -43,6 +43,13 @@ DISAGREE = frozenset(
         "p2p-order",
     }
 )
+HANDS_ON = ("broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "recv", "recv_object_list")
+"""How workers of a server get their requests from its first rank."""
+PARTS_THE_RANKS = frozenset(
+    {"rank0-only-collective", "rank-divergent-decision", "uneven-inputs", "unused-parameters", "rank-dependent-graph"}
+)
+FOLLOWS_FROM_IT = frozenset({"collective-order-mismatch", "shape-mismatch"})
+"""Ranks that have taken different ways come to the same number of a group with different collectives."""
 AWAY = frozenset(
     {
         "storage-stall",
@@ -163,6 +170,8 @@ def _without_consequences(causes: list[Cause]) -> list[Cause]:
     for cause in causes[1:]:
         if blame == 0 and _rank_of_blame(cause.cause) != 0:
             continue
+        if first.cause in PARTS_THE_RANKS and cause.cause in FOLLOWS_FROM_IT:
+            continue
         if first.confidence >= CERTAIN and (cause.confidence < PRIMARY or cause.ranks == first.ranks):
             continue
         kept.append(cause)
@@ -192,8 +201,16 @@ def state_of(job: Job, progress: Progress, causes: Sequence[Cause]) -> State:
         return "starting" if _age(job) < YOUNG_SECONDS or job.missing else "hung"
     if progress.verdict == "stuck" or shown:
         asleep = not progress.waiting and all(rank.place.kind == "sleep" for rank in progress.away)
-        return "slow" if asleep and not shown else "hung"
+        if (asleep or serves(progress)) and not shown:
+            return "slow"
+        return "hung"
     return "running"
+
+
+def serves(progress: Progress) -> bool:
+    """Whether all that wait for no other rank wait for requests, and the others at most for what these pass on."""
+    handed_on = all(rank.place.operation in HANDS_ON for rank in progress.waiting)
+    return handed_on and bool(progress.away) and all(map(awaits_work, progress.away))
 
 
 def _age(job: Job) -> float:
@@ -210,6 +227,14 @@ def _undecided(job: Job, progress: Progress, state: State, causes: Sequence[Caus
             f"{ranks_of(busy)} {verb(busy, 'was', 'were')} {place_words(busy[0].place)} in both looks and used CPU "
             f"time, while {waiting_words(progress.waiting)}. That is a long step or a rank that has left the common "
             "way: `gpudoctor hang --watch` looks until nothing moves any more."
+        )
+    if state == "slow" and serves(progress):
+        idle = progress.away
+        others = f"; {waiting_words(progress.waiting)} for what comes of it" if progress.waiting else ""
+        return (
+            f"{ranks_of(idle)} {verb(idle, 'waits', 'wait')} for something from outside, in "
+            f"{idle[0].place.operation}{at(idle[0].place.user_frame)}{others}. A server between requests looks like "
+            "this; in a training program it is where it hangs."
         )
     if state == "starting" and _age(job) >= YOUNG_SECONDS:
         missing = f" {len(job.missing)} of {job.world_size} ranks were not seen." if job.missing else ""

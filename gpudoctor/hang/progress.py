@@ -10,7 +10,7 @@ What a rank's own movement means depends on where it is:
 | the same, on a GPU | same place, spins: GPU busy, memory controller idle, low power (facts/03 part 4) | still |
 | the same, on a GPU | same place, spins, and the GPU does not tell, or moves memory | unknown |
 | waits in rendezvous, init or a store | same place; it polls whether or not its peers come | still, or polls |
-| is anywhere else | `places.moved` | moves, or still |
+| is anywhere else | `places.moved`, or a worker of its own computes | moves, or still |
 | was sampled once | | unknown |
 
 | the job | verdict |
@@ -47,6 +47,8 @@ ENDED = ("Z", "X", "x")
 SPINS_FROM = 0.5
 """CPU seconds a second of a thread from which it spins and does not sleep: our rule of thumb; NCCL's waiter uses all of
 a core, gloo's none."""
+WORKS_FROM = 0.25
+"""CPU seconds between two looks from which a worker computes: our rule of thumb, a tenth of the time between them."""
 SWITCHES_OF_A_SIGNAL = 6
 """A look by faulthandler's signal, or with native frames, wakes the main thread: our rule of thumb, two looks and the
 writing of each."""
@@ -125,6 +127,24 @@ def waits(rank: Rank) -> bool:
     return kind in WAITING
 
 
+ASKED_FOR_WORK = (
+    "queue.",
+    "selectors.",
+    "socket.",
+    "socketserver.",
+    "connection.",
+    "base_events.",
+    "runners.",
+    "read of ",
+)
+"""Beginnings of the operations in which a program waits for something that is no rank of its job."""
+
+
+def awaits_work(rank: Rank) -> bool:
+    """Whether it waits for something from outside, as a server does between requests: a queue, a socket, a pipe."""
+    return rank.place.kind == "user code" and rank.place.operation.startswith(ASKED_FOR_WORK)
+
+
 def uses_gpu(process: ProcessEvidence, node: NodeEvidence) -> bool:
     """Whether a rank's collectives run on a GPU, as far as is seen."""
     if process.recorder is not None and process.recorder.backend:
@@ -142,7 +162,22 @@ def same_place(one: Place, other: Place) -> bool:
     return (one.kind, one.operation, one.user_frame) == (other.kind, other.operation, other.user_frame)
 
 
+def lets_work(rank: Rank) -> bool:
+    """Whether processes below it compute for it: a pool, data loaders."""
+    return any(_cpu_seconds(process) >= WORKS_FROM for process in rank.data_loaders)
+
+
+def _cpu_seconds(process: ProcessEvidence) -> float:
+    """Used between its two samples."""
+    if len(process.samples) < 2:
+        return 0.0
+    first, last = process.samples[0].cpu_seconds, process.samples[-1].cpu_seconds
+    return 0.0 if first is None or last is None else last - first
+
+
 def _of_away(rank: Rank) -> Motion:
+    if lets_work(rank):
+        return "moves"
     if rank.moved is None:
         return "unknown"
     return "moves" if rank.moved else "still"

@@ -12,6 +12,9 @@ from gpudoctor.hang.report import Seen, Where
 from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.knowledge.wording import ranges
 
+MOST_STACKS = 4
+"""Places in the program at which ranks stand that are written out as evidence of one party."""
+
 
 def ranks_of(ranks: Iterable[Rank | int]) -> str:
     """ "rank 1", "ranks 0,2-7"."""
@@ -88,6 +91,26 @@ def stack_of(rank: Rank, note: str = "") -> Seen:
     lines = " < ".join(f"{frame.function} ({line_of(frame)})" for frame in rank.place.user_frames[:4])
     text = place_words(rank.place) + (f"; {lines}" if lines else "") + (f"; {note}" if note else "")
     return Seen(f"{process_of(rank)} {by or 'state'}", text)
+
+
+def stacks_of(ranks: Sequence[Rank], note: str = "") -> tuple[Seen, ...]:
+    """Where ranks stand, those that stand alike in one line; the first `MOST_STACKS` places."""
+    alike: dict[tuple[str, str], list[Rank]] = {}
+    for rank in ranks:
+        seen = stack_of(rank, note)
+        alike.setdefault((seen.text, seen.source.removeprefix(process_of(rank))), []).append(rank)
+    return tuple(
+        Seen((process_of(group[0]) if len(group) == 1 else _several(group)) + by, text)
+        for (text, by), group in list(alike.items())[:MOST_STACKS]
+    )
+
+
+def _several(ranks: Sequence[Rank]) -> str:
+    """ "ranks 1-7 on 2 hosts"."""
+    hosts = {rank.node.name or rank.node.hostname for rank in ranks} - {""}
+    return ranks_of(ranks) + (
+        f" on {next(iter(hosts))}" if len(hosts) == 1 else f" on {len(hosts)} hosts" * bool(hosts)
+    )
 
 
 def process_of(rank: Rank) -> str:

@@ -1,5 +1,6 @@
 """The answer of `gpudoctor hang` -> terminal: the cause first, then every rank, those that agree in one line."""
 
+import re
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -31,6 +32,8 @@ MOST_EVIDENCE = 8
 MOST_ALTERNATIVES = 4
 MOST_ROWS = 40
 MOST_UNREAD = 8
+MOST_NAMES = 4
+LONGEST_NUMBERS = 60
 
 
 def show_hang(report: HangReport, screen: Console) -> None:
@@ -159,7 +162,23 @@ def _show_blind(report: HangReport, screen: Console) -> None:
     screen.print()
     show("Could not look:", screen, style="bold magenta")
     for reason, names in list(by_reason.items())[:MOST_UNREAD]:
-        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-        show(f"{', '.join(names[:4])}{more}: {reason}", screen, indent=2)
+        show(f"{what_was_not_read(names)}: {reason}", screen, indent=2)
     if len(by_reason) > MOST_UNREAD:
         show(f"and {len(by_reason) - MOST_UNREAD} more reasons (--json lists them)", screen, indent=2, style="dim")
+
+
+_NUMBERED = re.compile(r"(.*?\b(?:pid|rank)) ([0-9]{1,10})\b.*", re.DOTALL)
+
+
+def what_was_not_read(names: Sequence[str]) -> str:
+    """ "environment of pids 7-9, node b": what differs in a number only is told once."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for name in dict.fromkeys(names):
+        numbered = _NUMBERED.fullmatch(name)
+        found.setdefault(numbered[1] if numbered else name, []).append((int(numbered[2]) if numbered else 0, name))
+    parts = []
+    for what, each in list(found.items())[:MOST_NAMES]:
+        numbers = ranges([number for number, _ in each])
+        several = f"{what}s {numbers}" if len(numbers) < LONGEST_NUMBERS else f"{what}: {len(each)} of them"
+        parts.append(each[0][1] if len(each) == 1 else several)
+    return ", ".join(parts) + (f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else "")

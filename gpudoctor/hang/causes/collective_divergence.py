@@ -30,7 +30,7 @@ from gpudoctor.hang.words import (
     numbers_of,
     place_words,
     ranks_of,
-    stack_of,
+    stacks_of,
     verb,
     waiting_words,
     where,
@@ -39,7 +39,6 @@ from gpudoctor.hang.words import (
 from gpudoctor.knowledge.wording import ranges
 
 COLLECTIVE = ("collective", "backward", "cuda sync", "communicator init")
-MOST_NAMED = 4
 WITH_RECORDER = 0.1
 """How much surer a flight recorder that shows the same makes."""
 
@@ -94,9 +93,9 @@ def guarded(job: Job) -> Iterator[Cause]:
             ranks=numbers_of(culprits),
             where=where(party[0].place.user_frame),
             evidence=(
-                *(stack_of(rank) for rank in party[:MOST_NAMED]),
+                *stacks_of(party),
                 Seen(f"{context.file}:{statement.line}", f"{statement.kind} {statement.text}"),
-                *(stack_of(rank) for rank in others[:MOST_NAMED]),
+                *stacks_of(others),
                 *recorded,
             ),
             summary=f"{ranks_of(party)} {verb(party, 'waits', 'wait')} in {operation}{at(party[0].place.user_frame)}, "
@@ -209,8 +208,8 @@ def left_the_loop(job: Job) -> Iterator[Cause]:
             where=where(left[0].place.user_frame)
             or (Where(context.file, loop.line, context.function) if context is not None and loop is not None else None),
             evidence=(
-                *(stack_of(rank) for rank in left[:MOST_NAMED]),
-                *(stack_of(rank) for rank in stays[:MOST_NAMED]),
+                *stacks_of(left),
+                *stacks_of(stays),
                 *(
                     (Seen(f"{context.file}:{loop.line}", f"{loop.kind} {loop.text}"),)
                     if context is not None and loop is not None
@@ -266,8 +265,8 @@ def _divergent(
         ranks=numbers_of(culprits),
         where=where_line(context, line),
         evidence=(
-            *(stack_of(rank) for rank in culprits[:MOST_NAMED]),
-            *(stack_of(rank) for rank in stays[:MOST_NAMED]),
+            *stacks_of(culprits),
+            *stacks_of(stays),
             Seen(f"{context.file}:{line.line}", f"{line.kind} {line.text}".rstrip()),
             *recorded,
         ),
@@ -312,7 +311,7 @@ def within_the_loop(job: Job) -> Iterator[Cause]:
             confidence=confidence,
             ranks=numbers_of(small),
             where=where(small[0].place.user_frame),
-            evidence=(*(stack_of(rank) for rank in (*small[:MOST_NAMED], *large[:MOST_NAMED])), *recorded),
+            evidence=(*stacks_of(small), *stacks_of(large), *recorded),
             summary=f"{waiting_words(small)}"
             + (f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else "")
             + f"; {waiting_words(large)}",
@@ -325,7 +324,10 @@ def within_the_loop(job: Job) -> Iterator[Cause]:
                 confidence=0.4,
                 ranks=numbers_of(small),
                 where=where(small[0].place.user_frame),
-                evidence=(*(stack_of(rank) for rank in (*small[:MOST_NAMED], *large[:MOST_NAMED])),),
+                evidence=(
+                    *stacks_of(small),
+                    *stacks_of(large),
+                ),
                 summary=f"{waiting_words(small)}; {waiting_words(large)}",
                 fix=fix_for("collective-order-mismatch"),
                 confirm=confirm_for("collective-order-mismatch"),
@@ -353,7 +355,7 @@ def _past_backward(job: Job, pair: Parted) -> Iterator[Cause]:
     recorded = _recorded(job, left)
     if context is not None and exits:
         yield _divergent(left, waits_in, context, exits[0], 0.7, recorded)
-    evidence = (*(stack_of(rank) for rank in (*left[:MOST_NAMED], *waits_in[:MOST_NAMED])), *recorded)
+    evidence = (*stacks_of(left), *stacks_of(waits_in), *recorded)
     how = relation(waits_in[0], left[0])
     sure = 0.75 if how == "later in the loop" else 0.55 if how == "later" and context is not None else 0.4
     if sure < 0.5:  # without the program's text it may as well have left the loop
@@ -418,7 +420,8 @@ def _order(job: Job, first: Sequence[Rank], other: Sequence[Rank], here: SourceC
         ranks=numbers_of(small),
         where=where(small[0].place.user_frame),
         evidence=(
-            *(stack_of(rank) for rank in (*small[:MOST_NAMED], *large[:MOST_NAMED])),
+            *stacks_of(small),
+            *stacks_of(large),
             *((Seen(f"{context.file}:{guard.line}", f"{guard.kind} {guard.text}"),) if guard is not None else ()),
             *recorded,
         ),

@@ -6,7 +6,7 @@ from gpudoctor.hang.causes.training_away import parties
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import progress_of, uses_gpu
 from gpudoctor.hang.report import Cause, Seen
-from gpudoctor.hang.words import confirm_for, fix_for, numbers_of, stack_of, waiting_words, where
+from gpudoctor.hang.words import confirm_for, fix_for, numbers_of, stacks_of, waiting_words, where
 
 
 def together(job: Job) -> Iterator[Cause]:
@@ -24,7 +24,7 @@ def together(job: Job) -> Iterator[Cause]:
     same = agreement is not None and agreement.first is not None and agreement.first.kind == "none"
     if agreement is not None and not agreement.unread and not same:
         return  # the recorders say who differs, or that nothing is open
-    evidence = tuple(stack_of(rank) for rank in waiting[:3])
+    evidence = stacks_of(waiting)
     if same:
         evidence = (*evidence, Seen("flight recorder", "all ranks have come to it with the same sizes"))
     if gpu:
@@ -91,7 +91,7 @@ def straggler(job: Job) -> Iterator[Cause]:
         confidence=0.4,
         ranks=(rank.rank,),
         where=where(rank.place.user_frame),
-        evidence=(stack_of(rank),),
+        evidence=stacks_of([rank]),
         summary=f"rank {rank.rank} was the last in both looks; {waiting_words(progress.waiting)}",
         fix=fix_for("straggler"),
         confirm=confirm_for("straggler"),

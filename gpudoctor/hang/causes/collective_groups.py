@@ -14,7 +14,7 @@ from gpudoctor.hang.words import (
     numbers_of,
     process_of,
     ranks_of,
-    stack_of,
+    stacks_of,
     verb,
     waiting_words,
     where,
@@ -56,7 +56,7 @@ def groups_of_some(job: Job) -> Iterator[Cause]:
     culprits = parties[0][1] if len(parties) > 1 else waiting
     confidence = (0.85 if len(parties) > 1 else 0.6) if guards else 0.6
     frame = culprits[0].place.user_frame
-    evidence = [stack_of(rank) for rank in culprits[:MOST_NAMED]]
+    evidence = [*stacks_of(culprits)]
     told = ""
     if len(parties) > 1:
         evidence += [
@@ -97,7 +97,8 @@ def _past_the_creation(creating: Sequence[Rank], past: Sequence[Rank]) -> Iterat
         ranks=numbers_of(culprits),
         where=place,
         evidence=(
-            *(stack_of(rank) for rank in (*creating[:MOST_NAMED], *past[:MOST_NAMED])),
+            *stacks_of(creating),
+            *stacks_of(past),
             *(Seen(f"{frame.file}:{each.line}", f"{each.kind} under {each.text}") for each in guards if frame),
         ),
         summary=f"{waiting_words(creating)}, which {ranks_of(past)} {verb(past, 'is', 'are')} past; "

@@ -17,7 +17,7 @@ from gpudoctor.hang.words import (
     place_words,
     process_of,
     ranks_of,
-    stack_of,
+    stacks_of,
     verb,
     waiting_words,
     where,
@@ -47,7 +47,8 @@ def teardown(job: Job) -> Iterator[Cause]:
         ranks=numbers_of(first),
         where=where(frame),
         evidence=(
-            *(stack_of(rank) for rank in (*first, *progress.waiting)[:MOST_NAMED]),
+            *stacks_of(first),
+                *stacks_of(progress.waiting),
             *((Seen(f"{process_of(first[0])} thread {thread.id} {thread.name}".rstrip(), f"runs{at(frame)}"),)
               if thread is not None else ()),
         ),
@@ -94,7 +95,8 @@ def in_finally(job: Job) -> Iterator[Cause]:
                 ranks=numbers_of(party),
                 where=where(party[0].place.user_frame),
                 evidence=(
-                    *(stack_of(rank) for rank in (*party[:MOST_NAMED], *other[:MOST_NAMED])),
+                    *stacks_of(party),
+                    *stacks_of(other),
                     Seen(f"{fork.one_source.file}:{fork.one.line}", f"finally: {fork.one_source.text}"),
                 ),
                 summary=f"{ranks_of(party)} {verb(party, 'has', 'have')} left a `try` and "
@@ -118,7 +120,7 @@ def store_left(job: Job) -> Iterator[Cause]:
         confidence=0.7,
         ranks=(0,),
         where=where(waiting[0].place.user_frame),
-        evidence=tuple(stack_of(rank) for rank in waiting[:MOST_NAMED]),
+        evidence=stacks_of(waiting),
         summary=f"rank 0, which kept the store, has ended with status 0; {ranks_of(waiting)} "
         f"{verb(waiting, 'waits', 'wait')} for it{at(waiting[0].place.user_frame)}",
         fix=fix_for("store-host-exit"),

@@ -16,7 +16,7 @@ from gpudoctor.hang.words import (
     on_host,
     process_of,
     ranks_of,
-    stack_of,
+    stacks_of,
     verb,
     waiting_words,
     where,
@@ -82,7 +82,7 @@ def stopped_ranks(job: Job) -> Iterator[Cause]:
             confidence=0.93,
             ranks=tuple(rank.rank for rank in asks),
             where=where(asks[0].place.user_frame),
-            evidence=tuple(stack_of(rank) for rank in asks[:MOST_NAMED]),
+            evidence=stacks_of(asks),
             summary=f"{ranks_of(asks)} {verb(asks, 'waits', 'wait')} for input{at(asks[0].place.user_frame)}"
             f"{_others(job, asks)}",
             fix=fix_for(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.hang.evidence import ProcessEvidence
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import Place, main_thread, place_of
-from gpudoctor.hang.progress import Progress, progress_of
+from gpudoctor.hang.progress import Progress, awaits_work, lets_work, progress_of
 from gpudoctor.hang.relation import guards_of
 from gpudoctor.hang.report import Cause, Seen
 from gpudoctor.hang.words import (
@@ -19,6 +19,7 @@ from gpudoctor.hang.words import (
     process_of,
     ranks_of,
     stack_of,
+    stacks_of,
     verb,
     waiting_words,
     where,
@@ -28,6 +29,9 @@ from gpudoctor.hang.words import (
 MOST_PARTIES = 32
 """Places at which ranks are elsewhere that are spoken of; the smallest parties first."""
 MOST_NAMED = 8
+MOVING = 0.5
+"""Of a rank that is waited for and gets on with what it does: a long validation, a first compilation, a large file.
+It is what the job waits for now, and no hang is shown by it."""
 
 
 def parties(ranks: Sequence[Rank]) -> list[list[Rank]]:
@@ -72,7 +76,7 @@ def storage(job: Job) -> Iterator[Cause]:
         going = [rank for rank in without(party, still) if rank.state != "D"]
         if going and progress.waiting:
             yield _slow(
-                progress, going, 0.7, "reads or writes a file", "read or write a file", "its bytes or CPU time move"
+                progress, going, MOVING, "reads or writes a file", "read or write a file", "its bytes or CPU time move"
             )
 
 
@@ -138,7 +142,8 @@ def compiling(job: Job) -> Iterator[Cause]:
     progress, away = held
     for party in away:
         if party[0].place.kind == "compile":
-            yield _slow(progress, party, 0.75, "compiles", "compile", "")
+            still = all(rank.moved is False for rank in party)
+            yield _slow(progress, party, 0.6 if still else MOVING, "compiles", "compile", "")
 
 
 def computing(job: Job) -> Iterator[Cause]:
@@ -152,13 +157,14 @@ def computing(job: Job) -> Iterator[Cause]:
         if kind not in ("user code", "backward", "cuda sync"):
             continue
         guard = next(guards_of(party[0]), None)
-        moving = [rank for rank in party if rank.moved is not False]
+        moving = [rank for rank in party if rank.moved is not False or lets_work(rank)]
         doing = "computes" if moving else "stands in the program's own code"
         plural = "compute" if moving else "stand in the program's own code"
         note = ""
-        confidence = 0.35 if moving else 0.5
+        idle = any(map(awaits_work, party))
+        confidence = 0.35 if moving else 0.45 if idle else 0.5
         if guard is not None and len(party) * 2 <= len(job.ranks):
-            confidence = 0.8
+            confidence = MOVING if moving else 0.45 if idle else 0.8
             note = f"{line_of(guard.frame)} is under `if {guard.statement.text}` in line {guard.statement.line}"
         yield _slow(progress, party, confidence, doing, plural, note)
 
@@ -172,8 +178,8 @@ def _slow(progress: Progress, ranks: Sequence[Rank], confidence: float, one: str
         ranks=numbers_of(ranks),
         where=where(frame),
         evidence=(
-            *(stack_of(rank, note) for rank in ranks[:MOST_NAMED]),
-            *(stack_of(rank) for rank in waiting[:2]),
+            *stacks_of(ranks, note),
+            *stacks_of(waiting),
         ),
         summary=f"{ranks_of(ranks)} {verb(ranks, one, several)}{at(frame)}; {waiting_words(waiting)}",
         fix=fix_for("slow-rank-timeout"),
@@ -213,7 +219,7 @@ def data(job: Job) -> Iterator[Cause]:
             yield _loader(progress, "storage-stall", 0.8, stalled, "stands in file access")
         elif busy:
             if progress.waiting:
-                yield _slow(progress, busy, 0.55, "waits for a data loader that works", "wait for data loaders", "")
+                yield _slow(progress, busy, MOVING, "waits for a data loader that works", "wait for data loaders", "")
         elif all(rank.data_loaders and rank.moved is False for rank in party):
             pairs = [(rank, rank.data_loaders[0]) for rank in party]
             yield _loader(progress, "dataloader-fork-deadlock", 0.5, pairs, "uses no CPU time")
