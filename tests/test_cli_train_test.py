@@ -15,10 +15,12 @@ import pytest
 from tests.lab.sshd import user_environment
 
 ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.timeout(600)
+"""Several processes import torch at once, beside the other tests."""
 COMMAND = (sys.executable, "-m", "gpudoctor", "train-test")
 
 
-def run(*arguments: str, timeout: float = 300, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, timeout: float = 500, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, *arguments],
         cwd=ROOT,
@@ -31,7 +33,7 @@ def run(*arguments: str, timeout: float = 300, **variables: str) -> subprocess.C
 
 
 def test_the_default_set_passes_on_a_healthy_machine_and_is_shown_again(tmp_path: Path) -> None:
-    done = run("--backend", "gloo", "--json", OMP_NUM_THREADS="1")
+    done = run("--backend", "gloo", "--json", "--timeout", "200", OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
     jsonschema.validate(found, json.loads((ROOT / "docs" / "schemas" / "train-test.json").read_text()))
@@ -58,6 +60,34 @@ def test_the_default_set_passes_on_a_healthy_machine_and_is_shown_again(tmp_path
     assert next(line.split()[1] for line in again.stdout.splitlines() if line.split()[:1] == ["ddp"]) == "passed"
     assert "no process is left" in " ".join(again.stdout.split())
     assert json.loads(run("--from", str(answer), "--json").stdout) == found
+
+
+AFTER_WRAPPING = """
+import os
+if os.environ.get("RANK") == "1":
+    import torch
+    right = torch.nn.parallel.DistributedDataParallel.__init__
+
+    def wrap(self, module, *arguments, **options):
+        right(self, module, *arguments, **options)
+        with torch.no_grad():
+            module.head.bias += 0.5
+
+    torch.nn.parallel.DistributedDataParallel.__init__ = wrap
+"""
+
+
+def test_a_rank_that_changes_its_weights_is_named_with_the_parameter_and_what_to_write(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(AFTER_WRAPPING)
+    done = run(
+        *("--strategy", "ddp,single", "--precision", "fp32", "--backend", "gloo", "--timeout", "200"),
+        PYTHONPATH=str(tmp_path),
+    )
+    assert done.returncode == 1, done.stderr
+    words = " ".join(done.stdout.split())
+    assert "ddp fp32: rank 1 starts with another head.bias" in words, done.stdout
+    assert "[train-initial-weights-differ]" in words and "torch.manual_seed(20)" in words
+    assert "1 of 2 passed (gloo over CPU, not NCCL); 1 failed: ddp" in words
 
 
 def test_names_of_old_tutorials_are_answered_without_starting_anything() -> None:

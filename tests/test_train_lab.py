@@ -20,10 +20,14 @@ from gpudoctor.train.wish import TrainWish
 from tests.lab.slurm import slurm_cluster
 from tests.lab.sshd import Cluster, ssh_hosts, user_environment
 
+pytestmark = pytest.mark.timeout(600)
+"""Several processes import torch at once, beside the other tests."""
 COMMAND = (sys.executable, "-m", "gpudoctor", "train-test")
 
 
-def wish(*ways: str, precisions: tuple[Precision, ...] = ("fp32",), steps: int = 6, timeout: float = 60.0) -> TrainWish:
+def wish(
+    *ways: str, precisions: tuple[Precision, ...] = ("fp32",), steps: int = 6, timeout: float = 200.0
+) -> TrainWish:
     test = Wish(backend="gloo", ranks_per_node=2, timeout=timeout, python=sys.executable)
     return TrainWish(ways=ways, precisions=precisions, steps=steps, test=test)
 
@@ -87,7 +91,7 @@ def test_a_rank_that_is_killed_names_its_cell_and_the_others_go_on(fleet: LocalF
 
 def test_a_cell_that_hangs_is_ended_and_the_others_go_on(fleet: LocalFleet) -> None:
     show = Meddler(fleet, "no_sync fp32 step 2", lambda process: process.send_signal(signal.SIGSTOP))
-    report = train_test(fleet, wish("ddp", "no_sync", "fsdp", steps=60, timeout=25), show)
+    report = train_test(fleet, wish("ddp", "no_sync", "fsdp", steps=60, timeout=40), show)
     assert outcomes(report) == {"ddp fp32": "passed", "no_sync fp32": "hung", "fsdp fp32": "passed"}
     finding = cell_named(report, "no_sync fp32").finding
     assert finding is not None and (finding.id, finding.ranks) == ("rank-stopped", (1,))
@@ -127,8 +131,8 @@ def answer(output: str) -> dict[str, Any]:
 
 def on_hosts(cluster: Cluster, *options: str) -> dict[str, Any]:
     names = ",".join(host.name for host in cluster.hosts)
-    words = (*COMMAND, "--hosts", names, "--json", "--steps", "6", *options)
-    done = cluster.head.run(*words, environment=cluster.environment(), timeout=200)
+    words = (*COMMAND, "--hosts", names, "--json", "--steps", "6", "--timeout", "200", *options)
+    done = cluster.head.run(*words, environment=cluster.environment(), timeout=500)
     assert done.returncode in (0, 1), done.stderr
     found = answer(done.stdout)
     assert done.returncode == found["exit_status"]
