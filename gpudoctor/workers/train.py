@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import traceback
 from datetime import timedelta
 from typing import Any, Callable, Dict, List
@@ -43,6 +44,8 @@ def main(say: Say, arguments: List[str]) -> None:
         log_fd=log,
         error_fd=errors,
     )
+    # DDP imports torch._dynamo, which makes a folder for a compiler that is not used here, unless it is there already.
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
     # The modules that import torch are loaded late, here and in processes that a way starts. At the end, where this
     # folder shadows nothing.
     sys.path.append(HERE)
@@ -149,11 +152,16 @@ def exception_text(error: BaseException) -> str:
 def fitting(fields: Dict[str, Any]) -> Dict[str, Any]:
     """The fields as a message that fits one line: devices beyond the first are left out, then memory, then notes."""
     fields["devices"] = list(fields.get("devices", ()))[:NAMED_DEVICES]
-    if len(str(fields.get("reason", ""))) > MAXIMUM_TEXT:
-        fields["reason"] = str(fields["reason"])[:MAXIMUM_TEXT]
+    texts = [(fields, "reason"), (fields.get("fault") or {}, "seen"), (fields.get("fault") or {}, "wanted")]
+    for holder, name in texts:
+        holder[name] = str(holder.get(name, ""))[:MAXIMUM_TEXT]
     for name in ("peak_bytes", "devices", "notes"):
         while len(json.dumps(fields)) > LINE_BYTES - 100 and fields.get(name):
             kept = len(fields[name]) // 2
-            few = list(fields[name].items())[:kept] if isinstance(fields[name], dict) else None
-            fields[name] = dict(few) if few is not None else fields[name][:kept]
+            fields[name] = (
+                dict(list(fields[name].items())[:kept]) if isinstance(fields[name], dict) else fields[name][:kept]
+            )
+    for holder, name in texts:
+        while len(json.dumps(fields)) > LINE_BYTES - 100 and holder[name]:
+            holder[name] = holder[name][: len(holder[name]) // 2]
     return fields

@@ -91,11 +91,16 @@ class _Run:
         note = remark(torch, context.precision, context.device)
         if note:
             context.note(note)
-        self.memory = Memory(torch, self.recipe.devices(context))
         seed = int(self.plan["seed"])
         samples = train_net.Samples(self.each * self.batch * self.team.ranks)
         self.loss_of = train_net.loss_of
         self.verifier = Verifier(context, samples, self.batch, torch_order(torch, len(samples), seed))
+        self.verifier.reference.gradients([0])  # what the first backward pass loads is not the cell's memory
+        self.memory = Memory(torch, self.recipe.devices(context))
+        devices: List[str] = []
+        for told in self.team.exchange({"devices": [str(one) for one in self.recipe.devices(context)]}):
+            devices.extend(str(one) for one in told.get("devices", ()))
+        context.measured["devices"] = devices
         torch.manual_seed(seed)
         self.net = self.recipe.place(context, train_net.Net())
         context.enter("initial weights")
@@ -221,16 +226,11 @@ class _Run:
         """Of `Trained`, over all ranks."""
         counted = self.seconds[UNCOUNTED_STEPS:] or self.seconds[-1:]
         slowest = max(row[0] for row in self.team.gather([statistics.median(counted)]))
-        places = self.team.exchange(
-            {"peak": self.memory.peak(), "devices": [str(one) for one in self.recipe.devices(self.context)]}
-        )
         peak: Dict[str, int] = {}
-        devices: List[str] = []
-        for told in places:
-            devices.extend(str(one) for one in told.get("devices", ()))
+        for told in self.team.exchange({"peak": self.memory.peak()}):
             for name, number in dict(told.get("peak", {})).items():
                 peak[name] = max(peak.get(name, 0), int(number))
-        return {"step_seconds": slowest, "peak_bytes": peak, "devices": devices, "ranks": self.team.ranks}
+        return {"step_seconds": slowest, "peak_bytes": peak, "ranks": self.team.ranks}
 
 
 class Local:

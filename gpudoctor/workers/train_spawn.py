@@ -164,6 +164,9 @@ def child(index: int, parent: int, wish: Dict[str, Any], writers: List[Any]) -> 
 def trained(index: int, wish: Dict[str, Any], writer: Any) -> Tuple[str, Any]:
     launch, precision = wish["launch"], wish["precision"]
     ranks = max(1, int(launch["train"]["world_size"]))
+    log = os.environ.get("NCCL_DEBUG_FILE", "")
+    if log.startswith("/proc/self/fd/"):
+        os.environ["NCCL_DEBUG_FILE"] = log.replace("self", str(os.getppid()), 1)  # it is the parent's file in memory
     os.environ.update(RANK=str(index), LOCAL_RANK=str(index), WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks))
     writer.send(("phase", "import torch"))
     import torch

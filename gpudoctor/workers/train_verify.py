@@ -389,7 +389,11 @@ class Verifier:
                 said += f": still multiplied by the loss scale of {scale:g}"
                 self._fail_gradient("loss scale", None, self.names[0], said)
             if ranks > 1 and abs(factor / ranks - 1) < NEAR and (own_are_right or local is None):
-                said += ": the ranks' gradients were summed, not averaged"
+                said += (
+                    ": the ranks' gradients were summed, not averaged"
+                    if own_are_right
+                    else f", with {ranks} ranks: they were summed, not averaged, or the loss was scaled"
+                )
                 self._fail_gradient("gradient", None, self.names[0], said)
             self._fail_gradient("loss scale", None, self.names[0], said)
         said = f"relative difference {number_text(worst)} to the single-process run"
