@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gpudoctor.amp.report
 import gpudoctor.devices
 import gpudoctor.emit.machine_readable
 import gpudoctor.explain.report
@@ -38,7 +39,12 @@ from gpudoctor.plugins import find_checks
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from tests import hang_examples, nccl_examples, train_examples  # noqa: E402 - found through the line above when run as a script
+from tests import (  # noqa: E402 - found through the line above when run as a script
+    amp_examples,
+    hang_examples,
+    nccl_examples,
+    train_examples,
+)
 from tests.machines.hand_built import MACHINES  # noqa: E402 - as above
 from tests.machines.network_machines import NETWORK_MACHINES  # noqa: E402 - as above
 
@@ -49,6 +55,7 @@ COMMANDS = (
     "hang",
     "explain",
     "nccl-test",
+    "amp",
     "train-test",
     "launch",
     "lint",
@@ -95,6 +102,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
         ("nccl-test", gpudoctor.nccl.publish.json_schema()),
         ("train-test", gpudoctor.train.report.json_schema()),
         ("check-hosts", gpudoctor.fleet.survey.json_schema()),
+        ("amp", gpudoctor.amp.report.json_schema()),
         ("lint", gpudoctor.lint.report.json_schema()),
         ("hang", gpudoctor.hang.report.json_schema()),
         ("explain", gpudoctor.explain.report.json_schema()),
@@ -107,6 +115,8 @@ def from_code() -> Iterator[tuple[Path, str]]:
         yield DOCS / "examples" / f"{name}.json", gpudoctor.nccl.publish.to_json(answer()) + "\n"
     for name, trained in train_examples.EXAMPLES.items():
         yield DOCS / "examples" / f"{name}.json", gpudoctor.train.report.to_json(trained()).decode() + "\n"
+    for name, judged in amp_examples.EXAMPLES.items():
+        yield DOCS / "examples" / f"{name}.json", gpudoctor.amp.report.to_json(judged()).decode() + "\n"
     for name, evidence in hang_examples.EXAMPLES.items():
         yield DOCS / "examples" / f"{name}.json", gpudoctor.hang.evidence.to_json(evidence()).decode() + "\n"
 

@@ -1,4 +1,4 @@
-"""The short form that `gpudoctor check --deep` runs: four steps of DistributedDataParallel with two processes here.
+"""The short form that `gpudoctor check --deep` runs: five steps of DistributedDataParallel with two processes here.
 
 Over NCCL where torch has it and sees two GPUs, else over gloo on the CPU. Everything that train-test verifies is
 verified: initial weights, sampler, gradients of every step, parameters, the loss against a single process.
@@ -26,7 +26,7 @@ from gpudoctor.train.judge import judge
 SOURCE = "training test"
 CELL = TrainCell("ddp", "fp32")
 RANKS = 2
-STEPS = 4
+STEPS = 5
 SECONDS = 30.0
 """Without progress; the import of torch by three processes at once takes ten on a crowded machine."""
 PORTS_TRIED = 20
