@@ -78,7 +78,7 @@ def _directory(source: Source) -> tuple[int, int, int]:
     tail_at = max(0, source.size - LONGEST_COMMENT - 22)
     tail = source.read(tail_at, source.size - tail_at)
     at = tail.rfind(END)
-    if at < 0:
+    if at < 0 or at + 22 > len(tail):
         raise Unreadable(
             f"it is cut off: {source.size} bytes are there, and the directory of contents at the end of a zip file is "
             "not; copy or save it again"

@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from gpudoctor.checkpoint.unreadable import printable
+
 MOST_NAMES = 8
 """Of one list; torch prints all of them."""
+LONGEST_NAME = 300
 
 
 class Difference(NamedTuple):
@@ -19,10 +22,13 @@ class Difference(NamedTuple):
         return not (self.missing or self.unexpected or self.mismatched)
 
 
-def difference(given: Mapping[str, tuple[int, ...]], model: Mapping[str, tuple[int, ...]]) -> Difference:
-    """Names and shapes of a state dict against those of a model."""
+def difference(
+    given: Mapping[str, tuple[int, ...]], model: Mapping[str, tuple[int, ...]], *, versions: bool = True
+) -> Difference:
+    """Names and shapes of a state dict against those of a model. `versions`: the state dict still has its _metadata."""
+    layers = {name.rpartition(".")[0] for name in given} if versions else set()
     return Difference(
-        tuple(name for name in model if name not in given),
+        tuple(name for name in model if name not in given and not _added(name, layers)),
         tuple(name for name in given if name not in model),
         tuple(
             (name, shape, model[name])
@@ -30,6 +36,13 @@ def difference(given: Mapping[str, tuple[int, ...]], model: Mapping[str, tuple[i
             if name in model and not _may_load(shape, model[name])
         ),
     )
+
+
+def _added(name: str, layers: set[str]) -> bool:
+    """Whether a batch norm adds its counter itself: it does where the state dict tells no version of the layer (before
+    torch 0.4.1, or by another name; _NormBase._load_from_state_dict)."""
+    layer, _, last = name.rpartition(".")
+    return last == "num_batches_tracked" and layer not in layers
 
 
 def _may_load(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
@@ -44,13 +57,13 @@ def in_torch_words(found: Difference, model: str = "Model") -> str:
     said = [f"Error(s) in loading state_dict for {model}:"]
     for title, names in (("Missing", found.missing), ("Unexpected", found.unexpected)):
         if names:
-            shown = ", ".join(f'"{name}"' for name in names[:MOST_NAMES])
+            shown = ", ".join(f'"{printable(name, LONGEST_NAME)}"' for name in names[:MOST_NAMES])
             more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
             said.append(f"\t{title} key(s) in state_dict: {shown}{more}. ")
     for name, shape, wanted in found.mismatched[:MOST_NAMES]:
         said.append(
-            f"\tsize mismatch for {name}: copying a param with shape torch.Size({list(shape)}) from checkpoint, the "
-            f"shape in current model is torch.Size({list(wanted)})."
+            f"\tsize mismatch for {printable(name, LONGEST_NAME)}: copying a param with shape "
+            f"torch.Size({list(shape)}) from checkpoint, the shape in current model is torch.Size({list(wanted)})."
         )
     if len(found.mismatched) > MOST_NAMES:
         said.append(f"\tand {len(found.mismatched) - MOST_NAMES} more of other shapes.")

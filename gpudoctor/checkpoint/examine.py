@@ -1,9 +1,11 @@
 """The child that reads a checkpoint: one that is damaged, endless or on a dead file system costs this process only."""
 
+import json
 import os
 import sys
 import time
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import msgspec
 
@@ -38,6 +40,10 @@ class Wish(msgspec.Struct, frozen=True):
     values: bool = True
     out: str = ""
     """Where the clean copy goes; empty: none is wanted."""
+
+
+def decoded(text: str) -> Wish:
+    return Wish(**json.loads(text))
 
 
 def say(message: dict[str, Any]) -> None:
@@ -75,7 +81,7 @@ def main(arguments: list[str]) -> None:
     """Entry point: `arguments` is a `Wish` as JSON."""
     end_with_the_doctor()
     limit_memory()
-    wish = msgspec.json.decode(arguments[0], type=Wish)
+    wish = decoded(arguments[0])
     answer(lambda: {"report": msgspec.to_builtins(examined(wish))})
     os._exit(0)
 
@@ -98,22 +104,95 @@ def examined(wish: Wish) -> CheckpointReport:
     if wish.out:
         check_place(wish.file, wish.out)
     like = like_shapes(wish.like) if wish.like else None
-    if os.path.isdir(wish.file):  # noqa: PTH112 - a text as the user gave it
-        raise Unreadable(folders.folder(wish.file))
-    with Source(wish.file) as source:
+    with Source(wish.file) if not is_folder(wish.file) else refuse_folder(wish.file) as source:
         beats = Beats(source.size)
         beats()
-        loaded = opened(source, beats)
-        dicts = state_dicts(loaded.root)
-        chosen = choose(dicts, wish.key)
-        names = cleaned_names(loaded, chosen)
-        found = Scanned({}, frozenset())
-        if wish.values:
-            found = scan(source, loaded, list(chosen.tensors.values()) if chosen else _loose(loaded), beats)
-        else:
-            _all_there(loaded, chosen)
-        source.check_unchanged()
-        return report(wish, source, loaded, dicts, chosen, names, found, like)
+        if folders.is_index(source):
+            return examined_index(wish, source, like, beats)
+        read = read_file(source, wish.key, wish.values, beats)
+        return report(wish, source.size, read, like)
+
+
+class ReadFile(NamedTuple):
+    """What one file holds."""
+
+    loaded: Loaded
+    dicts: list[StateDict]
+    chosen: StateDict | None
+    names: Cleaned | None
+    counts: dict[int, Count]
+    damaged: frozenset[str]
+
+
+def is_folder(file: str) -> bool:
+    return os.path.isdir(file)  # noqa: PTH112 - a text as the user gave it
+
+
+def refuse_folder(file: str) -> NoReturn:
+    raise Unreadable(folders.folder(file))
+
+
+def read_file(source: Source, key: str, values: bool, beats: Beats) -> ReadFile:
+    """List a file, and read its numbers where that is wanted."""
+    loaded = opened(source, beats)
+    dicts = state_dicts(loaded.root)
+    chosen = choose(dicts, key)
+    found = Scanned({}, frozenset())
+    if values:
+        found = scan(source, loaded, list(chosen.tensors.values()) if chosen else _loose(loaded), beats)
+    else:
+        _all_there(loaded, chosen)
+    source.check_unchanged()
+    return ReadFile(loaded, dicts, chosen, cleaned_names(loaded, chosen), found.counts, found.damaged)
+
+
+def examined_index(
+    wish: Wish, source: Source, like: dict[str, tuple[int, ...]] | None, beats: Beats
+) -> CheckpointReport:
+    """All files of an index as one state dict. Raises `Unreadable`, also for a file that is missing."""
+    if wish.out:
+        raise Unreadable("--fix copies one file, and this is an index of several; name one of them")
+    where = folders.shards(wish.file, source.read(0, min(source.size, folders.MOST_INDEX_BYTES)))
+    tensors: dict[str, Tensor] = {}
+    counts: dict[int, Count] = {}
+    damaged: set[str] = set()
+    first: Loaded | None = None
+    total_size = 0
+    for number, file in enumerate(dict.fromkeys(where.values())):
+        try:
+            with Source(file) as shard:
+                beats.total += shard.size
+                read = read_file(shard, "", wish.values, beats)
+                total_size += shard.size
+        except Unreadable as error:
+            raise Unreadable(f"its file {printable(os.path.basename(file))}: {error}") from None  # noqa: PTH119
+        first = first or read.loaded
+        first.names.update(read.loaded.names)
+        for name, tensor in (read.chosen.tensors if read.chosen else {}).items():
+            for part in (tensor, *tensor.parts):
+                if part.storage is not None:  # keys are each file's own
+                    part.storage = replace(part.storage, key=f"{number}/{part.storage.key}")
+            if where.get(name) == file:
+                tensors[name] = tensor
+        counts.update(read.counts)
+        damaged |= {f"{number}/{key}" for key in read.damaged}
+    absent = [name for name in where if name not in tensors]
+    if absent or first is None:
+        told = printable(absent[0]) if absent else "nothing"
+        raise Unreadable(
+            f"it names {told}, which is not in its file; {len(absent)} of {len(where)} tensors are missing"
+        )
+    chosen = StateDict("", "", {name: tensors[name] for name in where})
+    first.is_index = True
+    read = ReadFile(first, [chosen], chosen, cleaned_names(first, chosen), counts, frozenset(damaged))
+    kind: Literal["safetensors index", "torch index"] = (
+        "safetensors index" if first.format == "safetensors" else "torch index"
+    )
+    return replace_format(report(wish, total_size, read, like), kind)
+
+
+def replace_format(told: CheckpointReport, kind: Literal["safetensors index", "torch index"]) -> CheckpointReport:
+    return msgspec.structs.replace(told, format=kind)
 
 
 def _loose(loaded: Loaded) -> list[Tensor]:
@@ -151,9 +230,9 @@ def cleaned_names(loaded: Loaded, chosen: StateDict | None) -> Cleaned | None:
 def like_shapes(file: str) -> dict[str, tuple[int, ...]]:
     """Names and shapes of another file's model. Raises `Unreadable` that names it."""
     try:
-        if os.path.isdir(file):  # noqa: PTH112
-            raise Unreadable(folders.folder(file))
-        with Source(file) as source:
+        with Source(file) if not is_folder(file) else refuse_folder(file) as source:
+            if folders.is_index(source):
+                raise Unreadable("it is an index of several files; name a file that has the whole model")
             loaded = opened(source, Beats())
             chosen = choose(state_dicts(loaded.root), "")
             names = cleaned_names(loaded, chosen)
@@ -164,26 +243,24 @@ def like_shapes(file: str) -> dict[str, tuple[int, ...]]:
     return {new: chosen.tensors[old].shape for old, new in names.names.items()}
 
 
-def report(
-    wish: Wish,
-    source: Source,
-    loaded: Loaded,
-    dicts: list[StateDict],
-    chosen: StateDict | None,
-    names: Cleaned | None,
-    scanned: Scanned,
-    like: dict[str, tuple[int, ...]] | None,
-) -> CheckpointReport:
+def as_text(path: str) -> str:
+    """A path for a reader; its bytes need not be text."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def report(wish: Wish, size: int, read: ReadFile, like: dict[str, tuple[int, ...]] | None) -> CheckpointReport:
+    loaded, chosen, names = read.loaded, read.chosen, read.names
+    file = as_text(wish.file)
     tensors = chosen.tensors if chosen else {}
-    counts = {name: total(tensor, scanned.counts) for name, tensor in tensors.items()}
+    counts = {name: total(tensor, read.counts) for name, tensor in tensors.items()}
     damaged = [
         name
         for name, tensor in tensors.items()
-        if any(part.storage and part.storage.key in scanned.damaged for part in (tensor, *tensor.parts))
+        if any(part.storage and part.storage.key in read.damaged for part in (tensor, *tensor.parts))
     ]
     refused = judge.refused_names(loaded.names)
     told = (
-        judge.loading(wish.file, loaded, chosen, names, like, os.path.basename(wish.like), bool(refused))  # noqa: PTH119
+        judge.loading(file, loaded, chosen, names, like, as_text(os.path.basename(wish.like)), bool(refused))  # noqa: PTH119
         if chosen and names
         else ()
     )
@@ -198,12 +275,12 @@ def report(
             prefixes[top] = prefixes.get(top, 0) + 1
     own = [tensor for name, tensor in tensors.items() if name not in first]
     return CheckpointReport(
-        file=wish.file,
-        size_bytes=source.size,
+        file=file,
+        size_bytes=size,
         format=loaded.format,
         written_by=judge.writers(loaded.root, chosen, names),
-        chosen=chosen.key if chosen else "",
-        parts=parts(loaded.root, dicts),
+        chosen=printable(chosen.key, LONGEST_NAME) if chosen else "",
+        parts=parts(loaded.root, read.dicts),
         tensors=tuple(
             entry(name, tensor, first.get(name, ""), counts[name])
             for (name, tensor), _ in zip(tensors.items(), range(MOST_LISTED), strict=False)
@@ -213,13 +290,13 @@ def report(
         tensor_bytes=sum(tensor.elements * tensor.item_bytes for tensor in own),
         dtypes=dict(sorted(dtypes.items(), key=lambda item: -item[1])),
         prefixes=prefixes,
-        wrappers=names.wrappers if names else (),
+        wrappers=tuple(dict.fromkeys(names.wrappers)) if names else (),
         shared=tuple(tuple(printable(name, LONGEST_NAME) for name in group[:100]) for group in groups[:1000]),
         refused=refused,
         values_read=wish.values and all(count is not None for count in counts.values()),
         loading=told,
         problems=judge.findings(
-            wish.file,
+            file,
             loaded.root,
             loaded,
             chosen,

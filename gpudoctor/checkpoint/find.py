@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.checkpoint.report import Part
-from gpudoctor.checkpoint.unreadable import printable
+from gpudoctor.checkpoint.unreadable import printable, quoted
 from gpudoctor.checkpoint.values import Long, Name, Object, Tensor
 from gpudoctor.checkpoint.walk import tensors
 
@@ -82,7 +82,7 @@ def _candidates(value: Any, key: str, last: str, depth: int, seen: set[int]) -> 
 
 
 def _code(name: Any) -> str:
-    return f'"{name}"' if isinstance(name, str) and '"' not in name and "\\" not in name else repr(name)
+    return quoted(name) if isinstance(name, str) else repr(name)
 
 
 def is_state_dict(value: dict[Any, Any]) -> bool:
@@ -155,7 +155,7 @@ def module_tensors(root: Object) -> dict[str, Tensor]:
 def parts(root: Any, dicts: list[StateDict]) -> tuple[Part, ...]:
     """What lies in the file: state dicts, optimizers, and the values at its top."""
     found = [
-        Part(key=each.key, what=each.what, tensors=len(each.tensors), size_bytes=each.size)
+        Part(key=printable(each.key, 200), what=each.what, tensors=len(each.tensors), size_bytes=each.size)
         for each in dicts[:MOST_PARTS]
     ]
     keys = {each.key for each in dicts}

@@ -6,16 +6,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from gpudoctor.checkpoint import safetensors_writer, torch_writer
 from gpudoctor.checkpoint.copied import Copied, Placed, Plan, planned
-from gpudoctor.checkpoint.examine import Beats, Wish, answer, choose, cleaned_names, limit_memory
+from gpudoctor.checkpoint.examine import Beats, Wish, answer, choose, cleaned_names, decoded, limit_memory
 from gpudoctor.checkpoint.find import state_dicts
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.opened import opened
 from gpudoctor.checkpoint.source import CHUNK, Region, Source
-from gpudoctor.checkpoint.unreadable import Unreadable
+from gpudoctor.checkpoint.unreadable import Unreadable, printable
 from gpudoctor.checkpoint.values import ITEM_BYTES, Tensor
 from gpudoctor.knowledge.wording import size as in_words
 from gpudoctor.read.lifeline import end_with_the_doctor
@@ -28,7 +26,7 @@ def main(arguments: list[str]) -> None:
     """Entry point: a `Wish` as JSON, and the temporary file, which exists and is empty."""
     end_with_the_doctor()
     limit_memory()
-    wish = msgspec.json.decode(arguments[0], type=Wish)
+    wish = decoded(arguments[0])
     answer(lambda: {"copied": copied(wish, arguments[1])})
     sys.stdout.flush()
     os._exit(0)
@@ -58,7 +56,7 @@ def copied(wish: Wish, temporary: str) -> dict[str, Any]:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise Unreadable(f"--fix {wish.out}: {error.strerror or error}") from None
+            raise Unreadable(f"--fix {printable(wish.out, 300)}: {error.strerror or error}") from None
         source.check_unchanged()
         with Source(temporary) as copy:
             compare(source, loaded, plan, copy, beats, as_safetensors)
@@ -68,7 +66,7 @@ def copied(wish: Wish, temporary: str) -> dict[str, Any]:
             "size_bytes": size,
             "tensors": len(plan.tensors),
             "renamed": renamed,
-            "dropped": [*names.dropped, *sorted(chosen.others)][:100],
+            "dropped": [printable(name, 300) for name in (*names.dropped, *sorted(chosen.others))][:100],
             "shared": shared_names(plan),
             "listing": listing(plan, as_safetensors),
         }
@@ -142,9 +140,9 @@ def compare(source: Source, loaded: Loaded, plan: Plan, copy: Source, beats: Bea
     for tensor in plan.tensors:
         own = found[tensor.name]
         if type(own) is not Tensor or (own.dtype, own.shape) != (tensor.dtype, tensor.shape) or own.storage is None:
-            raise Unreadable(f"--fix: {tensor.name} is another tensor in the copy; it was thrown away")
+            raise Unreadable(f"--fix: {printable(tensor.name)} is another tensor in the copy; it was thrown away")
         if not as_safetensors and (own.stride, own.offset) != (tensor.stride, tensor.offset):
-            raise Unreadable(f"--fix: {tensor.name} is another tensor in the copy; it was thrown away")
+            raise Unreadable(f"--fix: {printable(tensor.name)} is another tensor in the copy; it was thrown away")
         if own.storage.key in compared:
             continue
         compared.add(own.storage.key)
@@ -153,7 +151,7 @@ def compare(source: Source, loaded: Loaded, plan: Plan, copy: Source, beats: Bea
         here = copy.chunks(read.region(own.storage))
         same = _same(part(source, storage.region, begin, end), _watched(here, beats))
         if not same:
-            raise Unreadable(f"--fix: the numbers of {tensor.name} differ in the copy; it was thrown away")
+            raise Unreadable(f"--fix: the numbers of {printable(tensor.name)} differ in the copy; it was thrown away")
 
 
 def _names(plan: Plan, as_safetensors: bool) -> list[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpudoctor.checkpoint.source import Source
 from gpudoctor.checkpoint.unreadable import Unreadable, printable
 
 MOST_INDEX_BYTES = 64 * 1024 * 1024
@@ -42,6 +43,13 @@ def folder(path: str) -> str:
     if files:
         return f"it is a folder: name a file in it, such as {place}/{printable(files[0])}"
     return "it is a folder without a checkpoint in it"
+
+
+def is_index(source: Source) -> bool:
+    """Whether a file is a JSON text with a weight_map."""
+    if not 0 < source.size <= MOST_INDEX_BYTES or source.read(0, 1) not in (b"{", b" ", b"\n"):
+        return False
+    return source.path.endswith(".json") and b'"weight_map"' in source.read(0, source.size)
 
 
 def shards(path: str, raw: bytes) -> dict[str, str]:

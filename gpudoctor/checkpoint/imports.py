@@ -35,7 +35,8 @@ ALLOWED = {
 }
 """torch/_weights_only_unpickler.py of torch 2.13; storages and _rebuild functions by pattern."""
 ALLOWED_PATTERN = re.compile(
-    r"torch\.(cuda\.)?\w*Storage|torch\.storage\.(Untyped|Typed)Storage|torch\.(cuda\.)?\w*Tensor|torch\.u?int[1-7]"
+    r"torch\.(cuda\.)?\w*Storage|torch\.storage\.(Untyped|Typed)Storage|torch\.(cuda\.)?(sparse\.)?\w*Tensor"
+    r"|torch\.u?int[1-7]|torch\.bits\w+"
     r"|torch\._utils\._rebuild_(parameter|parameter_with_state|qtensor|tensor|tensor_v2|tensor_v3|sparse_tensor"
     r"|meta_tensor_no_storage|nested_tensor|wrapper_subclass|device_tensor_from_numpy|device_tensor_from_cpu_tensor)"
 )

@@ -12,7 +12,7 @@ from gpudoctor.checkpoint.imports import standing
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.nonfinite import Count
 from gpudoctor.checkpoint.report import Finding, Loading
-from gpudoctor.checkpoint.unreadable import printable
+from gpudoctor.checkpoint.unreadable import printable, quoted
 from gpudoctor.checkpoint.values import Name, Object, Tensor
 from gpudoctor.checkpoint.wrappers import Cleaned
 from gpudoctor.knowledge.wording import counted, listed, size
@@ -58,14 +58,20 @@ def loading(
     plain = {new: given[old] for old, new in names.names.items()}
     model = plain if like is None else like
     name = "a plain model" if like is None else like_name
-    as_it_is = compare.difference(given, model)
+    as_it_is = compare.difference(given, model, versions=loaded.format != "safetensors" and not loaded.is_index)
     take, put, fix_names = "", "", names.changed and not as_it_is.fits
-    if like is not None and fix_names and len(compare.difference(plain, model).missing) > len(as_it_is.missing):
+    if (
+        like is not None
+        and fix_names
+        and len(compare.difference(plain, model, versions=False).missing) > len(as_it_is.missing)
+    ):
         fix_names = False  # the model has the wrapper's names itself
     after = plain if fix_names else given
-    if like is not None and not compare.difference(after, model).fits:
+    kept = not fix_names and loaded.format != "safetensors" and not loaded.is_index
+    if like is not None and not compare.difference(after, model, versions=kept).fits:
         take, put = compare.prefix_between(after, model)
         if take or put:
+            kept = False
             after = {put + each[len(take) :] if each.startswith(take) else each: shape for each, shape in after.items()}
     lines = load_lines(file, loaded, chosen, names if fix_names else None, take, put, refused)
     told = compare.in_torch_words(as_it_is)
@@ -77,7 +83,7 @@ def loading(
             unexpected=_names(as_it_is.unexpected),
             mismatched=_names(each[0] for each in as_it_is.mismatched),
             lines=lines,
-            error_after=compare.in_torch_words(compare.difference(after, model)),
+            error_after=compare.in_torch_words(compare.difference(after, model, versions=kept)),
         ),
     )
 
@@ -91,24 +97,26 @@ def load_lines(
 ) -> tuple[str, ...]:
     """Python that loads the state dict into `model`."""
     distributed = any(is_distributed(tensor) for tensor in chosen.tensors.values())
-    if refused or distributed or chosen.what in ("module object", "nested state dict"):
+    if not loaded.is_index and (refused or distributed or chosen.what in ("module object", "nested state dict")):
         clean = os.path.splitext(os.path.basename(file))[0] + "-clean.pt"  # noqa: PTH119, PTH122 - a name, not a place
         return (
             f"# {shlex.join(['gpudoctor', 'checkpoint', file, '--fix', clean])}",
             f'model.load_state_dict(torch.load("{clean}", map_location="cpu", weights_only=True))',
         )
     lines = []
-    text = _quoted(file)
-    if loaded.format == "safetensors":
+    text = quoted(file)
+    if loaded.is_index:
+        lines += _several(text, loaded.format == "safetensors")
+    elif loaded.format == "safetensors":
         lines.append("from safetensors.torch import load_file")
         lines.append(f"state = load_file({text})")
     else:
         lines.append(f'state = torch.load({text}, map_location="cpu", weights_only=True){chosen.key}')
     code = wrappers.expression(names.wrappers) if names else "name"
     if take:
-        code += f".removeprefix({_quoted(take)})"
+        code += f".removeprefix({quoted(take)})"
     if put:
-        code = f"{_quoted(put)} + {code}"
+        code = f"{quoted(put)} + {code}"
     dropped = f" if name not in {list(names.dropped)}" if names and names.dropped else ""
     if code != "name" or dropped:
         lines.append(f"state = {{{code}: tensor for name, tensor in state.items(){dropped}}}")
@@ -116,8 +124,19 @@ def load_lines(
     return tuple(lines)
 
 
-def _quoted(text: str) -> str:
-    return f'"{text}"' if text.isprintable() and '"' not in text and "\\" not in text else repr(text)
+def _several(index: str, safetensors: bool) -> list[str]:
+    """Lines that load the files of an index into one state dict."""
+    load = (
+        "load_file(index.with_name(file))"
+        if safetensors
+        else ('torch.load(index.with_name(file), map_location="cpu", weights_only=True)')
+    )
+    return [
+        *(["from safetensors.torch import load_file"] if safetensors else []),
+        "import json, pathlib",
+        f"index, state = pathlib.Path({index}), {{}}",
+        'for file in set(json.loads(index.read_text())["weight_map"].values()): state.update(' + load + ")",
+    ]
 
 
 def refused_names(names: Iterable[Name]) -> tuple[str, ...]:
@@ -148,8 +167,8 @@ def findings(
             _empty(root, chosen),
             _not_finite(chosen, counts),
         ]
-        found += [_whole_object(file, chosen, loaded), _collision(names), _unused(file, chosen)]
-        found.append(_differs(told) if like else _wrapped(file, chosen, names, told))
+        found += [_whole_object(file, chosen, loaded), _collision(names), _unused(file, chosen, loaded)]
+        found.append(_differs(told) if like else _wrapped(file, chosen, names, loaded))
     order = ("error", "warning", "info")
     return tuple(sorted((each for each in found if each is not None), key=lambda each: order.index(each.severity)))
 
@@ -191,9 +210,14 @@ def _refused(file: str, loaded: Loaded) -> Finding | None:
         ),
         fix=Fix(
             "Write the tensors alone to a clean file; or load it with weights_only=False where you know who made it.",
-            (shlex.join(["gpudoctor", "checkpoint", file, "--fix", _clean_name(file)]),),
+            _copy(file, loaded),
         ),
     )
+
+
+def _copy(file: str, loaded: Loaded) -> tuple[str, ...]:
+    """The command that writes a clean copy; none for an index, which is not copied."""
+    return () if loaded.is_index else (shlex.join(["gpudoctor", "checkpoint", file, "--fix", _clean_name(file)]),)
 
 
 def _clean_name(file: str) -> str:
@@ -347,7 +371,7 @@ def _whole_object(file: str, chosen: StateDict, loaded: Loaded) -> Finding | Non
         "the next change of the class.",
         fix=Fix(
             "Write its state dict to a file of its own.",
-            (shlex.join(["gpudoctor", "checkpoint", file, "--fix", _clean_name(file)]),),
+            _copy(file, loaded),
         ),
     )
 
@@ -364,7 +388,7 @@ def _collision(names: Cleaned | None) -> Finding | None:
     )
 
 
-def _unused(file: str, chosen: StateDict) -> Finding | None:
+def _unused(file: str, chosen: StateDict, loaded: Loaded) -> Finding | None:
     stored: dict[str, int] = {}
     spans: dict[str, set[tuple[int, int]]] = {}
     for tensor in chosen.tensors.values():
@@ -382,15 +406,15 @@ def _unused(file: str, chosen: StateDict) -> Finding | None:
         meaning="torch.save writes the whole storage that a view looks into.",
         fix=Fix(
             "A clean copy holds what is looked at; when saving, give it tensor.clone().",
-            (shlex.join(["gpudoctor", "checkpoint", file, "--fix", _clean_name(file)]),),
+            _copy(file, loaded),
         ),
     )
 
 
-def _wrapped(file: str, chosen: StateDict, names: Cleaned | None, told: Sequence[Loading]) -> Finding | None:
+def _wrapped(file: str, chosen: StateDict, names: Cleaned | None, loaded: Loaded) -> Finding | None:
     if names is None or not names.changed:
         return None
-    prefixes = listed(f'"{prefix}"' for prefix in names.wrappers) or listed(names.dropped)
+    prefixes = listed(f'"{prefix}"' for prefix in dict.fromkeys(names.wrappers)) or listed(names.dropped)
     by = listed(names.written_by) or "the attribute of the Lightning module that is the model"
     first = next((old for old, new in names.names.items() if old != new), next(iter(chosen.tensors)))
     return Finding(
@@ -402,7 +426,7 @@ def _wrapped(file: str, chosen: StateDict, names: Cleaned | None, told: Sequence
         "and says nothing.",
         fix=Fix(
             "Take the prefix off while loading (below), or write a clean copy.",
-            (shlex.join(["gpudoctor", "checkpoint", file, "--fix", _clean_name(file)]),),
+            _copy(file, loaded),
         ),
     )
 

@@ -25,3 +25,5 @@ class Loaded:
     """Of safetensors."""
     checks_crc: bool = False
     """Whether its records promise a checksum that is worth to be checked."""
+    is_index: bool = False
+    """The first of several files, which an index names."""

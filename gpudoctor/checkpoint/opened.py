@@ -13,6 +13,10 @@ HEAD = 4096
 def opened(source: Source, beat: Beat) -> Loaded:
     """Raises `Unreadable`, nothing else, whatever the bytes are."""
     head = source.read(0, min(HEAD, source.size)) if source.size else b""
+    if source.path.endswith(".distcp"):
+        raise Unreadable(
+            "it is one rank's part of a torch.distributed.checkpoint; name its folder to see what reads it"
+        )
     try:
         if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
             return torch_zip.load(source, beat)

@@ -14,7 +14,7 @@ def check_place(file: str, out: str) -> None:
             raise Unreadable(f"--fix {printable(out, 300)}: is a folder; name a file in it")
         folder = place.absolute().parent
         if not folder.is_dir():
-            raise Unreadable(f"--fix {printable(out, 300)}: the folder {folder} does not exist")
+            raise Unreadable(f"--fix {printable(out, 300)}: the folder {printable(str(folder), 300)} does not exist")
         if place.exists() and Path(file).exists() and place.samefile(file):
             raise Unreadable(
                 f"--fix {printable(out, 300)}: is the input itself, which is never written to; name another file"
@@ -22,6 +22,6 @@ def check_place(file: str, out: str) -> None:
         if place.exists() or place.is_symlink():
             raise Unreadable(f"--fix {printable(out, 300)}: exists already; name a new file, or move it away")
         if not os.access(folder, os.W_OK):
-            raise Unreadable(f"--fix {printable(out, 300)}: permission denied in {folder}")
+            raise Unreadable(f"--fix {printable(out, 300)}: permission denied in {printable(str(folder), 300)}")
     except (OSError, ValueError) as error:
         raise Unreadable(f"--fix {printable(out, 300)}: {getattr(error, 'strerror', None) or error}") from None

@@ -1,6 +1,7 @@
 """Runs `gpudoctor checkpoint`: the child that reads, the child that writes a clean copy, torch that loads it again."""
 
 import contextlib
+import json
 import os
 import tempfile
 import time
@@ -39,7 +40,7 @@ def run(wish: Wish, *, python: str, patience: float, waiting: Waiting | None = N
 
 
 def encoded(wish: Wish) -> str:
-    return msgspec.json.encode(wish).decode()
+    return json.dumps(msgspec.structs.asdict(wish))  # ASCII: a file's name may be no text
 
 
 def ask(module: str, arguments: list[str], file: str, patience: float, waiting: Waiting | None) -> dict[str, Any]:

@@ -13,6 +13,9 @@ from gpudoctor.checkpoint.copied import STORAGE_OF, Plan
 ALIGNMENT = 64
 ROOT = "archive"
 FULL = 0xFFFFFFFF
+"""In the place of a 32-bit number: the 64-bit one stands elsewhere."""
+LARGE = 0xFFFFFFFF
+"""Bytes from which on numbers have 64 bits."""
 MAXIMUM_COUNT = 0xFFFF
 DATE = (0, 33)
 """1 January 1980: the same state dict gives the same file."""
@@ -28,7 +31,7 @@ class Writer:
 
     def entry(self, name: str, size: int, pieces: Iterable[bytes]) -> None:
         raw = f"{ROOT}/{name}".encode()
-        large = size >= FULL or self.at >= FULL
+        large = max(size, self.at) >= LARGE
         own = struct.pack("<HHQQ", 1, 16, size, size) if large else b""
         gap = -(self.at + 30 + len(raw) + len(own) + 4) % ALIGNMENT
         extra = own + struct.pack("<HH", 0x4246, gap) + b"Z" * gap  # "FB", as torch pads
@@ -51,12 +54,14 @@ class Writer:
         for record in self.directory:
             self._write(record)
         size, count = self.at - start, len(self.directory)
-        if start >= FULL or count >= MAXIMUM_COUNT:
+        if start >= LARGE or count >= MAXIMUM_COUNT:
             end = self.at
             self._write(struct.pack("<4sQHHIIQQQQ", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, size, start))
             self._write(struct.pack("<4sIQI", b"PK\x06\x07", 0, end, 1))
         short = min(count, MAXIMUM_COUNT)
-        self._write(struct.pack("<4sHHHHIIH", b"PK\x05\x06", 0, 0, short, short, size, min(start, FULL), 0))
+        self._write(
+            struct.pack("<4sHHHHIIH", b"PK\x05\x06", 0, 0, short, short, size, FULL if start >= LARGE else start, 0)
+        )
 
     def _write(self, piece: bytes) -> None:
         self.file.write(piece)

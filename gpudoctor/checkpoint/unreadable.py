@@ -9,3 +9,8 @@ def printable(text: str, most: int = 120) -> str:
     """A name out of a foreign file, for a message."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text[:most])
     return shown + "..." if len(text) > most else shown
+
+
+def quoted(text: str) -> str:
+    """A text as Python code, whatever is in it."""
+    return f'"{text}"' if text.isprintable() and '"' not in text and "\\" not in text else ascii(text)

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from gpudoctor.checkpoint.unreadable import quoted
+
 ANYWHERE = {
     "_orig_mod.": "torch.compile",
     "_fsdp_wrapped_module.": "FullyShardedDataParallel",
@@ -27,7 +29,7 @@ class Cleaned(NamedTuple):
     names: dict[str, str]
     """Name -> name in a plain model, in the order of the file; without what was dropped."""
     wrappers: tuple[str, ...]
-    """What was taken off: "module.", in the order of the first name."""
+    """What was taken off: "module.", as often as it stood there; those that go anywhere first."""
     dropped: tuple[str, ...] = ()
     written_by: tuple[str, ...] = ()
     collision: str = ""
@@ -50,22 +52,23 @@ def cleaned(names: Sequence[str], *, attribute: bool = False) -> Cleaned:
     found: dict[str, None] = {}
     plain = {name: _without(name, found) for name in current}
     written_by += [ANYWHERE[wrapper] for wrapper in found]
+    fronts: list[str] = []
     for _ in range(MOST_LAYERS):
         front = next((prefix for prefix in IN_FRONT if _all_have(plain.values(), prefix)), None)
         if front is None:
             break
-        found[front] = None
+        fronts.append(front)
         written_by.append("an average of a model (swa_utils.AveragedModel)" if dropped else IN_FRONT[front])
         plain = {name: each[len(front) :] for name, each in plain.items()}
     if attribute:
         own = common_attribute(plain.values())
         if own:
-            found[own] = None
+            fronts.append(own)
             plain = {name: each[len(own) :] for name, each in plain.items()}
     twice = _first_twice(plain.values())
     if twice:
         return Cleaned({name: name for name in names}, (), collision=twice, written_by=tuple(dict.fromkeys(written_by)))
-    return Cleaned(plain, tuple(found), dropped, tuple(dict.fromkeys(written_by)))
+    return Cleaned(plain, (*found, *fronts), dropped, tuple(dict.fromkeys(written_by)))
 
 
 def _without(name: str, found: dict[str, None]) -> str:
@@ -104,6 +107,6 @@ def _first_twice(names: Iterable[str]) -> str:
 
 def expression(wrappers: Sequence[str]) -> str:
     """Code that gives the plain name of `name`."""
-    anywhere = "".join(f'.replace("{wrapper}", "")' for wrapper in wrappers if wrapper in ANYWHERE)
-    front = "".join(f'.removeprefix("{wrapper}")' for wrapper in wrappers if wrapper not in ANYWHERE)
+    anywhere = "".join(f'.replace({quoted(wrapper)}, "")' for wrapper in wrappers if wrapper in ANYWHERE)
+    front = "".join(f".removeprefix({quoted(wrapper)})" for wrapper in wrappers if wrapper not in ANYWHERE)
     return "name" + anywhere + front

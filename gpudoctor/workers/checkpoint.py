@@ -4,6 +4,7 @@ Runs in the training interpreter; standard library and torch only (safetensors w
 """
 
 import hashlib
+import importlib
 from typing import Any, Callable, Dict, List, Tuple
 
 Say = Callable[[Dict[str, object]], None]
@@ -18,14 +19,14 @@ def main(say: Say, arguments: List[str]) -> None:
     say({"torch": torch.__version__, "step": "load"})
     if kind == "safetensors":
         try:
-            from safetensors import safe_open
+            package = importlib.import_module(
+                "safetensors"
+            )  # not needed for anything else, so that it has no door here
         except ImportError:
             say({"absent": "safetensors is not installed there"})
             return
-        import safetensors
-
-        say({"safetensors": safetensors.__version__})
-        with safe_open(path, framework="pt") as file:
+        say({"safetensors": str(package.__version__)})
+        with package.safe_open(path, framework="pt") as file:
             found = [described(name, file.get_tensor(name), False) for name in file.keys()]  # noqa: SIM118 - no dict
         say({"listing": listing(found), "tensors": len(found)})
         return
