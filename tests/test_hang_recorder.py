@@ -679,3 +679,14 @@ def test_a_dump_of_another_user_is_none_of_this_process(tmp_path: Path, sleeper:
 
     assert found is None
     assert "another user" in unread[0].reason
+
+
+def test_many_dumps_are_read_by_children_and_come_out_the_same(tmp_path: Path) -> None:
+    for rank in range(70):
+        write(tmp_path / f"trace_rank_{rank}", now(rank))
+    (tmp_path / "trace_rank_5").write_bytes(b"\x80\x02}q\x01")
+    recorders, unread = recorder.of_folder(tmp_path)
+    assert [found.rank for found in recorders] == [rank for rank in range(70) if rank != 5]
+    alone, _ = recorder.of_folder(tmp_path / "trace_rank_7")
+    assert recorders[6] == alone[0]
+    assert len(unread) == 1 and "trace_rank_5" in unread[0].what

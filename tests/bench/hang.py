@@ -5,7 +5,7 @@
 Simulated: every rank has a dump of NCCL's flight recorder with 2,000 entries in three groups (all ranks, its node,
 its rail), cut down by the reader as nodes do it, and two samples with stacks. One rank has left its loop; the others
 wait in the collective that it never joins. Promised: concluded in 5 s and 500 MB (1,024 ranks, with the reading of
-the evidence's JSON). Beside it: reading all of these dumps from one folder, one file at a time.
+the evidence's JSON). Beside it: reading all of these dumps from one folder, by a child process a processor.
 """
 
 import argparse
@@ -109,7 +109,7 @@ def child(what: str, place: str) -> None:
     from gpudoctor.hang.read import recorder
     from gpudoctor.hang.recorders import compare
 
-    began = time.process_time()
+    began, since = time.process_time(), time.monotonic()
     parts: dict[str, Any] = {}
     if what == "folder":
         found, unread = recorder.of_folder(place)
@@ -130,6 +130,8 @@ def child(what: str, place: str) -> None:
         parts["cause"] = [(cause.cause, cause.confidence, cause.ranks) for cause in job.causes[:1]]
         parts["state"] = job.state
     parts["seconds"] = round(time.process_time() - began, 2)
+    parts["CPU of children"] = round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, 2)
+    parts["wall"] = round(time.monotonic() - since, 2)
     parts["peak MB"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
     print(json.dumps(parts))
 

@@ -94,7 +94,8 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
     if entries and not any(isinstance(entry, dict) and "profiling_name" in entry for entry in entries[:16]):
         raise UnreadableDump("it is no flight recorder's: its entries name no operation")
     backend = _backend(entries)
-    rows = [row for index, entry in enumerate(entries) if (row := _row(index, entry, backend)) is not None]
+    names = _Names()
+    rows = [row for index, entry in enumerate(entries) if (row := _row(index, entry, backend, names)) is not None]
     _let_coalesced_decide(rows)
     if backend != "gloo":
         _let_later_decide(rows)
@@ -162,18 +163,39 @@ def _backend(entries: Sequence[Any]) -> str:
     return _text(names.most_common(1)[0][0], 32) if names else ""
 
 
-def _row(index: int, entry: object, backend: str) -> Row | None:
+class _Names:
+    """Names of operations and groups, of which a dump has few and says each a thousand times."""
+
+    def __init__(self) -> None:
+        self.operations: dict[str, str] = {}
+        self.groups: dict[tuple[str, str], str] = {}
+
+    def operation(self, told: str) -> str:
+        if told not in self.operations:
+            found = _NAME.match(told[:LONGEST_TEXT])
+            name = found["name"].lower() if found else ""
+            self.operations[told] = _text(OPERATIONS.get(name, name), 64)
+        return self.operations[told]
+
+    def group(self, entry: Mapping[Any, Any]) -> str:
+        told = entry.get("process_group")
+        if type(told) is not tuple or len(told) != 2 or type(told[0]) is not str or type(told[1]) is not str:
+            return _group_key(entry)
+        if told not in self.groups:
+            self.groups[told] = _group_key(entry)
+        return self.groups[told]
+
+
+def _row(index: int, entry: object, backend: str, names: _Names) -> Row | None:
     if not isinstance(entry, dict) or not isinstance(entry.get("profiling_name"), str):
         return None
-    found = _NAME.match(entry["profiling_name"][:LONGEST_TEXT])
-    name = found["name"] if found else ""
+    operation = names.operation(entry["profiling_name"])
     told = entry.get("is_p2p")
-    point_to_point = told if isinstance(told, bool) else name in ("send", "recv")
+    point_to_point = told if isinstance(told, bool) else operation in ("send", "recv")
     key = "p2p_seq_id" if point_to_point else "collective_seq_id"
     sequence = _integer(entry.get(key, entry.get("seq_id")), -1)
     done = entry.get("state") == "completed" or (backend == "gloo" and entry.get("retired") is True)
-    operation = OPERATIONS.get(name.lower(), name.lower())
-    return Row(index, _group_key(entry), point_to_point, sequence, _text(operation, 64), done)
+    return Row(index, names.group(entry), point_to_point, sequence, operation, done)
 
 
 def _let_coalesced_decide(rows: list[Row]) -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from gpudoctor.fleet import processes
 from gpudoctor.hang.evidence import Recorder, Unread
-from gpudoctor.hang.read import inside, recorder_entries
+from gpudoctor.hang.read import inside, recorder_batch, recorder_entries
 from gpudoctor.hang.read.recorder_entries import MOST_RANKS
 from gpudoctor.hang.read.recorder_pickle import MOST_BYTES, UnreadableDump, plain, without_collection
 from gpudoctor.hang.read.refusals import DENIED
@@ -105,14 +105,21 @@ def of_folder(folder: str | Path) -> tuple[tuple[Recorder, ...], tuple[Unread, .
     for prefix in others:
         what = f"flight recorders {prefix}* in {folder}"
         unread.append(Unread(what, f"{len(sets[prefix])} dumps left out: the folder has more of {chosen}*"))
-    for rank in sorted(sets[chosen])[:MOST_FILES]:
-        path = sets[chosen][rank]
-        try:
-            written = path.lstat().st_mtime
-            recorders.append(replace(read(content(str(path)), str(path), written), rank=rank))
-        except (OSError, UnreadableDump) as error:
-            unread.append(Unread(f"flight recorder {path}", _reason(error)))
+    dumps = [(str(sets[chosen][rank]), rank) for rank in sorted(sets[chosen])[:MOST_FILES]]
+    for answer in recorder_batch.each(dumps, of_file):
+        if isinstance(answer, Recorder):
+            recorders.append(answer)
+        else:
+            unread.append(answer)
     return tuple(recorders), tuple(unread)
+
+
+def of_file(path: str, rank: int) -> Recorder | Unread:
+    """The dump of a rank, or why it is not read."""
+    try:
+        return replace(read(content(path), path, Path(path).lstat().st_mtime), rank=rank)
+    except (OSError, UnreadableDump) as error:
+        return Unread(f"flight recorder {path}", _reason(error))
 
 
 def _names(folder: Path) -> list[Path]:
