@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import gpudoctor.amp.report
+import gpudoctor.checkpoint.report
 import gpudoctor.devices
 import gpudoctor.emit.machine_readable
 import gpudoctor.explain.report
@@ -57,6 +58,7 @@ COMMANDS = (
     "nccl-test",
     "amp",
     "train-test",
+    "checkpoint",
     "launch",
     "lint",
     "capture",
@@ -103,6 +105,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
         ("train-test", gpudoctor.train.report.json_schema()),
         ("check-hosts", gpudoctor.fleet.survey.json_schema()),
         ("amp", gpudoctor.amp.report.json_schema()),
+        ("checkpoint", gpudoctor.checkpoint.report.json_schema()),
         ("lint", gpudoctor.lint.report.json_schema()),
         ("hang", gpudoctor.hang.report.json_schema()),
         ("explain", gpudoctor.explain.report.json_schema()),

@@ -17,6 +17,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.checkpoint.values import contiguous, product
+
 DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -183,11 +185,29 @@ def tensor(name: str = "w", *, key: str = "0", count: int = 4, shape: tuple[int,
     def numbers(values: tuple[int, ...]) -> bytes:
         return b"(" + b"".join(map(number, values)) + b"t"
 
-    stride = tuple(1 for _ in shape)
+    stride = contiguous(shape)
     storage = text("storage") + b"ctorch\nFloatStorage\n" + text(key) + text("cpu") + number(count)
     view = number(offset) + numbers(shape) + numbers(stride)
     call = b"ctorch._utils\n_rebuild_tensor_v2\n((" + storage + b"tQ" + view + b"\x89ccollections\nOrderedDict\n)RtR"
     return b"\x80\x02}(" + text(name) + call + b"u."
+
+
+def example() -> bytes:
+    """docs/examples/ddp-epoch12.pt: a training state of a DDP model, whose head has become NaN. Made without torch."""
+
+    def text(value: str) -> bytes:
+        return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+    shapes = {"encoder.weight": (8, 4), "encoder.bias": (8,), "head.weight": (3, 8), "head.bias": (3,)}
+    inner = b"".join(
+        tensor(f"module.{name}", key=str(number), count=product(shape), shape=shape)[3:-2][1:]
+        for number, (name, shape) in enumerate(shapes.items())
+    )
+    pickled = b"\x80\x02}(" + text("epoch") + b"K\x0c" + text("model") + b"}(" + inner + b"uu."
+    numbers = [[0.5] * product(shape) for shape in shapes.values()]
+    numbers[2][5] = float("nan")
+    packed = {f"_{key}": struct.pack(f"<{len(each)}f", *each) for key, each in enumerate(numbers)}
+    return as_torch(pickled, **packed)
 
 
 if __name__ == "__main__":

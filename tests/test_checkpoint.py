@@ -29,6 +29,7 @@ from gpudoctor.checkpoint.report import CheckpointReport
 from gpudoctor.checkpoint.source import CHUNK, Source
 from gpudoctor.checkpoint.unreadable import Unreadable
 from gpudoctor.checkpoint.values import Name
+from tests import checkpoint_files
 from tests.checkpoint_files import Runs, as_torch, attack, tensor, zipped
 
 ROOT = Path(__file__).parent.parent
@@ -761,3 +762,7 @@ def test_safetensors_written_here_are_read_back(told: list[tuple[str, str, list[
     assert {name: (each.dtype, each.shape) for name, each in root.items()} == {
         each.name: (each.dtype, each.shape) for each in placed
     }
+
+
+def test_the_example_of_the_documentation_is_current() -> None:
+    assert (ROOT / "docs" / "examples" / "ddp-epoch12.pt").read_bytes() == checkpoint_files.example()

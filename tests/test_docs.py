@@ -49,7 +49,20 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["check", "capture", "devices", "checks", "env", "topology", "nccl-test", "train-test", "amp", "launch", "lint"],
+    [
+        "check",
+        "capture",
+        "devices",
+        "checks",
+        "env",
+        "topology",
+        "nccl-test",
+        "train-test",
+        "amp",
+        "checkpoint",
+        "launch",
+        "lint",
+    ],
 )
 def test_every_command_has_a_page_that_readme_or_docs_link(command: str) -> None:
     assert (DOCS / f"{command}.md").exists()
@@ -60,7 +73,7 @@ def test_every_command_has_a_page_that_readme_or_docs_link(command: str) -> None
     "page",
     [
         *("check", "capture", "devices", "checks", "env", "topology", "network", "nccl-settings"),
-        *("nccl-test", "train-test", "amp", "check-hosts", "launch", "lint"),
+        *("nccl-test", "train-test", "amp", "checkpoint", "check-hosts", "launch", "lint"),
     ],
 )
 def test_a_page_starts_from_a_trouble_and_ends_with_what_to_do_next(page: str) -> None:

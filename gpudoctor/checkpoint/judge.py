@@ -173,6 +173,11 @@ def findings(
     return tuple(sorted((each for each in found if each is not None), key=lambda each: order.index(each.severity)))
 
 
+def _verb(names: Sequence[str], one: str, many: str) -> str:
+    """ "1 tensor holds", "3 tensors hold"."""
+    return f"{counted(len(names), 'tensor')} {one if len(names) == 1 else many}"
+
+
 def _named(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(printable(name, LONGEST_NAME) for name in names[:MOST_NAMED])
 
@@ -183,7 +188,7 @@ def _damaged(names: Sequence[str]) -> Finding | None:
     return Finding(
         id="damaged-record",
         severity="error",
-        summary=f"The numbers of {counted(len(names), 'tensor')} fail their checksum: {listed(_named(names), 3)}",
+        summary=f"{_verb(names, 'fails its', 'fail their')} checksum: {listed(_named(names), 3)}",
         meaning="Bytes changed since the file was saved, by a disk, memory or a broken copy. torch.load does not look, "
         "and trains on with them.",
         fix=Fix("Copy the file again from where it was saved, and compare both; else use an older checkpoint."),
@@ -206,7 +211,7 @@ def _refused(file: str, loaded: Loaded) -> Finding | None:
         + (
             "With weights_only=False it runs whatever these names stand for, in the version that is installed."
             if code
-            else "They hold plain data; weights_only=False would load it, and would run anything else in it too."
+            else "It is plain data; weights_only=False would load it, and would run anything else in the file too."
         ),
         fix=Fix(
             "Write the tensors alone to a clean file; or load it with weights_only=False where you know who made it.",
@@ -254,7 +259,7 @@ def _shards(chosen: StateDict) -> Finding | None:
     return Finding(
         id="one-rank-of-several",
         severity="error",
-        summary=f"{counted(len(names), 'tensor')} are one rank's part: {printable(names[0])} has "
+        summary=f"{_verb(names, 'is', 'are')} one rank's part: {printable(names[0])} has "
         f"{list(first.local_shape)} of {list(first.shape)} here ({first.placements or 'a shard'})",
         meaning="The other parts are in the files of the other ranks; this one alone is no model.",
         fix=Fix(
@@ -277,7 +282,7 @@ def _distributed(chosen: StateDict) -> Finding | None:
     return Finding(
         id="distributed-tensors",
         severity="warning",
-        summary=f"{counted(len(names), 'tensor')} are DTensors, such as {printable(names[0])}; all is in this file",
+        summary=f"{_verb(names, 'is a DTensor', 'are DTensors')}, such as {printable(names[0])}; all is in this file",
         meaning="A plain model does not take them: load_state_dict mixes DTensor and Tensor and raises.",
         fix=Fix("Write plain tensors to a clean file."),
         tensors=_named(names),
@@ -295,7 +300,7 @@ def _flat(chosen: StateDict) -> Finding | None:
     return Finding(
         id="flat-parameters",
         severity="error",
-        summary=f"{counted(len(names), 'tensor')} are FSDP's flat parameters, such as {printable(names[0])}",
+        summary=f"{_verb(names, 'is a flat parameter', 'are flat parameters')} of FSDP, such as {printable(names[0])}",
         meaning="Many parameters lie in one vector, without their names and shapes: only the same FSDP model on as "
         "many ranks can take them.",
         fix=Fix(
@@ -313,8 +318,8 @@ def _empty(root: Any, chosen: StateDict) -> Finding | None:
         return Finding(
             id="without-numbers",
             severity="error",
-            summary=f"{counted(len(meta), 'tensor')} have no numbers, such as {printable(meta[0])}: they were on the "
-            "meta device when they were saved",
+            summary=f"{_verb(meta, 'has', 'have')} no numbers, such as {printable(meta[0])}: saved from the "
+            "meta device",
             meaning="The model was saved before it had been given its weights.",
             fix=Fix("Save it after it was materialised (to_empty and loading, or without device='meta')."),
             tensors=_named(meta),
@@ -351,8 +356,8 @@ def _not_finite(chosen: StateDict, counts: Mapping[str, Count]) -> Finding | Non
     return Finding(
         id="values-not-finite",
         severity="error",
-        summary=f"{counted(len(names), 'tensor')} hold NaN or infinity: {listed(_named(names), 3)} "
-        f"({' and '.join(many)} of {total} in the first)",
+        summary=f"{_verb(names, 'holds', 'hold')} NaN or infinity: {listed(_named(names), 3)} "
+        f"({' and '.join(many)} of {total} elements{' in the first' if len(names) > 1 else ''})",
         meaning="The training had diverged when it was saved; whatever is computed from it is NaN too. Only masks and "
         "buffers hold infinity on purpose.",
         fix=Fix("Go back to an older checkpoint, and look for the step at which the loss became NaN."),
@@ -422,8 +427,8 @@ def _wrapped(file: str, chosen: StateDict, names: Cleaned | None, loaded: Loaded
         severity="warning",
         summary=f"Names carry {prefixes}, of {by}: {printable(first)} is {printable(names.names.get(first, first))} in "
         "a plain model",
-        meaning="load_state_dict of a plain model misses these keys; with strict=False it loads nothing of them "
-        "and says nothing.",
+        meaning="load_state_dict of a plain model misses these keys; with strict=False it loads nothing of them and says "
+        "nothing. The model in its wrapper, and LightningModule.load_from_checkpoint, take them as they are.",
         fix=Fix(
             "Take the prefix off while loading (below), or write a clean copy.",
             _copy(file, loaded),
