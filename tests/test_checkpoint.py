@@ -595,6 +595,14 @@ def test_hostile_files_are_refused_or_listed(tmp_path: Path, content: bytes, wor
         assert re.search(word, refusal(file))
 
 
+def test_a_storage_told_twice_is_read_as_torch_reads_it(tmp_path: Path) -> None:
+    one, other = tensor("a")[2:-2], tensor("b")[4:]
+    raw = as_torch(b"\x80\x02" + one + other.replace(b"FloatStorage", b"IntStorage"), _0=bytes(16))
+    state = torch.load(write(tmp_path, raw), weights_only=True)
+    told = {entry.name: f"torch.{entry.dtype}" for entry in look(tmp_path / "x.pt").tensors}
+    assert told == {name: str(value.dtype) for name, value in state.items()}
+
+
 def test_a_zip_bomb_is_refused(tmp_path: Path) -> None:
     content = zipped(
         {"archive/data.pkl": tensor(count=1 << 25, shape=(1 << 25,)), "archive/data/0": bytes(1 << 27)}, packed=True

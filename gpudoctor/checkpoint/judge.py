@@ -427,8 +427,8 @@ def _wrapped(file: str, chosen: StateDict, names: Cleaned | None, loaded: Loaded
         severity="warning",
         summary=f"Names carry {prefixes}, of {by}: {printable(first)} is {printable(names.names.get(first, first))} in "
         "a plain model",
-        meaning="load_state_dict of a plain model misses these keys; with strict=False it loads nothing of them and says "
-        "nothing. The model in its wrapper, and LightningModule.load_from_checkpoint, take them as they are.",
+        meaning="load_state_dict of a plain model misses these keys; with strict=False it loads nothing of them and "
+        "says nothing. The model in its wrapper, and LightningModule.load_from_checkpoint, take them as they are.",
         fix=Fix(
             "Take the prefix off while loading (below), or write a clean copy.",
             _copy(file, loaded),

@@ -59,6 +59,7 @@ class Machine:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
         self.marks = 0
+        self.storages: dict[str, Storage] = {}
         try:
             return self._run()
         except Unreadable:
@@ -219,7 +220,7 @@ class Machine:
     def call(self, function: Any, args: tuple[Any, ...]) -> Any:
         if not isinstance(function, Name):
             raise Unreadable(
-                "it wants to call something that it has made itself: do not load it; nothing of it was run"
+                "its list of tensors is damaged, or made to attack: it calls what is no function; do not load it"
             )
         if function.full in ("copyreg._reconstructor", "copyreg.__newobj__") and args and isinstance(args[0], Name):
             return Object(args[0], args[1:])
@@ -256,7 +257,12 @@ class Machine:
             return
         if what != "storage":
             raise Unreadable("it refers to something outside of it, as no checkpoint of torch.save does")
-        self.made(storage_of(told))
+        storage = storage_of(told)
+        if (
+            storage.elements and len(told) == 5
+        ):  # torch keeps the first that it meets of a key, whatever the next one says
+            storage = self.storages.setdefault(storage.key, storage)
+        self.made(storage)
 
 
 def _key(key: Any) -> Any:
@@ -458,5 +464,3 @@ _TABLE: dict[int, Handler] = {
     0x84: _extension,
 }
 _HANDLERS: list[Handler | None] = [_TABLE.get(code) for code in range(256)]
-
-__all__ = ["Machine", "Storage"]
