@@ -132,6 +132,7 @@ class Spawned(train_lightning.Rank):
         def enter(phase: str) -> None:
             writer.send(("phase", phase.partition(" ")[2].partition(" ")[2]))  # the parent says way and precision
 
+        writer.send(("pid", os.getpid()))
         self.writer = writer
         self.context = Context(torch, self.launch, self.way, self.precision, device, team, enter)
         return train_lightning.watch_of(self.context, Scale(self.context.plan, self.precision, ranks), trainer)
@@ -169,6 +170,9 @@ class Heard:
         self.context = context
         self.readers = readers
         self.phases = [""] * len(readers)
+        self.pids: Dict[int, int] = {}
+        self.lost: Optional[int] = None
+        """The process that ended without a word."""
         self.outcome: Tuple[str, Any] = ("", None)
         self.error = ""
         self.over = Event()
@@ -195,11 +199,15 @@ class Heard:
             if fault is not None:
                 raise FaultFound(fault)
             return said
+        failed = getattr(error, "error_index", None)
+        if error is not None and failed is not None and (failed == self.lost or not self.error):
+            # torch has its exception, or how it was ended.
+            where = self.phases[failed] if failed < len(self.phases) else ""
+            raise RuntimeError(f"process {failed} of ddp_spawn, in {where or 'its start'!r}: {last_line(error)}")
         if self.error:
             raise RuntimeError(self.error)
         if error is not None:
-            where = ", ".join(f"{index}: {phase or 'start'}" for index, phase in enumerate(self.phases[:8]))
-            raise RuntimeError(f"{last_line(error)} (processes of ddp_spawn: {where})") from error
+            raise RuntimeError(last_line(error)) from error
         raise RuntimeError("Lightning's process 0 ended without a result")
 
     def _listen(self) -> None:
@@ -228,11 +236,31 @@ class Heard:
             self.phases[index] = str(said)
             if index == 0:
                 self.context.enter(str(said))
+        elif kind == "pid":
+            self.pids[index] = int(said)
         elif kind == "error":
-            self.error = self.error or f"process {index} of ddp_spawn, in {self.phases[index] or 'its start'!r}: {said}"
+            own = f"process {index} of ddp_spawn, in {self.phases[index] or 'its start'!r}: {said}"
+            self.error = self.error or self._gone(index) or own
             self._kill()  # the others wait for it
         elif index == 0:
             self.outcome = (kind, said)
+
+    def _gone(self, but: int) -> str:
+        """What became of another process, of which the survivors say no more than that it closed its connection."""
+        for index, pid in sorted(self.pids.items()):
+            how = "has ended"
+            try:
+                # The Trainer waits for it: its status must stay there.
+                ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) if index != but else None
+            except ChildProcessError:  # it has been waited for
+                ended = None
+            else:
+                if ended is None or ended.si_code not in (os.CLD_KILLED, os.CLD_DUMPED):
+                    continue
+                how = f"was ended by signal {ended.si_status}"
+            self.lost = index
+            return f"process {index} of ddp_spawn {how} in {self.phases[index] or 'its start'!r}"
+        return ""
 
     def _kill(self) -> None:
         for process in multiprocessing.active_children():

@@ -1,6 +1,6 @@
 """A TPU through torch_xla 2.x: torch_xla.launch, xm.reduce_gradients, one process or thread a device.
 
-Written from torch_xla's documentation and source (2.9); tried on its CPU devices, and never on a TPU. torch_xla is
+Written from torch_xla's documentation and source (2.9); tried on one CPU device of it, and never on a TPU. torch_xla is
 never imported where the doctor goes on: a process of its own launches the ranks, for the runtime starts once and stays.
 """
 
