@@ -49,7 +49,7 @@ def test_the_ways_of_torchrun_pass_in_every_precision(ranks: int) -> None:
         assert one.step_seconds is not None and one.step_seconds > 0
         assert len(one.peak_bytes) == 1
         assert one.loss is not None and one.reference_loss is not None
-        near = {"fp32": 1e-5, "bf16": 0.05, "fp16": 0.02}[one.precision]
+        near = {"fp32": 1e-5, "bf16": 0.1, "fp16": 0.02}[one.precision]
         assert one.loss == pytest.approx(one.reference_loss, rel=near)
     # Same samples and steps: what the ways come to is comparable, whatever they are.
     losses = {one.way: one.loss for one in found if one.precision == "fp32"}
@@ -91,6 +91,13 @@ def test_few_steps_and_small_batches_are_no_fault(steps: int, batch: int) -> Non
     status, said = run(launch(2, [(way, "fp16") for way in ways], steps=steps, batch=batch))
     assert status == 0, said[-3:]
     assert [one.outcome for one in trained(said)] == ["passed"] * len(ways), trained(said)
+
+
+def test_rounding_does_not_add_up_in_a_long_run() -> None:
+    cells = [("ddp", "fp32"), ("no_sync", "bf16"), ("fsdp", "bf16"), ("ddp", "fp16")]
+    status, said = run(launch(2, cells, steps=150, seed=3))
+    assert status == 0, said[-3:]
+    assert [one.outcome for one in trained(said)] == ["passed"] * len(cells), trained(said)
 
 
 def test_one_rank_of_torchrun_passes_too() -> None:

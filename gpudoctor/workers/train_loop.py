@@ -204,9 +204,11 @@ class _Run:
         return {name: full(parameter.detach()) for name, parameter in self.net.named_parameters()}
 
     def whole(self) -> Optional[Dict[str, Any]]:
-        """The parameters where each rank has all of them; a sharded model's are compared at the end."""
+        """The parameters where each rank has all of them; a sharded model's only now and then: that is an exchange."""
         found = dict(self.net.named_parameters())
-        return None if any(hasattr(parameter, "full_tensor") for parameter in found.values()) else found
+        if not any(hasattr(parameter, "full_tensor") for parameter in found.values()):
+            return found
+        return self.parameters() if self.verifier.wants_parameters() else None
 
     def gradients(self) -> Dict[str, Optional[Any]]:
         return {

@@ -57,7 +57,10 @@ class Samples(torch.utils.data.Dataset):  # type: ignore[type-arg]  # torch 2.1 
         generator = torch.Generator().manual_seed(SAMPLES_SEED)
         self.inputs = torch.randn(count, INPUTS, generator=generator)
         teacher = torch.randn(INPUTS, CLASSES, generator=generator)
-        self.labels = (self.inputs @ teacher).argmax(dim=1)
+        # A third has a label by chance: a model that has learned all would have gradients of nothing but rounding.
+        chance = torch.randint(0, CLASSES, (count,), generator=generator)
+        by_chance = torch.rand(count, generator=generator) < 1 / 3
+        self.labels = torch.where(by_chance, chance, (self.inputs @ teacher).argmax(dim=1))
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -7,9 +7,10 @@ from typing import Any
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 # Not the default 65536: the tiny model's gradients must not overflow but where they are made to.
 INITIAL_SCALE = 1024.0
-# Relative differences to the single-process run in float32. Rounding: measured 2e-6 in fp32, 0.008 in bf16 and 0.001 in
-# fp16 over 20 steps on a CPU; a wrong factor or a layer that is not synchronised gives 0.3 and more.
-TOLERANCE = {"fp32": 1e-4, "bf16": 0.05, "fp16": 0.02}
+# Relative differences to the single-process run in float32. Rounding gave at most 8e-7 in fp32, 0.031 in bf16 and
+# 0.0033 in fp16 (measured: torch 2.13 on a CPU; ddp, no_sync and fsdp with 2 ranks; 300 steps, three seeds); what is
+# planted in tests/test_train_faults.py gives 0.3 and more. Our rule of thumb: three times what rounding gives, or more.
+TOLERANCE = {"fp32": 1e-4, "bf16": 0.1, "fp16": 0.02}
 
 
 class Precision:

@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, List, Tuple
 
-RATE, MOMENTUM = 0.05, 0.9
+RATE, MOMENTUM = 0.02, 0.9
 
 
 def optimizer(torch: Any, parameters: Any) -> Any:
