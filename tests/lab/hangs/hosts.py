@@ -23,9 +23,9 @@ HANGS = Path(__file__).parent
 PATIENCE = 180.0
 """Seconds for a job to get where it hangs, on a crowded machine: torch alone takes ten there."""
 TICK = os.sysconf("SC_CLK_TCK")
-STILL_FOR = 3.0
+STILL_FOR = 2.0
 """Seconds without work before a job counts as having come to where it stays."""
-STOPPED_FOR = 5.0
+STOPPED_FOR = 3.0
 """Seconds without a step before a job that made one a second counts as hanging."""
 IDLE = 0.1
 """CPU seconds that all of a waiting job's processes together may use meanwhile: agents poll, clients try again."""
@@ -56,8 +56,12 @@ class RunningJob:
 
     def torchrun(self, name: str, *options: str, **environment: str) -> None:
         """steps.py under torchrun of this interpreter, on a host."""
-        script = str(HANGS / "steps.py")
-        self.start(name, sys.executable, "-m", "torch.distributed.run", *options, script, **environment)
+        self.torchrun_script(name, "steps.py", *options, **environment)
+
+    def torchrun_script(self, name: str, script: str, *options: str, **environment: str) -> None:
+        """A script of this folder under torchrun, on a host."""
+        words = (sys.executable, "-m", "torch.distributed.run", *options, str(HANGS / script))
+        self.start(name, *words, **environment)
 
     def output(self, name: str) -> str:
         path = self.folder / f"{name}.log"
