@@ -10,7 +10,6 @@ import importlib
 import json
 import multiprocessing
 import os
-import select
 import time
 import traceback
 from threading import Lock
@@ -73,6 +72,8 @@ class Launched:
         self.process = multiprocessing.get_context("spawn").Process(target=launcher, args=(wish,))
 
     def follow(self) -> Dict[str, Any]:
+        import select  # here, for Windows knows it for sockets only
+
         outcome: Dict[str, Any] = {}
         held = b""
         try:
