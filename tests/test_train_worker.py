@@ -145,7 +145,7 @@ def test_a_killed_child_of_spawn_is_named_and_the_others_end() -> None:
     with torchruns_folder() as own:
         running = Running(own)
         try:
-            spawned = [pid for pid in running.children if is_child_process(pid)]
+            spawned = sorted(pid for pid in running.children if is_child_process(pid))
             assert len(spawned) == 2
             os.kill(spawned[1], signal.SIGKILL)
             assert running.process.stdout is not None
@@ -155,8 +155,7 @@ def test_a_killed_child_of_spawn_is_named_and_the_others_end() -> None:
                 if said:
                     break
             assert said[0].outcome == "failed"
-            # Whichever is heard first: the kernel's word on the killed one, or the error of the one that waited for it.
-            assert "of mp.spawn" in said[0].reason
+            assert "process 1 of mp.spawn, in 'step" in said[0].reason and "ended by signal 9" in said[0].reason
             wait_until_gone(spawned)
         finally:
             running.process.kill()
@@ -310,6 +309,16 @@ def test_precisions_that_this_torch_lacks_say_so() -> None:
     assert "torch.amp.GradScaler came with 2.3" in precision.lacking(Torch, "fp16", Device)
     assert precision.lacking(Torch, "fp32", Device) == ""
     assert "fp8" in precision.lacking(Torch, "fp8", Device)
+
+
+def test_which_process_of_spawn_failed_first() -> None:
+    spawn = load("train_spawn")
+    lost = spawn.Failure(0, False, "RuntimeError: Connection closed by peer [127.0.0.1]:17334")
+    own = spawn.Failure(1, False, "ValueError: a bad value")
+    killed = spawn.Failure(2, True, "ended by signal 9")
+    assert spawn.first_cause([lost]) is lost
+    assert spawn.first_cause([lost, own]) is own
+    assert spawn.first_cause([lost, own, killed]) is killed
 
 
 def test_every_way_has_a_name_of_its_own() -> None:

@@ -13,7 +13,7 @@ import time
 import traceback
 from datetime import timedelta
 from multiprocessing import connection
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from train_loop import Recipe, train
 from train_plain import Ddp
@@ -23,6 +23,9 @@ from train_way import Context, FaultFound, NotApplicable, Way
 
 PR_SET_PDEATHSIG = 1
 LEAVING_SECONDS = 10.0
+OWN_STORY_SECONDS = 2.0
+"""After one has failed, the others may take this long to say why they did: the first heard may be a consequence."""
+CONNECTION_WORDS = ("onnection", "onnect()", "peer", "ocket", "NCCL", "Broken pipe", "gloo")
 MAXIMUM_TEXT = 600
 
 
@@ -48,6 +51,22 @@ class Spawn(Recipe, Way):
             children.end()
 
 
+class Failure(NamedTuple):
+    """How one of the processes failed."""
+
+    process: int
+    silent: bool
+    """It ended without a word, as one that is killed does."""
+    text: str
+
+
+def first_cause(failures: Sequence[Failure]) -> Failure:
+    """Which failure the others follow from: those of a process that lost its connection come after another's."""
+    silent = [failure for failure in failures if failure.silent]
+    own = [failure for failure in failures if not any(word in failure.text for word in CONNECTION_WORDS)]
+    return (silent or own or list(failures))[0]
+
+
 class Children:
     """The processes of one cell."""
 
@@ -61,6 +80,7 @@ class Children:
         pipes = [spawning.Pipe(duplex=False) for _ in range(self.ranks)]
         self.heard = [reader for reader, _ in pipes]
         self.phases = [""] * self.ranks
+        self.failures: List[Failure] = []
         # Port 0: the kernel chooses. The store lives here, so that the children connect to what is there already.
         self.store: Any = torch.distributed.TCPStore(
             "127.0.0.1", 0, None, True, timedelta(seconds=context.launch["timeout"]), wait_for_workers=False
@@ -78,9 +98,9 @@ class Children:
         open_ = dict(enumerate(self.heard))
         outcome: Tuple[str, Any] = ("", None)
         last = time.monotonic()
-        while open_:
-            ready = connection.wait(list(open_.values()), timeout=1.0)
-            for reader in ready:
+        failed_at: Optional[float] = None
+        while open_ and (failed_at is None or time.monotonic() - failed_at < OWN_STORY_SECONDS):
+            for reader in connection.wait(list(open_.values()), timeout=0.5):
                 index = self.heard.index(reader)  # type: ignore[arg-type]
                 try:
                     kind, said = open_[index].recv()
@@ -92,12 +112,16 @@ class Children:
                 if kind == "phase":
                     self._phase(index, str(said))
                 elif kind == "error":
-                    raise RuntimeError(f"process {index} of mp.spawn, in {self.phases[index]!r}: {said}")
+                    self.failures.append(Failure(index, False, self._told(index, str(said))))
                 elif index == 0:
                     outcome = (kind, said)
-            if time.monotonic() - last > self.context.launch["timeout"]:
+            if self.failures and failed_at is None:
+                failed_at = time.monotonic()
+            if failed_at is None and time.monotonic() - last > self.context.launch["timeout"]:
                 where = ", ".join(f"{index}: {phase or 'start'}" for index, phase in enumerate(self.phases[:8]))
                 raise RuntimeError(f"the processes of mp.spawn do not get on ({where})")
+        if self.failures:
+            raise RuntimeError(first_cause(self.failures).text)
         return self._result(*outcome)
 
     def _phase(self, index: int, phase: str) -> None:
@@ -105,16 +129,17 @@ class Children:
         if index == 0:
             self.context.enter(phase)
 
+    def _told(self, index: int, how: str) -> str:
+        return f"process {index} of mp.spawn, in {self.phases[index] or 'its start'!r}: {how}"
+
     def _gone(self, index: int) -> None:
         """Its pipe is closed: it has ended, or is about to."""
         process = self.spawned.processes[index]
         process.join(LEAVING_SECONDS)
-        if process.exitcode != 0:
-            code = process.exitcode
-            how = (
-                "does not end" if code is None else f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
-            )
-            raise RuntimeError(f"process {index} of mp.spawn {how} in {self.phases[index] or 'its start'!r}")
+        code = process.exitcode
+        if code != 0 and all(failure.process != index for failure in self.failures):
+            how = "does not end" if code is None else f"ended by signal {-code}" if code < 0 else f"exit status {code}"
+            self.failures.append(Failure(index, True, self._told(index, how)))
 
     def _result(self, kind: str, said: Any) -> Dict[str, Any]:
         if kind == "not applicable":
