@@ -1,5 +1,7 @@
 """train-test through Lightning and accelerate under real torchrun: healthy cells pass, planted faults are named."""
 
+import ast
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from unittest import mock
 import msgspec
 import pytest
 
+from gpudoctor.knowledge.precision.spelling import Chosen, accelerate_value, lightning_value
 from gpudoctor.nccl.rank_messages import AnyRankMessage, Failed, Finished, Trained
 from tests import training_ranks
 from tests.lab.faulty_training import CULPRIT, PARAMETER, STEP
@@ -146,3 +149,15 @@ def test_fp16_on_a_cpu_does_not_apply(way: str) -> None:
     (one,) = trained(said)
     assert (status, one.outcome) == (0, "not applicable")
     assert one.reason.startswith("fp16 on a CPU: ")
+
+
+@pytest.mark.parametrize("version", [(1, 9, 5), (2, 0, 9), (2, 6, 6)])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_the_trainer_is_given_the_words_that_users_are_told(
+    monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...], precision: Chosen
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "gpudoctor" / "workers"))
+    train_lightning = importlib.import_module("train_lightning")
+    assert train_lightning.precision_word(precision, version) == ast.literal_eval(lightning_value(precision, version))
+    train_accelerate = importlib.import_module("train_accelerate")
+    assert train_accelerate.WORDS[precision] == accelerate_value(precision)

@@ -135,6 +135,12 @@ class Spawned(train_lightning.Rank):
         writer.send(("pid", os.getpid()))
         self.writer = writer
         self.context = Context(torch, self.launch, self.way, self.precision, device, team, enter)
+        if any(one.is_shared() for one in trainer.lightning_module.parameters() if one.device.type == "cpu"):
+            # Measured with Lightning 1.9.5; 2.0.9 and later copy the model in each process.
+            self.context.note(
+                "the processes have one model in shared memory, and each of them takes its step on the same numbers "
+                "(Lightning before 2.0 with ddp_spawn on CPUs)"
+            )
         return train_lightning.watch_of(self.context, Scale(self.context.plan, self.precision, ranks), trainer)
 
     def close(self, watch: Watch) -> None:

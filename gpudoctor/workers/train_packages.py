@@ -44,6 +44,8 @@ def imported(context: Context, names: Sequence[str]) -> "Tuple[Optional[Any], st
             module = importlib.import_module(name)
             break
         except Exception as error:  # an import may raise anything
+            if isinstance(error, ModuleNotFoundError) and error.name in (name, name.partition(".")[0]):
+                continue  # the other name of the same is there
             traceback.print_exc()
             why = why or f"import {name}: {type(error).__name__}: {' '.join(str(error).split())}"[:MAXIMUM_TEXT]
     said = context.team.first_text("" if module is not None else why or "nothing to import")
