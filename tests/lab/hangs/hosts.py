@@ -75,8 +75,8 @@ class RunningJob:
         self._wait(lambda: all(f"step {at_least} of rank" in self.output(name) for name in names))
 
     def wait_for(self, name: str, text: str) -> None:
-        """Until a host's part has written this."""
-        self._wait(lambda: text in self.output(name))
+        """Until a host's part has written this; the part of any host where `name` is empty."""
+        self._wait(lambda: text in (self.output(name) if name else self.everything()))
 
     def wait_until_still(self, processes: int = 1) -> None:
         """Until nothing of the job works any more, and so many processes are there at least."""
