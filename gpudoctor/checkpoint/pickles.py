@@ -113,6 +113,9 @@ class Machine:
 
     def line(self) -> bytes:
         end = self.raw.find(b"\n", self.at, self.at + 4096)
+        if end < 0 and self.at + 4096 > len(self.raw):
+            self.at = len(self.raw)
+            raise EOFError
         if end < 0:
             raise Unreadable("its list of tensors is damaged: a line has no end")
         piece = self.raw[self.at : end]

@@ -171,7 +171,7 @@ def libraries(
 ) -> Reading[tuple[Library, ...]]:
     """The libraries, each with the version that could be told: from its name, from itself, or from its package."""
     if "no_libraries" in facts:
-        return absent(FILES, str(facts["no_libraries"]))
+        return absent(FILES, str(facts["no_libraries"] or "no reason was given"))
     found: Reading[tuple[Library, ...]] = converted(FILES, facts, "libraries", tuple[Library, ...], unread)
     if not found.is_read:
         return found
