@@ -291,30 +291,21 @@ def _number(size: int, signed: bool = False) -> Handler:
     return lambda machine: machine.stack.append(int.from_bytes(machine.take(size), "little", signed=signed))
 
 
-def _text(size: int) -> Handler:
+def _text(size: int, encoding: str = "utf-8", errors: str = "surrogatepass") -> Handler:
     def take(machine: Machine) -> None:
         count = machine.length(size)
         if count > LONGEST_TEXT:
             machine.skip(count)
             machine.stack.append(Long(count))
         else:
-            machine.stack.append(machine.take(count).decode("utf-8", "surrogatepass"))
+            machine.stack.append(machine.take(count).decode(encoding, errors))
 
     return take
 
 
 def _old_text(size: int) -> Handler:
     """A text of Python 2, or bytes."""
-
-    def take(machine: Machine) -> None:
-        count = machine.length(size)
-        if count > LONGEST_TEXT:
-            machine.skip(count)
-            machine.stack.append(Long(count))
-        else:
-            machine.stack.append(machine.take(count).decode("latin-1"))
-
-    return take
+    return _text(size, "latin-1", "strict")
 
 
 def _long(size: int) -> Handler:

@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -13,6 +12,7 @@ from gpudoctor.amp.patient import ALL, NothingToTest, look
 from gpudoctor.amp.report import AmpReport, Device, UnreadableReport, from_json, to_json
 from gpudoctor.amp.run import examine
 from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.cli.files import saved_answer
 from gpudoctor.knowledge.precision.support import DTYPES, Dtype
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.read.interpreter import NoSuchInterpreter, choose
@@ -98,12 +98,7 @@ def run(asked: Asked, output: Output) -> int:
 def show_again(path: str, output: Output) -> int:
     """`--from FILE`: an answer that was saved with --json; its exit status."""
     _check_output(output)
-    try:
-        report = from_json(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes())
-    except OSError as error:
-        raise UsageProblem(f"--from {path}: {error.strerror or error}") from None
-    except UnreadableReport as error:
-        raise UsageProblem(f"--from {path}: {error}") from None
+    report = saved_answer(path, from_json, UnreadableReport)
     _print(report, output)
     return report.exit_status
 

@@ -3,11 +3,16 @@
 import contextlib
 import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot
+
+T = TypeVar("T")
 
 
 def snapshot_from(path: str) -> Snapshot:
@@ -17,6 +22,19 @@ def snapshot_from(path: str) -> Snapshot:
     try:
         return load_snapshot(path)
     except UnreadableSnapshot as error:
+        raise UsageProblem(f"--from {path}: {error}") from None
+
+
+def saved_answer(path: str, decode: Callable[[bytes], T], unreadable: type[Exception]) -> T:
+    """An answer that --json has written (or on standard input for "-"). Raises `UsageProblem` in one line.
+
+    `unreadable`: what `decode` raises for a file that is none.
+    """
+    try:
+        return decode(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes())
+    except OSError as error:
+        raise UsageProblem(f"--from {path}: {error.strerror or error}") from None
+    except unreadable as error:
         raise UsageProblem(f"--from {path}: {error}") from None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.cli.files import saved_answer
 from gpudoctor.cli.fleets import Where, fleet_for, is_symmetric
 from gpudoctor.fleet.hosts import is_host
 from gpudoctor.fleet.join import JoinFleet
@@ -123,12 +124,7 @@ def _symmetric(wish: Wish, live: Live, output: Output, *, again: bool) -> int:
 def show_again(path: str, output: Output) -> int:
     """`--from FILE`: an answer that was saved with --json, as it was shown when it was new; its exit status."""
     _check_output(output)
-    try:
-        result = from_json(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes())
-    except OSError as error:
-        raise UsageProblem(f"--from {path}: {error.strerror or error}") from None
-    except UnreadableResult as error:
-        raise UsageProblem(f"--from {path}: {error}") from None
+    result = saved_answer(path, from_json, UnreadableResult)
     if not (output.json or output.csv):
         show_run(result, console(no_color=output.no_color))
     _print(result, output)

@@ -2,11 +2,11 @@
 
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from gpudoctor.cli import nccl_run
 from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.cli.files import saved_answer
 from gpudoctor.cli.fleets import Where, fleet_for, is_symmetric
 from gpudoctor.fleet.join import JoinFleet
 from gpudoctor.render.prose import console
@@ -66,12 +66,7 @@ def run(wish: TrainWish, where: Where, *, json: bool, no_color: bool) -> int:
 
 def show_again(path: str, *, json: bool, no_color: bool) -> int:
     """`--from FILE`: an answer that was saved with --json; its exit status."""
-    try:
-        report = from_json(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes())
-    except OSError as error:
-        raise UsageProblem(f"--from {path}: {error.strerror or error}") from None
-    except UnreadableReport as error:
-        raise UsageProblem(f"--from {path}: {error}") from None
+    report = saved_answer(path, from_json, UnreadableReport)
     _print(report, json=json, no_color=no_color)
     return report.exit_status
 

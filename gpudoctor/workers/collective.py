@@ -69,6 +69,11 @@ class Rank:
 
 
 def main(say: Say, arguments: List[str]) -> None:
+    be_a_rank(say, arguments, run)
+
+
+def be_a_rank(say: Say, arguments: List[str], run: Callable[[Dict[str, Any], bool, Rank], None]) -> None:
+    """Begin as a rank program does, then `run`: what it raises is told, and ends the process."""
     wish = json.loads(arguments[0])
     launch, symmetric = wish["launch"], bool(wish.get("symmetric", False))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's own handler would wait for a collective to return

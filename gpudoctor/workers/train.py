@@ -7,14 +7,13 @@ the others wait.
 
 import json
 import os
-import signal
 import sys
 import tempfile
 import traceback
 from datetime import timedelta
 from typing import Any, Callable, Dict, List
 
-from collective import LINE_BYTES, Rank, capture, leave, open_device, set_environment
+from collective import LINE_BYTES, Rank, be_a_rank, leave, open_device
 from collective_member import describe
 from train_team import Team
 from train_way import Context, FaultFound, NotApplicable, Way
@@ -29,36 +28,15 @@ MAXIMUM_NOTES = 6
 
 
 def main(say: Say, arguments: List[str]) -> None:
-    wish = json.loads(arguments[0])
-    launch, symmetric = wish["launch"], bool(wish.get("symmetric", False))
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's own handler would wait for a collective to return
-    rank = Rank(say)
-    set_environment(launch, rank)
-    log, errors = capture(launch)
-    rank.tell(
-        "begun",
-        rank=rank.rank,
-        local_rank=rank.local_rank,
-        world_size=rank.world_size,
-        pid=os.getpid(),
-        log_fd=log,
-        error_fd=errors,
-    )
+    be_a_rank(say, arguments, run)
+
+
+def run(launch: Dict[str, Any], symmetric: bool, rank: Rank) -> None:
     # DDP imports torch._dynamo, which makes a folder for a compiler that is not used here, unless it is there already.
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
     # The modules that import torch are loaded late, here and in processes that a way starts. At the end, where this
     # folder shadows nothing.
     sys.path.append(HERE)
-    try:
-        run(launch, symmetric, rank)
-    except BaseException as error:
-        traceback.print_exc()
-        rank.fail(error)
-        sys.stderr.flush()
-        os._exit(1)  # exit handlers may wait for the other ranks
-
-
-def run(launch: Dict[str, Any], symmetric: bool, rank: Rank) -> None:
     rank.enter("import torch")
     import torch
     import torch.distributed
