@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from gpudoctor.snapshot import Gpu, Reading, Snapshot
 
@@ -27,6 +28,11 @@ class Fix(Struct, frozen=True):
 
     text: str
     commands: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # A command that could not be said is "": it is left out, and the sentence stays.
+        if not all(self.commands):
+            force_setattr(self, "commands", tuple(line for line in self.commands if line))
 
 
 class Problem(Struct, frozen=True, kw_only=True):

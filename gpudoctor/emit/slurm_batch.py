@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from gpudoctor.command import word as quoted
 from gpudoctor.emit.comments import comment
-from gpudoctor.knowledge.shell_words import word as quoted
 
 USUAL_GPUS = 8
 """GPUs of most nodes that train; marked in the script where the user did not say a number."""

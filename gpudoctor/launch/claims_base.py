@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+from gpudoctor.command import word
 from gpudoctor.fleet.messages import Touched
 from gpudoctor.fleet.names import folded
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.launch.plan import LaunchPlan
 from gpudoctor.launch.verified import Check, Verified
 from gpudoctor.nccl.finding import Finding

@@ -3,10 +3,10 @@
 import ipaddress
 import re
 
+from gpudoctor.command import word
 from gpudoctor.fleet.messages import Touched
 from gpudoctor.knowledge.job import is_loopback
 from gpudoctor.knowledge.network.interface_roles import find, inside_reason
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.launch.claims_base import Answers
 from gpudoctor.launch.verified import Verified

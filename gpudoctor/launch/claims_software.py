@@ -1,6 +1,6 @@
 """A plan's claims about what is installed: torch, GPUs, the interpreter, the script."""
 
-from gpudoctor.knowledge.shell_words import word
+from gpudoctor.command import word
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch.claims_base import Answers
 from gpudoctor.launch.ranks import gpus

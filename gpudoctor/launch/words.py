@@ -6,8 +6,8 @@ cannot stand in a line to paste and is refused.
 
 from collections.abc import Iterable
 
+from gpudoctor import command as shell_words
 from gpudoctor.emit.comments import comment as comment_lines
-from gpudoctor.knowledge import shell_words
 from gpudoctor.launch.plan import LaunchPlan, NodePlan, Variable
 
 WIDTH = 96

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.check import Fix, Problem
-from gpudoctor.knowledge.shell_words import word
+from gpudoctor.command import word
 from gpudoctor.knowledge.wording import counted, listed, ranges, size
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.grade_places import Place

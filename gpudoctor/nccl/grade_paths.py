@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpudoctor.check import Fix, Problem, Severity
+from gpudoctor.command import word
 from gpudoctor.knowledge.bandwidth.links import gpu_direct_used, gpus_at, network_of, over_verbs, used_ports
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.gpus.gpu_models import is_consumer
@@ -14,7 +15,6 @@ from gpudoctor.knowledge.nccl.symptoms import symptoms
 from gpudoctor.knowledge.network.gpu_direct import GdrVerdict, verdicts
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.network.topology import class_or_reason, nvlinks_between, shares_switch
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.nccl.finding import Finding

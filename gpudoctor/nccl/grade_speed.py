@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.check import Fix, Problem
+from gpudoctor.command import word
 from gpudoctor.knowledge.bandwidth.links import gpus_at, reduces_in_switch
 from gpudoctor.knowledge.nccl.fabric import has_nvlink_sharp
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import Setting, set_integer, set_text
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.wording import listed, size
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.grade_paths import settings_of, suggested

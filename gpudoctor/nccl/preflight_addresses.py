@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from gpudoctor.command import word
 from gpudoctor.fleet.majority import parties
 from gpudoctor.fleet.names import folded, have
 from gpudoctor.knowledge.job import is_loopback
@@ -14,7 +15,6 @@ from gpudoctor.knowledge.nccl import interfaces as nccl_interfaces
 from gpudoctor.knowledge.nccl.settings import effective, set_text, where
 from gpudoctor.knowledge.network import gloo_interface
 from gpudoctor.knowledge.network.interface_roles import has_address, inside_reason, recommended, seen
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight_nodes import Nodes, finding, of

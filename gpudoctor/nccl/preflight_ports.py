@@ -3,9 +3,9 @@
 import shlex
 from collections.abc import Iterator, Mapping
 
+from gpudoctor.command import word
 from gpudoctor.fleet.messages import Touched
 from gpudoctor.fleet.names import folded
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight_addresses import Taken, interface_of, network_of, networks

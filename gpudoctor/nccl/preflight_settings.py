@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.command import word
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.nccl.rank_settings import Difference, differences
 from gpudoctor.knowledge.nccl.settings import effective, version_if_known
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight_nodes import Nodes, finding
 from gpudoctor.snapshot import NotRead, RankSettings, Snapshot, read

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.check import Fix, Problem
+from gpudoctor.command import word
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.network.gloo_interface import gloo_choice
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.nccl import story
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.result import NodeRanks, RunResult

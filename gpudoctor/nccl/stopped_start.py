@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.check import Fix, Problem
+from gpudoctor.command import word
 from gpudoctor.knowledge.network.gloo_interface import IFNAME
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.nccl import story
 from gpudoctor.nccl.finding import Finding

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.check import Fix, Problem
+from gpudoctor.command import word
 from gpudoctor.fleet.names import folded
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.nccl import story
 from gpudoctor.nccl.finding import Finding

@@ -9,9 +9,9 @@ ranks on this machine are compared, as they were started: what a script sets in 
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import word
 from gpudoctor.knowledge.nccl.rank_settings import Difference, differences, jobs, name_of
 from gpudoctor.knowledge.nccl.settings import version_if_known
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.snapshot import RankSettings, Snapshot, read
 
 MOST_SHOWN = 3

@@ -4,10 +4,10 @@ Why it matters: before the job is started that is as it should be. While it is s
 listens on another port, or that MASTER_ADDR is the wrong machine.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
 from gpudoctor.snapshot import Snapshot
 
@@ -26,6 +26,6 @@ def master_port_closed(machine: Snapshot) -> Iterator[Problem]:
         evidence=(meeting.connection, machine.environment),
         fix=Fix(
             "While the job starts, look on the head node whether rank 0 runs and which port it listens on.",
-            commands=(f"ssh {shlex.quote(meeting.address)} ss -ltn",),
+            commands=(command("ssh {:host} ss -ltn", meeting.address),),
         ),
     )

@@ -8,10 +8,10 @@ until its time-out. It comes from NCCL_SOCKET_IFNAME=lo of a test on one machine
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import word
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.network.interface_roles import find, recommended, seen
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.snapshot import Snapshot
 
 

@@ -9,11 +9,11 @@ import difflib
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.command import word
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, is_set, parse
 from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, Setting, effective
 from gpudoctor.knowledge.network import gloo_interface
 from gpudoctor.knowledge.network.interface_roles import has_address, recommended, seen
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 

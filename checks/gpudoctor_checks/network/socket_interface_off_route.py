@@ -8,12 +8,12 @@ import ipaddress
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import word
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, is_set, nccl_choice
 from gpudoctor.knowledge.nccl.settings import effective, set_text
 from gpudoctor.knowledge.network.addresses import IpAddress, parsed
 from gpudoctor.knowledge.network.interface_roles import find, seen
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.snapshot import Address, Interface, Snapshot
 
 

@@ -7,11 +7,11 @@ of them, and a run hangs or slows down when the others lead elsewhere.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import word
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, is_set, nccl_choice, parse
 from gpudoctor.knowledge.nccl.settings import effective, set_text, where
 from gpudoctor.knowledge.network.interface_roles import seen
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 

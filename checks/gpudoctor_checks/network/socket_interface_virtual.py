@@ -8,10 +8,10 @@ job of several nodes waits for itself until its time-out.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.command import word
 from gpudoctor.knowledge.job import gpu_count, is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.network.interface_roles import find, inside_reason, recommended, seen
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.snapshot import Snapshot
 
 

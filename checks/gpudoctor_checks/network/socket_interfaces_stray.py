@@ -8,11 +8,11 @@ a single stray bridge makes a job of several nodes hang.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import word
 from gpudoctor.knowledge.job import gpu_count, is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
 from gpudoctor.knowledge.network.interface_roles import find, inside_reason, seen
-from gpudoctor.knowledge.shell_words import word
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 

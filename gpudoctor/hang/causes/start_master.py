@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from gpudoctor import command as shell_words
 from gpudoctor.check import Fix
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.causes.start_addresses import (
@@ -30,7 +31,6 @@ from gpudoctor.hang.causes.start_view import (
 from gpudoctor.hang.evidence import NodeEvidence, Socket
 from gpudoctor.hang.job import Job
 from gpudoctor.hang.report import Cause, Seen
-from gpudoctor.knowledge import shell_words
 from gpudoctor.knowledge.wording import ago, listed
 
 NO_WAY = ("no answer", "unreachable", "unresolvable")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gpudoctor import command as shell_words
 from gpudoctor.check import Fix
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.causes.start_addresses import Owner, interface_of, is_loopback, is_private, owners, plain, routable
@@ -10,7 +11,6 @@ from gpudoctor.hang.causes.start_view import is_before_training, name, number, p
 from gpudoctor.hang.evidence import NodeEvidence, ProcessEvidence, Socket
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.report import Cause, Seen
-from gpudoctor.knowledge import shell_words
 from gpudoctor.knowledge.wording import counted, listed, ranges, size
 
 IFNAMES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")

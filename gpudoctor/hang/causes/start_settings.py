@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from gpudoctor import command as shell_words
 from gpudoctor.check import Fix
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.causes.start_view import WAITS_FOR_RANKS, is_before_training, name
@@ -9,7 +10,6 @@ from gpudoctor.hang.evidence import Frame
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import main_thread
 from gpudoctor.hang.report import Cause, Seen, Where
-from gpudoctor.knowledge import shell_words
 from gpudoctor.knowledge.nccl.rank_settings import AGREED, OF_EACH_RANK
 from gpudoctor.knowledge.wording import counted, listed, ranges
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from gpudoctor import command as shell_words
 from gpudoctor.hang.evidence import NodeEvidence, Process, ProcessEvidence, Socket
 from gpudoctor.hang.job import Job, Launcher, Rank
 from gpudoctor.hang.places import Kind
 from gpudoctor.hang.report import Seen
-from gpudoctor.knowledge import shell_words
 from gpudoctor.lint.launchers import understand
 from gpudoctor.lint.launchers.programs import name_of
 from gpudoctor.lint.model import Invocation, Launch, Setting, Span, Word

@@ -3,8 +3,8 @@
 import re
 import shlex
 
+from gpudoctor.command import word
 from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, Setting
-from gpudoctor.knowledge.shell_words import word
 
 
 def take_out(*settings: Setting) -> tuple[str, ...]:

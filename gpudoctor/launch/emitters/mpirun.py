@@ -4,7 +4,7 @@ torch knows nothing of OMPI_*: a shell around each rank says RANK, LOCAL_RANK an
 stays on the head, and without -bind-to none Open MPI binds each of two ranks to one core (measured with 4.1.4).
 """
 
-from gpudoctor.knowledge import shell_words
+from gpudoctor import command as shell_words
 from gpudoctor.launch import words
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, Variable
 

@@ -7,7 +7,7 @@ over from the header (facts of issue 5, 1.6; measured with 22.05.8).
 
 from msgspec.structs import replace
 
-from gpudoctor.knowledge import shell_words
+from gpudoctor import command as shell_words
 from gpudoctor.launch import words
 from gpudoctor.launch.emitters.torchrun import job_name, launcher, option
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, EmittedFile, LaunchPlan

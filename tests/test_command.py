@@ -1,0 +1,135 @@
+"""Commands to paste: every template in the source is ours to the letter, and a value is never more than a word."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gpudoctor.check import Fix
+from gpudoctor.command import FREE, KINDS, NONE, command, is_sayable, joined, word
+
+ROOT = Path(__file__).parent.parent
+SOURCES = [*sorted((ROOT / "gpudoctor").rglob("*.py")), *sorted((ROOT / "checks").rglob("*.py"))]
+
+
+def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
+    """Every call of what gpudoctor.command gives by this name, with where it stands."""
+    for path in SOURCES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        local = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module == "gpudoctor.command"
+            for alias in node.names
+            if alias.name == name
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in local:
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+
+
+def literals(node: ast.expr) -> list[str]:
+    """The texts that an expression of literals can be."""
+    if isinstance(node, ast.IfExp):
+        return literals(node.body) + literals(node.orelse)
+    assert isinstance(node, ast.Constant) and isinstance(node.value, str), "a template is a literal"
+    return [node.value]
+
+
+PLACEHOLDER = re.compile(r"\{\{|\}\}|\{:?([a-z]*)\}")
+
+
+def test_every_template_is_a_literal_whose_values_stand_outside_quotes() -> None:
+    seen = 0
+    for where, call in calls("command"):
+        for template in literals(call.args[0]):
+            seen += 1
+            kinds = [match[1] for match in PLACEHOLDER.finditer(template) if match[1] is not None]
+            assert all(kind in KINDS or kind in FREE for kind in kinds), where
+            assert any(isinstance(each, ast.Starred) for each in call.args) or len(kinds) == len(call.args) - 1, where
+            # A value within quotes would end them: each placeholder must come back as (part of) a bare word.
+            marked = PLACEHOLDER.sub(lambda match: "\x00" if match[1] is not None else match[0][0], template)
+            lexer = shlex.shlex(marked, posix=False, punctuation_chars=True)
+            lexer.whitespace_split = True
+            for part in lexer:
+                assert "\x00" not in part or not re.search(r"""(['"`]|\$\().*\x00""", part), where
+            assert "\n" not in template, where
+    assert seen
+
+
+def test_only_this_module_makes_commands() -> None:
+    assert not list(calls("Command"))
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "line"),
+    [
+        ("nvidia-smi", (), "nvidia-smi"),
+        ("sudo nvidia-smi --gpu-reset -i {:number}", (3,), "sudo nvidia-smi --gpu-reset -i 3"),
+        ("kill -CONT {:pid}", (4711,), "kill -CONT 4711"),
+        ("kill -CONT {:pid}", (-1,), ""),
+        ("kill -CONT {:pid}", (0,), ""),
+        ("ssh {:host} ss -ltn", ("node-7.example",), "ssh node-7.example ss -ltn"),
+        ("ssh {:host} ss -ltn", ("fe80::1%eth0",), "ssh fe80::1%eth0 ss -ltn"),
+        ("ssh {:host} ss -ltn", ("-oProxyCommand=reboot",), ""),
+        ("ssh {:host} ss -ltn", ("x;touch${IFS}y",), ""),
+        ("ls {}", ("a b",), "ls 'a b'"),
+        ("ls {}", ("$(reboot)",), "ls '$(reboot)'"),
+        ("ls {}", ("it's",), """ls 'it'"'"'s'"""),
+        ("ls {}", ("a\nreboot",), ""),
+        ("ls {}", ("a\x1b[2Jb",), ""),
+        ("ls {}", ("a\u202eb",), ""),
+        ("ls {}", ("a\udcffb",), ""),
+        ("ls {}", ("-rf",), ""),
+        ("ls {}", ("",), ""),
+        ("ls {:path}", ("-rf",), "ls ./-rf"),
+        ("ls {:path}", (Path("/a b"),), "ls '/a b'"),
+        ("export {:variable}={:value}", ("NCCL_SOCKET_IFNAME", "=eth0"), "export NCCL_SOCKET_IFNAME='=eth0'"),
+        ("export {:variable}={:value}", ("A B", "x"), ""),
+        ("export A={:value}", ("",), "export A=''"),
+        ("env {:words} true", (["-u", "X"],), ""),
+        ("gpudoctor check {:words}", (["gpu", "a b"],), "gpudoctor check gpu 'a b'"),
+        ("python train.py {:arguments}", (["--lr", "1 e"],), "python train.py --lr '1 e'"),
+        ("{:python} -m pip check", ("/opt/my venv/bin/python3.11",), "'/opt/my venv/bin/python3.11' -m pip check"),
+        ("{:python} -m pip check", ("/bin/rm",), ""),
+        ("ssh {:host} {:remote}", ("n1", command("kill {:pid}", 7)), "ssh n1 'kill 7'"),
+        ("ssh {:host} {:remote}", ("n1", command("kill {:pid}", -7)), ""),
+        ("awk '{{print $1}}' {:path}", ("x",), "awk '{print $1}' x"),
+    ],
+)
+def test_a_value_is_the_word_it_stands_for_or_there_is_no_line(
+    template: str, values: tuple[object, ...], line: str
+) -> None:
+    assert command(template, *values) == line
+
+
+@given(st.text(max_size=40), st.sampled_from(sorted({*KINDS, "", "path", "value"})))
+@example("=x", "value")
+@example("~", "")
+@example("!!", "value")
+def test_whatever_a_value_is_the_line_gains_no_word(value: str, kind: str) -> None:
+    line = command("ls --one={:value} " + f"{{:{kind}}}" + " --two", "1", value)
+    if line:
+        assert is_sayable(line)
+        words = shlex.split(line)
+        assert words[::3] == ["ls", "--two"] and len(words) == 4
+        assert words[2] in (value, f"./{value}")
+
+
+def test_a_fix_leaves_out_what_could_not_be_said() -> None:
+    fix = Fix("Look.", commands=(command("ls {}", "a\nb"), command("ls")))
+    assert fix.commands == ("ls",)
+
+
+def test_commands_that_are_joined_are_all_there_or_none() -> None:
+    assert joined(command("cd {:path}", "/x"), command("ls")) == "cd /x && ls"
+    assert joined(command("cd {:path}", "/\n"), command("ls")) == NONE
+
+
+def test_a_word_is_read_back_by_zsh_too() -> None:
+    assert word("=eth0") == "'=eth0'"
