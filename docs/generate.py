@@ -233,9 +233,12 @@ def command_help() -> str:
 
 
 def output(command: str) -> str:
-    """What a `gpudoctor` command prints, run from the repository's root at 90 columns."""
+    """What a `gpudoctor` command or `python -m tests...` prints, run from the repository's root at 90 columns."""
     words = shlex.split(command)
-    assert words[0] == "gpudoctor", command
+    if words[:2] == ["python", "-m"]:
+        words = words[2:]
+    else:
+        assert words[0] == "gpudoctor", command
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("CUDA_", "FORCE_", "TTY_"))}
     done = subprocess.run(
         [sys.executable, "-m", *words],
