@@ -33,18 +33,25 @@ KINDS = {
     "name": r"[A-Za-z0-9_][\w.+:@=,/~-]*(?:\[[\w,.-]+\][\w.+:@=,/~-]*)*",
     "variable": r"[A-Za-z_][A-Za-z0-9_]*",
     "number": r"[0-9]+(?:\.[0-9]+)?",
+    "numbers": r"[0-9]+(?:[,-][0-9]+)*",
+    "pci": r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?",
     "pid": r"[1-9][0-9]{0,9}",
-    "python": r"(?:/(?:[^/]+/)*)?(?:python|pypy)[0-9.]*t?(?:\.exe)?",
+    "python": r"(?:/(?:[^/]+/)*)?(?:python|pypy)[0-9.]*[dmtu]*(?:-dbg|-intel64)?(?:\.exe)?",
 }
 """What a value of each kind looks like, whole. host: a name or address; interface: of the network or of RDMA; name: a
-package with its version, a unit, a module, a check, a SLURM node list; python: the file of an interpreter, as the
-only value that is ever run."""
+package with its version, a unit, a module, a check, a SLURM node list; numbers: 0,3-5; pci: a PCI address; python: the
+file of an interpreter, as the only value that is ever run."""
 
-FREE = ("", "path", "value", "remote", "words", "arguments")
+SEVERAL = {"words": "", "arguments": "value", "paths": "path", "names": "name", "variables": "variable", "pids": "pid"}
+"""Kinds of which one placeholder takes several values, and the kind of each: with one that is not, or none at all,
+there is no line. arguments: several words of any look, for the user's own program, and possibly none."""
+
+FREE = ("", "path", "value", "remote")
 """Kinds without a look of their own. "": one word that no program takes for an option; path: likewise, with ./ before a
 leading dash; value: any text, also with a leading dash, for what follows `NAME=` or an option that wants a value;
-remote: a `Command` as one word, for a shell behind ssh or `sh -c`; words: several words as of ""; arguments: several
-words of any look, for the arguments of the user's own program."""
+remote: a `Command` as one word, for a shell behind ssh or `sh -c`."""
+
+KNOWN = frozenset({*KINDS, *SEVERAL, *FREE})
 
 
 def command(template: str, /, *values: object) -> Command:
@@ -60,6 +67,8 @@ def command(template: str, /, *values: object) -> Command:
         shown = _shown(next(given), kind, begins=not literal or literal[-1] in " \t(;|&")
         if shown is None:
             return NONE
+        if not shown:  # no arguments at all
+            line[-1] = literal.rstrip()
         line.append(shown)
     return Command("".join(line))
 
@@ -92,7 +101,7 @@ def _parsed(template: str) -> tuple[tuple[str, str | None], ...]:
     """The literal parts, each with the kind of the value that follows it."""
     parts = []
     for literal, name, kind, conversion in Formatter().parse(template):
-        if name or conversion or (kind and kind not in KINDS and kind not in FREE):
+        if name or conversion or (kind not in KNOWN and kind is not None):
             raise ValueError(f"not a placeholder of a command: {{{name}{conversion or ''}:{kind}}}")
         parts.append((literal, kind))
     return tuple(parts)
@@ -100,12 +109,13 @@ def _parsed(template: str) -> tuple[tuple[str, str | None], ...]:
 
 def _shown(value: object, kind: str, *, begins: bool) -> str | None:
     """`value` as the shell is to read it; None where it is not of its kind. `begins`: it begins a word."""
-    if kind in ("words", "arguments"):
+    if kind in SEVERAL:
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise ValueError(f"{kind} wants several words, not {value!r}")
-        words = [_shown(each, "value" if kind == "arguments" else "", begins=True) for each in value]
+        words = [_shown(each, SEVERAL[kind], begins=True) for each in value]
         known = [each for each in words if each is not None]
-        return " ".join(known) if len(known) == len(words) <= MOST_WORDS else None
+        is_whole = len(known) == len(words) <= MOST_WORDS and (known or kind == "arguments")
+        return " ".join(known) if is_whole else None
     text = str(value)
     if kind == "remote":
         return shlex.quote(text) if text else None
@@ -118,4 +128,4 @@ def _shown(value: object, kind: str, *, begins: bool) -> str | None:
     return word(text)
 
 
-__all__ = ["FREE", "KINDS", "NONE", "Command", "command", "is_a", "is_sayable", "joined", "word"]
+__all__ = ["KINDS", "KNOWN", "NONE", "Command", "command", "is_a", "is_sayable", "joined", "word"]

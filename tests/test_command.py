@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpudoctor.check import Fix
-from gpudoctor.command import FREE, KINDS, NONE, command, is_sayable, joined, word
+from gpudoctor.command import KINDS, KNOWN, NONE, command, is_sayable, joined, word
 
 ROOT = Path(__file__).parent.parent
 SOURCES = [*sorted((ROOT / "gpudoctor").rglob("*.py")), *sorted((ROOT / "checks").rglob("*.py"))]
@@ -50,7 +50,7 @@ def test_every_template_is_a_literal_whose_values_stand_outside_quotes() -> None
         for template in literals(call.args[0]):
             seen += 1
             kinds = [match[1] for match in PLACEHOLDER.finditer(template) if match[1] is not None]
-            assert all(kind in KINDS or kind in FREE for kind in kinds), where
+            assert all(kind in KNOWN for kind in kinds), where
             assert any(isinstance(each, ast.Starred) for each in call.args) or len(kinds) == len(call.args) - 1, where
             # A value within quotes would end them: each placeholder must come back as (part of) a bare word.
             marked = PLACEHOLDER.sub(lambda match: "\x00" if match[1] is not None else match[0][0], template)
@@ -94,8 +94,20 @@ def test_only_this_module_makes_commands() -> None:
         ("export A={:value}", ("",), "export A=''"),
         ("env {:words} true", (["-u", "X"],), ""),
         ("gpudoctor check {:words}", (["gpu", "a b"],), "gpudoctor check gpu 'a b'"),
+        ("unset {:variables}", (["A", "B"],), "unset A B"),
+        ("unset {:variables}", (["A", "B C"],), ""),
+        ("unset {:variables}", ([],), ""),
+        ("rm -f {:paths}", (["-rf", "a b"],), "rm -f ./-rf 'a b'"),
+        ("taskset -pc {:numbers} $$", ("0-3,8",), "taskset -pc 0-3,8 $$"),
+        ("taskset -pc {:numbers} $$", ("0-",), ""),
+        ("lspci -s {:pci}", ("0000:5d:00.0",), "lspci -s 0000:5d:00.0"),
+        ("lspci -s {:pci}", ("5d:00",), "lspci -s 5d:00"),
+        ("lspci -s {:pci}", ("::",), ""),
+        ("python train.py {:arguments}", ([],), "python train.py"),
         ("python train.py {:arguments}", (["--lr", "1 e"],), "python train.py --lr '1 e'"),
         ("{:python} -m pip check", ("/opt/my venv/bin/python3.11",), "'/opt/my venv/bin/python3.11' -m pip check"),
+        ("{:python} -m pip check", ("/usr/bin/python3.13t",), "/usr/bin/python3.13t -m pip check"),
+        ("{:python} -m pip check", ("/usr/bin/python3.13/x",), ""),
         ("{:python} -m pip check", ("/bin/rm",), ""),
         ("ssh {:host} {:remote}", ("n1", command("kill {:pid}", 7)), "ssh n1 'kill 7'"),
         ("ssh {:host} {:remote}", ("n1", command("kill {:pid}", -7)), ""),
