@@ -28,6 +28,9 @@ MOST_WORDS = 1024
 
 KINDS = {
     "host": r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?",
+    "login": r"(?:[A-Za-z0-9_][\w.-]*\$?@)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)",
+    "endpoint": r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]):[0-9]{1,5}",
+    "subnet": r"[0-9A-Fa-f:.]+/[0-9]{1,3}",
     "user": r"[A-Za-z0-9_][\w.-]*\$?",
     "interface": r"[A-Za-z0-9_][\w.:@-]*",
     "name": r"[A-Za-z0-9_][\w.+:@=,/~-]*(?:\[[\w,.-]+\][\w.+:@=,/~-]*)*",
@@ -38,7 +41,8 @@ KINDS = {
     "pid": r"[1-9][0-9]{0,9}",
     "python": r"(?:/(?:[^/]+/)*)?(?:python|pypy)[0-9.]*[dmtu]*(?:-dbg|-intel64)?(?:\.exe)?",
 }
-"""What a value of each kind looks like, whole. host: a name or address; interface: of the network or of RDMA; name: a
+"""What a value of each kind looks like, whole. host: a name or address; login: what ssh is told, user@host; endpoint:
+host:port; subnet: an address with the length of its prefix; interface: of the network or of RDMA; name: a
 package with its version, a unit, a module, a check, a SLURM node list; numbers: 0,3-5; pci: a PCI address; python: the
 file of an interpreter, as the only value that is ever run."""
 
@@ -46,10 +50,10 @@ SEVERAL = {"words": "", "arguments": "value", "paths": "path", "names": "name", 
 """Kinds of which one placeholder takes several values, and the kind of each: with one that is not, or none at all,
 there is no line. arguments: several words of any look, for the user's own program, and possibly none."""
 
-FREE = ("", "path", "value", "remote")
+FREE = ("", "path", "value", "remote", "line")
 """Kinds without a look of their own. "": one word that no program takes for an option; path: likewise, with ./ before a
 leading dash; value: any text, also with a leading dash, for what follows `NAME=` or an option that wants a value;
-remote: a `Command` as one word, for a shell behind ssh or `sh -c`."""
+remote: a `Command` as one word, for a shell behind ssh or `sh -c`; line: a `Command` as it stands, as part of this."""
 
 KNOWN = frozenset({*KINDS, *SEVERAL, *FREE})
 
@@ -117,8 +121,8 @@ def _shown(value: object, kind: str, *, begins: bool) -> str | None:
         is_whole = len(known) == len(words) <= MOST_WORDS and (known or kind == "arguments")
         return " ".join(known) if is_whole else None
     text = str(value)
-    if kind == "remote":
-        return shlex.quote(text) if text else None
+    if kind in ("remote", "line"):
+        return None if not text or not text.isprintable() else shlex.quote(text) if kind == "remote" else text
     if kind == "path" or isinstance(value, PurePath):
         text = f"./{text}" if begins and text.startswith("-") else text
     if kind in KINDS:

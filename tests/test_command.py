@@ -4,6 +4,7 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,16 @@ ROOT = Path(__file__).parent.parent
 SOURCES = [*sorted((ROOT / "gpudoctor").rglob("*.py")), *sorted((ROOT / "checks").rglob("*.py"))]
 
 
+@cache
+def trees() -> list[tuple[Path, ast.Module]]:
+    """The sources that use gpudoctor.command."""
+    texts = [(path, path.read_text(encoding="utf-8")) for path in SOURCES]
+    return [(path, ast.parse(text)) for path, text in texts if "gpudoctor.command" in text]
+
+
 def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
     """Every call of what gpudoctor.command gives by this name, with where it stands."""
-    for path in SOURCES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path, tree in trees():
         local = {
             alias.asname or alias.name
             for node in ast.walk(tree)
@@ -60,6 +67,16 @@ def test_every_template_is_a_literal_whose_values_stand_outside_quotes() -> None
                 assert "\x00" not in part or not re.search(r"""(['"`]|\$\().*\x00""", part), where
             assert "\n" not in template, where
     assert seen
+
+
+def test_what_stands_in_a_command_as_a_command_was_made_as_one() -> None:
+    """Their words are not quoted again one by one, so that a text of another making must not get there."""
+    for where, call in calls("command"):
+        for template in literals(call.args[0]):
+            kinds = [match[1] for match in PLACEHOLDER.finditer(template) if match[1] is not None]
+            for kind, value in zip(kinds, call.args[1:], strict=False):
+                if kind in ("remote", "line"):
+                    assert isinstance(value, (ast.Name, ast.Call)), where
 
 
 def test_only_this_module_makes_commands() -> None:
@@ -111,6 +128,13 @@ def test_only_this_module_makes_commands() -> None:
         ("{:python} -m pip check", ("/bin/rm",), ""),
         ("ssh {:host} {:remote}", ("n1", command("kill {:pid}", 7)), "ssh n1 'kill 7'"),
         ("ssh {:host} {:remote}", ("n1", command("kill {:pid}", -7)), ""),
+        ("ssh {:login} {:remote}", ("me@n1", command("id")), "ssh me@n1 id"),
+        ("ssh {:login} {:remote}", ("-oProxyCommand=x@n1", command("id")), ""),
+        ("torchrun --rdzv-endpoint={:endpoint}", ("[fd00::1]:29500",), "torchrun --rdzv-endpoint='[fd00::1]:29500'"),
+        ("torchrun --rdzv-endpoint={:endpoint}", ("n1;x:1",), ""),
+        ("sudo ufw allow from {:subnet}", ("10.0.0.0/24",), "sudo ufw allow from 10.0.0.0/24"),
+        ("{:line} | head", (command("ls {:path}", "a b"),), "ls 'a b' | head"),
+        ("{:line} | head", (command("ls {:path}", "a\nb"),), ""),
         ("awk '{{print $1}}' {:path}", ("x",), "awk '{print $1}' x"),
     ],
 )
