@@ -38,13 +38,17 @@ KINDS = {
     "number": r"[0-9]+(?:\.[0-9]+)?",
     "numbers": r"[0-9]+(?:[,-][0-9]+)*",
     "pci": r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?",
+    "package": r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?",
+    "version": r"[A-Za-z0-9][\w.+-]*",
+    "device": r"[a-z]+(?::[0-9]{1,4})?",
     "pid": r"[1-9][0-9]{0,9}",
     "python": r"(?:/(?:[^/]+/)*)?(?:python|pypy)[0-9.]*[dmtu]*(?:-dbg|-intel64)?(?:\.exe)?",
 }
 """What a value of each kind looks like, whole. host: a name or address; login: what ssh is told, user@host; endpoint:
 host:port; subnet: an address with the length of its prefix; interface: of the network or of RDMA; name: a
-package with its version, a unit, a module, a check, a SLURM node list; numbers: 0,3-5; pci: a PCI address; python: the
-file of an interpreter, as the only value that is ever run."""
+package with its version, a unit, a module, a check, a SLURM node list; numbers: 0,3-5; pci: a PCI address; package
+and version: of Python; device: as torch names it, "cuda:3"; python: the file of an interpreter, as the only value that
+is ever run."""
 
 SEVERAL = {"words": "", "arguments": "value", "paths": "path", "names": "name", "variables": "variable", "pids": "pid"}
 """Kinds of which one placeholder takes several values, and the kind of each: with one that is not, or none at all,

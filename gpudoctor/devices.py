@@ -8,7 +8,7 @@ from msgspec import Struct
 from gpudoctor.knowledge.visible.agreement import agrees, enumerated, error_of
 from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
 from gpudoctor.knowledge.visible.selection import Kind, Note, Selection
-from gpudoctor.knowledge.visible.words import advice, command, meaning
+from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
 from gpudoctor.snapshot import CudaAnswer, NotRead, Reading, Snapshot
 
 
@@ -120,7 +120,7 @@ def _trouble(note: Note, selection: Selection) -> Trouble:
         problem=note.problem,
         meaning=meaning(note, selection),
         fix=advice(note, selection),
-        command=command(note, selection),
+        command=line_to_paste(note, selection),
         suggested_value=selection.suggested if note.position is not None else None,
         lost=tuple(encodable(text) for text in note.lost),
         candidates=note.candidates,

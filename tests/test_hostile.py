@@ -1,6 +1,5 @@
 """Snapshots that lie, are cut up or carry traps: nothing raises, nothing steers the terminal or the shell."""
 
-import re
 import shlex
 from typing import Any
 
@@ -116,7 +115,7 @@ def with_traps(value: Any, key: str = "") -> Any:
     return f"{value}{TRAP}" if isinstance(value, str) and key != "kind" else value
 
 
-def test_devices_that_torch_and_the_smoke_test_name_are_quoted_too() -> None:
+def test_devices_that_torch_and_the_smoke_test_name_oddly_are_in_no_line() -> None:
     machine = h100_node(1)
     facts = machine.training.torch.value
     odd = TorchDevice(1, "cuda", "old", TRAP, (5, 0), 1), TorchDevice(2, "cuda", "x", TRAP, (9, 0), 1)
@@ -135,13 +134,8 @@ def test_devices_that_torch_and_the_smoke_test_name_are_quoted_too() -> None:
         if result.check in ("smoke-failed", "torch-without-gpu-kernels", "nccl-library-shadowed")
         for command in problem.fix.commands
     ]
-    trapped = [command for command in commands if "reboot)" in command]
-    assert len(trapped) >= 2
-    for command in trapped:
-        assert any("$(reboot)" in word for word in shlex.split(command)), command
-        joined = command.replace("'\"'\"'", "")  # how shlex.quote writes a single quote
-        outside = re.sub(r"'[^']*'", "", joined)  # double quotes do not keep the shell from running $(...)
-        assert "$(" not in outside, command
+    assert commands
+    assert not [command for command in commands if "reboot" in command], "no device and no UUID is called so"
 
 
 def test_commands_to_paste_quote_what_the_machine_said() -> None:

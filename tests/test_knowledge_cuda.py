@@ -165,7 +165,7 @@ def test_the_line_suits_the_environment() -> None:
         "uv pip install --python '/data/my envs/train/bin/python' --reinstall torch torchaudio "
         "--index-url https://download.pytorch.org/whl/cu130"
     )
-    assert torch_wheels.pip(uv, "uninstall -y pynvml") == (
+    assert torch_wheels.pip(uv, "uninstall", "-y", "pynvml") == (
         "uv pip uninstall pynvml --python '/data/my envs/train/bin/python'"
     )
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from gpudoctor import report as reports
 from gpudoctor.check import Fix, Problem
+from gpudoctor.command import command
 from gpudoctor.diagnose import ask
 from gpudoctor.hang.evidence import Evidence, NodeProcesses
 from gpudoctor.hang.report import HangReport
@@ -221,7 +222,11 @@ def test_no_secret_survives_in_a_report(secrets: Secrets) -> None:
         summary=f"process 4711 of {secrets.user} holds GPU-{secrets.uuid} on {secrets.host}.{secrets.domain}",
         meaning=f"{secrets.address} and {secrets.mac} wait for {secrets.host}",
         fix=Fix(
-            f"Ask {secrets.user}.", (f"ssh {secrets.user}@{secrets.host} kill 4711", f"ls /home/{secrets.home_user}")
+            f"Ask {secrets.user}.",
+            (
+                command("ssh {} kill 4711", f"{secrets.user}@{secrets.host}"),
+                command("ls {:path}", f"/home/{secrets.home_user}"),
+            ),
         ),
         evidence=(machine.environment, machine.host.hostname, machine.nvidia.gpus),
     )

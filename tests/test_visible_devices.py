@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpudoctor.knowledge.visible.agreement import agrees, enumerated
 from gpudoctor.knowledge.visible.devices import select, select_on
 from gpudoctor.knowledge.visible.selection import Selection
-from gpudoctor.knowledge.visible.words import advice, command, meaning
+from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
 from gpudoctor.snapshot import CudaAnswer, CudaDevice, Gpu, MigDevice, Snapshot, missing
 from tests.build import but_gpu, gpu, h100_node, node, nvml, rtx_4090, t4
 from tests.driver_answers import driver_answers, examined, uuids_of
@@ -244,7 +244,9 @@ def test_the_one_device_that_an_old_driver_shows_beside_mig_does_not_renumber_th
 
 def test_the_line_for_a_gpu_in_mig_mode_does_not_name_it_again() -> None:
     selection = select("0,9", MIG_FIRST, driver_version="580.95.05")
-    assert [command(note, selection) for note in selection.notes if note.kind == "mig-parent"] == ["nvidia-smi -L"]
+    assert [line_to_paste(note, selection) for note in selection.notes if note.kind == "mig-parent"] == [
+        "nvidia-smi -L"
+    ]
 
 
 def test_one_compute_instance_of_each_gpu_instance() -> None:
@@ -287,7 +289,8 @@ def test_no_value_makes_it_raise_or_repeat_a_device(value: str, driver: str, ord
     assert len(set(identities)) == len(identities)
     assert [device.cuda for device in selection.devices] == list(range(len(identities)))
     for note in selection.notes:
-        text = f"{note.problem} {meaning(note, selection)} {advice(note, selection)} {command(note, selection) or ''}"
+        line = line_to_paste(note, selection) or ""
+        text = f"{note.problem} {meaning(note, selection)} {advice(note, selection)} {line}"
         assert text.isprintable()
         assert len(note.problem) < 2000  # a value of hundreds of entries is not repeated
     if selection.suggested is None and len(selection.devices) < len(value.split(",")):

@@ -182,7 +182,7 @@ NETWORK_CASES = [
         says=("node-1", "127.0.1.1"),
         commands=(
             "getent ahosts node-1",
-            r"""sudo sed -i.bak "s/^127\.0\.1\.1\([[:space:]].*\bnode-1\b\)/$(hostname -I | cut -d' ' -f1)\1/" """
+            r"""sudo sed -i.bak "s/^127\.0\.1\.1\([[:space:]].*\b$(hostname)\b\)/$(hostname -I | cut -d' ' -f1)\1/" """
             "/etc/hosts",
         ),
     ),
@@ -200,7 +200,7 @@ NETWORK_CASES = [
         unread=but(H100, "host.hostname_addresses", unread("getaddrinfo")),
         severity="warning",
         says=("node-1",),
-        commands=('echo "$(hostname -I | cut -d" " -f1) node-1" | sudo tee -a /etc/hosts',),
+        commands=('echo "$(hostname -I | cut -d" " -f1)" node-1 | sudo tee -a /etc/hosts',),
     ),
     Case(
         "hostname-unresolvable",

@@ -366,7 +366,7 @@ RENDEZVOUS_CASES = [
         unread=NO_MEETING,
         severity="info",
         says=("HTTP_PROXY, http_proxy", "MASTER_ADDR head"),
-        commands=('export no_proxy="${no_proxy:+$no_proxy,}"head',),
+        commands=('export no_proxy=head"${no_proxy:+,$no_proxy}"',),
     ),
 ]
 CASES = INTERFACE_CASES + RENDEZVOUS_CASES

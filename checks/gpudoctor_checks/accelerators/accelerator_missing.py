@@ -7,6 +7,7 @@ anything else; where a GPU was expected, it is not on the bus, or this container
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.accelerator_kinds import (
     is_amd_graphics,
     is_amd_instinct,
@@ -48,7 +49,7 @@ def accelerator_missing(machine: Snapshot) -> Iterator[Problem]:
                 if in_container
                 else "see whether the bus shows it; when not, it is unpowered, not seated, or not passed to this VM."
             ),
-            commands=("lspci -nn | grep -Ei 'vga|3d|display|processing'",),
+            commands=(command("lspci -nn | grep -Ei 'vga|3d|display|processing'"),),
         ),
     )
 

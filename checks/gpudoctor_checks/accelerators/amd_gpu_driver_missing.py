@@ -7,6 +7,7 @@ of the groups render or video may open. Without them `cuda.is_available()` is Fa
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.accelerator_kinds import is_amd_graphics, is_amd_instinct
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import listed
@@ -47,7 +48,7 @@ def _no_driver(machine: Snapshot, devices: list[PciDevice], severity: Severity) 
         evidence=(machine.accelerators.pci,),
         fix=Fix(
             "Load the driver; when that fails, the kernel log says why (missing firmware, Secure Boot).",
-            commands=("sudo modprobe amdgpu", "sudo dmesg | grep -i amdgpu | tail -n 20"),
+            commands=(command("sudo modprobe amdgpu"), command("sudo dmesg | grep -i amdgpu | tail -n 20")),
         ),
     )
 
@@ -66,7 +67,7 @@ def _device_file(machine: Snapshot, gpus: list[PciDevice]) -> Iterator[Problem]:
             if in_container
             else Fix(
                 "The kernel's amdgpu lacks compute support (CONFIG_HSA_AMD) or skipped this GPU; its log says which.",
-                commands=("sudo dmesg | grep -iE 'kfd|amdgpu' | tail -n 20",),
+                commands=(command("sudo dmesg | grep -iE 'kfd|amdgpu' | tail -n 20"),),
             ),
         )
     elif kfd is not None and not (kfd.readable and kfd.writable):
@@ -77,6 +78,6 @@ def _device_file(machine: Snapshot, gpus: list[PciDevice]) -> Iterator[Problem]:
             evidence=(nodes,),
             fix=Fix(
                 "Join the groups and log in again; a container needs the host's group number (`--group-add`).",
-                commands=("sudo usermod -aG render,video $USER",),
+                commands=(command("sudo usermod -aG render,video $USER"),),
             ),
         )

@@ -4,12 +4,13 @@ Why it matters: the torch that pip installs by default is NVIDIA's build. It doe
 `torch.cuda.is_available()` is False, and training runs on the CPU. The ROCm build comes from an index of its own.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.accelerator_kinds import is_amd_graphics, is_amd_instinct, is_nvidia_gpu
 from gpudoctor.knowledge.presence import if_present
+from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 
@@ -41,8 +42,11 @@ def amd_gpu_without_rocm_torch(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Install the ROCm build into the training interpreter; its ROCm has to fit the installed driver.",
             commands=(
-                f"{shlex.quote(machine.training.python.value_or('python3'))} -m pip install --force-reinstall torch "
-                f"--index-url {INDEX}",
+                command(
+                    "{:python} -m pip install --force-reinstall torch --index-url {:name}",
+                    interpreter(machine),
+                    INDEX,
+                ),
             ),
         ),
     )

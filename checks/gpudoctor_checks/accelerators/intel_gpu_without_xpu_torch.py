@@ -4,12 +4,13 @@ Why it matters: Intel GPUs are the device "xpu" of a torch that comes from an in
 not see them, and training runs on the CPU. Graphics inside Intel CPUs are not meant.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.accelerator_kinds import is_intel_arc, is_intel_data_center, is_nvidia_gpu
 from gpudoctor.knowledge.presence import if_present
+from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 
@@ -37,8 +38,11 @@ def intel_gpu_without_xpu_torch(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Install the XPU build into the training interpreter; it needs Intel's compute runtime on the machine.",
             commands=(
-                f"{shlex.quote(machine.training.python.value_or('python3'))} -m pip install --force-reinstall torch "
-                f"--index-url {INDEX}",
+                command(
+                    "{:python} -m pip install --force-reinstall torch --index-url {:name}",
+                    interpreter(machine),
+                    INDEX,
+                ),
             ),
         ),
     )

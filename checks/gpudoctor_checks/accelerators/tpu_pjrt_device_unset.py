@@ -7,6 +7,7 @@ training runs on the CPU; unset, newer releases look for TPUs themselves, and ol
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.tpu import evidence_of_tpu, tpu_backend
 from gpudoctor.snapshot import Snapshot
 
@@ -26,5 +27,7 @@ def tpu_pjrt_device_unset(machine: Snapshot) -> Iterator[Problem]:
             if device
             else "torch_xla guesses the runtime; where it guesses wrong, training runs on the CPU.",
             evidence=(machine.environment, machine.accelerators.pci),
-            fix=Fix("Set it in the shell or script that starts the job.", commands=("export PJRT_DEVICE=TPU",)),
+            fix=Fix(
+                "Set it in the shell or script that starts the job.", commands=(command("export PJRT_DEVICE=TPU"),)
+            ),
         )

@@ -4,11 +4,12 @@ Why it matters: torch itself knows no TPUs; the package torch_xla brings them as
 is a newer way. Without either, training runs on the CPU of the TPU's host.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.presence import if_present
+from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.knowledge.tpu import evidence_of_tpu, tpu_backend
 from gpudoctor.snapshot import Snapshot
 
@@ -31,8 +32,13 @@ def tpu_without_torch_xla(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Install torch and torch_xla of one release into the training interpreter.",
                 commands=(
-                    f"{shlex.quote(machine.training.python.value_or('python3'))} -m pip install torch=={RELEASE} "
-                    f"'torch_xla[tpu]=={RELEASE}' -f {LIBTPU}",
+                    command(
+                        "{:python} -m pip install torch=={:version} {:name} -f {:name}",
+                        interpreter(machine),
+                        RELEASE,
+                        f"torch_xla[tpu]=={RELEASE}",
+                        LIBTPU,
+                    ),
                 ),
             ),
         )

@@ -7,7 +7,8 @@ does not skip an overflow ruins the weights; an exception ends the training in i
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.knowledge.pytorch.torch_devices import device_option, gpu_tested, named
+from gpudoctor.command import command
+from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import Snapshot
 
 IN_HARDWARE = ("hardware", "hardware, slow", "unknown")
@@ -39,7 +40,7 @@ def amp_failed(machine: Snapshot) -> Iterator[Problem]:
                 fix=Fix(
                     "Test the device alone, with everything that is measured; when fp32 works there, install torch "
                     "anew or in another build.",
-                    commands=(f"gpudoctor amp{device_option(target.device)}",),
+                    commands=(command("gpudoctor amp --device {:device}", target.device),),
                 ),
                 gpus=(gpu.index,) if gpu else (),
             )

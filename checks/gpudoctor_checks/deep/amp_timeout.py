@@ -7,7 +7,8 @@ in the same precision, and all other ranks with it.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.pytorch.torch_devices import device_option, gpu_tested, named
+from gpudoctor.command import command
+from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import Snapshot
 
 
@@ -28,8 +29,8 @@ def amp_timeout(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Give it more time once, alone; when it hangs again, read the kernel log.",
                 commands=(
-                    f"gpudoctor amp{device_option(target.device)} --timeout 300",
-                    "sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",
+                    command("gpudoctor amp --device {:device} --timeout 300", target.device),
+                    command("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20"),
                 ),
             ),
             gpus=(gpu.index,) if gpu else (),

@@ -7,8 +7,9 @@ should, and nothing says why.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.presence import read_first
-from gpudoctor.knowledge.pytorch.torch_devices import device_option, gpu_tested, named
+from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import Snapshot
 
 
@@ -30,7 +31,7 @@ def amp_wrong_result(machine: Snapshot) -> Iterator[Problem]:
                 fix=Fix(
                     f"Train in {others[0] if others else 'fp32'} meanwhile. When fp32 is right there, the fault is in "
                     "this precision's kernels: try another torch build, and the test on another GPU of this kind.",
-                    commands=(f"gpudoctor amp{device_option(target.device)} --dtype {found.dtype}",),
+                    commands=(command("gpudoctor amp --device {:device} --dtype {:name}", target.device, found.dtype),),
                 ),
                 gpus=(gpu.index,) if gpu else (),
             )

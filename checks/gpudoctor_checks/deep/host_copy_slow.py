@@ -7,6 +7,7 @@ memory of the wrong NUMA node, one memory channel, a translating IOMMU, or a vir
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.pcie import link_bytes_per_second
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import Gpu, SmokeResult, Snapshot, absent, missing
@@ -52,7 +53,7 @@ def host_copy_slow(machine: Snapshot) -> Iterator[Problem]:
             evidence=(target.result, smoke),
             fix=Fix(
                 "Compare with the other GPUs; look at NUMA affinity, the memory's channels and the IOMMU's mode.",
-                commands=("nvidia-smi topo -m", "lscpu | grep NUMA", "cat /proc/cmdline"),
+                commands=(command("nvidia-smi topo -m"), command("lscpu | grep NUMA"), command("cat /proc/cmdline")),
             ),
             gpus=(gpu.index,) if gpu else (),
         )

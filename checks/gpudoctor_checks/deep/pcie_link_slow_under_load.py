@@ -7,8 +7,9 @@ was trained slower at boot (a bad riser or cable, a BIOS setting, a marginal slo
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import Command, command
+from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.gpus.gpu_models import is_laptop, is_superchip
-from gpudoctor.knowledge.pci_address import in_sysfs
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import Snapshot, absent, missing
 
@@ -30,9 +31,9 @@ def pcie_link_slow_under_load(machine: Snapshot) -> Iterator[Problem]:
         name = gpu.name.value_or("")
         if loaded >= possible.value or is_laptop(name) or is_superchip(name):  # a superchip copies over NVLink-C2C
             continue
-        lines: tuple[str, ...] = ("sudo dmesg -T | grep -i 'limited by'",)
-        if gpu.pci_bus_id.is_read:
-            lines = (f"sudo lspci -vv -s {in_sysfs(gpu.pci_bus_id.value)} | grep -E 'LnkCap|LnkSta'", *lines)
+        lines: tuple[Command, ...] = (command("sudo dmesg -T | grep -i 'limited by'"),)
+        if sysfs_address(gpu):
+            lines = (command("sudo lspci -vv -s {:pci} | grep -E 'LnkCap|LnkSta'", sysfs_address(gpu)), *lines)
         yield Problem(
             severity="warning",
             summary=f"{named(target, gpu)} copies over PCIe {loaded}; GPU and slot support PCIe {possible.value}",

@@ -4,12 +4,12 @@ Why it matters: this is the least that a training step does. A device that fails
 healthy its counters look: out of memory because of another job, an uncorrectable memory error, a driver that lost it.
 """
 
-import re
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
+from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.snapshot import SmokeTarget, Snapshot
 
 
@@ -43,23 +43,26 @@ def failure(target: SmokeTarget) -> str:
     return said.rstrip(".") or "no message"
 
 
-def alone(machine: Snapshot, device: str) -> str:
+def alone(machine: Snapshot, device: str) -> Command:
     """The line that does the same without gpudoctor."""
-    python = shlex.quote(machine.training.python.value_or("python3"))
-    program = f"import torch; x = torch.ones(1024, 1024, device={device!r}); print((x @ x).sum())"
-    if re.fullmatch(r"[a-z]+(:\d+)?", device, re.ASCII):
-        return f'{python} -c "{program}"'
-    return f"{python} -c {shlex.quote(program)}"
+    return command(
+        "{:python} -c 'import sys, torch; x = torch.ones(1024, 1024, device=sys.argv[1]); "
+        "print((x @ x).sum())' {:device}",
+        interpreter(machine),
+        device,
+    )
 
 
-def advice(error: str) -> tuple[str, tuple[str, ...]]:
+def advice(error: str) -> tuple[str, tuple[Command, ...]]:
     """What to look at first, by the message."""
     if "out of memory" in error:
-        return "End what holds the device's memory, or wait for it.", ("nvidia-smi",)
+        return "End what holds the device's memory, or wait for it.", (command("nvidia-smi"),)
     if "SIGKILL" in error:
-        return "The kernel ended the test, most likely for lack of host memory.", ("sudo dmesg -T | grep -i oom",)
+        return "The kernel ended the test, most likely for lack of host memory.", (
+            command("sudo dmesg -T | grep -i oom"),
+        )
     if "no kernel image" in error:
         return "This torch has no code for the GPU: gpudoctor check torch-without-gpu-kernels names a build.", ()
     return "Read the kernel log for the GPU's own message; reset or replace the GPU when it fails again.", (
-        "sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",
+        command("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20"),
     )

@@ -7,6 +7,7 @@ use them.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.snapshot import Snapshot
 
 
@@ -25,6 +26,6 @@ def smoke_ran_on_cpu(machine: Snapshot) -> Iterator[Problem]:
         evidence=(smoke, machine.nvidia.gpus),
         fix=Fix(
             "The findings about torch and CUDA_VISIBLE_DEVICES say why." if gpus else "Run it on a machine with a GPU.",
-            commands=("gpudoctor check pytorch devices",) if gpus else (),
+            commands=(command("gpudoctor check pytorch devices"),) if gpus else (),
         ),
     )

@@ -7,6 +7,7 @@ in the same place, without a message, and with it all other ranks.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import Snapshot
 
@@ -26,9 +27,9 @@ def smoke_timeout(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Give it more time once; when it hangs again, read the kernel log and reset the GPU, or reboot.",
                 commands=(
-                    "gpudoctor check --deep --timeout 120 deep",
-                    "sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",
-                    *((f"sudo nvidia-smi --gpu-reset -i {gpu.index}",) if gpu else ()),
+                    command("gpudoctor check --deep --timeout 120 deep"),
+                    command("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20"),
+                    *((command("sudo nvidia-smi --gpu-reset -i {:number}", gpu.index),) if gpu else ()),
                 ),
             ),
             gpus=(gpu.index,) if gpu else (),

@@ -7,6 +7,7 @@ to a worse model. ECC does not see errors in the arithmetic units.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.presence import read_first
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import Snapshot, missing
@@ -32,9 +33,13 @@ def smoke_wrong_result(machine: Snapshot) -> Iterator[Problem]:
                 "Take the device out of service, run the test again, and have it replaced when it fails twice. "
                 "An overclocked GPU computes wrongly too.",
                 commands=(
-                    "gpudoctor check --deep deep",
-                    *((f"sudo nvidia-smi -i {gpu.index} -q -d ECC,ROW_REMAPPER,CLOCK,TEMPERATURE",) if gpu else ()),
-                    *((f"sudo dcgmi diag -r 3 -i {gpu.index}",) if gpu else ()),
+                    command("gpudoctor check --deep deep"),
+                    *(
+                        (command("sudo nvidia-smi -i {:number} -q -d ECC,ROW_REMAPPER,CLOCK,TEMPERATURE", gpu.index),)
+                        if gpu
+                        else ()
+                    ),
+                    *((command("sudo dcgmi diag -r 3 -i {:number}", gpu.index),) if gpu else ()),
                 ),
             ),
             gpus=(gpu.index,) if gpu else (),

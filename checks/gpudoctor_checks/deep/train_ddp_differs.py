@@ -7,6 +7,7 @@ process with the whole batch. Where that is broken, each rank trains a model of 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.snapshot import Snapshot
 
 
@@ -24,6 +25,6 @@ def train_ddp_differs(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Train it at length: that names the first rank, parameter and step, and says what to change. Then "
                 "check the data of the collectives alone.",
-                commands=("gpudoctor train-test", "gpudoctor nccl-test --collective all"),
+                commands=(command("gpudoctor train-test"), command("gpudoctor nccl-test --collective all")),
             ),
         )

@@ -7,6 +7,7 @@ hostname that does not resolve, no memory to share) ends every training on sever
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.snapshot import Snapshot
 
 
@@ -23,6 +24,9 @@ def train_ddp_failed(machine: Snapshot) -> Iterator[Problem]:
                 evidence=(train,),
                 fix=Fix(
                     "Run it at length, with what each rank said before it ended; then the collectives alone.",
-                    commands=(f"gpudoctor train-test --strategy {found.way}", "gpudoctor nccl-test"),
+                    commands=(
+                        command("gpudoctor train-test --strategy {:name}", found.way),
+                        command("gpudoctor nccl-test"),
+                    ),
                 ),
             )

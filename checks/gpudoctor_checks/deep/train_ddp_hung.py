@@ -7,6 +7,7 @@ after ten to thirty minutes.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.snapshot import Snapshot
 
 
@@ -25,6 +26,9 @@ def train_ddp_hung(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Run it at length: each rank's phase and stack say where. The collectives alone tell whether the way "
                 "between the processes is at fault.",
-                commands=(f"gpudoctor train-test --strategy {found.way}", "gpudoctor nccl-test"),
+                commands=(
+                    command("gpudoctor train-test --strategy {:name}", found.way),
+                    command("gpudoctor nccl-test"),
+                ),
             ),
         )

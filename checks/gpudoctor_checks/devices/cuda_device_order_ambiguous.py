@@ -8,6 +8,7 @@ monitoring shows the wrong one (pytorch#86539). With CUDA_DEVICE_ORDER=PCI_BUS_I
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.visible.devices import ORDER_VARIABLE, VARIABLE, select_on
 from gpudoctor.knowledge.visible.now import driver_list, gpu_list, selection, variable
 from gpudoctor.knowledge.visible.order import PCI_BUS_ID
@@ -41,7 +42,7 @@ def cuda_device_order_ambiguous(machine: Snapshot) -> Iterator[Problem]:
         ),
         fix=Fix(
             "Let CUDA count as nvidia-smi does, in the job's environment.",
-            commands=(f"export {ORDER_VARIABLE}=PCI_BUS_ID",),
+            commands=(command("export {:variable}=PCI_BUS_ID", ORDER_VARIABLE),),
         ),
         evidence=(variable(machine, ORDER_VARIABLE), gpu_list(machine), driver_list(machine.cuda.all)),
     )

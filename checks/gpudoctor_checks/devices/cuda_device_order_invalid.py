@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.visible.devices import ORDER_VARIABLE
 from gpudoctor.knowledge.visible.now import selection, variable
-from gpudoctor.knowledge.visible.words import advice, command, meaning
+from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
 from gpudoctor.snapshot import Snapshot
 
 
@@ -18,7 +18,7 @@ def cuda_device_order_invalid(machine: Snapshot) -> Iterator[Problem]:
     now = selection(machine)
     for note in now.notes:
         if note.kind == "order-invalid":
-            line = command(note, now)
+            line = line_to_paste(note, now)
             yield Problem(
                 severity="warning",
                 summary=note.problem,

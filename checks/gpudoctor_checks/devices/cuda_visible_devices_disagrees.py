@@ -8,6 +8,7 @@ device files that a container or cgroup withholds, MIG, or a form of the value t
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.visible.agreement import agrees, enumerated, error_of
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import driver_list, gpu_list, selection, short, variable
@@ -42,7 +43,7 @@ def cuda_visible_devices_disagrees(machine: Snapshot) -> Iterator[Problem]:
         meaning="Programs get the driver's devices in its order; a rank that counts on others fails or shares one.",
         fix=Fix(
             MPS_ADVICE if mps else "Name the GPUs by UUID; `nvidia-smi -L` lists them.",
-            commands=("nvidia-smi -L", *(f"printenv {name}" for name in mps)),
+            commands=(command("nvidia-smi -L"), *(command("printenv {:variable}", name) for name in mps)),
         ),
         evidence=(driver_list(answer), variable(machine, VARIABLE), gpu_list(machine)),
     )

@@ -4,10 +4,10 @@ Why it matters: unset means all GPUs, set but empty means none. The same goes fo
 versions of Slurm wrote into jobs without a GPU, and for "none". Training then fails, or runs on the CPU unnoticed.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
 from gpudoctor.knowledge.visible.words import advice, meaning
@@ -23,11 +23,11 @@ def cuda_visible_devices_empty(machine: Snapshot) -> Iterator[Problem]:
         if note.kind in ("empty", "hides-all") and slots:
             job = machine.environment.value.get("SLURM_JOB_ID")
             if job is None:
-                fix = Fix(advice(note, now), commands=(f"unset {VARIABLE}",))
+                fix = Fix(advice(note, now), commands=(command("unset {:variable}", VARIABLE),))
             else:
                 fix = Fix(
                     "Ask Slurm for GPUs with --gpus or --gres when the job is submitted: it has set the variable so.",
-                    commands=(f"scontrol show job {shlex.quote(' '.join(job.split()))}",),
+                    commands=(command("scontrol show job {}", " ".join(job.split())),),
                 )
             yield Problem(
                 severity="error",

@@ -11,7 +11,7 @@ from gpudoctor.check import Fix, Problem, Severity, check
 from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
 from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
 from gpudoctor.knowledge.visible.selection import Kind, Note, Selection
-from gpudoctor.knowledge.visible.words import advice, command, meaning
+from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
 from gpudoctor.snapshot import Snapshot
 
 ENDS_THE_LIST: tuple[Kind, ...] = (
@@ -35,7 +35,7 @@ def cuda_visible_devices_entry_invalid(machine: Snapshot) -> Iterator[Problem]:
         if note.kind == "out-of-range" and machine.host.container.value_or("none") != "none":
             continue  # in a container this has a cause of its own: host-index-in-container
         if note.kind in ENDS_THE_LIST or note.kind in READ_OTHERWISE:
-            line = command(note, now)
+            line = line_to_paste(note, now)
             yield Problem(
                 severity=_severity(note, now, machine),
                 summary=f"{VARIABLE}: {note.problem}",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix, Problem, check
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
-from gpudoctor.knowledge.visible.words import advice, command, meaning
+from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
 from gpudoctor.snapshot import Snapshot
 
 
@@ -18,7 +18,7 @@ def cuda_visible_devices_mixed_forms(machine: Snapshot) -> Iterator[Problem]:
     now = selection(machine)
     for note in now.notes:
         if note.kind == "mixed-forms":
-            line = command(note, now)
+            line = line_to_paste(note, now)
             yield Problem(
                 severity="error",
                 summary=f"{VARIABLE}: {note.problem}",

@@ -8,6 +8,7 @@ every program.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_wsl
 from gpudoctor.snapshot import Gpu, NotApplicable, Snapshot, absent, read
@@ -23,9 +24,11 @@ def gpu_device_node_missing(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
     if any(node.path == path for node in nodes.value):
         return  # whether this user may open it is nvidia-devices-unreadable's question
     if machine.host.container.value_or("none") != "none":
-        fix = Fix("Create the container again with this GPU.", commands=("docker run --gpus all ...",))
+        fix = Fix("Create the container again with this GPU.", commands=(command("docker run --gpus all ..."),))
     else:
-        fix = Fix("Have the driver's helper create it.", commands=(f"sudo nvidia-modprobe -c {minor}",))
+        fix = Fix(
+            "Have the driver's helper create it.", commands=(command("sudo nvidia-modprobe -c {:number}", minor),)
+        )
     yield Problem(
         severity="error",
         summary=f"{path} of {label(gpu)} does not exist",

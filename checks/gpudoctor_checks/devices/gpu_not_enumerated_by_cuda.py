@@ -8,6 +8,7 @@ a container or cgroup can withhold the device file; a broken GPU is left out as 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.visible.agreement import enumerated, error_of
 from gpudoctor.knowledge.visible.now import driver_list
@@ -36,9 +37,9 @@ def gpu_not_enumerated_by_cuda(machine: Snapshot) -> Iterator[Problem]:
                     "See whether its device file is there and readable, whether an MPS daemon runs, and what the "
                     "kernel log says of it.",
                     commands=(
-                        f"ls -l /dev/nvidia{gpu.minor_number.value_or(gpu.index)}",
-                        "pgrep -a nvidia-cuda-mps",
-                        "sudo dmesg -T | grep -i nvrm",
+                        command("ls -l /dev/nvidia{:number}", gpu.minor_number.value_or(gpu.index)),
+                        command("pgrep -a nvidia-cuda-mps"),
+                        command("sudo dmesg -T | grep -i nvrm"),
                     ),
                 ),
                 evidence=(driver_list(answer), gpu.uuid),

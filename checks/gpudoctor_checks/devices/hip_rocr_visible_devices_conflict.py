@@ -8,6 +8,7 @@ the first, PyTorch raises "HIP_VISIBLE_DEVICES contains more devices than ROCR_V
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.visible.entries import entries, shown
 from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.knowledge.wording import counted
@@ -41,6 +42,6 @@ def hip_rocr_visible_devices_conflict(machine: Snapshot) -> Iterator[Problem]:
         severity="error",
         summary=seen,
         meaning=meaning,
-        fix=Fix(f"Select the GPUs in {ROCR} alone.", commands=(f"unset {HIP}",)),
+        fix=Fix(f"Select the GPUs in {ROCR} alone.", commands=(command("unset {:variable}", HIP),)),
         evidence=(variable(machine, HIP), variable(machine, ROCR)),
     )

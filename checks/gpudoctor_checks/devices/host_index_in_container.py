@@ -7,6 +7,7 @@ number taken from the host points past the last of them, the list ends there, an
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.entries import shown
@@ -31,7 +32,7 @@ def host_index_in_container(machine: Snapshot) -> Iterator[Problem]:
                 meaning=meaning(note, now),
                 fix=Fix(
                     "The container is limited to its GPUs already: take the variable away, or count from 0.",
-                    commands=(f"unset {VARIABLE}",),
+                    commands=(command("unset {:variable}", VARIABLE),),
                 ),
                 evidence=(variable(machine, VARIABLE), gpu_list(machine), machine.host.container),
             )

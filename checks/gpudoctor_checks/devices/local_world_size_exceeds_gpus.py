@@ -7,6 +7,7 @@ and two ranks on one GPU make NCCL fail with "Duplicate GPU detected".
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import driver_list, variable, visible_count, whole_number
 from gpudoctor.knowledge.wording import counted
@@ -30,7 +31,7 @@ def local_world_size_exceeds_gpus(machine: Snapshot) -> Iterator[Problem]:
         meaning=f"{which} of this node fails with an invalid device ordinal, or shares a GPU and NCCL refuses it.",
         fix=Fix(
             f"Start as many ranks as there are GPUs, or make more of them visible in {VARIABLE}.",
-            commands=(f"torchrun --nproc-per-node={visible} ...",),
+            commands=(command("torchrun --nproc-per-node={:number} ...", visible),),
         ),
         evidence=(
             variable(machine, "LOCAL_WORLD_SIZE"),

@@ -5,9 +5,9 @@ any whole GPU beside it. One divided card makes a machine of many GPUs look like
 """
 
 from collections.abc import Iterator
-from shlex import quote
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import numbers
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.visible.devices import FIRST_SEVERAL_MIG_DRIVER, VARIABLE
@@ -35,7 +35,9 @@ def mig_hides_other_gpus(machine: Snapshot) -> Iterator[Problem]:
         meaning="A CUDA program gets one MIG device and no whole GPU.",
         fix=Fix(
             f"Select the whole GPUs, or upgrade to a driver of branch R{FIRST_SEVERAL_MIG_DRIVER} or later.",
-            commands=(f"export {VARIABLE}={quote(','.join(gpu.uuid.value for gpu in wanted))}",) if wanted else (),
+            commands=(command("export {:variable}={:value}", VARIABLE, ",".join(gpu.uuid.value for gpu in wanted)),)
+            if wanted
+            else (),
         ),
         evidence=(driver, gpu_list(machine), variable(machine, VARIABLE)),
         gpus=tuple(gpu.index for gpu in divided),

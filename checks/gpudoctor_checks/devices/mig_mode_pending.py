@@ -7,6 +7,7 @@ instances, or instances in place of a whole GPU, and the next reboot changes the
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -23,7 +24,7 @@ def mig_mode_pending(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
         meaning=f"MIG mode turns {next_mode} with the next reset of the GPU or reboot, whoever uses it then.",
         fix=Fix(
             "Reset the GPU while nothing runs on it, or take the change back.",
-            commands=(reset(gpu), f"sudo nvidia-smi -i {gpu.index} -mig {int(current)}"),
+            commands=(reset(gpu), command("sudo nvidia-smi -i {:number} -mig {:number}", gpu.index, int(current))),
         ),
         evidence=(gpu.mig_mode, gpu.mig_mode_pending),
     )

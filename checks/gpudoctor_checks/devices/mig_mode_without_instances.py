@@ -7,6 +7,7 @@ does not; MIG mode survives a reboot, the instances do not.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -21,7 +22,10 @@ def mig_mode_without_instances(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]
         meaning="No CUDA program can use this GPU.",
         fix=Fix(
             "Leave MIG mode to have the whole GPU (it must be idle), or list the profiles and create instances.",
-            commands=(f"sudo nvidia-smi -i {gpu.index} -mig 0", f"sudo nvidia-smi mig -i {gpu.index} -lgip"),
+            commands=(
+                command("sudo nvidia-smi -i {:number} -mig 0", gpu.index),
+                command("sudo nvidia-smi mig -i {:number} -lgip", gpu.index),
+            ),
         ),
         evidence=(gpu.mig_mode, gpu.mig_devices),
     )

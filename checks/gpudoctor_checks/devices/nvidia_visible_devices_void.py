@@ -7,6 +7,7 @@ Why it matters: this variable is read by NVIDIA's container runtime when the con
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, in_container
 from gpudoctor.knowledge.visible.entries import shown
 from gpudoctor.knowledge.visible.now import variable
@@ -36,9 +37,9 @@ def nvidia_visible_devices_void(machine: Snapshot) -> Iterator[Problem]:
             "Ask for GPUs in the pod's resource limits (nvidia.com/gpu) and create it again."
             if kubernetes
             else "Create the container again with GPUs; it cannot be changed from inside.",
-            commands=("kubectl describe nodes | grep nvidia.com/gpu",)
+            commands=(command("kubectl describe nodes | grep nvidia.com/gpu"),)
             if kubernetes
-            else ("docker run --gpus all ...",),
+            else (command("docker run --gpus all ..."),),
         ),
         evidence=(variable(machine, VARIABLE), machine.host.container),
     )

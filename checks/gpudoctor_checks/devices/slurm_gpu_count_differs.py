@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import driver_list, variable, visible_count, whole_number
 from gpudoctor.knowledge.wording import counted
@@ -30,14 +31,14 @@ def slurm_gpu_count_differs(machine: Snapshot) -> Iterator[Problem]:
         meaning = "Ranks that take Slurm's count for theirs die with an invalid device ordinal."
         fix = Fix(
             f"See what {VARIABLE} selects, and start the program with srun, which sets it for the step.",
-            commands=("gpudoctor devices",),
+            commands=(command("gpudoctor devices"),),
         )
     else:
         meaning = "The job can take GPUs that belong to other jobs on this node."
         fix = Fix(
             f"Start the program with srun, which sets {VARIABLE}; an administrator can set ConstrainDevices=yes in "
             "cgroup.conf.",
-            commands=(f"srun --gpus={given} ...", "scontrol show config | grep -i cgroup"),
+            commands=(command("srun --gpus={:number} ...", given), command("scontrol show config | grep -i cgroup")),
         )
     yield Problem(
         severity="error" if visible < given else "warning",

@@ -8,6 +8,7 @@ numbers and repeated entries come out differently. Ranks beyond the driver's cou
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.visible.agreement import enumerated, error_of
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import driver_list
@@ -30,7 +31,7 @@ def torch_device_count_differs(machine: Snapshot) -> Iterator[Problem]:
     counts = read(torch.source, f"device_count {torch.value.device_count}, by NVML {by_nvml}")
     fix = Fix(
         f"Name the GPUs in {VARIABLE} by plain numbers or whole UUIDs, and compare again.",
-        commands=("gpudoctor devices", "nvidia-smi -L"),
+        commands=(command("gpudoctor devices"), command("nvidia-smi -L")),
     )
     counted_by_torch = torch.value.device_count
     if counted_by_torch != len(devices):

@@ -7,6 +7,7 @@ that does not belong to this driver, or an injected one, is the usual cause.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.nvidia_hardware import crashed
 from gpudoctor.snapshot import Snapshot, require
 
@@ -31,9 +32,13 @@ def cuda_driver_crashed(machine: Snapshot) -> Iterator[Problem]:
             (f"Look at {suspects[0]} first: it puts other libraries into the process. " if suspects else "")
             + "See which libcuda is loaded, and reinstall the driver when it is the driver's own.",
             commands=(
-                *(("env -u LD_PRELOAD -u LD_LIBRARY_PATH -u CUDA_INJECTION64_PATH nvidia-smi",) if suspects else ()),
-                "ldconfig -p | grep libcuda.so",
-                "sudo dmesg -T | grep -iE 'segfault|nvrm' | tail -n 20",
+                *(
+                    (command("env -u LD_PRELOAD -u LD_LIBRARY_PATH -u CUDA_INJECTION64_PATH nvidia-smi"),)
+                    if suspects
+                    else ()
+                ),
+                command("ldconfig -p | grep libcuda.so"),
+                command("sudo dmesg -T | grep -iE 'segfault|nvrm' | tail -n 20"),
             ),
         ),
     )

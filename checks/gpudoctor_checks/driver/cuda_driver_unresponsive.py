@@ -7,6 +7,7 @@ killed, while nvidia-smi may look fine.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.snapshot import Snapshot, require
 
 
@@ -29,9 +30,9 @@ def cuda_driver_unresponsive(machine: Snapshot) -> Iterator[Problem]:
             "Read what the driver last said; reload nvidia_uvm when nothing uses the GPUs, or reboot. Without "
             "persistence mode, many GPUs can take longer than the deadline: then ask again with more patience.",
             commands=(
-                "sudo dmesg -T | grep -iE 'xid|nvrm' | tail -n 20",
-                "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm",
-                "gpudoctor check --timeout 60",
+                command("sudo dmesg -T | grep -iE 'xid|nvrm' | tail -n 20"),
+                command("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm"),
+                command("gpudoctor check --timeout 60"),
             ),
         ),
     )

@@ -7,6 +7,7 @@ interface, CUDA initialises every GPU. The error's number tells the cause.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus import cuda_errors, nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import has_gpu
 from gpudoctor.snapshot import Snapshot
@@ -40,7 +41,7 @@ def cuda_init_failed(machine: Snapshot) -> Iterator[Problem]:
         cause = (
             f"It follows from the driver's fault: {nvml_errors.explain(code.value).cause} (NVML error {code.value})."
         )
-        fix = Fix("Repair the driver first, as its own problem says; CUDA follows.", commands=("nvidia-smi",))
+        fix = Fix("Repair the driver first, as its own problem says; CUDA follows.", commands=(command("nvidia-smi"),))
     counted = f", though NVML counts {len(gpus.value)} GPUs" if gpus.is_read and gpus.value else ""
     yield Problem(
         severity="error",

@@ -4,10 +4,10 @@ Why it matters: nvidia-smi looks fine, and yet torch.cuda.is_available() is Fals
 installed or mounted without libcuda.so.1.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot, require
@@ -34,8 +34,11 @@ def cuda_library_missing(machine: Snapshot) -> Iterator[Problem]:
             if inside
             else f"Install the CUDA library of exactly this driver ({driver.value}); on Ubuntu and Debian the line "
             f"does it.",
-            commands=("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",)
+            commands=(command("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ..."),)
             if inside
-            else (f"sudo apt install {shlex.quote(f'libnvidia-compute-{branch}')}", "ldconfig -p | grep libcuda.so"),
+            else (
+                command("sudo apt install {:name}", f"libnvidia-compute-{branch}"),
+                command("ldconfig -p | grep libcuda.so"),
+            ),
         ),
     )

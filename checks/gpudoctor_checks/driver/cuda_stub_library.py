@@ -4,10 +4,10 @@ Why it matters: the stubs folder of the CUDA toolkit holds an empty libcuda for 
 When LD_LIBRARY_PATH puts that folder first, CUDA does not start.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus import cuda_errors
 from gpudoctor.snapshot import Snapshot
 
@@ -34,8 +34,11 @@ def cuda_stub_library(machine: Snapshot) -> Iterator[Problem]:
             if through_path
             else f"Find what puts {folder or 'it'} on the loader's path (/etc/ld.so.conf.d, an rpath), and take it "
             f"out.",
-            commands=(f"export LD_LIBRARY_PATH={shlex.quote(':'.join(rest))}",)
+            commands=(command("export LD_LIBRARY_PATH={:value}", ":".join(rest)),)
             if through_path
-            else ("ldconfig -p | grep libcuda.so", "grep -rs stubs /etc/ld.so.conf /etc/ld.so.conf.d"),
+            else (
+                command("ldconfig -p | grep libcuda.so"),
+                command("grep -rs stubs /etc/ld.so.conf /etc/ld.so.conf.d"),
+            ),
         ),
     )

@@ -7,6 +7,7 @@ Why it matters: the fabric manager sets up the NVSwitches. Without it CUDA does 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_models import is_superchip
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, switches_on_pci
 from gpudoctor.snapshot import NotRead, Snapshot, missing
@@ -35,8 +36,8 @@ def fabric_manager_not_running(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             f"Start it; where it is not installed, install the version of the driver{package}.",
             commands=(
-                "sudo systemctl enable --now nvidia-fabricmanager",
-                "journalctl -u nvidia-fabricmanager -n 50 --no-pager",
+                command("sudo systemctl enable --now nvidia-fabricmanager"),
+                command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
             ),
         ),
     )

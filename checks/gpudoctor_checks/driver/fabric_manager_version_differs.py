@@ -4,10 +4,10 @@ Why it matters: it refuses to work with another version of the driver, to the la
 left it behind, CUDA does not start (error 802).
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.nvidia_hardware import switches_on_pci
 from gpudoctor.snapshot import NotRead, Snapshot, missing
 
@@ -36,8 +36,8 @@ def fabric_manager_version_differs(machine: Snapshot) -> Iterator[Problem]:
                 "Install the fabric manager of the driver's version and restart it; keep both packages from being "
                 "upgraded apart. The first line is for Ubuntu.",
                 commands=(
-                    f"sudo apt install {shlex.quote(f'nvidia-fabricmanager-{branch}={driver.value}*')}",
-                    "sudo systemctl restart nvidia-fabricmanager",
+                    command("sudo apt install {}", f"nvidia-fabricmanager-{branch}={driver.value}*"),
+                    command("sudo systemctl restart nvidia-fabricmanager"),
                 ),
             ),
         )

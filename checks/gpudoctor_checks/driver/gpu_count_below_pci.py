@@ -4,10 +4,10 @@ Why it matters: a GPU whose initialisation failed is missing without a word. A j
 device ordinal" or waits for a rank that never comes.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_lookup import gpu_at
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, in_container, withheld_nodes
 from gpudoctor.snapshot import PciDevice, Snapshot
@@ -39,8 +39,8 @@ def gpu_count_below_pci(machine: Snapshot) -> Iterator[Problem]:
             "Read why the driver could not initialise it; a power cycle often brings it back, a GPU that is too old "
             "for this driver stays away.",
             commands=(
-                "sudo dmesg -T | grep -iE 'nvrm|xid'",
-                *(f"lspci -nnk -s {shlex.quote(device.bus_id)}" for device in missing[:4]),
+                command("sudo dmesg -T | grep -iE 'nvrm|xid'"),
+                *(command("lspci -nnk -s {:pci}", device.bus_id) for device in missing[:4]),
             ),
         ),
     )

@@ -6,10 +6,11 @@ Why it matters: nouveau drives displays and has no CUDA. While it holds the GPU,
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci
 from gpudoctor.snapshot import Snapshot
 
-INITRAMFS = {"Ubuntu": "sudo update-initramfs -u", "Debian": "sudo update-initramfs -u"}
+INITRAMFS = {"Ubuntu": command("sudo update-initramfs -u"), "Debian": command("sudo update-initramfs -u")}
 """nouveau is loaded from the initial RAM disk, which must be told too. Red Hat, Fedora and SUSE use dracut."""
 
 
@@ -31,10 +32,12 @@ def nouveau_bound(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Keep nouveau from being loaded, install NVIDIA's driver, and reboot.",
             commands=(
-                "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee "
-                "/etc/modprobe.d/blacklist-nouveau.conf",
-                INITRAMFS.get(distribution, "sudo dracut --force"),
-                "sudo reboot",
+                command(
+                    "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee "
+                    "/etc/modprobe.d/blacklist-nouveau.conf"
+                ),
+                INITRAMFS.get(distribution, command("sudo dracut --force")),
+                command("sudo reboot"),
             ),
         ),
     )

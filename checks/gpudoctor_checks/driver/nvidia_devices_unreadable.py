@@ -4,10 +4,10 @@ Why it matters: CUDA and NVML open /dev/nvidiactl and /dev/nvidiaN for reading a
 programs see no GPU and say so in many ways, none of which mentions permissions.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import CONTROL, EVERYBODY, gpu_nodes, in_container, withheld_nodes
 from gpudoctor.snapshot import DeviceNode, Snapshot, require
@@ -54,19 +54,19 @@ def _fix(forbidden: list[DeviceNode], *, inside: bool) -> Fix:
     if inside or not forbidden or forbidden[0].mode & EVERYBODY == EVERYBODY:
         return Fix(
             "A container or cgroup is not given these devices. Start the container with them; in a job, ask for GPUs.",
-            commands=("ls -l /dev/nvidia*", "docker run --gpus all ..."),
+            commands=(command("ls -l /dev/nvidia*"), command("docker run --gpus all ...")),
         )
     node = forbidden[0]
     if node.group != "root" and node.mode & GROUP_MAY_READ_AND_WRITE == GROUP_MAY_READ_AND_WRITE:
         return Fix(
             f"Join group {node.group}, then log in again.",
-            commands=(f'sudo usermod -aG {shlex.quote(node.group)} "$USER"', "ls -l /dev/nvidia*"),
+            commands=(command('sudo usermod -aG {:user} "$USER"', node.group), command("ls -l /dev/nvidia*")),
         )
     return Fix(
         "Give the files back the driver's default mode, and look for NVreg_DeviceFileMode in the module's options, "
         "which would set another one again at boot.",
         commands=(
-            f"sudo chmod 0666 {' '.join(one.path for one in forbidden)}",
-            "grep -rs NVreg_DeviceFile /etc/modprobe.d",
+            command("sudo chmod 0666 {:paths}", [one.path for one in forbidden]),
+            command("grep -rs NVreg_DeviceFile /etc/modprobe.d"),
         ),
     )

@@ -7,6 +7,7 @@ every new CUDA program fails; programs that were already running go on.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
 from gpudoctor.snapshot import Snapshot
@@ -37,8 +38,8 @@ def nvidia_driver_library_mismatch(machine: Snapshot) -> Iterator[Problem]:
             if inside
             else "Reboot. Without a reboot: end everything that uses a GPU, the desktop too, and load the module "
             "afresh with the second line. Then keep the packages from being upgraded unattended.",
-            commands=("cat /proc/driver/nvidia/version", "ldconfig -p | grep libnvidia-ml")
+            commands=(command("cat /proc/driver/nvidia/version"), command("ldconfig -p | grep libnvidia-ml"))
             if inside
-            else ("sudo reboot", f"sudo rmmod {' '.join(to_unload)} && sudo modprobe nvidia"),
+            else (command("sudo reboot"), command("sudo rmmod {:names} && sudo modprobe nvidia", to_unload)),
         ),
     )

@@ -3,10 +3,10 @@
 Why it matters: torch.cuda.is_available() is False and training runs on the CPU, or not at all.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, in_container
 from gpudoctor.knowledge.wording import counted
@@ -14,9 +14,9 @@ from gpudoctor.snapshot import Snapshot
 
 GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 INSTALL = {
-    "Ubuntu": ("sudo ubuntu-drivers install", "sudo reboot"),
-    "Debian": ("sudo apt install nvidia-driver firmware-misc-nonfree", "sudo reboot"),
-    "Arch": ("sudo pacman -S nvidia-open nvidia-utils", "sudo reboot"),
+    "Ubuntu": (command("sudo ubuntu-drivers install"), command("sudo reboot")),
+    "Debian": (command("sudo apt install nvidia-driver firmware-misc-nonfree"), command("sudo reboot")),
+    "Arch": (command("sudo pacman -S nvidia-open nvidia-utils"), command("sudo reboot")),
 }
 """By the first word of the distribution's name; the others need a repository first, which the guide explains."""
 
@@ -43,8 +43,8 @@ def nvidia_driver_missing(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 f"Install the libraries of exactly version {module.value}; on Ubuntu and Debian the lines do it.",
                 commands=(
-                    f"sudo apt install {shlex.quote('libnvidia-compute-' + module.value.partition('.')[0])}",
-                    "ldconfig -p | grep libnvidia-ml",
+                    command("sudo apt install {:name}", "libnvidia-compute-" + module.value.partition(".")[0]),
+                    command("ldconfig -p | grep libnvidia-ml"),
                 ),
             ),
         )
@@ -58,6 +58,6 @@ def nvidia_driver_missing(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             f"Install the driver, as {GUIDE} describes for each distribution, and reboot.",
             commands=INSTALL.get(distribution.partition(" ")[0], ())
-            or (f"lspci -k -s {shlex.quote(devices[0].bus_id)}",),
+            or (command("lspci -k -s {:pci}", devices[0].bus_id),),
         ),
     )

@@ -7,6 +7,7 @@ boot that refuses an unsigned module, nouveau in its place, or a GPU too old or 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, has_gpu, in_container
 from gpudoctor.knowledge.wording import counted
@@ -35,13 +36,13 @@ def nvidia_driver_not_loaded(machine: Snapshot) -> Iterator[Problem]:
             if inside
             else "Load it; when that is refused, the other lines say why: module not built for this kernel (dkms), "
             "secure boot (mokutil), or the driver's own words in the kernel log.",
-            commands=("sudo modprobe nvidia",)
+            commands=(command("sudo modprobe nvidia"),)
             if inside
             else (
-                "sudo modprobe nvidia",
-                "dkms status",
-                "mokutil --sb-state",
-                "sudo dmesg -T | grep -iE 'nvrm|nvidia|nouveau' | tail -n 20",
+                command("sudo modprobe nvidia"),
+                command("dkms status"),
+                command("mokutil --sb-state"),
+                command("sudo dmesg -T | grep -iE 'nvrm|nvidia|nouveau' | tail -n 20"),
             ),
         ),
     )

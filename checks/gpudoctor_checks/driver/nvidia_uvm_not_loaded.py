@@ -7,6 +7,7 @@ error" or "no CUDA-capable device".
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, in_wsl
 from gpudoctor.snapshot import Snapshot
 
@@ -38,8 +39,14 @@ def nvidia_uvm_not_loaded(machine: Snapshot) -> Iterator[Problem]:
             "Start the container through the NVIDIA runtime, or hand the device in; the host must have it loaded."
             if inside
             else "Load the module and make its device file; the second line does it at every boot.",
-            commands=(f"docker run --gpus all --device {UVM} ...", "sudo nvidia-modprobe -u -c=0")
+            commands=(
+                command("docker run --gpus all --device {:path} ...", UVM),
+                command("sudo nvidia-modprobe -u -c=0"),
+            )
             if inside
-            else ("sudo nvidia-modprobe -u -c=0", "echo nvidia-uvm | sudo tee /etc/modules-load.d/nvidia-uvm.conf"),
+            else (
+                command("sudo nvidia-modprobe -u -c=0"),
+                command("echo nvidia-uvm | sudo tee /etc/modules-load.d/nvidia-uvm.conf"),
+            ),
         ),
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.gpu_readings import readings
 from gpudoctor.knowledge.gpus.nvidia_hardware import crashed, has_gpu, in_container, went_wrong
@@ -25,7 +26,7 @@ JUDGED_ELSEWHERE = (
 DAEMON_RELOAD = Fix(
     "Restart the container. To keep it from happening again, create the /dev/char links on the host with the line, or "
     "use CDI or the cgroupfs driver (nvidia-container-toolkit issues 48 and 1227).",
-    commands=("sudo nvidia-ctk system create-dev-char-symlinks --create-all",),
+    commands=(command("sudo nvidia-ctk system create-dev-char-symlinks --create-all"),),
 )
 DURING = " during "
 """Between a child's death and the driver call that it was in, as gpudoctor.read.unanswered puts it."""
@@ -53,9 +54,9 @@ def nvml_broken(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "See whether nvidia-smi works and which library is loaded; reinstall the driver when it crashes.",
             commands=(
-                "nvidia-smi",
-                "ldconfig -p | grep libnvidia-ml",
-                "sudo dmesg -T | grep -iE 'nvrm|segfault' | tail -n 20",
+                command("nvidia-smi"),
+                command("ldconfig -p | grep libnvidia-ml"),
+                command("sudo dmesg -T | grep -iE 'nvrm|segfault' | tail -n 20"),
             ),
         ),
     )
@@ -72,7 +73,9 @@ def _refused(machine: Snapshot, code: int) -> Problem:
         evidence=(machine.nvidia.init_code,),
         fix=DAEMON_RELOAD
         if inside
-        else Fix(error.fix, commands=("nvidia-smi", "sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20")),
+        else Fix(
+            error.fix, commands=(command("nvidia-smi"), command("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20"))
+        ),
     )
 
 

@@ -7,6 +7,7 @@ container sees no GPU, and installing a driver inside does not help.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpu_nodes, gpus_on_pci, in_container
 from gpudoctor.knowledge.wording import counted
@@ -15,32 +16,35 @@ from gpudoctor.snapshot import Snapshot
 START = {
     "docker": Fix(
         "Start the container with the GPUs; the host needs nvidia-container-toolkit.",
-        commands=("docker run --gpus all ...", "docker run --rm --gpus all ubuntu nvidia-smi"),
+        commands=(command("docker run --gpus all ..."), command("docker run --rm --gpus all ubuntu nvidia-smi")),
     ),
     "podman": Fix(
         "Start the container with the GPUs through CDI; the first line, on the host, describes them.",
         commands=(
-            "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
-            "podman run --device nvidia.com/gpu=all ...",
+            command("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
+            command("podman run --device nvidia.com/gpu=all ..."),
         ),
     ),
     "kubernetes": Fix(
         "Ask for GPUs in the pod's spec (resources: limits: nvidia.com/gpu: 1); the node needs NVIDIA's device "
         "plugin and, unless it is the default, runtimeClassName: nvidia.",
-        commands=("kubectl describe nodes | grep -A 8 Allocatable",),
+        commands=(command("kubectl describe nodes | grep -A 8 Allocatable"),),
     ),
     "singularity": Fix(
         "Start the container with --nv.",
-        commands=("singularity exec --nv ...", "apptainer exec --nv ..."),
+        commands=(command("singularity exec --nv ..."), command("apptainer exec --nv ...")),
     ),
     "enroot": Fix(
         "Start the container with the GPUs made visible.",
-        commands=("export NVIDIA_VISIBLE_DEVICES=all", "export NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
+        commands=(
+            command("export NVIDIA_VISIBLE_DEVICES=all"),
+            command("export NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
+        ),
     ),
 }
 UTILITY = Fix(
     "NVIDIA_DRIVER_CAPABILITIES leaves the management library out; start the container with utility among them.",
-    commands=("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",),
+    commands=(command("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ..."),),
 )
 
 

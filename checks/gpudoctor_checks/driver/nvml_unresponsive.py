@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_readings import first_missing
 from gpudoctor.knowledge.wording import gpus as named_gpus
 from gpudoctor.snapshot import Gpu, Reading, Snapshot, require
@@ -46,6 +47,9 @@ def nvml_unresponsive(machine: Snapshot) -> Iterator[Problem]:
             "Read what the driver last said and reboot; when the machine does not come down, power-cycle it. A GPU "
             "that does it again wants its power, cooling and seating looked at. If the machine was only slow, ask "
             "again with more patience.",
-            commands=("sudo dmesg -T | grep -iE 'xid|nvrm' | tail -n 20", "gpudoctor check --timeout 60"),
+            commands=(
+                command("sudo dmesg -T | grep -iE 'xid|nvrm' | tail -n 20"),
+                command("gpudoctor check --timeout 60"),
+            ),
         ),
     )

@@ -7,6 +7,7 @@ speed of the whole job, on all machines. Idle clocks, the power cap and clocks s
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus import clock_events
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.gpus.gpu_models import is_laptop
@@ -41,8 +42,8 @@ def clocks_held_down(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             if on_battery
             else "Look at the power cables, the power supplies and the chassis' power limit.",
             commands=(
-                f"nvidia-smi -q -i {gpu.index} -d PERFORMANCE,TEMPERATURE,POWER",
-                f"nvidia-smi dmon -i {gpu.index} -s pcv -c 10",
+                command("nvidia-smi -q -i {:number} -d PERFORMANCE,TEMPERATURE,POWER", gpu.index),
+                command("nvidia-smi dmon -i {:number} -s pcv -c 10", gpu.index),
             ),
         ),
     )

@@ -7,6 +7,7 @@ fails with "all CUDA-capable devices are busy or unavailable": another rank's st
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.like_gpus import raise_unread
 from gpudoctor.snapshot import Gpu, Snapshot
@@ -33,7 +34,7 @@ def compute_mode_restrictive(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Set the mode back, unless the cluster's operator wants it; under MPS it is meant to be "
                 "exclusive-process.",
-                commands=(f"sudo nvidia-smi -i {comma_separated(same)} -c DEFAULT",),
+                commands=(command("sudo nvidia-smi -i {:numbers} -c DEFAULT", comma_separated(same)),),
             ),
         )
     raise_unread(gpu.compute_mode for gpu in gpus)

@@ -7,6 +7,7 @@ holds the others up a little. With one GPU there is no choice, and nothing is sa
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.like_gpus import raise_unread
 from gpudoctor.snapshot import Snapshot
@@ -29,8 +30,8 @@ def display_active_on_training_gpu(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Where memory is tight, leave this GPU to the desktop, or run without one.",
                 commands=(
-                    "export CUDA_DEVICE_ORDER=PCI_BUS_ID",
-                    f"export CUDA_VISIBLE_DEVICES={comma_separated(free)}",
+                    command("export CUDA_DEVICE_ORDER=PCI_BUS_ID"),
+                    command("export CUDA_VISIBLE_DEVICES={:numbers}", comma_separated(free)),
                 ),
             ),
         )

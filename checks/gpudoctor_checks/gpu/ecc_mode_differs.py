@@ -7,6 +7,7 @@ GPU does not fit on the other, and the GPUs with ECC hold the others up. Those w
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.like_gpus import known, models, raise_unread
 from gpudoctor.snapshot import Snapshot
@@ -29,7 +30,10 @@ def ecc_mode_differs(machine: Snapshot) -> Iterator[Problem]:
                 gpus=tuple(gpu.index for gpu in (on if len(on) < len(off) else off)),
                 fix=Fix(
                     "Switch ECC on everywhere, then reset the GPUs or reboot.",
-                    commands=(f"sudo nvidia-smi -i {comma_separated(off)} -e 1", "sudo reboot"),
+                    commands=(
+                        command("sudo nvidia-smi -i {:numbers} -e 1", comma_separated(off)),
+                        command("sudo reboot"),
+                    ),
                 ),
             )
     raise_unread(gpu.name for gpu in gpus)

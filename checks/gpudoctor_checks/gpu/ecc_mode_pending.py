@@ -7,6 +7,7 @@ size, its speed and its protection against bit errors change, in the middle of a
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -23,6 +24,6 @@ def ecc_mode_pending(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             evidence=(gpu.ecc_mode, gpu.ecc_mode_pending),
             fix=Fix(
                 f"Reset the GPU to switch ECC {modes[then]} now, or keep it {modes[now]} with the second line.",
-                commands=(reset(gpu), f"sudo nvidia-smi -i {gpu.index} -e {int(now)}"),
+                commands=(reset(gpu), command("sudo nvidia-smi -i {:number} -e {:number}", gpu.index, int(now))),
             ),
         )

@@ -7,6 +7,7 @@ may still be in use, and the next job can die the same way or, with containment 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -26,6 +27,9 @@ def ecc_uncorrected_errors(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "End what uses this GPU and reset it, which retires or remaps the faulty memory. When errors come "
                 "back, have the GPU replaced.",
-                commands=(reset(gpu), f"nvidia-smi -q -i {gpu.index} -d ECC,ROW_REMAPPER,PAGE_RETIREMENT"),
+                commands=(
+                    reset(gpu),
+                    command("nvidia-smi -q -i {:number} -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", gpu.index),
+                ),
             ),
         )

@@ -7,6 +7,7 @@ Why it matters: until the fabric manager has registered every GPU, CUDA refuses 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label, labels
 from gpudoctor.knowledge.gpus.gpu_models import is_on_baseboard
 from gpudoctor.knowledge.gpus.like_gpus import known, raise_unread
@@ -48,9 +49,9 @@ def fabric_not_ready(machine: Snapshot) -> Iterator[Problem]:
                 "Start the fabric manager, which must be of exactly the driver's version; right after boot, wait a "
                 "minute.",
                 commands=(
-                    "sudo systemctl enable --now nvidia-fabricmanager",
-                    "journalctl -u nvidia-fabricmanager -n 50 --no-pager",
-                    f"nvidia-smi -q -i {same[0].index} | grep -A 4 Fabric",
+                    command("sudo systemctl enable --now nvidia-fabricmanager"),
+                    command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
+                    command("nvidia-smi -q -i {:number} | grep -A 4 Fabric", same[0].index),
                 ),
             ),
         )
@@ -70,8 +71,8 @@ def _unhealthy(gpu: Gpu, health: int) -> Iterator[Problem]:
             fix=Fix(
                 "Look at the GPU's links and at the fabric manager's log; a reset of the GPUs trains the links again.",
                 commands=(
-                    f"nvidia-smi nvlink -i {gpu.index} -s",
-                    "journalctl -u nvidia-fabricmanager -n 50 --no-pager",
+                    command("nvidia-smi nvlink -i {:number} -s", gpu.index),
+                    command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
                 ),
             ),
         )

@@ -7,6 +7,7 @@ first one that grows also takes the other's memory.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -33,6 +34,9 @@ def gpu_busy(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
         evidence=(gpu.utilization_gpu_percent, *((gpu.processes,) if foreign else ())),
         fix=Fix(
             "Wait for the other work, or leave this GPU out with CUDA_VISIBLE_DEVICES.",
-            commands=(f"nvidia-smi pmon -i {gpu.index} -c 1", *(f"ps -fp {process.pid}" for process in foreign[:4])),
+            commands=(
+                command("nvidia-smi pmon -i {:number} -c 1", gpu.index),
+                *(command("ps -fp {:pid}", process.pid) for process in foreign[:4]),
+            ),
         ),
     )

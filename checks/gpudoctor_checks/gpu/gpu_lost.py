@@ -7,6 +7,7 @@ The cause is power, heat, a riser or the card itself (Xid 79), and a reboot with
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.gpus.gpu_lookup import same_address
 from gpudoctor.knowledge.gpus.gpu_readings import first_missing
@@ -36,6 +37,6 @@ def gpu_lost(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Drain the machine and power-cycle it (off and on, not a reboot). When it happens again, check the power "
             "cables, the cooling and the seating of this card, and have it replaced.",
-            commands=("sudo dmesg -T | grep -iE 'xid|fallen off the bus'",),
+            commands=(command("sudo dmesg -T | grep -iE 'xid|fallen off the bus'"),),
         ),
     )

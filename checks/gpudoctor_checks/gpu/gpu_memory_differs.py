@@ -7,6 +7,7 @@ out of memory there while the others have room.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import labels
 from gpudoctor.knowledge.gpus.like_gpus import known, models, raise_unread
 from gpudoctor.snapshot import Snapshot
@@ -36,7 +37,7 @@ def gpu_memory_differs(machine: Snapshot) -> Iterator[Problem]:
                 gpus=tuple(gpu.index for gpu, _ in small),
                 fix=Fix(
                     "Compare the ECC modes first; otherwise these are variants of one name, or a board with a fault.",
-                    commands=("nvidia-smi --query-gpu=index,name,memory.total,ecc.mode.current --format=csv",),
+                    commands=(command("nvidia-smi --query-gpu=index,name,memory.total,ecc.mode.current --format=csv"),),
                 ),
             )
     raise_unread(gpu.name for gpu in gpus)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, GpuProcess, Reading, Snapshot
 
@@ -44,9 +45,14 @@ def _fix(gpu: Gpu, foreign: list[GpuProcess]) -> Fix:
     if not foreign:
         return Fix(
             "Find who has the device file open; the second line lists processes that are ending but not gone.",
-            commands=(f"sudo fuser -v {_device_file(gpu)}", "ps -eo pid,ppid,user,stat,args | awk '$4 ~ /^[DZ]/'"),
+            commands=(
+                command("sudo fuser -v /dev/nvidia{:number}", gpu.minor_number.value)
+                if gpu.minor_number.is_read
+                else command("sudo fuser -v /dev/nvidia*"),
+                command("ps -eo pid,ppid,user,stat,args | awk '$4 ~ /^[DZ]/'"),
+            ),
         )
-    look = tuple(f"ps -o pid,user,lstart,args -p {process.pid}" for process in foreign[:4])
+    look = tuple(command("ps -o pid,user,lstart,args -p {:pid}", process.pid) for process in foreign[:4])
     if any(not process.command.is_read for process in foreign):
         return Fix(
             "Look for these pids on the host, where they are valid: inside this container a pid can be another "
@@ -104,7 +110,3 @@ def _evidence(gpu: Gpu, machine: Snapshot, foreign: list[GpuProcess]) -> tuple[R
     stuck = machine.host.stuck_processes
     blames_stuck = not foreign and gpu.processes.is_read and bool(stuck.value_or(()))
     return (gpu.memory_used_bytes, gpu.memory_total_bytes, gpu.processes, *((stuck,) if blames_stuck else ()))
-
-
-def _device_file(gpu: Gpu) -> str:
-    return f"/dev/nvidia{gpu.minor_number.value}" if gpu.minor_number.is_read else "/dev/nvidia*"

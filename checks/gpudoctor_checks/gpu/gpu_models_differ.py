@@ -7,6 +7,7 @@ and CUDA's numbering can differ from nvidia-smi's, because CUDA counts the faste
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.like_gpus import models, raise_unread
 from gpudoctor.knowledge.wording import gpus as named
@@ -29,8 +30,8 @@ def gpu_models_differ(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 f"Train on GPUs of one model, and number them as nvidia-smi does: the lines choose {labels(largest)}.",
                 commands=(
-                    "export CUDA_DEVICE_ORDER=PCI_BUS_ID",
-                    f"export CUDA_VISIBLE_DEVICES={comma_separated(largest)}",
+                    command("export CUDA_DEVICE_ORDER=PCI_BUS_ID"),
+                    command("export CUDA_VISIBLE_DEVICES={:numbers}", comma_separated(largest)),
                 ),
             ),
         )

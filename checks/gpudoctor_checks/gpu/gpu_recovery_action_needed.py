@@ -7,6 +7,7 @@ that runs on a GPU that the driver holds to be broken.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -37,6 +38,6 @@ def gpu_recovery_action_needed(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]
             "End what uses this GPU, then reset it; when the reset is refused, reboot the machine."
             if reset_is_enough
             else f"Take the machine out of service; the driver asks for {wanted}.",
-            commands=(reset(gpu),) if reset_is_enough else (f"nvidia-smi -q -i {gpu.index}",),
+            commands=(reset(gpu),) if reset_is_enough else (command("nvidia-smi -q -i {:number}", gpu.index),),
         ),
     )

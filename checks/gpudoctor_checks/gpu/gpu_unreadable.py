@@ -7,6 +7,7 @@ was given some of the machine's GPUs this is how the others look.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, went_wrong, withheld_nodes
 from gpudoctor.snapshot import Gpu, Snapshot, require
 
@@ -37,6 +38,8 @@ def gpu_unreadable(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             else "Give this user access to the device files of the GPU."
             if denied
             else "Read what the kernel driver says of the GPU; a reset or a reboot is the usual cure.",
-            commands=("ls -l /dev/nvidia*",) if denied else ("sudo dmesg -T | grep -iE 'nvrm|xid'", "nvidia-smi -L"),
+            commands=(command("ls -l /dev/nvidia*"),)
+            if denied
+            else (command("sudo dmesg -T | grep -iE 'nvrm|xid'"), command("nvidia-smi -L")),
         ),
     )

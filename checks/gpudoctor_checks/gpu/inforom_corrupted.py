@@ -7,6 +7,7 @@ corrupted, faulty memory may be forgotten after a reboot and features such as EC
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -22,6 +23,9 @@ def inforom_corrupted(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Reboot once; when the InfoROM is still corrupted, have the board vendor rewrite it or replace the "
                 "board.",
-                commands=(f"nvidia-smi -q -i {gpu.index} -d ECC,ROW_REMAPPER", "sudo nvidia-bug-report.sh"),
+                commands=(
+                    command("nvidia-smi -q -i {:number} -d ECC,ROW_REMAPPER", gpu.index),
+                    command("sudo nvidia-bug-report.sh"),
+                ),
             ),
         )

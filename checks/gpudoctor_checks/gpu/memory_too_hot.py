@@ -7,6 +7,7 @@ fine.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -24,6 +25,9 @@ def memory_too_hot(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Clear the air path, look at the fans and the room's temperature; on a card with its own cooler, the "
                 "thermal pads of the memory.",
-                commands=(f"nvidia-smi -q -i {gpu.index} -d TEMPERATURE", f"nvidia-smi dmon -i {gpu.index} -s p -c 10"),
+                commands=(
+                    command("nvidia-smi -q -i {:number} -d TEMPERATURE", gpu.index),
+                    command("nvidia-smi dmon -i {:number} -s p -c 10", gpu.index),
+                ),
             ),
         )

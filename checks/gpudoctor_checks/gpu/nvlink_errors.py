@@ -7,6 +7,7 @@ recovering goes down in the end, which kills the job (Xid 74).
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.snapshot import Gpu, Snapshot
@@ -42,6 +43,9 @@ def nvlink_errors(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Reset the counters, run a load and look again; when they grow, reseat the GPU or its bridge, or have "
                 "the baseboard inspected.",
-                commands=(f"nvidia-smi nvlink -i {gpu.index} -e", f"sudo nvidia-smi nvlink -i {gpu.index} -re"),
+                commands=(
+                    command("nvidia-smi nvlink -i {:number} -e", gpu.index),
+                    command("sudo nvidia-smi nvlink -i {:number} -re", gpu.index),
+                ),
             ),
         )

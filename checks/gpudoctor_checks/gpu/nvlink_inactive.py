@@ -7,6 +7,7 @@ can keep CUDA from starting. PCIe cards without a bridge have no active links, a
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label, labels
 from gpudoctor.knowledge.gpus.gpu_models import is_on_baseboard, is_superchip
 from gpudoctor.knowledge.gpus.like_gpus import majority, models, raise_unread
@@ -62,9 +63,9 @@ def _all_down(judged: list[Gpu], machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Start the fabric manager, which must be of exactly the driver's version, and read its log.",
             commands=(
-                "sudo systemctl enable --now nvidia-fabricmanager",
-                "journalctl -u nvidia-fabricmanager -n 50 --no-pager",
-                "nvidia-smi nvlink -s",
+                command("sudo systemctl enable --now nvidia-fabricmanager"),
+                command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
+                command("nvidia-smi nvlink -s"),
             ),
         ),
     )
@@ -82,6 +83,9 @@ def _outlier(gpu: Gpu, active: int, usual: int, count: int) -> Problem:
         fix=Fix(
             "Look for Xid 74 and SXid events of this GPU, then reset all GPUs or power-cycle the machine so that the "
             "links train again; reseat the GPU or its bridge when a link stays down.",
-            commands=(f"nvidia-smi nvlink -i {gpu.index} -s", "sudo dmesg -T | grep -iE 'xid|nvlink'"),
+            commands=(
+                command("nvidia-smi nvlink -i {:number} -s", gpu.index),
+                command("sudo dmesg -T | grep -iE 'xid|nvlink'"),
+            ),
         ),
     )

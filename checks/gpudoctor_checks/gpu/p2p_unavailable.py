@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_models import is_ada_consumer, is_consumer
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_virtual_machine
 from gpudoctor.knowledge.presence import if_present
@@ -55,8 +56,12 @@ def p2p_unavailable(machine: Snapshot) -> Iterator[Problem]:
             "Nothing is to be done about the hardware; larger batches or gradient accumulation make the exchange rarer."
             if expected
             else "Look at the topology, at the IOMMU and ACS settings in BIOS and kernel, and at the driver's options.",
-            commands=("nvidia-smi topo -p2p r", "nvidia-smi topo -m")
-            + (() if expected else ("grep -s . /proc/driver/nvidia/params | grep -i peer", "cat /proc/cmdline")),
+            commands=(command("nvidia-smi topo -p2p r"), command("nvidia-smi topo -m"))
+            + (
+                ()
+                if expected
+                else (command("grep -s . /proc/driver/nvidia/params | grep -i peer"), command("cat /proc/cmdline"))
+            ),
         ),
     )
 
@@ -95,6 +100,6 @@ def _promised_in_vain(machine: Snapshot, gpus: list[Gpu]) -> Iterator[Problem]:
         gpus=tuple(gpu.index for gpu in cards),
         fix=Fix(
             "Upgrade the driver to 550.40.07 or later, or switch peer-to-peer off for every job.",
-            commands=("export NCCL_P2P_DISABLE=1", "export NCCL_IB_DISABLE=1"),
+            commands=(command("export NCCL_P2P_DISABLE=1"), command("export NCCL_IB_DISABLE=1")),
         ),
     )

@@ -8,6 +8,7 @@ judged here: it drops while a GPU is idle, to save power.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label, sysfs_address
 from gpudoctor.knowledge.gpus.gpu_models import is_laptop, is_superchip
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_virtual_machine
@@ -33,8 +34,8 @@ def pcie_link_narrow(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             "Reseat the card or its riser, look for a slot that shares its lanes, and for the BIOS' bifurcation "
             "setting.",
             commands=(
-                *((f"sudo lspci -vv -s {address} | grep LnkSta",) if address else ()),
-                "sudo dmesg -T | grep -i 'limited by'",
+                *((command("sudo lspci -vv -s {:pci} | grep LnkSta", address),) if address else ()),
+                command("sudo dmesg -T | grep -i 'limited by'"),
             ),
         ),
     )

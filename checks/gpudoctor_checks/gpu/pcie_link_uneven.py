@@ -7,6 +7,7 @@ every other GPU of a data-parallel job waits for it.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import labels, sysfs_address
 from gpudoctor.knowledge.gpus.like_gpus import majority, models, raise_unread
 from gpudoctor.snapshot import Gpu, Snapshot
@@ -54,6 +55,10 @@ def _slower(
         gpus=tuple(gpu.index for gpu in same),
         fix=Fix(
             "Move the card to a slot like its peers', or look for a riser, a retimer or a BIOS setting that limits it.",
-            commands=(f"sudo lspci -vv -s {address} | grep -E 'LnkCap|LnkSta'" if address else "nvidia-smi topo -m",),
+            commands=(
+                command("sudo lspci -vv -s {:pci} | grep -E 'LnkCap|LnkSta'", address)
+                if address
+                else command("nvidia-smi topo -m"),
+            ),
         ),
     )

@@ -7,6 +7,7 @@ copies down, and often come before the GPU falls off the bus.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -31,6 +32,9 @@ def pcie_replays(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             evidence=(gpu.pcie_replays, uptime),
             fix=Fix(
                 "Reseat the card or its riser; when the count still grows, try another slot or replace the riser.",
-                commands=(f"nvidia-smi -q -i {gpu.index} | grep -i replay", "sudo dmesg -T | grep -iE 'aer|pcieport'"),
+                commands=(
+                    command("nvidia-smi -q -i {:number} | grep -i replay", gpu.index),
+                    command("sudo dmesg -T | grep -iE 'aer|pcieport'"),
+                ),
             ),
         )

@@ -7,6 +7,7 @@ GPU, clocks and power limits that were set are lost, and so are the counters of 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.gpu_models import is_datacenter
 from gpudoctor.knowledge.gpus.like_gpus import raise_unread
@@ -37,8 +38,8 @@ def persistence_mode_off(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 f"Switch it on{outside}; the service does it at every boot.",
                 commands=(
-                    f"sudo nvidia-smi -i {comma_separated(off)} -pm 1",
-                    "sudo systemctl enable --now nvidia-persistenced",
+                    command("sudo nvidia-smi -i {:numbers} -pm 1", comma_separated(off)),
+                    command("sudo systemctl enable --now nvidia-persistenced"),
                 ),
             ),
         )

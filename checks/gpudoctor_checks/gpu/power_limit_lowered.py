@@ -7,6 +7,7 @@ data-parallel training every other GPU waits for it.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.gpu_models import is_laptop
 from gpudoctor.knowledge.gpus.like_gpus import models, raise_unread
@@ -39,7 +40,9 @@ def power_limit_lowered(machine: Snapshot) -> Iterator[Problem]:
                 fix=Fix(
                     "Unless the limit is meant (cooling, power budget), set it back. It does not survive a reboot: "
                     "look for the service that sets it. If it cannot be raised, look at the power cables.",
-                    commands=(f"sudo nvidia-smi -i {comma_separated(same)} -pl {default:.0f}",),
+                    commands=(
+                        command("sudo nvidia-smi -i {:numbers} -pl {:number}", comma_separated(same), f"{default:.0f}"),
+                    ),
                 ),
             )
     raise_unread(gpu.name for gpu in gpus)

@@ -7,6 +7,7 @@ after the last spare entry each further error kills a job.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -28,6 +29,9 @@ def retired_pages_many(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             evidence=(gpu.retired_pages,),
             fix=Fix(
                 "Have the GPU replaced; the vendor asks for the list of retired pages.",
-                commands=(f"nvidia-smi -q -i {gpu.index} -d PAGE_RETIREMENT", "sudo nvidia-bug-report.sh"),
+                commands=(
+                    command("nvidia-smi -q -i {:number} -d PAGE_RETIREMENT", gpu.index),
+                    command("sudo nvidia-bug-report.sh"),
+                ),
             ),
         )

@@ -7,6 +7,7 @@ then the bad page is handed out again, and the job that gets it can be killed by
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -23,6 +24,6 @@ def retired_pages_pending(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             evidence=(gpu.retired_pages,),
             fix=Fix(
                 "End what uses this GPU and reset it before the next job; a reboot does the same.",
-                commands=(reset(gpu), f"nvidia-smi -q -i {gpu.index} -d PAGE_RETIREMENT"),
+                commands=(reset(gpu), command("nvidia-smi -q -i {:number} -d PAGE_RETIREMENT", gpu.index)),
             ),
         )

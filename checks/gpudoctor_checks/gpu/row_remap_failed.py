@@ -7,6 +7,7 @@ and jobs that touch it are killed by uncorrectable errors.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -24,6 +25,9 @@ def row_remap_failed(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Take the GPU out of service and have it replaced: NVIDIA's memory error management counts a failed "
                 "remap as a reason for return.",
-                commands=(f"nvidia-smi -q -i {gpu.index} -d ROW_REMAPPER", "sudo nvidia-bug-report.sh"),
+                commands=(
+                    command("nvidia-smi -q -i {:number} -d ROW_REMAPPER", gpu.index),
+                    command("sudo nvidia-bug-report.sh"),
+                ),
             ),
         )

@@ -7,6 +7,7 @@ candidate for replacement, and jobs on it die with ECC errors.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.snapshot import Gpu, Snapshot
 
@@ -22,6 +23,9 @@ def sram_errors_over_threshold(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]
             evidence=(gpu.sram_threshold_exceeded,),
             fix=Fix(
                 "Take the GPU out of service and have it replaced; the vendor asks for the output of the first line.",
-                commands=(f"nvidia-smi -q -i {gpu.index} -d ECC", "sudo nvidia-bug-report.sh"),
+                commands=(
+                    command("nvidia-smi -q -i {:number} -d ECC", gpu.index),
+                    command("sudo nvidia-bug-report.sh"),
+                ),
             ),
         )

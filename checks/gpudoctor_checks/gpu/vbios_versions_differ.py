@@ -7,6 +7,7 @@ than its peers, and behaves differently in ways that are hard to find.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import labels
 from gpudoctor.knowledge.gpus.gpu_models import is_datacenter
 from gpudoctor.knowledge.gpus.like_gpus import models, raise_unread
@@ -34,7 +35,7 @@ def vbios_versions_differ(machine: Snapshot) -> Iterator[Problem]:
                 gpus=tuple(gpu.index for same in versions.values() if same is not usual for gpu in same),
                 fix=Fix(
                     "Ask the machine's vendor for the firmware bundle that brings all boards to one version.",
-                    commands=("nvidia-smi --query-gpu=index,name,vbios_version,serial --format=csv",),
+                    commands=(command("nvidia-smi --query-gpu=index,name,vbios_version,serial --format=csv"),),
                 ),
             )
     raise_unread(gpu.name for gpu in gpus)

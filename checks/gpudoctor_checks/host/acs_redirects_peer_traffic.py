@@ -8,6 +8,7 @@ which needs it; GPUs behind NVLink do not need the switch.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.pcie_peers import is_bare_metal, pcie_peers, redirecting_switch_ports
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot import Snapshot
@@ -29,6 +30,8 @@ def acs_redirects_peer_traffic(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Turn ACS off in the BIOS, or on each port until the next restart. Do not on a host that passes "
                 "GPUs to virtual machines: ACS keeps these apart.",
-                commands=tuple(f"sudo setpci -v -s {bus_id} ECAP_ACS+0x6.w=0000" for bus_id in redirecting),
+                commands=tuple(
+                    command("sudo setpci -v -s {:pci} ECAP_ACS+0x6.w=0000", bus_id) for bus_id in redirecting
+                ),
             ),
         )

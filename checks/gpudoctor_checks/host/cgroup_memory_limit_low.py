@@ -7,6 +7,7 @@ still has. A rank then ends with "Killed" or exit status 137, and the others wai
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import job_gpu_count
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import GIB, counted, size
@@ -36,7 +37,7 @@ def cgroup_memory_limit_low(machine: Snapshot) -> Iterator[Problem]:
             evidence=(cgroup,),
             fix=Fix(
                 "End what holds the memory, or raise the limit where it is set.",
-                commands=("ps -eo rss,pid,user,args --sort=-rss | head",),
+                commands=(command("ps -eo rss,pid,user,args --sort=-rss | head"),),
             ),
         )
     # A machine without GPUs has no ranks to make room for.

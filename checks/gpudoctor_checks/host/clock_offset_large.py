@@ -8,6 +8,7 @@ message, while it waits. Before that, credentials are refused and the logs of se
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.snapshot import Snapshot
 
 LOST_SECONDS = 15.0
@@ -25,7 +26,11 @@ def clock_offset_large(machine: Snapshot) -> Iterator[Problem]:
         return
     lost = seconds > LOST_SECONDS
     in_container = machine.host.container.value_or("none") != "none"
-    step = "sudo chronyc makestep" if offset.source.startswith("chronyc") else "sudo systemctl restart ntpd"
+    step = (
+        command("sudo chronyc makestep")
+        if offset.source.startswith("chronyc")
+        else command("sudo systemctl restart ntpd")
+    )
     yield Problem(
         severity="error" if lost else "warning",
         summary=f"This machine's clock is {seconds:.1f} s {'behind' if offset.value < 0 else 'ahead of'} its time "
@@ -39,6 +44,8 @@ def clock_offset_large(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Set the clock at once instead of waiting for the daemon to slew it, while no job runs"
             + (", on the host, whose clock this container has." if in_container else "."),
-            commands=() if in_container else (step, "chronyc tracking" if "chronyc" in step else "ntpq -n -p"),
+            commands=()
+            if in_container
+            else (step, command("chronyc tracking") if "chronyc" in step else command("ntpq -n -p")),
         ),
     )

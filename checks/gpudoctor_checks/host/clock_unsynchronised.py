@@ -7,6 +7,7 @@ are), refuse each other's certificates and tokens, and write logs that cannot be
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.snapshot import Snapshot
 
@@ -27,6 +28,6 @@ def clock_unsynchronised(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Start a time service"
             + (" on the host, whose clock this container has." if in_container else " (systemd-timesyncd, or chrony):"),
-            commands=() if in_container else ("sudo timedatectl set-ntp true", "timedatectl status"),
+            commands=() if in_container else (command("sudo timedatectl set-ntp true"), command("timedatectl status")),
         ),
     )

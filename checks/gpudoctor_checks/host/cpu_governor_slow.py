@@ -8,6 +8,7 @@ no warning; with older drivers it pins the CPU to its lowest clock.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.snapshot import Snapshot, require
 
 # gcm asks for "performance"; ondemand, schedutil and conservative follow the load under every driver.
@@ -30,6 +31,8 @@ def cpu_governor_slow(machine: Snapshot) -> Iterator[Problem]:
             evidence=(governors,),
             fix=Fix(
                 "Until the next restart:",
-                commands=("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",),
+                commands=(
+                    command("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"),
+                ),
             ),
         )

@@ -8,6 +8,7 @@ cause it.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import job_gpu_count
 from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.snapshot import Snapshot
@@ -42,5 +43,5 @@ def _wider(machine: Snapshot) -> Fix:
     return Fix(
         "Widen this shell's affinity before starting the job; a container's cpuset is set with `--cpuset-cpus`, and "
         "mpirun takes `--bind-to none`.",
-        commands=(f"taskset -pc 0-{machine.host.cpus.value - 1} $$",),
+        commands=(command("taskset -pc 0-{:number} $$", machine.host.cpus.value - 1),),
     )

@@ -4,10 +4,10 @@ Why it matters: checkpoints, caches of models and compiled kernels, and temporar
 one cannot be written the job dies with "No space left on device", often while it saves the checkpoint.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.presence import if_present, read_first
 from gpudoctor.knowledge.wording import GIB, MIB, listed, size
 from gpudoctor.snapshot import Snapshot, Space, UsedPath
@@ -47,6 +47,6 @@ def _judge(users: list[tuple[UsedPath, Space]]) -> Iterator[Problem]:
         evidence=tuple(used.space for used, _ in users),
         fix=Fix(
             "Make room, or point the variable to a larger disk; what takes the room:",
-            commands=tuple(f"du -xh --max-depth=2 {shlex.quote(path)} | sort -rh | head" for path in paths),
+            commands=tuple(command("du -xh --max-depth=2 {:path} | sort -rh | head", path) for path in paths),
         ),
     )

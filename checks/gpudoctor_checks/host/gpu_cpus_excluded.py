@@ -7,6 +7,7 @@ Copies and kernel launches slow down, and the ranks on the right socket wait for
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import is_of_job
 from gpudoctor.knowledge.presence import if_present, read_first
 from gpudoctor.knowledge.wording import gpus as named
@@ -34,7 +35,7 @@ def gpu_cpus_excluded(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Allow the CPUs near the GPUs: in this shell as below; in SLURM with `srun --cpu-bind=none` or "
                 "`--gpu-bind=closest`; for a container with `--cpuset-cpus`.",
-                commands=(f"taskset -pc {ranges((*mine, *near))} $$",),
+                commands=(command("taskset -pc {:numbers} $$", ranges((*mine, *near))),),
             ),
             gpus=tuple(indices),
         )

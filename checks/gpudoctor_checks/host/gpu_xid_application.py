@@ -8,6 +8,7 @@ machine would show the same.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_lookup import gpus_at, place
 from gpudoctor.knowledge.gpus.xid import by_code, explain, is_recent, latest, times
 from gpudoctor.snapshot import Snapshot, read
@@ -33,7 +34,7 @@ def gpu_xid_application(machine: Snapshot) -> Iterator[Problem]:
                 if is_notice
                 else "Find the process in the log line (pid=, name=), and run that program again with "
                 "CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer, which name the kernel.",
-                commands=("sudo dmesg -T | grep -E 'NVRM: Xid' | tail -n 20",),
+                commands=(command("sudo dmesg -T | grep -E 'NVRM: Xid' | tail -n 20"),),
             ),
             gpus=tuple(gpu.index for gpu in gpus_at(cards, addresses)),
         )

@@ -8,6 +8,7 @@ traceback does.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge.gpus.gpu_lookup import gpus_at, place, selector
 from gpudoctor.knowledge.gpus.xid import UNKNOWN, Action, Xid, by_code, explain, is_recent, latest, times
 from gpudoctor.snapshot import Snapshot, XidEvent, read
@@ -64,10 +65,10 @@ def _severity(machine: Snapshot, xid: Xid, events: list[XidEvent]) -> Severity:
     return "error"
 
 
-def _commands(action: Action, selectors: list[str]) -> tuple[str, ...]:
-    first = "sudo dmesg -T | grep -E 'NVRM: Xid' | tail -n 20"
+def _commands(action: Action, selectors: list[str]) -> tuple[Command, ...]:
+    first = command("sudo dmesg -T | grep -E 'NVRM: Xid' | tail -n 20")
     if action == "reset-gpu":
-        return (first, *(f"sudo nvidia-smi --gpu-reset -i {selected}" for selected in selectors))
+        return (first, *(command("sudo nvidia-smi --gpu-reset -i {:name}", selected) for selected in selectors))
     if action == "check-nvlink":
-        return (first, *(f"nvidia-smi nvlink -e -i {selected}" for selected in selectors))
-    return (first, "sudo nvidia-bug-report.sh") if action in ("reboot", "none") else (first,)
+        return (first, *(command("nvidia-smi nvlink -e -i {:name}", selected) for selected in selectors))
+    return (first, command("sudo nvidia-bug-report.sh")) if action in ("reboot", "none") else (first,)

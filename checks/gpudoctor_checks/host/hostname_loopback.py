@@ -5,18 +5,24 @@ hosts the store. With 127.0.1.1, as Debian and Ubuntu install it, one node alone
 other until their time-out.
 """
 
-import re
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import is_loopback, is_multi_node
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
 
 DEBIAN_LINE = "127.0.1.1"  # Debian's installer gives the own name a line of its own under this address
 # The interface that leads out, for gloo to use whatever the name says.
-OWN_INTERFACE = (
+OWN_INTERFACE = command(
     "export GLOO_SOCKET_IFNAME=$(ip -o route show default | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p' | head -n 1)"
+)
+
+# The shell asks for the name itself: it stands within a program of sed.
+REAL_ADDRESS = command(
+    r'sudo sed -i.bak "s/^127\.0\.1\.1\([[:space:]].*\b$(hostname)\b\)/'
+    r"""$(hostname -I | cut -d' ' -f1)\1/" /etc/hosts"""
 )
 
 
@@ -27,11 +33,9 @@ def hostname_loopback(machine: Snapshot) -> Iterator[Problem]:
     if not addresses.value or not is_loopback(addresses.value[0]):
         return
     several = is_multi_node(machine.environment.value)
-    commands = [OWN_INTERFACE, f"getent ahosts {name.value}"] if _is_safe(name.value) else [OWN_INTERFACE]
-    if addresses.value[0] == DEBIAN_LINE and _is_safe(name.value):
-        pattern = name.value.replace(".", r"\.")
-        line = rf"s/^127\.0\.1\.1\([[:space:]].*\b{pattern}\b\)/$(hostname -I | cut -d' ' -f1)\1/"
-        commands.append(f'sudo sed -i.bak "{line}" /etc/hosts')
+    commands = [OWN_INTERFACE, command("getent ahosts {:host}", name.value)]
+    if addresses.value[0] == DEBIAN_LINE:
+        commands.append(REAL_ADDRESS)
     yield Problem(
         severity="warning" if several else "info",
         summary=f"The own hostname {name.value} resolves to {listed(addresses.value, 3)}; several nodes need "
@@ -44,8 +48,3 @@ def hostname_loopback(machine: Snapshot) -> Iterator[Problem]:
             commands=tuple(commands),
         ),
     )
-
-
-def _is_safe(name: str) -> bool:
-    """A name that can stand in a command as it is."""
-    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", name) is not None

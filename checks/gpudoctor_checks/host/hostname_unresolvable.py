@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.snapshot import Snapshot
 
@@ -26,6 +27,8 @@ def hostname_unresolvable(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Give the name this machine's address in DNS or /etc/hosts; the line takes the first of `hostname -I`, "
             "which should be the one that other nodes reach.",
-            commands=(f'echo "$(hostname -I | cut -d" " -f1) {name.value}" | sudo tee -a /etc/hosts',) if safe else (),
+            commands=(command('echo "$(hostname -I | cut -d" " -f1)" {:host} | sudo tee -a /etc/hosts', name.value),)
+            if safe
+            else (),
         ),
     )

@@ -4,10 +4,10 @@ Why it matters: a file system with free bytes but no free inodes refuses every n
 device". Data sets and caches of many small files use them up, and `df -h` shows nothing of it.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.presence import if_present, read_first
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot, Space, UsedPath
@@ -37,7 +37,7 @@ def inodes_low(machine: Snapshot) -> Iterator[Problem]:
                 evidence=tuple(used.space for used, _ in users),
                 fix=Fix(
                     "Remove folders of many small files; where they are:",
-                    commands=(f"du -x --inodes --max-depth=3 {shlex.quote(users[0][0].path)} | sort -rn | head",),
+                    commands=(command("du -x --inodes --max-depth=3 {:path} | sort -rn | head", users[0][0].path),),
                 ),
             )
     for used in paths:

@@ -8,6 +8,7 @@ GPUs behind NVLink, cards without peer access, and virtual machines are not conc
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge.network.pcie_peers import is_bare_metal, pcie_peers
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
@@ -39,12 +40,14 @@ def iommu_translation_on(machine: Snapshot) -> Iterator[Problem]:
         )
 
 
-def _boot_option(distribution: str) -> tuple[str, ...]:
+def _boot_option(distribution: str) -> tuple[Command, ...]:
     if distribution.startswith(("Ubuntu", "Debian")):
         return (
-            "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX iommu=pt\"' | sudo tee /etc/default/grub.d/90-iommu.cfg",
-            "sudo update-grub",
+            command(
+                "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX iommu=pt\"' | sudo tee /etc/default/grub.d/90-iommu.cfg"
+            ),
+            command("sudo update-grub"),
         )
     if distribution.startswith(("Red Hat", "Rocky", "AlmaLinux", "CentOS", "Fedora", "Oracle")):
-        return ("sudo grubby --update-kernel=ALL --args=iommu=pt",)
+        return (command("sudo grubby --update-kernel=ALL --args=iommu=pt"),)
     return ()

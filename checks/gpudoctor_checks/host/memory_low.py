@@ -7,6 +7,7 @@ or the kernel kills the largest process, which is the training job.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.wording import GIB, counted, size
 from gpudoctor.snapshot import Snapshot
@@ -28,5 +29,5 @@ def memory_low(machine: Snapshot) -> Iterator[Problem]:
             summary=f"{size(available.value)} of {size(total.value)} of memory are available; {whom}",
             meaning="The job starts to swap, or the kernel kills it (exit status 137).",
             evidence=(available, total),
-            fix=Fix("Find what holds the memory.", commands=("ps -eo rss,pid,user,args --sort=-rss | head",)),
+            fix=Fix("Find what holds the memory.", commands=(command("ps -eo rss,pid,user,args --sort=-rss | head"),)),
         )

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.wording import GIB, counted, size
 from gpudoctor.snapshot import Snapshot
 
@@ -32,7 +33,7 @@ def nccl_segments_left(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Remove them when no job runs on this machine; jobs in other containers are not visible from here.",
                 commands=tuple(
-                    "rm -f " + " ".join(names[start : start + NAMES_A_LINE])
+                    command("rm -f {:paths}", names[start : start + NAMES_A_LINE])
                     for start in range(0, len(names), NAMES_A_LINE)
                 ),
             ),

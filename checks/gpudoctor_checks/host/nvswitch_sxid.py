@@ -8,6 +8,7 @@ or a peer that is not well.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.xid import SXID_CORRECTED, SXID_NAMES, by_code, is_recent, latest, times
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot, XidEvent, read
@@ -34,7 +35,10 @@ def nvswitch_sxid(machine: Snapshot) -> Iterator[Problem]:
                 "comes back."
                 if fatal
                 else "Look for a fatal one, or an Xid of a GPU, at the same time.",
-                commands=("sudo dmesg -T | grep -E 'SXid|NVRM: Xid' | tail -n 20", "nvidia-smi nvlink -e"),
+                commands=(
+                    command("sudo dmesg -T | grep -E 'SXid|NVRM: Xid' | tail -n 20"),
+                    command("nvidia-smi nvlink -e"),
+                ),
             ),
         )
 

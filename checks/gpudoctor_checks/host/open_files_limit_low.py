@@ -7,6 +7,7 @@ set is an open file. Over the limit the job dies with "Too many open files", oft
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.snapshot import Snapshot
 
@@ -27,7 +28,10 @@ def open_files_limit_low(machine: Snapshot) -> Iterator[Problem]:
         return
     reachable = WANTED if hard is None else min(WANTED, hard)
     if reachable > soft:
-        fix = Fix("Raise it in the shell or script that starts the job.", commands=(f"ulimit -n {reachable}",))
+        fix = Fix(
+            "Raise it in the shell or script that starts the job.",
+            commands=(command("ulimit -n {:number}", reachable),),
+        )
     else:
         fix = Fix(
             f"The hard limit is {hard} too: raise it in /etc/security/limits.conf (nofile), in the service's unit "

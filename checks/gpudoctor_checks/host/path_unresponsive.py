@@ -7,6 +7,7 @@ where no signal reaches it. The job hangs at its first read, save or import, and
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.snapshot import Snapshot
 
 
@@ -23,8 +24,8 @@ def path_unresponsive(machine: Snapshot) -> Iterator[Problem]:
                     "Look at the server and the network to it, or point the variable to another disk. These lines read "
                     "tables of the kernel and do not touch the path:",
                     commands=(
-                        "cat /proc/self/mounts",
-                        "sudo dmesg | grep -iE 'nfs|lustre|gpfs|ceph|not responding' | tail",
+                        command("cat /proc/self/mounts"),
+                        command("sudo dmesg | grep -iE 'nfs|lustre|gpfs|ceph|not responding' | tail"),
                     ),
                 ),
             )

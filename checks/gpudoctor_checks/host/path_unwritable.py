@@ -4,10 +4,10 @@ Why it matters: torch compiles kernels into its caches and exchanges sockets in 
 job dies at its first compile, download or data-loader start.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.presence import if_present, read_first
 from gpudoctor.snapshot import Snapshot, UsedPath
 
@@ -25,7 +25,7 @@ def path_unwritable(machine: Snapshot) -> Iterator[Problem]:
                 summary=f"{used.path} ({TEMPORARY}) does not exist",
                 meaning="Python quietly uses /tmp instead, and other programs fail.",
                 evidence=(machine.host.paths, used.space),
-                fix=Fix("Make it, or unset the variable.", commands=(f"mkdir -p {shlex.quote(used.path)}",)),
+                fix=Fix("Make it, or unset the variable.", commands=(command("mkdir -p {:path}", used.path),)),
             )
     for used in paths:
         space = if_present(used.space)
@@ -51,6 +51,6 @@ def _closed(used: UsedPath) -> Problem:
                 else f"Point {used.role} to a folder of your own"
             )
             + ", or see who owns this one and how it is mounted.",
-            commands=(f"ls -ld {shlex.quote(used.path)}", f"findmnt -T {shlex.quote(used.path)}"),
+            commands=(command("ls -ld {:path}", used.path), command("findmnt -T {:path}", used.path)),
         ),
     )

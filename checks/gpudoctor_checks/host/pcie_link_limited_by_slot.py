@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.accelerator_kinds import is_nvidia_gpu
 from gpudoctor.knowledge.gpus.gpu_lookup import gpus_at, place, same_address
 from gpudoctor.snapshot import PciDevice, Snapshot, read
@@ -58,7 +59,7 @@ def _problem(machine: Snapshot, card: PciDevice, words: re.Match[str], sisters: 
         fix=Fix(
             "Reseat the card and its riser, or move it to a slot with all lanes; slots that share lanes are in the "
             "mainboard's manual.",
-            commands=(f"sudo lspci -vv -s {card.bus_id} | grep -E 'LnkCap:|LnkSta:'",),
+            commands=(command("sudo lspci -vv -s {:pci} | grep -E 'LnkCap:|LnkSta:'", card.bus_id),),
         ),
         gpus=tuple(gpu.index for gpu in gpus_at(gpus, [card.bus_id])),
     )

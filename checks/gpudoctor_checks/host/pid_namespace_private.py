@@ -7,6 +7,7 @@ cannot be traced to a user or a command, so a GPU that somebody else fills shows
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.presence import if_present, read_first
 from gpudoctor.knowledge.wording import counted, gpus
 from gpudoctor.snapshot import Snapshot
@@ -33,7 +34,7 @@ def pid_namespace_private(machine: Snapshot) -> Iterator[Problem]:
             evidence=(namespace,),
             fix=Fix(
                 "Ask on the host (the line is for there), or start the container with `--pid=host`.",
-                commands=(f"ps -o pid,user,etime,args -p {listing}",),
+                commands=(command("ps -o pid,user,etime,args -p {:numbers}", listing),),
             ),
             gpus=tuple(sorted(nameless)),
         )

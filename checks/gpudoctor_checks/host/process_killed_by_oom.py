@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot, read
 
@@ -30,6 +31,6 @@ def process_killed_by_oom(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "See how much each one held; then give the job more memory, or use fewer loader workers, less "
                 "prefetching, and one copy of the checkpoint a machine instead of one a rank.",
-                commands=("sudo dmesg -T | grep -iE 'out of memory|oom-kill'",),
+                commands=(command("sudo dmesg -T | grep -iE 'out of memory|oom-kill'"),),
             ),
         )

@@ -8,6 +8,7 @@ cgroup's pids limit and the user's RLIMIT_NPROC. At the limit the job dies with 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import counted
@@ -35,7 +36,7 @@ def process_limit_low(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Raise it in the shell or script that starts the job; above the hard limit, raise nproc in "
                 "/etc/security/limits.conf.",
-                commands=(f"ulimit -u {wanted}",),
+                commands=(command("ulimit -u {:number}", wanted),),
             ),
         )
     cgroup = if_present(machine.host.cgroup)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot, StuckProcess
 
@@ -34,7 +35,10 @@ def process_stuck_in_driver(machine: Snapshot) -> Iterator[Problem]:
                 fix=Fix(
                     "See where it waits and whether the kernel log names a GPU; when it stays there, drain the machine "
                     "and restart it.",
-                    commands=(f"sudo cat /proc/{process.pid}/stack", "sudo dmesg -T | grep -E 'NVRM|Xid' | tail"),
+                    commands=(
+                        command("sudo cat /proc/{:pid}/stack", process.pid),
+                        command("sudo dmesg -T | grep -E 'NVRM|Xid' | tail"),
+                    ),
                 ),
             )
 

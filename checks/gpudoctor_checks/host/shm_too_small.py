@@ -8,6 +8,7 @@ on device", often only after the first epoch.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.wording import GIB, MIB, counted, size
 from gpudoctor.snapshot import Snapshot
@@ -39,7 +40,7 @@ def shm_too_small(machine: Snapshot) -> Iterator[Problem]:
             summary=f"/dev/shm has {size(free)} free of {size(total)}; {size(WANTED_FREE)} are wanted",
             meaning='The next batch or NCCL buffer that does not fit ends the job with "Bus error".',
             evidence=(shm,),
-            fix=Fix("Look for what an ended job left behind, and remove it.", commands=("ls -lhS /dev/shm",)),
+            fix=Fix("Look for what an ended job left behind, and remove it.", commands=(command("ls -lhS /dev/shm"),)),
         )
 
 
@@ -52,5 +53,5 @@ def _larger(machine: Snapshot, wanted: int) -> Fix:
         )
     return Fix(
         "Remount it larger (it takes memory only as it fills); for good, give the size in /etc/fstab.",
-        commands=(f"sudo mount -o remount,size={amount}G /dev/shm",),
+        commands=(command("sudo mount -o remount,size={:number}G /dev/shm", amount),),
     )

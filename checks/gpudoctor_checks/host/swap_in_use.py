@@ -7,6 +7,7 @@ slow rank holds up all others. Swap that is in use while memory is free is harml
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.wording import GIB, size
 from gpudoctor.snapshot import Snapshot
 
@@ -28,6 +29,6 @@ def swap_in_use(machine: Snapshot) -> Iterator[Problem]:
             evidence=(used, available),
             fix=Fix(
                 "End what is not needed; the largest processes and the running swap traffic (columns si and so):",
-                commands=("ps -eo rss,pid,user,args --sort=-rss | head", "vmstat 1 5"),
+                commands=(command("ps -eo rss,pid,user,args --sort=-rss | head"), command("vmstat 1 5")),
             ),
         )

@@ -7,6 +7,7 @@ in the driver, its GPU memory stays taken, and the next job runs out of memory o
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.presence import if_present, read_first
 from gpudoctor.knowledge.wording import size
 from gpudoctor.snapshot import NotRead, Snapshot, missing
@@ -34,8 +35,8 @@ def zombie_holds_gpu(machine: Snapshot) -> Iterator[Problem]:
                         f"Its parent, process {dead.parent_pid}, has to end; when the memory stays taken after that, "
                         f"the driver keeps it, and the GPU needs a reset or the machine a restart.",
                         commands=(
-                            f"ps -o pid,ppid,stat,etime,args -p {dead.pid},{dead.parent_pid}",
-                            *((f"kill {dead.parent_pid}",) if dead.parent_pid > 1 else ()),
+                            command("ps -o pid,ppid,stat,etime,args -p {:pid},{:pid}", dead.pid, dead.parent_pid),
+                            *((command("kill {:pid}", dead.parent_pid),) if dead.parent_pid > 1 else ()),
                         ),
                     ),
                     gpus=(gpu.index,),

@@ -4,10 +4,10 @@ Why it matters: NCCL passes a missing file over without a word, and because the 
 ~/.nccl.conf either. All settings that were meant to hold are gone. "~" is not expanded.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.settings import evidence, is_there, knows_named_files, named_file
 from gpudoctor.snapshot import Snapshot
 
@@ -26,7 +26,7 @@ def nccl_conf_file_missing(machine: Snapshot) -> Iterator[Problem]:
             'Write the whole path: NCCL expands no "~".'
             if written.startswith("~")
             else "Correct the path, or unset it.",
-            commands=(f"ls -l {shlex.quote(named.path)}", "unset NCCL_CONF_FILE"),
+            commands=(command("ls -l {:path}", named.path), command("unset NCCL_CONF_FILE")),
         ),
         evidence=evidence(machine),
     )

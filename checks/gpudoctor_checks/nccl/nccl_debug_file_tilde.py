@@ -7,6 +7,7 @@ if the variable were not set.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, effective, evidence, where
 from gpudoctor.snapshot import Snapshot
 
@@ -22,7 +23,7 @@ def nccl_debug_file_tilde(machine: Snapshot) -> Iterator[Problem]:
             meaning="The log is not written to that file; it goes to standard output.",
             fix=Fix(
                 "Write the whole path; %h and %p keep the ranks apart.",
-                commands=('export NCCL_DEBUG_FILE="$HOME/nccl.%h.%p.log"',) if is_variable else (),
+                commands=(command('export NCCL_DEBUG_FILE="$HOME/nccl.%h.%p.log"'),) if is_variable else (),
             ),
             evidence=evidence(machine, setting),
         )

@@ -4,10 +4,10 @@ Why it matters: NCCL takes a line apart at the first "=" and keeps everything el
 whose name ends in a space, "export NCCL_DEBUG=INFO" one that begins with "export", and quotes become part of the value.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.settings import evidence, files_in_use
 from gpudoctor.snapshot import Snapshot
 
@@ -29,7 +29,7 @@ def nccl_file_line_misread(machine: Snapshot) -> Iterator[Problem]:
                 meaning=f"{plain} is not set to {meant} by it.",
                 fix=Fix(
                     f"Write {plain}={meant} there, without spaces, quotes or export.",
-                    commands=(f"grep -n {shlex.quote(plain)} {shlex.quote(file.path)}",),
+                    commands=(command("grep -n {} {:path}", plain, file.path),),
                 ),
                 evidence=evidence(machine),
             )

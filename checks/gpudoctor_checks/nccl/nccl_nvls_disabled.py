@@ -7,6 +7,7 @@ work-around for multicast memory that cannot be bound, which Fabric Manager is t
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.fabric import gpus_seen, has_nvlink_sharp
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, where
@@ -28,7 +29,7 @@ def nccl_nvls_disabled(machine: Snapshot) -> Iterator[Problem]:
         meaning="all_reduce inside this machine loses about a fifth of its bandwidth.",
         fix=Fix(
             "Take it out. If NCCL then fails to bind multicast memory, repair Fabric Manager.",
-            commands=(*take_out(setting), "systemctl status nvidia-fabricmanager"),
+            commands=(*take_out(setting), command("systemctl status nvidia-fabricmanager")),
         ),
         evidence=evidence(machine, setting, gpus_seen(machine)),
     )

@@ -4,10 +4,10 @@ Why it matters: virtual machines of cloud vendors need NCCL_TOPO_FILE to know wh
 file NCCL guesses, warns at most, and a healthy node measures like a broken one.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, where
 from gpudoctor.snapshot import Snapshot
@@ -28,7 +28,7 @@ def nccl_path_missing(machine: Snapshot) -> Iterator[Problem]:
             meaning="NCCL goes on without it, with what it finds of this machine by itself.",
             fix=Fix(
                 "Correct the path (mount it into the container), or take the variable out.",
-                commands=(f"ls -l {shlex.quote(setting.value)}", *take_out(setting)),
+                commands=(command("ls -l {}", setting.value), *take_out(setting)),
             ),
             evidence=evidence(machine, setting, paths),
         )

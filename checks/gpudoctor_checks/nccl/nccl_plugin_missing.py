@@ -7,6 +7,7 @@ its plugin (EFA, Google Cloud) the job then runs over TCP, many times slower.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, where
 from gpudoctor.snapshot import Snapshot
@@ -30,7 +31,7 @@ def nccl_plugin_missing(machine: Snapshot) -> Iterator[Problem]:
                 meaning="NCCL goes on without it, over its own InfiniBand or TCP transport, and says so at INFO only.",
                 fix=Fix(
                     "Install the plugin, add its folder to LD_LIBRARY_PATH, or take the variable out.",
-                    commands=("ldconfig -p | grep libnccl-net", *take_out(setting)),
+                    commands=(command("ldconfig -p | grep libnccl-net"), *take_out(setting)),
                 ),
                 evidence=evidence(machine, setting, plugins),
             )

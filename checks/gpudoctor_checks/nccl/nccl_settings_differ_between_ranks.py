@@ -9,7 +9,7 @@ ranks on this machine are compared, as they were started: what a script sets in 
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.rank_settings import Difference, differences, jobs, name_of
 from gpudoctor.knowledge.nccl.settings import version_if_known
 from gpudoctor.snapshot import RankSettings, Snapshot, read
@@ -52,7 +52,9 @@ def _problem(job: tuple[RankSettings, ...], found: Sequence[Difference], source:
             "Stop the job, set them for all ranks alike where they are launched (below: what most ranks have, else "
             "what the lowest rank has), and start it again.",
             commands=tuple(
-                f"unset {each.name}" if each.usual is None else f"export {each.name}={word(each.usual)}"
+                command("unset {:variable}", each.name)
+                if each.usual is None
+                else command("export {:variable}={:value}", each.name, each.usual)
                 for each in found
             ),
         ),

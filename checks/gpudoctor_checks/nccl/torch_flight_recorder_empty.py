@@ -7,6 +7,7 @@ dump at the timeout is empty, which is noticed after the hang.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.pytorch.torch_variables import BUFFER_SIZES, number, switch
 from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.snapshot import Snapshot
@@ -26,6 +27,6 @@ def torch_flight_recorder_empty(machine: Snapshot) -> Iterator[Problem]:
         severity="warning",
         summary=f"{DUMP}={environment[DUMP]} with {name}=0",
         meaning="After a hang the dump is empty, and nobody can tell which rank was missing.",
-        fix=Fix("Give the recorder room.", commands=(f"export {name}={ENTRIES}",)),
+        fix=Fix("Give the recorder room.", commands=(command("export {:variable}={:number}", name, ENTRIES),)),
         evidence=(variable(machine, DUMP), variable(machine, name)),
     )

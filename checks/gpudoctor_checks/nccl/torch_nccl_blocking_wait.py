@@ -7,6 +7,7 @@ communicating no longer overlap. It is for tests; the watchdog finds timeouts wi
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.pytorch.torch_variables import switched
 from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.snapshot import Snapshot
@@ -23,6 +24,9 @@ def torch_nccl_blocking_wait(machine: Snapshot) -> Iterator[Problem]:
             severity="warning",
             summary=f"{name}={environment[name]}: every wait for a collective blocks the Python thread",
             meaning="Computing and communicating no longer overlap, and training is slower.",
-            fix=Fix("Unset it; timeouts are found by the watchdog without it.", commands=(f"unset {name}",)),
+            fix=Fix(
+                "Unset it; timeouts are found by the watchdog without it.",
+                commands=(command("unset {:variable}", name),),
+            ),
             evidence=(variable(machine, name),),
         )

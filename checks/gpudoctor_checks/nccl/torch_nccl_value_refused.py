@@ -7,6 +7,7 @@ init_process_group raises "Invalid value for environment variable", and no rank 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.pytorch.torch_variables import VARIABLES, number, switch
 from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.snapshot import Snapshot
@@ -30,6 +31,9 @@ def torch_nccl_value_refused(machine: Snapshot) -> Iterator[Problem]:
                     severity="error",
                     summary=f"{name} is {value[:40]!r}; torch takes {wanted}",
                     meaning='init_process_group raises "Invalid value for environment variable" in every rank.',
-                    fix=Fix(f"Write {wanted}, or unset it ({known.purpose}).", commands=(f"unset {name}",)),
+                    fix=Fix(
+                        f"Write {wanted}, or unset it ({known.purpose}).",
+                        commands=(command("unset {:variable}", name),),
+                    ),
                     evidence=(variable(machine, name),),
                 )

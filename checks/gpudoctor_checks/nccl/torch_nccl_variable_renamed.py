@@ -7,6 +7,7 @@ with a warning for every rank; where both are set, the new one wins.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.repair import set_to
 from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, Setting
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
@@ -38,7 +39,7 @@ def torch_nccl_variable_renamed(machine: Snapshot) -> Iterator[Problem]:
             else "It still works, with a warning for every rank.",
             fix=Fix(
                 f"Set {known.name} in its place.",
-                commands=(f"unset {old}",)
+                commands=(command("unset {:variable}", old),)
                 if both
                 else set_to(Setting(old, environment[old], ENVIRONMENT), environment[old], known.name),
             ),
@@ -53,6 +54,6 @@ def _without_use(machine: Snapshot, known: TorchVariable) -> Iterator[Problem]:
             severity="info",
             summary=f"{known.name} is set; torch {version} does by default what it asked for",
             meaning="It has no effect, and torch warns of it.",
-            fix=Fix("Take it out.", commands=(f"unset {known.name}",)),
+            fix=Fix("Take it out.", commands=(command("unset {:variable}", known.name),)),
             evidence=(variable(machine, known.name), machine.training.torch_files),
         )

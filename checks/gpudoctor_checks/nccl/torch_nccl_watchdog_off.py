@@ -7,6 +7,7 @@ for ever and the GPUs stay reserved. TORCH_NCCL_ENABLE_MONITORING=0 takes the gu
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.pytorch.torch_variables import numbered, switched
 from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.snapshot import Snapshot
@@ -35,6 +36,9 @@ def _problem(machine: Snapshot, name: str, seen: str, meaning: str) -> Problem:
         severity="warning",
         summary=f"{name}={machine.environment.value[name]}: {seen}",
         meaning=meaning,
-        fix=Fix("Unset it: torch's default ends the process and says which collective hung.", (f"unset {name}",)),
+        fix=Fix(
+            "Unset it: torch's default ends the process and says which collective hung.",
+            (command("unset {:variable}", name),),
+        ),
         evidence=(variable(machine, name),),
     )

@@ -4,10 +4,10 @@ Why it matters: the bond stays up, so nothing fails; it carries half of what it 
 node off the network in the middle of a run.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.interface_roles import find, seen
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot import Snapshot
@@ -23,7 +23,6 @@ def bond_member_down(machine: Snapshot) -> Iterator[Problem]:
         down = [member for member in members if not member.is_running]
         if not down:
             continue
-        names = [shlex.quote(member.name) for member in down]
         yield Problem(
             severity="warning",
             summary=f"{bond.name} has {counted(len(members), 'member')}, and "
@@ -32,6 +31,9 @@ def bond_member_down(machine: Snapshot) -> Iterator[Problem]:
             evidence=(seen(machine, bond.name, *bond.members),),
             fix=Fix(
                 "Look at cable, transceiver and switch port of that member.",
-                commands=(f"cat /proc/net/bonding/{shlex.quote(bond.name)}", *(f"sudo ethtool {n}" for n in names)),
+                commands=(
+                    command("cat /proc/net/bonding/{:interface}", bond.name),
+                    *(command("sudo ethtool {:interface}", member.name) for member in down),
+                ),
             ),
         )

@@ -8,6 +8,7 @@ the bandwidth. AWS' images and its EFA installer bring the plugin; a slim image 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
@@ -27,9 +28,9 @@ def efa_without_plugin(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Install aws-ofi-nccl (AWS' EFA installer brings it), and put its folder where the loader looks.",
             commands=(
-                "curl -O https://efa-installer.amazonaws.com/aws-efa-installer-latest.tar.gz",
-                "tar xf aws-efa-installer-latest.tar.gz && cd aws-efa-installer && sudo ./efa_installer.sh -y",
-                "find /opt -name 'libnccl-net*.so'",
+                command("curl -O https://efa-installer.amazonaws.com/aws-efa-installer-latest.tar.gz"),
+                command("tar xf aws-efa-installer-latest.tar.gz && cd aws-efa-installer && sudo ./efa_installer.sh -y"),
+                command("find /opt -name 'libnccl-net*.so'"),
             ),
         ),
     )

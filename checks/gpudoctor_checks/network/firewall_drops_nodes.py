@@ -7,11 +7,16 @@ known ports drops the rest without a word, and the other nodes wait until their 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Firewall, Snapshot
 
-LISTING = {"nft": "sudo nft list ruleset", "iptables": "sudo iptables -S", "firewalld": "sudo firewall-cmd --list-all"}
+LISTING = {
+    "nft": command("sudo nft list ruleset"),
+    "iptables": command("sudo iptables -S"),
+    "firewalld": command("sudo firewall-cmd --list-all"),
+}
 
 
 @check("firewall-drops-nodes", title="No packet filter drops what other nodes send")

@@ -5,10 +5,10 @@ this machine's. A name that leads to an address which the machine does not have 
 entry) makes it fall back to 127.0.0.1, with a warning that drowns in the log, and several nodes wait for each other.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import is_loopback, is_multi_node
 from gpudoctor.knowledge.network.gloo_interface import IFNAME, gloo_choice, listed
 from gpudoctor.knowledge.network.interface_roles import recommended, seen
@@ -31,7 +31,9 @@ def gloo_interface_loopback(machine: Snapshot) -> Iterator[Problem]:
     elif not several:
         return
     best = recommended(machine)
-    commands = (f"export {IFNAME}={shlex.quote(best.name)}",) if best is not None else ("ip -br address",)
+    line = (
+        command("export {:variable}={:interface}", IFNAME, best.name) if best is not None else command("ip -br address")
+    )
     yield Problem(
         severity="error" if several else "info",
         summary=f"gloo listens on {choice.address}: {choice.rule}",
@@ -43,6 +45,6 @@ def gloo_interface_loopback(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Name the interface that leads to the other nodes"
             + ("." if named else ", and correct the own name's address in /etc/hosts or DNS."),
-            commands=commands,
+            commands=(line,),
         ),
     )

@@ -9,6 +9,7 @@ borrow that of another GPU over NVLink (PXN), which is as good. (NCCL src/graph/
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus import gpu_labels
 from gpudoctor.knowledge.nccl.settings import effective, evidence
 from gpudoctor.knowledge.network.gpu_direct import GdrVerdict, level, verdicts
@@ -46,13 +47,13 @@ def _problem(machine: Snapshot, lacking: list[Gpu], found: tuple[GdrVerdict, ...
         fix = Fix(
             f"Take {NAME} back; NCCL's default is PXB."
             + ("" if setting.origin == "environment" else f" It stands in {setting.origin}."),
-            commands=(f"unset {NAME}",),
+            commands=(command("unset {:variable}", NAME),),
         )
     else:
         fix = Fix(
             "Compare the bandwidth with and without this setting, and keep the better: through the CPU it is faster on "
             "some machines, slower on others. It serves virtual machines that hide their PCIe switches.",
-            commands=(f"export {NAME}={'SYS' if paths == ['SYS'] else 'PHB'}",),
+            commands=(command("export {:variable}={:name}", NAME, "SYS" if paths == ["SYS"] else "PHB"),),
         )
     return Problem(
         # How a machine is wired is its maker's choice; a setting is the user's.

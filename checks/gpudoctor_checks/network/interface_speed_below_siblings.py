@@ -4,10 +4,10 @@ Why it matters: collectives move at the pace of the slowest link. A port that ca
 a cable, a transceiver or the switch's setting, costs the whole job and shows in no log.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.interfaces import nccl_choice
 from gpudoctor.knowledge.network.interface_roles import seen, siblings
 from gpudoctor.knowledge.wording import counted
@@ -31,7 +31,6 @@ def interface_speed_below_siblings(machine: Snapshot) -> Iterator[Problem]:
             taken = nccl_choice(machine).names
             slow = [port for port in slow if port.name in taken and len(set(taken) & {p.name for p in group}) > 1]
         for port in slow:
-            name = shlex.quote(port.name)
             yield Problem(
                 severity="warning",
                 summary=f"{port.name} runs at {_gigabits(port.speed_mbps)}; "
@@ -41,7 +40,10 @@ def interface_speed_below_siblings(machine: Snapshot) -> Iterator[Problem]:
                 evidence=(seen(machine, *(each.name for each in group)),),
                 fix=Fix(
                     "Look at cable, transceiver and switch port, and at the speeds that both ends offer.",
-                    commands=(f"sudo ethtool {name}", f"sudo ethtool -m {name}"),
+                    commands=(
+                        command("sudo ethtool {:interface}", port.name),
+                        command("sudo ethtool -m {:interface}", port.name),
+                    ),
                 ),
             )
 

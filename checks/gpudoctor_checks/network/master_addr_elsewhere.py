@@ -7,6 +7,7 @@ and every rank waits until "the client socket has timed out".
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.interface_roles import recommended
 from gpudoctor.knowledge.network.rendezvous_job import is_head, rendezvous
 from gpudoctor.snapshot import Snapshot
@@ -28,6 +29,6 @@ def master_addr_elsewhere(machine: Snapshot) -> Iterator[Problem]:
         evidence=(machine.environment, meeting.is_local),
         fix=Fix(
             "Set MASTER_ADDR to this node's address on every node, or give rank 0 to the node that it names.",
-            commands=(f"export MASTER_ADDR={own}",) if own else (),
+            commands=(command("export MASTER_ADDR={:host}", own),) if own else (),
         ),
     )

@@ -4,10 +4,10 @@ Why it matters: the store's address cannot be reached from here at all. The name
 nobody uses, and lacks the A record.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.addresses import parsed
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
 from gpudoctor.snapshot import Snapshot
@@ -35,6 +35,6 @@ def master_addr_ipv6_only(machine: Snapshot) -> Iterator[Problem]:
         evidence=(meeting.resolved, machine.network.interfaces),
         fix=Fix(
             "Use the head node's IPv4 address as MASTER_ADDR, or give this machine an IPv6 address.",
-            commands=(f"getent ahostsv4 {shlex.quote(meeting.address)}",),
+            commands=(command("getent ahostsv4 {:host}", meeting.address),),
         ),
     )

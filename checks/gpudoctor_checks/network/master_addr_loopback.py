@@ -7,6 +7,7 @@ for the store on itself. Several nodes then wait for each other until their time
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import is_loopback, is_multi_node
 from gpudoctor.knowledge.network.interface_roles import recommended
 from gpudoctor.knowledge.network.rendezvous_job import is_head, rendezvous, surely_multi_node
@@ -33,6 +34,6 @@ def master_addr_loopback(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Set MASTER_ADDR to the head node's address on every node"
             + (f"; if this is the head node, its address is {own}." if own else "."),
-            commands=(f"export MASTER_ADDR={own}",) if own and is_head(environment) is not False else (),
+            commands=(command("export MASTER_ADDR={:host}", own),) if own and is_head(environment) is not False else (),
         ),
     )

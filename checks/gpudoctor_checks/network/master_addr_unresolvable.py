@@ -4,10 +4,10 @@ Why it matters: every rank looks the name up before anything else. Those that ca
 timed out", and the message names the time-out, not the name.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
 from gpudoctor.snapshot import Snapshot
 
@@ -19,7 +19,6 @@ def master_addr_unresolvable(machine: Snapshot) -> Iterator[Problem]:
     unanswered = meeting.resolved.missing_kind == "timeout"
     if not unanswered and meeting.resolved.value:
         return
-    name = shlex.quote(meeting.address)
     yield Problem(
         severity="error",
         summary=f"MASTER_ADDR is {meeting.address}, and "
@@ -28,6 +27,6 @@ def master_addr_unresolvable(machine: Snapshot) -> Iterator[Problem]:
         evidence=(meeting.resolved, machine.environment),
         fix=Fix(
             "Use the head node's address instead of its name, or enter the name in DNS or in /etc/hosts of every node.",
-            commands=(f"getent ahosts {name}",),
+            commands=(command("getent ahosts {:host}", meeting.address),),
         ),
     )

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.rendezvous_job import is_head, is_inside_job, rendezvous
 from gpudoctor.snapshot import Snapshot
 
@@ -22,7 +23,11 @@ def master_port_busy(machine: Snapshot) -> Iterator[Problem]:
         return
     holder = meeting.listener.value
     found = re.match(r"pid ([0-9]+) ", holder)
-    look = [f"ps -o pid,user,lstart,args -p {found[1]}"] if found else [f"sudo ss -ltnp 'sport = :{meeting.port}'"]
+    look = (
+        command("ps -o pid,user,lstart,args -p {:pid}", found[1])
+        if found
+        else command("sudo ss -ltnp {}", f"sport = :{meeting.port}")
+    )
     yield Problem(
         severity="error",
         summary=f"MASTER_PORT {meeting.port} is taken by {holder}; the store needs it free",
@@ -31,7 +36,7 @@ def master_port_busy(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "If it is a run that should be over, end it by its process id; else take another port, the same on every "
             "node. torchrun --standalone finds one for a single node.",
-            commands=(*look, f"export MASTER_PORT={_another(meeting.port)}"),
+            commands=(look, command("export MASTER_PORT={:number}", _another(meeting.port))),
         ),
     )
 

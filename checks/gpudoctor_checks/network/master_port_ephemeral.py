@@ -7,6 +7,7 @@ with EADDRINUSE; the next start works. torchrun's 29500 is below the range that 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.rendezvous_job import is_head, rendezvous
 from gpudoctor.snapshot import Snapshot
 
@@ -27,6 +28,6 @@ def master_port_ephemeral(machine: Snapshot) -> Iterator[Problem]:
         evidence=(machine.network.ephemeral_ports, machine.environment),
         fix=Fix(
             "Take a port outside the range, the same on every node.",
-            commands=(f"export MASTER_PORT={outside}",) if outside else (),
+            commands=(command("export MASTER_PORT={:number}", outside),) if outside else (),
         ),
     )

@@ -7,6 +7,7 @@ value most often comes from a launch script whose variable was not set.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
 from gpudoctor.snapshot import Snapshot
 
@@ -23,5 +24,5 @@ def master_port_invalid(machine: Snapshot) -> Iterator[Problem]:
         summary=f"MASTER_PORT is {environment['MASTER_PORT'][:60]!r}; a port is a number from 1 to 65535",
         meaning="Every rank ends with an error while it sets up its process group.",
         evidence=(machine.environment,),
-        fix=Fix("Set a port, the same on every node.", commands=(f"export MASTER_PORT={USUAL}",)),
+        fix=Fix("Set a port, the same on every node.", commands=(command("export MASTER_PORT={:number}", USUAL),)),
     )

@@ -4,10 +4,10 @@ Why it matters: an address without a route, a host that is off, or a firewall th
 node try again and again until "the client socket has timed out", ten minutes or more later.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
 from gpudoctor.snapshot import Snapshot
 
@@ -20,7 +20,7 @@ def master_unreachable(machine: Snapshot) -> Iterator[Problem]:
     answer = meeting.connection.value
     if answer not in ("no answer", "unreachable"):
         return
-    address = shlex.quote(meeting.resolved.value[0])
+    address = meeting.resolved.value[0]
     silent = answer == "no answer"
     what = "gives no answer" if silent else "cannot be reached: no route leads there, or no machine is there"
     yield Problem(
@@ -33,6 +33,6 @@ def master_unreachable(machine: Snapshot) -> Iterator[Problem]:
             "at once); or the head node is off, or MASTER_ADDR is on a network that this machine does not share."
             if silent
             else "Use an address of the head node on a network that this machine shares, or repair the route.",
-            commands=(f"ip route get {address}", f"ping -c 2 -W 1 {address}"),
+            commands=(command("ip route get {:host}", address), command("ping -c 2 -W 1 {:host}", address)),
         ),
     )

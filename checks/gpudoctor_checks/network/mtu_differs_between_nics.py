@@ -5,10 +5,10 @@ disagree fail to connect (ibv_modify_qp, "Invalid argument"); with TCP the port 
 packets between the two are dropped on some networks.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.interface_roles import seen, siblings
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import listed
@@ -36,6 +36,8 @@ def mtu_differs_between_nics(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Give them the MTU of the others where the switches carry it, and make it last in the network's "
                 "configuration.",
-                commands=tuple(f"sudo ip link set {shlex.quote(port.name)} mtu {largest}" for port in smaller),
+                commands=tuple(
+                    command("sudo ip link set {:interface} mtu {:number}", port.name, largest) for port in smaller
+                ),
             ),
         )

@@ -9,6 +9,7 @@ nvidia_peermem since 2.23.4, DMA-BUF since 2.13.4.)
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
 from gpudoctor.knowledge.nccl.settings import dotted, nccl_version
 from gpudoctor.knowledge.network.gpu_direct import MODULE_SINCE, verdicts
@@ -39,8 +40,8 @@ def peermem_not_loaded(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             text,
             commands=(
-                "sudo modprobe nvidia-peermem",
-                "echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf",
+                command("sudo modprobe nvidia-peermem"),
+                command("echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf"),
             ),
         ),
         gpus=tuple(sorted({verdict.gpu for verdict in found})),

@@ -5,10 +5,10 @@ http_proxy and its relatives. They ask the proxy for a node of the cluster, whic
 job waits for its members.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
 from gpudoctor.snapshot import Snapshot
 
@@ -19,7 +19,7 @@ def proxy_before_master(machine: Snapshot) -> Iterator[Problem]:
     if not meeting.proxies or meeting.is_local.value:
         return
     names = ", ".join(meeting.proxies)
-    except_it = f'export no_proxy="${{no_proxy:+$no_proxy,}}"{shlex.quote(meeting.address)}'
+    except_it = command('export no_proxy={:host}"${{no_proxy:+,$no_proxy}}"', meeting.address)
     yield Problem(
         severity="info",
         summary=f"{names} applies to MASTER_ADDR {meeting.address}; no_proxy does not except it",
@@ -27,6 +27,6 @@ def proxy_before_master(machine: Snapshot) -> Iterator[Problem]:
         evidence=(machine.network.rendezvous,),
         fix=Fix(
             "Except the nodes of the job from the proxy, on every node.",
-            commands=(except_it, 'export NO_PROXY="$no_proxy"'),
+            commands=(except_it, command('export NO_PROXY="$no_proxy"')),
         ),
     )

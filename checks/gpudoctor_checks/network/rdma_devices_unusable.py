@@ -7,6 +7,7 @@ Without the files NCCL finds no RDMA device, says so at NCCL_DEBUG=INFO only, an
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.network.rdma_selection import usable_ports, verbs_nodes
@@ -29,19 +30,23 @@ def rdma_devices_unusable(machine: Snapshot) -> Iterator[Problem]:
         )
         fix = Fix(
             "Give users the files: rdma-core's udev rules set mode 0666.",
-            commands=("ls -l /dev/infiniband", "sudo chmod 0666 /dev/infiniband/uverbs* /dev/infiniband/rdma_cm"),
+            commands=(
+                command("ls -l /dev/infiniband"),
+                command("sudo chmod 0666 /dev/infiniband/uverbs* /dev/infiniband/rdma_cm"),
+            ),
         )
     elif in_container(machine):
         summary = f"{seen}, but this container has no /dev/infiniband/uverbs*"
         fix = Fix(
             "Start the container with the devices, and with locked memory unlimited. In Kubernetes, ask for the RDMA "
             "device plugin's resource.",
-            commands=("docker run --gpus all --device /dev/infiniband --ulimit memlock=-1 ...",),
+            commands=(command("docker run --gpus all --device /dev/infiniband --ulimit memlock=-1 ..."),),
         )
     else:
         summary = f"{seen}, but there is no /dev/infiniband/uverbs*"
         fix = Fix(
-            "Load the module that makes the files.", commands=("sudo modprobe ib_uverbs", "ls -l /dev/infiniband")
+            "Load the module that makes the files.",
+            commands=(command("sudo modprobe ib_uverbs"), command("ls -l /dev/infiniband")),
         )
     yield Problem(
         severity="warning",

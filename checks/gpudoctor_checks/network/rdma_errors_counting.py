@@ -6,10 +6,10 @@ bandwidth, and more ends the job with "work completion error, status=12". What w
 of: only counters that grow while gpudoctor looks, twice, 50 ms apart.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.rdma_ports import places
 from gpudoctor.snapshot import Snapshot
 
@@ -25,7 +25,6 @@ def rdma_errors_counting(machine: Snapshot) -> Iterator[Problem]:
             continue
         grown = {name: by for name, by in counting.value.items() if name not in FLAPS}
         if grown:
-            name = shlex.quote(place.device.name)
             damaged = any(counter in OF_THE_LINK for counter in grown)
             yield Problem(
                 severity="warning",
@@ -40,7 +39,11 @@ def rdma_errors_counting(machine: Snapshot) -> Iterator[Problem]:
                     if damaged
                     else "Look at flow control (PFC) and ECN of switches and NIC, and at a receiver that is too slow.",
                     commands=(
-                        f"grep -s . /sys/class/infiniband/{name}/ports/{place.port.number}/*counters/* | tail -n 80",
+                        command(
+                            "grep -s . /sys/class/infiniband/{:interface}/ports/{:number}/*counters/* | tail -n 80",
+                            place.device.name,
+                            place.port.number,
+                        ),
                     ),
                 ),
             )

@@ -4,11 +4,11 @@ Why it matters: a rail that behaves unlike its siblings (congestion control, ada
 as a slow or failing rank that moves with the node. It is the first question of every support case.
 """
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.like_gpus import raise_unread
 from gpudoctor.knowledge.network.rdma_ports import alike
 from gpudoctor.knowledge.wording import listed
@@ -33,7 +33,7 @@ def rdma_firmware_differs(machine: Snapshot) -> Iterator[Problem]:
                 evidence=tuple(device.firmware for device in (*others[:4], known[0])),
                 fix=Fix(
                     "Bring all to one version, at best the one that the driver's release notes name.",
-                    commands=(f"sudo mlxfwmanager -d {shlex.quote(address)} --query",),
+                    commands=(command("sudo mlxfwmanager -d {:name} --query", address),),
                 ),
             )
     raise_unread(device.firmware for group in alike(machine) for device in group)

@@ -8,15 +8,16 @@ to open libibverbs.so[.1]" at NCCL_DEBUG=INFO only and runs over TCP. PyTorch's 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.network.rdma_selection import usable_ports
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Snapshot
 
 INSTALL = (
-    (("Ubuntu", "Debian"), "sudo apt-get install -y libibverbs1 ibverbs-providers"),
-    (("SUSE", "SLES"), "sudo zypper install -y libibverbs1 rdma-core"),
-    (("Red Hat", "Rocky", "Alma", "CentOS", "Fedora", "Oracle", "Amazon"), "sudo dnf install -y libibverbs"),
+    (("Ubuntu", "Debian"), command("sudo apt-get install -y libibverbs1 ibverbs-providers")),
+    (("SUSE", "SLES"), command("sudo zypper install -y libibverbs1 rdma-core")),
+    (("Red Hat", "Rocky", "Alma", "CentOS", "Fedora", "Oracle", "Amazon"), command("sudo dnf install -y libibverbs")),
 )
 """Package names of rdma-core in the distributions."""
 

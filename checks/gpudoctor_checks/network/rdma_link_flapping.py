@@ -5,10 +5,10 @@ NCCL_IB_RETRY_CNT) the job ends with "work completion error, status=12" or hangs
 the last reboot of a switch, so only those that grow while gpudoctor looks are spoken of: two looks, 50 ms apart.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.rdma_ports import places
 from gpudoctor.snapshot import Snapshot
 
@@ -33,8 +33,8 @@ def rdma_link_flapping(machine: Snapshot) -> Iterator[Problem]:
                 fix=Fix(
                     "Take the port out of use, and replace cable or transceiver.",
                     commands=(
-                        f"export NCCL_IB_HCA={shlex.quote(f'^={place.device.name}')}",
-                        f"sudo mlxlink -d {shlex.quote(place.device.pci_bus_id.value_or(place.device.name))} -m -e",
+                        command("export NCCL_IB_HCA={:value}", f"^={place.device.name}"),
+                        command("sudo mlxlink -d {:name} -m -e", place.device.pci_bus_id.value_or(place.device.name)),
                     ),
                 ),
             )

@@ -5,10 +5,10 @@ that is 1024: four times the packets of an MTU of 4200 or 9000, and some percent
 the way must carry the larger size. (InfiniBand specification, path MTU; NVIDIA's RoCE guide asks for 4200 or more.)
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.rdma_ports import Place, is_roce, taken
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import listed
@@ -38,7 +38,7 @@ def rdma_mtu_small(machine: Snapshot) -> Iterator[Problem]:
             evidence=(machine.network.interfaces,),
             fix=Fix(
                 "Raise it on all nodes and switches of this network alike; where they differ, large messages are lost.",
-                commands=tuple(f"sudo ip link set dev {shlex.quote(name)} mtu 9000" for name in list(small)[:8]),
+                commands=tuple(command("sudo ip link set dev {:interface} mtu 9000", name) for name in list(small)[:8]),
             ),
         )
 

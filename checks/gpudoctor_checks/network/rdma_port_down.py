@@ -2,13 +2,14 @@
 
 Why it matters: NCCL takes ports that are ACTIVE and says nothing about the others. Without one it runs over TCP,
 which is 5 to 20 times slower, and only NCCL_DEBUG=INFO shows it. A port that polls is switched on and hears nothing
+from gpudoctor.command import command
 from the other end: cable, transceiver or switch port. (NCCL src/transport/net_ib/init.cc, all versions.)
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.network.rdma_ports import Place, is_roce, places
 from gpudoctor.knowledge.wording import listed
@@ -39,7 +40,10 @@ def rdma_port_down(machine: Snapshot) -> Iterator[Problem]:
             ),
             fix=Fix(
                 "Look at cable, transceiver and the switch's port. Ports that are not cabled on purpose need nothing.",
-                commands=(f"ibstat {shlex.quote(first.device.name)}", f"sudo mlxlink -d {_device(first)} -m"),
+                commands=(
+                    command("ibstat {:interface}", first.device.name),
+                    command("sudo mlxlink -d {:name} -m", _device(first)),
+                ),
             ),
         )
 
@@ -57,4 +61,4 @@ def _waits_for_a_link(machine: Snapshot, place: Place) -> bool:
 
 
 def _device(place: Place) -> str:
-    return shlex.quote(place.device.pci_bus_id.value_or(place.device.name))
+    return place.device.pci_bus_id.value_or(place.device.name)

@@ -5,10 +5,10 @@ port out, or falls back to TCP when it is the only one. Every InfiniBand fabric 
 switch or a host. (NCCL src/transport/net_ib/init.cc, all versions; InfiniBand specification, PortState.)
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.rdma_ports import places
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Snapshot
@@ -24,7 +24,7 @@ def rdma_port_without_subnet_manager(machine: Snapshot) -> Iterator[Problem]:
         if port.subnet_manager_lid.value == 0:
             lonely.append(place)
     if lonely:
-        name = shlex.quote(lonely[0].device.name)
+        name = lonely[0].device.name
         yield Problem(
             severity="warning",
             summary=f"{listed(place.name for place in lonely)} {'waits' if len(lonely) == 1 else 'wait'} in INIT: "
@@ -36,6 +36,10 @@ def rdma_port_without_subnet_manager(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Start the subnet manager of this fabric: on the switch, by UFM, or opensm on one host of it. With "
                 "several fabrics, each needs its own.",
-                commands=(f"ibstat {name}", f"sudo sminfo -C {name}", "systemctl status opensm"),
+                commands=(
+                    command("ibstat {:interface}", name),
+                    command("sudo sminfo -C {:interface}", name),
+                    command("systemctl status opensm"),
+                ),
             ),
         )

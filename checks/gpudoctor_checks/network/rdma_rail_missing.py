@@ -5,10 +5,10 @@ say that one is missing: two GPUs share an HCA, the job is slower on every node,
 can end in connection timeouts.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.network.rdma_ports import alike
 from gpudoctor.knowledge.wording import listed
@@ -41,8 +41,8 @@ def rdma_rail_missing(machine: Snapshot) -> Iterator[Problem]:
                 "Repair the link, or the HCA that is missing."
                 if down
                 else "See whether the HCA is on the PCI bus and its driver came up; reseat or replace it.",
-                commands=tuple(f"ibstat {shlex.quote(device.name)}" for device in down[:4])
-                or ("lspci -D | grep -i mellanox", "sudo dmesg | grep -i mlx5 | tail -20"),
+                commands=tuple(command("ibstat {:interface}", device.name) for device in down[:4])
+                or (command("lspci -D | grep -i mellanox"), command("sudo dmesg | grep -i mlx5 | tail -20")),
             ),
         )
 

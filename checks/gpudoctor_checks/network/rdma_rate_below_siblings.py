@@ -5,10 +5,10 @@ older speed (a bad cable, a wrong transceiver, a switch port set to another spee
 The siblings of the same board are the measure, so no table of products is needed.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.like_gpus import majority
 from gpudoctor.knowledge.network.rdma_ports import Place, alike, rate
 from gpudoctor.knowledge.wording import listed
@@ -24,7 +24,7 @@ def rdma_rate_below_siblings(machine: Snapshot) -> Iterator[Problem]:
         slow = [place for place in active if usual is not None and place.port.rate_gbps.value < usual]
         if slow and usual is not None:
             rates = sorted({place.port.rate_gbps.value for place in slow})
-            address = shlex.quote(slow[0].device.pci_bus_id.value_or(slow[0].device.name))
+            address = slow[0].device.pci_bus_id.value_or(slow[0].device.name)
             yield Problem(
                 severity="warning",
                 summary=f"{listed(place.name for place in slow)} {'runs' if len(slow) == 1 else 'run'} at "
@@ -33,6 +33,6 @@ def rdma_rate_below_siblings(machine: Snapshot) -> Iterator[Problem]:
                 evidence=tuple(place.port.rate_gbps for place in slow[:8]),
                 fix=Fix(
                     "Look at cable, transceiver and the speed of the switch's port; then bring the link up anew.",
-                    commands=(f"sudo mlxlink -d {address} -m -e",),
+                    commands=(command("sudo mlxlink -d {:name} -m -e", address),),
                 ),
             )

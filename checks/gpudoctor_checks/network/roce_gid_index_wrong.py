@@ -9,6 +9,7 @@ reaches no node behind a router. NCCL >= 2.21.5 finds the right entry itself whe
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.settings import dotted, effective, evidence, nccl_version, set_integer, where
 from gpudoctor.knowledge.network.gids import is_link_local, is_v2, types_unread
 from gpudoctor.knowledge.network.rdma_ports import is_roce, taken
@@ -59,7 +60,12 @@ def _fault(gids: tuple[Gid, ...], index: int) -> str:
 def _fix(machine: Snapshot, better: int | None, origin: str) -> Fix:
     version = nccl_version(machine)
     if version >= DYNAMIC_SINCE:
-        return Fix(f"Unset it{origin}: NCCL {dotted(version)} finds the entry itself.", commands=(f"unset {NAME}",))
+        return Fix(
+            f"Unset it{origin}: NCCL {dotted(version)} finds the entry itself.",
+            commands=(command("unset {:variable}", NAME),),
+        )
     if better is None:
         return Fix("No entry is a RoCE v2 address: give the port's interface an IP address first.")
-    return Fix("Name the entry of the RoCE v2 address.", commands=(f"export {NAME}={better}",))
+    return Fix(
+        "Name the entry of the RoCE v2 address.", commands=(command("export {:variable}={:number}", NAME, better),)
+    )

@@ -6,10 +6,10 @@ no further than one Ethernet segment, and connections to other nodes time out (s
 IP address of the port's network interface. (NCCL src/transport/net_ib/connect.cc.)
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.gids import is_link_local, is_v2, types_unread
 from gpudoctor.knowledge.network.rdma_ports import is_roce, taken
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
@@ -44,8 +44,8 @@ def roce_without_v2_gid(machine: Snapshot) -> Iterator[Problem]:
                 "Give the port's interface an IP address, and let the driver make RoCE v2 entries; or keep NCCL from "
                 "this port with NCCL_IB_HCA.",
                 commands=(
-                    *((f"ip addr show {shlex.quote(interface)}",) if interface else ()),
-                    f"sudo cma_roce_mode -d {shlex.quote(place.device.name)} -p {place.port.number}",
+                    *((command("ip addr show {:interface}", interface),) if interface else ()),
+                    command("sudo cma_roce_mode -d {:interface} -p {:number}", place.device.name, place.port.number),
                 ),
             ),
         )

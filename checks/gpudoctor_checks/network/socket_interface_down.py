@@ -4,10 +4,10 @@ Why it matters: NCCL before 2.28.3 takes an interface that is down as long as it
 others on it until the time-out; later releases pass it over, and end with an error when it was the one that was named.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, is_set, nccl_choice, parse
 from gpudoctor.knowledge.nccl.settings import effective, set_text
@@ -40,10 +40,9 @@ def socket_interface_down(machine: Snapshot) -> Iterator[Problem]:
 
 def _problem(machine: Snapshot, interface: Interface, who: str, severity: Severity) -> Problem:
     state = _state(interface)
-    name = shlex.quote(interface.name)
-    commands = [f"ip -br address show dev {name}"]
+    commands = [command("ip -br address show dev {:interface}", interface.name)]
     if not interface.is_up:
-        commands.insert(0, f"sudo ip link set {name} up")
+        commands.insert(0, command("sudo ip link set {:interface} up", interface.name))
     return Problem(
         severity=severity,
         summary=f"{who}, and that interface {state}",

@@ -8,7 +8,7 @@ until its time-out. It comes from NCCL_SOCKET_IFNAME=lo of a test on one machine
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.network.interface_roles import find, recommended, seen
@@ -22,11 +22,13 @@ def socket_interface_loopback(machine: Snapshot) -> Iterator[Problem]:
     if first is None or first.kind != "loopback" or not is_multi_node(machine.environment.value):
         return
     best = recommended(machine)
-    fix = Fix("Give this machine an address on a network that the other nodes share.", commands=("ip -br address",))
+    fix = Fix(
+        "Give this machine an address on a network that the other nodes share.", commands=(command("ip -br address"),)
+    )
     if best is not None:
         fix = Fix(
             f"Name the interface that leads to the other nodes; {best.name} leads out of this machine.",
-            commands=(f"export {IFNAME}={word('=' + best.name)}",),
+            commands=(command("export {:variable}={:value}", IFNAME, "=" + best.name),),
         )
     yield Problem(
         severity="error",

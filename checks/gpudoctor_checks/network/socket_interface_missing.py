@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, is_set, parse
 from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, Setting, effective
 from gpudoctor.knowledge.network import gloo_interface
@@ -69,10 +69,13 @@ def _fix(machine: Snapshot, setting: Setting, wanted: tuple[str, ...], here: lis
     alike = difflib.get_close_matches(wanted[0].strip(), here, n=1) if wanted else []
     name = alike[0] if alike else best.name if best else ""
     if not name:
-        return Fix(f"Remove {setting.name}, and the choice is made by itself.", commands=(f"unset {setting.name}",))
-    value = word(f"={name}" if setting.name == IFNAME else name)
+        return Fix(
+            f"Remove {setting.name}, and the choice is made by itself.",
+            commands=(command("unset {:variable}", setting.name),),
+        )
+    value = f"={name}" if setting.name == IFNAME else name
     why = f"Did you mean {name}?" if alike else f"{name} leads out of this machine."
     return Fix(
         f"{why} Name the interface that the other nodes are behind, or remove the variable.",
-        commands=(f"export {setting.name}={value}",),
+        commands=(command("export {:variable}={:value}", setting.name, value),),
     )

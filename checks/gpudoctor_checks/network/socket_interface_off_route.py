@@ -8,7 +8,7 @@ import ipaddress
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, is_set, nccl_choice
 from gpudoctor.knowledge.nccl.settings import effective, set_text
 from gpudoctor.knowledge.network.addresses import IpAddress, parsed
@@ -39,7 +39,7 @@ def socket_interface_off_route(machine: Snapshot) -> Iterator[Problem]:
         evidence=(seen(machine, first.name, shared.name), machine.network.rendezvous),
         fix=Fix(
             f"Where {first.name} does not lead to the other nodes, name the one that does, on every node.",
-            commands=(f"export {IFNAME}={word('=' + shared.name)}",),
+            commands=(command("export {:variable}={:value}", IFNAME, "=" + shared.name),),
         ),
     )
 

@@ -7,7 +7,7 @@ of them, and a run hangs or slows down when the others lead elsewhere.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, is_set, nccl_choice, parse
 from gpudoctor.knowledge.nccl.settings import effective, set_text, where
@@ -38,6 +38,6 @@ def socket_interface_prefix_wide(machine: Snapshot) -> Iterator[Problem]:
             evidence=(machine.environment, seen(machine, *taken)),
             fix=Fix(
                 f"Put = in front, which makes the names exact{others}.",
-                commands=(f"export {IFNAME}={word('=' + ','.join(exact))}",),
+                commands=(command("export {:variable}={:value}", IFNAME, "=" + ",".join(exact)),),
             ),
         )

@@ -8,7 +8,7 @@ job of several nodes waits for itself until its time-out.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import gpu_count, is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.network.interface_roles import find, inside_reason, recommended, seen
@@ -28,10 +28,10 @@ def socket_interface_virtual(machine: Snapshot) -> Iterator[Problem]:
     if not several and not gpu_count(machine):
         return
     best = recommended(machine)
-    commands = ("ip -br address",)
+    commands = (command("ip -br address"),)
     advice = "Give this machine an address on a network that the other nodes share."
     if best is not None:
-        commands = (f"export {IFNAME}={word('=' + best.name)}",)
+        commands = (command("export {:variable}={:value}", IFNAME, f"={best.name}"),)
         advice = f"Name the interface that leads to the other nodes on every node; here {best.name} leads out."
     yield Problem(
         severity=_severity(several, best is not None),

@@ -8,7 +8,7 @@ a single stray bridge makes a job of several nodes hang.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import gpu_count, is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
@@ -44,6 +44,6 @@ def socket_interfaces_stray(machine: Snapshot) -> Iterator[Problem]:
         evidence=(seen(machine, *choice.names), machine.environment, machine.network.rdma_devices),
         fix=Fix(
             "Before a run over several nodes, name the interfaces that lead to them.",
-            commands=(f"export {IFNAME}={word('=' + ','.join(good))}",),
+            commands=(command("export {:variable}={:value}", IFNAME, "=" + ",".join(good)),),
         ),
     )

@@ -8,6 +8,7 @@ leaves GPUDirect off. Cloud providers publish a topology file for such machines 
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.nccl.settings import effective
 from gpudoctor.knowledge.network.rdma_ports import active
@@ -38,7 +39,10 @@ def topology_flattened(machine: Snapshot) -> Iterator[Problem]:
             fix=Fix(
                 "Use the topology file that the provider publishes for this type of machine (Azure: in "
                 "/opt/microsoft, or azhpc-images on GitHub).",
-                commands=("ls /opt/microsoft/*.xml", "export NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml"),
+                commands=(
+                    command("ls /opt/microsoft/*.xml"),
+                    command("export NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml"),
+                ),
             ),
         )
     elif if_present(machine.nvidia.topology):
@@ -60,7 +64,7 @@ def _disagreeing(machine: Snapshot, pairs: tuple[Disagreement, ...]) -> Iterator
             evidence=(machine.nvidia.topology, machine.network.pci_paths),
             fix=Fix(
                 "In a virtual machine, use the provider's topology file (NCCL_TOPO_FILE). Look at both trees.",
-                commands=("nvidia-smi topo -m", "gpudoctor topology", "lspci -tv"),
+                commands=(command("nvidia-smi topo -m"), command("gpudoctor topology"), command("lspci -tv")),
             ),
             gpus=tuple(sorted({index for pair in pairs for index in (pair.gpu, pair.other)})),
         )

@@ -8,6 +8,7 @@ of certain branches only; on GeForce cards cuInit fails with error 804, and with
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.cuda_errors import explain
 from gpudoctor.knowledge.gpus.gpu_models import is_consumer
 from gpudoctor.knowledge.pytorch.loaded import first, lies_in, take_out
@@ -34,6 +35,6 @@ def cuda_compat_on_path(machine: Snapshot) -> Iterator[Problem]:
         evidence=(answer, machine.training.libraries, machine.nvidia.driver_version),
         fix=Fix(
             "Take the compat folder out of the library path; a newer driver, or torch for an older CUDA, does without.",
-            commands=(*take_out(machine, library), "ldconfig -p | grep libcuda.so.1"),
+            commands=(*take_out(machine, library), command("ldconfig -p | grep libcuda.so.1")),
         ),
     )

@@ -7,6 +7,7 @@ runs slower, fills the disk, or waits for ever at its first error.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.snapshot import Snapshot
 
 VARIABLES = {
@@ -39,6 +40,6 @@ def cuda_debugging_left_on(machine: Snapshot) -> Iterator[Problem]:
         evidence=(environment,),
         fix=Fix(
             "Unset what is not wanted in this run; look for it in the job script and the container's image.",
-            commands=(f"unset {' '.join(left)}",),
+            commands=(command("unset {:variables}", left),),
         ),
     )

@@ -7,6 +7,7 @@ away the overlap of Python, kernels, copies and communication that training spee
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.snapshot import Snapshot
 
 VARIABLE = "CUDA_LAUNCH_BLOCKING"
@@ -25,6 +26,9 @@ def cuda_launch_blocking(machine: Snapshot) -> Iterator[Problem]:
         evidence=(environment,),
         fix=Fix(
             "Unset it when the error it was set for is found; look for it in the job script and the container's image.",
-            commands=(f"unset {VARIABLE}", f"grep -n {VARIABLE} ~/.bashrc ~/.profile /etc/environment"),
+            commands=(
+                command("unset {:variable}", VARIABLE),
+                command("grep -n {:variable} ~/.bashrc ~/.profile /etc/environment", VARIABLE),
+            ),
         ),
     )

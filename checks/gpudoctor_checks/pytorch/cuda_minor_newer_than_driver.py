@@ -8,6 +8,7 @@ kernels compiled at run time, and features new in that minor version are missing
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.pytorch.cuda_versions import TOOLKIT_DRIVER, runs, shown
 from gpudoctor.knowledge.pytorch.torch_wheels import cuda_of
 from gpudoctor.snapshot import Snapshot
@@ -33,6 +34,6 @@ def cuda_minor_newer_than_driver(machine: Snapshot) -> Iterator[Problem]:
             f"Update the driver to {shown(wanted)} or newer when an extension complains of PTX."
             if wanted
             else f"Update the driver to one that serves CUDA {shown(cuda)} when an extension complains of PTX.",
-            commands=("nvidia-smi --query-gpu=index,driver_version --format=csv",),
+            commands=(command("nvidia-smi --query-gpu=index,driver_version --format=csv"),),
         ),
     )

@@ -7,6 +7,7 @@ reports "CUDA driver is a stub library" (error 34) or that there is no GPU.
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.pytorch.loaded import FROM_ENVIRONMENT, first, lies_in, take_out
 from gpudoctor.snapshot import Snapshot
 
@@ -30,6 +31,6 @@ def cuda_stubs_on_path(machine: Snapshot) -> Iterator[Problem]:
             else "Take the stubs folder out of /etc/ld.so.conf.d and rebuild the loader's cache.",
             commands=take_out(machine, library)
             if named
-            else ("grep -rn stubs /etc/ld.so.conf /etc/ld.so.conf.d", "sudo ldconfig"),
+            else (command("grep -rn stubs /etc/ld.so.conf /etc/ld.so.conf.d"), command("sudo ldconfig")),
         ),
     )

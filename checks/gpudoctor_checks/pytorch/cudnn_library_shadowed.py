@@ -4,10 +4,10 @@ Why it matters: cuDNN loads its parts by name while it runs, and parts of two ve
 "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH", "cuDNN version incompatibility", or a convolution that ends the process.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.pytorch.loaded import FROM_ENVIRONMENT, first, shadowing, take_out
 from gpudoctor.knowledge.pytorch.torch_wheels import advice
 from gpudoctor.snapshot import Snapshot
@@ -34,7 +34,7 @@ def cudnn_library_shadowed(machine: Snapshot) -> Iterator[Problem]:
         evidence=(training.libraries, training.torch, machine.environment),
         fix=Fix(
             f"Take its folder out of {winner.origin}: torch brings its own cuDNN.",
-            commands=(*take_out(machine, winner), f"ls -l {shlex.join([winner.path, bundled.path])}"),
+            commands=(*take_out(machine, winner), command("ls -l {:paths}", [winner.path, bundled.path])),
         ),
     )
 

@@ -4,10 +4,10 @@ Why it matters: torch then runs with an NCCL that nobody chose for it. It works 
 that version strikes, or one machine of the job has another environment and its rank loads another version.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.pytorch.loaded import shadowing, take_out
 from gpudoctor.snapshot import Snapshot
 
@@ -28,6 +28,6 @@ def nccl_library_shadowed(machine: Snapshot) -> Iterator[Problem]:
         evidence=(machine.training.libraries, machine.training.torch, machine.environment),
         fix=Fix(
             f"Take it out of {winner.origin}, unless it is there on purpose (a cloud's NCCL plugin brings its own).",
-            commands=(*take_out(machine, winner), f"ls -l {shlex.join([winner.path, bundled.path])}"),
+            commands=(*take_out(machine, winner), command("ls -l {:paths}", [winner.path, bundled.path])),
         ),
     )

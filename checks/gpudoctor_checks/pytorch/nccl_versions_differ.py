@@ -5,10 +5,10 @@ bugs that torch's release notes count as fixed, and the ranks of one job fail wi
 machines load different ones. A newer library of the same major version is compatible.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
 from gpudoctor.knowledge.pytorch.loaded import FROM_ENVIRONMENT, shadowing, take_out
 from gpudoctor.knowledge.pytorch.torch_wheels import pip
@@ -34,11 +34,11 @@ def nccl_versions_differ(machine: Snapshot) -> Iterator[Problem]:
     wanted = ".".join(str(part) for part in built)
     is_older = loaded < built
     package = next((name for name in machine.training.packages.value_or({}) if name.startswith("nvidia-nccl-cu")), "")
-    lines: tuple[str, ...] = ()
+    lines: tuple[Command, ...] = ()
     if library.origin in FROM_ENVIRONMENT:
         lines = take_out(machine, library)
     elif library.origin == "package" and package:
-        lines = (pip(machine, f"install {shlex.quote(f'{package}=={wanted}')}"),)
+        lines = (pip(machine, "install", f"{package}=={wanted}"),)
     yield Problem(
         severity="warning" if is_older else "info",
         summary=f"torch {facts.version} is compiled for NCCL {wanted} and loads {library.version} from {path}",
@@ -50,6 +50,6 @@ def nccl_versions_differ(machine: Snapshot) -> Iterator[Problem]:
             f"Have torch load NCCL {wanted}, on every machine of the job."
             if is_older
             else f"Have every machine of the job load the same NCCL; this torch was tested with {wanted}.",
-            commands=(*lines, f"ls -l {shlex.quote(path)}"),
+            commands=(*lines, command("ls -l {:path}", path)),
         ),
     )

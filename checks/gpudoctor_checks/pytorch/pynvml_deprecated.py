@@ -34,8 +34,8 @@ def pynvml_deprecated(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Keep nvidia-ml-py only; it provides the same module.",
             commands=(
-                pip(machine, "uninstall -y pynvml"),
-                pip(machine, "install --force-reinstall nvidia-ml-py"),
+                pip(machine, "uninstall", "-y", "pynvml"),
+                pip(machine, "install", "--force-reinstall", "nvidia-ml-py"),
             ),
         ),
     )

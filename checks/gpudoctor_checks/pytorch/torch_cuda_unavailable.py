@@ -4,13 +4,13 @@ Why it matters: the training runs on the CPU or stops at its first CUDA call. NV
 ways into the driver: device files, the fabric of NVSwitch machines and a second copy of libcuda concern only CUDA.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge.gpus.cuda_errors import NO_DEVICE, explain
 from gpudoctor.knowledge.pytorch.cuda_versions import runs
-from gpudoctor.knowledge.pytorch.torch_wheels import cuda_of
+from gpudoctor.knowledge.pytorch.torch_wheels import cuda_of, interpreter
 from gpudoctor.snapshot import Snapshot
 
 
@@ -24,9 +24,9 @@ def torch_cuda_unavailable(machine: Snapshot) -> Iterator[Problem]:
     if runs(machine.nvidia.driver_version.value, cuda) is False or hidden(machine):
         return  # those are other checks' findings
     answer = machine.cuda.visible
-    python = shlex.quote(machine.training.python.value_or("python3"))
+    python = interpreter(machine)
     text = "Let torch say it in full, and look at the device files."
-    lines: tuple[str, ...] = ("ls -l /dev/nvidia*",)
+    lines: tuple[Command, ...] = (command("ls -l /dev/nvidia*"),)
     cause = ""
     if answer.is_read and answer.value.error:
         known = explain(answer.value.error, answer.value.error_name)
@@ -37,7 +37,7 @@ def torch_cuda_unavailable(machine: Snapshot) -> Iterator[Problem]:
         summary=f"torch {facts.version} finds no CUDA device; NVML sees {len(gpus.value)}{said}",
         meaning=f"The training runs on the CPU or stops at its first CUDA call.{cause}",
         evidence=(torch, gpus, answer),
-        fix=Fix(text, commands=(f"{python} -c 'import torch; torch.cuda.init()'", *lines)),
+        fix=Fix(text, commands=(command("{:python} -c 'import torch; torch.cuda.init()'", python), *lines)),
     )
 
 

@@ -5,11 +5,11 @@ another version that the loader finds first (LD_LIBRARY_PATH), an installation t
 package managers, and a container that may not use enough memory.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.pytorch.torch_wheels import advice, pip
+from gpudoctor.command import Command, command
+from gpudoctor.knowledge.pytorch.torch_wheels import advice, interpreter, pip
 from gpudoctor.snapshot import Snapshot
 
 
@@ -19,40 +19,50 @@ def torch_import_fails(machine: Snapshot) -> Iterator[Problem]:
     probe = training.torch_probe.value
     if probe.outcome not in ("raised", "crashed"):
         return
-    python = shlex.quote(training.python.value_or("python3"))
+    python = interpreter(machine)
     text, more = repair(machine, probe.step, probe.detail)
-    statement = "import torch" if probe.step == "import torch" else "import torch; torch.cuda.init()"
+    alone = command(
+        "{:python} -X faulthandler -c 'import torch'"
+        if probe.step == "import torch"
+        else "{:python} -X faulthandler -c 'import torch; torch.cuda.init()'",
+        python,
+    )
     yield Problem(
         severity="error",
         summary=f"{probe.step} failed: {probe.detail}",
         meaning=f"A training with {training.python.value_or('this interpreter')} fails in the same place.",
         evidence=(training.torch_probe, training.python, training.torch_files),
-        fix=Fix(text, commands=(f"{python} -X faulthandler -c '{statement}'", *more)),
+        fix=Fix(text, commands=(alone, *more)),
     )
 
 
-def repair(machine: Snapshot, step: str, detail: str) -> tuple[str, tuple[str, ...]]:
+def repair(machine: Snapshot, step: str, detail: str) -> tuple[str, tuple[Command, ...]]:
     """What to try for this exception or signal."""
-    python = shlex.quote(machine.training.python.value_or("python3"))
+    python = interpreter(machine)
     libraries = {"LD_LIBRARY_PATH", "LD_PRELOAD"} & set(machine.environment.value_or({}))
     if libraries and ("undefined symbol" in detail or ".so" in detail or "version `" in detail):
-        unset = " ".join(f"-u {name}" for name in sorted(libraries))
         text = f"A library of another version comes first: try without {' and '.join(sorted(libraries))}."
-        return text, (f"env {unset} {python} -c 'import torch'",)
+        return text, (
+            command(
+                "env {:arguments} {:python} -c 'import torch'",
+                [each for name in sorted(libraries) for each in ("-u", name)],
+                python,
+            ),
+        )
     if "SIGKILL" in detail:
         text = "The kernel ended it, most likely for lack of memory: raise the memory limit of the job or container."
-        return text, ("sudo dmesg -T | grep -i 'killed process'",)
+        return text, (command("sudo dmesg -T | grep -i 'killed process'"),)
     if "SIGILL" in detail:
         text = "This build of torch uses instructions that the CPU lacks (AVX2): use another machine, or build torch."
-        return text, ("grep -m1 flags /proc/cpuinfo",)
+        return text, (command("grep -m1 flags /proc/cpuinfo"),)
     if "No module named" in detail:
         return "A package that torch needs is not installed: let pip say which.", (pip(machine, "check"),)
     if step.startswith("torch.cuda"):
         return (
             "It fails inside the CUDA driver: see which libcuda is found first, and what the kernel says of the GPUs.",
             (
-                "ldconfig -p | grep libcuda.so.1",
-                "sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",
+                command("ldconfig -p | grep libcuda.so.1"),
+                command("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20"),
             ),
         )
     sentence, lines = advice(machine)

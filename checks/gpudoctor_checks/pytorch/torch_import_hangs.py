@@ -4,10 +4,11 @@ Why it matters: the training hangs in the same place, without a message. A drive
 answers blocks every process that initialises CUDA; a cold or dead network file system blocks the import.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
+from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.snapshot import Snapshot
 
 
@@ -17,11 +18,10 @@ def torch_import_hangs(machine: Snapshot) -> Iterator[Problem]:
     probe = training.torch_probe.value
     if probe.outcome != "hung":
         return
-    python = shlex.quote(training.python.value_or("python3"))
+    python = interpreter(machine)
     in_driver = probe.step.startswith("torch.cuda")
     folder = training.torch_files.value_or(None)
     where = f" from {folder.path}" if folder and not in_driver else ""
-    statement = "import torch; torch.cuda.is_available()" if in_driver else "import torch"
     seconds = probe.timeout_seconds * 6
     stuck = f" ({probe.detail})" if probe.detail else ""
     yield Problem(
@@ -37,10 +37,18 @@ def torch_import_hangs(machine: Snapshot) -> Iterator[Problem]:
                 else "A first import from a network file system can take a minute; install torch on a local disk."
             ),
             commands=(
-                f'{python} -c "import faulthandler; faulthandler.dump_traceback_later({seconds:g}, exit=True); '
-                f'{statement}"',
-                f"gpudoctor check --python {python} --timeout {seconds:g}",
-                *(("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",) if in_driver else ()),
+                command(
+                    "{:python} -c 'import faulthandler, sys; "
+                    "faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True); "
+                    "import torch; torch.cuda.is_available()' {:number}"
+                    if in_driver
+                    else "{:python} -c 'import faulthandler, sys; "
+                    "faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True); import torch' {:number}",
+                    python,
+                    f"{seconds:g}",
+                ),
+                command("gpudoctor check --python {:path} --timeout {:number}", python, f"{seconds:g}"),
+                *((command("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20"),) if in_driver else ()),
             ),
         ),
     )

@@ -4,10 +4,11 @@ Why it matters: every rank, every restart and every data-loader process that is 
 network file system are slow when many ranks read thousands of small files at the same time.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
+from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.snapshot import Snapshot
 
 SLOW_SECONDS = 5.0  # our rule of thumb; from a local disk it takes 1.0 to 1.5 s (measured with torch 2.13, facts 01)
@@ -21,7 +22,7 @@ def torch_import_slow(machine: Snapshot) -> Iterator[Problem]:
         return
     folder = files.value_or(None)
     where = f" from {folder.path}" if folder else ""
-    python = shlex.quote(machine.training.python.value_or("python3"))
+    python = interpreter(machine)
     yield Problem(
         severity="info",
         summary=f"import torch took {seconds:.1f} s{where}; from a local disk it takes 1 to 2 s",
@@ -30,8 +31,8 @@ def torch_import_slow(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Measure again; when it stays slow, put the environment on a local disk or into a container image.",
             commands=(
-                f"time {python} -c 'import torch'",
-                *((f"df -hT {shlex.quote(folder.path)}",) if folder else ()),
+                command("time {:python} -c 'import torch'", python),
+                *((command("df -hT {:path}", folder.path),) if folder else ()),
             ),
         ),
     )

@@ -4,11 +4,11 @@ Why it matters: a training started with this interpreter ends with "No module na
 but in another environment than the one that is active in this shell.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
-from gpudoctor.knowledge.pytorch.torch_wheels import advice, pip
+from gpudoctor.command import Command, command
+from gpudoctor.knowledge.pytorch.torch_wheels import advice, interpreter, pip
 from gpudoctor.snapshot import Snapshot
 
 
@@ -26,7 +26,7 @@ def torch_missing(machine: Snapshot) -> Iterator[Problem]:
     python = training.python.value_or("the training interpreter")
     chosen = f" (chosen by {training.chosen_by.value})" if training.chosen_by.is_read else ""
     text = "Activate the environment that has torch, name its interpreter with --python, or install torch here."
-    lines: tuple[str, ...] = (pip(machine, "install torch"),)
+    lines: tuple[Command, ...] = (pip(machine, "install", "torch"),)
     if has_gpu:
         sentence, lines = advice(machine)
         text += "" if lines else f" {sentence}"
@@ -35,5 +35,5 @@ def torch_missing(machine: Snapshot) -> Iterator[Problem]:
         summary=f"{python}{chosen} has no torch",
         meaning="A training started with this interpreter ends at `import torch`.",
         evidence=(training.python, files),
-        fix=Fix(text, commands=(f"{shlex.quote(training.python.value_or('python3'))} -m site", *lines)),
+        fix=Fix(text, commands=(command("{:python} -m site", interpreter(machine)), *lines)),
     )

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import Command, is_a
 from gpudoctor.knowledge.pytorch.torch_wheels import INDEX_URL, pip
 from gpudoctor.snapshot import Snapshot
 
@@ -39,12 +40,14 @@ def torch_mixed_versions(machine: Snapshot) -> Iterator[Problem]:
         )
 
 
-def upgrade(machine: Snapshot, name: str, version: str, build: str) -> tuple[str, ...]:
+def upgrade(machine: Snapshot, name: str, version: str, build: str) -> tuple[Command, ...]:
     """Install the companion for the torch that is there, from the index that this torch came from.
 
     None for a torch that came from elsewhere (a build of one's own, NVIDIA's containers): pip would replace it.
     """
     if build and not re.fullmatch(r"cu\d+|cpu|xpu|rocm[\d.]+", build):
         return ()
-    index = f" --index-url {INDEX_URL}{build}" if build else ""
-    return (pip(machine, f"install --upgrade --force-reinstall torch=={version} {name}{index}"),)
+    if not is_a("version", version) or not is_a("package", name):
+        return ()
+    index = ("--index-url", f"{INDEX_URL}{build}") if build else ()
+    return (pip(machine, "install", "--upgrade", "--force-reinstall", f"torch=={version}", name, *index),)

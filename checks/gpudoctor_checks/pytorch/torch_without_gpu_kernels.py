@@ -5,11 +5,11 @@ for execution on the device". The default wheels lost Pascal (6.x) with torch 2.
 older wheels know nothing of Blackwell (10.0, 12.0).
 """
 
-import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
 from gpudoctor.knowledge.pytorch.gpu_code import Capability, any_runs_on, shown
 from gpudoctor.knowledge.pytorch.torch_devices import indices
 from gpudoctor.knowledge.pytorch.torch_wheels import advice
@@ -44,7 +44,7 @@ def torch_without_gpu_kernels(machine: Snapshot) -> Iterator[Problem]:
         # Often a small display card beside the real ones.
         chosen = ",".join(f"GPU-{device.uuid.removeprefix('GPU-')}" for device in served if device.uuid)
         text = f"Hide the GPU from CUDA, or install a build that serves all of them. {text}"
-        lines = (*((f"export CUDA_VISIBLE_DEVICES={shlex.quote(chosen)}",) if chosen else ()), *lines)
+        lines = (*((command("export CUDA_VISIBLE_DEVICES={:name}", chosen),) if chosen else ()), *lines)
     yield Problem(
         severity="warning" if served else "error",
         summary=f"torch {facts.version} has no code for {names}; it was compiled for {' '.join(facts.arch_list)}",

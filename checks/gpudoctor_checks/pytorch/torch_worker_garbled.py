@@ -4,10 +4,11 @@ Why it matters: something that runs inside the training interpreter (sitecustomi
 wrapper script) ends the process with success before torch was examined. A training would stop there without an error.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import command
+from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.snapshot import Snapshot
 
 
@@ -17,7 +18,7 @@ def torch_worker_garbled(machine: Snapshot) -> Iterator[Problem]:
     probe = training.torch_probe.value
     if probe.outcome != "garbled":
         return
-    python = shlex.quote(training.python.value_or("python3"))
+    python = interpreter(machine)
     yield Problem(
         severity="error",
         summary=f"{probe.step} ended without an error and without an answer; the process wrote {probe.detail}",
@@ -26,8 +27,8 @@ def torch_worker_garbled(machine: Snapshot) -> Iterator[Problem]:
         fix=Fix(
             "Look for what ends the process: sitecustomize, a wrapper around the interpreter, a package named torch.",
             commands=(
-                f"{python} -c 'import torch; print(torch.__file__, torch.__version__)'; echo $?",
-                f"{python} -v -c 'import torch' 2>&1 | tail -n 20",
+                command("{:python} -c 'import torch; print(torch.__file__, torch.__version__)'; echo $?", python),
+                command("{:python} -v -c 'import torch' 2>&1 | tail -n 20", python),
             ),
         ),
     )

@@ -4,11 +4,12 @@ Why it matters: gpudoctor examines the Python that will run the training. One th
 file system on sys.path), crashes, or is no Python at all cannot train either; and nothing about torch can be told.
 """
 
-import shlex
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix, Problem, check
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
+from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.snapshot import Snapshot
 
 OLDEST = (3, 8)  # what gpudoctor's workers are written for; torch asks for 3.8 since 2.0 and for 3.10 since 2.9
@@ -21,18 +22,18 @@ def training_python_broken(machine: Snapshot) -> Iterator[Problem]:
     if probe.outcome == "answered":
         return
     path, version = training.python.value_or("the training interpreter"), training.python_version.value_or("")
-    python = shlex.quote(training.python.value_or("python3"))
+    python = interpreter(machine)
     text = f"Look at what it does when it starts; it was chosen by {training.chosen_by.value_or('gpudoctor')}."
-    commands: tuple[str, ...] = (f"{python} -X faulthandler -c 'import sys; print(sys.version)'",)
+    commands: tuple[Command, ...] = (command("{:python} -X faulthandler -c 'import sys; print(sys.version)'", python),)
     if version and parsed(version)[:2] < OLDEST:
         summary = f"{path} is Python {version}; 3.8 or newer is wanted"
         text = "Make a training environment with a newer Python, and name its interpreter with --python."
-        commands = (f"{python} --version",)
+        commands = (command("{:python} --version", python),)
     elif probe.outcome == "hung":
         summary = f"{path}: {probe.step} did not end within {probe.timeout_seconds:g} s"
         commands = (
-            f"gpudoctor check --python {python} --timeout {probe.timeout_seconds * 6:g}",
-            f"{python} -v -c pass 2>&1 | tail -n 3",
+            command("gpudoctor check --python {:path} --timeout {:number}", python, f"{probe.timeout_seconds * 6:g}"),
+            command("{:python} -v -c pass 2>&1 | tail -n 3", python),
         )
     elif probe.outcome == "garbled":
         summary = f"{path} does not answer like a Python interpreter: it said {probe.detail}"

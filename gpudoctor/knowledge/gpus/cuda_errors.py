@@ -6,6 +6,8 @@ fabric manager guide (802), MPS guide (805-809), and the issues named in the ent
 
 from typing import NamedTuple
 
+from gpudoctor.command import Command, command
+
 NO_DEVICE = 100
 SYSTEM_NOT_READY = 802
 SYSTEM_DRIVER_MISMATCH = 803
@@ -20,11 +22,11 @@ class CudaError(NamedTuple):
     name: str
     cause: str
     fix: str
-    commands: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
 
 
-_KERNEL_LOG = "sudo dmesg -T | grep -iE 'nvrm|xid'"
-_MPS_STATUS = "echo get_server_list | nvidia-cuda-mps-control"
+_KERNEL_LOG = command("sudo dmesg -T | grep -iE 'nvrm|xid'")
+_MPS_STATUS = command("echo get_server_list | nvidia-cuda-mps-control")
 _MPS_FIX = "Restart the MPS daemon, or unset CUDA_MPS_PIPE_DIRECTORY to do without it."
 
 ERRORS = {
@@ -35,7 +37,7 @@ ERRORS = {
             "CUDA_ERROR_OUT_OF_MEMORY",
             "there was not enough memory to initialise: a GPU is full, or the host or its cgroup is",
             "End what holds the memory, or raise the container's memory limit.",
-            ("nvidia-smi", "free -g"),
+            (command("nvidia-smi"), command("free -g")),
         ),
         CudaError(
             3,
@@ -58,35 +60,35 @@ ERRORS = {
             "CUDA_ERROR_INSUFFICIENT_DRIVER",
             "the driver is older than the CUDA version that was asked for",
             "Install a newer driver, or a torch build for an older CUDA.",
-            ("nvidia-smi",),
+            (command("nvidia-smi"),),
         ),
         CudaError(
             46,
             "CUDA_ERROR_DEVICE_UNAVAILABLE",
             "the GPU is busy: compute mode exclusive or prohibited, or another process is resetting it",
             "Set the compute mode to default, or end the process that owns the GPU.",
-            ("nvidia-smi --query-gpu=index,compute_mode --format=csv",),
+            (command("nvidia-smi --query-gpu=index,compute_mode --format=csv"),),
         ),
         CudaError(
             NO_DEVICE,
             "CUDA_ERROR_NO_DEVICE",
             "CUDA finds no GPU: device files missing or forbidden, or GPUs that this driver no longer supports",
             "Look at the device files and at what the kernel driver says of the GPUs.",
-            ("ls -l /dev/nvidia*", _KERNEL_LOG),
+            (command("ls -l /dev/nvidia*"), _KERNEL_LOG),
         ),
         CudaError(
             101,
             "CUDA_ERROR_INVALID_DEVICE",
             "a device was asked for that CUDA does not have: a wrong CUDA_VISIBLE_DEVICES, or a broken MIG set-up",
             "Look at the MIG devices and at CUDA_VISIBLE_DEVICES.",
-            ("nvidia-smi -L", 'echo "$CUDA_VISIBLE_DEVICES"'),
+            (command("nvidia-smi -L"), command('echo "$CUDA_VISIBLE_DEVICES"')),
         ),
         CudaError(
             214,
             "CUDA_ERROR_ECC_UNCORRECTABLE",
             "a GPU met an uncorrectable memory error",
             "Reset the GPU that counts uncorrected errors.",
-            ("nvidia-smi -q -d ECC,ROW_REMAPPER",),
+            (command("nvidia-smi -q -d ECC,ROW_REMAPPER"),),
         ),
         CudaError(
             304,
@@ -94,28 +96,31 @@ ERRORS = {
             "a system call failed: often /dev/nvidia-uvm cannot be opened, or the open-files or memory limit is "
             "reached",
             "Look at the device files and the limits of this shell.",
-            ("ls -l /dev/nvidia*", "ulimit -a"),
+            (command("ls -l /dev/nvidia*"), command("ulimit -a")),
         ),
         CudaError(
             SYSTEM_NOT_READY,
             "CUDA_ERROR_SYSTEM_NOT_READY",
             "the NVSwitch fabric is not up: the fabric manager does not run, or is not of the driver's version",
             "Start the fabric manager of exactly the driver's version; on a machine without NVSwitch, reboot.",
-            ("sudo systemctl enable --now nvidia-fabricmanager", "journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
+            (
+                command("sudo systemctl enable --now nvidia-fabricmanager"),
+                command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
+            ),
         ),
         CudaError(
             SYSTEM_DRIVER_MISMATCH,
             "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
             "libcuda and the loaded kernel module are of different driver versions",
             "Reboot after a driver upgrade; in a container, remove cuda-compat from the library path or recreate it.",
-            ("cat /proc/driver/nvidia/version", "ldconfig -p | grep libcuda.so"),
+            (command("cat /proc/driver/nvidia/version"), command("ldconfig -p | grep libcuda.so")),
         ),
         CudaError(
             COMPAT_NOT_SUPPORTED,
             "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
             "the forward-compatibility libcuda (cuda-compat) was loaded, and this GPU is not one that supports it",
             "Take cuda-compat out of the library path; install a newer driver, or a torch build for an older CUDA.",
-            ("ldconfig -p | grep libcuda.so", 'echo "$LD_LIBRARY_PATH"'),
+            (command("ldconfig -p | grep libcuda.so"), command('echo "$LD_LIBRARY_PATH"')),
         ),
         CudaError(
             805,
@@ -146,7 +151,7 @@ ERRORS = {
             "the driver met something it has no number for: often nvidia-uvm lost its GPUs (suspend, a GPU off the "
             "bus)",
             "Read the kernel log; reload nvidia_uvm when nothing uses the GPUs, or reboot.",
-            (_KERNEL_LOG, "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm"),
+            (_KERNEL_LOG, command("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm")),
         ),
     )
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge import pci_address, wording
 from gpudoctor.snapshot import Gpu
 
@@ -36,6 +37,6 @@ def comma_separated(gpus: Iterable[Gpu]) -> str:
     return ",".join(str(gpu.index) for gpu in gpus)
 
 
-def reset(gpu: Gpu) -> str:
+def reset(gpu: Gpu) -> Command:
     """The command that resets a GPU. It refuses while a process uses the GPU, so it is safe to paste."""
-    return f"sudo nvidia-smi --gpu-reset -i {gpu.index}"
+    return command("sudo nvidia-smi --gpu-reset -i {:number}", gpu.index)

@@ -1,6 +1,5 @@
 """Which GPU a PCI address of the kernel log or of sysfs means."""
 
-import shlex
 from collections.abc import Iterable
 
 from gpudoctor.knowledge.gpus.gpu_labels import labels
@@ -46,4 +45,4 @@ def selector(gpus: Iterable[Gpu], address: str) -> str:
     try:
         return normalised(address).upper()
     except ValueError:
-        return shlex.quote(address)
+        return address

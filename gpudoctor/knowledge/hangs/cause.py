@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gpudoctor.command import Command
+
 Stage = Literal["rendezvous", "communicator", "first collective", "training", "end"]
 
 
@@ -18,7 +20,7 @@ class HangCause(Struct, frozen=True, kw_only=True):
     """Why the job stands still because of it, as sentences."""
     fix: str
     """What to do, as sentences."""
-    commands: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
     """Lines to paste that need no value of the job."""
     confirm: str
     """The test that decides, as sentences."""

@@ -1,5 +1,6 @@
 """What goes wrong while communicators are made: interfaces, GPUs, shared memory, NVSwitch."""
 
+from gpudoctor.command import command
 from gpudoctor.knowledge.hangs.cause import HangCause
 
 COMMUNICATOR: tuple[HangCause, ...] = (
@@ -11,7 +12,7 @@ COMMUNICATOR: tuple[HangCause, ...] = (
         "that names the interface fits none. Peers are told an address that means another machine to them, or nothing.",
         fix="Name the interface that routes between the nodes in NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME, or take "
         "both out; an exclusion list excludes lo too (^docker0,lo).",
-        commands=("ip -brief address", "gpudoctor check network", "gpudoctor env"),
+        commands=(command("ip -brief address"), command("gpudoctor check network"), command("gpudoctor env")),
         confirm="Compare the interface of the log with the one that ip route get shows for a peer's address. A bridge "
         "has the same address on several hosts.",
         source="NCCL misc/socket.cc (ncclFindInterfaces), gloo transport/tcp; horovod#584",
@@ -24,7 +25,7 @@ COMMUNICATOR: tuple[HangCause, ...] = (
         "With only MASTER_PORT open the ranks meet, and then cannot connect to each other.",
         fix="Open all TCP ports between the nodes in both directions (cloud: a rule of the security group that names "
         "itself). NCCL's ports cannot be chosen.",
-        commands=("gpudoctor check network", "sudo nft list ruleset"),
+        commands=(command("gpudoctor check network"), command("sudo nft list ruleset")),
         confirm="Listen on a free high port on one node and connect from another; do so both ways.",
         source="nccl#388; NCCL bootstrap, gloo transport/tcp",
     ),
@@ -35,7 +36,7 @@ COMMUNICATOR: tuple[HangCause, ...] = (
         meaning="NCCL takes ranks with the same host name and boot id for neighbours on one machine, and tries shared "
         "memory or NVLink between machines.",
         fix="Give hosts and containers their own names and boot ids, or set another NCCL_HOSTID on each.",
-        commands=("hostname; cat /proc/sys/kernel/random/boot_id",),
+        commands=(command("hostname; cat /proc/sys/kernel/random/boot_id"),),
         confirm="Compare host name and boot id over the nodes; in NCCL's log channels between nodes say P2P or SHM.",
         source="NCCL misc/utils.cc (getHostHash)",
     ),
@@ -46,7 +47,7 @@ COMMUNICATOR: tuple[HangCause, ...] = (
         meaning="NCCL wants one GPU per rank of a communicator. It ends with an error, and older releases hang.",
         fix="Choose the GPU by torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before anything else, and start no "
         "more ranks than GPUs are visible.",
-        commands=("gpudoctor devices", "nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv"),
+        commands=(command("gpudoctor devices"), command("nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv")),
         confirm="See which PIDs stand on which GPU, and compare with their LOCAL_RANK.",
         source="NCCL init.cc (Duplicate GPU detected); verl#161",
     ),
@@ -58,7 +59,7 @@ COMMUNICATOR: tuple[HangCause, ...] = (
         "rank. Where the guess is wrong, communicators are made over wrong devices, and the ranks wait for each other.",
         fix="Call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) first and hand the device to "
         "init_process_group(device_id=...), or to barrier(device_ids=[...]).",
-        commands=("nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv",),
+        commands=(command("nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv"),),
         confirm="All ranks' PIDs hold memory on GPU 0; torch warned that the devices used by this process are unknown.",
         source="torch distributed_c10d.py and ProcessGroupNCCL (guessDeviceId)",
     ),
@@ -70,7 +71,7 @@ COMMUNICATOR: tuple[HangCause, ...] = (
         "NCCL cannot make its segments, and DataLoader workers end by a bus error.",
         fix="Give it more: docker's --shm-size=8g or --ipc=host; in Kubernetes an emptyDir with medium Memory at "
         "/dev/shm. Remove segments that dead jobs left.",
-        commands=("df -h /dev/shm", "gpudoctor check host"),
+        commands=(command("df -h /dev/shm"), command("gpudoctor check host")),
         confirm="Compare the free space of /dev/shm in the rank's container with what the log asks for.",
         source="NCCL misc/shmutils.cc; torch DataLoader; nccl#525",
     ),
@@ -81,7 +82,7 @@ COMMUNICATOR: tuple[HangCause, ...] = (
         meaning="RDMA pins its buffers. Under a low limit they cannot be registered, and the connection is not made.",
         fix="Lift the limit for the ranks: docker's --ulimit memlock=-1, LimitMEMLOCK=infinity for the launcher's "
         "unit (slurmd, sshd), or /etc/security/limits.conf.",
-        commands=("ulimit -l", "gpudoctor check network"),
+        commands=(command("ulimit -l"), command("gpudoctor check network")),
         confirm="Read Max locked memory in /proc/PID/limits of a rank; a shell on the node may have another one.",
         source="ibv_reg_mr(3), NCCL misc/ibvwrap.cc; nccl-tests#206",
     ),
@@ -94,9 +95,9 @@ COMMUNICATOR: tuple[HangCause, ...] = (
         fix="Start Fabric Manager in the driver's version and enable it at boot; after a restart beside running GPUs "
         "reset them or reboot.",
         commands=(
-            "systemctl status nvidia-fabricmanager",
-            "sudo systemctl restart nvidia-fabricmanager",
-            "gpudoctor check driver",
+            command("systemctl status nvidia-fabricmanager"),
+            command("sudo systemctl restart nvidia-fabricmanager"),
+            command("gpudoctor check driver"),
         ),
         confirm="nvidia-smi -q shows the fabric's state; it is Completed with status Success when all is well.",
         source="NVIDIA Fabric Manager user guide; CUDA error 802; nccl-tests#264",

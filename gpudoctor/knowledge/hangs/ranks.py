@@ -1,5 +1,6 @@
 """What happens to single ranks: they die, stop, wait for storage or a lock; and how jobs fail to end."""
 
+from gpudoctor.command import command
 from gpudoctor.knowledge.hangs.cause import HangCause
 
 RANKS: tuple[HangCause, ...] = (
@@ -11,7 +12,7 @@ RANKS: tuple[HangCause, ...] = (
         "next collective until a time-out, and their messages name the wrong rank.",
         fix="Repair what ended that rank: its own log has the exception; after an OOM kill give more memory or start "
         "fewer DataLoader workers.",
-        commands=("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault|Xid'",),
+        commands=(command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault|Xid'"),),
         confirm="Look at the exit status of every rank, at memory.events of the cgroup and at the kernel's log.",
         source="waitpid(2); torchrun's failure table; kernel mm/oom_kill.c",
     ),
@@ -33,7 +34,7 @@ RANKS: tuple[HangCause, ...] = (
         meaning="A rank waits in the kernel for a file system (NFS, Lustre, FUSE, a pipe), where no signal and no "
         "time-out reaches it. The others wait for this rank.",
         fix="Repair or remount the storage; keep data sets, checkpoints in progress and caches on local disks.",
-        commands=("gpudoctor check host", "mount | grep -E 'nfs|lustre|fuse|gpfs|beegfs'"),
+        commands=(command("gpudoctor check host"), command("mount | grep -E 'nfs|lustre|fuse|gpfs|beegfs'")),
         confirm="The process is in state D, or stat on the mount does not return within seconds.",
         source="proc(5); kernel hung_task",
     ),
@@ -66,7 +67,7 @@ RANKS: tuple[HangCause, ...] = (
         meaning="The driver reported an error of the GPU or lost it. Kernels on it never end, and all ranks that talk "
         "to it wait.",
         fix="Reset the GPU or reboot the node, and take it out of service when the fault comes again.",
-        commands=("gpudoctor check gpu driver", "sudo dmesg --ctime | grep -iE 'Xid|AER'"),
+        commands=(command("gpudoctor check gpu driver"), command("sudo dmesg --ctime | grep -iE 'Xid|AER'")),
         confirm="The kernel's log holds an Xid of that GPU from this time; nvidia-smi fails or does not list it.",
         source="NVIDIA Xid catalog",
     ),
@@ -78,7 +79,7 @@ RANKS: tuple[HangCause, ...] = (
         "storage), and collectives go at the pace of the slowest.",
         fix="Look at clocks, temperature and power of that rank's GPU, at other processes on its node, and at its CPU "
         "binding.",
-        commands=("gpudoctor check gpu host",),
+        commands=(command("gpudoctor check gpu host"),),
         confirm="In three looks the counters move, and the same rank comes last every time.",
         source="reports in several public threads",
     ),

@@ -1,5 +1,6 @@
 """What goes wrong in the training program: ranks that do not make the same calls."""
 
+from gpudoctor.command import command
 from gpudoctor.knowledge.hangs.cause import HangCause
 
 TRAINING: tuple[HangCause, ...] = (
@@ -74,7 +75,7 @@ TRAINING: tuple[HangCause, ...] = (
         "never gets one: an error in the next step, or a wait where only some ranks skip it.",
         fix="Use all outputs in the loss, freeze what is not trained before wrapping, or pass "
         "find_unused_parameters=True.",
-        commands=("export TORCH_DISTRIBUTED_DEBUG=INFO",),
+        commands=(command("export TORCH_DISTRIBUTED_DEBUG=INFO"),),
         confirm="With TORCH_DISTRIBUTED_DEBUG=INFO the error lists the parameters.",
         source="torch documentation, DistributedDataParallel; c10d reducer.cpp",
     ),
@@ -116,7 +117,7 @@ TRAINING: tuple[HangCause, ...] = (
         "what the other needs.",
         fix="Use one group at a time in the same order on all ranks; NCCL 2.26 and later order them by "
         "NCCL_LAUNCH_ORDER_IMPLICIT=1.",
-        commands=("export NCCL_LAUNCH_ORDER_IMPLICIT=1",),
+        commands=(command("export NCCL_LAUNCH_ORDER_IMPLICIT=1"),),
         confirm="With one stream, or a synchronize between the groups, the same job runs.",
         source="NCCL documentation, using multiple communicators concurrently",
     ),
@@ -137,7 +138,7 @@ TRAINING: tuple[HangCause, ...] = (
         meaning="The debugging wrapper adds collectives of its own on a gloo group. With some groups and barriers it "
         "sees mismatches that are none, or waits.",
         fix="Take it out, and use the flight recorder instead.",
-        commands=("unset TORCH_DISTRIBUTED_DEBUG",),
+        commands=(command("unset TORCH_DISTRIBUTED_DEBUG"),),
         confirm="Without the variable the same job runs.",
         source="torch ProcessGroupWrapper.cpp",
     ),

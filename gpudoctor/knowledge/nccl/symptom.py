@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from gpudoctor.command import Command
+
 Weight = Literal["cause", "connection", "consequence", "note"]
 """cause: explains a failure by itself. connection: a connection failed, by the network or because the other end died.
 consequence: another process or queue failed first. note: worth knowing, and no fault on every machine."""
@@ -25,7 +27,7 @@ class Symptom(Struct, frozen=True, kw_only=True):
     """Why that happens, as sentences."""
     fix: str
     """What to do, as sentences."""
-    commands: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
     """Lines to paste."""
     values: dict[str, str] = field(default_factory=dict)
     """What was taken from the line: "address", "device", "rank", "other", "errno", "status", "size", ..."""
@@ -57,7 +59,7 @@ class Rule:
         seen: str,
         cause: str,
         fix: str,
-        commands: tuple[str, ...] = (),
+        commands: tuple[Command, ...] = (),
         weight: Weight = "cause",
         versions: str = "",
         source: str = "",

@@ -4,6 +4,7 @@ Texts as in NCCL's misc/socket.cc, os/linux.cc, bootstrap.cc and transport/net_s
 issue is named where it shows the symptom.
 """
 
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.symptom import Rule
 
 PORTS = (
@@ -18,7 +19,7 @@ CONNECTING: tuple[Rule, ...] = (
         seen="NCCL found no network interface to connect the ranks by",
         cause="NCCL_SOCKET_IFNAME names no interface of this node, or none that is up has an address.",
         fix="Name an interface that every node has, or take NCCL_SOCKET_IFNAME out.",
-        commands=("ip -brief address", "unset NCCL_SOCKET_IFNAME"),
+        commands=(command("ip -brief address"), command("unset NCCL_SOCKET_IFNAME")),
         source="NCCL bootstrap.cc; marin#6940, marin#7018",
     ),
     Rule(
@@ -27,7 +28,7 @@ CONNECTING: tuple[Rule, ...] = (
         seen="NCCL found no interface in the subnet of the address that it shall listen on",
         cause="NCCL_COMM_ID or NCCL_SOCKET_IFNAME points at a network that this node is not in.",
         fix="Take NCCL_COMM_ID out, which torch does not need, and name an interface of the common network.",
-        commands=("unset NCCL_COMM_ID", "ip -brief address"),
+        commands=(command("unset NCCL_COMM_ID"), command("ip -brief address")),
         source="NCCL misc/socket.cc; nccl#929, nccl#331",
     ),
     Rule(
@@ -36,7 +37,7 @@ CONNECTING: tuple[Rule, ...] = (
         seen="NCCL found RDMA devices and no interface with an IP address for their handshake",
         cause="The two ends of an RDMA connection find each other over TCP, and no interface fits NCCL_SOCKET_IFNAME.",
         fix="Name an interface that is up, or take NCCL_SOCKET_IFNAME out.",
-        commands=("ip -brief address", "unset NCCL_SOCKET_IFNAME"),
+        commands=(command("ip -brief address"), command("unset NCCL_SOCKET_IFNAME")),
         source="NCCL transport/net_ib",
     ),
     Rule(
@@ -52,7 +53,7 @@ CONNECTING: tuple[Rule, ...] = (
         cause="A firewall between the nodes, an address that the others cannot reach (loopback, docker0, a second "
         "network), or a peer that had ended before.",
         fix=PORTS,
-        commands=("gpudoctor nccl-test", "ip -brief address"),
+        commands=(command("gpudoctor nccl-test"), command("ip -brief address")),
         weight="connection",
         versions="2.18 to 2.30, in four wordings",
         source="NCCL misc/socket.cc, os/linux.cc; sglang#3820, nccl#1105",
@@ -98,7 +99,7 @@ CONNECTING: tuple[Rule, ...] = (
         seen="the limit of open files was reached",
         cause="Every connection of NCCL is an open file, and the limit (ulimit -n) is too low for this many ranks.",
         fix="Raise the limit of open files to 65536 or more before the ranks start.",
-        commands=("ulimit -n 65536",),
+        commands=(command("ulimit -n 65536"),),
         source="NCCL os/linux.cc",
     ),
     Rule(
@@ -108,7 +109,7 @@ CONNECTING: tuple[Rule, ...] = (
         cause="NCCL_NET names a network that is not there: a plugin that is not installed, or IB on a node without "
         "RDMA.",
         fix="Take NCCL_NET out, or install what it names.",
-        commands=("unset NCCL_NET NCCL_NET_PLUGIN",),
+        commands=(command("unset NCCL_NET NCCL_NET_PLUGIN"),),
         source="NCCL plugin/net.cc; ainode PR#87",
     ),
     Rule(
@@ -129,7 +130,7 @@ CONNECTING: tuple[Rule, ...] = (
         seen="NCCL goes over TCP (NET/Socket)",
         cause="There is no RDMA device that NCCL can use, or a setting keeps NCCL from it.",
         fix="Where the node has ACTIVE RDMA ports, make NCCL say why it does not take them.",
-        commands=("gpudoctor check network nccl", "export NCCL_NET=IB NCCL_DEBUG=INFO"),
+        commands=(command("gpudoctor check network nccl"), command("export NCCL_NET=IB NCCL_DEBUG=INFO")),
         weight="note",
         source="NCCL init.cc; AReaL#639",
     ),
@@ -141,7 +142,7 @@ CONNECTING: tuple[Rule, ...] = (
         seen="rank {rank} has NCCL {version} and rank {other} has {other_version}",
         cause="The nodes have different images or environments, or LD_LIBRARY_PATH leads to another libnccl on some.",
         fix="Give all nodes the same torch and NCCL, and take foreign folders out of LD_LIBRARY_PATH.",
-        commands=("python -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'",),
+        commands=(command("python -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'"),),
         source="NCCL init.cc",
     ),
     Rule(

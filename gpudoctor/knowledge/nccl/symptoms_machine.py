@@ -3,6 +3,7 @@
 Texts as in NCCL's init.cc, graph/*.cc, transport/{p2p,shm,nvls}.cc and misc/shmutils.cc from 2.18.3 to 2.30.7.
 """
 
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.symptom import Rule
 
 SHARED_MEMORY = (
@@ -10,9 +11,9 @@ SHARED_MEMORY = (
 )
 FABRIC_MANAGER = "Restart Fabric Manager, in the driver's version; NCCL_NVLS_ENABLE=0 does without until then."
 FABRIC_MANAGER_LINES = (
-    "systemctl status nvidia-fabricmanager",
-    "sudo systemctl restart nvidia-fabricmanager",
-    "export NCCL_NVLS_ENABLE=0",
+    command("systemctl status nvidia-fabricmanager"),
+    command("sudo systemctl restart nvidia-fabricmanager"),
+    command("export NCCL_NVLS_ENABLE=0"),
 )
 
 MACHINE: tuple[Rule, ...] = (
@@ -24,7 +25,7 @@ MACHINE: tuple[Rule, ...] = (
         seen="rank {rank} and rank {other} use the same GPU ({device})",
         cause="A rank does not choose its own GPU, there are more ranks than GPUs, or CUDA_VISIBLE_DEVICES is wrong.",
         fix="Call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) first, and start as many ranks as GPUs.",
-        commands=("gpudoctor devices",),
+        commands=(command("gpudoctor devices"),),
         versions="worded otherwise since 2.30.3",
         source="NCCL init.cc; verl#161, nccl#1241, fairchem#597",
     ),
@@ -35,7 +36,11 @@ MACHINE: tuple[Rule, ...] = (
         seen="GPU {gpu} and GPU {other} are joined by NVLink and may not read each other's memory",
         cause="A faulty NVLink, MIG or vGPU, or a Fabric Manager that is not running.",
         fix="Look at the links and at Fabric Manager.",
-        commands=("nvidia-smi nvlink -s", "systemctl status nvidia-fabricmanager", "gpudoctor check gpu driver"),
+        commands=(
+            command("nvidia-smi nvlink -s"),
+            command("systemctl status nvidia-fabricmanager"),
+            command("gpudoctor check gpu driver"),
+        ),
         source="NCCL graph/paths.cc",
     ),
     Rule(
@@ -58,7 +63,7 @@ MACHINE: tuple[Rule, ...] = (
         cause="The driver promised it and refused: IOMMU translation, containers without a common IPC namespace, or a "
         "driver fault.",
         fix="Turn IOMMU translation off on bare metal; start containers of one node with --ipc=host.",
-        commands=("gpudoctor check host driver",),
+        commands=(command("gpudoctor check host driver"),),
         source="NCCL transport/p2p.cc",
     ),
     Rule(
@@ -70,7 +75,7 @@ MACHINE: tuple[Rule, ...] = (
         seen="/dev/shm has no room for {path} of {size} bytes",
         cause="The container's /dev/shm is too small (docker gives 64 MiB), or other jobs left their segments there.",
         fix=SHARED_MEMORY,
-        commands=("df -h /dev/shm", "mount | grep /dev/shm"),
+        commands=(command("df -h /dev/shm"), command("mount | grep /dev/shm")),
         source="NCCL misc/shmutils.cc; nccl-tests#166, nccl#290, nccl#342, nccl#525",
     ),
     Rule(
@@ -81,7 +86,7 @@ MACHINE: tuple[Rule, ...] = (
         seen="{action} the shared memory segment {path} of {size} bytes failed",
         cause="No room in /dev/shm, no permission, or ranks in containers that do not share it.",
         fix=SHARED_MEMORY,
-        commands=("df -h /dev/shm", "ls -l /dev/shm"),
+        commands=(command("df -h /dev/shm"), command("ls -l /dev/shm")),
         source="NCCL misc/shmutils.cc; nccl#1518",
     ),
     Rule(
@@ -91,7 +96,7 @@ MACHINE: tuple[Rule, ...] = (
         seen="the shared memory segment {path} was gone before NCCL removed it",
         cause="systemd-logind removes a user's segments when the last session ends (RemoveIPC).",
         fix="Set RemoveIPC=no in /etc/systemd/logind.conf on compute nodes.",
-        commands=("grep RemoveIPC /etc/systemd/logind.conf",),
+        commands=(command("grep RemoveIPC /etc/systemd/logind.conf"),),
         weight="note",
         source="NCCL misc/shmutils.cc",
     ),
@@ -125,7 +130,11 @@ MACHINE: tuple[Rule, ...] = (
         seen="NVLink between nodes (MNNVL) is there and cannot be used",
         cause="The IMEX service does not run on all nodes of the domain, or /dev/nvidia-caps-imex-channels is missing.",
         fix="Start nvidia-imex on all nodes, and hand the channel to the container.",
-        commands=("nvidia-imex-ctl -N", "ls -l /dev/nvidia-caps-imex-channels", "export NCCL_MNNVL_ENABLE=0"),
+        commands=(
+            command("nvidia-imex-ctl -N"),
+            command("ls -l /dev/nvidia-caps-imex-channels"),
+            command("export NCCL_MNNVL_ENABLE=0"),
+        ),
         source="NCCL mnnvl.cc",
     ),
     Rule(
@@ -135,7 +144,7 @@ MACHINE: tuple[Rule, ...] = (
         seen="the GPU had no memory left for NCCL",
         cause="Another process holds the GPU's memory, or the job has many communicators.",
         fix="See who holds the memory.",
-        commands=("nvidia-smi", "gpudoctor check gpu"),
+        commands=(command("nvidia-smi"), command("gpudoctor check gpu")),
         source="NCCL init.cc",
     ),
     Rule(
@@ -144,7 +153,7 @@ MACHINE: tuple[Rule, ...] = (
         seen="a rank asked for a GPU that it does not see",
         cause="LOCAL_RANK is not below the number of visible GPUs: too many ranks, or CUDA_VISIBLE_DEVICES is short.",
         fix="Start as many ranks as GPUs are visible.",
-        commands=("gpudoctor devices",),
+        commands=(command("gpudoctor devices"),),
         source="CUDA's error texts",
     ),
     Rule(
@@ -153,7 +162,7 @@ MACHINE: tuple[Rule, ...] = (
         seen="the CUDA driver is older than the CUDA that torch was built with",
         cause="The driver does not serve this CUDA runtime.",
         fix="Update the driver, or install torch for an older CUDA.",
-        commands=("gpudoctor check driver pytorch",),
+        commands=(command("gpudoctor check driver pytorch"),),
         source="CUDA's error texts",
     ),
     Rule(
@@ -163,7 +172,7 @@ MACHINE: tuple[Rule, ...] = (
         seen="NCCL has no algorithm left for {function} with {datatype}",
         cause="NCCL_ALGO or NCCL_PROTO forbids all that could do it; since 2.24 NCCL no longer falls back to rings.",
         fix="Take both out.",
-        commands=("unset NCCL_ALGO NCCL_PROTO",),
+        commands=(command("unset NCCL_ALGO NCCL_PROTO"),),
         versions="2.24 and later",
         source="NCCL enqueue.cc",
     ),
@@ -174,7 +183,7 @@ MACHINE: tuple[Rule, ...] = (
         seen="NCCL could not find {path} in /sys",
         cause="The container hides parts of /sys, so NCCL does not see how GPUs and NICs are joined.",
         fix="Mount the host's /sys into the container (docker's --volume /sys:/sys:ro), or give NCCL_TOPO_FILE.",
-        commands=("mount | grep sysfs",),
+        commands=(command("mount | grep sysfs"),),
         source="NCCL graph/xml.cc",
     ),
     Rule(
@@ -184,7 +193,7 @@ MACHINE: tuple[Rule, ...] = (
         seen="loading NCCL's kernels took {seconds} s",
         cause="The library lies on a slow file system, or kernels are compiled for this GPU at every start.",
         fix="Put the environment on a local disk, and keep CUDA's cache.",
-        commands=("export CUDA_MODULE_LOADING=LAZY",),
+        commands=(command("export CUDA_MODULE_LOADING=LAZY"),),
         weight="note",
         source="nccl#1646",
     ),
@@ -195,7 +204,7 @@ MACHINE: tuple[Rule, ...] = (
         seen="rank {rank} and rank {other} talk through host memory (SHM)",
         cause="The GPUs cannot read each other's memory, a setting forbids it, or NCCL holds them for too far apart.",
         fix="See whether the GPUs offer peer access, and take NCCL_P2P_DISABLE out.",
-        commands=("gpudoctor topology", "nvidia-smi topo -p2p r"),
+        commands=(command("gpudoctor topology"), command("nvidia-smi topo -p2p r")),
         weight="note",
         source="NCCL transport/shm.cc",
     ),

@@ -5,6 +5,7 @@ the number of enum ibv_wc_status; before 2.20 it is worded "with error N", up to
 "status=NAME(N)". The HINT lines of 2.30 are not read: it prints all of them, whatever the cause.
 """
 
+from gpudoctor.command import command
 from gpudoctor.knowledge.nccl.symptom import Rule
 
 PEER = r"completion from peer (?P<address>\S+) with (?:error |status=)(?:\w+\()?"
@@ -31,7 +32,7 @@ RDMA: tuple[Rule, ...] = (
         "lost without flow control, or UDP port 4791 filtered.",
         fix="Look at the port's error counters and its GID on both ends; on rails without a common spine, keep NCCL on "
         "one rail (NCCL_CROSS_NIC=0).",
-        commands=("gpudoctor check network", "rdma statistic show"),
+        commands=(command("gpudoctor check network"), command("rdma statistic show")),
         source="enum ibv_wc_status; nccl#426, nccl#902, nccl#1664, nccl#1814",
     ),
     Rule(
@@ -43,7 +44,7 @@ RDMA: tuple[Rule, ...] = (
         "together.",
         fix="Turn ACS and IOMMU translation off on bare metal. Without GPUDirect the run is slower and tells whether "
         "it is the cause.",
-        commands=("gpudoctor check host network", "export NCCL_NET_GDR_LEVEL=LOC"),
+        commands=(command("gpudoctor check host network"), command("export NCCL_NET_GDR_LEVEL=LOC")),
         source="enum ibv_wc_status; NCCL net_ib/p2p.cc of 2.30.7",
     ),
     Rule(
@@ -73,7 +74,7 @@ RDMA: tuple[Rule, ...] = (
         cause="No port is ACTIVE, NCCL_IB_HCA matches none, or the container lacks /dev/infiniband. On a node without "
         "RDMA this is normal.",
         fix="See which ports there are, and hand /dev/infiniband to the container.",
-        commands=("gpudoctor check network nccl", "ls -l /dev/infiniband /sys/class/infiniband"),
+        commands=(command("gpudoctor check network nccl"), command("ls -l /dev/infiniband /sys/class/infiniband")),
         weight="note",
         source="NCCL net_ib/init.cc; nccl#952, nccl#941",
     ),
@@ -85,7 +86,7 @@ RDMA: tuple[Rule, ...] = (
         seen="the RDMA device {device} could not be opened",
         cause="This process may not open /dev/infiniband/uverbs*: permissions, or the container's device list.",
         fix="Hand the devices to the container (docker's --device=/dev/infiniband), and give the user access.",
-        commands=("ls -l /dev/infiniband",),
+        commands=(command("ls -l /dev/infiniband"),),
         source="NCCL net_ib/init.cc; nccl#451",
     ),
     Rule(
@@ -95,7 +96,7 @@ RDMA: tuple[Rule, ...] = (
         seen="{library} could not be loaded",
         cause="rdma-core is not in the image, so NCCL cannot use RDMA and takes TCP.",
         fix="Install rdma-core where the ranks run; a node without RDMA does not need it.",
-        commands=("sudo apt-get install --yes libibverbs1 ibverbs-providers",),
+        commands=(command("sudo apt-get install --yes libibverbs1 ibverbs-providers"),),
         weight="note",
         source="NCCL misc/ibvsymbols.cc",
     ),
@@ -110,7 +111,7 @@ RDMA: tuple[Rule, ...] = (
         "management port that NCCL takes as well does this too.",
         fix="Name the ports of the compute fabric in NCCL_IB_HCA; on rails without a common spine set "
         "NCCL_CROSS_NIC=0.",
-        commands=("gpudoctor env",),
+        commands=(command("gpudoctor env"),),
         versions="2.23 and older name no number; since 2.24 the number comes first",
         source="NCCL misc/ibvwrap.cc; nccl-tests#227, nccl#2013",
     ),
@@ -123,7 +124,7 @@ RDMA: tuple[Rule, ...] = (
         seen="an RDMA connection was refused by the local device: {errno}",
         cause="The GID index is empty or of another RoCE version than the peer's, or the MTUs do not fit.",
         fix="Take NCCL_IB_GID_INDEX out: NCCL 2.21 and later find the index by themselves.",
-        commands=("unset NCCL_IB_GID_INDEX", "gpudoctor check network"),
+        commands=(command("unset NCCL_IB_GID_INDEX"), command("gpudoctor check network")),
         source="NCCL misc/ibvwrap.cc, its documentation of NCCL_IB_GID_INDEX",
     ),
     Rule(
@@ -134,7 +135,7 @@ RDMA: tuple[Rule, ...] = (
         seen="the network interface behind an RDMA port cannot be used: {errno}",
         cause="The interface that the GID belongs to is down, or in another network namespace (a pod's).",
         fix="Use the host's network in the container, or a plugin that moves interface and device together.",
-        commands=("ip -brief address", "rdma link show"),
+        commands=(command("ip -brief address"), command("rdma link show")),
         source="NCCL misc/ibvwrap.cc; nccl#925, nccl-tests#185",
     ),
     Rule(
@@ -146,7 +147,7 @@ RDMA: tuple[Rule, ...] = (
         seen="{call} failed: memory could not be locked for RDMA",
         cause="The limit of locked memory (ulimit -l) is too low.",
         fix="Lift the limit for the ranks: docker's --ulimit memlock=-1, SLURM's, or /etc/security/limits.conf.",
-        commands=("ulimit -l unlimited",),
+        commands=(command("ulimit -l unlimited"),),
         source="NCCL misc/ibvwrap.cc; nccl-tests#206",
     ),
     Rule(
@@ -156,7 +157,7 @@ RDMA: tuple[Rule, ...] = (
         seen="GPU memory could not be registered by DMA-BUF: {errno}",
         cause="The kernel or the NIC's driver does not serve DMA-BUF.",
         fix="Load nvidia-peermem, or take NCCL off DMA-BUF.",
-        commands=("sudo modprobe nvidia-peermem", "export NCCL_DMABUF_ENABLE=0"),
+        commands=(command("sudo modprobe nvidia-peermem"), command("export NCCL_DMABUF_ENABLE=0")),
         source="nccl#778",
     ),
     Rule(
@@ -166,7 +167,7 @@ RDMA: tuple[Rule, ...] = (
         seen="{device} port {port} reported {event}",
         cause="The port lost its link, or the device failed, while the job was running.",
         fix="Look at the cable and the optics of this port, and at its counters.",
-        commands=("gpudoctor check network", "rdma statistic show"),
+        commands=(command("gpudoctor check network"), command("rdma statistic show")),
         source="NCCL net_ib",
     ),
     Rule(
@@ -176,7 +177,7 @@ RDMA: tuple[Rule, ...] = (
         seen="NCCL does not use GPUDirect RDMA with {device}",
         cause="nvidia-peermem is not loaded, and DMA-BUF is not there in its place.",
         fix="Load the module, and have it loaded at boot.",
-        commands=("sudo modprobe nvidia-peermem",),
+        commands=(command("sudo modprobe nvidia-peermem"),),
         weight="note",
         source="NCCL graph/topo.cc; nccl#1510, nccl#1537, nccl#1939",
     ),
@@ -188,7 +189,10 @@ RDMA: tuple[Rule, ...] = (
         seen="NCCL does not use GPUDirect RDMA between GPU {gpu} and a NIC: they are too far apart",
         cause="The NIC is not below the same PCIe switch as the GPU. With another NIC near it this is normal.",
         fix="Put NIC and GPU below one switch, or measure with a wider NCCL_NET_GDR_LEVEL.",
-        commands=("gpudoctor topology", "gpudoctor nccl-test --compare NCCL_NET_GDR_LEVEL=PXB,PHB,SYS"),
+        commands=(
+            command("gpudoctor topology"),
+            command("gpudoctor nccl-test --compare NCCL_NET_GDR_LEVEL=PXB,PHB,SYS"),
+        ),
         weight="note",
         versions="2.29.7 and older; later releases say it in TRACE builds only",
         source="NCCL graph/paths.cc",
@@ -201,7 +205,7 @@ RDMA: tuple[Rule, ...] = (
         seen="data to other nodes goes through host memory: NET/IB without GPUDirect RDMA",
         cause="The module is missing, the GPU does not offer it, or GPU and NIC are too far apart.",
         fix="See which condition fails.",
-        commands=("gpudoctor check network",),
+        commands=(command("gpudoctor check network"),),
         weight="note",
         source="NCCL transport/net.cc",
     ),
@@ -212,7 +216,7 @@ RDMA: tuple[Rule, ...] = (
         seen="NCCL cannot use {device} and {other} as one NIC: one is InfiniBand, the other Ethernet",
         cause="A card with ports of both kinds, both ACTIVE.",
         fix="Name the ports of one kind in NCCL_IB_HCA.",
-        commands=("gpudoctor env",),
+        commands=(command("gpudoctor env"),),
         source="NCCL net_ib/init.cc",
     ),
     Rule(
@@ -222,7 +226,7 @@ RDMA: tuple[Rule, ...] = (
         seen="NCCL could not read the types of the RoCE GIDs: {errno}",
         cause="The container hides /sys/class/infiniband/*/ports/*/gid_attrs.",
         fix="Mount /sys into the container (docker's --volume /sys:/sys:ro), or give the index by hand.",
-        commands=("gpudoctor env",),
+        commands=(command("gpudoctor env"),),
         source="NCCL net_ib",
     ),
     Rule(
@@ -232,7 +236,7 @@ RDMA: tuple[Rule, ...] = (
         seen="some ranks have {least} network devices and others {most}",
         cause="A node has lost a port, or hides it from the container.",
         fix="Find the node whose port is not ACTIVE.",
-        commands=("gpudoctor check network",),
+        commands=(command("gpudoctor check network"),),
         versions="2.30 and later",
         source="NCCL init.cc",
     ),

@@ -1,5 +1,6 @@
 """The limit on locked memory (RLIMIT_MEMLOCK), which RDMA's buffers count against."""
 
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge.wording import GIB
 from gpudoctor.snapshot import Snapshot
 
@@ -11,16 +12,18 @@ def is_exempt(machine: Snapshot) -> bool:
     return machine.host.is_root.value and machine.host.container.value_or("") == "none"
 
 
-def how_to_raise(machine: Snapshot) -> tuple[str, tuple[str, ...]]:
+def how_to_raise(machine: Snapshot) -> tuple[str, tuple[Command, ...]]:
     """A sentence, and lines to paste. Raises `NotRead`."""
     if machine.host.container.value_or("none") != "none":
         return "Start the container with `--ulimit memlock=-1` (docker, podman), or give it CAP_IPC_LOCK.", ()
     if machine.host.limits.value.memlock_hard_bytes is None:
-        return "Raise it in the shell or script that starts the job.", ("ulimit -l unlimited",)
+        return "Raise it in the shell or script that starts the job.", (command("ulimit -l unlimited"),)
     return (
         "Raise it for all users and log in again; for SLURM jobs, set LimitMEMLOCK=infinity in slurmd's unit.",
         (
-            "printf '* soft memlock unlimited\\n* hard memlock unlimited\\n'"
-            " | sudo tee /etc/security/limits.d/90-memlock.conf",
+            command(
+                "printf '* soft memlock unlimited\\n* hard memlock unlimited\\n'"
+                " | sudo tee /etc/security/limits.d/90-memlock.conf"
+            ),
         ),
     )

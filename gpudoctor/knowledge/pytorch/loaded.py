@@ -1,9 +1,9 @@
 """Which copy of a shared library torch gets, and how to take another one out of its way."""
 
 import posixpath
-import shlex
 from typing import Literal, NamedTuple
 
+from gpudoctor.command import Command, command
 from gpudoctor.snapshot import Library, Snapshot
 
 BUNDLED = ("torch", "package")
@@ -45,7 +45,7 @@ def shadowing(machine: Snapshot, name: Literal["nccl", "cudnn"]) -> Shadowing | 
     return Shadowing(winner, bundled[0], probe.outcome == "answered")
 
 
-def take_out(machine: Snapshot, library: Library) -> tuple[str, ...]:
+def take_out(machine: Snapshot, library: Library) -> tuple[Command, ...]:
     """The line that takes a library's folder out of LD_LIBRARY_PATH, or its file out of LD_PRELOAD, of this shell."""
     variable = library.origin
     value = machine.environment.value_or({}).get(variable)
@@ -55,7 +55,9 @@ def take_out(machine: Snapshot, library: Library) -> tuple[str, ...]:
     unwanted = place if variable == "LD_PRELOAD" else posixpath.normpath(posixpath.dirname(place))
     entries = value.replace(" ", ":").split(":") if variable == "LD_PRELOAD" else value.split(":")
     kept = [entry for entry in entries if entry and posixpath.normpath(entry) != posixpath.normpath(unwanted)]
-    return (f"export {variable}={shlex.quote(':'.join(kept))}" if kept else f"unset {variable}",)
+    if not kept:
+        return (command("unset {:variable}", variable),)
+    return (command("export {:variable}={:value}", variable, ":".join(kept)),)
 
 
 def lies_in(library: Library, folder: str) -> bool:

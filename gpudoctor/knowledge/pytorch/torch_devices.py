@@ -1,6 +1,5 @@
 """Which NVML GPU a device of torch is."""
 
-import re
 from collections.abc import Iterable
 
 from gpudoctor.snapshot import AmpTarget, Gpu, SmokeTarget, Snapshot
@@ -32,8 +31,3 @@ def gpu_tested(machine: Snapshot, target: SmokeTarget | AmpTarget) -> Gpu | None
 def named(target: SmokeTarget | AmpTarget, gpu: Gpu | None) -> str:
     """ "cuda:3 (nvidia-smi's GPU 5)", or torch's name alone where NVML does not know it."""
     return f"{target.device} (nvidia-smi's GPU {gpu.index})" if gpu else target.device
-
-
-def device_option(device: str) -> str:
-    """ " --device cuda:1" for a line to paste; "" for a name that torch would not give, which comes from a file."""
-    return f" --device {device}" if re.fullmatch(r"[a-z]+(:\d{1,4})?", device, re.ASCII) else ""

@@ -4,14 +4,15 @@ Source: torch's release compatibility matrix and arch lists, read from its wheel
 torch 2.13 (facts 05, 6.2 and 6.3). The toolkit (nvcc) plays no role: a wheel brings its own CUDA runtime.
 """
 
-import shlex
 from typing import NamedTuple
 
+from gpudoctor.command import NONE, Command, command, is_a
 from gpudoctor.knowledge.pytorch.cuda_versions import OLDEST_DRIVER, minor, served_by, shown
 from gpudoctor.knowledge.pytorch.gpu_code import Capability, any_runs_on
 from gpudoctor.snapshot import Snapshot
 
 INDEX_URL = "https://download.pytorch.org/whl/"
+OPTIONS = frozenset({"-y", "--upgrade", "--force-reinstall", "--index-url"})
 COMPANIONS = ("torchvision", "torchaudio")
 """Compiled against one torch: they are exchanged along with it."""
 
@@ -79,29 +80,35 @@ def hardware(machine: Snapshot) -> tuple[tuple[Capability, ...], str]:
     return capabilities, machine.host.architecture.value_or("x86_64")
 
 
-def install(machine: Snapshot, wheels: Wheels) -> str:
+def interpreter(machine: Snapshot) -> str:
+    """The training interpreter, for a line to paste."""
+    return machine.training.python.value_or("python3")
+
+
+def install(machine: Snapshot, wheels: Wheels) -> Command:
     """The line that puts torch (and its companions, where installed) from an index into the training interpreter.
 
     Forced: pip takes 2.13.0+cpu for the wanted 2.13.0. Interpreters without pip are uv's.
     """
-    python = shlex.quote(machine.training.python.value_or("python3"))
     packages = machine.training.packages.value_or({"pip": ""})
-    names = " ".join(["torch", *(name for name in COMPANIONS if name in packages)])
-    source = f"--index-url {INDEX_URL}{wheels.name}"
+    names = ["torch", *(name for name in COMPANIONS if name in packages)]
+    python, source = interpreter(machine), f"{INDEX_URL}{wheels.name}"
     if "pip" in packages:
-        return f"{python} -m pip install --force-reinstall {names} {source}"
-    return f"uv pip install --python {python} --reinstall {names} {source}"
+        return command("{:python} -m pip install --force-reinstall {:names} --index-url {:name}", python, names, source)
+    return command("uv pip install --python {:path} --reinstall {:names} --index-url {:name}", python, names, source)
 
 
-def pip(machine: Snapshot, command: str) -> str:
-    """A pip command ("uninstall -y pynvml") for the training interpreter, with uv where that has no pip."""
-    python = shlex.quote(machine.training.python.value_or("python3"))
+def pip(machine: Snapshot, *arguments: str) -> Command:
+    """A pip command ("uninstall", "-y", "pynvml") for the training interpreter, with uv where that has no pip."""
+    if not all(each in OPTIONS or is_a("name", each) for each in arguments):
+        return NONE
     if "pip" in machine.training.packages.value_or({"pip": ""}):
-        return f"{python} -m pip {command}"
-    return f"uv pip {command.replace(' -y', '')} --python {python}"
+        return command("{:python} -m pip {:arguments}", interpreter(machine), arguments)
+    understood = [each for each in arguments if each != "-y"]
+    return command("uv pip {:arguments} --python {:path}", understood, interpreter(machine))
 
 
-def advice(machine: Snapshot) -> tuple[str, tuple[str, ...]]:
+def advice(machine: Snapshot) -> tuple[str, tuple[Command, ...]]:
     """(sentence, lines) that bring a torch which fits; says what stands in the way when none does."""
     wheels = fitting_machine(machine)
     if wheels is not None:

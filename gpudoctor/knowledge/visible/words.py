@@ -1,7 +1,6 @@
 """What the notes on a CUDA_VISIBLE_DEVICES mean for the run, and what to type instead."""
 
-import shlex
-
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge.visible.devices import ORDER_VARIABLE, VARIABLE
 from gpudoctor.knowledge.visible.entries import shown
 from gpudoctor.knowledge.visible.order import PCI_BUS_ID
@@ -43,7 +42,7 @@ def meaning(note: Note, selection: Selection) -> str:
 
 
 def advice(note: Note, selection: Selection) -> str:
-    """What to do, as a sentence; `command` has the line to paste."""
+    """What to do, as a sentence; `line_to_paste` has the line to paste."""
     match note.kind:
         case "empty" | "hides-all":
             return f"Unset {VARIABLE}, unless this process is meant to run without a GPU."
@@ -64,21 +63,21 @@ def advice(note: Note, selection: Selection) -> str:
     return f"Name GPUs by index or UUID, separated by commas; CUDA has {_have(selection)}."
 
 
-def command(note: Note, selection: Selection) -> str | None:
+def line_to_paste(note: Note, selection: Selection) -> Command | None:
     """The line to paste, None when what was meant cannot be told."""
     if note.kind in ("empty", "hides-all"):
-        return f"unset {VARIABLE}"
+        return command("unset {:variable}", VARIABLE)
     if note.kind == "order-guess" and selection.enumeration.order == PCI_BUS_ID:
-        return "nvidia-smi -L"
+        return command("nvidia-smi -L")
     if note.kind in ("order-guess", "order-invalid"):
-        return f"export {ORDER_VARIABLE}=PCI_BUS_ID"
+        return command("export {:variable}=PCI_BUS_ID", ORDER_VARIABLE)
     if note.kind == "mig-parent":  # what is suggested for another entry still names the parent
-        return "nvidia-smi -L"
+        return command("nvidia-smi -L")
     if note.kind in ("ambiguous-uuid", "unknown-uuid") and selection.suggested is None:
-        return "nvidia-smi -L"
+        return command("nvidia-smi -L")
     if selection.suggested is None:
         return None
-    return f"export {VARIABLE}={shlex.quote(selection.suggested)}"
+    return command("export {:variable}={:name}", VARIABLE, selection.suggested)
 
 
 def got(selection: Selection) -> str:
