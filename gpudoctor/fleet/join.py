@@ -244,6 +244,8 @@ class JoinFleet(Fleet):
             while (received := seat.channel.receive()) is not None:
                 if received[0] == "O":
                     self.heard(seat.index, received[1])
+                    if self.is_over(seat.index):
+                        return  # the first reason counts
         except OSError as error:
             detail = error.strerror or str(error)
         except (Forged, TooLong) as error:
@@ -268,7 +270,8 @@ class JoinFleet(Fleet):
     def _forward(self) -> None:
         """What this machine's own agent says."""
         while (event := self._local.arrived.get()).node >= 0:
-            self.arrived.put(event)
+            self._local.took(event)
+            self.arrived.put(msgspec.structs.replace(event, size=0))
 
     # ------------------------------------------------------------ the head
 
