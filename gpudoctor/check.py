@@ -11,6 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from gpudoctor.command import Command
 from gpudoctor.snapshot import Gpu, Reading, Snapshot
 
 Severity = Literal["error", "warning", "info"]
@@ -27,7 +28,7 @@ class Fix(Struct, frozen=True):
     """What to do: a sentence, and lines to paste that carry this machine's values."""
 
     text: str
-    commands: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
 
     def __post_init__(self) -> None:
         # A command that could not be said is "": it is left out, and the sentence stays.

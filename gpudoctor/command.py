@@ -136,4 +136,16 @@ def _shown(value: object, kind: str, *, begins: bool) -> str | None:
     return word(text)
 
 
-__all__ = ["KINDS", "KNOWN", "NONE", "Command", "command", "is_a", "is_sayable", "joined", "word"]
+__all__ = [
+    "KINDS",
+    "KNOWN",
+    "MOST_CHARACTERS",
+    "MOST_WORDS",
+    "NONE",
+    "Command",
+    "command",
+    "is_a",
+    "is_sayable",
+    "joined",
+    "word",
+]

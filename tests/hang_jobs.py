@@ -223,6 +223,12 @@ def launcher(pid: int = 1000, *, host: str = "a", command: Sequence[str] = ("tor
     )
 
 
+def _pids(members: Sequence[Member], host: str, starters: Mapping[str, ProcessEvidence]) -> tuple[int, ...]:
+    """All of a node: the job is the reader's own."""
+    there = [each.evidence for each in members if each.host == host] + [starters[host]] * (host in starters)
+    return tuple(each.process.pid for each in there)
+
+
 def a_job(
     *members: Member,
     world_size: int | None = None,
@@ -258,7 +264,7 @@ def a_job(
                 for process in (each.evidence, *each.data_loaders)
             )
             + ((starters[host],) if host in starters else ()),
-            **given.get(host, {}),
+            **{"own": _pids(complete, host, starters), **given.get(host, {})},
         )
         for index, host in enumerate(dict.fromkeys((*_hosts(members), *starters, *given)))
     }  # fmt: skip

@@ -127,7 +127,7 @@ def job(*parts: Part, lost: Sequence[str] = (), moved: bool = False) -> Job:
         present = ((part.launcher,) if part.launcher else ()) + tuple(evidence for _, evidence, _ in part.ranks)
         nodes[part.host] = NodeEvidence(
             name=part.host, hostname=part.host, boot_id=f"boot {part.host}", network_namespace=f"net:[{part.host}]",
-            processes=there + present, **own,
+            processes=there + present, **{"own": tuple(each.process.pid for each in there + present), **own},
         )  # fmt: skip
     ranks = [
         Rank(
@@ -297,11 +297,18 @@ SPEAKS: dict[str, tuple[Job, str, tuple[int, ...] | None, tuple[str, ...]]] = {
         ("where a listens", "--dport 29500"),
     ),
     "an old run has the port, the master has ended": (
-        job(Part(host="a", node={"listeners": (listening("::", pid=77, name="python"),)}),
+        job(Part(host="a", node={"listeners": (listening("::", pid=77, name="python"),), "own": (77,)}),
             torchrun("b", *static(1), place="rendezvous")),
         "master-port-in-use",
         (),
         ("Port 29500 on a", "pid 77 python", "kill 77", "--master-port 29501"),
+    ),
+    "somebody else has the port": (
+        job(Part(host="a", node={"listeners": (listening("::", pid=77, name="python"),)}),
+            torchrun("b", *static(1), place="rendezvous")),
+        "master-port-in-use",
+        (),
+        ("Port 29500 on a", "pid 77 python", "ps -fp 77", "--master-port 29501"),
     ),
     "sshd has the port": (
         job(torchrun("a", *c10d(2, "10.0.0.1:22"), listeners=(listening(port=22, pid=5, name="sshd"),)),

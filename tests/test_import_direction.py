@@ -18,7 +18,7 @@ DOORS = {
     "psutil": ("gpudoctor/read/host.py", "gpudoctor/read/processes.py"),
     "rich": ("gpudoctor/render/",),
     "matplotlib": ("gpudoctor/render/plot.py",),
-    "ClusterShell": ("gpudoctor/fleet/nodeset.py", "gpudoctor/fleet/ssh_engine.py"),
+    "ClusterShell": ("gpudoctor/fleet/",),
     "tree_sitter": ("gpudoctor/lint/shell",),
     "tree_sitter_bash": ("gpudoctor/lint/shell",),
     "yaml": ("gpudoctor/lint/manifests.py",),

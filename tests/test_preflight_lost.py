@@ -50,7 +50,7 @@ def test_a_changed_key_is_forgotten_under_its_own_name() -> None:
 
 def test_no_key_is_ever_accepted_unseen() -> None:
     for kind in ("host key unknown", "host key changed"):
-        text = " ".join((ADVICE[kind].fix, *ADVICE[kind].commands))
+        text = " ".join((ADVICE[kind].fix, *(line(Node("n1")) for line in ADVICE[kind].commands)))
         assert "fingerprint" in text
         assert "StrictHostKeyChecking" not in text and "keyscan" not in text
 

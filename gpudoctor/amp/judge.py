@@ -6,6 +6,7 @@ from typing import Any, Literal
 from gpudoctor import __version__
 from gpudoctor.amp.report import Advice, AmpReport, Device, Precision, Speed
 from gpudoctor.check import Fix, Problem
+from gpudoctor.command import command
 from gpudoctor.knowledge.precision import limits
 from gpudoctor.knowledge.precision.factors import SUSPICIOUS, source_of_factor
 from gpudoctor.knowledge.precision.spelling import Chosen, spelled
@@ -79,7 +80,7 @@ def not_tested(device: Device) -> Problem:
         "error",
         f"{named(device)} could not be tested: {device.error}",
         "Whether training in any precision works there is not known.",
-        Fix("Find out first why the device does not compute.", ("gpudoctor check --deep",)),
+        Fix("Find out first why the device does not compute.", (command("gpudoctor check --deep"),)),
         read(source(device), device.error),
     )
 
@@ -90,7 +91,10 @@ def build_lacks(device: Device, precision: Precision) -> Problem:
         "error",
         f"{named(device)}: {precision.why}",
         "Every kernel fails there with 'no kernel image is available for execution on the device', in any precision.",
-        Fix("Install a torch build that has code for this GPU: gpudoctor check names one.", ("gpudoctor check",)),
+        Fix(
+            "Install a torch build that has code for this GPU: gpudoctor check names one.",
+            (command("gpudoctor check"),),
+        ),
         read(source(device), precision.why),
     )
 
@@ -103,7 +107,7 @@ def fp32_wrong(device: Device) -> Problem:
         f"explains less than {limits.FP32:.0e}",
         "The device computes wrong numbers, or something keeps TF32 on. What is said of the other precisions compares "
         "with these numbers.",
-        Fix("Test the device on its own, and look into the kernel log.", ("gpudoctor check --deep",)),
+        Fix("Test the device on its own, and look into the kernel log.", (command("gpudoctor check --deep"),)),
         read(source(device), device.reference_error),
     )
 
@@ -157,7 +161,7 @@ def what_failed(precision: Precision) -> str:
 
 def fix_of(device: Device, precision: Precision) -> Fix:
     if precision.outcome == "timeout":
-        return Fix("Find out where it stands while it hangs.", ("gpudoctor hang",))
+        return Fix("Find out where it stands while it hangs.", (command("gpudoctor hang"),))
     if precision.scaler is not None and precision.scaler.outcome == "failed":
         return Fix("Use bf16, which needs no GradScaler, or install torch anew: its GradScaler is part of it.")
     others = [each.dtype for each in device.precisions if each.outcome == "passed" and each.dtype in TORCH_TYPES]
@@ -165,7 +169,7 @@ def fix_of(device: Device, precision: Precision) -> Fix:
     return Fix(
         f"{use}If fp32 passes gpudoctor check --deep, the fault is in this precision's kernels: try another build of "
         "torch.",
-        ("gpudoctor check --deep",),
+        (command("gpudoctor check --deep"),),
     )
 
 
@@ -192,7 +196,7 @@ def of_speed(device: Device, precision: Precision) -> Iterator[Problem]:
             "as long as in fp32; it should be faster",
             "Convolutional nets train slower in mixed precision than in fp32 there.",
             Fix("Look at the cuDNN that torch loads: an older one than torch was made for misses its fast kernels.",
-                ("gpudoctor check",)),
+                (command("gpudoctor check"),)),
             read(f"{source(device, precision)}, convolution {last.size}", round(last.factor, 2)),
         )  # fmt: skip
 
@@ -220,7 +224,7 @@ def no_gain(device: Device, precision: Precision, product: Speed, measured: Read
         "Training in this precision gains much less there than the GPU can give.",
         Fix(
             "Look at clocks, power limit and who else uses the GPU.",
-            ("nvidia-smi -q -d CLOCK,POWER,PERFORMANCE", "gpudoctor check"),
+            (command("nvidia-smi -q -d CLOCK,POWER,PERFORMANCE"), command("gpudoctor check")),
         ),
         measured,
     )
@@ -251,7 +255,7 @@ def of_tf32(device: Device) -> Iterator[Problem]:
             "torch's own switches do nothing: fp32 products are "
             + ("slow" if to == "off" else "rounded to 10 bits of mantissa")
             + " whatever the program sets.",
-            Fix("Unset it, and set the precision in the program.", ("unset NVIDIA_TF32_OVERRIDE",)),
+            Fix("Unset it, and set the precision in the program.", (command("unset NVIDIA_TF32_OVERRIDE"),)),
             read("environment NVIDIA_TF32_OVERRIDE", override),
         )
     for name, value in sorted(device.switches.items()):

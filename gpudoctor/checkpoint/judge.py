@@ -1,7 +1,6 @@
 """From what was read to what somebody who wants to load it must know. Pure rules."""
 
 import os
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from gpudoctor.checkpoint.report import Finding, Loading
 from gpudoctor.checkpoint.unreadable import printable, quoted
 from gpudoctor.checkpoint.values import Name, Object, Tensor
 from gpudoctor.checkpoint.wrappers import Cleaned
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge.wording import counted, listed, size
 
 MOST_NAMED = 20
@@ -100,8 +100,8 @@ def load_lines(
     if not loaded.is_index and (refused or distributed or chosen.what in ("module object", "nested state dict")):
         clean = os.path.splitext(os.path.basename(file))[0] + "-clean.pt"  # noqa: PTH119, PTH122 - a name, not a place
         return (
-            f"# {shlex.join(['gpudoctor', 'checkpoint', file, '--fix', clean])}",
-            f'model.load_state_dict(torch.load("{clean}", map_location="cpu", weights_only=True))',
+            f"# {command('gpudoctor checkpoint {:path} --fix {:path}', file, clean) or 'gpudoctor checkpoint --fix'}",
+            f'model.load_state_dict(torch.load({quoted(clean)}, map_location="cpu", weights_only=True))',
         )
     lines = []
     text = quoted(file)
@@ -220,9 +220,11 @@ def _refused(file: str, loaded: Loaded) -> Finding | None:
     )
 
 
-def _copy(file: str, loaded: Loaded) -> tuple[str, ...]:
+def _copy(file: str, loaded: Loaded) -> tuple[Command, ...]:
     """The command that writes a clean copy; none for an index, which is not copied."""
-    return () if loaded.is_index else (shlex.join(["gpudoctor", "checkpoint", file, "--fix", _clean_name(file)]),)
+    if loaded.is_index:
+        return ()
+    return (command("gpudoctor checkpoint {:path} --fix {:path}", file, _clean_name(file)),)
 
 
 def _clean_name(file: str) -> str:
@@ -265,10 +267,10 @@ def _shards(chosen: StateDict) -> Finding | None:
         fix=Fix(
             "Save the whole model on rank 0, with the ranks of the run still there: get_model_state_dict gathers it.",
             (
-                "from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict",
-                "options = StateDictOptions(full_state_dict=True, cpu_offload=True)",
-                "state = get_model_state_dict(model, options=options)",
-                'if rank == 0: torch.save(state, "model.pt")',
+                command("from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict"),
+                command("options = StateDictOptions(full_state_dict=True, cpu_offload=True)"),
+                command("state = get_model_state_dict(model, options=options)"),
+                command('if rank == 0: torch.save(state, "model.pt")'),
             ),
         ),
         tensors=_named(names),
@@ -335,7 +337,10 @@ def _empty(root: Any, chosen: StateDict) -> Finding | None:
         meaning="DeepSpeed's ZeRO-3 keeps the weights in the files of the ranks, and none in this one."
         if is_zero
         else "The weights are elsewhere; ZeRO-3 and FSDP save such files when a rank saves its model alone.",
-        fix=Fix("Run DeepSpeed's own zero_to_fp32.py in the checkpoint's folder.", ("python zero_to_fp32.py . OUT",))
+        fix=Fix(
+            "Run DeepSpeed's own zero_to_fp32.py in the checkpoint's folder.",
+            (command("python zero_to_fp32.py . OUT"),),
+        )
         if is_zero
         else Fix("Save the gathered model."),
         tensors=_named(empty),

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from gpudoctor.command import Command
 from gpudoctor.explain.order import Moment, Shown
 from gpudoctor.explain.report import Line
 
@@ -30,7 +31,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     ranks: tuple[int, ...] = ()
     evidence: tuple[Line, ...] = ()
     fix: str = ""
-    commands: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
     confirm: str = ""
     meaning: str = ""
 
@@ -50,7 +51,7 @@ def of_symptom(shown: Shown, *, standing: Standing, confidence: float | None = N
         ranks=() if event.rank is None else (event.rank,),
         evidence=(Line(event.file, event.line, event.text),),
         fix=filled(symptom.fix, values),
-        commands=tuple(filled(command, values) for command in symptom.commands),
+        commands=symptom.commands,
     )
 
 

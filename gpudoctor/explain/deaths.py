@@ -4,6 +4,7 @@ import re
 
 from msgspec import Struct
 
+from gpudoctor.command import command
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.order import Facts, Moment, Shown
 from gpudoctor.explain.report import Line
@@ -187,7 +188,7 @@ def signals(facts: Facts, tracebacks: list[Spoken]) -> list[Candidate]:
                     ),
                     fix="Mostly the kernel's out-of-memory killer, or the memory limit of the container or SLURM step: "
                     "give the job more memory, or fewer DataLoader workers. Somebody may also have killed it by hand.",
-                    commands=("sudo dmesg -T | grep -i -A1 'out of memory'",),
+                    commands=(command("sudo dmesg -T | grep -i -A1 'out of memory'"),),
                     confirm="The kernel log or the cgroup's memory.events of that node tells of an oom_kill.",
                 )
             )
@@ -215,7 +216,7 @@ def signals(facts: Facts, tracebacks: list[Spoken]) -> list[Candidate]:
                     evidence=(line,),
                     fix="Start it with PYTHONFAULTHANDLER=1 to see the Python line that it crashed in, then update or "
                     "rebuild that extension.",
-                    commands=("export PYTHONFAULTHANDLER=1",),
+                    commands=(command("export PYTHONFAULTHANDLER=1"),),
                 )
             )
         elif number == 15 or ended.rank in said or (anonymous and number == 0):
@@ -255,7 +256,7 @@ def _of_spawn(each: Spoken) -> Candidate | None:
         evidence=(each.line,),
         fix="Start it with PYTHONFAULTHANDLER=1 to see the Python line that it ended in; after SIGKILL look for the "
         "kernel's out-of-memory killer.",
-        commands=("export PYTHONFAULTHANDLER=1", "sudo dmesg -T | grep -i -A1 'out of memory'"),
+        commands=(command("export PYTHONFAULTHANDLER=1"), command("sudo dmesg -T | grep -i -A1 'out of memory'")),
     )
 
 

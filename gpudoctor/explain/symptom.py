@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from gpudoctor.command import Command
+
 Role = Literal["cause", "connection", "consequence", "context"]
 """cause: explains the failure by itself. connection: a connection failed, by the network or because the other end died.
 consequence: something failed before, here or elsewhere (a watchdog's time-out, "connection closed by peer", SIGTERM).
@@ -38,7 +40,7 @@ class Symptom:
         confidence: float = 0.8,
         seen: str,
         fix: str = "",
-        commands: tuple[str, ...] = (),
+        commands: tuple[Command, ...] = (),
         versions: str = "",
         source: str,
         sample: str | tuple[str, ...],

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from gpudoctor.marked import MARK
+from gpudoctor.named import HostName, PidOrNone
 
 T = TypeVar("T")
 
@@ -117,8 +118,8 @@ SETTABLE = (
 def may_set(name: str) -> bool:
     """Whether an order may set this variable for the ranks: settings of training, and no others by oversight.
 
-    Some of them name libraries to load (NCCL_NET_PLUGIN), and `Run` names the interpreter: who has ssh access is this
-    node's user. The head of a join test is not, and `orders.of_a_guest` keeps such values from a node that joined.
+    This is no barrier: some of them name libraries to load (NCCL_NET_PLUGIN), and `Run` names the interpreter. Whoever
+    holds the join token, or ssh access, is trusted as a user of that node.
     """
     return name.startswith(SETTABLE) and name.replace("_", "").isalnum() and name.isascii()
 
@@ -250,11 +251,11 @@ class Hello(Reply, frozen=True, kw_only=True):
     """The first line of an agent."""
 
     node: int
-    hostname: str
+    hostname: HostName
     gpudoctor: str
     protocol: int = PROTOCOL
     python_version: str = ""
-    pid: int = 0
+    pid: PidOrNone = 0
     user: str = ""
 
 
@@ -313,7 +314,7 @@ class RankState(Struct, frozen=True, kw_only=True):
 
     rank: int
     local_rank: int
-    pid: int
+    pid: PidOrNone
     phase: str = ""
     """Its last phase: "import torch", "rendezvous", "first all_reduce", "all_reduce of 1048576 bytes", "done"."""
     seconds_in_phase: float = 0.0
@@ -338,7 +339,7 @@ class RankState(Struct, frozen=True, kw_only=True):
 class Torchrun(Struct, frozen=True, kw_only=True):
     """The launcher of a node's ranks, as it was when the launch was stopped."""
 
-    pid: int
+    pid: PidOrNone
     process_state: str = ""
     """ /proc's letter, as for a rank."""
     stack: tuple[str, ...] = ()

@@ -12,11 +12,15 @@ def folded(nodes: Iterable[str]) -> str:
     if len(names) < 2:
         return "".join(names)
     try:
-        from gpudoctor.fleet import nodeset
+        from ClusterShell.NodeSet import NodeSet, NodeSetException
 
-        return nodeset.folded(names)
-    except (ValueError, ImportError):  # ImportError: a doctor without its dependencies still speaks
-        return ",".join(names)
+        try:
+            return str(NodeSet.fromlist(names))
+        except NodeSetException:
+            pass
+    except ImportError:  # a doctor without its dependencies still speaks
+        pass
+    return ",".join(names)
 
 
 def have(nodes: Iterable[str]) -> str:

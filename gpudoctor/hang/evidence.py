@@ -7,7 +7,9 @@ that it would have filled is None or empty: a rule must never take an empty fiel
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
+
+from gpudoctor.named import HostName, InterfaceName, Pid, PidOrNone
 
 SCHEMA = 1
 """Raised when a reader of older evidence would be misled."""
@@ -20,7 +22,7 @@ class Unread(Struct, frozen=True):
     """ "stack of pid 4711", "flight recorder of rank 3", "kernel log"."""
     reason: str
     """A phrase that a user can act on: "permission denied; run gpudoctor as user mara or as root"."""
-    pid: int = 0
+    pid: PidOrNone = 0
     """The process that it is about; 0: the node."""
 
 
@@ -30,8 +32,8 @@ class Unread(Struct, frozen=True):
 class Process(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A process that belongs to a distributed job, or may: a rank, a launcher, a data loader worker."""
 
-    pid: int
-    parent: int
+    pid: Pid
+    parent: PidOrNone
     started: int
     """Clock ticks after boot; with pid and boot id it names a process for good."""
     age_seconds: float = 0.0
@@ -58,7 +60,7 @@ class Process(Struct, frozen=True, omit_defaults=True, kw_only=True):
 class NodeProcesses(Struct, frozen=True, kw_only=True):
     """The first look at a node."""
 
-    hostname: str
+    hostname: HostName
     boot_id: str = ""
     network_namespace: str = ""
     """Of the agent itself."""
@@ -123,15 +125,15 @@ class Socket(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     state: str
     """ "LISTEN", "SYN_SENT", "ESTABLISHED", "CLOSE_WAIT", "FIN_WAIT2", ... as in <net/tcp_states.h>."""
-    local: str
+    local: HostName
     local_port: int
-    remote: str = ""
+    remote: HostName = ""
     remote_port: int = 0
     unsent_bytes: int = 0
     """Queued or not acknowledged: stays above zero where packets are dropped."""
     unread_bytes: int = 0
     retransmits: int = 0
-    pid: int = 0
+    pid: PidOrNone = 0
     """Whose it is; 0: not known (another user's)."""
     process: str = ""
     """That process's name."""
@@ -284,7 +286,7 @@ class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
 class KernelEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     kind: Literal["oom", "xid", "segfault"]
     text: str
-    pid: int = 0
+    pid: PidOrNone = 0
     seconds_ago: float | None = None
 
 
@@ -299,8 +301,8 @@ class Reached(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Interface(Struct, frozen=True, omit_defaults=True):
-    name: str
-    addresses: tuple[str, ...] = ()
+    name: InterfaceName
+    addresses: tuple[HostName, ...] = ()
     up: bool = True
 
 
@@ -310,7 +312,7 @@ class GpuUse(Struct, frozen=True, omit_defaults=True, kw_only=True):
     utilization_percent: int | None = None
     memory_utilization_percent: int | None = None
     power_watts: float | None = None
-    pids: tuple[int, ...] = ()
+    pids: tuple[PidOrNone, ...] = ()
     lost: str = ""
     """Why it does not answer; empty when it does."""
 
@@ -318,15 +320,17 @@ class GpuUse(Struct, frozen=True, omit_defaults=True, kw_only=True):
 class NodeEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The second look at a node."""
 
-    name: str = ""
+    name: HostName = ""
     """As the fleet names it."""
-    hostname: str = ""
+    hostname: HostName = ""
     boot_id: str = ""
     network_namespace: str = ""
     time: float = 0.0
     clock_offset_seconds: float | None = None
     """Of this node's clock against the head's, half a round trip exact; filled in by the head."""
     processes: tuple[ProcessEvidence, ...] = ()
+    own: tuple[Pid, ...] = ()
+    """Processes that nobody but the reader's own user has started. Known live only: a file may say anything."""
     listeners: tuple[Socket, ...] = ()
     """LISTEN on the ports that the job names, of whichever process."""
     reached: tuple[Reached, ...] = ()
@@ -351,7 +355,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     gpudoctor: str = ""
     time: float = 0.0
     nodes: tuple[NodeEvidence, ...] = ()
-    lost: dict[str, str] = field(default_factory=dict)
+    lost: dict[HostName, str] = field(default_factory=dict)
     """Nodes that could not be asked -> why."""
     dumps: tuple[Recorder, ...] = ()
     """Flight recorders of --dumps, which belong to no process that was seen."""
@@ -381,7 +385,7 @@ def from_json(raw: bytes) -> Evidence:
         found: Any = msgspec.json.decode(raw, type=Evidence)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableEvidence(str(error)) from None
-    evidence: Evidence = found
+    evidence: Evidence = structs.replace(found, nodes=tuple(structs.replace(node, own=()) for node in found.nodes))
     if evidence.schema > SCHEMA:
         raise UnreadableEvidence(f"it has schema {evidence.schema}; this gpudoctor reads up to {SCHEMA}")
     return evidence

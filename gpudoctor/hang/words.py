@@ -4,6 +4,7 @@ import signal
 from collections.abc import Iterable, Sequence
 
 from gpudoctor.check import Fix
+from gpudoctor.command import Command, command
 from gpudoctor.hang.evidence import Collective, Enclosing, Frame, SourceContext
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import Place
@@ -131,7 +132,7 @@ def entry_words(entry: Collective) -> str:
     return collective_words(entry) + (at(entry.frames[0]) if entry.frames else "")
 
 
-def fix_for(cause: str, text: str = "", commands: Sequence[str] = ()) -> Fix:
+def fix_for(cause: str, text: str = "", commands: Sequence[Command] = ()) -> Fix:
     """The taxonomy's fix, or a text that says more of this job."""
     known = CAUSES.get(cause)
     return Fix(text or (known.fix if known else ""), tuple(commands) or (known.commands if known and not text else ()))
@@ -153,8 +154,8 @@ def ended_words(status: int) -> str:
     return f"ended with status {status >> 8}"
 
 
-def on_host(job: Job, rank: Rank, command: str) -> str:
+def on_host(job: Job, rank: Rank, line: Command) -> Command:
     """A line to paste, for the host where the rank is."""
     host = rank.node.name or rank.node.hostname
     several = len({node.name or node.hostname for node in job.nodes}) > 1
-    return f"ssh {host} '{command}'" if several and host and "'" not in command else command
+    return command("ssh {:host} {:remote}", host, line) if several and host else line

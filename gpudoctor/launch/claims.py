@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from gpudoctor.command import command
 from gpudoctor.fleet.names import folded
 from gpudoctor.launch.claims_base import Seen
 from gpudoctor.launch.claims_network import NetworkClaims
@@ -52,5 +53,5 @@ class _Judge(NetworkClaims, SoftwareClaims):
             by_reason.setdefault(why, []).append(name)
         for why, names in by_reason.items():
             claim = f"{folded(names)} {'is' if len(names) == 1 else 'are'} as planned"
-            found = self.unknown("nodes reached", claim, dict.fromkeys(names, why), "gpudoctor check")
+            found = self.unknown("nodes reached", claim, dict.fromkeys(names, why), command("gpudoctor check"))
             yield msgspec.structs.replace(found, seen=why)

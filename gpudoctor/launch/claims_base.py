@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from gpudoctor.command import word
+from gpudoctor.command import Command, command
 from gpudoctor.fleet.messages import Touched
 from gpudoctor.fleet.names import folded
 from gpudoctor.launch.plan import LaunchPlan
@@ -85,9 +85,9 @@ class Answers:
         )
         self.at = f"[{plan.master_address}]" if ":" in plan.master_address else plan.master_address
 
-    def on(self, node: str, command: str) -> str:
-        """A line to paste here that runs `command` there."""
-        return self.seen.nodes.on(node, command)
+    def on(self, node: str, line: Command) -> Command:
+        """A line to paste here that runs `line` there."""
+        return self.seen.nodes.on(node, line)
 
     def against(self, check: Check, claim: str) -> Verified | None:
         """False where a finding of severity error speaks against the claim."""
@@ -117,15 +117,17 @@ class Answers:
             if each.id in FALSE_BY.get(check, ()) and each.problem.severity == "warning"
         )
 
-    def decided(self, check: Check, claim: str, unread: Mapping[str, str], command: str, *, seen: str = "") -> Verified:
+    def decided(
+        self, check: Check, claim: str, unread: Mapping[str, str], line: Command, *, seen: str = ""
+    ) -> Verified:
         """False by a finding; else unknown while a node's part is not known; else true."""
         if (bad := self.against(check, claim)) is not None:
             return bad
         if unread:
-            return self.unknown(check, claim, unread, command)
+            return self.unknown(check, claim, unread, line)
         return Verified(check=check, claim=claim, outcome="true", seen=seen or self.remarks(check), nodes=self.names)
 
-    def unknown(self, check: Check, claim: str, unread: Mapping[str, str], command: str) -> Verified:
+    def unknown(self, check: Check, claim: str, unread: Mapping[str, str], line: Command) -> Verified:
         names = tuple(unread)
         return Verified(
             check=check,
@@ -135,11 +137,11 @@ class Answers:
             if names == self.names
             else f"{folded(names)}: {next(iter(unread.values()))}",
             nodes=names,
-            commands=tuple(self.on(name, command) for name in names[:3]),
+            commands=tuple(self.on(name, line) for name in names[:3]),
         )
 
     def false(
-        self, check: Check, claim: str, seen: str, means: str, nodes: tuple[str, ...], fix: str, *commands: str
+        self, check: Check, claim: str, seen: str, means: str, nodes: tuple[str, ...], fix: str, *commands: Command
     ) -> Verified:
         return Verified(
             check=check, claim=claim, outcome="false", seen=seen, means=means, nodes=nodes, fix=fix, commands=commands
@@ -156,15 +158,15 @@ class Answers:
     def exist(self, check: Check, claim: str, path: str, kinds: Mapping[str, str], means: str, fix: str) -> Verified:
         words = {"missing": "not there", "folder": "a folder", "unreadable": "not readable for this user"}
         bad = {name: words[kind] for name, kind in kinds.items() if kind in words}
-        command = f"ls -l {word(path)}"
+        line = command("ls -l {:path}", path)
         if bad:
             told = "; ".join(
                 f"{folded(name for name in bad if bad[name] == why)}: {why}" for why in dict.fromkeys(bad.values())
             )
             return self.false(
-                check, claim, told, means, tuple(bad), fix, *(self.on(name, command) for name in list(bad)[:3])
+                check, claim, told, means, tuple(bad), fix, *(self.on(name, line) for name in list(bad)[:3])
             )
         unread = {
             name: self.seen.unseen.get(name, "no answer in time") for name, kind in kinds.items() if kind != "file"
         }
-        return self.decided(check, claim, unread, command)
+        return self.decided(check, claim, unread, line)

@@ -3,7 +3,7 @@
 import ipaddress
 import re
 
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.fleet.messages import Touched
 from gpudoctor.knowledge.job import is_loopback
 from gpudoctor.knowledge.network.interface_roles import find, inside_reason
@@ -26,7 +26,9 @@ class NetworkClaims(Answers):
         claim = f"{self.at} is an address that every node can be told"
         if not self.plan.nodes[0].known:
             why = {self.head: "the head is not known yet"}
-            return self.unknown("address form", f"{self.at} stands for the head's address", why, "ip -brief address")
+            return self.unknown(
+                "address form", f"{self.at} stands for the head's address", why, command("ip -brief address")
+            )
         if len(self.names) > 1 and is_loopback(address):
             return self.false(
                 "address form",
@@ -35,23 +37,23 @@ class NetworkClaims(Answers):
                 "Every node waits for the others at its own door, until the time-out.",
                 (self.head,),
                 "Name the head's address in the network of the nodes: --master-addr.",
-                self.on(self.head, "ip -brief address"),
+                self.on(self.head, command("ip -brief address")),
             )
         return Verified(check="address form", claim=claim, outcome="true", nodes=self.names)
 
     def address_owner(self) -> Verified:
         address = self.plan.master_address
         claim = f"{self.at} leads to {self.head}, where rank 0 starts"
-        command = "ip -brief address"
+        look = command("ip -brief address")
         if (bad := self.against("address owner", claim)) is not None:
             return bad
         touched = [each for each in self._rendezvous() if each.outcome in ("connected", "truncated")]
         if self.head not in self.seen.snapshots:
-            return self.unknown("address owner", claim, self.without_snapshot((self.head,)), command)
+            return self.unknown("address owner", claim, self.without_snapshot((self.head,)), look)
         try:
             interfaces = self.seen.snapshots[self.head].network.interfaces.value
         except NotRead as reason:
-            return self.unknown("address owner", claim, {self.head: str(reason)}, command)
+            return self.unknown("address owner", claim, {self.head: str(reason)}, look)
         own = {
             each.address.partition("%")[0]: interface.name for interface in interfaces for each in interface.addresses
         }
@@ -59,7 +61,10 @@ class NetworkClaims(Answers):
             if touched:
                 return Verified(check="address owner", claim=claim, outcome="true", nodes=(self.head,))
             return self.unknown(
-                "address owner", claim, {self.head: f"{address} was not tried"}, f"getent ahosts {word(address)}"
+                "address owner",
+                claim,
+                {self.head: f"{address} was not tried"},
+                command("getent ahosts {:host}", address),
             )
         if _plain(address) in own:
             seen = f"the address of {own[_plain(address)]}"
@@ -71,7 +76,7 @@ class NetworkClaims(Answers):
             "Nobody opens the store at that address: all ranks look for it until their time-out.",
             (self.head,),
             "Name an address of the first node with --master-addr, or leave that option out.",
-            self.on(self.head, command),
+            self.on(self.head, look),
         )
 
     def same_answer(self) -> Verified:
@@ -80,7 +85,7 @@ class NetworkClaims(Answers):
             "same answer",
             f"{name} is the same machine to all nodes",
             self.without_snapshot(),
-            f"getent ahosts {word(name)}",
+            command("getent ahosts {:host}", name),
         )
 
     def host_names(self) -> Verified:
@@ -89,13 +94,13 @@ class NetworkClaims(Answers):
             "host name",
             f"{backend} takes an address on every node that the others reach",
             self.without_snapshot(),
-            "gpudoctor check hostname-loopback",
+            command("gpudoctor check hostname-loopback"),
         )
 
     def routes(self) -> Verified:
         claim = f"The other nodes' routes to {self.at} lead through a real network"
         unread = self.without_snapshot(self.workers)
-        command = f"ip route get {word(self.plan.master_address)}"
+        look = command("ip route get {:host}", self.plan.master_address)
         inside: dict[str, str] = {}
         for name in self.workers:
             if name in unread:
@@ -118,11 +123,11 @@ class NetworkClaims(Answers):
                 "No other machine is behind it: these nodes do not get to the rendezvous.",
                 tuple(inside),
                 "Name an address of the head in a network that all nodes share: --master-addr.",
-                *(self.on(name, command) for name in list(inside)[:3]),
+                *(self.on(name, look) for name in list(inside)[:3]),
             )
         if unread and self._connected() >= set(unread):
             unread = {}
-        return self.decided("route", claim, unread, command)
+        return self.decided("route", claim, unread, look)
 
     def port_free(self) -> Verified:
         port = self.plan.master_port
@@ -136,11 +141,11 @@ class NetworkClaims(Answers):
                 f"it is among {handed_out[0]}-{handed_out[1]}, which the kernel hands out to clients: it may be taken "
                 "when the job starts"
             )
-        return self.decided("port free", claim, head, f"ss -tln 'sport = :{port}'", seen=remark)
+        return self.decided("port free", claim, head, command("ss -tln {}", f"sport = :{port}"), seen=remark)
 
     def reachable(self) -> Verified:
         claim = f"Every node connects to {self.at} port {self.plan.master_port}"
-        command = f"nc -zv {word(self.plan.master_address)} {self.plan.master_port}"
+        look = command("nc -zv {:host} {:number}", self.plan.master_address, self.plan.master_port)
         refuted = self.against("address owner", claim) or self.against("port free", claim)
         unread = {
             name: self.seen.unseen.get(
@@ -153,7 +158,7 @@ class NetworkClaims(Answers):
             return self.false(
                 "reachable", claim, blocked.seen, blocked.means, blocked.nodes, blocked.fix, *blocked.commands
             )
-        return self.decided("reachable", claim, unread, command)
+        return self.decided("reachable", claim, unread, look)
 
     def way_back(self) -> Verified:
         unread = {name: self.seen.unseen.get(name, "it was not tried") for name in self.names if not self._tried(name)}
@@ -161,7 +166,7 @@ class NetworkClaims(Answers):
             "way back",
             "The nodes connect to one another on ports that the kernel picks",
             unread,
-            "gpudoctor check network",
+            command("gpudoctor check network"),
         )
 
     def interface_names(self) -> Verified:
@@ -186,16 +191,16 @@ class NetworkClaims(Answers):
                 "NCCL and gloo end with an error there; the others wait until their time-out.",
                 tuple(lacking),
                 "Name an interface that the node has.",
-                *(self.on(name, "ip -brief address") for name in list(lacking)[:3]),
+                *(self.on(name, command("ip -brief address")) for name in list(lacking)[:3]),
             )
-        return self.decided("interface names", claim, self.without_snapshot(), "ip -brief address")
+        return self.decided("interface names", claim, self.without_snapshot(), command("ip -brief address"))
 
     def settings(self) -> Verified:
         return self.decided(
             "settings",
             "NCCL, gloo and torch find the same settings on every node",
             self.without_snapshot(),
-            "env | grep -E '^(NCCL|GLOO|TORCH_NCCL)_'; cat /etc/nccl.conf",
+            command("env | grep -E '^(NCCL|GLOO|TORCH_NCCL)_'; cat /etc/nccl.conf"),
         )
 
     def clocks(self) -> Verified:
@@ -205,7 +210,7 @@ class NetworkClaims(Answers):
             for name in self.names
             if name not in self.seen.clocks
         }
-        return self.decided("clocks", claim, unread, "date +%s.%N")
+        return self.decided("clocks", claim, unread, command("date +%s.%N"))
 
     def _rendezvous(self) -> list[Touched]:
         return [

@@ -1,6 +1,6 @@
 """A plan's claims about what is installed: torch, GPUs, the interpreter, the script."""
 
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch.claims_base import Answers
 from gpudoctor.launch.ranks import gpus
@@ -20,7 +20,9 @@ class SoftwareClaims(Answers):
             if not files.is_read and files.missing_kind != "absent":
                 unread[name] = files.reason
         python = self.plan.python
-        return self.decided("versions", claim, unread, f'{word(python)} -c "import torch; print(torch.__version__)"')
+        return self.decided(
+            "versions", claim, unread, command("{:python} -c 'import torch; print(torch.__version__)'", python)
+        )
 
     def gpus_visible(self) -> Verified:
         wanted = {node.name: node.processes for node in self.plan.nodes}
@@ -50,9 +52,9 @@ class SoftwareClaims(Answers):
                 "Ranks beyond them end with an invalid device ordinal, and the others wait until their time-out.",
                 tuple(short),
                 "Plan with what is there (--gpus-per-node), leave the node out, or see what hides its GPUs.",
-                *(self.on(name, "gpudoctor devices") for name in list(short)[:3]),
+                *(self.on(name, command("gpudoctor devices")) for name in list(short)[:3]),
             )
-        return self.decided("GPUs visible", claim, unread, "gpudoctor devices")
+        return self.decided("GPUs visible", claim, unread, command("gpudoctor devices"))
 
     def interpreter(self) -> Verified:
         python = self.plan.python
@@ -66,7 +68,7 @@ class SoftwareClaims(Answers):
                 for name, kind in kinds.items()
                 if kind != "file"
             }
-            return self.decided("interpreter", claim, unread, f"command -v {word(python)}")
+            return self.decided("interpreter", claim, unread, command("command -v {:path}", python))
         return self.exist(
             "interpreter",
             claim,
@@ -83,7 +85,9 @@ class SoftwareClaims(Answers):
                 "script",
                 f"the module {what} can be found on every node",
                 dict.fromkeys(self.names[:1], "modules are not looked for"),
-                f"{word(self.plan.python)} -c {word(f'import importlib.util as u; print(u.find_spec({what!r}))')}",
+                command(
+                    "{:python} -c {}", self.plan.python, f"from importlib.util import *; print(find_spec({what!r}))"
+                ),
             )
         claim = f"{self.script} is on every node" if len(self.names) > 1 else f"{self.script} is there"
         kinds = {name: self.seen.files.get(name, {}).get(self.script, "") for name in self.names}

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gpudoctor.command import command
 from gpudoctor.knowledge.job import is_loopback
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.launch import address, environment, port, ranks, unsaid, words
@@ -268,9 +269,9 @@ def _unverified(
     found = [
         Unverified(
             f"the other nodes reach {master} port {master_port}, and no firewall lies between",
-            f"gpudoctor check --hosts {','.join(node.name for node in nodes)}"
+            command("gpudoctor check --hosts {:name}", ",".join(node.name for node in nodes))
             if all(node.known for node in nodes)
-            else f"gpudoctor nccl-test --nodes {len(nodes)} --master-addr {words.word(master)}",
+            else command("gpudoctor nccl-test --nodes {:number} --master-addr {:host}", len(nodes), master),
         )
     ]
     if unseen:
@@ -278,7 +279,7 @@ def _unverified(
             Unverified(
                 f"{listed(unseen)} {'has' if len(unseen) == 1 else 'have'} the interpreter, the GPUs and the script "
                 "that the plan counts on",
-                f"gpudoctor check --hosts {','.join(unseen)}",
+                command("gpudoctor check --hosts {:name}", ",".join(unseen)),
             )
         )
     return tuple(found)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 
+from gpudoctor.command import command
 from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.wording import counted
@@ -30,7 +31,9 @@ def variables(
     guesses = tuple(
         Unverified(
             f"{variable.name}={variable.value} fits the nodes that were not looked at, too",
-            "gpudoctor env" if unseen[0].startswith("NODE") else f"ssh {unseen[0]} gpudoctor env --nodes {len(names)}",
+            command("gpudoctor env")
+            if unseen[0].startswith("NODE")
+            else command("ssh {:host} gpudoctor env --nodes {:number}", unseen[0], len(names)),
         )
         for variable in shared
         if unseen and variable.name in NAMES_DEVICES

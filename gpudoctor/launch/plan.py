@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from gpudoctor.command import NONE, Command
 from gpudoctor.launch.frameworks import Framework as Framework
 
 Precision = Literal["", "fp32", "fp16", "bf16"]
@@ -57,7 +58,7 @@ class Unverified(Struct, frozen=True):
     """Something that the plan takes for true without having seen it, and the command that would show it."""
 
     claim: str
-    command: str = ""
+    command: Command = NONE
 
 
 class LaunchPlan(Struct, frozen=True, kw_only=True):

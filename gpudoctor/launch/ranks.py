@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from gpudoctor.command import command
 from gpudoctor.knowledge.visible.now import visible_count
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch.plan import LaunchWish, Unverified
 from gpudoctor.snapshot import NotApplicable, NotRead, Snapshot
 
 MAXIMUM_RANKS = 1024
+DEVICES = command("gpudoctor devices")
 
 
 class NoRanks(ValueError):
@@ -52,7 +54,7 @@ def of_nodes(
             processes.append(wanted)
             if wish.gpus_per_node and count == 0:
                 claim = f"{name} has {counted(wanted, 'GPU')} at the start; a program started there now gets none"
-                guesses.append(Unverified(claim, "gpudoctor devices"))
+                guesses.append(Unverified(claim, DEVICES))
         elif on_cpu:
             processes.append(1)
         elif count:
@@ -60,8 +62,9 @@ def of_nodes(
         elif seen and count is None and name not in unread:
             alike = max(seen.values())
             processes.append(alike)
-            claim, command = f"{name} has {counted(alike, 'GPU')} like {next(iter(seen))}", "gpudoctor devices"
-            guesses.append(Unverified(claim, command if name.startswith("NODE") else f"ssh {name} {command}"))
+            claim = f"{name} has {counted(alike, 'GPU')} like {next(iter(seen))}"
+            there = DEVICES if name.startswith("NODE") else command("ssh {:host} gpudoctor devices", name)
+            guesses.append(Unverified(claim, there))
         elif count == 0:
             raise NoRanks(f"{name} has no GPU that a program gets, and other nodes have; leave it out of the job")
         else:

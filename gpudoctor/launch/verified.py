@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gpudoctor.command import NONE, Command
 from gpudoctor.launch.plan import Unverified
 
 Check = Literal[
@@ -41,14 +42,14 @@ class Verified(Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()
     """Whom it concerns; of a false claim, those where it is false."""
     fix: str = ""
-    commands: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
     """Lines to paste: what mends a false claim, what would verify an unknown one."""
 
 
 def unverified(verified: tuple[Verified, ...]) -> tuple[Unverified, ...]:
     """What could not be looked at, each with the line that would show it."""
     return tuple(
-        Unverified(f"{each.claim} ({each.seen})" if each.seen else each.claim, next(iter(each.commands), ""))
+        Unverified(f"{each.claim} ({each.seen})" if each.seen else each.claim, next(iter(each.commands), NONE))
         for each in verified
         if each.outcome == "unknown"
     )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from gpudoctor.command import command
 from gpudoctor.fleet.fleet import Fleet, Lost, Node
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import may_set
@@ -131,9 +132,9 @@ def _of_a_scheduler(plan: LaunchPlan) -> Verified:
         claim="The machines that the job gets are as planned",
         outcome="unknown",
         seen="they are chosen when it starts",
-        commands=(f"gpudoctor nccl-test --nodes {len(plan.nodes)} --emit {emit}",)
+        commands=(command("gpudoctor nccl-test --nodes {:number} --emit {:name}", len(plan.nodes), emit),)
         if plan.framework in ("kubernetes", "torchx")
-        else ("gpudoctor check",),
+        else (command("gpudoctor check"),),
     )
 
 

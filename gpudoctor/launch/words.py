@@ -6,7 +6,7 @@ cannot stand in a line to paste and is refused.
 
 from collections.abc import Iterable
 
-from gpudoctor import command as shell_words
+from gpudoctor.command import MOST_CHARACTERS, MOST_WORDS, Command, command, joined
 from gpudoctor.emit.comments import comment as comment_lines
 from gpudoctor.launch.plan import LaunchPlan, NodePlan, Variable
 
@@ -20,7 +20,7 @@ class Unquotable(ValueError):
 def check(words: Iterable[str]) -> None:
     """Raise `Unquotable` for the first word that cannot be pasted or passed on."""
     for each in words:
-        shown = repr(each if len(each) <= 60 else each[:60] + "...")
+        shown = ascii(each if len(each) <= 60 else each[:60] + "...")
         if "\0" in each:
             raise Unquotable(f"the word {shown} holds a null character, which no argument of a program can")
         if "\n" in each or "\r" in each:
@@ -32,22 +32,32 @@ def check(words: Iterable[str]) -> None:
             raise Unquotable(f"the word {shown} holds bytes that are no UTF-8, which a terminal does not paste back")
         if any(ord(letter) < 0x20 or ord(letter) == 0x7F for letter in each):
             raise Unquotable(f"the word {shown} holds a control character, which a terminal acts on when it is pasted")
+        if len(each) > MOST_CHARACTERS:
+            raise Unquotable(f"the word {shown} has {len(each)} characters; a line to paste holds {MOST_CHARACTERS}")
+        if not each.isprintable():
+            raise Unquotable(f"the word {shown} holds a letter that does not show as itself in a terminal")
 
 
-def word(value: str) -> str:
+def word(value: str) -> Command:
     """`value` as one word. Raises `Unquotable`."""
-    check((value,))
-    return shell_words.word(value)
+    return line((value,))
 
 
-def line(words: Iterable[str]) -> str:
+def line(words: Iterable[str]) -> Command:
     """A command as one line. Raises `Unquotable`."""
-    return " ".join(word(each) for each in words)
+    every = tuple(words)
+    check(every)
+    said = command("{:arguments}", every)
+    if every and not said:
+        raise Unquotable(f"a line of {len(every)} words; {MOST_WORDS} can be pasted")
+    return said
 
 
-def prefixed(variables: Iterable[Variable], words: Iterable[str]) -> str:
+def prefixed(variables: Iterable[Variable], words: Iterable[str]) -> Command:
     """`A=1 B=2 command ...`: variables for this command only, so that the shell is as before. Raises `Unquotable`."""
-    return " ".join([*(f"{each.name}={word(each.value)}" for each in variables), line(words)])
+    given = tuple(variables)
+    check(each.value for each in given)
+    return joined(*(command("{:variable}={:value}", each.name, each.value) for each in given), line(words), by=" ")
 
 
 def comment(text: str) -> str:

@@ -1,5 +1,6 @@
-"""Ranks that say more than is theirs to say: what is taken of it, and that the rest was dropped."""
+"""Ranks that say more than their launch can have to say: what is taken of it, and that the rest was dropped."""
 
+from gpudoctor.command import command
 from gpudoctor.fleet.messages import Launch
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight_nodes import finding
@@ -22,15 +23,6 @@ def may_be_rank(launch: Launch, rank: int) -> bool:
     return 0 <= rank < (MOST_MEMBERS if launch.outer is not None else sum(launch.ranks_per_node))
 
 
-def ranks_of(launch: Launch, node: int) -> range:
-    """The ranks that a node of a launch has, in torchrun's order. All, of a world that others started."""
-    if launch.outer is not None:
-        return range(MOST_MEMBERS)
-    place = launch.nodes.index(node)
-    first = sum(launch.ranks_per_node[:place])
-    return range(first, first + launch.ranks_per_node[place])
-
-
 def flood_finding(run: RunResult) -> tuple[Finding, ...]:
     """That messages were dropped."""
     if not run.dropped:
@@ -45,7 +37,9 @@ def flood_finding(run: RunResult) -> tuple[Finding, ...]:
             meaning="Something else writes into the ranks' output, or the rank program there is another one: the "
             "figures above may be its.",
             fix="Compare the installed gpudoctor of all nodes, and look what the interpreter loads at its start.",
-            commands=("gpudoctor check --hosts " + ",".join(run.nodes[:8]),) if len(run.nodes) > 1 else (),
+            commands=(command("gpudoctor check --hosts {:name}", ",".join(run.nodes[:8])),)
+            if len(run.nodes) > 1
+            else (),
             evidence=(read("messages of the ranks beyond the plan", run.dropped),),
             nodes=run.nodes,
         ),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.check import Fix, Problem
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.knowledge.wording import counted, listed, ranges, size
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.grade_places import Place
@@ -42,9 +42,9 @@ def wrong_data(run: RunResult, found: Sequence[Place]) -> Iterator[Finding]:
                 "Take the node out of use. Run the same test with GPUs kept from reading each other's memory: if the "
                 "data is right then, peer access through ACS or the IOMMU is at fault; if not, the GPU or the NIC.",
                 commands=(
-                    "gpudoctor nccl-test --compare NCCL_P2P_DISABLE=0,1",
-                    "gpudoctor check gpu host --deep",
-                    *(f"gpudoctor nccl-test --hosts {word(node)}" for node in nodes[:4] if len(found) > 1),
+                    command("gpudoctor nccl-test --compare NCCL_P2P_DISABLE=0,1"),
+                    command("gpudoctor check gpu host --deep"),
+                    *(command("gpudoctor nccl-test --hosts {:host}", node) for node in nodes[:4] if len(found) > 1),
                 ),
             ),
             evidence=tuple(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.check import Fix
+from gpudoctor.command import command
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.grade_paths import could_talk, finding, is_wiring, lacking_gpu_direct
 from gpudoctor.nccl.grade_places import Place
@@ -23,7 +24,9 @@ def _adapters(found: Sequence[Place]) -> Iterator[Finding]:
                 summary=f"NCCL does not use GPUDirect RDMA on {place.node}: {failing.reason}",
                 meaning="Data to other nodes is copied through host memory. Whether the direct way through the CPU is "
                 "faster depends on the machine.",
-                fix=Fix("Measure both.", commands=("gpudoctor nccl-test --compare NCCL_NET_GDR_LEVEL=PXB,PHB,SYS",)),
+                fix=Fix(
+                    "Measure both.", commands=(command("gpudoctor nccl-test --compare NCCL_NET_GDR_LEVEL=PXB,PHB,SYS"),)
+                ),
                 seen=(f"NCCL's log of {place.node}", "via NET/IB without /GDRDMA"),
             )
 
@@ -44,6 +47,6 @@ def _peers(found: Sequence[Place]) -> Iterator[Finding]:
                 summary=f"GPU {one.index} and GPU {other.index} of {place.node} talk through host memory (SHM): NCCL "
                 f"holds them for too far apart, and {how}",
                 meaning="Whether the direct way through the CPU is faster depends on the machine.",
-                fix=Fix("Measure both.", commands=("gpudoctor nccl-test --compare NCCL_P2P_LEVEL=PXB,SYS",)),
+                fix=Fix("Measure both.", commands=(command("gpudoctor nccl-test --compare NCCL_P2P_LEVEL=PXB,SYS"),)),
                 seen=(f"NCCL's log of {place.node}", "via SHM"),
             )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpudoctor.check import Fix, Problem, Severity
-from gpudoctor.command import word
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge.bandwidth.links import gpu_direct_used, gpus_at, network_of, over_verbs, used_ports
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.gpus.gpu_models import is_consumer
@@ -88,7 +88,7 @@ def _usable(machine: Snapshot | None) -> tuple[str, ...]:
         return ()
 
 
-def _why_tcp(place: Place, machine: Snapshot) -> tuple[str, tuple[str, ...]]:
+def _why_tcp(place: Place, machine: Snapshot) -> tuple[str, tuple[Command, ...]]:
     """The sentence that says why, and the lines that cure it."""
     settings = settings_of(place)
     blamed = [
@@ -107,17 +107,17 @@ def _why_tcp(place: Place, machine: Snapshot) -> tuple[str, tuple[str, ...]]:
     if passed:
         device, port, reason = passed[0]
         lines = suggested(machine, "NCCL_IB_", "NCCL_NET")
-        return f"NCCL passes {device} port {port} over: {reason}.", lines or ("gpudoctor check network nccl",)
+        return f"NCCL passes {device} port {port} over: {reason}.", lines or (command("gpudoctor check network nccl"),)
     for symptom in symptoms(place.text):
         if symptom.id in TCP_CAUSES:
             return f"{symptom.seen[0].upper()}{symptom.seen[1:]}. {symptom.cause}", symptom.commands
-    return "Nothing that was read says why.", ("NCCL_NET=IB NCCL_DEBUG=INFO gpudoctor nccl-test",)
+    return "Nothing that was read says why.", (command("NCCL_NET=IB NCCL_DEBUG=INFO gpudoctor nccl-test"),)
 
 
-def suggested(machine: Snapshot, *beginnings: str) -> tuple[str, ...]:
+def suggested(machine: Snapshot, *beginnings: str) -> tuple[Command, ...]:
     """What `gpudoctor env` would set, as lines; only names that begin so, where beginnings are given."""
     return tuple(
-        f"export {each.name}={word(each.value)}"
+        command("export {:variable}={:value}", each.name, each.value)
         for each in suggest(machine, 2).suggestions
         if each.kind == "needed" and each.name.startswith(beginnings or "NCCL_")
     )
@@ -202,18 +202,21 @@ def _failing(machine: Snapshot, place: Place) -> GdrVerdict | None:
     return min(failing, key=lambda each: each.condition == "distance", default=None)
 
 
-def _gpu_direct_fix(place: Place, condition: GdrVerdict | None) -> tuple[str, tuple[str, ...]]:
+def _gpu_direct_fix(place: Place, condition: GdrVerdict | None) -> tuple[str, tuple[Command, ...]]:
     if condition is not None and condition.condition == "module":
         return (
             "Load the peer memory module, and have it loaded at boot.",
-            ("sudo modprobe nvidia-peermem", "echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf"),
+            (
+                command("sudo modprobe nvidia-peermem"),
+                command("echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf"),
+            ),
         )
     settings = settings_of(place)
     names = ("NCCL_NET_GDR_LEVEL", "NCCL_DMABUF_ENABLE", "NCCL_NET_GDR_READ", "NCCL_NET_GDR_C2C")
     blamed = [settings[name] for name in names if name in settings]
     if blamed:
         return f"Take {listed(each.name for each in blamed)} out.", take_out(*blamed)
-    return "See which condition fails on the node.", ("gpudoctor check network", "gpudoctor topology")
+    return "See which condition fails on the node.", (command("gpudoctor check network"), command("gpudoctor topology"))
 
 
 # ---------------------------------------------------------------- host memory between GPUs
@@ -233,7 +236,7 @@ def _over_host_memory(found: Sequence[Place]) -> Iterator[Fault]:
             fix = Fix("Take it out, on every node.", commands=take_out(*blamed))
         else:
             cause = "No setting forbids it: containers without a common IPC namespace, MIG, or peer access that failed."
-            commands = ("nvidia-smi topo -p2p r", "gpudoctor check driver host")
+            commands = command("nvidia-smi topo -p2p r"), command("gpudoctor check driver host")
             fix = Fix("See why peer access is not used.", commands=commands)
         words = f"GPU {one.index} and GPU {other.index}"
         yield Fault(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.check import Fix, Problem
-from gpudoctor.command import word
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge.bandwidth.links import gpus_at, reduces_in_switch
 from gpudoctor.knowledge.nccl.fabric import has_nvlink_sharp
 from gpudoctor.knowledge.nccl.repair import take_out
@@ -64,7 +64,7 @@ def nvls_off(found: Sequence[Place]) -> list[Finding]:
         if blamed
         else Fix(
             "Restart Fabric Manager, in the driver's version, and look at what it says.",
-            commands=("systemctl status nvidia-fabricmanager", "gpudoctor check driver"),
+            commands=(command("systemctl status nvidia-fabricmanager"), command("gpudoctor check driver")),
         ),
         evidence=(read(f"NCCL's log of {place.node}", f"{place.log.nvls_channels} NVLS channels"),),
     )
@@ -107,21 +107,23 @@ def slowing(found: Sequence[Place]) -> list[Setting]:
     return [every[name] for name in SLOWING if name in every and every[name].value]
 
 
-def _next(found: Sequence[Place], blamed: Sequence[Setting]) -> tuple[str, tuple[str, ...]]:
+def _next(found: Sequence[Place], blamed: Sequence[Setting]) -> tuple[str, tuple[Command, ...]]:
     """What to do next, and its lines."""
-    hosts = word(",".join(place.node for place in found))
     machine = found[0].machine
     if blamed:
-        return "Take the settings out, and measure again.", (*take_out(*blamed), "gpudoctor nccl-test")
+        return "Take the settings out, and measure again.", (*take_out(*blamed), command("gpudoctor nccl-test"))
     if len(found) > 1:
         exports = suggested(machine) if machine is not None else ()
         return (
             "Find the node, link or NIC that is the slow one, with nothing else running on the nodes.",
-            (*exports, f"gpudoctor nccl-test --hosts {hosts} --find-slow"),
+            (
+                *exports,
+                command("gpudoctor nccl-test --hosts {:name} --find-slow", ",".join(place.node for place in found)),
+            ),
         )
     return (
         "Look at the links, clocks and temperatures of the GPUs, with nothing else running on the node.",
-        ("gpudoctor check gpu driver host", "nvidia-smi nvlink -s", "gpudoctor topology"),
+        (command("gpudoctor check gpu driver host"), command("nvidia-smi nvlink -s"), command("gpudoctor topology")),
     )
 
 
@@ -137,7 +139,9 @@ def busy_gpus(found: Sequence[Place], is_slow: bool) -> list[Finding]:
         severity="warning" if is_slow else "info",
         summary=f"GPU {gpu.index} of {place.node} was in use before the test began: {why}{more}; an idle GPU is wanted",
         meaning="Other work takes bandwidth and time on the GPU, so the numbers may be lower than the links'.",
-        fix=Fix("Measure again when the GPUs are idle.", commands=("nvidia-smi", "gpudoctor nccl-test")),
+        fix=Fix(
+            "Measure again when the GPUs are idle.", commands=(command("nvidia-smi"), command("gpudoctor nccl-test"))
+        ),
         evidence=(gpu.processes if gpu.processes.is_read else gpu.utilization_gpu_percent,),
         gpus=(gpu.index,),
     )
@@ -155,7 +159,7 @@ def _used(place: Place) -> Iterator[tuple[Gpu, str]]:
         others = [each for each in gpu.processes.value_or(()) if each.kind == "compute" and not each.is_own]
         percent = gpu.utilization_gpu_percent.value_or(0)
         if others:
-            command = others[0].command.value_or("")
-            yield gpu, f"pid {others[0].pid}{f' {command[:40]}' if command else ''}"
+            program = others[0].command.value_or("")
+            yield gpu, f"pid {others[0].pid}{f' {program[:40]}' if program else ''}"
         elif percent >= BUSY_PERCENT:
             yield gpu, f"{percent}% utilisation"

@@ -1,10 +1,10 @@
 """What a node that could not be reached, or was lost, means, and what to do."""
 
-import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpudoctor import __version__
+from gpudoctor.command import Command, command
 from gpudoctor.fleet.fleet import Fleet, Lost, LostKind, Node
 from gpudoctor.fleet.names import folded
 from gpudoctor.nccl.finding import Finding
@@ -14,19 +14,73 @@ from gpudoctor.snapshot import read
 MOST_COMMANDS = 4
 
 
+Line = Callable[[Node], Command]
+"""What to paste about one node."""
+
+
 class Advice(NamedTuple):
-    """Of one kind of loss. `{who}` is the folded names, `{detail}` what was seen, `{ssh}` and `{name}` one node."""
+    """Of one kind of loss. `{who}` is the folded names, `{missing}`, `{count}` and `{here}` the nodes that joined."""
 
     id: str
     summary: str
     meaning: str
     fix: str
-    commands: tuple[str, ...] = ()
+    commands: tuple[Line, ...] = ()
     """For each of the first nodes."""
 
 
+def _there(line: Command) -> Line:
+    return lambda node: command("ssh {:line} {:remote}", ssh_words(node), line)
+
+
+def _by_srun(line: Command) -> Line:
+    return lambda node: command("srun -w {:name} -N1 -n1 {:line}", node.name, line)
+
+
+def _here(line: Command) -> Line:
+    return lambda node: line
+
+
+def _by_hand(node: Node) -> Command:
+    return command("ssh {:line} true", ssh_words(node))
+
+
+def _copy_key(node: Node) -> Command:
+    return command("ssh-copy-id {:line}", ssh_words(node))
+
+
+def _forget_key(node: Node) -> Command:
+    if node.port not in (0, 22):
+        return command("ssh-keygen -R {}", f"[{node.name}]:{node.port}")
+    return command("ssh-keygen -R {:host}", node.name)
+
+
+def _looked_up(node: Node) -> Command:
+    return command("getent ahosts {:host}", node.name)
+
+
+def _ssh_settings(node: Node) -> Command:
+    return command("ssh -G {:line} | grep -i ^hostname", ssh_words(node))
+
+
+def _route(node: Node) -> Command:
+    return command("getent ahostsv4 {:host} | cut -d' ' -f1 | head -n 1 | xargs -n 1 ip route get", node.name)
+
+
+def _connecting(node: Node) -> Command:
+    return command("ssh -v {:line} true 2>&1 | grep -i connect", ssh_words(node))
+
+
+def _last_words(node: Node) -> Command:
+    return command("timeout 10 ssh -v {:line} true 2>&1 | tail -n 3", ssh_words(node))
+
+
+def _state(node: Node) -> Command:
+    return command("sinfo -N -n {:name} -o '%N %T %E'", node.name)
+
+
+INSTALL = command("python3 -m pip install gpudoctor=={:name}", __version__)
 NOBODY_STARTS = "No rank was started there, and none elsewhere: the test needs all nodes."
-BY_HAND = "ssh {ssh} true"
 
 ADVICE: dict[LostKind, Advice] = {
     "auth refused": Advice(
@@ -34,7 +88,7 @@ ADVICE: dict[LostKind, Advice] = {
         "{who}: ssh was refused, no key was accepted",
         NOBODY_STARTS,
         "Put your public key there once, with your password. The second line must then end without a question.",
-        ("ssh-copy-id {copy}", BY_HAND),
+        (_copy_key, _by_hand),
     ),
     "host key unknown": Advice(
         "node-host-key-unknown",
@@ -42,7 +96,7 @@ ADVICE: dict[LostKind, Advice] = {
         f"{NOBODY_STARTS} gpudoctor accepts no key on its own: whoever answers could be another machine.",
         "Connect once by hand, and compare the fingerprint that ssh shows with the node's own, read on its console or "
         "from its administrator (second line), before answering yes.",
-        (BY_HAND, "for key in /etc/ssh/ssh_host_*_key.pub; do ssh-keygen -lf $key; done"),
+        (_by_hand, _here(command("for key in /etc/ssh/ssh_host_*_key.pub; do ssh-keygen -lf $key; done"))),
     ),
     "host key changed": Advice(
         "node-host-key-changed",
@@ -50,7 +104,7 @@ ADVICE: dict[LostKind, Advice] = {
         f"{NOBODY_STARTS} Either the node was installed anew, or another machine answers in its place.",
         "Ask who installed it. When the new key is right, compare its fingerprint on the node's console, forget the "
         "old key and connect once by hand.",
-        ("ssh-keygen -R {keyname}", BY_HAND),
+        (_forget_key, _by_hand),
     ),
     "unresolvable": Advice(
         "node-unresolvable",
@@ -58,7 +112,7 @@ ADVICE: dict[LostKind, Advice] = {
         NOBODY_STARTS,
         "Look for a typing error; else put the name into DNS, /etc/hosts or ~/.ssh/config, or name the node by its "
         "address.",
-        ("getent ahosts {name}", "ssh -G {ssh} | grep -i ^hostname"),
+        (_looked_up, _ssh_settings),
     ),
     "unreachable": Advice(
         "node-unreachable",
@@ -66,14 +120,14 @@ ADVICE: dict[LostKind, Advice] = {
         NOBODY_STARTS,
         "The node is down, or its network or the route to it is. Look at its console, at the scheduler's state of it "
         "and at the cable or switch port; start it, or leave it out.",
-        ("ip route get $(getent ahostsv4 {name} | cut -d' ' -f1 | head -n 1)", BY_HAND),
+        (_route, _by_hand),
     ),
     "refused": Advice(
         "node-refused",
         "{who}: the connection was refused",
         NOBODY_STARTS,
         "The machine answers, and no sshd listens on that port: start it, or name the port as in user@host:2222.",
-        ("ssh -v {ssh} true 2>&1 | grep -i connect",),
+        (_connecting,),
     ),
     "no answer": Advice(
         "node-no-answer",
@@ -82,7 +136,7 @@ ADVICE: dict[LostKind, Advice] = {
         "The node is down, too busy to answer, or a packet filter drops what comes in. Look at its console and at the "
         "scheduler's state of it; start it, let port 22 in, or leave it out. Where the second line stops at "
         "SSH2_MSG_KEX_ECDH_REPLY, large packets are lost on the way: lower the MTU of the interfaces.",
-        (BY_HAND, "timeout 10 ssh -v {ssh} true 2>&1 | tail -n 3"),
+        (_by_hand, _last_words),
     ),
     "gpudoctor missing": Advice(
         "gpudoctor-missing-on-node",
@@ -90,21 +144,21 @@ ADVICE: dict[LostKind, Advice] = {
         NOBODY_STARTS,
         "Install this version there, into an environment that a non-interactive login finds on its PATH; or say where "
         "it is.",
-        ("ssh {ssh} 'python3 -m pip install gpudoctor=={version}'", "ssh {ssh} 'command -v gpudoctor; echo $PATH'"),
+        (_there(INSTALL), _there(command("command -v gpudoctor; echo $PATH"))),
     ),
     "gpudoctor failed": Advice(
         "gpudoctor-failed-on-node",
         "{who}: gpudoctor was started there and ended",
         NOBODY_STARTS,
         "Run it by hand there; what it says is the reason.",
-        ("ssh {ssh} 'gpudoctor --version; gpudoctor check'",),
+        (_there(command("gpudoctor --version; gpudoctor check")),),
     ),
     "other version": Advice(
         "gpudoctor-versions-differ",
         "{who}: another version of gpudoctor",
         "The two would not understand each other, or measure differently.",
         "Install the same version everywhere.",
-        ("ssh {ssh} 'python3 -m pip install gpudoctor=={version}'",),
+        (_there(INSTALL),),
     ),
     "connection lost": Advice(
         "node-connection-lost",
@@ -112,7 +166,7 @@ ADVICE: dict[LostKind, Advice] = {
         "Its ranks end by themselves as their agent does. The other nodes' ranks were ended.",
         "The node went down, or its network or the agent did. Look whether it still runs, and what its kernel log says "
         "of that time (out of memory, a link that went down).",
-        ("ssh {ssh} 'uptime; dmesg | tail -n 20'",),
+        (_there(command("uptime; dmesg | tail -n 20")),),
     ),
     "joined too late": Advice(
         "too-few-nodes-joined",
@@ -127,20 +181,20 @@ ADVICE: dict[LostKind, Advice] = {
         "{who}: the scheduler did not start the agent",
         NOBODY_STARTS,
         "Look at the state of the nodes and of the job.",
-        ("sinfo -N -n {name} -o '%N %T %E'", "squeue --me"),
+        (_state, _here(command("squeue --me"))),
     ),
 }
-BY_SRUN: dict[LostKind, tuple[str, ...]] = {
-    "gpudoctor missing": ("srun -w {name} -N1 -n1 python3 -m pip install gpudoctor=={version}",),
-    "gpudoctor failed": ("srun -w {name} -N1 -n1 gpudoctor check",),
-    "other version": ("srun -w {name} -N1 -n1 python3 -m pip install gpudoctor=={version}",),
-    "no answer": ("sinfo -N -n {name} -o '%N %T %E'", "srun -w {name} -N1 -n1 true"),
-    "connection lost": ("sinfo -N -n {name} -o '%N %T %E'", "sacct -j $SLURM_JOB_ID -o JobID,State,ExitCode,NodeList"),
+BY_SRUN: dict[LostKind, tuple[Line, ...]] = {
+    "gpudoctor missing": (_by_srun(INSTALL),),
+    "gpudoctor failed": (_by_srun(command("gpudoctor check")),),
+    "other version": (_by_srun(INSTALL),),
+    "no answer": (_state, _by_srun(command("true"))),
+    "connection lost": (_state, _here(command("sacct -j $SLURM_JOB_ID -o JobID,State,ExitCode,NodeList"))),
 }
-WITHOUT_SSH: dict[LostKind, tuple[str, ...]] = {
-    "gpudoctor missing": ("python3 -m pip install gpudoctor=={version}",),
-    "gpudoctor failed": ("gpudoctor --version",),
-    "other version": ("python3 -m pip install gpudoctor=={version}",),
+WITHOUT_SSH: dict[LostKind, tuple[Line, ...]] = {
+    "gpudoctor missing": (_here(INSTALL),),
+    "gpudoctor failed": (_here(command("gpudoctor --version")),),
+    "other version": (_here(INSTALL),),
 }
 """Lines to paste on the node itself, where nothing leads there from here."""
 
@@ -176,26 +230,11 @@ def _finding(fleet: Fleet, lost: Lost, nodes: Sequence[Node], meaning: str) -> F
     )
 
 
-def _commands(how: str, kind: LostKind, advice: Advice, nodes: Sequence[Node]) -> tuple[str, ...]:
+def _commands(how: str, kind: LostKind, advice: Advice, nodes: Sequence[Node]) -> tuple[Command, ...]:
     lines = advice.commands
     if how == "srun":
         lines = BY_SRUN.get(kind, advice.commands if kind == "scheduler" else ())
     elif how != "ssh":
         lines = WITHOUT_SSH.get(kind, ())
-    found = [_filled(line, node) for node in nodes[:MOST_COMMANDS] for line in lines]
+    found = [line(node) for node in nodes[:MOST_COMMANDS] for line in lines]
     return tuple(dict.fromkeys(found))[:MOST_COMMANDS]
-
-
-def _filled(line: str, node: Node) -> str:
-    name = shlex.quote(node.name)
-    key = shlex.quote(f"[{node.name}]:{node.port}") if node.port not in (0, 22) else name
-    # Not str.format: a command may hold braces of the shell's.
-    for word, value in (
-        ("{ssh}", ssh_words(node)),
-        ("{copy}", ssh_words(node)),
-        ("{keyname}", key),
-        ("{name}", name),
-        ("{version}", __version__),
-    ):
-        line = line.replace(word, value)
-    return line

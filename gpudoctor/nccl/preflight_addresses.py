@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from gpudoctor.command import word
+from gpudoctor.command import Command, command
 from gpudoctor.fleet.majority import parties
 from gpudoctor.fleet.names import folded, have
 from gpudoctor.knowledge.job import is_loopback
@@ -148,7 +148,9 @@ def _interface_missing(nodes: Nodes) -> Iterator[Finding]:
             meaning=f"{'gloo' if nodes.backend == 'gloo' else 'NCCL'} ends with an error on "
             f"{'this node' if len(names) == 1 else 'these nodes'}; the others wait until their time-out.",
             fix=f"{fix}, or leave the variable unset.",
-            commands=(f"gpudoctor nccl-test --interface {word(best)}",) if best else (f"unset {variable}",),
+            commands=(command("gpudoctor nccl-test --interface {:interface}", best),)
+            if best
+            else (command("unset {:variable}", variable),),
             evidence=tuple(of(name, seen(nodes.snapshots[name], *here)) for name in names[:3]),
             nodes=names,
         )
@@ -166,12 +168,12 @@ def _loopback(nodes: Nodes, choices: Mapping[str, Taken]) -> Iterator[Finding]:
     found = {name: each for name, each in choices.items() if each.is_known and _is_useless(each)}
     for rule, names in _by_rule(found).items():
         example = found[names[0]]
-        commands: list[str] = []
+        commands: list[Command] = []
         best = [recommended(nodes.snapshots[name]) for name in names]
         common = {each.name for each in best if each}
         if len(common) == 1 and all(best):
-            commands.append(f"gpudoctor nccl-test --interface {word(min(common))}")
-        commands += [nodes.on(name, "gpudoctor check hostname-loopback") for name in names[:3]]
+            commands.append(command("gpudoctor nccl-test --interface {:interface}", min(common)))
+        commands += [nodes.on(name, command("gpudoctor check hostname-loopback")) for name in names[:3]]
         backend = "gloo" if nodes.backend == "gloo" else "NCCL"
         yield finding(
             "hostname-loopback-on-node" if backend == "gloo" else "address-unreachable-from-others",
@@ -237,7 +239,9 @@ def _mtu(nodes: Nodes, choices: Mapping[str, Taken]) -> Iterator[Finding]:
         fix=f"Give {folded(other)} the MTU of the others where the switches carry it, and make it last in the "
         "network's configuration.",
         commands=tuple(
-            nodes.on(name, f"sudo ip link set {word(choices[name].interface)} mtu {found[0].value}")
+            nodes.on(
+                name, command("sudo ip link set {:interface} mtu {:number}", choices[name].interface, found[0].value)
+            )
             for name in other[:4]
         ),
         evidence=tuple(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from gpudoctor.command import command
 from gpudoctor.fleet.names import folded
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight_nodes import Nodes, finding
@@ -51,9 +52,12 @@ def clock_findings(nodes: Nodes, clocks: Mapping[str, ClockOffset]) -> Iterator[
         "alone, the others hang. Logs of several nodes cannot be put in order.",
         fix=f"Start a time service on {folded(names)}, and step the clock once.",
         commands=tuple(
-            nodes.on(name, command)
+            nodes.on(name, line)
             for name in names[:3]
-            for command in ("sudo timedatectl set-ntp true", "sudo chronyc makestep || timedatectl status")
+            for line in (
+                command("sudo timedatectl set-ntp true"),
+                command("sudo chronyc makestep || timedatectl status"),
+            )
         ),
         evidence=tuple(
             read(f"{name}: clock against this machine's", round(clocks[name].seconds, 3)) for name in names[:4]

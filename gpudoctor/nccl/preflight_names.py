@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.check import Severity
+from gpudoctor.command import command
 from gpudoctor.fleet.majority import parties
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.job import is_loopback
@@ -43,7 +44,7 @@ def name_findings(
     lost = tuple(node for node, addresses in resolved.items() if not addresses) + silent
     address = _own_address(nodes)
     if lost:
-        line = f"echo '{address or 'ADDRESS'} {name}' | sudo tee -a /etc/hosts"
+        line = command("echo {:host} {:host} | sudo tee -a /etc/hosts", address, name)
         yield finding(
             "head-unresolvable",
             severity,
@@ -80,7 +81,8 @@ def name_findings(
             else "A launch that names the head looks for it on each of these nodes itself, and waits.",
             fix="Correct the name in /etc/hosts or DNS there.",
             commands=tuple(
-                nodes.on(node, f"getent ahosts {name}; grep -n {name} /etc/hosts") for node in list(wrong)[:3]
+                nodes.on(node, command("getent ahosts {:host}; grep -n {:host} /etc/hosts", name, name))
+                for node in list(wrong)[:3]
             ),
             evidence=tuple(read(f"{node}: getaddrinfo {name}", each) for node, each in list(wrong.items())[:4]),
             nodes=tuple(wrong),
@@ -95,7 +97,7 @@ def name_findings(
             meaning="Some of the nodes look for the head at another machine or network than the others.",
             fix="Correct the name in /etc/hosts or DNS, or name the head by its address"
             + (f": --master-addr {address}." if address else "."),
-            commands=tuple(nodes.on(node, f"getent ahosts {name}") for node in other[:3]),
+            commands=tuple(nodes.on(node, command("getent ahosts {:host}", name)) for node in other[:3]),
             evidence=tuple(read(f"{party.nodes[0]}: getaddrinfo {name}", party.value) for party in found[:3]),
             nodes=other,
         )
@@ -128,7 +130,7 @@ def loopback_hostname_findings(nodes: Nodes) -> Iterator[Finding]:
             meaning="NCCL does not mind. gloo and torchrun's c10d rendezvous would wait until their time-out.",
             fix="Give the name the node's real address in /etc/hosts; `gpudoctor check hostname-loopback` there has "
             "the lines.",
-            commands=tuple(nodes.on(name, "gpudoctor check hostname-loopback") for name in names[:3]),
+            commands=tuple(nodes.on(name, command("gpudoctor check hostname-loopback")) for name in names[:3]),
             evidence=tuple(of(name, nodes.snapshots[name].host.hostname_addresses) for name in names[:4]),
             nodes=names,
         )

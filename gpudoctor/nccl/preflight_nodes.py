@@ -1,6 +1,5 @@
 """`Nodes`: what a preflight judges, the snapshots of all nodes as the ranks will find them."""
 
-import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -8,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from gpudoctor.check import Fix, Problem, Severity
+from gpudoctor.command import Command, command
 from gpudoctor.fleet.fleet import Fleet, Node
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.snapshot import NotRead, Reading, Snapshot, read
@@ -32,14 +32,13 @@ class Nodes(Struct, frozen=True):
     def head(self) -> str:
         return next(iter(self.snapshots), "")
 
-    def on(self, node: str, command: str) -> str:
-        """A line to paste here that runs `command` on a node; the command alone where nothing leads there."""
+    def on(self, node: str, line: Command) -> Command:
+        """A line to paste here that runs `line` on a node; the line alone where nothing leads there."""
         if self.how == "ssh":
-            way = self.ways.get(node, Node(node))
-            return f"ssh {ssh_words(way)} {shlex.quote(command)}"
+            return command("ssh {:line} {:remote}", ssh_words(self.ways.get(node, Node(node))), line)
         if self.how == "srun":
-            return f"srun --nodelist={shlex.quote(node)} --nodes=1 --ntasks=1 sh -c {shlex.quote(command)}"
-        return command
+            return command("srun --nodelist={:name} --nodes=1 --ntasks=1 sh -c {:remote}", node, line)
+        return line
 
     def values(self, fact: Callable[[Snapshot], Any]) -> dict[str, Any]:
         """A fact of each node where it was read."""
@@ -52,10 +51,10 @@ class Nodes(Struct, frozen=True):
         return found
 
 
-def ssh_words(node: Node) -> str:
+def ssh_words(node: Node) -> Command:
     """How ssh is told of a node: "-p 2222 user@host"."""
-    port = f"-p {node.port} " if node.port else ""
-    return port + shlex.quote(f"{node.user}@{node.name}" if node.user else node.name)
+    login = f"{node.user}@{node.name}" if node.user else node.name
+    return command("-p {:number} {:login}", node.port, login) if node.port else command("{:login}", login)
 
 
 def nodes_of(
@@ -85,7 +84,7 @@ def finding(
     *,
     meaning: str,
     fix: str,
-    commands: tuple[str, ...] = (),
+    commands: tuple[Command, ...] = (),
     evidence: tuple[Reading[Any], ...] = (),
     nodes: tuple[str, ...] = (),
 ) -> Finding:

@@ -1,9 +1,8 @@
 """What the tried connections say: ports that are closed, ways that are cut, packets that are too large."""
 
-import shlex
 from collections.abc import Iterator, Mapping
 
-from gpudoctor.command import word
+from gpudoctor.command import Command, command
 from gpudoctor.fleet.messages import Touched
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.wording import counted, listed
@@ -153,19 +152,22 @@ def _fix_words(nodes: Nodes, closed: tuple[str, ...]) -> str:
     )
 
 
-def _commands(nodes: Nodes, closed: tuple[str, ...]) -> tuple[str, ...]:
+def _commands(nodes: Nodes, closed: tuple[str, ...]) -> tuple[Command, ...]:
     node = closed[0] if closed else nodes.head
-    lines = [nodes.on(node, "sudo nft list ruleset || sudo iptables -S")]
+    lines = [nodes.on(node, command("sudo nft list ruleset || sudo iptables -S"))]
     if subnet := _subnet(nodes, closed):
         lines.append(
             nodes.on(
                 node,
-                f"sudo firewall-cmd --permanent --zone=trusted --add-source={subnet} && sudo firewall-cmd --reload",
+                command(
+                    "sudo firewall-cmd --permanent --zone=trusted --add-source={:subnet} && sudo firewall-cmd --reload",
+                    subnet,
+                ),
             )
         )
-        lines.append(nodes.on(node, f"sudo ufw allow from {subnet}"))
+        lines.append(nodes.on(node, command("sudo ufw allow from {:subnet}", subnet)))
         if ":" not in subnet:
-            lines.append(nodes.on(node, f"sudo iptables -I INPUT -s {subnet} -p tcp -j ACCEPT"))
+            lines.append(nodes.on(node, command("sudo iptables -I INPUT -s {:subnet} -p tcp -j ACCEPT", subnet)))
     return tuple(lines)
 
 
@@ -228,9 +230,9 @@ def _apart(nodes: Nodes, choices: Mapping[str, Taken], apart: set[Pair], blocked
             if shared
             else "Connect the networks by a route, or give the nodes interfaces in one network and name them."
         ),
-        commands=(f"gpudoctor nccl-test --interface {word(one)}",)
+        commands=(command("gpudoctor nccl-test --interface {:interface}", one),)
         if one
-        else (nodes.on(members[0], "ip -brief address"),),
+        else (nodes.on(members[0], command("ip -brief address")),),
         evidence=_evidence(blocked, tuple(pair for pair in blocked if pair in apart)),
         nodes=members,
     )
@@ -254,8 +256,7 @@ def busy_finding(nodes: Nodes, head: str, port: int, why: str) -> Finding:
         if in_use
         else "Leave --master-port out, or name a port from 1024 to 65535.",
         commands=tuple(
-            nodes.on(head, line)
-            for line in (f"ss -tlnp 'sport = :{port}'", *((f"ps -fp {pid}",) if pid.isdigit() else ()))
+            nodes.on(head, line) for line in (command("ss -tlnp {}", f"sport = :{port}"), command("ps -fp {:pid}", pid))
         ),
         evidence=(read(f"{head}: bind port {port}", why),),
         nodes=(head,),
@@ -285,12 +286,12 @@ def _rendezvous(
             f"{outcome_words(failed[head])}",
             meaning="The store listens on one machine and all ranks look for it on another, until their time-out.",
             fix="Leave --master-addr out, or name an address of the first node.",
-            commands=(nodes.on(head, "ip -brief address"),),
+            commands=(nodes.on(head, command("ip -brief address")),),
             evidence=tuple(_seen(node, failed[node]) for node in names[:MOST_NAMED]),
             nodes=(head,),
         )
         return
-    drop = f"sudo nft list ruleset | grep -n {port} ; sudo iptables -S | grep -n {port}"
+    drop = command("sudo nft list ruleset | grep -n {:number} ; sudo iptables -S | grep -n {:number}", port, port)
     yield finding(
         "rendezvous-port-blocked",
         "error",
@@ -299,7 +300,7 @@ def _rendezvous(
         meaning="Their ranks do not get to the rendezvous; all others wait for them until their time-out.",
         fix=f"Open port {port} on {head}, or take another one: --master-port. Without that option a free one from "
         "61000 on is taken.",
-        commands=(nodes.on(head, drop), "gpudoctor nccl-test --master-port 61234"),
+        commands=(nodes.on(head, drop), command("gpudoctor nccl-test --master-port 61234")),
         evidence=(*(_seen(node, failed[node]) for node in names[:MOST_NAMED]), *_filters(nodes, (head,))),
         nodes=(head, *others),
     )
@@ -330,7 +331,6 @@ def _large_packets(
     configured = f"; their interfaces have MTU {listed(map(str, sizes))}" if sizes else ""
     first_pair, first = next(iter(lost.items()))
     size = max(largest - 28, 1472)  # IPv4's and ICMP's headers
-    target = shlex.quote(first.target.address)
     candidates = tuple(name for name in members if mtus.get(name, 0) > 1500) or members
     return finding(
         "large-packets-lost",
@@ -341,9 +341,9 @@ def _large_packets(
         fix="Give the interfaces the MTU that the whole way carries (1500 where in doubt), or set the switches to the "
         "larger one. The first line shows the fault: it gets no answer.",
         commands=(
-            nodes.on(first_pair[0], f"ping -c 2 -M do -s {size} {target}"),
+            nodes.on(first_pair[0], command("ping -c 2 -M do -s {:number} {:host}", size, first.target.address)),
             *(
-                nodes.on(name, f"sudo ip link set {word(choices[name].interface)} mtu 1500")
+                nodes.on(name, command("sudo ip link set {:interface} mtu 1500", choices[name].interface))
                 for name in candidates[:MOST_NAMED]
                 if choices[name].interface
             ),
@@ -361,7 +361,7 @@ def untried_finding(nodes: Nodes, untried: Mapping[str, str]) -> Finding:
         f"The ways to and from {folded(untried)} could not be tried: {next(iter(untried.values()))}",
         meaning="Whether the ranks of these nodes reach the others is not known; a closed port shows as a hang.",
         fix="Look what that says of the node, and run the test again.",
-        commands=tuple(nodes.on(name, "gpudoctor check network") for name in list(untried)[:3]),
+        commands=tuple(nodes.on(name, command("gpudoctor check network")) for name in list(untried)[:3]),
         evidence=tuple(read(f"{name}: ports", why) for name, why in list(untried.items())[:MOST_NAMED]),
         nodes=tuple(untried),
     )

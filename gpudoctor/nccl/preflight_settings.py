@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.nccl.rank_settings import Difference, differences
 from gpudoctor.knowledge.nccl.settings import effective, version_if_known
@@ -66,9 +66,9 @@ def _finding(nodes: Nodes, names: list[str], difference: Difference) -> Finding:
         fix="Set it alike everywhere: what is exported here is set for all ranks of the test. Where it comes from on "
         "the nodes is a shell's start-up file, /etc/nccl.conf or ~/.nccl.conf.",
         commands=(
-            f"export {difference.name}={word(kept)}",
+            command("export {:variable}={:value}", difference.name, kept),
             *(
-                nodes.on(name, f"grep -ns {difference.name} /etc/nccl.conf ~/.nccl.conf ~/.bashrc")
+                nodes.on(name, command("grep -ns {:variable} /etc/nccl.conf ~/.nccl.conf ~/.bashrc", difference.name))
                 for name in other[:2]
             ),
         ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from gpudoctor.command import command
 from gpudoctor.fleet.names import folded
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight_nodes import Nodes, finding
@@ -19,7 +20,7 @@ def unexamined_finding(unread: Mapping[str, str]) -> Finding:
         f"{folded(names)} could not be examined: {next(iter(unread.values()))}",
         meaning="Nothing is known of what training needs there.",
         fix="Run gpudoctor on the node itself, and look what it waits for.",
-        commands=("gpudoctor check",),
+        commands=(command("gpudoctor check"),),
         evidence=tuple(read(f"{name}: examination", why) for name, why in list(unread.items())[:MOST_NAMED]),
         nodes=names,
     )
@@ -43,9 +44,9 @@ def stuck_finding(nodes: Nodes, names: tuple[str, ...], seconds: float) -> Findi
             line
             for name in names[:MOST_NAMED]
             for line in (
-                f"ping -c 2 -M do -s 1472 {name}",
-                f"ping -c 2 -M do -s 1172 {name}",
-                nodes.on(name, "ip -brief link"),
+                command("ping -c 2 -M do -s 1472 {:host}", name),
+                command("ping -c 2 -M do -s 1172 {:host}", name),
+                nodes.on(name, command("ip -brief link")),
             )
         )[: MOST_NAMED * 2],
         evidence=tuple(

@@ -1,20 +1,18 @@
 """Same software and same GPUs on all nodes: what the ranks would disagree about."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.check import Severity
+from gpudoctor.command import Command, command
 from gpudoctor.fleet.majority import Party, parties
 from gpudoctor.fleet.names import folded, have
 from gpudoctor.knowledge.nccl.settings import dotted, nccl_version
-from gpudoctor.knowledge.pytorch.torch_wheels import pip
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight_nodes import Nodes, finding, of
 from gpudoctor.snapshot import Snapshot
 
 MOST_COMMANDS = 4
 """Lines for so many nodes; the others are alike."""
-INDEX = "https://download.pytorch.org/whl"
 
 
 def version_findings(nodes: Nodes, python: str = "") -> Iterator[Finding]:
@@ -49,7 +47,7 @@ def _gpudoctor(nodes: Nodes) -> Iterator[Finding]:
     found = parties({name: snapshot.gpudoctor for name, snapshot in nodes.snapshots.items() if snapshot.gpudoctor})
     if len(found) > 1:
         other = _others(found)
-        line = f"python3 -m pip install gpudoctor=={found[0].value}"
+        line = command("python3 -m pip install gpudoctor=={:name}", found[0].value)
         yield finding(
             "gpudoctor-versions-differ",
             "error",
@@ -73,7 +71,7 @@ def _interpreter(nodes: Nodes, python: str) -> Iterator[Finding]:
             f"--python {python} cannot be run on {folded(names)}, where {next(iter(elsewhere.values()))} was found",
             meaning="The ranks of these nodes would run another Python, with another torch or none.",
             fix="Name an interpreter that every node has (one on a shared file system), or install it there.",
-            commands=tuple(nodes.on(name, f"ls -l {shlex.quote(python)}") for name in names[:MOST_COMMANDS]),
+            commands=tuple(nodes.on(name, command("ls -l {:path}", python)) for name in names[:MOST_COMMANDS]),
             evidence=tuple(of(name, nodes.snapshots[name].training.python) for name in names[:MOST_COMMANDS]),
             nodes=names,
         )
@@ -82,7 +80,6 @@ def _interpreter(nodes: Nodes, python: str) -> Iterator[Finding]:
     )
     if lacking:
         paths = parties({name: nodes.snapshots[name].training.python.value_or("python3") for name in lacking})
-        installed = _release(nodes)
         yield finding(
             "torch-missing-on-node",
             "error",
@@ -91,8 +88,7 @@ def _interpreter(nodes: Nodes, python: str) -> Iterator[Finding]:
             meaning="No rank can start there, and the other nodes wait for it until their time-out.",
             fix="Name the interpreter that has torch with --python, or install torch there.",
             commands=tuple(
-                nodes.on(name, pip(nodes.snapshots[name], f"install torch{installed}"))
-                for name in lacking[:MOST_COMMANDS]
+                nodes.on(name, _install(nodes.snapshots[name], _release(nodes))) for name in lacking[:MOST_COMMANDS]
             ),
             evidence=tuple(of(name, nodes.snapshots[name].training.torch_files) for name in lacking[:MOST_COMMANDS]),
             nodes=lacking,
@@ -106,9 +102,25 @@ def torch_version(snapshot: Snapshot) -> str:
 
 
 def _release(nodes: Nodes) -> str:
-    """ "==2.13.0" of the torch that most nodes have; empty where none has any."""
+    """ "2.13.0" of the torch that most nodes have; empty where none has any."""
     found = parties(nodes.values(torch_version))
-    return f"=={found[0].value.partition('+')[0]}" if found else ""
+    return found[0].value.partition("+")[0] if found else ""
+
+
+def _install(machine: Snapshot, version: str) -> Command:
+    """A torch of a version ("2.13.0", "2.13.0+cu126", or any: ""), into the training interpreter."""
+    python = machine.training.python.value_or("python3")
+    release, _, build = version.partition("+")
+    if not release:
+        return command("{:python} -m pip install torch", python)
+    if not build.isalnum():
+        return command("{:python} -m pip install torch=={:name}", python, release)
+    return command(
+        "{:python} -m pip install torch=={:name} --index-url https://download.pytorch.org/whl/{:name}",
+        python,
+        release,
+        build,
+    )
 
 
 def _torch(nodes: Nodes) -> Iterator[Finding]:
@@ -117,8 +129,6 @@ def _torch(nodes: Nodes) -> Iterator[Finding]:
         return
     releases = {tuple(party.value.split(".")[:2]) for party in found}
     other = _others(found)
-    release, _, build = found[0].value.partition("+")
-    index = f" --index-url {INDEX}/{build}" if build and build.isalnum() else ""
     severity: Severity = "error" if len(releases) > 1 else "warning"
     yield finding(
         "torch-versions-differ",
@@ -130,8 +140,7 @@ def _torch(nodes: Nodes) -> Iterator[Finding]:
         else "The builds bring different CUDA or NCCL libraries along; nobody tests such a mixture.",
         fix=f"Install torch {found[0].value} on {folded(other)}.",
         commands=tuple(
-            nodes.on(node, pip(nodes.snapshots[node], f"install torch=={release}{index}"))
-            for node in other[:MOST_COMMANDS]
+            nodes.on(node, _install(nodes.snapshots[node], found[0].value)) for node in other[:MOST_COMMANDS]
         ),
         evidence=tuple(
             of(party.nodes[0], nodes.snapshots[party.nodes[0]].training.torch_files) for party in found[:MOST_COMMANDS]
@@ -156,7 +165,7 @@ def _nccl(nodes: Nodes) -> Iterator[Finding]:
         fix=f"NCCL comes with torch: give {folded(other)} the torch of the others, and look for a libnccl.so.2 of its "
         "own on LD_LIBRARY_PATH or in LD_PRELOAD.",
         commands=tuple(
-            nodes.on(node, "gpudoctor check nccl-versions-differ nccl-library-shadowed")
+            nodes.on(node, command("gpudoctor check nccl-versions-differ nccl-library-shadowed"))
             for node in other[:MOST_COMMANDS]
         ),
         evidence=tuple(
@@ -187,8 +196,7 @@ def _cuda(nodes: Nodes) -> Iterator[Finding]:
         else "Kernels and libraries differ between the ranks: speed and rounding may too.",
         fix=f"Install the same build of torch everywhere: that of {folded(found[0].nodes)}, for CUDA {found[0].value}.",
         commands=tuple(
-            nodes.on(node, pip(nodes.snapshots[node], f"install torch{_release(nodes)}"))
-            for node in other[:MOST_COMMANDS]
+            nodes.on(node, _install(nodes.snapshots[node], _release(nodes))) for node in other[:MOST_COMMANDS]
         ),
         nodes=other,
     )
@@ -230,7 +238,7 @@ def _gpus(nodes: Nodes) -> Iterator[Finding]:
             f"{have(bare)} no GPU that NVIDIA's driver shows; {folded(found[0].nodes)}: {found[0].value}",
             meaning="NCCL needs a GPU for every rank: none can start there.",
             fix="Leave these nodes out, or look why their GPUs are not there.",
-            commands=tuple(nodes.on(node, "gpudoctor check driver") for node in bare[:MOST_COMMANDS]),
+            commands=tuple(nodes.on(node, command("gpudoctor check driver")) for node in bare[:MOST_COMMANDS]),
             evidence=tuple(of(node, nodes.snapshots[node].nvidia.gpus) for node in bare[:MOST_COMMANDS]),
             nodes=bare,
         )
@@ -241,7 +249,7 @@ def _gpus(nodes: Nodes) -> Iterator[Finding]:
         described(found, ""),
         meaning="All ranks go at the pace of the slowest GPU, and a node with fewer GPUs gets fewer ranks.",
         fix=f"Look whether a GPU of {folded(other)} was lost, or leave the node out.",
-        commands=tuple(nodes.on(node, "gpudoctor check driver gpu") for node in other[:MOST_COMMANDS]),
+        commands=tuple(nodes.on(node, command("gpudoctor check driver gpu")) for node in other[:MOST_COMMANDS]),
         evidence=tuple(of(node, nodes.snapshots[node].nvidia.gpus) for node in other[:1]),
         nodes=other,
     )

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.check import Fix, Problem
-from gpudoctor.command import word
+from gpudoctor.command import Command, command
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.network.gloo_interface import gloo_choice
 from gpudoctor.nccl import story
@@ -69,7 +69,10 @@ def _mesh(run: RunResult) -> Iterator[Finding]:
                 "of the kernel's choice that gloo's ranks listen on are not, in one direction at least.",
                 fix=Fix(
                     PORTS,
-                    tuple(story.on(node, "sudo nft list ruleset; sudo iptables -S", run) for node in run.nodes[:2]),
+                    tuple(
+                        story.on(node, command("sudo nft list ruleset; sudo iptables -S"), run)
+                        for node in run.nodes[:2]
+                    ),
                 ),
                 evidence=(read(f"error of rank {some[0].state.rank} on {some[0].node}", first),),
             ),
@@ -136,9 +139,9 @@ def _unreachable(target: str, attempts: list[Attempt], run: RunResult) -> Findin
         else "Nothing answers there: a firewall drops what is sent, no route leads there, or that machine is down. "
     )
     some = [rank for rank in story.ranks(run) if rank.state.rank in {attempt.rank for attempt in attempts}]
-    commands = [story.on(first.node, f"ip route get {word(first.address)}", run)]
+    commands = [story.on(first.node, command("ip route get {:host}", first.address), run)]
     if target in run.nodes:
-        commands.append(story.on(target, "sudo nft list ruleset; sudo iptables -S", run))
+        commands.append(story.on(target, command("sudo nft list ruleset; sudo iptables -S"), run))
     return Finding(
         id="node-unreachable-from-node",
         nodes=tuple(dict.fromkeys((*sources, *([target] if target in run.nodes else ())))),
@@ -182,8 +185,8 @@ def _loopback(attempts: list[Attempt], run: RunResult, snapshots: Mapping[str, S
             fix=Fix(
                 "Map the hostname to the address of the cluster's network in /etc/hosts, or name the interface to use.",
                 (
-                    story.on(on, 'getent ahosts "$(hostname)"', run),
-                    "gpudoctor nccl-test --interface eth0"
+                    story.on(on, command('getent ahosts "$(hostname)"'), run),
+                    command("gpudoctor nccl-test --interface eth0")
                     if not advertisers
                     else _interface(snapshots, advertisers[0]),
                 ),
@@ -193,10 +196,12 @@ def _loopback(attempts: list[Attempt], run: RunResult, snapshots: Mapping[str, S
     )
 
 
-def _interface(snapshots: Mapping[str, Snapshot], node: str) -> str:
+def _interface(snapshots: Mapping[str, Snapshot], node: str) -> Command:
     interfaces = snapshots[node].network.interfaces.value_or(())
     usable = [each.name for each in interfaces if each.kind != "loopback" and each.is_up and each.addresses]
-    return f"gpudoctor nccl-test --interface {word(usable[0])}" if usable else "ip -brief address"
+    if not usable:
+        return command("ip -brief address")
+    return command("gpudoctor nccl-test --interface {:interface}", usable[0])
 
 
 _WAITED = re.compile(r"waiting for clients|timed out .*connect|DistStoreError|DistNetworkError")
@@ -226,17 +231,18 @@ def rendezvous(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
             "then do ranks start. Importing torch from a slow file system also takes its time here.",
             fix=Fix(
                 "See whether all nodes reach the store's port on the first, and how long torch takes to import.",
-                (story.on(nodes[0], "time python3 -c 'import torch'", run), *_reach(told, nodes[0], run)),
+                (story.on(nodes[0], command("time python3 -c 'import torch'"), run), *_reach(told, nodes[0], run)),
             ),
             evidence=tuple(_launchers(empty)),
         ),
     )
 
 
-def _reach(told: list[NodeRanks], node: str, run: RunResult) -> tuple[str, ...]:
+def _reach(told: list[NodeRanks], node: str, run: RunResult) -> tuple[Command, ...]:
     for end in told:
         if found := _ADDRESS.search(end.error):
-            return (story.on(end.node, f"ip route get {word(found['a'] or found['b'] or found['c'])}", run),)
+            address = found["a"] or found["b"] or found["c"]
+            return (story.on(end.node, command("ip route get {:host}", address), run),)
     return ()
 
 

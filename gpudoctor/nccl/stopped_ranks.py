@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from gpudoctor.active import signal_name
 from gpudoctor.check import Fix, Problem
+from gpudoctor.command import Command, command
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.nccl.symptom import Symptom
 from gpudoctor.knowledge.nccl.symptoms import symptoms
@@ -17,7 +18,7 @@ from gpudoctor.snapshot import Reading, Snapshot, read
 STOPPED = ("T", "t")
 SMALL_SHARED_MEMORY_BYTES = GIB
 """NCCL's advice for containers is --shm-size=1g (its user guide, Docker); Docker's default is 64 MiB."""
-LIST_STOPPED = "ps -eo pid,ppid,stat,user,args | awk '$3 ~ /^[Tt]/'"
+LIST_STOPPED = command("ps -eo pid,ppid,stat,user,args | awk '$3 ~ /^[Tt]/'")
 
 
 def stopped_processes(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
@@ -136,13 +137,13 @@ def _killed(rank: story.Rank, end: NodeRanks, run: RunResult, machine: Snapshot 
             fix = Fix(
                 "Give the container more: docker run --shm-size=8g or --ipc=host; on Kubernetes an emptyDir with "
                 "medium Memory at /dev/shm.",
-                (story.on(rank.node, "df -h /dev/shm", run),),
+                (story.on(rank.node, command("df -h /dev/shm"), run),),
             )
             return _ended(rank, "rank-crashed", summary, meaning, fix, evidence)
     meaning = f"A library or driver failed in it; Python raises no exception for that. {waiting}"
     fix = Fix(
         "Examine that node, and compare its versions with those of the others.",
-        (story.on(rank.node, "gpudoctor check --deep", run),),
+        (story.on(rank.node, command("gpudoctor check --deep"), run),),
     )
     return _ended(rank, "rank-crashed", summary, meaning, fix, evidence)
 
@@ -160,10 +161,10 @@ def _memory(machine: Snapshot | None) -> list[Reading[object]]:
     return [] if machine is None else [machine.host.memory_available_bytes, machine.host.cgroup]
 
 
-def _who_kills(node: str, run: RunResult) -> tuple[str, ...]:
+def _who_kills(node: str, run: RunResult) -> tuple[Command, ...]:
     return (
-        story.on(node, "sudo dmesg -T | grep -iE 'out of memory|oom-kill|killed process' | tail", run),
-        story.on(node, "free -h", run),
+        story.on(node, command("sudo dmesg -T | grep -iE 'out of memory|oom-kill|killed process' | tail"), run),
+        story.on(node, command("free -h"), run),
     )
 
 
@@ -187,7 +188,7 @@ def lost_nodes(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
                     ),
                     fix=Fix(
                         "See whether the node is up, and what its log says of that time.",
-                        (story.on(end.node, "uptime; sudo dmesg -T | tail -n 40", run),),
+                        (story.on(end.node, command("uptime; sudo dmesg -T | tail -n 40"), run),),
                     ),
                     evidence=(read(f"connection to {end.node}", end.error),),
                 ),
@@ -235,7 +236,7 @@ def own_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
                     severity="error",
                     summary=f"torchrun failed on {end.node}: {end.error.splitlines()[0][:300]}",
                     meaning="Its ranks did not start, and those of the other nodes wait at the rendezvous.",
-                    fix=Fix("Examine that node.", (story.on(end.node, "gpudoctor check pytorch", run),)),
+                    fix=Fix("Examine that node.", (story.on(end.node, command("gpudoctor check pytorch"), run),)),
                     evidence=(story.launcher_reading(end),),
                 ),
             )
@@ -255,7 +256,7 @@ def _failed(error: str, some: list[story.Rank], run: RunResult) -> Finding:
             meaning=f"A training job would end or hang with the same error there. {story.others(run, some)}".strip(),
             fix=Fix(
                 "Examine that node; where only some nodes fail, compare it with one that does not.",
-                (story.on(first.node, "gpudoctor check", run),),
+                (story.on(first.node, command("gpudoctor check"), run),),
             ),
             evidence=(story.error_reading(first), story.phase_reading(first)),
         ),

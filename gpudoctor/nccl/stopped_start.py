@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.check import Fix, Problem
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.knowledge.network.gloo_interface import IFNAME
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.nccl import story
@@ -32,7 +32,7 @@ def not_started(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[F
                     meaning="The other nodes wait for its ranks at the rendezvous.",
                     fix=Fix(
                         "Name an interpreter with torch that exists on every node with --python.",
-                        (story.on(end.node, "gpudoctor check", run),),
+                        (story.on(end.node, command("gpudoctor check"), run),),
                     ),
                     evidence=(read(f"agent on {end.node}", end.error),),
                 ),
@@ -75,7 +75,7 @@ def _recognised(
             severity="error",
             summary=f"torch cannot be imported on {node}: {line}",
             meaning="No rank of a training job starts there, and those of the other nodes wait at the rendezvous.",
-            fix=Fix("Repair the environment of that node.", (story.on(node, "gpudoctor check pytorch", run),)),
+            fix=Fix("Repair the environment of that node.", (story.on(node, command("gpudoctor check pytorch"), run),)),
             evidence=(said,),
         )
         return Finding(id="torch-import-failed-on-node", nodes=(node,), ranks=ranks, problem=problem)
@@ -91,7 +91,11 @@ def _busy(text: str, said: Reading[str], node: str, run: RunResult) -> Problem:
         meaning="torchrun ends at once on this node; the others would join the stranger, or wait for it in vain.",
         fix=Fix(
             "End what listens there, often a job that was left behind, or take another port with --master-port.",
-            (story.on(node, f"sudo ss -ltnp 'sport = :{port}'" if port else "sudo ss -ltnp", run),),
+            (
+                story.on(
+                    node, command("sudo ss -ltnp {}", f"sport = :{port}") if port else command("sudo ss -ltnp"), run
+                ),
+            ),
         ),
         evidence=(said,),
     )
@@ -110,7 +114,7 @@ def _no_interface(name: str, said: Reading[str], node: str, run: RunResult, mach
             else machine.network.interfaces
         )
     has = f"; it has {listed(there)}" if there else ""
-    lines = (f"export {IFNAME}={word(there[0])}",) if there else (f"unset {IFNAME}",)
+    line = command("export GLOO_SOCKET_IFNAME={:interface}", there[0]) if there else command("unset GLOO_SOCKET_IFNAME")
     return Problem(
         severity="error",
         summary=f"gloo found no address on interface {name} of {node}{has}",
@@ -118,7 +122,7 @@ def _no_interface(name: str, said: Reading[str], node: str, run: RunResult, mach
         "that opens a gloo group there fails.",
         fix=Fix(
             f"Name an interface that every node has, or take {IFNAME} out: gloo then takes the hostname's address.",
-            tuple(story.on(node, line, run) for line in (*lines, "ip -brief address")),
+            tuple(story.on(node, each, run) for each in (line, command("ip -brief address"))),
         ),
         evidence=(said, interfaces),
     )
@@ -133,7 +137,7 @@ def _no_torch(said: Reading[str], node: str, run: RunResult, machine: Snapshot |
         meaning="No rank can start there, and those of the other nodes wait at the rendezvous.",
         fix=Fix(
             "Install the torch of the other nodes, or name the interpreter that has it with --python.",
-            (story.on(node, f"{word(python or 'python3')} -m pip install torch", run),),
+            (story.on(node, command("{:python} -m pip install torch", python or "python3"), run),),
         ),
         evidence=(said,),
     )

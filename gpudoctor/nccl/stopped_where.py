@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.check import Fix, Problem
-from gpudoctor.command import word
+from gpudoctor.command import command
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.nccl import story
@@ -33,8 +33,8 @@ def in_the_kernel(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator
                 fix=Fix(
                     "See what the kernel says of GPUs, NICs and file systems.",
                     (
-                        story.on(rank.node, "sudo dmesg -T | tail -n 60", run),
-                        story.on(rank.node, "gpudoctor check", run),
+                        story.on(rank.node, command("sudo dmesg -T | tail -n 60"), run),
+                        story.on(rank.node, command("gpudoctor check"), run),
                     ),
                 ),
                 evidence=(story.state_reading(rank), *story.evidence([rank])),
@@ -74,16 +74,17 @@ def _hurry(phase: str, rank: story.Rank, run: RunResult, machine: Snapshot | Non
         python = machine.training.python.value_or("python3") if machine is not None else "python3"
         return Fix(
             "See how long importing torch takes on that node: a slow or overloaded file system is the usual reason.",
-            (story.on(rank.node, f"time {word(python)} -c 'import torch'", run),),
+            (story.on(rank.node, command("time {:python} -c 'import torch'", python), run),),
         )
     if phase == "CUDA start":
         return Fix(
-            "See whether CUDA starts on that node at all.", (story.on(rank.node, "gpudoctor check --deep", run),)
+            "See whether CUDA starts on that node at all.",
+            (story.on(rank.node, command("gpudoctor check --deep"), run),),
         )
     return Fix(
         "Examine that node."
         + (f" The rank was at {rank.state.stack[0]}, called by {rank.state.stack[1]}." if rank.state.stack[1:] else ""),
-        (story.on(rank.node, "gpudoctor check", run), story.on(rank.node, "uptime", run)),
+        (story.on(rank.node, command("gpudoctor check"), run), story.on(rank.node, command("uptime"), run)),
     )
 
 
@@ -113,7 +114,7 @@ def elsewhere(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fin
             summary=f"{story.rank_names(few)} on {folded(story.nodes_of(few))} was {what}, "
             f"while the others were {most}",
             meaning="A collective ends when all ranks have come to it; these have not.",
-            fix=Fix("Examine that node.", (story.on(few[0].node, "gpudoctor check", run),)),
+            fix=Fix("Examine that node.", (story.on(few[0].node, command("gpudoctor check"), run),)),
             evidence=tuple(story.evidence([*few[:2], *[rank for rank in ranks if rank not in few][:1]])),
         ),
     )
@@ -129,7 +130,7 @@ def unexplained(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[F
     stalled = run.outcome == "stalled"
     what = "no rank got on any more" if stalled else "the test ended early"
     nccl = any(member.nccl for member in run.members) or any(rank.state.log for rank in ranks)
-    commands = [story.on(node, "gpudoctor check", run) for node in run.nodes[:1]]
+    commands = [story.on(node, command("gpudoctor check"), run) for node in run.nodes[:1]]
     text = "Examine the nodes; --find-slow runs the test on halves and pairs of them, and names the odd one."
     if nccl and stalled:
         text = (
@@ -137,9 +138,9 @@ def unexplained(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[F
             "first line says whether GPUs reach each other through PCIe (ACS and an IOMMU break that); --find-slow "
             "names a node by halves and pairs."
         )
-        commands.insert(0, "NCCL_P2P_DISABLE=1 gpudoctor nccl-test")
+        commands.insert(0, command("NCCL_P2P_DISABLE=1 gpudoctor nccl-test"))
     if len(run.nodes) > 1:
-        commands.append("gpudoctor nccl-test --find-slow")
+        commands.append(command("gpudoctor nccl-test --find-slow"))
     yield Finding(
         id="test-stalled" if stalled else "test-died",
         nodes=run.nodes,

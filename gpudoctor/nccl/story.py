@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpudoctor.command import Command, command
 from gpudoctor.fleet.messages import RankState
 from gpudoctor.knowledge.wording import listed, ranges
 from gpudoctor.nccl.result import NodeRanks, RunResult
@@ -115,9 +116,9 @@ def others(run: RunResult, some: Sequence[Rank]) -> str:
     return f"The others were last seen: {listed(told, most=3)}. "
 
 
-def on(node: str, command: str, run: RunResult) -> str:
+def on(node: str, line: Command, run: RunResult) -> Command:
     """A line to paste, with the node that it is for where there are several."""
-    return command if len(run.nodes) == 1 else f"{command}  # on {node}"
+    return line if len(run.nodes) == 1 else command("{:line}  # on {:host}", line, node)
 
 
 def phase_reading(rank: Rank) -> Reading[str]:

@@ -19,19 +19,22 @@ VENDORS = {
     "0x1da3": "Habana",
 }
 
-# C0 and C1 controls, and the marks that reorder text: a process or host name must not steer root's terminal.
-_UNSAFE = {
-    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-    for code in (*range(32), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)
-}
-
 
 def safe(text: str, *, lines: bool = False) -> str:
-    """Text with control characters spelled out; with `lines`, line breaks and tabs stay."""
-    if text.isascii() and text.isprintable():
+    """Text whose every character shows as itself; with `lines`, line breaks and tabs stay.
+
+    A process or host name must not steer root's terminal: controls, marks that reorder or hide text, separators of
+    lines and halves of characters are spelled out.
+    """
+    if text.isprintable():
         return text
-    table = {code: word for code, word in _UNSAFE.items() if not (lines and code in (9, 10))}
-    return text.translate(table)
+    return "".join(
+        letter if letter.isprintable() or (lines and letter in "\t\n") else _spelled(ord(letter)) for letter in text
+    )
+
+
+def _spelled(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def gib(size: int) -> str:

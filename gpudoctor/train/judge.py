@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from gpudoctor.check import Fix, Problem
+from gpudoctor.command import Command, command
 from gpudoctor.knowledge.nccl.symptoms import symptoms
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.rank_messages import Fault, Trained
@@ -28,26 +29,26 @@ class Kind(NamedTuple):
     seen: str
     meaning: str
     fix: str
-    lines: tuple[str, ...] = ()
+    lines: tuple[Command, ...] = ()
     """Python for a plain loop, or shell."""
-    lightning: tuple[str, ...] = ()
-    accelerate: tuple[str, ...] = ()
+    lightning: tuple[Command, ...] = ()
+    accelerate: tuple[Command, ...] = ()
     on_path: bool = False
     """What ranks send each other may be at fault: other paths are worth a try."""
 
 
 SAMPLER = (
-    "sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank)",
-    "loader = DataLoader(dataset, batch_size=batch_size, sampler=sampler)",
-    "sampler.set_epoch(epoch)  # at the start of every epoch",
+    command("sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank)"),
+    command("loader = DataLoader(dataset, batch_size=batch_size, sampler=sampler)"),
+    command("sampler.set_epoch(epoch)  # at the start of every epoch"),
 )
-LIGHTNING_SAMPLER = ("trainer = Trainer(strategy='ddp', use_distributed_sampler=True)",)
-ACCELERATE_LOADER = ("model, optimizer, loader = accelerator.prepare(model, optimizer, loader)",)
+LIGHTNING_SAMPLER = (command("trainer = Trainer(strategy='ddp', use_distributed_sampler=True)"),)
+ACCELERATE_LOADER = (command("model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"),)
 SCALER = (
-    "scaler.scale(loss).backward()",
-    "scaler.unscale_(optimizer)  # only where gradients are clipped or looked at",
-    "scaler.step(optimizer)",
-    "scaler.update()",
+    command("scaler.scale(loss).backward()"),
+    command("scaler.unscale_(optimizer)  # only where gradients are clipped or looked at"),
+    command("scaler.step(optimizer)"),
+    command("scaler.update()"),
 )
 APART = "From that step on the ranks train different models, and nothing says so: a checkpoint is rank 0's alone."
 
@@ -58,9 +59,9 @@ KINDS: dict[str, Kind] = {
         "The ranks train different models from the first step on; the mean of their gradients fits none of them.",
         "Let the wrapper hand out rank 0's weights (DDP does when it wraps the model), or seed every rank alike before "
         "the model is made, and change no parameter after wrapping.",
-        ("torch.manual_seed(20)", "model = DistributedDataParallel(Net().to(device))"),
-        lightning=("lightning.seed_everything(20)",),
-        accelerate=("accelerate.utils.set_seed(20)",),
+        (command("torch.manual_seed(20)"), command("model = DistributedDataParallel(Net().to(device))")),
+        lightning=(command("lightning.seed_everything(20)"),),
+        accelerate=(command("accelerate.utils.set_seed(20)"),),
         on_path=True,
     ),
     "sampler overlap": Kind(
@@ -88,9 +89,13 @@ KINDS: dict[str, Kind] = {
         "Shuffling is drawn from the seed and the epoch: without set_epoch every epoch sees the same batches in the "
         "same order, and the model generalises worse.",
         "Tell the sampler the epoch.",
-        ("for epoch in range(epochs):", "    sampler.set_epoch(epoch)", "    for batch in loader: ..."),
+        (
+            command("for epoch in range(epochs):"),
+            command("    sampler.set_epoch(epoch)"),
+            command("    for batch in loader: ..."),
+        ),
         lightning=LIGHTNING_SAMPLER,
-        accelerate=(*ACCELERATE_LOADER, "loader.set_epoch(epoch)  # at the start of every epoch"),
+        accelerate=(*ACCELERATE_LOADER, command("loader.set_epoch(epoch)  # at the start of every epoch")),
     ),
     "gradient": Kind(
         "train-gradient-differs",
@@ -99,7 +104,7 @@ KINDS: dict[str, Kind] = {
         "In a script the same comes from parameters that the wrapper does not see (made or used outside the wrapped "
         "forward, or on its ignore list), from model.module(...) instead of model(...), and from gradients changed "
         "after backward on one rank only.",
-        ("loss = criterion(model(inputs), labels)  # not model.module(inputs)", "loss.backward()"),
+        (command("loss = criterion(model(inputs), labels)  # not model.module(inputs)"), command("loss.backward()")),
         on_path=True,
     ),
     "parameter": Kind(
@@ -108,7 +113,7 @@ KINDS: dict[str, Kind] = {
         f"Parameters must stay equal on all ranks. {APART}",
         "In a script the same comes from an optimizer that is not alike on all ranks, and from parameters that are "
         "changed outside the optimizer.",
-        ("optimizer = torch.optim.SGD(model.parameters(), lr=lr)  # after wrapping, alike on every rank",),
+        (command("optimizer = torch.optim.SGD(model.parameters(), lr=lr)  # after wrapping, alike on every rank"),),
         on_path=True,
     ),
     "loss": Kind(
@@ -118,7 +123,7 @@ KINDS: dict[str, Kind] = {
         "do not carry over.",
         "DDP takes the mean of the ranks' gradients. In a script the same comes from a loss that is summed instead of "
         "averaged, from ranks with batches of different size, and from a communication hook that sums.",
-        ("loss = criterion(outputs, labels)  # reduction='mean', batches of equal size on every rank",),
+        (command("loss = criterion(outputs, labels)  # reduction='mean', batches of equal size on every rank"),),
         on_path=True,
     ),
     "device": Kind(
@@ -129,8 +134,8 @@ KINDS: dict[str, Kind] = {
         "Take the device of the local rank, move the whole model there, and keep tensors that are no parameters in "
         "buffers.",
         (
-            "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
-            "model = model.to(torch.device('cuda', int(os.environ['LOCAL_RANK'])))",
+            command("torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"),
+            command("model = model.to(torch.device('cuda', int(os.environ['LOCAL_RANK'])))"),
         ),
     ),
     "precision": Kind(
@@ -140,12 +145,12 @@ KINDS: dict[str, Kind] = {
         "slower and larger than planned, or rounds more than planned.",
         "Enter autocast inside forward, with its dtype, so that every replica and thread does.",
         (
-            "def forward(self, inputs):",
-            "    with torch.autocast('cuda', dtype=torch.bfloat16):",
-            "        return self.net(inputs)",
+            command("def forward(self, inputs):"),
+            command("    with torch.autocast('cuda', dtype=torch.bfloat16):"),
+            command("        return self.net(inputs)"),
         ),
-        lightning=("trainer = Trainer(strategy='ddp', precision='bf16-mixed')",),
-        accelerate=("accelerator = Accelerator(mixed_precision='bf16')",),
+        lightning=(command("trainer = Trainer(strategy='ddp', precision='bf16-mixed')"),),
+        accelerate=(command("accelerator = Accelerator(mixed_precision='bf16')"),),
     ),
     "overflow not skipped": Kind(
         "train-overflow-not-skipped",
@@ -170,7 +175,7 @@ KINDS: dict[str, Kind] = {
         "One step with NaN spoils the model for good: every later loss is NaN.",
         "fp16 overflows above 65504: take bf16 where the device has it, or a GradScaler. In fp32 and bf16 look at the "
         "device: gpudoctor amp computes the same operations and compares.",
-        ("gpudoctor amp", "gpudoctor check --deep"),
+        (command("gpudoctor amp"), command("gpudoctor check --deep")),
     ),
 }
 """By `Fault.kind`."""
@@ -202,9 +207,9 @@ def ended(cell: Cell, found: Sequence[Finding]) -> Cell:
     if name not in problem.summary:
         problem = msgspec.structs.replace(problem, summary=f"{name}: {problem.summary}")
     if first.id in ("test-stalled", "test-died"):
-        line = f"gpudoctor train-test --strategy {cell.way} --precision {cell.precision}"
+        line = command("gpudoctor train-test --strategy {:name} --precision {:name}", cell.way, cell.precision)
         text = "Run this way alone: where it stands still again, the stacks below say in which call."
-        problem = msgspec.structs.replace(problem, fix=Fix(text, (line, "gpudoctor nccl-test")))
+        problem = msgspec.structs.replace(problem, fix=Fix(text, (line, command("gpudoctor nccl-test"))))
     return msgspec.structs.replace(cell, finding=msgspec.structs.replace(first, problem=problem))
 
 
@@ -251,18 +256,27 @@ def _faulty(trained: Trained, fault: Fault, backend: str) -> Finding:
     )
 
 
-def _other_paths(trained: Trained, backend: str) -> tuple[str, tuple[str, ...]]:
+def _alone(trained: Trained) -> Command:
+    """This way by itself."""
+    return command("gpudoctor train-test --strategy {:name} --precision {:name}", trained.way, trained.precision)
+
+
+def _other_paths(trained: Trained, backend: str) -> tuple[str, tuple[Command, ...]]:
     """What tells a GPU, its links and the network from the software, in words and as shell lines."""
-    again = f"gpudoctor train-test --strategy {trained.way} --precision {trained.precision}"
+    again = _alone(trained)
     if backend == "nccl":
         return (
             "the same ranks without direct copies between GPUs, the same over the CPU, and every collective with its "
             "data checked",
-            (f"NCCL_P2P_DISABLE=1 {again}", f"{again} --backend gloo", "gpudoctor nccl-test --collective all"),
+            (
+                command("NCCL_P2P_DISABLE=1 {:line}", again),
+                command("{:line} --backend gloo", again),
+                command("gpudoctor nccl-test --collective all"),
+            ),
         )
     return (
         "every collective with its data checked, and the installed torch",
-        ("gpudoctor nccl-test --collective all --backend gloo", "gpudoctor check pytorch"),
+        (command("gpudoctor nccl-test --collective all --backend gloo"), command("gpudoctor check pytorch")),
     )
 
 
@@ -285,7 +299,10 @@ def _failed(trained: Trained) -> Finding:
     meaning = "A training of this kind ends here with the same error."
     fix = Fix(
         "Examine the installed torch; where only this way fails, the error names what it lacks.",
-        ("gpudoctor check pytorch", f"gpudoctor train-test --strategy {trained.way} --precision {trained.precision}"),
+        (
+            command("gpudoctor check pytorch"),
+            _alone(trained),
+        ),
     )
     known = next((symptom for symptom in symptoms(trained.reason) if symptom.weight == "cause"), None)
     if known is not None:

@@ -1,5 +1,6 @@
 """The rendezvous: torch's TCPStore and its sockets (socket.cpp, TCPStore.cpp, distributed_c10d.py)."""
 
+from gpudoctor.command import command
 from gpudoctor.explain.symptom import Symptom
 
 C10D = "[c10d] "
@@ -21,7 +22,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="a rank looked for the head of the job on its own loopback ({address}:{port}) for {timeout}",
         fix="On several nodes, give MASTER_ADDR as an address that all nodes reach. On one node, see that rank 0 "
         "starts, and that the script does not set another MASTER_PORT than the launcher's.",
-        commands=("env | grep ^MASTER_", "gpudoctor check network"),
+        commands=(command("env | grep ^MASTER_"), command("gpudoctor check network")),
         source=SOCKET,
         sample="[E socket.cpp:1019] "
         + C10D
@@ -391,7 +392,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=0.85,
         seen="{name} is not set: the script was started without a launcher",
         fix="Start the script by torchrun, srun with the variables exported, or the framework's launcher.",
-        commands=("gpudoctor launch --help",),
+        commands=(command("gpudoctor launch --help"),),
         source="torch rendezvous.py",
         sample="ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable "
         "WORLD_SIZE expected, but not set",

@@ -1,5 +1,6 @@
 """DistributedDataParallel, collectives under TORCH_DISTRIBUTED_DEBUG, and devices that were not chosen."""
 
+from gpudoctor.command import command
 from gpudoctor.explain.symptom import Symptom
 
 FINGERPRINT = r"CollectiveFingerPrint\((?:SequenceNumber=(?P<sequence>\d+), ?)?OpType=(?P<operation>\w+)\b"
@@ -225,7 +226,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=0.7,
         seen="a rank asked for a GPU that it does not see: there are more ranks than visible GPUs",
         fix="Start as many ranks per node as GPUs are visible, and leave CUDA_VISIBLE_DEVICES as the launcher sets it.",
-        commands=("gpudoctor devices",),
+        commands=(command("gpudoctor devices"),),
         source="CUDA's error texts (cudaErrorInvalidDevice)",
         sample="RuntimeError: CUDA error: invalid device ordinal",
         counter="CUDA error: invalid argument",

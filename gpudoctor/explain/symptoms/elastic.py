@@ -5,6 +5,7 @@ that waited, and torchrun sends SIGKILL itself to what does not end. So a row of
 rows are read together (`explain.exits`).
 """
 
+from gpudoctor.command import command
 from gpudoctor.explain.symptom import Symptom
 
 
@@ -32,7 +33,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="process {pid} was killed by SIGKILL, which is mostly the kernel's OOM killer",
         fix="Look at dmesg and at memory.events of the cgroup; give the job more memory, or start fewer DataLoader "
         "workers.",
-        commands=("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'",),
+        commands=(command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'"),),
         source=AGENT,
         sample=(
             "E0819 11:40:02.17 6123 torch/distributed/elastic/multiprocessing/api.py:987] failed (exitcode: -9) "
@@ -51,7 +52,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=0.5,
         seen="process {pid} crashed in native code",
         fix="Start that rank with PYTHONFAULTHANDLER=1 to see where; look for libraries that do not fit together.",
-        commands=("export PYTHONFAULTHANDLER=1",),
+        commands=(command("export PYTHONFAULTHANDLER=1"),),
         source=AGENT,
         sample=(
             "[ERROR] torch.distributed.elastic.multiprocessing.api: failed (exitcode: -11) local_rank: 0 (pid: 811) of "
@@ -229,7 +230,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fix="Give --rdzv-endpoint as the head calls itself (hostname -f), reachable from all nodes on that port, and "
         "see "
         "that torchrun runs on the head.",
-        commands=("hostname -f", "gpudoctor check network"),
+        commands=(command("hostname -f"), command("gpudoctor check network")),
         source=RENDEZVOUS + "/c10d_rendezvous_backend.py",
         sample=(
             "[rank1]: torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: a text",

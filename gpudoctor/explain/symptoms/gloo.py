@@ -1,5 +1,6 @@
 """gloo: connections between ranks on the CPU, and ProcessGroupGloo's own words."""
 
+from gpudoctor.command import command
 from gpudoctor.explain.symptom import Symptom
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/"
@@ -31,7 +32,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="gloo was told to reach another rank at {address}, which is the node's own loopback",
         fix="Give every node's name a routable address in /etc/hosts, or name the interface in GLOO_SOCKET_IFNAME. On "
         "one node, look for the rank that ended.",
-        commands=('getent ahosts "$(hostname)"', "gpudoctor check network"),
+        commands=(command('getent ahosts "$(hostname)"'), command("gpudoctor check network")),
         source=SOURCE + "/pair.cc; torch ProcessGroupGloo.cpp",
         sample="RuntimeError: Gloo connectFullMesh failed with "
         + GLOO
@@ -118,7 +119,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="gloo finds no address on the interface {interface}",
         fix="GLOO_SOCKET_IFNAME names an interface that this node does not have, or that has no address: name one that "
         "every node has, or take it out.",
-        commands=("ip -brief address", "unset GLOO_SOCKET_IFNAME"),
+        commands=(command("ip -brief address"), command("unset GLOO_SOCKET_IFNAME")),
         source=SOURCE + "/device.cc",
         sample="RuntimeError: [enforce fail at "
         + GLOO[1:]
@@ -133,7 +134,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         role="context",
         confidence=0.5,
         seen="gloo listens on loopback, since the host's name stands for no address of this host",
-        commands=('getent ahosts "$(hostname)"',),
+        commands=(command('getent ahosts "$(hostname)"'),),
         source="torch ProcessGroupGloo.cpp",
         sample="[W1 ProcessGroupGloo.cpp:760] Warning: Unable to resolve hostname to a (local) address. Using the "
         "loopback "

@@ -1,5 +1,6 @@
 """GPUs that are missing or not ready, in the words of nvidia-smi, CUDA, torch and Fabric Manager."""
 
+from gpudoctor.command import command
 from gpudoctor.explain.symptom import Symptom
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -16,7 +17,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=0.9,
         seen="nvidia-smi no longer reaches a GPU",
         fix="Reboot the node; look in the kernel's log for the Xid, mostly 79.",
-        commands=("sudo dmesg --ctime | grep -i xid",),
+        commands=(command("sudo dmesg --ctime | grep -i xid"),),
         source="nvidia-smi, NVML_ERROR_GPU_IS_LOST",
         sample=(
             "Unable to determine the device handle for GPU3: 0000:5D:00.0: Unknown Error",
@@ -57,7 +58,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=0.6,
         seen="a rank sees no GPU at all",
         fix="Look at CUDA_VISIBLE_DEVICES of the rank, at the container's GPU options, and at nvidia-smi on that node.",
-        commands=("gpudoctor check gpu devices driver",),
+        commands=(command("gpudoctor check gpu devices driver"),),
         source="CUDA's error texts (100); torch cuda/__init__.py",
         sample=(
             "RuntimeError: No CUDA GPUs are available",
@@ -78,7 +79,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fix="Look at nvidia-smi and dmesg on that node: a GPU that was lost, a driver that was updated, or devices "
         "that the "
         "container does not have.",
-        commands=("nvidia-smi", "gpudoctor check gpu driver"),
+        commands=(command("nvidia-smi"), command("gpudoctor check gpu driver")),
         source="CUDA's error texts (999)",
         sample="RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment, e.g. "
         "changing env "
@@ -92,7 +93,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=0.6,
         seen="the GPU of a rank is taken: it allows one process only, or another process or a fault holds it",
         fix="Give every rank its own GPU, end leftover processes by PID, or set the compute mode back to Default.",
-        commands=("nvidia-smi", "gpudoctor check gpu"),
+        commands=(command("nvidia-smi"), command("gpudoctor check gpu")),
         source="CUDA's error texts (46)",
         sample="RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable",
         counter="CUDA-capable devices: 8",

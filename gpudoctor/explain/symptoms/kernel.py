@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.command import command
 from gpudoctor.explain.symptom import Symptom
 from gpudoctor.knowledge.gpus.xid import CATALOG, Xid
 
@@ -39,7 +40,7 @@ def hardware() -> Iterator[Symptom]:
             confidence=0.9,
             seen=f"Xid {{code}} on the GPU at {{address}} ({name}): {meaning}",
             fix=ACTIONS[action],
-            commands=("nvidia-smi", "gpudoctor check gpu driver"),
+            commands=(command("nvidia-smi"), command("gpudoctor check gpu driver")),
             source="NVIDIA Xid catalog (knowledge/gpus/xid.py)",
             sample=f"{TIME}NVRM: Xid (PCI:{PCI}): {min(codes)}, pid='<unknown>', name=<unknown>, a text",
             counter=f"{TIME}NVRM: Xid (PCI:{PCI}): 45, pid=6177, name=python, Ch 00000010",
@@ -193,7 +194,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=0.8,
         seen="{process} (pid {pid}) crashed in native code",
         fix="Start that rank with PYTHONFAULTHANDLER=1 to see where; look for libraries that do not fit together.",
-        commands=("export PYTHONFAULTHANDLER=1",),
+        commands=(command("export PYTHONFAULTHANDLER=1"),),
         source="kernel arch/x86/mm/fault.c, traps.c",
         sample=(
             TIME + "python3[6177]: segfault at 18 ip 00007f21aa ssp 00007ffd10 error 4 in "

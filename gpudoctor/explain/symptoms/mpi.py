@@ -1,5 +1,6 @@
 """mpirun's words: Open MPI (ORTE, PRRTE) and the Hydra launchers of MPICH and Intel MPI."""
 
+from gpudoctor.command import command
 from gpudoctor.explain.symptom import Symptom
 
 NOTICED = r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S{1,253}) exited on signal "
@@ -15,7 +16,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=0.8,
         seen="rank {rank} on {host} ended by signal {signal}",
         fix="Signal 9 is mostly the kernel's OOM killer: look at dmesg of {host}. Signal 11 is a crash in native code.",
-        commands=("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault'",),
+        commands=(command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault'"),),
         source=OPEN_MPI,
         sample="mpirun noticed that process rank 11 with PID 6177 on node gpu-a03 exited on signal 9 (Killed).",
         counter="mpirun noticed that process rank 11 with PID 6177 on node gpu-a03 exited on signal 15 (Terminated).",
@@ -132,7 +133,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="rank-died",
         confidence=0.7,
         seen="a rank ended by a signal, which is mostly the kernel's OOM killer or a crash",
-        commands=("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault'",),
+        commands=(command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault'"),),
         source=HYDRA,
         sample=("=   KILLED BY SIGNAL: 9 (Killed)", "=   EXIT CODE: 137"),
         counter="=   KILLED BY SIGNAL: 15 (Terminated)",

@@ -3,6 +3,7 @@
 Exceptions of the user's own are read from their traceback (`explain.tracebacks`); here stand those that say more.
 """
 
+from gpudoctor.command import command
 from gpudoctor.explain.symptom import Symptom
 
 CHECKPOINT = r"(?i:checkpoint|ckpt|[\w-]*\.tmp|tmp-|global_step|safetensors|optimizer|\.pth?\b|best_model|last_model)"
@@ -18,7 +19,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="a rank ran out of GPU memory",
         fix="Take smaller batches or shorter sequences, or shard the model; where only one rank fails, look at what it "
         "holds besides (data of rank 0, another process on its GPU).",
-        commands=("nvidia-smi",),
+        commands=(command("nvidia-smi"),),
         source="torch CUDACachingAllocator.cpp",
         sample=(
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.91 GiB. GPU 2 has a total capacity of "
@@ -41,7 +42,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=0.9,
         seen="a rank ran out of host memory",
         fix=MEMORY,
-        commands=("free -h",),
+        commands=(command("free -h"),),
         source="torch c10/core/impl/alloc_cpu.cpp, numpy, Python",
         sample=(
             "RuntimeError: [enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: "
@@ -81,7 +82,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=0.85,
         seen="a DataLoader worker (pid {pid}) was killed by SIGKILL, mostly by the kernel's OOM killer",
         fix=MEMORY,
-        commands=("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'",),
+        commands=(command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'"),),
         source="torch DataLoader.cpp",
         sample="RuntimeError: DataLoader worker (pid 7741) is killed by signal: Killed. ",
         counter="RuntimeError: DataLoader worker (pid 7741) is killed by signal: Segmentation fault. ",
@@ -265,7 +266,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=0.8,
         seen="a rank could not write: the disk or its quota is full",
         fix="Make room, or write elsewhere; the message before names the path.",
-        commands=("df -h", "df -i"),
+        commands=(command("df -h"), command("df -i")),
         source="Python's OSError; torch caffe2/serialize/inline_container.cc",
         sample=(
             "OSError: [Errno 28] No space left on device",
@@ -304,7 +305,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fix="Start that rank with CUDA_LAUNCH_BLOCKING=1 to see which call, or with compute-sanitizer; look in dmesg "
         "for an "
         "Xid of the same time.",
-        commands=("sudo dmesg --ctime | grep -i xid",),
+        commands=(command("sudo dmesg --ctime | grep -i xid"),),
         source="CUDA's error texts (700, 710, 715, 716, 719, 702)",
         sample=(
             "RuntimeError: CUDA error: an illegal memory access was encountered",
@@ -327,7 +328,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         fix="Install torch, NCCL and extensions that were built for each other, the same on all nodes; take foreign "
         "folders "
         "out of LD_LIBRARY_PATH.",
-        commands=("gpudoctor check pytorch nccl",),
+        commands=(command("gpudoctor check pytorch nccl"),),
         source="the dynamic loader (ld.so)",
         sample=(
             "ImportError: /opt/venv/lib/python3.11/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: "
@@ -361,7 +362,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=0.85,
         seen="torch does not fit the driver or the GPU of this node",
         fix="Install a torch that was built for this driver and GPU.",
-        commands=("gpudoctor check driver pytorch",),
+        commands=(command("gpudoctor check driver pytorch"),),
         source="torch cuda/__init__.py; CUDA's error texts (209)",
         sample=(
             "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
@@ -397,7 +398,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="a rank could not download a model or data set",
         fix="Download once before the job starts and set HF_HUB_OFFLINE=1, or give compute nodes a way to the "
         "internet.",
-        commands=("export HF_HUB_OFFLINE=1",),
+        commands=(command("export HF_HUB_OFFLINE=1"),),
         source="huggingface_hub, requests, urllib3",
         sample=(
             "huggingface_hub.errors.LocalEntryNotFoundError: An error happened while trying to locate the file on "

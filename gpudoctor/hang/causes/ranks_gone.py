@@ -4,6 +4,7 @@ import ipaddress
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from gpudoctor.command import command
 from gpudoctor.hang.evidence import KernelEvent, NodeEvidence, ProcessEvidence
 from gpudoctor.hang.job import Job, Launcher, Rank
 from gpudoctor.hang.progress import STARTING, STOPPED, progress_of
@@ -35,7 +36,7 @@ def stopped_ranks(job: Job) -> Iterator[Cause]:
     if found:
         traced = all(rank.state == "t" for rank in found)
         how = "held by a debugger (state t)" if traced else "stopped (state T)"
-        continues = tuple(on_host(job, rank, f"kill -CONT {rank.pid}") for rank in found[:MOST_NAMED])
+        continues = tuple(on_host(job, rank, command("kill -CONT {:pid}", rank.pid)) for rank in found[:MOST_NAMED])
         yield Cause(
             cause="stopped-rank",
             confidence=0.97,
@@ -72,7 +73,7 @@ def stopped_ranks(job: Job) -> Iterator[Cause]:
                 fix=fix_for(
                     "stopped-rank",
                     "Let it go on, and find what stopped it.",
-                    (on_host(job, rank, f"kill -CONT {pid}"),),
+                    (on_host(job, rank, command("kill -CONT {:pid}", pid)),),
                 ),
             )
     asks = [rank for rank in job.ranks if rank.place.kind == "input" and rank.moved is not True]
@@ -107,7 +108,7 @@ def _stopped_launcher(job: Job, launcher: Launcher) -> Iterator[Cause]:
         summary=f"{launcher.kind} (pid {pid} on {host}) is stopped"
         + (", and has no ranks yet" if bare else "; its ranks run on without it"),
         meaning="A stopped launcher neither starts its ranks nor notices that one ends.",
-        fix=fix_for("stopped-rank", "Let it go on, and find what stopped it.", (f"kill -CONT {pid}",)),
+        fix=fix_for("stopped-rank", "Let it go on, and find what stopped it.", (command("kill -CONT {:pid}", pid),)),
         confirm="" if bare else confirm_for("stopped-rank"),
     )
 
@@ -252,7 +253,7 @@ def _missing(job: Job, waiting: Sequence[Rank]) -> Iterator[Cause]:
             "Give the job more memory or let it need less: smaller batches, fewer data loader workers."
             if for_memory
             else "Find what ended it: the end of its output, the exit status that its launcher saw, the kernel log.",
-            () if for_memory else ("dmesg -T | grep -iE 'killed process|segfault|xid' | tail",),
+            () if for_memory else (command("dmesg -T | grep -iE 'killed process|segfault|xid' | tail"),),
         ),
         confirm="" if confidence >= 0.9 else confirm_for("rank-died"),
     )

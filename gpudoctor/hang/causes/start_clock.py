@@ -8,6 +8,7 @@ Tried with torch 2.13: 14 s are fine, with 17 s the node that is ahead trains al
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix
+from gpudoctor.command import command
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.causes.start_view import Told, name, told
 from gpudoctor.hang.evidence import NodeEvidence
@@ -60,9 +61,9 @@ def clocks_apart(job: Job) -> Iterator[Cause]:
             f"Set the clock of {listed(strays or [behind, ahead])} by NTP on every node, end all launchers and "
             "start again. These lines, on each node, set it at once and show what it is set by.",
             (
-                "sudo systemctl enable --now chronyd || sudo timedatectl set-ntp true",
-                "sudo chronyc makestep",
-                "timedatectl",
+                command("sudo systemctl enable --now chronyd || sudo timedatectl set-ntp true"),
+                command("sudo chronyc makestep"),
+                command("timedatectl"),
             ),
         ),
     )  # fmt: skip
@@ -97,7 +98,10 @@ def smaller_world(job: Job) -> Iterator[Cause]:
         f"{counted(each.fewest_nodes or 0, 'node')}",
         meaning="torchrun's c10d rendezvous goes on without nodes whose heartbeats look old, which they do when the "
         "clocks are more than 15 s apart.",
-        fix=Fix("Compare the clocks of the nodes, set them by NTP, and start again.", ("date +%s.%N", "timedatectl")),
+        fix=Fix(
+            "Compare the clocks of the nodes, set them by NTP, and start again.",
+            (command("date +%s.%N"), command("timedatectl")),
+        ),
         confirm="Compare `date +%s` of all nodes at one moment, or run `gpudoctor hang --hosts` with all of them, "
         "which compares the clocks.",
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.check import Fix
+from gpudoctor.command import command
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.causes.start_view import is_before_training, name
 from gpudoctor.hang.evidence import NodeEvidence
@@ -58,7 +59,9 @@ def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus:
             summary=f"Ranks {ranges(numbers)} share GPU {gpu} of {name(node)}: {why}",
             fix=Fix(
                 f"Start one rank a GPU: at most {gpus} on {name(node)}, each with a GPU of its own.",
-                (f"torchrun --nproc-per-node={gpus}",) if too_many else ("unset CUDA_VISIBLE_DEVICES",),
+                (command("torchrun --nproc-per-node={:number}", gpus),)
+                if too_many
+                else (command("unset CUDA_VISIBLE_DEVICES"),),
             ),
             confirm="NCCL_DEBUG=WARN prints `Duplicate GPU detected` where this is the cause.",
         )
@@ -105,9 +108,9 @@ def hosts_are_taken_for_one(job: Job) -> Iterator[Cause]:
             summary=f"{listed(nodes)} look like one machine to NCCL: {what}",
             fix=Fix(
                 "Give each node an identity of its own: a hostname, or NCCL_HOSTID.",
-                ("unset NCCL_HOSTID",)
+                (command("unset NCCL_HOSTID"),)
                 if by_setting
-                else tuple(f"export NCCL_HOSTID={host}" for host in list(nodes)[:1]),
+                else (command("export NCCL_HOSTID={:host}", next(iter(nodes))),),
             ),
             confirm="NCCL_DEBUG=INFO prints `via P2P` or `via SHM` between ranks of different nodes where this is "
             "the cause.",

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpudoctor import command as shell_words
 from gpudoctor.check import Fix
+from gpudoctor.command import Command, command
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.causes.start_addresses import (
     is_loopback,
@@ -26,6 +26,7 @@ from gpudoctor.hang.causes.start_view import (
     pids,
     processes,
     seen,
+    shown,
     told,
 )
 from gpudoctor.hang.evidence import NodeEvidence, Socket
@@ -115,16 +116,16 @@ def _has_endpoint(each: Told) -> bool:
     return each.launch is not None and bool(each.launch.text("rdzv-endpoint"))
 
 
-def _with_address(entries: Sequence[Told], address: str, port: int = 0) -> tuple[str, ...]:
+def _with_address(entries: Sequence[Told], address: str, port: int = 0) -> tuple[Command, ...]:
     """The start lines with another master, or the variable to export where there is no launcher."""
     if not address:
         return ()
-    lines = []
+    lines: list[Command] = []
     for each in entries:
         if each.launcher is None:
-            lines.append(f"export MASTER_ADDR={shell_words.word(address)}")
+            lines.append(command("export MASTER_ADDR={:host}", address))
             if port:
-                lines.append(f"export MASTER_PORT={port}")
+                lines.append(command("export MASTER_PORT={:number}", port))
             continue
         to = port or each.port
         if each.kind == "accelerate":
@@ -151,7 +152,7 @@ def master_unreachable(job: Job) -> Iterator[Cause]:
     endpoint = f"{first.address}:{first.port}"
     target = [owner for number in numbers(first.node, first.address) for owner in owners(job.evidence.nodes, number)]
     elsewhere = [each for each in others if (each.address, each.port) != (first.address, first.port)]
-    commands: tuple[str, ...]
+    commands: tuple[Command, ...]
     if all(is_unresolvable(each.node, each.address) for each in cut_off):
         known = next((routable(each.node) for each in starts if each.node_rank == 0 or _is_rank_0(each)), "")
         summary = f"The master's name {first.address} does not resolve on {where}"
@@ -178,9 +179,9 @@ def master_unreachable(job: Job) -> Iterator[Cause]:
             f"waits, shows whether it is open; the others, on {master}, show and open it."
         )
         commands = (
-            f"timeout 3 bash -c '</dev/tcp/{plain(first.address)}/{first.port}' && echo open",
-            f"sudo nft list ruleset | grep -n -e drop -e reject -e {first.port}",
-            f"sudo iptables -I INPUT -p tcp --dport {first.port} -j ACCEPT",
+            _try(plain(first.address), first.port),
+            command("sudo nft list ruleset | grep -n -e drop -e reject -e {:number}", first.port),
+            command("sudo iptables -I INPUT -p tcp --dport {:number} -j ACCEPT", first.port),
         )
         if not is_number(first.address):
             commands = commands[1:]
@@ -190,7 +191,7 @@ def master_unreachable(job: Job) -> Iterator[Cause]:
             "No node that was looked at has this address. Take the address of rank 0's node in a network that all "
             "nodes share; `ip -brief address` on that node lists its addresses."
         )
-        commands = ("ip -brief address",)
+        commands = (command("ip -brief address"),)
     yield Cause(
         cause="master-unreachable",
         confidence=0.95 if sure else 0.8,
@@ -200,8 +201,13 @@ def master_unreachable(job: Job) -> Iterator[Cause]:
         fix=Fix(text, commands),
         confirm=""
         if sure
-        else f"Connect from {where}: `timeout 3 bash -c '</dev/tcp/{first.address}/{first.port}' && echo open`.",
+        else f"Connect from {where} to port {first.port} of {first.address}, with `nc -zv` or telnet.",
     )
+
+
+def _try(address: str, port: int) -> Command:
+    """Whether a port is open, with what every node has."""
+    return command("timeout 3 bash -c {:remote} && echo open", command("</dev/tcp/{:host}/{:number}", address, port))
 
 
 def _is_rank_0(each: Told) -> bool:
@@ -288,7 +294,7 @@ def _taken(
 ) -> Iterator[Cause]:
     port, host = socket.local_port, name(node)
     other = next((each for each in node.processes if each.process.pid == socket.pid), None) if socket.pid else None
-    command = " ".join(other.process.command)[:80] if other is not None else ""
+    runs = shown(other.process) if other is not None else ""
     who = f"pid {socket.pid} {socket.process}".strip() if socket.pid else "a process whose owner could not be read"
     older = ""
     if other is not None and other.process.age_seconds > max(age(each) for each in starts) + STALE:
@@ -298,8 +304,8 @@ def _taken(
     evidence = [
         Seen(f"node {host} /proc/net/tcp", f"LISTEN on port {port} of {socket.local or 'all addresses'}, {who}{older}")
     ]
-    if command:
-        evidence.append(Seen(f"node {host} pid {socket.pid}", command))
+    if runs:
+        evidence.append(Seen(f"node {host} pid {socket.pid}", runs))
     evidence += [seen(each, f"waits for its master at {each.address}:{each.port}") for each in waiting[:6]]
     absent = next((each for each in starts if each.node_rank == 0 or _is_rank_0(each)), None) is None
     at_master = [each for each in starts if each.where == host]
@@ -307,8 +313,15 @@ def _taken(
         evidence.append(Seen(f"node {host}", "no launcher of this job is left there: it could not listen (EADDRINUSE)"))
     free = port + 1 if port < 65535 else port - 1
     lines = [line for each in starts for line in _with_address([each], each.address, free)]
-    kill = (f"kill {socket.pid}",) if socket.pid and socket.process not in ("sshd", "systemd") else ()
-    look = (f"sudo ss -ltnp 'sport = :{port}'",) if not socket.pid else ()
+    # A listening socket may be handed to a process that never asked for it: nobody else's is offered to be killed.
+    is_own = socket.pid in node.own and socket.process not in ("sshd", "systemd")
+    look = (
+        command("kill {:pid}", socket.pid)
+        if is_own
+        else command("ps -fp {:pid}", socket.pid)
+        if socket.pid
+        else command("sudo ss -ltnp {}", f"sport = :{port}")
+    )
     yield Cause(
         cause="master-port-in-use",
         confidence=0.95 if socket.pid else 0.65,
@@ -318,7 +331,7 @@ def _taken(
         fix=Fix(
             f"End that process on {host} if it is a run that was left over, or start the job on another port; "
             f"{free} is an example. Every node needs the same port.",
-            tuple(dict.fromkeys((*look, *kill, *lines)))[:4],
+            tuple(dict.fromkeys((look, *lines)))[:4],
         ),
         confirm="" if socket.pid else f"As root on {host}: `ss -ltnp 'sport = :{port}'` names the process.",
     )
@@ -377,7 +390,7 @@ def nobody_hosts_the_store(job: Job) -> Iterator[Cause]:
                 f"Name the endpoint by {host}'s hostname"
                 + (f" or by {usable}" if usable else "")
                 + f", on every node; or add --rdzv-conf is_host=1 on {host} and is_host=0 on the others.",
-                lines or tuple(filter(None, [command_with(launchers_there[0], rdzv_conf="is_host=1")])),
+                lines or (command_with(launchers_there[0], rdzv_conf="is_host=1"),),
             ),
         )
         return
@@ -416,7 +429,7 @@ def static_master_is_not_there(job: Job) -> Iterator[Cause]:
         "ended",
         fix=Fix(
             f"Start rank 0's node, {first.address}, as well; if it was started, its own output says why it ended.",
-            tuple(filter(None, [command_with(first, node_rank="0")])) if first.launcher is not None else (),
+            (command_with(first, node_rank="0"),) if first.launcher is not None else (),
         ),
         confirm=f"Look at {first.address} for a launcher of this job and at its output.",
     )

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gpudoctor import command as shell_words
 from gpudoctor.check import Fix
+from gpudoctor.command import command
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.causes.start_addresses import Owner, interface_of, is_loopback, is_private, owners, plain, routable
 from gpudoctor.hang.causes.start_view import is_before_training, name, number, processes, told
@@ -165,7 +165,9 @@ def _wrong_interface(job: Job, unfit: Sequence[Attempt]) -> Cause:
             + (f": {right} there" if right else "")
             + ", in the environment of every rank of that node, or unset the variable where it is set and not needed.",
             tuple(
-                f"export {each}={shell_words.word(right)}" for each in ((variable,) if variable else IFNAMES) if right
+                command("export {:variable}={:interface}", each, right)
+                for each in ((variable,) if variable else IFNAMES)
+                if right
             ),
         ),
         confirm="" if variable or found else "`ip -brief address` on each node shows whose address that is.",
@@ -255,11 +257,11 @@ def _firewall(job: Job, blocked: Sequence[Attempt]) -> Cause:
             f"cannot be held to one. In a cloud, a rule of the security group that allows itself. On {hosts} the "
             "first line shows what is dropped, the second opens it for the nodes' network.",
             (
-                "sudo nft list ruleset | grep -n -e drop -e reject",
-                f"sudo iptables -I INPUT -s {network or 'NETWORK'} -p tcp -j ACCEPT",
+                command("sudo nft list ruleset | grep -n -e drop -e reject"),
+                command("sudo iptables -I INPUT -s {:subnet} -p tcp -j ACCEPT", network),
             )
             if network
-            else ("sudo nft list ruleset | grep -n -e drop -e reject",),
+            else (command("sudo nft list ruleset | grep -n -e drop -e reject"),),
         ),
         confirm="" if confidence >= 0.9 else "Listen on a free high port on that node and connect from the other: "
         "`python3 -m http.server 45000` there, `timeout 3 bash -c '</dev/tcp/ADDRESS/45000'` here.",
@@ -298,9 +300,9 @@ def loopback_is_advertised(job: Job) -> Iterator[Cause]:
         if each.resolved.get(each.hostname)
     ]
     interface = interface_of(node, routable(node)) if routable(node) else ""
-    lines = [f"export GLOO_SOCKET_IFNAME={shell_words.word(interface)}"] if interface else []
+    lines = [command("export GLOO_SOCKET_IFNAME={:interface}", interface)] if interface else []
     if by_name and routable(node):
-        lines.append("getent hosts $(hostname); grep -n '^127' /etc/hosts")
+        lines.append(command("getent hosts $(hostname); grep -n '^127' /etc/hosts"))
     yield Cause(
         cause="wrong-nic" if explicit else "master-addr-loopback",
         confidence=0.93 if explicit or by_name else 0.75,
@@ -321,7 +323,7 @@ def loopback_is_advertised(job: Job) -> Iterator[Cause]:
             f"interface on {listed(hosts)}" + (f": {interface}." if interface else "."),
             tuple(lines if explicit or not by_name else lines[:2]),
         ),
-        confirm="" if explicit or by_name else f"On {hosts[0]}: `getent hosts $(hostname)`.",
+        confirm="" if explicit or by_name else f"`getent hosts $(hostname)` on {hosts[0]}.",
     )
 
 
@@ -390,15 +392,15 @@ def connections_are_dead(job: Job) -> Iterator[Cause]:
             "connection tracking that is full or times out idle connections, the link. Then start the job again from "
             "its checkpoint; a dead connection does not come back by itself after a change of addresses.",
             (
-                f"ss -tino dst {remote}",
-                f"ping -c 3 {remote}",
-                "sudo nft list ruleset | grep -n -e drop -e reject",
-                "sudo dmesg | grep -i -e conntrack -e 'link is'",
+                command("ss -tino dst {:host}", remote),
+                command("ping -c 3 {:host}", remote),
+                command("sudo nft list ruleset | grep -n -e drop -e reject"),
+                command("sudo dmesg | grep -i -e conntrack -e 'link is'"),
             ),
         ),
         confirm=""
         if confidence >= 0.9
-        else f"Whether {remote} is still there: `ping -c 3 {remote}` and a look at that host. If it is gone, that is "
+        else f"Whether {remote} is still there: the second line, and a look at that host. If it is gone, that is "
         f"the cause, and the job has lost its ranks there. Ports in question: {listed(map(str, ports[:4]))}.",
     )  # fmt: skip
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from gpudoctor import command as shell_words
 from gpudoctor.check import Fix
+from gpudoctor.command import NONE, command
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.causes.start_view import WAITS_FOR_RANKS, is_before_training, name
+from gpudoctor.hang.causes.start_view import WAITS_FOR_RANKS, is_before_training, name, own_words, shown
 from gpudoctor.hang.evidence import Frame
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import main_thread
@@ -56,12 +56,11 @@ def local_rank_is_preset(job: Job) -> Iterator[Cause]:
         ]
         if lightning is not None:
             evidence.append(Seen(f"pid {rank.pid} stack", f"{lightning.function} ({lightning.file}:{lightning.line})"))
-        command = list(rank.evidence.process.command)
         unset = [word for each in preset for word in ("-u", each)]
-        whole = command and not any(len(word) >= 512 or "***" in word or not word.isprintable() for word in command)
-        lines = [f"unset {' '.join(preset)}"]
-        if whole:
-            lines = [" ".join(map(shell_words.word, ["env", *unset, *command]))]
+        again = own_words(rank.node, rank.evidence.process)
+        line = command("env {:arguments}", (*unset, *again)) if again else NONE
+        if not line and rank.evidence.process.command:
+            evidence.append(Seen(f"pid {rank.pid} command line", shown(rank.evidence.process)))
         yield Cause(
             cause="local-rank-preset",
             confidence=0.95 if sure else 0.6,
@@ -72,8 +71,9 @@ def local_rank_is_preset(job: Job) -> Iterator[Cause]:
             "launcher; it waits for ranks that nobody starts",
             fix=Fix(
                 f"Unset {listed(preset)} and start again; what sets it is an rc file, an image's ENV, or the shell "
-                "of an earlier job. The line starts it without.",
-                tuple(lines),
+                "of an earlier job. "
+                + ("The line starts it without." if line else "The line goes before the start, in the same shell."),
+                (line or command("unset {:variables}", preset),),
             ),
             confirm="" if sure else f"Start it with `env {' '.join(unset)}` in front: then it begins.",
         )
@@ -111,8 +111,8 @@ def initialised_twice(job: Job) -> Iterator[Cause]:
             fix=Fix(
                 "Initialise once, and from torchrun's own variables: dist.init_process_group(backend) without "
                 "init_method, rank and world_size. Where a library does it, initialise before the library or let "
-                "only the library do it. Where two stores are wanted, unset the variable before the second.",
-                (f"os.environ.pop({AGENT_STORE!r}, None)",),
+                "only the library do it. Where two stores are wanted, take the variable out before the second: "
+                f"os.environ.pop({AGENT_STORE!r}, None).",
             ),
         )  # fmt: skip
         return
@@ -186,8 +186,8 @@ def versions_differ(job: Job) -> Iterator[Cause]:
             fix=Fix(
                 "Start every rank from the same image or environment; these are the hosts with another one: "
                 f"{listed(dict.fromkeys(name(rank.node) for rank in strays))}.",
-                ("python -c 'import torch; print(torch.__version__, torch.cuda.is_available() and "
-                "torch.cuda.nccl.version())'",),
+                (command("python -c 'import torch; print(torch.__version__, torch.cuda.is_available() and "
+                "torch.cuda.nccl.version())'"),),
             ),
             confirm="Start the job with the same version everywhere.",
         )  # fmt: skip
@@ -222,7 +222,11 @@ def versions_differ(job: Job) -> Iterator[Cause]:
             "transport wait for one another for ever.",
             fix=Fix(
                 f"Set {each} alike in the environment of every rank.",
-                (f"unset {each}" if usual == "not set" else f"export {each}={shell_words.word(usual)}",),
+                (
+                    command("unset {:variable}", each)
+                    if usual == "not set"
+                    else command("export {:variable}={:value}", each, usual),
+                ),
             ),
             confirm=f"Start the job with {each} alike everywhere.",
         )
@@ -249,7 +253,7 @@ def debugging_in_the_way(job: Job) -> Iterator[Cause]:
             ),
             summary=f"TORCH_DISTRIBUTED_DEBUG=DETAIL is set for {_ranks_words(detail).lower()} only; with it every "
             "collective brings another one along, which the other ranks do not make",
-            fix=Fix("Set it for every rank or for none.", ("unset TORCH_DISTRIBUTED_DEBUG",)),
+            fix=Fix("Set it for every rank or for none.", (command("unset TORCH_DISTRIBUTED_DEBUG"),)),
             confirm="Start the job without it.",
         )
     elif detail and (job.world_size or len(job.ranks)) >= 3:
@@ -259,7 +263,7 @@ def debugging_in_the_way(job: Job) -> Iterator[Cause]:
             ranks=(),
             evidence=(Seen(f"{_ranks_words(detail)} environment", "TORCH_DISTRIBUTED_DEBUG=DETAIL"),),
             summary="TORCH_DISTRIBUTED_DEBUG=DETAIL wraps every collective, and has hung jobs that run without it",
-            fix=Fix("Start the job without it.", ("unset TORCH_DISTRIBUTED_DEBUG",)),
+            fix=Fix("Start the job without it.", (command("unset TORCH_DISTRIBUTED_DEBUG"),)),
             confirm="Start the job without it: if it runs, the wrapper is the cause.",
         )
     blocking = [rank for rank in job.ranks if _value(rank, "CUDA_LAUNCH_BLOCKING") not in ("", "0") and _has_nccl(rank)]
@@ -271,7 +275,7 @@ def debugging_in_the_way(job: Job) -> Iterator[Cause]:
             evidence=(Seen(f"{_ranks_words(blocking)} environment", "CUDA_LAUNCH_BLOCKING=1, with NCCL loaded"),),
             summary=f"CUDA_LAUNCH_BLOCKING=1 is set for {_ranks_words(blocking).lower()}: each launch waits for its "
             "kernel, and NCCL's kernels wait for those of the other ranks",
-            fix=Fix("Start the job without it.", ("unset CUDA_LAUNCH_BLOCKING",)),
+            fix=Fix("Start the job without it.", (command("unset CUDA_LAUNCH_BLOCKING"),)),
             confirm="Start the job without it: if it runs, this was the cause.",
         )
 
@@ -301,7 +305,7 @@ def memory_may_not_be_locked(job: Job) -> Iterator[Cause]:
         fix=Fix(
             "Allow unlimited locked memory where the ranks are started: in the unit (LimitMEMLOCK=infinity), the "
             "container (--ulimit memlock=-1), or /etc/security/limits.conf.",
-            ("ulimit -l unlimited",),
+            (command("ulimit -l unlimited"),),
         ),
         confirm="NCCL_DEBUG=INFO shows `ibv_reg_mr` and `Cannot allocate memory` where this is the cause.",
     )

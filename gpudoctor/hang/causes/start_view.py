@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from gpudoctor import command as shell_words
+from gpudoctor.command import NONE, Command, command
 from gpudoctor.hang.evidence import NodeEvidence, Process, ProcessEvidence, Socket
 from gpudoctor.hang.job import Job, Launcher, Rank
 from gpudoctor.hang.places import Kind
+from gpudoctor.hang.read import commands
 from gpudoctor.hang.report import Seen
 from gpudoctor.lint.launchers import understand
 from gpudoctor.lint.launchers.programs import name_of
@@ -28,6 +29,8 @@ C10D_PORT = 29400
 LONGEST_COMMAND = 2000
 """Characters of a command line that is still worth printing again."""
 WAITS_FOR_RANKS = ("torchrun", "accelerate", "deepspeed")
+LONGEST_SHOWN = 120
+"""Of a command line that is evidence only."""
 LONGEST_ARGUMENT = 512
 """An argument of this length was cut off (`evidence.Process.command`)."""
 
@@ -258,17 +261,31 @@ def address_and_port(endpoint: str, default: int) -> tuple[str, int]:
     return found[1] if found[1] is not None else found[3], int(port) if port else default
 
 
-def command_with(each: Told, **options: str) -> str:
+def own_words(node: NodeEvidence, process: Process) -> tuple[str, ...]:
+    """The command line of a process, where it may be offered to be pasted: the reader's own, of a start of training,
+    known whole (no argument cut off, no secret masked). Else ()."""
+    words = process.command
+    starts = commands.launcher(words) or (words and commands.is_python(commands.base(words[0])))
+    if process.pid not in node.own or not starts:
+        return ()
+    return () if any(len(word) >= LONGEST_ARGUMENT or "***" in word for word in words) else words
+
+
+def shown(process: Process) -> str:
+    """A command line as evidence: what somebody else has written, cut; whoever shows it escapes it."""
+    line = " ".join(process.command)
+    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}..."
+
+
+def command_with(each: Told, **options: str) -> Command:
     """The start line of a launcher with other values of options (their names with underscores), to be pasted.
 
-    "" where the line is not known whole: an argument was cut off, a secret is masked, or it is very long.
+    `NONE` where the process is not the reader's own, where its line is not known whole, or where it is very long.
     """
+    words = list(own_words(each.node, each.process))
     launch = each.launch
-    if launch is None:
-        return ""
-    words = list(each.process.command)
-    if any(len(word) >= LONGEST_ARGUMENT or "***" in word for word in words) or not all(map(_is_printable, words)):
-        return ""
+    if launch is None or not words:
+        return NONE
     for option, value in options.items():
         canonical = option.replace("_", "-")
         given = launch.options.get(canonical)
@@ -284,12 +301,8 @@ def command_with(each: Told, **options: str) -> str:
             if words[index] == given.written and words[index + 1 : index + 2] == [given.value.text]:
                 words[index + 1] = value
                 break
-    line = " ".join(shell_words.word(word) for word in _shortened(words))
-    return line if len(line) <= LONGEST_COMMAND else ""
-
-
-def _is_printable(word: str) -> bool:
-    return word.isprintable()
+    line = command("{:arguments}", _shortened(words))
+    return line if len(line) <= LONGEST_COMMAND else NONE
 
 
 def _after_launcher(words: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpudoctor.check import Fix
+from gpudoctor.command import Command, command
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.causes.start_view import (
     WAITS_FOR_RANKS,
@@ -47,7 +48,8 @@ def different_numbers_of_nodes(job: Job) -> Iterator[Cause]:
         summary=f"The launchers were told different numbers of nodes: {told_what}",
         fix=Fix(
             f"Start all nodes with the same number: {right}, if the {counted(here, 'node')} seen are all of them. "
-            f"End the launchers that wait, then start again; on {listed(nodes_of(wrong))} as follows."
+            f"End the launchers that wait, then start again, on {listed(nodes_of(wrong))} with "
+            f"--{option.replace('_', '-')} {right}."
             if right == here
             else f"Start all nodes with the same number of nodes, and as many of them; most were told {right}.",
             tuple(fixed),
@@ -72,7 +74,7 @@ def same_node_rank(job: Job) -> Iterator[Cause]:
     count = max(each.most_nodes or 0 for each in starts)
     free = sorted(set(range(count)) - {each.node_rank for each in starts if each.node_rank is not None})
     doubled = [each for entries in twice.values() for each in entries]
-    commands = []
+    commands: list[Command] = []
     for entries in twice.values():
         for each in entries[1:]:
             if free:
@@ -93,7 +95,7 @@ def same_node_rank(job: Job) -> Iterator[Cause]:
             "Give every node a rank of its own, 0 to "
             f"{count - 1}. End all launchers, for those that wait have counted the wrong one already, and start "
             f"{listed(nodes_of([each for entries in twice.values() for each in entries[1:]]))} with the free one.",
-            tuple(line for line in commands if line),
+            tuple(commands),
         ),
     )
 
@@ -124,7 +126,7 @@ def different_world_sizes(job: Job) -> Iterator[Cause]:
         summary=f"The ranks were told different world sizes: {what}",
         fix=Fix(
             f"Start every rank with the same WORLD_SIZE, the number of all ranks together; most were told {usual}.",
-            tuple(f"export WORLD_SIZE={usual}" for _ in wrong[:1]),
+            (command("export WORLD_SIZE={:number}", usual),),
         ),
     )
 
@@ -199,7 +201,7 @@ def nodes_that_have_not_come(job: Job) -> Iterator[Cause]:
         f"nothing was seen of {which}{hidden}",
         fix=Fix(
             f"Start the job on {which} too, towards the same address, or start all nodes with --nnodes {there}.",
-            tuple(filter(None, [command_with(waiting[0], node_rank=str(absent[0]))])) if absent else (),
+            (command_with(waiting[0], node_rank=str(absent[0])),) if absent else (),
         ),
         confirm="Look at all of its nodes: `gpudoctor hang --hosts` with every host of the job. A launcher that is "
         "there but not seen here belongs to another job, or ended: its own output says why."

@@ -30,6 +30,7 @@ from gpudoctor.hang.evidence import (
 )
 from gpudoctor.hang.read import commands, files, gpus, kernel, processes, reach, sampling
 from gpudoctor.hang.read.layers import Layers, Rank
+from gpudoctor.hang.read.own import own_pids
 from gpudoctor.hang.read.sockets import Tables
 from gpudoctor.hang.read.stacks import Stacks
 from gpudoctor.hang.read.tasks import Task, each
@@ -172,6 +173,7 @@ class _Look:
         for pid in self.wanted:
             if pid in details:
                 self.unread += details[pid].unread
+        listeners: tuple[Socket, ...] = self._of(listeners_task, (), "listeners on the job's ports")
         return NodeEvidence(
             hostname=own,
             boot_id=processes.boot_id(self.system),
@@ -189,7 +191,8 @@ class _Look:
                 )
                 for pid in self.wanted
             ),
-            listeners=self._of(listeners_task, (), "listeners on the job's ports"),
+            own=own_pids(dict.fromkeys((*self.wanted, *(each.pid for each in listeners if each.pid)))),
+            listeners=listeners,
             reached=reached,
             interfaces=self._of(interfaces, (), "network interfaces"),
             resolved=dict(attempts.resolved),

@@ -4,6 +4,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
+from gpudoctor.command import command
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import everywhere, replace_piece
 from gpudoctor.lint.look import Value, World, is_loopback, label, value
@@ -80,8 +81,9 @@ def sample_address(job: Job) -> Iterator[Finding]:
                 summary=f"{found.written} is {found.sure}: {why}",
                 happens="If it is not an address of the head, nobody listens there, and the others wait until a"
                 " time-out.",
-                fix=f"On the head, `ip -brief address | grep -wF {found.sure}` must show an interface; else write the"
-                f" address that `ip -brief address` shows for the network of {label(job, launch)} and the others.",
+                fix=f"On the head, `{command('ip -brief address | grep -wF {:host}', found.sure)}` must show an"
+                " interface; else write the address that `ip -brief address` shows for the network of"
+                f" {label(job, launch)} and the others.",
             )
 
 
@@ -330,23 +332,24 @@ def doubtful_name(job: Job) -> Iterator[Finding]:
             first_launch, first = names[0]
             one, other = found.sure or "", first.sure or ""
             if one != other and one.lower().split(".")[0] == other.lower().split(".")[0]:
+                asked = command("getent ahosts {:host}", other) or "getent ahosts NAME"
                 yield Finding(
                     span=found.span,
                     summary=f"{found.written} is {one} on {label(job, launch)} and {other} on"
                     f" {label(job, first_launch)}",
                     happens="Each node's resolver may give another address for them; some nodes then wait for a"
                     " time-out.",
-                    fix=f"Write one of them, {other}, or the address on all nodes; `getent ahosts {other}` must"
+                    fix=f"Write one of them, {other}, or the address on all nodes; `{asked}` must"
                     f" give the"
                     " same answer everywhere.",
                     edits=(replace_piece(found, host=other),),
                 )
         first_launch, first = names[0]
         if "_" in (first.sure or "") and "/" not in first.shown:
+            asked = command("getent ahosts {:host}", first.sure) or "getent ahosts NAME"
             yield Finding(
                 span=first.span,
                 summary=f"{first.written} is {first.sure}, with an underscore, which host names do not have",
                 happens="Some resolvers refuse such a name: 'Name or service not known' on the nodes that use them.",
-                fix=f"Use the head's IP address; `getent ahosts {first.sure}` on every node shows whether the name"
-                f" works.",
+                fix=f"Use the head's IP address; `{asked}` on every node shows whether the name works.",
             )
