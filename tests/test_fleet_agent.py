@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -239,7 +240,7 @@ def test_which_node_an_agent_is() -> None:
 # ---------------------------------------------------------------- serve, in this process
 
 
-def served(orders: list[Order | bytes], **options: float) -> tuple[int, list[Reply]]:
+def served(orders: list[Order | bytes], **options: Any) -> tuple[int, list[Reply]]:
     """An agent in this thread, given these orders and no end of them."""
     said: list[bytes] = []
     more: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()

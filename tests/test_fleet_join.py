@@ -19,17 +19,19 @@ from hypothesis import strategies as st
 from gpudoctor import __version__
 from gpudoctor.fleet.fleet import Lost
 from gpudoctor.fleet.join import JoinFleet, NoListener, take_part
-from gpudoctor.fleet.join_channel import Channel, Forged, Kind, NotProved, OtherVersion, introduce, welcome
+from gpudoctor.fleet.join_channel import Channel, Forged, Kind, NotProved, OtherVersion, introduce
+from gpudoctor.fleet.join_door import MADE_ROOM, MOST_WAITING
 from gpudoctor.fleet.join_messages import Newcomer, Verdict, Welcome, with_port
-from gpudoctor.fleet.messages import PROTOCOL, Hello, encode
+from gpudoctor.fleet.messages import PROTOCOL, Hello
 from gpudoctor.fleet.own_address import NoAddress, address_of
 from gpudoctor.fleet.reach import reach
 from gpudoctor.snapshot import Address, Interface, Network, missing, read
+from tests.join_ends import PATIENCE, welcome
+from tests.join_ends import joined as newcomer
 from tests.lab.hosts import NAMESPACES, Host, hosts
 from tests.lab.inhabitants import processes
 
 TOKEN = "a-token-for-this-test"
-PATIENCE = 60.0
 
 
 def until(true: Callable[[], object]) -> None:
@@ -84,7 +86,7 @@ def test_lines_go_both_ways(ends: tuple[socket.socket, socket.socket]) -> None:
     assert head.receive() is None
 
 
-def test_another_token_is_refused_without_a_word(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_another_token_is_refused(ends: tuple[socket.socket, socket.socket]) -> None:
     head, joiner = shake(ends, joiner="another")
     assert isinstance(head, NotProved) and not head.stranger and str(head) == "wrong token"
     assert isinstance(joiner, NotProved) and not joiner.stranger
@@ -185,27 +187,34 @@ def listens(port: int) -> bool:
     return False
 
 
-def test_strangers_are_counted_and_do_not_keep_others_out() -> None:
-    with contextlib.ExitStack() as stack:
-        fleet = stack.enter_context(JoinFleet(2, address="127.0.0.1", wait=PATIENCE))
-        for _ in range(join_channel_limit() + 2):  # without a word, and kept open
-            stack.enter_context(socket.create_connection(("127.0.0.1", fleet.port), timeout=5))
-        until(lambda: fleet.turned_away["127.0.0.1: too many connections at once"] == 2)
-
-
-def test_who_comes_while_the_head_is_busy_tries_again() -> None:
+def test_who_is_closed_to_make_room_tries_again() -> None:
+    """The head is full of strangers: each newcomer lets one go, and nobody waits for them."""
     said: list[str] = []
-    with JoinFleet(2, address="127.0.0.1", wait=PATIENCE) as fleet, contextlib.ExitStack() as strangers:
-        for _ in range(join_channel_limit()):
+    notices: list[str] = []
+    with (
+        JoinFleet(2, address="127.0.0.1", wait=PATIENCE, on_turned_away=notices.append) as fleet,
+        contextlib.ExitStack() as strangers,
+    ):
+        for _ in range(MOST_WAITING):
             strangers.enter_context(socket.create_connection(("127.0.0.1", fleet.port), timeout=5))
-
-        def say(text: str) -> None:
-            said.append(text)
-            strangers.close()
-
-        take_part("127.0.0.1", fleet.port, fleet.token, patience=PATIENCE, say=say)
-    assert "busy with others" in said[0]
+        take_part("127.0.0.1", fleet.port, fleet.token, patience=PATIENCE, say=said.append)
     assert "takes part already" in said[-1]  # it came as far as this: it is the head's own machine
+    assert notices[0] == f"turned away: 127.0.0.1: {MADE_ROOM} (1 x)"
+
+
+def test_a_head_that_closes_at_once_is_tried_again() -> None:
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def busy() -> None:
+            for _ in range(2):
+                listener.accept()[0].close()
+
+        other = threading.Thread(target=busy)
+        other.start()
+        assert take_part("127.0.0.1", listener.getsockname()[1], TOKEN, patience=0.8, say=said.append) == 1
+        other.join()
+    assert "busy with others" in said[0] and "it is no head" in said[-1]
 
 
 def test_who_vanishes_at_the_door_is_lost_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,20 +234,6 @@ def test_who_vanishes_at_the_door_is_lost_and_not_waited_for(monkeypatch: pytest
             until(lambda: fleet.turned_away or len(fleet.joined) == 2)
         found = reach(fleet, timeout=5)
         assert isinstance(found[1], Lost) and found[1].kind == "connection lost"
-
-
-def newcomer(fleet: JoinFleet, name: str) -> tuple[socket.socket, Channel]:
-    """Somebody who has joined and says Hello, and no more."""
-    connection = socket.create_connection(("127.0.0.1", fleet.port), timeout=PATIENCE)
-    channel = introduce(connection, fleet.token, seconds=PATIENCE)
-    channel.send("C", msgspec.json.encode(Newcomer(f"machine of {name}", name, __version__, PROTOCOL)))
-    received = channel.receive()
-    assert received is not None
-    node = msgspec.json.decode(received[1], type=Welcome).node
-    assert node > 0, received
-    hello = encode(Hello(node=node, hostname=name, gpudoctor=__version__))
-    channel.send("O", hello.rstrip(b"\n"))
-    return connection, channel
 
 
 def test_who_leaves_before_the_start_may_come_back() -> None:
@@ -289,12 +284,6 @@ def test_a_verdict_that_is_no_exit_status_is_a_failure(told: int, status: int) -
         found = take_part("127.0.0.1", listener.getsockname()[1], TOKEN, patience=PATIENCE, say=said.append)
         other.join()
     assert found == status and f"exit status {status};" in said[-1]
-
-
-def join_channel_limit() -> int:
-    from gpudoctor.fleet.join import HANDSHAKES_PER_ADDRESS
-
-    return HANDSHAKES_PER_ADDRESS
 
 
 def test_a_machine_joins_once() -> None:
@@ -373,6 +362,7 @@ HEAD = """
 import json, os, sys, time
 from gpudoctor.fleet.join import JoinFleet
 from gpudoctor.fleet.reach import reach
+from gpudoctor.fleet.join_door import MADE_ROOM, MOST_WAITING
 from gpudoctor.fleet.join_messages import Newcomer, with_port
 from gpudoctor.fleet.messages import Examine, Examined, Hello, Ping, Pong
 options = json.loads(sys.argv[1])

@@ -46,13 +46,33 @@ def named_nodes(where: Where) -> tuple[Node, ...]:
     return kept[: where.nodes]
 
 
+def enough_descriptors(how: str, nodes: int = 1) -> None:
+    """Raise `UsageProblem` where this process may have too few descriptors for so many nodes reached in this way."""
+    from gpudoctor.fleet.descriptors import TooFew, ensure
+
+    try:
+        ensure(how, nodes)
+    except TooFew as error:
+        raise UsageProblem(str(error)) from None
+
+
+def local_fleet() -> Fleet:
+    """This machine alone. Raises `UsageProblem`."""
+    from gpudoctor.fleet.local import LocalFleet
+
+    enough_descriptors("local")
+    return LocalFleet()
+
+
 def ssh_fleet(where: Where) -> Fleet:
     """The named nodes through ssh. Raises `UsageProblem`."""
     from gpudoctor.fleet.ssh import SshFleet
     from gpudoctor.fleet.ssh_command import BadSsh, Remote
 
+    nodes = named_nodes(where)
+    enough_descriptors("ssh", len(nodes))
     try:
-        return SshFleet(named_nodes(where), remote=Remote(gpudoctor=where.remote_gpudoctor))
+        return SshFleet(nodes, remote=Remote(gpudoctor=where.remote_gpudoctor))
     except BadSsh as error:
         raise UsageProblem(str(error)) from None
 
@@ -62,6 +82,7 @@ def slurm_fleet(where: Where) -> Fleet:
     from gpudoctor.fleet.hosts import BadHosts, from_hosts
     from gpudoctor.fleet.slurm import NoSlurm, SlurmFleet
 
+    enough_descriptors("srun")
     try:
         left_out = tuple(node.name for node in from_hosts(where.exclude)) if where.exclude else ()
         return SlurmFleet.inside(nodes=where.nodes or 0, exclude=left_out)
@@ -97,9 +118,17 @@ def is_symmetric(environment: Mapping[str, str], where: Where) -> bool:
 
 
 def join_fleet(
-    where: Where, *, interface: str, address: str, on_line: Callable[[str], None], on_joined: Callable[[str], None]
+    where: Where,
+    *,
+    interface: str,
+    address: str,
+    on_line: Callable[[str], None],
+    on_joined: Callable[[str], None],
+    on_notice: Callable[[str], None],
 ) -> Fleet:
     """This machine and those that join; `on_line` gets the line to paste there, `on_joined` who is there, in words.
+
+    `on_notice` gets a line when somebody was not let in.
 
     Raises `UsageProblem`.
     """
@@ -107,12 +136,14 @@ def join_fleet(
     from gpudoctor.fleet.own_address import NoAddress, own_address
 
     count = where.nodes or 1
+    enough_descriptors("join", count)
     try:
         fleet = JoinFleet(
             count,
             address=address or own_address(interface),
             wait=where.wait,
             on_joined=lambda names: on_joined(f"{len(names)}/{count} nodes: {', '.join(names)}"),
+            on_turned_away=on_notice,
         )
     except (NoAddress, NoListener) as error:
         raise UsageProblem(str(error)) from None
@@ -127,6 +158,7 @@ def fleet_for(
     address: str = "",
     on_line: Callable[[str], None],
     on_joined: Callable[[str], None],
+    on_notice: Callable[[str], None],
 ) -> Fleet:
     """The fleet that the options and the environment mean: ssh, srun, joining, or this machine.
 
@@ -139,7 +171,7 @@ def fleet_for(
     if in_allocation(os.environ):
         return slurm_fleet(where)
     if (where.nodes or 1) > 1:
-        return join_fleet(where, interface=interface, address=address, on_line=on_line, on_joined=on_joined)
-    from gpudoctor.fleet.local import LocalFleet
-
-    return LocalFleet()
+        return join_fleet(
+            where, interface=interface, address=address, on_line=on_line, on_joined=on_joined, on_notice=on_notice
+        )
+    return local_fleet()

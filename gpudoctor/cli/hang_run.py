@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from gpudoctor.cli.errors import UsageProblem
-from gpudoctor.cli.fleets import Where, in_allocation, standing_fleet
+from gpudoctor.cli.fleets import Where, enough_descriptors, in_allocation, local_fleet, standing_fleet
 from gpudoctor.fleet.fleet import Fleet
 from gpudoctor.fleet.reach import reach
 from gpudoctor.hang import ask
@@ -105,6 +105,7 @@ def hang_fleet(where: Where, job: str | None) -> Fleet:
     if job is not None and job.isascii() and job.isdecimal() and os.environ.get("SLURM_JOB_ID") != job:
         from gpudoctor.fleet.slurm import NoSlurm, SlurmFleet, job_environment
 
+        enough_descriptors("srun")
         try:
             return SlurmFleet.inside(environment=job_environment(job, os.environ))
         except NoSlurm as error:
@@ -113,9 +114,7 @@ def hang_fleet(where: Where, job: str | None) -> Fleet:
         return standing_fleet(where, os.environ)
     if where.exclude:
         raise UsageProblem("--exclude leaves out nodes of --hosts, --hostfile or a Slurm allocation; none is given")
-    from gpudoctor.fleet.local import LocalFleet
-
-    return LocalFleet()
+    return local_fleet()
 
 
 def arrive(fleet: Fleet, progress: Progress) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpudoctor.cli.errors import UsageProblem
-from gpudoctor.cli.fleets import Where, in_allocation, named_nodes, slurm_fleet, ssh_fleet
+from gpudoctor.cli.fleets import Where, in_allocation, local_fleet, named_nodes, slurm_fleet, ssh_fleet
 from gpudoctor.launch.plan import CannotEmit, Emission, EmittedFile, LaunchPlan, LaunchWish
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
 
@@ -230,9 +230,7 @@ def _fleet(where: Where, plan: LaunchPlan) -> "Fleet | None":
     if in_allocation(os.environ):
         return slurm_fleet(where)
     if len(plan.nodes) == 1 and plan.nodes[0].known:
-        from gpudoctor.fleet.local import LocalFleet
-
-        return LocalFleet()
+        return local_fleet()
     return None
 
 

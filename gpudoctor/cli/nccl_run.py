@@ -94,7 +94,12 @@ def _on_fleet(
     wish: Wish, where: Where, live: Live, combinations: tuple[Mapping[str, str], ...], find_slow: bool
 ) -> TestResult:
     with fleet_for(
-        where, interface=wish.interface, address=wish.master_address, on_line=live.paste, on_joined=live.step
+        where,
+        interface=wish.interface,
+        address=wish.master_address,
+        on_line=live.paste,
+        on_joined=live.step,
+        on_notice=live.notice,
     ) as fleet:
         if find_slow and len(fleet.nodes) < 2:
             raise UsageProblem("--find-slow compares nodes: name at least two with --hosts, --hostfile or --nodes")

@@ -52,6 +52,7 @@ def run(wish: TrainWish, where: Where, *, json: bool, no_color: bool) -> int:
             address=wish.test.master_address,
             on_line=live.paste,
             on_joined=live.step,
+            on_notice=live.notice,
         ) as fleet:
             report = train_test(fleet, wish, live)
             if isinstance(fleet, JoinFleet):

@@ -7,6 +7,7 @@ it. Nothing but msgspec is imported before the first order that needs more: 64 a
 
 import argparse
 import contextlib
+import errno
 import getpass
 import os
 import platform
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from gpudoctor import __version__
+from gpudoctor.fleet import descriptors
 from gpudoctor.fleet.lines import TooLong, lines_of, write_all
 from gpudoctor.fleet.messages import (
     AnyOrder,
@@ -57,19 +59,28 @@ without closing the connection."""
 LAST_WORDS_SECONDS = 1.0
 """How long the last replies may take to be written when the agent ends."""
 
+LONGEST_ERROR = 2000
+"""Characters that are told of what went wrong."""
+MOST_UNREAD = 8
+"""Orders read ahead; each may be as long as a line may be."""
+MOST_AT_WORK = 32
+"""Orders at work at a time, each with a thread and perhaps children; a head of ours has two or three."""
+
 Write = Callable[[bytes], None]
 Later = Callable[[], Reply | None]
 """What is left to do of an order, in a thread of its own."""
 
 
-def serve(node: int, lines_in: Iterable[bytes], write: Write, *, silence: float = SILENCE_SECONDS) -> int:
+def serve(
+    node: int, lines_in: Iterable[bytes], write: Write, *, silence: float = SILENCE_SECONDS, is_guest: bool = False
+) -> int:
     """Serve the head until it says Bye, its lines end, or nothing comes for `silence` seconds; the exit status.
 
     `lines_in` is iterated and `write` (one whole line a call) called in threads of their own; either may raise
     `OSError` when the connection is lost. To be called in the main thread. Whatever ends it, also KeyboardInterrupt,
-    all children are ended and all ports closed.
+    all children are ended and all ports closed. `is_guest`: this node has joined somebody's test (`orders`).
     """
-    agent = Agent(node, write)
+    agent = Agent(node, write, is_guest=is_guest)
     agent.send(hello(node))
     threading.Thread(target=agent.listen, args=(lines_in,), daemon=True).start()
     try:
@@ -81,10 +92,13 @@ def serve(node: int, lines_in: Iterable[bytes], write: Write, *, silence: float 
 class Agent:
     """One node's agent. Its inbox holds lines; None is the end of the connection."""
 
-    def __init__(self, node: int, write: Write) -> None:
+    def __init__(self, node: int, write: Write, *, is_guest: bool = False) -> None:
         self.node = node
         self._write = write
-        self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._is_guest = is_guest
+        self._at_work = threading.Semaphore(MOST_AT_WORK)
+        # Bounded: a head that orders faster than we work waits, and fills its own pipe instead of our memory.
+        self._inbox: queue.Queue[bytes | None] = queue.Queue(MOST_UNREAD)
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._ports: Ports | None = None
         self._ranks: Ranks | None = None
@@ -131,14 +145,31 @@ class Agent:
                 self._obey(order)
 
     def _obey(self, order: AnyOrder) -> None:
+        if not self._at_work.acquire(blocking=False):
+            self.send(OrderFailed(number=order.number, error=f"{MOST_AT_WORK} orders are at work already"))
+            return
+        later = False
         try:
-            result = self._begin(order)
+            result = self._begin(self._allowed(order))
             if isinstance(result, Reply):
                 self._answer(order, result)
             elif result is not None:
                 threading.Thread(target=self._finish, args=(order, result), daemon=True).start()
+                later = True
         except Exception as error:  # whatever is wrong with one order, the agent stays there for the next
             self._fail(order, error)
+        finally:
+            if not later:
+                self._at_work.release()
+
+    def _allowed(self, order: AnyOrder) -> AnyOrder:
+        """Raises `orders.NotAllowed`."""
+        if isinstance(order, Ping | Stop | Unlisten):
+            return order
+        from gpudoctor.fleet import orders
+
+        orders.check(order)
+        return orders.of_a_guest(order, os.environ) if self._is_guest else order
 
     def _begin(self, order: AnyOrder) -> Reply | Later | None:
         """Do what must be done in the main thread; the reply, or what is left to do for it."""
@@ -189,12 +220,17 @@ class Agent:
         else:
             if reply is not None:
                 self._answer(order, reply)
+        finally:
+            self._at_work.release()
 
     def _answer(self, order: Order, reply: Reply) -> None:
         self.send(msgspec.structs.replace(reply, number=order.number))
 
     def _fail(self, order: Order, error: Exception) -> None:
-        self.send(OrderFailed(number=order.number, error=f"{type(order).__name__}: {type(error).__name__}: {error}"))
+        words = f"{type(order).__name__}: {type(error).__name__}: {error}"
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            words = f"no file descriptors are left there (ulimit -n; {descriptors.allowed()} are allowed)"
+        self.send(OrderFailed(number=order.number, error=words[:LONGEST_ERROR]))
 
     def end(self) -> None:
         """End the ranks and every other child, close the ports, let the last replies go."""

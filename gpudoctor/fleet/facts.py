@@ -153,7 +153,7 @@ class Lookup:
 
     def _work(self) -> None:
         try:
-            while True:
+            while time.monotonic() < self._deadline:
                 name = self._names.get_nowait()
                 self._found.put((name, addresses_of(name)))
         except queue.Empty:

@@ -2,7 +2,9 @@
 
 import itertools
 import queue
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Literal, TypeVar
@@ -20,6 +22,12 @@ PING_SECONDS = 5.0
 """How often the head lets its agents know that it is still there (they end after 30 s without an order)."""
 TELL_SECONDS = 0.2
 """How often `ask` says whom it waits for."""
+MOST_UNREAD_BYTES = 64 * 1024 * 1024
+"""Of one node's replies that nobody has taken yet: two of the longest. Who says more is not answering but flooding."""
+MOST_NOISE_BYTES = 16 * 1024 * 1024
+"""Of what comes from a node and is no reply: a banner, what its shell's start-up files print."""
+EVENT_BYTES = 1024
+"""What the shortest reply costs here, roughly."""
 
 
 class Node(Struct, frozen=True):
@@ -59,9 +67,14 @@ class Lost(Struct, frozen=True):
     """What was seen: ssh's last line, the exit status, the version."""
 
 
+_TOO_MUCH = "it sends {} without end: another program speaks there, or it has been tampered with"
+
+
 class Event(Struct, frozen=True):
     node: int
     what: AnyReply | Lost
+    size: int = 0
+    """Bytes that it takes until somebody takes it."""
 
 
 class Fleet:
@@ -86,6 +99,10 @@ class Fleet:
         self._sent = time.monotonic()
         self._pings: set[int] = set()
         """Numbers of the pings that nobody asked for."""
+        self._counting = threading.Lock()
+        self._unread: Counter[int] = Counter()
+        self._noise: Counter[int] = Counter()
+        self._silenced: set[int] = set()
 
     # for subclasses
 
@@ -94,17 +111,40 @@ class Fleet:
 
         A line that is marked as an agent's and cannot be read means that the two do not understand each other.
         """
+        if self.is_over(node):
+            return False
         if MARK not in line:
+            self._noise[node] += len(line) + 1
+            if self._noise[node] > MOST_NOISE_BYTES:
+                self.connection_over(node, Lost("gpudoctor failed", _TOO_MUCH.format("what is no answer")))
             return False
         try:
-            self.arrived.put(Event(node, reply_from(line)))
+            event = Event(node, reply_from(line), size=len(line) + EVENT_BYTES)
         except Garbled as error:
             self.connection_over(node, Lost("gpudoctor failed", f"it said what is no reply: {error}"))
+            return True
+        with self._counting:
+            self._unread[node] += event.size
+            is_flood = self._unread[node] > MOST_UNREAD_BYTES
+        if is_flood:
+            self.connection_over(node, Lost("gpudoctor failed", _TOO_MUCH.format("answers that nobody asked for")))
+        else:
+            self.arrived.put(event)
         return True
 
     def connection_over(self, node: int, lost: Lost) -> None:
         """The way to a node is over. For any thread; the first of several counts."""
+        self._silenced.add(node)
         self.arrived.put(Event(node, lost))
+
+    def took(self, event: Event) -> None:
+        """An event has left the queue; for whoever takes it otherwise than by `next_event`."""
+        with self._counting:
+            self._unread[event.node] -= event.size
+
+    def is_over(self, node: int) -> bool:
+        """Whether nothing that still comes from a node is of any use."""
+        return node in self._silenced
 
     def write(self, line: bytes) -> None:
         """Send a line to every agent that is still there; never blocks for long, never raises for a lost one."""
@@ -159,6 +199,7 @@ class Fleet:
                 if left <= PING_SECONDS:
                     return None
                 continue
+            self.took(event)
             if event.node in self.lost or (isinstance(event.what, Pong) and event.what.number in self._pings):
                 if left == 0.0:  # a lost node that goes on talking must not keep us
                     return None

@@ -15,6 +15,9 @@ from gpudoctor.marked import MARK
 MAXIMUM_FILE_BYTES = 8 * 1024 * 1024
 """Of a rank's log or standard error, no more than its end is looked at."""
 
+MOST_RANKS = 1024
+"""Of one node: many times the GPUs that one has."""
+
 
 class _Line(msgspec.Struct, frozen=True):
     """What this side needs of a rank's message (nccl/rank_messages.py, which is read by the head)."""
@@ -53,8 +56,11 @@ class Rank:
         """Length of its standard error before we asked it for its stack."""
 
     def open(self, number: int) -> int | None:
-        """Its file in memory, by our own descriptor: it is there for us when the rank is gone."""
-        if number < 0:
+        """Its file in memory, by our own descriptor: it is there for us when the rank is gone.
+
+        None of another process's: the number of the process is what was said, and we may be root.
+        """
+        if number < 0 or self.process is None:
             return None
         try:
             return os.open(f"/proc/{self.pid}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)
@@ -104,7 +110,7 @@ class Followed:
             rank.finished = True
 
     def _begin(self, said: _Line) -> None:
-        if said.rank in self._ranks:
+        if said.rank in self._ranks or len(self._ranks) >= MOST_RANKS:
             return
         rank = self._ranks[said.rank] = Rank(said.rank, said.local_rank, said.pid)
         there = processes.look(said.pid)

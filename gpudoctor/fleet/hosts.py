@@ -170,11 +170,11 @@ def _unfolded(piece: str, name: str) -> list[str]:
         count *= _count(piece, numbers)
         if count > MAXIMUM_HOSTS:
             _too_many(piece)
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+    from gpudoctor.fleet.nodeset import expanded
 
     try:
-        return [str(node) for node in NodeSet(name, resolver=RESOLVER_NOGROUP)]
-    except (NodeSetException, ValueError) as error:
+        return expanded(name)
+    except ValueError as error:
         _refuse(piece, str(error).replace('"', "'"))
 
 

@@ -21,23 +21,24 @@ import msgspec
 
 from gpudoctor import __version__
 from gpudoctor.fleet.fleet import Event, Fleet, Lost, Node
-from gpudoctor.fleet.join_channel import Channel, Forged, NotProved, TooLong, welcome
+from gpudoctor.fleet.hosts import is_host
+from gpudoctor.fleet.join_channel import Channel, Forged, TooLong
+from gpudoctor.fleet.join_door import HANDSHAKE_SECONDS, LEFT, Door, Doorkeeper
 from gpudoctor.fleet.join_messages import Newcomer, Verdict, Welcome, machine_identity, with_port
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import PROTOCOL, Bye, encode
+from gpudoctor.fleet.ssh_errors import printable
 from gpudoctor.fleet.take_part import TOKEN as TOKEN
 from gpudoctor.fleet.take_part import take_part as take_part
 
 FIRST_PORT, LAST_PORT = 61000, 65535
 """Above what Linux hands out to clients (ip_local_port_range ends at 60999)."""
-HANDSHAKE_SECONDS = 5.0
-HANDSHAKES_PER_ADDRESS = 4
-"""At the same time. One machine that keeps connections open without a word must not keep others from joining."""
-HANDSHAKES = 64
+MOST_UNSEATED = 64
+"""Nodes that have proved themselves and have no place yet, at a time: a thread each, for milliseconds."""
 CLOSE_SECONDS = 1.0
 SILENCE_MILLISECONDS = 20_000
 """What is sent to a machine that vanished is given up after so long (TCP_USER_TIMEOUT); pings go every 5 s."""
-TURNED_AWAY_KEPT = 20
+BACKLOG = 1024
 
 
 class NoListener(Exception):
@@ -62,16 +63,17 @@ class JoinFleet(Fleet):
         wait: float = 600.0,
         token: str = "",
         on_joined: Callable[[tuple[str, ...]], None] | None = None,
+        on_turned_away: Callable[[str], None] | None = None,
     ) -> None:
         """`address`: this head's, the only one that is listened on. `port` 0: one that nobody else gets by chance.
 
-        `on_joined` is called, from another thread, with the names of those that are there. Raises `NoListener`.
+        `on_joined` is called, from another thread, with the names of those that are there; `on_turned_away`, now and
+        then, with a line that says who was not let in, and why. Raises `NoListener`.
         """
         own = socket.gethostname()
         super().__init__([Node(own), *(Node(f"node {index}") for index in range(1, count))])
         self.token = token or secrets.token_urlsafe(24)
-        self.turned_away: Counter[str] = Counter()
-        """ "10.0.0.7: wrong token" -> how often."""
+        self._keeper = Doorkeeper(on_turned_away)
         self._count = count
         self._on_joined = on_joined
         self._deadline = time.monotonic() + wait
@@ -80,7 +82,7 @@ class JoinFleet(Fleet):
         self._lock = threading.Lock()
         self._machines = {machine_identity(): 0}
         self._seats: dict[int, _Seat] = {}
-        self._handshakes: Counter[str] = Counter()
+        self._unseated = 0
         self._connections: set[socket.socket] = set()
         self._closed = False
         self._is_over = False
@@ -94,13 +96,18 @@ class JoinFleet(Fleet):
             raise
         self._threads = [
             threading.Thread(target=self._forward, daemon=True),
-            threading.Thread(target=self._accept, daemon=True),
+            threading.Thread(target=self._watch_the_door, daemon=True),
         ]
         for thread in self._threads:
             thread.start()
 
     def __enter__(self) -> "JoinFleet":
         return self
+
+    @property
+    def turned_away(self) -> Counter[str]:
+        """ "10.0.0.7: wrong token" -> how often."""
+        return self._keeper.counts
 
     @property
     def line(self) -> str:
@@ -115,30 +122,10 @@ class JoinFleet(Fleet):
 
     # ------------------------------------------------------------ who comes
 
-    def _accept(self) -> None:
+    def _watch_the_door(self) -> None:
         """Until all are there, the deadline passes, or the fleet is closed."""
-        with self._listener:
-            self._listener.settimeout(0.2)
-            while not self._closed and not self._is_full() and time.monotonic() < self._deadline:
-                try:
-                    connection, (host, *_) = self._listener.accept()
-                except TimeoutError:
-                    continue
-                except OSError:  # no more descriptors, or a connection that went away before it was taken
-                    time.sleep(0.05)
-                    continue
-                with self._lock:
-                    busy = (
-                        self._handshakes[host] >= HANDSHAKES_PER_ADDRESS or sum(self._handshakes.values()) >= HANDSHAKES
-                    )
-                    if not busy:
-                        self._handshakes[host] += 1
-                        self._connections.add(connection)
-                if busy:
-                    connection.close()
-                    self._turn_away(host, "too many connections at once")
-                    continue
-                threading.Thread(target=self._meet, args=(connection, host), daemon=True).start()
+        door = Door(self._listener, self.token, proved=self._let_in, turned_away=self._keeper.turned_away)
+        door.serve(self._is_open)
         with self._lock:
             self._is_over = True
             missing = [] if self._closed else [index for index in range(1, self._count) if index not in self._seats]
@@ -148,36 +135,49 @@ class JoinFleet(Fleet):
                 self.connection_over(index, Lost("joined too late", why))
 
     def _why_missing(self) -> str:
-        others = "; ".join(f"{count} x {what}" for what, count in self.turned_away.most_common(3))
-        return f"not joined within {self._wait:g} s" + (f"; turned away: {others}" if others else "")
+        others = Doorkeeper.summary(self.turned_away)
+        return f"not joined within {self._wait:g} s" + (f"; {others}" if others else "")
+
+    def _is_open(self) -> bool:
+        self._keeper.speak()
+        return not self._closed and not self._is_full() and time.monotonic() < self._deadline
 
     def _is_full(self) -> bool:
         with self._lock:
             return len(self._seats) >= self._count - 1
 
-    def _turn_away(self, host: str, why: str) -> None:
+    def _let_in(self, channel: Channel, connection: socket.socket, host: str) -> bool:
+        """Give who has proved itself a thread; False when there is none."""
         with self._lock:
-            what = f"{host}: {why}"
-            if what in self.turned_away or len(self.turned_away) < TURNED_AWAY_KEPT:
-                self.turned_away[what] += 1
+            if self._unseated >= MOST_UNSEATED:
+                return False
+            self._unseated += 1
+            self._connections.add(connection)
+        try:
+            threading.Thread(target=self._meet, args=(channel, connection, host), daemon=True).start()
+        except RuntimeError:  # no more threads: a limit of processes or memory
+            with self._lock:
+                self._unseated -= 1
+                self._connections.discard(connection)
+            return False
+        return True
 
-    def _meet(self, connection: socket.socket, host: str) -> None:
-        """A connection from its handshake to its end, in a thread of its own."""
+    def _meet(self, channel: Channel, connection: socket.socket, host: str) -> None:
+        """A connection from its introduction to its end, in a thread of its own."""
         seat: _Seat | None = None
-        channel: Channel | None = None
         try:
             try:
-                channel = welcome(connection, self.token, seconds=HANDSHAKE_SECONDS)
-                connection.settimeout(HANDSHAKE_SECONDS)
-                seat = self._seat(channel, host)
-                connection.settimeout(None)
-            except NotProved as error:
-                self._turn_away(host, str(error))
-            except (OSError, Forged, TooLong, msgspec.MsgspecError, ValueError):
-                self._turn_away(host, "it did not finish the handshake")
+                late = threading.Timer(HANDSHAKE_SECONDS, _hang_up, (connection,))
+                late.start()
+                try:
+                    seat = self._seat(channel, host)
+                finally:
+                    late.cancel()
+            except (OSError, Forged, TooLong, msgspec.MsgspecError, ValueError, RecursionError, RuntimeError):
+                self._keeper.turned_away(host, LEFT)
             finally:
                 with self._lock:
-                    self._handshakes[host] -= 1
+                    self._unseated -= 1
             if seat is not None:
                 _keep_alive(connection)
                 self._hear(seat)
@@ -187,9 +187,7 @@ class JoinFleet(Fleet):
             if seat is not None:
                 seat.outgoing.put(None)
                 seat.writer.join(CLOSE_SECONDS)
-            if channel is not None:
-                channel.close()
-            connection.close()
+            channel.close()
 
     def _seat(self, channel: Channel, host: str) -> "_Seat | None":
         """Give the newcomer its place, or tell it why there is none."""
@@ -197,7 +195,7 @@ class JoinFleet(Fleet):
         if received is None or received[0] != "C":
             raise ValueError("no introduction")
         newcomer = msgspec.json.decode(received[1], type=Newcomer)
-        name = "".join(letter for letter in newcomer.hostname if letter.isalnum() or letter in "._-")[:255] or host
+        name = newcomer.hostname if is_host(newcomer.hostname) and ":" not in newcomer.hostname else host
         with self._lock:
             refused = self._refusal(newcomer, name)
             if not refused:
@@ -211,7 +209,7 @@ class JoinFleet(Fleet):
                 self.away -= {index}
         if refused:
             channel.send("C", msgspec.json.encode(Welcome(refused=refused)))
-            self._turn_away(host, refused)
+            self._keeper.turned_away(host, refused)
             return None
         seat.writer.start()
         # Its place is taken from here on: when it is gone already, or nobody reads what is shown, `_hear` must follow,
@@ -228,7 +226,8 @@ class JoinFleet(Fleet):
 
     def _refusal(self, newcomer: Newcomer, name: str) -> str:
         if (newcomer.gpudoctor, newcomer.protocol) != (__version__, PROTOCOL):
-            return f"{name} has gpudoctor {newcomer.gpudoctor}, the head {__version__}; both must have the same"
+            theirs = printable(newcomer.gpudoctor)[:32]
+            return f"{name} has gpudoctor {theirs}, the head {__version__}; both must have the same"
         if newcomer.machine in self._machines:
             index = self._machines[newcomer.machine]
             return f"{name} takes part already, as node {index}" + (", the head" if index == 0 else "")
@@ -244,6 +243,8 @@ class JoinFleet(Fleet):
             while (received := seat.channel.receive()) is not None:
                 if received[0] == "O":
                     self.heard(seat.index, received[1])
+                    if self.is_over(seat.index):
+                        return  # the first reason counts
         except OSError as error:
             detail = error.strerror or str(error)
         except (Forged, TooLong) as error:
@@ -268,7 +269,8 @@ class JoinFleet(Fleet):
     def _forward(self) -> None:
         """What this machine's own agent says."""
         while (event := self._local.arrived.get()).node >= 0:
-            self.arrived.put(event)
+            self._local.took(event)
+            self.arrived.put(msgspec.structs.replace(event, size=0))
 
     # ------------------------------------------------------------ the head
 
@@ -297,8 +299,7 @@ class JoinFleet(Fleet):
         for seat in seats:
             seat.writer.join(max(0.0, deadline - time.monotonic()))
         for connection in connections:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+            _hang_up(connection)
         self._local.close()
         self._local.arrived.put(Event(-1, Lost("connection lost")))
         for thread in self._threads:
@@ -337,7 +338,7 @@ def _listener(address: str, port: int) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             target = socket.getaddrinfo(address, candidate, family, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)[0][4]
             listener.bind(target)
-            listener.listen(64)
+            listener.listen(BACKLOG)
         except OSError as problem:
             listener.close()
             error = problem
@@ -345,6 +346,12 @@ def _listener(address: str, port: int) -> socket.socket:
             return listener
     reason = error.strerror if error is not None else "no free port"
     raise NoListener(f"cannot listen on {with_port(address, ports[-1])}: {reason}")
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """End it for whoever reads from it."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _keep_alive(connection: socket.socket) -> None:

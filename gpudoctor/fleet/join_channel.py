@@ -4,7 +4,7 @@ What goes over the wire, as text:
 
     head    gpudoctor-join 1 NONCE                      (a greeting, the head's random number)
     joiner  NONCE PROOF                                 (its own random number; HMAC of both under the token)
-    head    PROOF                                       (or the connection is closed without a word)
+    head    PROOF                                       (or "refused", where the joiner's is wrong)
     both    MAC KIND PAYLOAD                            (HMAC under a key of this session and direction)
 
 HMAC is SHA-256 (RFC 2104). The token itself never goes over the wire. The lines are protected against change, replay,
@@ -29,6 +29,8 @@ VERSION = 1
 GREETING = re.compile(rb"gpudoctor-join (\d{1,6}) ([0-9a-f]{64})")
 ANSWER = re.compile(rb"([0-9a-f]{64}) ([0-9a-f]{64})")
 PROOF = re.compile(rb"[0-9a-f]{64}")
+REFUSED = b"refused"
+"""The head's last word to who does not know the token; who is closed to make room for others hears nothing."""
 LINE = re.compile(rb"([0-9a-f]{64}) ([CO]) (.*)", re.DOTALL)
 HANDSHAKE_BYTES = 256
 """No line of the handshake is longer; who sends more is not one of us."""
@@ -41,13 +43,15 @@ Kind = Literal["C", "O"]
 class NotProved(Exception):
     """The handshake failed. `stranger`: what came was no answer of ours; else the token is another one."""
 
-    def __init__(self, detail: str, *, stranger: bool) -> None:
+    def __init__(self, detail: str, *, stranger: bool, told: bytes = b"") -> None:
+        """`told`: what the other side is sent before the connection is closed."""
         super().__init__(detail)
         self.stranger = stranger
+        self.told = told
 
 
-class ClosedAtOnce(NotProved):
-    """The connection ended before a greeting: a head has as many newcomers as it talks to at a time, or it is none."""
+class Closed(NotProved):
+    """The connection ended within the handshake, without a word: the head made room for others, or it is no head."""
 
 
 class OtherVersion(Exception):
@@ -110,56 +114,71 @@ class Channel:
         self._connection.close()
 
 
-def welcome(connection: socket.socket, token: str, *, seconds: float) -> Channel:
-    """The head's part of the handshake. Raises `NotProved` and `OSError` (`TimeoutError` after `seconds` in all)."""
-    deadline = time.monotonic() + seconds
-    reader = _Handshake(connection, deadline)
-    mine = secrets.token_hex(32).encode()
-    connection.sendall(b"gpudoctor-join %d %b\n" % (VERSION, mine))
-    answer = ANSWER.fullmatch(reader.line())
-    if answer is None:
-        raise NotProved("what it sent is no answer of gpudoctor", stranger=True)
-    secret = token.encode()
-    theirs, proof = answer[1], answer[2]
-    if not hmac.compare_digest(proof, _mac(secret, b"joiner", mine, theirs)):
-        raise NotProved("wrong token", stranger=False)
-    connection.sendall(_mac(secret, b"head", mine, theirs) + b"\n")
-    return _open(connection, reader, secret, mine, theirs, is_head=True)
+class Admission:
+    """The head's part of the handshake, without a socket: send `greeting`, then `take` what comes."""
+
+    def __init__(self, token: str) -> None:
+        self._secret = token.encode()
+        self._mine = secrets.token_hex(32).encode()
+        self._theirs = self._rest = b""
+        self.greeting = b"gpudoctor-join %d %b\n" % (VERSION, self._mine)
+
+    def take(self, data: bytes) -> bytes | None:
+        """What is to be sent once the joiner has proved itself; None while more is to come. Raises `NotProved`."""
+        self._rest += data
+        line, end, rest = self._rest.partition(b"\n")
+        if len(line) > HANDSHAKE_BYTES:
+            raise NotProved("it sent too much", stranger=True)
+        if not end:
+            return None
+        answer = ANSWER.fullmatch(line)
+        if answer is None:
+            raise NotProved("what it sent is no answer of gpudoctor", stranger=True)
+        theirs, proof = answer[1], answer[2]
+        if not hmac.compare_digest(proof, _mac(self._secret, b"joiner", self._mine, theirs)):
+            raise NotProved("wrong token", stranger=False, told=REFUSED + b"\n")
+        self._theirs, self._rest = theirs, rest
+        return _mac(self._secret, b"head", self._mine, theirs) + b"\n"
+
+    def channel(self, connection: socket.socket) -> "Channel":
+        """The channel of a joiner that has proved itself."""
+        return _open(connection, self._rest, self._secret, self._mine, self._theirs, is_head=True)
 
 
 def introduce(connection: socket.socket, token: str, *, seconds: float) -> Channel:
-    """The joiner's part. Raises `NotProved` (or its `ClosedAtOnce`), `OtherVersion` and `OSError`.
+    """The joiner's part. Raises `NotProved` (or its `Closed`), `OtherVersion` and `OSError`.
 
     `TimeoutError` after `seconds` in all.
     """
     deadline = time.monotonic() + seconds
     reader = _Handshake(connection, deadline)
-    first = b""
-    with contextlib.suppress(ConnectionResetError):
-        first = reader.line()
+    first = reader.line()
     if not first and not reader.rest:
-        raise ClosedAtOnce("it closes the connection without a word", stranger=True)
+        raise Closed("it closes the connection without a word", stranger=True)
     greeting = GREETING.fullmatch(first)
     if greeting is None:
         raise NotProved("something else than gpudoctor answers there", stranger=True)
     if int(greeting[1]) != VERSION:
         raise OtherVersion(f"the head speaks version {int(greeting[1])} of join mode, this gpudoctor version {VERSION}")
     secret, theirs, mine = token.encode(), greeting[2], secrets.token_hex(32).encode()
-    connection.sendall(mine + b" " + _mac(secret, b"joiner", theirs, mine) + b"\n")
+    with contextlib.suppress(ConnectionResetError, BrokenPipeError):  # which `line` finds as well
+        connection.sendall(mine + b" " + _mac(secret, b"joiner", theirs, mine) + b"\n")
     answer = reader.line()
     if not answer:
-        raise NotProved("the head closed the connection", stranger=False)
+        raise Closed("it closes the connection within the handshake", stranger=True)
+    if answer == REFUSED:
+        raise NotProved("the head refuses the token", stranger=False)
     if PROOF.fullmatch(answer) is None or not hmac.compare_digest(answer, _mac(secret, b"head", theirs, mine)):
         raise NotProved("the head does not know the token", stranger=True)
-    return _open(connection, reader, secret, theirs, mine, is_head=False)
+    return _open(connection, reader.rest, secret, theirs, mine, is_head=False)
 
 
 def _open(
-    connection: socket.socket, reader: "_Handshake", secret: bytes, head: bytes, joiner: bytes, *, is_head: bool
+    connection: socket.socket, rest: bytes, secret: bytes, head: bytes, joiner: bytes, *, is_head: bool
 ) -> Channel:
     key = _mac(secret, b"session", head, joiner)
     lines = Lines()
-    return Channel(connection, key, is_head=is_head, read=lines, ready=lines.feed(reader.rest))
+    return Channel(connection, key, is_head=is_head, read=lines, ready=lines.feed(rest))
 
 
 class _Handshake:
@@ -177,7 +196,9 @@ class _Handshake:
             if left <= 0:
                 raise TimeoutError("the handshake took too long")
             self._connection.settimeout(left)
-            chunk = self._connection.recv(HANDSHAKE_BYTES)
+            chunk = b""
+            with contextlib.suppress(ConnectionResetError):
+                chunk = self._connection.recv(HANDSHAKE_BYTES)
             if not chunk:
                 return b""
             self.rest += chunk
@@ -188,4 +209,4 @@ class _Handshake:
         return line
 
 
-__all__ = ["Channel", "ClosedAtOnce", "Forged", "NotProved", "OtherVersion", "TooLong", "introduce", "welcome"]
+__all__ = ["Admission", "Channel", "Closed", "Forged", "NotProved", "OtherVersion", "TooLong", "introduce"]

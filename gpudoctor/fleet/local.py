@@ -101,6 +101,8 @@ class _Process:
         try:
             for line in lines_of(self.process.stdout.fileno()):
                 self._fleet.heard(self._index, line)
+                if self._fleet.is_over(self._index):
+                    break
         except (OSError, ValueError):
             pass
         except TooLong as error:

@@ -118,8 +118,8 @@ SETTABLE = (
 def may_set(name: str) -> bool:
     """Whether an order may set this variable for the ranks: settings of training, and no others by oversight.
 
-    This is no barrier: some of them name libraries to load (NCCL_NET_PLUGIN), and `Run` names the interpreter. Whoever
-    holds the join token, or ssh access, is trusted as a user of that node.
+    Some of them name libraries to load (NCCL_NET_PLUGIN), and `Run` names the interpreter: who has ssh access is this
+    node's user. The head of a join test is not, and `orders.of_a_guest` keeps such values from a node that joined.
     """
     return name.startswith(SETTABLE) and name.replace("_", "").isalnum() and name.isascii()
 

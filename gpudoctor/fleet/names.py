@@ -12,15 +12,11 @@ def folded(nodes: Iterable[str]) -> str:
     if len(names) < 2:
         return "".join(names)
     try:
-        from ClusterShell.NodeSet import NodeSet, NodeSetException
+        from gpudoctor.fleet import nodeset
 
-        try:
-            return str(NodeSet.fromlist(names))
-        except NodeSetException:
-            pass
-    except ImportError:  # a doctor without its dependencies still speaks
-        pass
-    return ",".join(names)
+        return nodeset.folded(names)
+    except (ValueError, ImportError):  # ImportError: a doctor without its dependencies still speaks
+        return ",".join(names)
 
 
 def have(nodes: Iterable[str]) -> str:

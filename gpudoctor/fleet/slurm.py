@@ -23,7 +23,8 @@ from gpudoctor.active import own_module, signal_name
 from gpudoctor.fleet.fleet import Fleet, Lost, LostKind, Node
 from gpudoctor.fleet.lines import TooLong, lines_of, write_all
 from gpudoctor.fleet.messages import MAXIMUM_LINE_BYTES, Bye, encode
-from gpudoctor.fleet.slurm_lines import Assembly, Ended, Placed, task_failure
+from gpudoctor.fleet.slurm_lines import LONGEST_LABEL, Assembly, Ended, Placed, task_failure
+from gpudoctor.fleet.ssh_errors import printable
 
 Situation = Literal["none", "allocation", "step"]
 
@@ -95,16 +96,15 @@ def situation(environment: Mapping[str, str]) -> Situation:
 
 def node_names(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Names of the allocation's nodes. Raises `NoSlurm` when Slurm's list cannot be read."""
-    from ClusterShell.NodeSet import NodeSet, NodeSetException
+    from gpudoctor.fleet.hosts import BadHosts, from_hosts
 
     folded = environment.get("SLURM_JOB_NODELIST") or environment.get("SLURM_NODELIST", "")
-    try:
-        names = tuple(str(name) for name in NodeSet(folded))
-    except NodeSetException as error:
-        raise NoSlurm(f"SLURM_JOB_NODELIST={folded!r} cannot be read: {error}") from None
-    if not names:
+    if not folded.strip():
         raise NoSlurm("SLURM_JOB_ID is set, but SLURM_JOB_NODELIST names no node")
-    return names
+    try:
+        return tuple(node.name for node in from_hosts(folded))
+    except BadHosts as error:
+        raise NoSlurm(f"SLURM_JOB_NODELIST={folded[:80]!r} cannot be read: {error}") from None
 
 
 def job_environment(job: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -126,7 +126,7 @@ def job_environment(job: str, environment: Mapping[str, str]) -> dict[str, str]:
     words = asked.stdout.split()
     if asked.returncode or not words:
         said = asked.stderr.strip().splitlines()
-        raise NoSlurm(f"Slurm knows no job {job}" + (f": {said[-1]}" if said else ""))
+        raise NoSlurm(f"Slurm knows no job {job}" + (f": {printable(said[-1])[:300]}" if said else ""))
     if words[0] not in ("RUNNING", "COMPLETING") or len(words) < 2:
         raise NoSlurm(f"Slurm job {job} is {words[0]}: it has no processes to look at")
     return {**step_environment(environment), "SLURM_JOB_ID": job, "SLURM_JOB_NODELIST": words[1]}
@@ -156,8 +156,9 @@ class SlurmFleet(Fleet):
     ) -> None:
         """`nodelist`: take these of the allocation's nodes and no others. Raises `NoSlurm` without an srun."""
         super().__init__(nodes)
-        self.step = ""
-        """ "JOB.STEP", once a task has said it."""
+        self._steps: set[str] = set()
+        self._names = {node.name: index for index, node in enumerate(self.nodes)}
+        self._placed: dict[int, str] = {}
         self._environment = step_environment(os.environ if environment is None else environment)
         self._said: deque[str] = deque(maxlen=50)  # srun's own words
         self._task_said: dict[int, str] = {}  # each task's last line on standard error
@@ -246,11 +247,25 @@ class SlurmFleet(Fleet):
             self._lose(node, "scheduler", last)
 
     def _place(self, task: int, placed: Placed) -> None:
-        """Slurm decides which task runs where; the list of names that we began with is only likely."""
-        nodes = list(self.nodes)
-        nodes[task] = msgspec.structs.replace(nodes[task], name=placed.node)
-        self.nodes = tuple(nodes)
-        self.step = f"{self._environment.get('SLURM_JOB_ID', '')}.{placed.step}"
+        """Slurm decides which task runs where; the list of names that we began with is only likely.
+
+        Our script says it first. What a task says later may be anybody's; one that names no node of ours, or another
+        task's, keeps the name that was likely; and where tasks name several steps, none is ever cancelled.
+        """
+        if task in self._placed or placed.node not in self._names or placed.node in self._placed.values():
+            return
+        self._placed[task] = placed.node
+        left = iter(sorted(self._names.keys() - set(self._placed.values()), key=self._names.__getitem__))
+        self.nodes = tuple(
+            msgspec.structs.replace(node, name=self._placed.get(index) or next(left))
+            for index, node in enumerate(self.nodes)
+        )
+        self._steps.add(f"{self._environment.get('SLURM_JOB_ID', '')}.{placed.step}")
+
+    @property
+    def step(self) -> str:
+        """ "JOB.STEP", once a task has said it; empty where they do not agree."""
+        return next(iter(self._steps)) if len(self._steps) == 1 else ""
 
     def _end(self, task: int, status: int) -> None:
         said = self._task_said.get(task, "")
@@ -267,10 +282,10 @@ class SlurmFleet(Fleet):
     def _overhear(self, stream: IO[bytes]) -> None:
         """Take srun's standard error: its own words, and those of the tasks with their number."""
         for raw in self._lines(stream):
-            line = raw.decode("utf-8", "replace").strip()
+            line = printable(raw.decode("utf-8", "replace"))
             label, colon, rest = line.partition(":")
             if colon and label.isdecimal():
-                if rest.strip():
+                if rest.strip() and len(label) <= LONGEST_LABEL and int(label) < len(self.nodes):
                     self._task_said[int(label)] = rest.strip()[:300]
                 continue
             if not line:

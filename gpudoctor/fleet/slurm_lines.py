@@ -13,6 +13,7 @@ from msgspec import Struct
 from gpudoctor.marked import MARK
 
 MAXIMUM_TASKS = 65536
+LONGEST_LABEL = 7
 
 
 class Placed(Struct, frozen=True):

@@ -51,9 +51,11 @@ class SshFleet(Fleet):
         if self._engine is not None:
             self._engine.write(line)
 
-    def _arrived(self, node: int, line: bytes) -> None:
+    def _arrived(self, node: int, line: bytes) -> bool:
+        """Whether the node is still to be listened to."""
         if self.heard(node, line):
             self._begun.add(node)
+        return not self.is_over(node)
 
     def _ended(self, node: int, status: int, errors: list[str]) -> None:
         self.connection_over(node, lost_from(status, errors, had_begun=node in self._begun))

@@ -9,20 +9,23 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ClusterShell.Event import EventHandler
-from ClusterShell.Task import task_self, task_terminate
-from ClusterShell.Worker.EngineClient import EngineClientEOF
-from ClusterShell.Worker.Ssh import SshClient, WorkerSsh
-from ClusterShell.Worker.Worker import FANOUT_UNLIMITED
-
+from gpudoctor.fleet.clustershell import unconfigured
 from gpudoctor.fleet.lines import Lines, TooLong
+
+with unconfigured():
+    from ClusterShell.Event import EventHandler
+    from ClusterShell.Task import task_self, task_terminate
+    from ClusterShell.Worker.EngineClient import EngineClientEOF
+    from ClusterShell.Worker.Ssh import SshClient, WorkerSsh
+    from ClusterShell.Worker.Worker import FANOUT_UNLIMITED
 
 KEPT_ERROR_BYTES = 8192
 EXIT_SECONDS = 0.5
 """How long an ssh may take to exit after it closed its output: a lingering one must not hold up the others."""
 NOT_STARTED = 255
 
-Arrived = Callable[[int, bytes], None]
+Arrived = Callable[[int, bytes], bool]
+"""Node, line; whether to go on listening to that node."""
 Ended = Callable[[int, int, list[str]], None]
 """Node, exit status (negative: a signal's number), the last lines of standard error."""
 
@@ -79,7 +82,8 @@ class Client(SshClient):  # type: ignore[misc] # ClusterShell has no types
             self.trouble = str(error)
             raise EngineClientEOF from None
         for line in complete:
-            self.worker.arrived(self.key, line)
+            if not self.worker.arrived(self.key, line):
+                raise EngineClientEOF  # who floods us is ended, and not read to its end
 
     def _flush_read(self, sname: str) -> None:
         """A last line without an end is no message."""

@@ -5,14 +5,16 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 
 from gpudoctor import __version__
-from gpudoctor.fleet.join_channel import Channel, ClosedAtOnce, Forged, NotProved, OtherVersion, TooLong, introduce
+from gpudoctor.fleet.hosts import MAXIMUM_HOSTS
+from gpudoctor.fleet.join_channel import Channel, Closed, Forged, NotProved, OtherVersion, TooLong, introduce
 from gpudoctor.fleet.join_messages import Newcomer, Verdict, Welcome, machine_identity, with_port
 from gpudoctor.fleet.messages import PROTOCOL
-from gpudoctor.fleet.ssh_errors import printable
+from gpudoctor.fleet.ssh_errors import SHOWN, printable
 
 TOKEN = "GPUDOCTOR_TOKEN"
 """The environment variable that holds the token."""
@@ -67,12 +69,14 @@ def _take_part(address: str, port: int, token: str, patience: float, say: Callab
             welcome = msgspec.json.decode(received[1], type=Welcome)
         except (OSError, Forged, TooLong, msgspec.MsgspecError, ValueError) as error:
             raise NotJoined(f"the head at {where} did not let us in: {error}") from None
-        if welcome.refused or welcome.node < 0:
-            raise NotJoined(f"the head at {where} does not take us in: {welcome.refused or 'no reason given'}")
+        if welcome.refused or not 0 < welcome.node < welcome.nodes <= MAXIMUM_HOSTS:
+            refused = welcome.refused[:SHOWN] or "it gives us no place that a test has"
+            raise NotJoined(f"the head at {where} does not take us in: {refused}")
         say(f"joined {where} as node {welcome.node} of {welcome.nodes}; the head starts when all are there")
         verdicts: list[Verdict] = []
         try:
-            serve(welcome.node, _orders(channel, verdicts), lambda line: channel.send("O", line.rstrip(b"\n")))
+            write = partial(_send, channel)
+            serve(welcome.node, _orders(channel, verdicts), write, is_guest=True)
         finally:
             channel.close()
     if not verdicts:
@@ -83,6 +87,10 @@ def _take_part(address: str, port: int, token: str, patience: float, say: Callab
         status = 1
     say(f"the head's test ended with exit status {status}; what was measured stands there")
     return status
+
+
+def _send(channel: Channel, line: bytes) -> None:
+    channel.send("O", line.rstrip(b"\n"))
 
 
 def _orders(channel: Channel, verdicts: list[Verdict]) -> Iterator[bytes]:
@@ -146,7 +154,7 @@ def _admitted(
         connection = connected(address, port, max(0.0, deadline - time.monotonic()), say)
         try:
             return connection, _prove(connection, token, where)
-        except ClosedAtOnce as error:
+        except Closed as error:
             connection.close()
             if time.monotonic() + AGAIN_SECONDS >= deadline:
                 raise NotJoined(
@@ -167,14 +175,14 @@ def _prove(connection: socket.socket, token: str, where: str) -> Channel:
         return introduce(connection, token, seconds=HANDSHAKE_SECONDS)
     except OtherVersion as error:
         raise NotJoined(f"{error}; install the same gpudoctor on both") from None
-    except ClosedAtOnce:
+    except Closed:
         raise
     except NotProved as error:
         if error.stranger:
             raise NotJoined(f"{where}: {error}; compare the line with the one that the head printed") from None
         raise NotJoined(
-            f"the head at {where} closed the connection: the token is that of another test, or all nodes have "
-            "joined; paste the line that this head printed"
+            f"the head at {where} lets nobody in with it: the token is that of another test; paste the line "
+            "that this head printed"
         ) from None
     except TimeoutError:
         raise NotJoined(f"{where} took the connection and said nothing for {HANDSHAKE_SECONDS:g} s") from None

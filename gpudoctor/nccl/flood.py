@@ -1,4 +1,4 @@
-"""Ranks that say more than their launch can have to say: what is taken of it, and that the rest was dropped."""
+"""Ranks that say more than is theirs to say: what is taken of it, and that the rest was dropped."""
 
 from gpudoctor.command import command
 from gpudoctor.fleet.messages import Launch
@@ -21,6 +21,15 @@ def most_rows(launch: Launch) -> int:
 def may_be_rank(launch: Launch, rank: int) -> bool:
     """Whether the world of a launch can have this rank."""
     return 0 <= rank < (MOST_MEMBERS if launch.outer is not None else sum(launch.ranks_per_node))
+
+
+def ranks_of(launch: Launch, node: int) -> range:
+    """The ranks that a node of a launch has, in torchrun's order. All, of a world that others started."""
+    if launch.outer is not None:
+        return range(MOST_MEMBERS)
+    place = launch.nodes.index(node)
+    first = sum(launch.ranks_per_node[:place])
+    return range(first, first + launch.ranks_per_node[place])
 
 
 def flood_finding(run: RunResult) -> tuple[Finding, ...]:

@@ -13,7 +13,7 @@ import msgspec
 
 from gpudoctor.fleet.fleet import Event, Fleet, Lost
 from gpudoctor.fleet.messages import Ended, Launch, OrderFailed, Run, Said, Stop
-from gpudoctor.nccl.flood import may_be_rank, most_rows
+from gpudoctor.nccl.flood import may_be_rank, most_rows, ranks_of
 from gpudoctor.nccl.rank_messages import Failed, Member, Phase, Row, Skipped, Trained, decoder
 from gpudoctor.nccl.result import NodeRanks, RunResult
 
@@ -25,6 +25,8 @@ TORCH_LATER_SECONDS = 15.0
 """torch's own timeout comes this much later than ours, or half of ours: it ends the ranks, and with them what they
 could tell. Not more, for a rank takes windows of half of torch's timeout for progress (collective_measure.py)."""
 TICK_SECONDS = 0.1
+OF_RANK_0 = (Row, Skipped, Trained, Member)
+"""What rank 0 says for all, and no other node may."""
 
 OnRow = Callable[[Launch, Row], None]
 OnPhase = Callable[[Launch, str], None]
@@ -74,8 +76,10 @@ class _Watch:
         if not self.missing:
             self.seconds = now - self.started
 
-    def is_beyond_plan(self, message: object) -> bool:
-        """Whether there are too many of it: the head keeps no more than the launch can have to say."""
+    def is_beyond_plan(self, node: int, message: object) -> bool:
+        """Whether it is not this node's to say, or there are too many of it: no more is kept than a launch can say."""
+        if isinstance(message, OF_RANK_0) and 0 not in ranks_of(self.launch, node):
+            return True
         if isinstance(message, Row):
             return len(self.rows) >= most_rows(self.launch)
         if isinstance(message, Skipped):
@@ -239,8 +243,11 @@ class _Running:
             if watch is not None and node in watch.launch.nodes and node not in watch.ends:
                 self._hear(watch, node, what, now)
         elif isinstance(what, Ended):
-            if watch := self._by_id.get(what.launch):
+            watch = self._by_id.get(what.launch)
+            if watch is not None and node in watch.launch.nodes:
                 fields: dict[str, Any] = {name: getattr(what, name) for name in _OF_ENDED}
+                own = ranks_of(watch.launch, node)
+                fields["ranks"] = tuple(each for each in what.ranks if each.rank in own)
                 watch.end(node, NodeRanks(node=self._fleet.name(node), **fields), now)
         elif isinstance(what, Lost):
             for watch in self._watches:
@@ -254,7 +261,7 @@ class _Running:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
         launch = watch.launch
-        if watch.is_beyond_plan(message):
+        if watch.is_beyond_plan(node, message):
             watch.dropped += 1
             return
         watch.got_on = now

@@ -108,6 +108,13 @@ class Live(Show):
     def step(self, text: str) -> None:
         self._status(text)
 
+    def notice(self, text: str) -> None:
+        """What the user should know at once, and is not part of the answer. For any thread."""
+        if self._progress is not None and self._task is not None:
+            self._progress.console.print(safe(f"gpudoctor: {text}"), soft_wrap=True)
+        else:
+            print(safe(f"gpudoctor: {text}"), file=self._errors, flush=True)
+
     def about(self, result: TestResult) -> None:
         for line in started_lines(result):
             self._line(f"# {line}")
