@@ -1,13 +1,12 @@
 """Reads what `srun --label` prints: lines that begin with a task's number, the long ones cut into pieces.
 
 srun breaks what a task writes after every 1,024 bytes or so and puts a line end and the label between (22.05.8), so a
-message is put together again until it is whole JSON.
+message is put together again until its first object is closed.
 """
 
 import re
 from collections.abc import Iterator
 
-import msgspec
 from msgspec import Struct
 
 from gpudoctor.marked import MARK
@@ -42,12 +41,51 @@ ENDED = re.compile(rb"gpudoctor-ended (\d{1,3})")
 FAILURE = re.compile(r"srun: error: (\S+): tasks? ([0-9,\[\]-]+): (.*)")
 
 
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_END_OF_TEXT = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+
+class _Pending:
+    """A message as far as it is there, and how deep in its objects and texts that ends: each byte is looked at once."""
+
+    def __init__(self) -> None:
+        self.text = bytearray()
+        self._depth = 0
+        self._in_text = False
+        self._is_escaped = False
+        """Within a text, the next byte stands for itself."""
+
+    def add(self, piece: bytes) -> None:
+        self.text += piece
+        if self._in_text:
+            begin = 1 if self._is_escaped else 0
+            end = _END_OF_TEXT.match(piece, begin)
+            if end is None:
+                self._stay(piece[begin:])
+                return
+            piece = piece[end.end() :]
+        outside, quote, text = _TEXT.sub(b"", piece).partition(b'"')
+        self._depth += outside.count(b"{") - outside.count(b"}")
+        self._in_text = self._is_escaped = False
+        if quote:
+            self._stay(text)
+
+    def _stay(self, text: bytes) -> None:
+        """The piece ends within a text, of which this is the end."""
+        self._in_text = True
+        self._is_escaped = bool((len(text) - len(text.rstrip(b"\\"))) % 2)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.text.endswith(b"}") and not self._in_text and self._depth <= 0
+
+
 class Assembly:
     """Puts the pieces of each task's lines together."""
 
     def __init__(self, maximum_bytes: int) -> None:
         self._maximum = maximum_bytes
-        self._open: dict[int, bytearray] = {}
+        self._open: dict[int, _Pending] = {}
 
     def feed(self, line: bytes) -> Iterator[tuple[int, Placed | Ended | bytes]]:
         """What a line of srun's output completes: (task, what it says), a message as bytes.
@@ -59,17 +97,17 @@ class Assembly:
         if found is None:
             return
         task, piece = int(found[1]), found[2]
-        pending = self._open.pop(task, None) or bytearray()
-        if len(pending) < len(MARK) and not _may_begin(pending + piece):
-            pending = bytearray()  # what looked like a message's first bytes was none
+        pending = self._open.pop(task, None) or _Pending()
+        if len(pending.text) < len(MARK) and not _may_begin(pending.text + piece):
+            pending = _Pending()  # what looked like a message's first bytes was none
         if ended := ENDED.fullmatch(piece):  # perhaps within a message
             yield task, Ended(int(ended[1]))
         elif placed := PLACED.fullmatch(piece):
             yield task, Placed(placed[1].decode(), placed[2].decode())
-        elif _may_begin(pending or piece):
-            pending += piece
-            if len(pending) > self._maximum or (piece.endswith(b"}") and _is_whole(pending)):
-                yield task, bytes(pending)
+        elif _may_begin(pending.text or piece):
+            pending.add(piece)
+            if len(pending.text) > self._maximum or pending.is_whole:
+                yield task, bytes(pending.text)
             else:
                 self._open[task] = pending
 
@@ -77,14 +115,6 @@ class Assembly:
 def _may_begin(text: bytes | bytearray) -> bool:
     """Whether a message begins so, as far as it is there."""
     return bool(text) and MARK.startswith(bytes(text[: len(MARK)]))
-
-
-def _is_whole(message: bytearray) -> bool:
-    try:
-        msgspec.json.decode(memoryview(message)[len(MARK) :], type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
-        return False
-    return True
 
 
 def task_failure(line: str) -> TaskFailure | None:

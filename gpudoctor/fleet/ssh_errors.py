@@ -10,6 +10,8 @@ SSH_FAILED = 255
 """ssh's own exit status when the connection failed (ssh(1), EXIT STATUS); any other is the remote command's."""
 COMMAND_NOT_FOUND, NOT_EXECUTABLE = 127, 126
 SHOWN = 300
+LONGEST = 2000
+"""Characters of a line that are looked at."""
 
 _SAID: tuple[tuple[str, LostKind], ...] = (
     # OpenSSH's words (ssh.c, sshconnect.c, sshconnect2.c, misc.c) and strerror's. A changed key also says
@@ -34,7 +36,7 @@ _NOISE = re.compile(r"^(?:@+$|Warning: Permanently added|\*\* |Connection to \S+
 
 def lost_from(status: int, errors: Sequence[str], *, had_begun: bool) -> Lost:
     """Why a node is lost. `errors`: the last lines of ssh's standard error. `had_begun`: its agent had said Hello."""
-    cleaned = [printable(line) for line in errors]
+    cleaned = [printable(line[:LONGEST]) for line in errors]
     lines = [line for line in cleaned if not _NOISE.match(line)]
     last = lines[-1][:SHOWN] if lines else ""
     ending = f"killed by signal {-status}" if status < 0 else f"exit status {status}"

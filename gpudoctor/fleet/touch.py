@@ -47,6 +47,9 @@ class _Attempt:
 
     def start(self) -> None:
         """Begin to connect."""
+        if not 1 <= self.target.port <= 65535:  # getaddrinfo would take 65558 for 22
+            self._over("failed", f"{self.target.port} is no port")
+            return
         try:
             family, _, _, _, address = socket.getaddrinfo(
                 self.target.address, self.target.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
