@@ -83,3 +83,23 @@ def _where(trace: str) -> str:
     lines = [line.strip() for line in trace.strip().splitlines()]
     frames = [line for line in lines if line.startswith("File ")]
     return f"{lines[-1]} ({frames[-1]})" if frames else lines[-1]
+
+
+def unseen(machine: Snapshot, report: Report) -> tuple[str, ...]:
+    """What decides about this machine's health and could not be read, with the reason; empty: nothing.
+
+    /proc, /sys and NVML each feed dozens of checks: a verdict without one of them says nothing. What no check of
+    the report asked for does not count, nor what a file of another tool never holds.
+    """
+    if machine.origin != Snapshot().origin:
+        return ()
+    host, bus, gpus = machine.host, machine.accelerators.pci, machine.nvidia.gpus
+    decisive = {"/proc": (host.system, host.memory_total_bytes), "/sys": (bus,), "NVML": (gpus,)}
+    asked = {reason for result in report.could_not_look for reason in result.reasons}
+    found = []
+    for name, readings in decisive.items():
+        lost = (each for each in readings if not each.is_read and each.missing_kind not in ("absent", "not-asked"))
+        reading = next((each for each in lost if f"{each.source}: {each.reason}" in asked), None)
+        if reading is not None:
+            found.append(f"{name} could not be read ({reading.source}: {reading.reason})")
+    return tuple(found)

@@ -104,8 +104,14 @@ class Report(Struct, frozen=True):
             return 2
         return int(verdict == "errors" or (strict and (verdict == "warnings" or bool(self.could_not_look))))
 
-    def nagios_status(self, *, strict: bool = False) -> int:
-        """Nagios' 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN; with `strict`, all that fails is CRITICAL."""
+    def nagios_status(self, *, strict: bool = False, is_blind: bool = False) -> int:
+        """Nagios' 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN; with `strict`, all that fails is CRITICAL.
+
+        `is_blind`: what decides could not be read (`gpudoctor.diagnose.unseen`); that is UNKNOWN, unless something that
+        was read is CRITICAL anyway.
+        """
+        if is_blind and not (self.verdict == "errors" or (strict and self.verdict == "warnings")):
+            return 3
         if strict and self.exit_status(strict=True) == 1:
             return 2
         return {"healthy": 0, "warnings": 1, "errors": 2, "unknown": 3}[self.verdict]

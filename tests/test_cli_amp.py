@@ -141,7 +141,7 @@ def test_an_interpreter_without_torch_is_one_line(tmp_path: Path) -> None:
         (("--dtype", ","), "--dtype"),
         (("--device", "gpu0"), "--device 'gpu0': write cuda:0"),
         (("--device", "cuda:0; rm -rf /"), "--device"),
-        (("--from", "/nowhere/x.json"), "--from /nowhere/x.json: No such file"),
+        (("--from", "/nowhere/x.json"), "--from /nowhere/x.json: there is no such file"),
         (("--plot", "x.pdf", "--device", "cpu"), "must end in .svg or .png"),
         (("--timeout", "nan"), "--timeout"),
         (("--python", "/nowhere/python"), "--python /nowhere/python"),

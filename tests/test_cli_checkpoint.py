@@ -136,8 +136,8 @@ def test_the_input_is_never_written_to(ddp: Path, tmp_path: Path) -> None:
 def test_a_file_made_meanwhile_is_kept(tmp_path: Path) -> None:
     (tmp_path / "temporary").write_bytes(b"new")
     (tmp_path / "out").write_bytes(b"precious")
-    with pytest.raises(Unreadable, match="meanwhile"):
-        name_it(str(tmp_path / "temporary"), tmp_path / "out")
+    with (tmp_path / "temporary").open("rb") as file, pytest.raises(Unreadable, match="meanwhile"):
+        name_it(str(tmp_path / "temporary"), tmp_path / "out", file.fileno())
     assert (tmp_path / "out").read_bytes() == b"precious"
 
 

@@ -78,7 +78,7 @@ WRONG = [
     (("--hosts", " "), "no host is named"),
     (("--hosts", "a,b", "--exclude", "a,b"), "leaves no node"),
     (("--hosts", "a", "--hostfile", "f"), "exclude each other"),
-    (("--hostfile", "/nonexistent/hosts"), "No such file"),
+    (("--hostfile", "/nonexistent/hosts"), "no such file"),
     (("--exclude", "n01"), "--exclude"),
     (("--join", "10.0.0.1:29500"), "GPUDOCTOR_TOKEN"),
     (("--join", "somewhere"), "HEAD:PORT"),

@@ -109,7 +109,7 @@ def test_hostfile(tmp_path: Path) -> None:
         (b"a\na\n", "a is named twice"),
         (b"a\n-oProxyCommand=x\n", "line 2"),
         (b"\xff\xfe\x00", "not a text file"),
-        (b"a\n" * (3 * 1024 * 1024), "more than 4 MiB"),
+        (b"a\n" * (3 * 1024 * 1024), "larger than 4 MiB"),
     ],
 )
 def test_hostfile_that_is_none(tmp_path: Path, content: bytes, says: str) -> None:
@@ -120,7 +120,7 @@ def test_hostfile_that_is_none(tmp_path: Path, content: bytes, says: str) -> Non
 
 
 def test_hostfile_that_cannot_be_read(tmp_path: Path) -> None:
-    for path, says in ((tmp_path, "Is a directory"), (tmp_path / "none", "No such file")):
+    for path, says in ((tmp_path, "is a folder"), (tmp_path / "none", "no such file")):
         with pytest.raises(BadHosts, match=says):
             from_hostfile(str(path))
     with pytest.raises(BadHosts):

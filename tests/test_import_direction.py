@@ -25,7 +25,7 @@ DOORS = {
     "typer": ("gpudoctor/cli/",),
 }
 ANYWHERE = {"msgspec"}
-EVERYWHERE = ("gpudoctor.command", "gpudoctor.named")  # but in workers and the user's program
+EVERYWHERE = ("gpudoctor.command", "gpudoctor.named", "gpudoctor.bounded", "gpudoctor.cost")  # but in workers and armed.py
 
 MAY_IMPORT = {
     # the first prefix that fits a file -> what of ours it may import
@@ -36,6 +36,8 @@ MAY_IMPORT = {
     "gpudoctor/marked.py": (),
     "gpudoctor/command.py": (),
     "gpudoctor/named.py": (),
+    "gpudoctor/bounded.py": (),
+    "gpudoctor/cost.py": ("gpudoctor.bounded",),
     "gpudoctor/active.py": ("gpudoctor.marked",),
     "gpudoctor/plugins.py": ("gpudoctor.check",),
     "gpudoctor/report.py": ("gpudoctor.check", "gpudoctor.snapshot"),

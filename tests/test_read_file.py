@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudoctor.read import file as file_reader
+from gpudoctor import bounded
 from gpudoctor.read.file import load_snapshot, snapshot_of
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json, to_json
 from tests.build import h100_node
@@ -164,13 +164,13 @@ def test_says_that_permission_is_missing(tmp_path: Path, monkeypatch: pytest.Mon
     def refuse(*arguments: object, **options: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)  # root, as whom CI runs, is refused nothing
+    monkeypatch.setattr(bounded, "opened", refuse)  # root, as whom CI runs, is refused nothing
     with pytest.raises(UnreadableSnapshot, match="permission denied"):
         load_snapshot(str(path))
 
 
 def test_does_not_swallow_what_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_reader, "MAXIMUM_BYTES", 1024**2)
+    monkeypatch.setattr(bounded, "SNAPSHOT", bounded.SNAPSHOT._replace(size=1024**2))
     path = tmp_path / "large"
     path.write_bytes(b"\n" * (1024**2 + 1))
     with pytest.raises(UnreadableSnapshot, match="larger than 1 MiB"):

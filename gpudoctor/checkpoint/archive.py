@@ -7,6 +7,7 @@ reason or share a name are refused, and what is wanted is where the bytes of an 
 import struct
 from typing import NamedTuple
 
+from gpudoctor.checkpoint.allowance import for_listing
 from gpudoctor.checkpoint.source import Region, Source
 from gpudoctor.checkpoint.unreadable import Unreadable, printable
 
@@ -49,6 +50,7 @@ def _entries(source: Source) -> dict[str, Entry]:
         raise Unreadable(f"its directory of contents has {count} entries, more than a checkpoint has")
     if offset + size > source.size:
         raise Unreadable("it is cut off, or damaged: its directory of contents lies past its end")
+    for_listing(size)
     raw = source.read(offset, size)
     found: dict[str, Entry] = {}
     at = 0
@@ -63,7 +65,8 @@ def _entries(source: Source) -> dict[str, Entry]:
         if ".." in entry.name.split("/") or entry.name.startswith(("/", "\\")) or "\\" in entry.name:
             raise Unreadable(f"it has an entry named {printable(entry.name)}, which leads out of it: do not unpack it")
         found[entry.name] = entry
-    if sum(entry.packed for entry in found.values()) > source.size:
+    places = {entry.header for entry in found.values()}
+    if len(places) < len(found) or sum(entry.packed for entry in found.values()) > source.size:
         raise Unreadable("its entries overlap or lie past its end: it is cut off, or made to expand without end")
     for entry in found.values():
         if entry.size > EXPANSION_MATTERS_BYTES and entry.size > MOST_EXPANSION * max(entry.packed, 1):

@@ -9,24 +9,22 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from gpudoctor.checkpoint import folders, judge, wrappers
+from gpudoctor.checkpoint import allowance, folders, judge, wrappers
 from gpudoctor.checkpoint.find import StateDict, parts, state_dicts
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.nonfinite import Count
 from gpudoctor.checkpoint.nonfinite import counts as can_be_nan
 from gpudoctor.checkpoint.opened import opened
 from gpudoctor.checkpoint.place import check_place
-from gpudoctor.checkpoint.report import MOST_LISTED, CheckpointReport, TensorEntry
+from gpudoctor.checkpoint.report import LARGEST, MOST_LISTED, CheckpointReport, TensorEntry
 from gpudoctor.checkpoint.scan import Scanned, scan
 from gpudoctor.checkpoint.source import Source
-from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.unreadable import TOO_MUCH_MEMORY, Unreadable, printable
 from gpudoctor.checkpoint.values import Tensor
 from gpudoctor.checkpoint.wrappers import Cleaned
 from gpudoctor.marked import MARK
 from gpudoctor.read.lifeline import end_with_the_doctor
 
-MEMORY_BYTES = 4 * 1024**3
-"""Address space of the child: a file that makes it grow beyond that is no checkpoint."""
 SECONDS_BETWEEN_BEATS = 0.3
 LONGEST_NAME = 500
 
@@ -40,6 +38,8 @@ class Wish(msgspec.Struct, frozen=True):
     values: bool = True
     out: str = ""
     """Where the clean copy goes; empty: none is wanted."""
+    force: bool = False
+    """Write it though it is many times larger than the file."""
 
 
 def decoded(text: str) -> Wish:
@@ -61,26 +61,17 @@ class Beats:
 
     def __call__(self, count: int = 0) -> None:
         self.done += count
+        allowance.for_numbers(count)
         now = time.monotonic()
         if now - self._last >= SECONDS_BETWEEN_BEATS:
             self._last = now
             say({"done": self.done, "of": self.total})
 
 
-def limit_memory() -> None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
-
-
 def main(arguments: list[str]) -> None:
     """Entry point: `arguments` is a `Wish` as JSON."""
     end_with_the_doctor()
-    limit_memory()
+    allowance.begin()
     wish = decoded(arguments[0])
     answer(lambda: {"report": msgspec.to_builtins(examined(wish))})
     os._exit(0)
@@ -93,7 +84,7 @@ def answer(work: Any) -> None:
     except Unreadable as error:
         said = {"unreadable": str(error)}
     except MemoryError:
-        said = {"unreadable": "it asks for more memory than a checkpoint needs to be listed"}
+        said = {"unreadable": TOO_MUCH_MEMORY}
     except RecursionError:
         said = {"unreadable": "its values are nested deeper than a checkpoint's"}
     say(said)
@@ -134,6 +125,8 @@ def refuse_folder(file: str) -> NoReturn:
 
 def read_file(source: Source, key: str, values: bool, beats: Beats) -> ReadFile:
     """List a file, and read its numbers where that is wanted."""
+    if values:
+        source.check_written()
     loaded = opened(source, beats)
     dicts = state_dicts(loaded.root)
     chosen = choose(dicts, key)
@@ -160,6 +153,7 @@ def examined_index(
     total_size = 0
     for number, file in enumerate(dict.fromkeys(where.values())):
         try:
+            folders.check_link(file)
             with Source(file) as shard:
                 beats.total += shard.size
                 read = read_file(shard, "", wish.values, beats)
@@ -286,8 +280,8 @@ def report(wish: Wish, size: int, read: ReadFile, like: dict[str, tuple[int, ...
             for (name, tensor), _ in zip(tensors.items(), range(MOST_LISTED), strict=False)
         ),
         tensor_count=len(tensors),
-        parameters=sum(tensor.elements for tensor in own),
-        tensor_bytes=sum(tensor.elements * tensor.item_bytes for tensor in own),
+        parameters=min(LARGEST, sum(tensor.elements for tensor in own)),
+        tensor_bytes=min(LARGEST, sum(tensor.elements * tensor.item_bytes for tensor in own)),
         dtypes=dict(sorted(dtypes.items(), key=lambda item: -item[1])),
         prefixes=prefixes,
         wrappers=tuple(dict.fromkeys(names.wrappers)) if names else (),
@@ -353,7 +347,7 @@ def entry(name: str, tensor: Tensor, same_as: str, count: Count | None) -> Tenso
         name=printable(name, LONGEST_NAME),
         dtype=tensor.dtype,
         shape=tensor.shape,
-        size_bytes=tensor.elements * tensor.item_bytes,
+        size_bytes=min(LARGEST, tensor.elements * tensor.item_bytes),
         kind=tensor.kind,
         device=storage.location if storage else "",
         shared_with=printable(same_as, LONGEST_NAME),

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpudoctor.checkpoint.report import Part
-from gpudoctor.checkpoint.unreadable import printable, quoted
+from gpudoctor.checkpoint.report import LARGEST, Part
+from gpudoctor.checkpoint.unreadable import Unreadable, printable, quoted
 from gpudoctor.checkpoint.values import Long, Name, Object, Tensor
 from gpudoctor.checkpoint.walk import tensors
 
@@ -16,6 +16,8 @@ MOST_DEPTH = 4
 MOST_PARTS = 200
 MOST_MODULES = 1_000_000
 VALUE_WIDTH = 60
+LONGEST_PREFIX = 8192
+"""Characters of all names that lead to a tensor; real ones have up to 200."""
 
 
 @dataclass
@@ -82,7 +84,7 @@ def _candidates(value: Any, key: str, last: str, depth: int, seen: set[int]) -> 
 
 
 def _code(name: Any) -> str:
-    return quoted(name) if isinstance(name, str) else repr(name)
+    return quoted(name) if type(name) is str else repr(name)
 
 
 def is_state_dict(value: dict[Any, Any]) -> bool:
@@ -117,6 +119,7 @@ def nested_tensors(value: dict[Any, Any]) -> dict[str, Tensor]:
         if id(each) in seen or depth > 16:
             return {}
         seen.add(id(each))
+        _check_length(prefix)
         for name, item in each.items():
             if type(item) is Tensor:
                 found[f"{prefix}{name}"] = item
@@ -125,6 +128,12 @@ def nested_tensors(value: dict[Any, Any]) -> dict[str, Tensor]:
                     return {}
                 waiting.append((f"{prefix}{name}.", item, depth + 1))
     return found
+
+
+def _check_length(prefix: str) -> None:
+    """Names are made of the names of all that they lie in: of a few long ones, told again and again, come gigabytes."""
+    if len(prefix) > LONGEST_PREFIX:
+        raise Unreadable(f"it nests modules whose names together have more than {LONGEST_PREFIX} characters")
 
 
 def module_tensors(root: Object) -> dict[str, Tensor]:
@@ -138,6 +147,7 @@ def module_tensors(root: Object) -> dict[str, Tensor]:
         if type(state) is not dict or not isinstance(state.get("_modules"), dict) or id(module) in seen:
             continue
         seen.add(id(module))
+        _check_length(prefix)
         passing = state.get("_non_persistent_buffers_set")
         skipped = (
             set(filter(lambda name: isinstance(name, str), passing)) if isinstance(passing, (list, tuple)) else set()
@@ -155,7 +165,9 @@ def module_tensors(root: Object) -> dict[str, Tensor]:
 def parts(root: Any, dicts: list[StateDict]) -> tuple[Part, ...]:
     """What lies in the file: state dicts, optimizers, and the values at its top."""
     found = [
-        Part(key=printable(each.key, 200), what=each.what, tensors=len(each.tensors), size_bytes=each.size)
+        Part(
+            key=printable(each.key, 200), what=each.what, tensors=len(each.tensors), size_bytes=min(LARGEST, each.size)
+        )
         for each in dicts[:MOST_PARTS]
     ]
     keys = {each.key for each in dicts}
@@ -179,7 +191,7 @@ def _part(key: str, value: Any) -> Part:
         what = "tensors"
     else:
         return Part(key=printable(key, 200), what="value", value=shown(value))
-    return Part(key=printable(key, 200), what=what, tensors=len(inside), size_bytes=size)
+    return Part(key=printable(key, 200), what=what, tensors=len(inside), size_bytes=min(LARGEST, size))
 
 
 def shown(value: Any) -> str:

@@ -4,36 +4,40 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
-from gpudoctor.checkpoint import safetensors_writer, torch_writer
+from gpudoctor.checkpoint import allowance, safetensors_writer, torch_writer
 from gpudoctor.checkpoint.copied import Copied, Placed, Plan, planned
-from gpudoctor.checkpoint.examine import Beats, Wish, answer, choose, cleaned_names, decoded, limit_memory
+from gpudoctor.checkpoint.examine import Beats, Wish, answer, choose, cleaned_names, decoded
 from gpudoctor.checkpoint.find import state_dicts
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.opened import opened
 from gpudoctor.checkpoint.source import CHUNK, Region, Source
-from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.unreadable import SWAPPED, Unreadable, printable
 from gpudoctor.checkpoint.values import ITEM_BYTES, Tensor
 from gpudoctor.knowledge.wording import size as in_words
 from gpudoctor.read.lifeline import end_with_the_doctor
 
+MOST_GROWTH = 8
+"""Times the file: a whole model of shared and packed tensors grows by less (our rule of thumb)."""
+SMALL_BYTES = 1024 * 1024
+"""A copy of this size never matters."""
 HEADROOM_BYTES = 16 * 1024 * 1024
 """Kept free on the file system beyond the copy itself."""
 
 
 def main(arguments: list[str]) -> None:
-    """Entry point: a `Wish` as JSON, and the temporary file, which exists and is empty."""
+    """Entry point: a `Wish` as JSON, and the temporary file, which exists and is empty, with its device and inode."""
     end_with_the_doctor()
-    limit_memory()
+    allowance.begin()
     wish = decoded(arguments[0])
-    answer(lambda: {"copied": copied(wish, arguments[1])})
+    answer(lambda: {"copied": copied(wish, arguments[1], arguments[2])})
     sys.stdout.flush()
     os._exit(0)
 
 
-def copied(wish: Wish, temporary: str) -> dict[str, Any]:
-    """Raises `Unreadable`."""
+def copied(wish: Wish, temporary: str, identity: str = "") -> dict[str, Any]:
+    """Write to `temporary`, the file of that device and inode ("2049:77"; empty: whichever). Raises `Unreadable`."""
     with Source(wish.file) as source:
         beats = Beats()
         loaded = opened(source, beats)
@@ -45,10 +49,11 @@ def copied(wish: Wish, temporary: str) -> dict[str, Any]:
         as_safetensors = wish.out.endswith(".safetensors")
         if as_safetensors:
             safetensors_writer.check(plan, loaded.big_endian)
+        check_growth(source, loaded, plan, wish)
         check_room(temporary, plan, as_safetensors)
         beats.total = 2 * plan.size
         try:
-            with open(temporary, "r+b") as file:  # noqa: PTH123 - the doctor's own, made before
+            with own(temporary, identity) as file:
                 if as_safetensors:
                     safetensors_writer.write(file, plan, tensor_bytes(source, plan, beats))
                 else:
@@ -59,6 +64,8 @@ def copied(wish: Wish, temporary: str) -> dict[str, Any]:
             raise Unreadable(f"--fix {printable(wish.out, 300)}: {error.strerror or error}") from None
         source.check_unchanged()
         with Source(temporary) as copy:
+            if identity and identity != "{}:{}".format(*copy.identity):
+                raise Unreadable(SWAPPED)
             compare(source, loaded, plan, copy, beats, as_safetensors)
             size = copy.size
         renamed = sum(old != new for old, new in names.names.items())
@@ -72,9 +79,40 @@ def copied(wish: Wish, temporary: str) -> dict[str, Any]:
         }
 
 
-def check_room(temporary: str, plan: Plan, as_safetensors: bool) -> None:
+def own(temporary: str, identity: str) -> IO[bytes]:
+    """The file that the doctor has made, and no other that somebody has put in its place since. Raises `Unreadable`."""
+    number = os.open(temporary, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
+    about = os.fstat(number)
+    if identity and identity != f"{about.st_dev}:{about.st_ino}":
+        os.close(number)
+        raise Unreadable(SWAPPED)
+    return os.fdopen(number, "r+b")
+
+
+def size_of_copy(plan: Plan, as_safetensors: bool) -> int:
+    """Bytes, to within a few for each name."""
     wanted = sum(map(safetensors_writer.size_of, plan.tensors)) if as_safetensors else plan.size
-    wanted += 300 * (len(plan.tensors) + len(plan.storages))
+    return wanted + 300 * (len(plan.tensors) + len(plan.storages))
+
+
+def check_growth(source: Source, loaded: Loaded, plan: Plan, wish: Wish) -> None:
+    """Refuse a copy many times larger than its file, before anything is written. Raises `Unreadable`."""
+    as_safetensors = wish.out.endswith(".safetensors")
+    wanted = size_of_copy(plan, as_safetensors)
+    if wish.force or wanted <= max(MOST_GROWTH * source.size, SMALL_BYTES):
+        return
+    why = "because its entries are packed"
+    if as_safetensors and plan.size < wanted // 2:
+        shared = shared_names(plan)
+        why = f"because {shared} tensors that share numbers are written one by one (with .pt they stay shared)"
+    raise Unreadable(
+        f"--fix {printable(wish.out, 300)}: the copy would have {in_words(wanted)}, {wanted // source.size} times the "
+        f"{in_words(source.size)} of the file, {why}; nothing was written; --force writes it"
+    )
+
+
+def check_room(temporary: str, plan: Plan, as_safetensors: bool) -> None:
+    wanted = size_of_copy(plan, as_safetensors)
     try:
         about = os.statvfs(temporary)
     except (OSError, AttributeError):  # AttributeError: Windows

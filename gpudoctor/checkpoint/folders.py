@@ -1,10 +1,12 @@
 """Checkpoints of several files: what the folder or its index is, what belongs to it, and what reads it."""
 
 import os
+import stat
 from pathlib import Path
 
 import msgspec
 
+from gpudoctor.checkpoint.allowance import for_listing
 from gpudoctor.checkpoint.source import Source
 from gpudoctor.checkpoint.unreadable import Unreadable, printable
 
@@ -45,6 +47,18 @@ def folder(path: str) -> str:
     return "it is a folder without a checkpoint in it"
 
 
+def check_link(path: str) -> None:
+    """Refuse a file of an index that is another user's link to somebody else's file: its beginning would be shown to
+    root. Links of one's own (as the cache of huggingface_hub has) are followed. Raises `Unreadable`."""
+    try:
+        link, target = os.lstat(path), os.stat(path)  # noqa: PTH116 - of names that need not be text
+    except (OSError, ValueError):
+        return  # said when it is opened
+    own = getattr(os, "geteuid", lambda: link.st_uid)()
+    if stat.S_ISLNK(link.st_mode) and link.st_uid not in (own, 0, target.st_uid):
+        raise Unreadable("it is a link that another user has made, to a file that is not that user's: not followed")
+
+
 def is_index(source: Source) -> bool:
     """Whether a file is a JSON text with a weight_map."""
     if not 0 < source.size <= MOST_INDEX_BYTES or source.read(0, 1) not in (b"{", b" ", b"\n"):
@@ -54,6 +68,7 @@ def is_index(source: Source) -> bool:
 
 def shards(path: str, raw: bytes) -> dict[str, str]:
     """Names of tensors -> paths of the files that an index tells. Raises `Unreadable`."""
+    for_listing(len(raw))
     try:
         index = msgspec.json.decode(raw, type=Index)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

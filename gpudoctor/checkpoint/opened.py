@@ -5,7 +5,7 @@ from gpudoctor.checkpoint.foreign import what_it_is
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.pickles import Beat
 from gpudoctor.checkpoint.source import Source
-from gpudoctor.checkpoint.unreadable import Unreadable
+from gpudoctor.checkpoint.unreadable import TOO_MUCH_MEMORY, Unreadable
 
 HEAD = 4096
 
@@ -25,5 +25,5 @@ def opened(source: Source, beat: Beat) -> Loaded:
         if safetensors.looks_like_it(head, source.size):
             return safetensors.load(source)
     except MemoryError:
-        raise Unreadable("it asks for more memory than a checkpoint needs to be listed") from None
+        raise Unreadable(TOO_MUCH_MEMORY) from None
     raise Unreadable(what_it_is(head, source.size, source.path))

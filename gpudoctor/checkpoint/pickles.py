@@ -11,7 +11,7 @@ from typing import Any
 
 from gpudoctor.checkpoint.imports import PYTHON_2, standing
 from gpudoctor.checkpoint.rebuilt import rebuilt, storage_of
-from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.unreadable import TOO_MUCH_MEMORY, Unreadable, printable
 from gpudoctor.checkpoint.values import Long, Name, Object, Storage, Tensor
 
 MOST_INSTRUCTIONS = 40_000_000
@@ -22,7 +22,14 @@ MOST_DEPTH = 10_000
 """Marks that are open at one time; a state dict has four."""
 LONGEST_TEXT = 1 << 20
 """Bytes; a longer text (an array inside the pickle) is passed over."""
+LONGEST_IMPORT = 1000
+"""Characters of a module's name and what is wanted of it."""
+MOST_COPIES = 1_000_000
+"""Entries that calls copy, beside one for each byte."""
 MOST_DIGITS = 40
+SMALL = 1 << 31
+"""Numbers below are keys as they are: there are too few of them to make a dictionary slow."""
+LONGEST_KEY = 1000
 MOST_PLAIN = 100_000
 """Numbers and texts kept of one list."""
 BEAT = 1_000_000
@@ -48,6 +55,7 @@ class Machine:
         self._beat = beat
         self._left = MOST_INSTRUCTIONS
         self._containers = MOST_CONTAINERS
+        self._copies = MOST_COPIES + len(self.raw)
 
     @property
     def is_cut(self) -> bool:
@@ -70,7 +78,7 @@ class Machine:
                 raise Unreadable("it is cut off in the middle of its list of tensors") from None
             raise Unreadable("its list of tensors is damaged: an instruction lacks its value") from None
         except MemoryError:
-            raise Unreadable("its list of tensors asks for more memory than a checkpoint needs") from None
+            raise Unreadable(TOO_MUCH_MEMORY) from None
         except (struct.error, ValueError, TypeError, KeyError, OverflowError, AttributeError, RecursionError) as error:
             raise Unreadable(f"its list of tensors is damaged ({type(error).__name__})") from None
 
@@ -203,7 +211,7 @@ class Machine:
     # ------------------------------------------------------------ what a pickle wants done
 
     def name(self, module: str, name: str) -> None:
-        if not module or not name:
+        if not module or not name or len(module) + len(name) > LONGEST_IMPORT:
             raise Unreadable("its list of tensors is damaged: it names nothing to import")
         found = Name(PYTHON_2.get(module, module), name)
         if standing(found) == "dangerous":
@@ -227,11 +235,20 @@ class Machine:
             )
         if function.full in ("copyreg._reconstructor", "copyreg.__newobj__") and args and isinstance(args[0], Name):
             return Object(args[0], args[1:])
+        self.copied(args)
         known = rebuilt(function, args)
         if known is not None:
             return known
         self.called.add(function)
         return Object(function, args, called=True)
+
+    def copied(self, args: tuple[Any, ...]) -> None:
+        """A call may copy what it is given: that counts as if the pickle had said it again."""
+        self._copies -= sum(len(each) for each in args if isinstance(each, (list, tuple, dict)))
+        if self._copies < 0:
+            raise Unreadable(
+                "it makes its values of copies of one another, more than its own size: made to use a reader up"
+            )
 
     def new_object(self, keywords: bool = False) -> None:
         if keywords:
@@ -239,6 +256,7 @@ class Machine:
         args, kind = self.pop(), self.pop()
         if not isinstance(kind, Name) or type(args) is not tuple:
             raise Unreadable("its list of tensors is damaged: an object without its class")
+        self.copied(args)
         known = rebuilt(kind, args)
         self.made(known if known is not None else Object(kind, args))
 
@@ -268,16 +286,31 @@ class Machine:
         self.made(storage)
 
 
+class Key(str):
+    """A key that is no text and no small number, as text: Python's own hashes of numbers and tuples can be foretold, so
+    that somebody can choose thousands that collide; those of texts have a salt."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def _key(key: Any) -> Any:
-    """A dictionary's key: what can be nested could have a hash that takes for ever."""
+    """A dictionary's key."""
     kind = type(key)
-    if kind in (str, int, float, bool, type(None), bytes):
-        return key
-    if kind is tuple and len(key) < 64 and all(type(item) in (str, int, float, bool, type(None)) for item in key):
+    if kind in (str, bool, type(None), bytes) or (kind is int and -SMALL < key < SMALL):
         return key
     if isinstance(key, Name):
         return key.full
-    return f"<{kind.__name__} {id(key)}>"
+    if kind in (int, float):
+        return Key(repr(key))
+    if kind is tuple and len(key) < 64 and all(_is_short(item) for item in key):
+        return Key(repr(key))
+    return Key(f"<{kind.__name__} {id(key)}>")
+
+
+def _is_short(item: Any) -> bool:
+    kind = type(item)
+    return kind in (int, float, bool, type(None)) or (kind is str and len(item) < LONGEST_KEY)
 
 
 Handler = Callable[[Machine], None]

@@ -17,6 +17,8 @@ from gpudoctor.checkpoint.values import (
 MOST_ELEMENTS = 1 << 62
 MOST_DIMENSIONS = 64
 """torch's own limit."""
+MOST_PARTS = 16
+"""Of a tensor that is made of others; torch's have up to five."""
 
 
 def rebuilt(function: Name, args: tuple[Any, ...]) -> Any:
@@ -29,7 +31,9 @@ def rebuilt(function: Name, args: tuple[Any, ...]) -> Any:
     if full == "torch.Size":
         return tuple(args[0]) if args and isinstance(args[0], (list, tuple)) else ()
     if full == "torch.device":
-        return ":".join(str(part) for part in args if isinstance(part, (str, int)))[:64]
+        return ":".join(
+            str(part[:32] if isinstance(part, str) else part) for part in args[:2] if isinstance(part, (str, int))
+        )
     if full == "torch.serialization._get_layout":
         return args[0] if args and isinstance(args[0], str) else "torch.strided"
     if function.module == "torch._utils" and function.name.startswith("_rebuild_"):
@@ -52,8 +56,14 @@ def storage_of(told: tuple[Any, ...]) -> Storage:
         raise Unreadable("its list of tensors is damaged: a storage is not described whole")
     view = 0
     if len(told) == 6 and told[5] is not None:
+        if type(told[5]) is not tuple or len(told[5]) != 3:
+            raise Unreadable("its list of tensors is damaged: a view of a storage is not described whole")
         _, view, elements = told[5]
-        if type(view) is not int or type(elements) is not int or min(view, elements) < 0:
+        if (
+            type(view) is not int
+            or type(elements) is not int
+            or not 0 <= min(view, elements) <= max(view, elements) < MOST_ELEMENTS
+        ):
             raise Unreadable("its list of tensors is damaged: a view of a storage is not described whole")
     place = location if isinstance(location, str) else "cpu"
     return Storage(str(key), dtype, elements, place[:64], view)
@@ -145,7 +155,16 @@ def _sparse(args: tuple[Any, ...]) -> Tensor:
     parts = tuple(part for part in data if isinstance(part, Tensor))
     shape = next((part for part in data if isinstance(part, (tuple, list))), ())
     dtype = parts[-1].dtype if parts else "float32"
-    return Tensor(dtype, sizes(shape), (), 0, None, "sparse", subclass=str(layout)[:64], parts=parts)
+    return Tensor(
+        dtype,
+        sizes(shape),
+        (),
+        0,
+        None,
+        "sparse",
+        subclass=layout[:64] if isinstance(layout, str) else "",
+        parts=parts[:MOST_PARTS],
+    )
 
 
 def _meta(args: tuple[Any, ...]) -> Tensor:
@@ -157,7 +176,7 @@ def _nested(args: tuple[Any, ...]) -> Tensor:
     parts = tuple(part for part in args if isinstance(part, Tensor))
     if not parts:
         raise Unreadable("its list of tensors is damaged: a nested tensor has no parts")
-    return Tensor(parts[0].dtype, parts[0].shape, (), 0, None, "nested", parts=parts)
+    return Tensor(parts[0].dtype, parts[0].shape, (), 0, None, "nested", parts=parts[:MOST_PARTS])
 
 
 def _wrapper(args: tuple[Any, ...]) -> Tensor:
@@ -187,7 +206,7 @@ def _from_type(args: tuple[Any, ...]) -> Any:
     if kind.name == "DTensor":
         return _distributed(found, state)
     found.kind, found.subclass = "subclass", kind.full
-    found.parts = tuple(part for part in state.values() if isinstance(part, Tensor))[:16]
+    found.parts = tuple(part for part in state.values() if isinstance(part, Tensor))[:MOST_PARTS]
     return found
 
 

@@ -7,6 +7,8 @@ from msgspec import Struct
 
 from gpudoctor.check import Fix, Severity
 
+LARGEST = (1 << 63) - 1
+"""The largest number of a report: what a file claims may be larger than JSON readers hold."""
 MOST_LISTED = 100_000
 """Tensors in the answer; the rest is counted."""
 

@@ -11,15 +11,17 @@ from typing import Any
 
 import msgspec
 
-from gpudoctor import __version__
+from gpudoctor import __version__, cost
 from gpudoctor.active import Reply, gather, messages, own_module, start, worker
 from gpudoctor.checkpoint.examine import Wish
 from gpudoctor.checkpoint.report import CheckpointReport, Fixed
-from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.unreadable import SWAPPED, Unreadable, printable
 from gpudoctor.knowledge.wording import size
 
 TORCH_SECONDS = 120.0
 """Importing torch from a cold network file system takes up to a minute."""
+COMPUTES_SECONDS = 0.5
+"""A child that waits for a file system spends hardly any processor time, one that computes spends all it gets."""
 Waiting = Callable[[Sequence[str]], None]
 
 
@@ -49,16 +51,19 @@ def ask(module: str, arguments: list[str], file: str, patience: float, waiting: 
         child = start("checkpoint", own_module(module, *arguments), timeout=patience)
     except OSError as error:
         raise Unreadable(f"no process can be started to read it: {error.strerror or error}") from None
-    heard = [0, 0.0]
+    heard = [0, 0.0, 0.0]
+    spent = 0.0
 
     def wait(names: Sequence[str]) -> None:
+        nonlocal spent
+        spent = max(spent, cost.processor_seconds(child.process.pid))
         if len(child.output) != heard[0]:
-            heard[0], heard[1] = len(child.output), time.monotonic()
+            heard[:] = len(child.output), time.monotonic(), spent
             child.timeout = heard[1] - child.started + patience
         if waiting is not None:
             waiting([progress(bytes(child.output[-200:]), file)])
 
-    return concluded(gather([child], wait)["checkpoint"])
+    return concluded(gather([child], wait)["checkpoint"], spent - heard[2])
 
 
 def progress(said: bytes, file: str) -> str:
@@ -70,14 +75,27 @@ def progress(said: bytes, file: str) -> str:
     return f"{name}: {size(int(last['done']))} of {size(int(last['of']))}"
 
 
-def concluded(reply: Reply) -> dict[str, Any]:
-    """Its last message. Raises `Unreadable`, which says why there is none."""
+def concluded(reply: Reply, computed: float = 0.0) -> dict[str, Any]:
+    """Its last message. Raises `Unreadable`, which says why there is none.
+
+    `computed`: seconds that its processor has spent since it was last heard of.
+    """
     said = messages(reply.output)
     last = said[-1] if said else {}
     if "unreadable" in last:
         raise Unreadable(str(last["unreadable"]))
     if "report" in last or "copied" in last:
         return last
+    if cost.killed_by_its_bound(reply.return_code):
+        raise Unreadable(
+            "listing it takes more computing than a checkpoint of its size needs: it is made to keep a reader busy; do "
+            "not load it"
+        )
+    if reply.timed_out and computed >= COMPUTES_SECONDS:
+        raise Unreadable(
+            f"listing it got no further for {reply.seconds:.0f} s, though it was computed on ({computed:.1f} s): it is "
+            "made to keep a reader busy, or this machine is busy; --timeout SECONDS gives it more"
+        )
     if reply.timed_out:
         raise Unreadable(f"reading it got no further for {reply.seconds:.0f} s; is its file system there?")
     raise Unreadable(f"it could not be read: {reply.failure or 'its reader ended without an answer'}")
@@ -86,32 +104,39 @@ def concluded(reply: Reply) -> dict[str, Any]:
 def fixed(wish: Wish, report: CheckpointReport, python: str, patience: float, waiting: Waiting | None) -> Fixed:
     """Write the copy, have it read again, and give it its name. Raises `Unreadable`; then nothing is left."""
     place = Path(wish.out).absolute()
-    temporary = ""
+    temporary, number = "", -1
     try:
         try:
             # The same ending: torch and safetensors need none, and a reader of the folder sees what it is.
             number, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.stem[:100]}.", suffix=place.suffix)
-            os.close(number)
         except OSError as error:
             raise Unreadable(f"--fix {printable(wish.out, 300)}: {error.strerror or error}") from None
-        said = ask("gpudoctor.checkpoint.fix", [encoded(wish), temporary], wish.out, patience, waiting)["copied"]
-        reloaded = reload(temporary, wish.out, said, python, patience, waiting)
+        about = os.fstat(number)
+        identity = f"{about.st_dev}:{about.st_ino}"
+        said = ask("gpudoctor.checkpoint.fix", [encoded(wish), temporary, identity], wish.out, patience, waiting)
+        copied = said["copied"]
+        reloaded = reload(temporary, wish.out, copied, python, patience, waiting)
         umask = os.umask(0)
         os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)  # as any file that a program writes; mkstemp's is for its owner alone
-        name_it(temporary, place)
+        # As any file that a program writes; mkstemp's is for its owner alone. By its descriptor, for in a folder of
+        # somebody else the name may be another file's by now.
+        if hasattr(os, "fchmod"):
+            os.fchmod(number, 0o666 & ~umask)
+        name_it(temporary, place, number)
     finally:
+        if number >= 0:
+            os.close(number)
         with contextlib.suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108 - gone already when all went well
     return Fixed(
         path=wish.out,
-        size_bytes=said["size_bytes"],
-        tensors=said["tensors"],
-        renamed=said["renamed"],
-        dropped=tuple(printable(name, 300) for name in said["dropped"]),
+        size_bytes=copied["size_bytes"],
+        tensors=copied["tensors"],
+        renamed=copied["renamed"],
+        dropped=tuple(printable(name, 300) for name in copied["dropped"]),
         compared="every byte with the original",
         reloaded=reloaded,
-        remarks=remarks(wish, report, said["shared"]),
+        remarks=remarks(wish, report, copied["shared"]),
     )
 
 
@@ -129,19 +154,24 @@ def remarks(wish: Wish, report: CheckpointReport, shared: int) -> tuple[str, ...
     return tuple(found)
 
 
-def name_it(temporary: str, place: Path) -> None:
-    """Give the finished copy its name, never over another file."""
+def name_it(temporary: str, place: Path, number: int) -> None:
+    """Give the finished copy, the open file `number`, its name: never over another file, and no other file's bytes."""
+    meanwhile = Unreadable(f"--fix {place}: somebody else has made it meanwhile; name a new file")
+    if not os.path.samestat(os.fstat(number), os.lstat(temporary)):
+        raise Unreadable(SWAPPED)
     try:
-        os.link(temporary, place)
+        os.link(temporary, place, follow_symlinks=False)
     except FileExistsError:
-        raise Unreadable(f"--fix {place}: somebody else has made it meanwhile; name a new file") from None
-    except OSError:  # a file system without hard links
-        if place.exists():
-            raise Unreadable(f"--fix {place}: somebody else has made it meanwhile; name a new file") from None
+        raise meanwhile from None
+    except (OSError, NotImplementedError):  # a file system without hard links
+        if os.path.lexists(place):
+            raise meanwhile from None
         try:
             Path(temporary).rename(place)
         except OSError as error:
             raise Unreadable(f"--fix {place}: {error.strerror or error}") from None
+    if not os.path.samestat(os.fstat(number), os.lstat(place)):
+        raise Unreadable(SWAPPED)
 
 
 def reload(

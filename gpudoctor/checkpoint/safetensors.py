@@ -2,6 +2,7 @@
 
 import msgspec
 
+from gpudoctor.checkpoint.allowance import for_listing
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.source import Region, Source
 from gpudoctor.checkpoint.unreadable import Unreadable, printable
@@ -52,6 +53,7 @@ def load(source: Source) -> Loaded:
         raise Unreadable(f"its header claims {length} bytes; safetensors allows {MOST_HEADER_BYTES}")
     if 8 + length > source.size:
         raise Unreadable(f"it is cut off: its header claims {length} bytes, and {source.size} are there in all")
+    for_listing(length)
     try:
         told = msgspec.json.decode(source.read(8, length), type=dict[str, msgspec.Raw])
         metadata = msgspec.json.decode(told.pop("__metadata__", msgspec.Raw(b"{}")), type=dict[str, str])

@@ -35,9 +35,11 @@ class Scanned(NamedTuple):
 def scan(source: Source, loaded: Loaded, tensors: Iterable[Tensor], read: Read) -> Scanned:
     """Raises `Unreadable` where numbers cannot be read at all."""
     by_key: dict[str, list[tuple[Storage, Tensor]]] = {}
+    seen: set[int] = set()
     for tensor in tensors:
         for part in (tensor, *tensor.parts):
-            if part.storage is not None:
+            if part.storage is not None and id(part) not in seen:  # one tensor may have thousands of names
+                seen.add(id(part))
                 by_key.setdefault(part.storage.key, []).append((part.storage, part))
     counts: dict[int, Count] = {}
     damaged: set[str] = set()

@@ -1,15 +1,21 @@
 """A checkpoint's file, read in pieces: what is never held whole in memory."""
 
 import os
-import stat
 import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpudoctor import bounded
 from gpudoctor.checkpoint.unreadable import Unreadable
+from gpudoctor.knowledge.wording import size as in_words
 
 CHUNK = 4 * 1024 * 1024
 """Bytes at a time; a multiple of every element's size."""
+
+
+HOLES_MATTER_BYTES = 64 * 1024 * 1024
+MOST_HOLES = 200
+"""Times its room on the disk that a file may have in bytes; the same as for packed entries (archive.py)."""
 
 
 class Region(NamedTuple):
@@ -30,20 +36,19 @@ class Source:
     def __init__(self, path: str) -> None:
         self.path = path
         try:
-            # O_NONBLOCK: opening a FIFO would wait for its writer
-            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-            self.number = os.open(path, flags)
+            self.number = bounded.regular(path)
+        except bounded.Refused as error:
+            kind = "a folder" if "a folder" in str(error) else "no regular file"
+            raise Unreadable(f"it is {kind}; a checkpoint is a file that can be read at any place") from None
         except FileNotFoundError:
             raise Unreadable("there is no such file") from None
         except (OSError, ValueError) as error:
             raise Unreadable(f"it cannot be read: {getattr(error, 'strerror', None) or error}") from None
         about = os.fstat(self.number)
-        if not stat.S_ISREG(about.st_mode):
-            os.close(self.number)
-            kind = "a folder" if stat.S_ISDIR(about.st_mode) else "no regular file"
-            raise Unreadable(f"it is {kind}; a checkpoint is a file that can be read at any place")
         self.size = about.st_size
         self.identity = (about.st_dev, about.st_ino)
+        self.on_disk = getattr(about, "st_blocks", about.st_size) * (512 if hasattr(about, "st_blocks") else 1)
+        """Bytes that the file system keeps of it: far fewer than its size where it has holes."""
         self._state = (about.st_size, about.st_mtime_ns)
 
     def __enter__(self) -> "Source":
@@ -99,6 +104,14 @@ class Source:
     def whole(self, region: Region) -> bytes:
         """All bytes of a small region."""
         return b"".join(self.chunks(region))
+
+    def check_written(self) -> None:
+        """Refuse a file that is nearly all holes, before terabytes of zeros are read."""
+        if self.size > HOLES_MATTER_BYTES and self.size > MOST_HOLES * max(self.on_disk, 1):
+            raise Unreadable(
+                f"of its {in_words(self.size)} the disk has {in_words(self.on_disk)}: the rest was never written, as "
+                "when a download or copy is broken off; fetch or save it again"
+            )
 
     def check_unchanged(self) -> None:
         """Refuse a file that somebody wrote to meanwhile."""

@@ -1,5 +1,7 @@
 """The format of torch.save before 1.6: pickles one after another, then the storages, each behind its length."""
 
+from gpudoctor.checkpoint.allowance import for_listing
+from gpudoctor.checkpoint.find import shown
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.pickles import Beat, Machine
 from gpudoctor.checkpoint.source import Region, Source
@@ -16,6 +18,7 @@ WINDOWS = (1 << 20, 64 << 20, 512 << 20)
 def load(source: Source, beat: Beat) -> Loaded:
     """Raises `Unreadable`."""
     for window in WINDOWS:
+        for_listing(min(window, source.size))
         machine = Machine(source.read(0, min(window, source.size)), beat=beat)
         try:
             return _load(source, machine)
@@ -30,7 +33,7 @@ def _load(source: Source, machine: Machine) -> Loaded:
         raise Unreadable(other_pickle(machine))
     protocol = machine.next_value()
     if protocol != PROTOCOL:
-        raise Unreadable(f"it has version {printable(str(protocol))} of the legacy format; torch knows {PROTOCOL}")
+        raise Unreadable(f"it has version {printable(shown(protocol))} of the legacy format; torch knows {PROTOCOL}")
     about = machine.next_value()
     value = machine.next_value()
     keys = machine.next_value()

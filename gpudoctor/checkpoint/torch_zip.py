@@ -1,6 +1,7 @@
 """The format of torch.save since 1.6: a zip file with a pickle, and one stored entry for each storage."""
 
 from gpudoctor.checkpoint import archive
+from gpudoctor.checkpoint.allowance import for_listing
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.pickles import Beat, Machine
 from gpudoctor.checkpoint.source import Region, Source
@@ -18,6 +19,7 @@ def load(source: Source, beat: Beat) -> Loaded:
     entry = found[f"{root}data.pkl"]
     if entry.size > MOST_PICKLE_BYTES:
         raise Unreadable(f"its pickle has {entry.size} bytes beside the tensors, more than is read")
+    for_listing(entry.size)
     machine = Machine(source.whole(archive.region(source, entry)), beat=beat)
     value = machine.next_value()
     order = _small(source, found, f"{root}byteorder")

@@ -5,6 +5,11 @@ class Unreadable(Exception):
     """One line for the user: what the file is or lacks, and what to do. Nothing else is raised by the readers."""
 
 
+TOO_MUCH_MEMORY = "listing it takes more memory than a checkpoint of its size needs: it is made to use a reader up"
+
+SWAPPED = "--fix: somebody has put another file in the place of the copy meanwhile; name a folder of your own"
+
+
 def printable(text: str, most: int = 120) -> str:
     """A name out of a foreign file, for a message."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text[:most])

@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gpudoctor import __version__
+from gpudoctor import __version__, cost
 from gpudoctor.cli.agent import agent
 from gpudoctor.cli.amp import amp
 from gpudoctor.cli.capture import capture
@@ -85,7 +85,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit status. Never raises for anything a user can do."""
     try:
         try:
-            status = app(list(arguments), prog_name="gpudoctor", standalone_mode=False)
+            with cost.command():
+                status = _within_its_cost(arguments)
         finally:
             _end_children()
         if sys.stdout is not None:  # started with its output closed
@@ -108,6 +109,19 @@ def run(arguments: Sequence[str]) -> int:
     if status == INTERRUPTED:  # typer has caught it, and says nothing
         return _interrupted()
     return status if isinstance(status, int) else 0
+
+
+def _within_its_cost(arguments: Sequence[str]) -> object:
+    """What the command gives. Raises `UsageProblem` for a file that costs more than is spent on it."""
+    try:
+        return app(list(arguments), prog_name="gpudoctor", standalone_mode=False)
+    except cost.Beyond as met:
+        raise UsageProblem(f"the file that was given is refused: {met}") from None
+    except MemoryError:
+        said = cost.memory_met()
+        if not said:
+            raise
+        raise UsageProblem(f"the file that was given is refused: {said}") from None
 
 
 def _end_children() -> None:

@@ -74,10 +74,12 @@ def check(
     else:
         report, snapshot = _recorded(names or [], from_file)
     if nagios:
+        from gpudoctor.diagnose import unseen
         from gpudoctor.render.nagios import line
 
-        print(line(report, strict=strict))
-        raise typer.Exit(report.nagios_status(strict=strict))
+        blind = unseen(snapshot, report)
+        print(line(report, strict=strict, unseen=blind))
+        raise typer.Exit(report.nagios_status(strict=strict, is_blind=bool(blind)))
     _print(report, snapshot, json=json, paste=paste, no_color=no_color)
     raise typer.Exit(report.exit_status(strict=strict))
 

@@ -17,6 +17,9 @@ def checkpoint(
             "--fix", metavar="OUT", help="Write the state dict, with plain names, to OUT.", show_default=False
         ),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write OUT even if it becomes eight times as large as FILE.")
+    ] = False,
     like: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("--like", metavar="FILE", help="Compare its keys with a model that FILE has.", show_default=False),
@@ -44,6 +47,8 @@ def checkpoint(
     for name, value in (("FILE", file), ("--fix", fix), ("--like", like), ("--key", key)):
         if value is not None and (not value or "\0" in value):
             raise UsageProblem(f"{name}: a name is missing")
+    if force and fix is None:
+        raise UsageProblem("--force goes with --fix")
     if file == "-":
         raise UsageProblem("a checkpoint is read at many places, which standard input does not allow; name a file")
     from gpudoctor.checkpoint.examine import Wish
@@ -53,7 +58,7 @@ def checkpoint(
     from gpudoctor.render.words import safe
 
     path = _interpreter(python) if fix is not None else ""
-    wish = Wish(file, like=like or "", key=key or "", values=not no_values, out=fix or "")
+    wish = Wish(file, like=like or "", key=key or "", values=not no_values, out=fix or "", force=force)
     try:
         with Progress(sys.stderr) as progress:
             report = run(wish, python=path, patience=timeout, waiting=progress.waiting)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from gpudoctor import bounded, cost
 from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.options import NoColor
 
@@ -35,6 +36,7 @@ def explain(
     from gpudoctor.explain.explain import Interrupted
     from gpudoctor.explain.explain import explain as explained
 
+    cost.spend(bounded.LOG)
     try:
         answer = explained(files, stdin=sys.stdin.buffer)
     except Interrupted as stopped:

@@ -3,12 +3,12 @@
 import contextlib
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from gpudoctor import bounded, cost
 from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot
 
@@ -19,6 +19,7 @@ def snapshot_from(path: str) -> Snapshot:
     """The snapshot in a file (or standard input for "-"). Raises `UsageProblem` in one line."""
     from gpudoctor.read.file import load_snapshot
 
+    cost.spend(bounded.SNAPSHOT)
     try:
         return load_snapshot(path)
     except UnreadableSnapshot as error:
@@ -30,11 +31,10 @@ def saved_answer(path: str, decode: Callable[[bytes], T], unreadable: type[Excep
 
     `unreadable`: what `decode` raises for a file that is none.
     """
+    cost.spend(bounded.ANSWER)
     try:
-        return decode(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes())
-    except OSError as error:
-        raise UsageProblem(f"--from {path}: {error.strerror or error}") from None
-    except unreadable as error:
+        return decode(bounded.contents(path, bounded.ANSWER.size))
+    except (bounded.Refused, unreadable) as error:
         raise UsageProblem(f"--from {path}: {error}") from None
 
 

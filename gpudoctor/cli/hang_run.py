@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from gpudoctor import bounded, cost
 from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.fleets import Where, enough_descriptors, in_allocation, local_fleet, standing_fleet
 from gpudoctor.fleet.fleet import Fleet
@@ -29,8 +30,6 @@ BETWEEN_SECONDS = 2.5
 LOOK_SECONDS = 8.0
 WITHOUT_A_JOB = 3
 """Looks of --watch without any process of the job, before it counts as ended."""
-MAXIMUM_BYTES = 512 * 1024 * 1024
-"""Of --from: evidence of 1,024 ranks has about 100 MB."""
 
 
 class Asked(NamedTuple):
@@ -76,21 +75,15 @@ def examine(where: Where, asked: Asked) -> Evidence:
 
 def run_file(path: str, job: str | None, output: Output) -> int:
     """`--from FILE`; the exit status. Raises `UsageProblem`."""
+    cost.spend(bounded.EVIDENCE)
     try:
-        if path == "-":
-            raw = sys.stdin.buffer.read(MAXIMUM_BYTES + 1)
-        else:
-            with Path(path).open("rb") as file:
-                raw = file.read(MAXIMUM_BYTES + 1)
-        if len(raw) > MAXIMUM_BYTES:
-            raise UsageProblem(f"--from {path}: larger than 512 MiB, the most that is read")
-        evidence = from_json(raw)
+        evidence = from_json(bounded.contents(path, bounded.EVIDENCE.size))
     except UnreadableEvidence as error:
         raise UsageProblem(
             f"--from {path}: no evidence of a job ({error}); `gpudoctor capture --pid P` writes it"
         ) from None
-    except (OSError, ValueError) as error:
-        raise UsageProblem(f"--from {path}: {getattr(error, 'strerror', None) or error}") from None
+    except bounded.Refused as error:
+        raise UsageProblem(f"--from {path}: {error}") from None
     report = conclude(evidence)
     if job is not None:
         report = structs.replace(report, jobs=tuple(each for each in report.jobs if matches(each.id, job)))

@@ -3,20 +3,18 @@
 import re
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import typer
 from typer.core import TyperCommand
 
+from gpudoctor import bounded, cost
 from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.options import NoColor, Python, Timeout
 
 if TYPE_CHECKING:
     from gpudoctor.lint.model import Facts
 
-MAXIMUM_BYTES = 1024 * 1024
-"""A script of a megabyte is none; the same bound as in lint/read.py."""
 COMMAND = "gpudoctor.lint.command"
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*\+?=)(.*)", re.ASCII | re.DOTALL)
 
@@ -87,6 +85,7 @@ def lint(
     rules = every_rule()
     answer = linted(job, rules)
     if check:
+        cost.stop()  # what it starts then needs memory of its own
         from gpudoctor.cli.lint_check import checked
 
         answer = checked(answer, rules, timeout)
@@ -134,22 +133,12 @@ def command_text(words: list[str]) -> str:
 
 
 def _bytes(file: str, name: str) -> bytes:
+    cost.spend(bounded.SCRIPT)
     try:
-        if file == "-":
-            raw = sys.stdin.buffer.read(MAXIMUM_BYTES + 1)
-        else:
-            with Path(file).open("rb") as opened:
-                raw = opened.read(MAXIMUM_BYTES + 1)
-    except IsADirectoryError:
-        raise UsageProblem(f"{name} is a folder; name a file in it") from None
-    except FileNotFoundError:
-        hint = "; a command is given after --: gpudoctor lint -- torchrun ..." if " " in file else ""
-        raise UsageProblem(f"{name}: there is no such file{hint}") from None
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
-        raise UsageProblem(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(raw) > MAXIMUM_BYTES:
-        raise UsageProblem(f"{name} is larger than 1 MiB, the most that is read")
-    return raw
+        return bounded.contents(file, bounded.SCRIPT.size)
+    except bounded.Refused as error:
+        hint = "; a command is given after --: gpudoctor lint -- torchrun ..." if "no such file" in str(error) else ""
+        raise UsageProblem(f"{name}: {error}{hint if ' ' in file else ''}") from None
 
 
 def _decoded(raw: bytes, name: str) -> str:

@@ -14,6 +14,9 @@ from typing import BinaryIO, Protocol, cast
 
 from msgspec import Struct
 
+from gpudoctor import bounded
+from gpudoctor.explain.stream import Stream
+
 BLOCK = 1024 * 1024
 """Bytes that are looked at at once; from 256 KiB on, larger blocks are not faster (tests/bench/explain.py)."""
 AHEAD = 64 * 1024
@@ -22,6 +25,11 @@ LONGEST_LINE = 4 * BLOCK
 """A longer one is looked at in pieces; a word that lies across two of them is missed."""
 MOST_FILES = 10_000
 """Of one folder."""
+MOST_NAMES = 1_000_000
+"""Files and folders that are looked at for logs, in one folder and all below it."""
+MOST_EXPANSION = 1000
+"""Times, where that matters; of a file that repeats one line for ever, the beginning says it all."""
+EXPANSION_MATTERS_BYTES = 256 * 1024 * 1024
 
 COLORS = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 """Terminal sequences: CSI, OSC, and the two-byte ones."""
@@ -88,16 +96,22 @@ def find_logs(paths: list[str]) -> tuple[list[str], dict[str, str]]:
 
 def _logs_in(folder: str) -> list[str]:
     found: list[str] = []
+    seen = 0
     for place, folders, names in os.walk(folder, onerror=None):
+        seen += len(folders) + len(names)
+        if seen > MOST_NAMES or len(found) >= MOST_FILES:
+            break
         folders.sort()
         for name in sorted(names):
             base = name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz")
             if base.endswith((".log", ".out", ".err", ".txt")) and len(found) < MOST_FILES:
+                if not Path(place, name).is_file():  # a FIFO in the place of a log would be waited for
+                    continue
                 found.append(str(Path(place) / name))
     return found
 
 
-def open_log(path: str) -> BinaryIO:
+def open_log(path: str) -> Stream:
     """A file or pipe. Raises `NotALog`."""
     try:
         status = os.stat(path)  # noqa: PTH116 - accepts what Path refuses: a name with a NUL raises ValueError alike
@@ -110,14 +124,16 @@ def open_log(path: str) -> BinaryIO:
         if stat.S_ISCHR(status.st_mode):
             hint = "; dmesg | gpudoctor explain - reads it" if path == "/dev/kmsg" else ""
             raise NotALog(f"a device and no log{hint}")
-        return Path(path).open("rb", buffering=0)
+        return Stream(path)
+    except bounded.Refused as error:
+        raise NotALog(str(error)) from None
     except FileNotFoundError:
         raise NotALog("there is no such file") from None
     except (OSError, ValueError) as error:
         raise NotALog(getattr(error, "strerror", None) or str(error)) from None
 
 
-def blocks(raw: BinaryIO) -> Iterator[Block]:
+def blocks(raw: Readable) -> Iterator[Block]:
     """The blocks of a log, in order. Raises `NotALog` where it is none, or where it cannot be read further."""
     buffer, line, total, at_end = b"", 1, 0, False
     chunks = _chunks(raw)
@@ -155,13 +171,14 @@ def _end_of_line(buffer: bytes) -> int:
     return cut or buffer.rfind(b"\n") + 1
 
 
-def _chunks(raw: BinaryIO) -> Iterator[tuple[bytes, int]]:
+def _chunks(raw: Readable) -> Iterator[tuple[bytes, int]]:
     """Cleaned text and how many bytes of the file it was."""
     first = _read(raw, 4096)
     opener = next((opener for magic, opener in OPENERS if first.startswith(magic)), None)
     source: Readable = raw
     if opener is not None:
-        source, first = opener(cast(BinaryIO, _Rejoined(first, raw))), b""  # read() is all that they call
+        packed = _Rejoined(first, raw)
+        source, first = _Unpacked(opener(cast(BinaryIO, packed)), packed), b""  # read() is all that they call
     decode = _decoder(first or _read(source, 0))
     pending_cr = b""
     held = b""
@@ -195,17 +212,37 @@ def _plain(text: bytes) -> bytes:
     return text.replace(b"\r\n", b"\n") if b"\r" in text else text
 
 
+class _Unpacked:
+    """What comes out of a compressed file, as long as that is in proportion to what goes in."""
+
+    def __init__(self, source: Readable, packed: "_Rejoined") -> None:
+        self._source, self._packed = source, packed
+        self._bytes = 0
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._source.read(size) or b""
+        self._bytes += len(piece)
+        if self._bytes > max(MOST_EXPANSION * self._packed.bytes, EXPANSION_MATTERS_BYTES):
+            raise NotALog(
+                f"read as far as {self._bytes >> 20} MiB: it unpacks to more than {MOST_EXPANSION} times its size"
+            )
+        return piece
+
+
 class _Rejoined:
     """What was read of a pipe to look at it, and then the rest."""
 
-    def __init__(self, first: bytes, rest: BinaryIO) -> None:
+    def __init__(self, first: bytes, rest: Readable) -> None:
         self._first, self._rest = first, rest
+        self.bytes = len(first)
 
     def read(self, size: int = -1) -> bytes:
         if self._first:
             part, self._first = (self._first, b"") if size < 0 else (self._first[:size], self._first[size:])
             return part
-        return self._rest.read(size) or b""
+        piece = self._rest.read(size) or b""
+        self.bytes += len(piece)
+        return piece
 
     def readable(self) -> bool:
         return True
@@ -224,6 +261,10 @@ def _read(source: Readable, size: int) -> bytes:
         return b""
     try:
         return source.read(size) or b""
+    except bounded.Refused as error:
+        raise NotALog(str(error)) from None
+    except MemoryError:
+        raise NotALog("unpacking it takes more memory than is spent on it") from None
     except (EOFError, zlib.error, lzma.LZMAError) as error:
         raise NotALog(f"cut off or damaged: {error}") from None
     except (OSError, ValueError) as error:

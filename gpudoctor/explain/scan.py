@@ -4,13 +4,13 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import BinaryIO
 
 from msgspec import Struct, field, structs
 
+from gpudoctor import cost
 from gpudoctor.explain.exits import NEEDLES as EXIT_NEEDLES
 from gpudoctor.explain.exits import Exit, read_exit
-from gpudoctor.explain.lines import Block, NotALog, blocks
+from gpudoctor.explain.lines import Block, NotALog, Readable, blocks
 from gpudoctor.explain.match import Line, Matcher
 from gpudoctor.explain.symptom import Event, Symptom
 from gpudoctor.explain.tracebacks import HEADER, Traceback, read_traceback
@@ -83,7 +83,7 @@ class Scan(Struct, kw_only=True):
     interrupted: bool = False
 
 
-def scan(raw: BinaryIO, file: str, matcher: Matcher, *, modified: float | None = None) -> Scan:
+def scan(raw: Readable, file: str, matcher: Matcher, *, modified: float | None = None) -> Scan:
     """Read a log to its end. Never raises but KeyboardInterrupt's like: what ends a pipe is said in the answer."""
     found = Scan(file=file)
     year = time.gmtime(modified if modified is not None else time.time()).tm_year
@@ -91,8 +91,12 @@ def scan(raw: BinaryIO, file: str, matcher: Matcher, *, modified: float | None =
     try:
         for block in blocks(raw):
             state.read(block)
-    except NotALog as error:
+            cost.progress()
+    except (NotALog, cost.Beyond) as error:
         found.reason = str(error)
+        cost.progress()
+    except MemoryError:
+        found.reason = cost.memory_met() or "it takes more memory than there is"
     except KeyboardInterrupt:
         found.interrupted = True
     for told in found.tracebacks:

@@ -6,14 +6,13 @@ refused here, before any of it can become an option or a word of a command.
 
 import ipaddress
 import re
-from pathlib import Path
 from typing import NoReturn
 
+from gpudoctor import bounded
 from gpudoctor.fleet.fleet import Node
 
 MAXIMUM_HOSTS = 16384
 """More than any training uses; expanding n[1-100000000] takes minutes and all memory."""
-MAXIMUM_FILE_BYTES = 4 * 1024 * 1024
 MAXIMUM_NAME = 253  # RFC 1035
 
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
@@ -48,16 +47,11 @@ def from_hosts(text: str) -> tuple[Node, ...]:
 def from_hostfile(path: str) -> tuple[Node, ...]:
     """The nodes of a hostfile: a host a line, `slots=N` (ranks there) and comments after `#`. Raises `BadHosts`."""
     try:
-        with Path(path).open("rb") as file:
-            raw = file.read(MAXIMUM_FILE_BYTES + 1)
-    except OSError as error:
-        raise BadHosts(f"hostfile {path}: {error.strerror or error}") from None
-    except ValueError as error:  # a NUL in its name
-        raise BadHosts(f"hostfile {path!r}: {error}") from None
-    if len(raw) > MAXIMUM_FILE_BYTES:
-        raise BadHosts(
-            f"hostfile {path}: more than {MAXIMUM_FILE_BYTES // 1024 // 1024} MiB, which is no list of hosts"
-        )
+        raw = bounded.contents(path, bounded.HOSTFILE.size)
+    except bounded.TooLarge as error:
+        raise BadHosts(f"hostfile {path}: {error}; that is no list of hosts") from None
+    except bounded.Refused as error:
+        raise BadHosts(f"hostfile {path}: {error}") from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -5,17 +5,14 @@ Whatever the bytes are, the answer is a snapshot or one line that says what they
 
 import contextlib
 import re
-import sys
-from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from gpudoctor import bounded
 from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
 
-MAXIMUM_BYTES = 64 * 1024 * 1024
-"""A snapshot of a machine with 16 GPUs has about one MiB."""
 WHAT_TO_GIVE = (
     "--from reads what `gpudoctor capture -o FILE`, `nvidia-smi -q -x > FILE` or `nvidia-smi -q > FILE` wrote"
 )
@@ -105,26 +102,11 @@ def snapshot_of(raw: bytes) -> Snapshot:
 
 def _bytes(path: str) -> bytes:
     try:
-        if path == "-":
-            raw = sys.stdin.buffer.read(MAXIMUM_BYTES + 1)
-        else:
-            with Path(path).open("rb") as file:
-                raw = file.read(MAXIMUM_BYTES + 1)
-    except FileNotFoundError:
-        raise UnreadableSnapshot("there is no such file") from None
-    except IsADirectoryError:
-        raise UnreadableSnapshot("it is a folder; name a file in it") from None
-    except PermissionError:
-        # Windows says so of folders too.
-        reason = "it is a folder; name a file in it" if Path(path).is_dir() else "permission denied"
-        raise UnreadableSnapshot(reason) from None
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
-        raise UnreadableSnapshot(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(raw) > MAXIMUM_BYTES:
-        raise UnreadableSnapshot(
-            f"it is larger than {MAXIMUM_BYTES // 1024**2} MiB, the most that is read; {WHAT_TO_GIVE}"
-        )
-    return raw
+        return bounded.contents(path, bounded.SNAPSHOT.size)
+    except bounded.TooLarge as error:
+        raise UnreadableSnapshot(f"{error}; {WHAT_TO_GIVE}") from None
+    except bounded.Refused as error:
+        raise UnreadableSnapshot(str(error)) from None
 
 
 def _text(raw: bytes) -> str:

@@ -1,13 +1,19 @@
 """Report -> one line for Nagios and Slurm's node health checks."""
 
+from collections.abc import Sequence
+
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.render import words
 from gpudoctor.report import Report
 
 STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 
 
-def line(report: Report, *, strict: bool = False) -> str:
-    """State, verdict, the names of what was found, and the counts as performance data."""
+def line(report: Report, *, strict: bool = False, unseen: Sequence[str] = ()) -> str:
+    """State, verdict, the names of what was found, and the counts as performance data.
+
+    `unseen`: what decides and could not be read (`gpudoctor.diagnose.unseen`).
+    """
     counts = report.counts
     names = list(
         dict.fromkeys(
@@ -18,9 +24,11 @@ def line(report: Report, *, strict: bool = False) -> str:
     )
     detail = f": {'; '.join(names)}" if names else ""
     blind = len(report.could_not_look)
-    status = report.nagios_status(strict=strict)
+    status = report.nagios_status(strict=strict, is_blind=bool(unseen))
     said = words.verdict(report)
-    if status != report.nagios_status():
+    if status == 3 and unseen:
+        said = f"cannot tell: {'; '.join(unseen)}; {counted(blind, 'check')} could not look"
+    elif status != report.nagios_status():
         said = f"not healthy enough for --strict ({said[0].lower()}{said[1:]})"
     text = f"GPUDOCTOR {STATES[status]} - {said}{detail}"
     # A bar separates text from performance data in Nagios' format.
