@@ -26,7 +26,7 @@ def blind(what: str) -> Snapshot:
     if what == "/sys":
         pci = missing("/sys/bus/pci/devices", "/sys is not mounted here")
         return replace(machine, accelerators=replace(machine.accelerators, pci=pci))
-    nvml = missing("nvmlInit", "no answer within 10 s", "timeout")
+    nvml = missing("nvmlInit", "the process was killed by SIGSEGV")
     return replace(machine, nvidia=replace(machine.nvidia, gpus=nvml))
 
 
@@ -46,7 +46,8 @@ def said(machine: Snapshot, *names: str, strict: bool = False) -> tuple[str, int
 )
 @pytest.mark.parametrize("strict", [False, True])
 def test_what_decides_was_not_read(what: str, strict: bool) -> None:
-    text, status = said(blind(what), strict=strict)
+    names = ("gpu", "host") if what == "NVML" else ()  # among all checks, one says that NVML is broken: CRITICAL
+    text, status = said(blind(what), *names, strict=strict)
     assert status == 3 and text.startswith("GPUDOCTOR UNKNOWN - cannot tell: ")
     assert f"{what} could not be read" in text and "\n" not in text and text.count("|") == 1
 
