@@ -25,7 +25,12 @@ DOORS = {
     "typer": ("gpudoctor/cli/",),
 }
 ANYWHERE = {"msgspec"}
-EVERYWHERE = ("gpudoctor.command", "gpudoctor.named", "gpudoctor.bounded", "gpudoctor.cost")  # but in workers and armed.py
+EVERYWHERE = (
+    "gpudoctor.command",
+    "gpudoctor.named",
+    "gpudoctor.bounded",
+    "gpudoctor.cost",
+)  # but in workers and armed.py
 
 MAY_IMPORT = {
     # the first prefix that fits a file -> what of ours it may import
