@@ -1,6 +1,7 @@
 """Reads and writes the files that commands name."""
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -53,18 +54,34 @@ def write(path: str, content: bytes) -> None:
     """Write a file whole or not at all: an earlier file of that name survives a failure. Raises `UsageProblem`."""
     place = Path(path).absolute()
     if place.exists() and not place.is_file():  # /dev/stdout, a FIFO: nothing to replace
-        place.write_bytes(content)
+        _write_into(place, content)
         return
     temporary = ""
     try:
         descriptor, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        if place.exists():
-            shutil.copymode(place, temporary)  # a new one is for its owner alone: it tells much about the machine
+        if place.exists() and place.stat().st_uid == os.stat(temporary).st_uid:  # noqa: PTH116
+            # A new one is for its owner alone: it tells much about the machine. Nor does the mode count that somebody
+            # else has given a file which he put here beforehand.
+            shutil.copymode(place, temporary)
         Path(temporary).replace(place)
     except OSError as error:
         raise UsageProblem(f"-o {path}: {error.strerror or error}") from None
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108 - gone already when all went well
+
+
+def _write_into(place: Path, content: bytes) -> None:
+    """Into a device or FIFO that is there. Raises `UsageProblem`, also for a FIFO that nobody reads from."""
+    try:
+        descriptor = os.open(place, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "wb") as file:
+            os.set_blocking(descriptor, True)
+            file.write(content)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        reason = "a FIFO that nobody reads from" if error.errno == errno.ENXIO else error.strerror or error
+        raise UsageProblem(f"-o {place}: {reason}") from None

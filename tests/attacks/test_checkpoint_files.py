@@ -11,11 +11,14 @@ import pytest
 
 from gpudoctor import bounded, cost
 from gpudoctor.active import Reply
-from gpudoctor.checkpoint import archive, examine, source
+from gpudoctor.checkpoint import archive
 from gpudoctor.checkpoint.examine import Wish, examined
-from gpudoctor.checkpoint.pickles import Machine
+from gpudoctor.checkpoint.loaded import Loaded
+from gpudoctor.checkpoint.opened import opened
+from gpudoctor.checkpoint.pickles import Beat, Machine
 from gpudoctor.checkpoint.report import CheckpointReport
 from gpudoctor.checkpoint.run import concluded, run
+from gpudoctor.checkpoint.source import Source
 from gpudoctor.checkpoint.unreadable import Unreadable
 from tests.attacks.pickle_bombs import BOMBS
 from tests.attacks.registry import attack, attacks
@@ -368,14 +371,14 @@ def test_a_file_of_holes_is_told(tmp_path: Path) -> None:
 def test_a_file_cut_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.safetensors"
     path.write_bytes(safetensors(one([1 << 22], 0, 1 << 24), bytes(1 << 24)))
-    original = source.Source.read
+    original = Source.read
 
-    def cut(self: source.Source, offset: int, count: int) -> bytes:
+    def cut(self: Source, offset: int, count: int) -> bytes:
         found = original(self, offset, count)
         os.truncate(path, 1 << 22)
         return found
 
-    monkeypatch.setattr(source.Source, "read", cut)
+    monkeypatch.setattr(Source, "read", cut)
     assert "cut off" in refusal(path)
 
 
@@ -383,15 +386,14 @@ def test_a_file_cut_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_file_swapped_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.safetensors"
     path.write_bytes(safetensors(one([4]), struct.pack("<4f", 1, 2, 3, 4)))
-    original = examine.opened
 
-    def swap(*arguments: object) -> object:
-        found = original(*arguments)  # type: ignore[arg-type]
+    def swap(source: Source, beat: Beat) -> Loaded:
+        found = opened(source, beat)
         (tmp_path / "other").write_bytes(safetensors(one([4]), b"\xff" * 16))
         (tmp_path / "other").rename(path)
         return found
 
-    monkeypatch.setattr(examine, "opened", swap)
+    monkeypatch.setattr("gpudoctor.checkpoint.examine.opened", swap)
     told = examined(Wish(str(path)))
     assert told.tensors[0].nan == 0, "the file that was opened is the one that is read"
 

@@ -90,8 +90,8 @@ def test_what_is_no_file_gets_one_line(
 
 @attack("files", way="any reader: standard input that is /dev/zero", weakness="it is read without end")
 def test_a_device_as_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with open("/dev/zero", "rb") as zero:  # noqa: PTH123
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(zero))
+    with open("/dev/zero", encoding="latin-1") as zero:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdin", zero)
         assert command(["amp", "--from", "-"]) == 2
     assert "a device and no file" in capsys.readouterr().err
 
@@ -109,8 +109,10 @@ def test_standard_input_that_never_comes(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr(bounded, "PIPE_SECONDS", 0.2)
     read, write = os.pipe()
     try:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(os.fdopen(read, "rb")))
-        assert command(["lint", "-"]) == 2
+        with os.fdopen(read, "rb") as file, io.TextIOWrapper(file) as text:
+            monkeypatch.setattr(sys, "stdin", text)
+            assert command(["lint", "-"]) == 2
+            time.sleep(0.3)  # its thread reads no more
     finally:
         os.close(write)
     assert "has not come to its end within 0 s" in capsys.readouterr().err
@@ -578,3 +580,42 @@ def test_evidence_with_wrong_numbers(tmp_path: Path, capsys: pytest.CaptureFixtu
         (tmp_path / "x").write_text(raw)
         assert command(["hang", "--from", str(tmp_path / "x")]) == 2
         assert "internal error" not in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- what is written
+
+
+@attack(
+    "files", way="capture -o FILE: a file that another user has put there", weakness="its mode opens root's file to all"
+)
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root makes a file of another user")
+def test_the_mode_of_another_users_file_does_not_count(tmp_path: Path) -> None:
+    from gpudoctor.cli.files import write
+
+    place = tmp_path / "machine.json"
+    place.write_text("mine")
+    place.chmod(0o666)
+    os.chown(place, 65_534, 65_534)
+    write(str(place), b"{}")
+    about = place.stat()
+    assert (about.st_mode & 0o777, about.st_uid, place.read_bytes()) == (0o600, 0, b"{}")
+
+
+@attack("files", way="capture -o FILE: a link to another file", weakness="root writes over what it points to")
+def test_a_link_in_the_place_of_a_capture_is_replaced(tmp_path: Path) -> None:
+    from gpudoctor.cli.files import write
+
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "out").symlink_to("precious")
+    write(str(tmp_path / "out"), b"{}")
+    assert (tmp_path / "precious").read_text() == "precious" and not (tmp_path / "out").is_symlink()
+
+
+@attack("files", way="capture -o FIFO: nobody reads from it", weakness="it is waited for")
+def test_a_fifo_without_a_reader(tmp_path: Path) -> None:
+    from gpudoctor.cli.errors import UsageProblem
+    from gpudoctor.cli.files import write
+
+    os.mkfifo(tmp_path / "out")
+    with pytest.raises(UsageProblem, match="nobody reads from"):
+        write(str(tmp_path / "out"), b"{}")
