@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Literal, NamedTuple
+from typing import IO, Literal, NamedTuple, Protocol
 
 from gpudoctor.marked import MARK as MARK
 from gpudoctor.marked import messages as messages
@@ -156,8 +156,7 @@ class Child:
 
     def end(self) -> Reply:
         """Kill what is left of the child and its descendants, reap it, and say how it ended."""
-        with contextlib.suppress(ValueError):  # ended before, perhaps by another thread
-            _living.remove(self)
+        forget(self)
         own_end = self.process.poll()
         if own_end is not None:
             for reader in self._readers:  # what it wrote last; short, for descendants may keep the pipes open
@@ -207,18 +206,38 @@ def start(
     """
     with signals_deferred():  # one that raised between fork and the next line would lose the child
         child = Child(name, command, environment=environment, timeout=timeout, on_line=on_line)
-        _living.append(child)
+        keep(child)
     return child
+
+
+class Endable(Protocol):
+    """What must not outlive the command; ending it forgets it."""
+
+    def end(self) -> object: ...
+
+
+def keep(child: Endable) -> None:
+    """Have `end_all` end it, should nobody else."""
+    if child not in _living:
+        _living.append(child)
+
+
+def forget(child: Endable) -> None:
+    """It has ended."""
+    with contextlib.suppress(ValueError):  # before, perhaps by another thread
+        _living.remove(child)
 
 
 def end_all() -> None:
     """End every child that was started and not ended yet: the last thing a command does, however it ends."""
     with signals_deferred():  # a second Ctrl-C must not save the rest of them
         while _living:
-            _living[-1].end()
+            last = _living[-1]
+            last.end()
+            forget(last)
 
 
-_living: list[Child] = []
+_living: list[Endable] = []
 
 
 @contextlib.contextmanager

@@ -37,6 +37,7 @@ def evidence_of(
     native: bool = False,
     dumps: str = "",
     timeout: float = 20.0,
+    connect: bool = True,
 ) -> Evidence:
     """Both looks at the jobs of this machine, or at those of `fleet` (whose agents have said hello).
 
@@ -46,10 +47,17 @@ def evidence_of(
         with LocalFleet(hosts) as local:
             reach(local, timeout=PATIENCE)
             return evidence_of(
-                fleet=local, seconds=seconds, pid=pid, job=job, native=native, dumps=dumps, timeout=timeout
+                connect=hosts is not None,
+                fleet=local,
+                seconds=seconds,
+                pid=pid,
+                job=job,
+                native=native,
+                dumps=dumps,
+                timeout=timeout,
             )
     members = jobs_of(fleet, pid=pid, job=job)
-    return ask.look(fleet, members, seconds=seconds, native=native, dumps=dumps, timeout=timeout)
+    return ask.look(fleet, members, seconds=seconds, native=native, dumps=dumps, timeout=timeout, connect=connect)
 
 
 if __name__ == "__main__":

@@ -228,8 +228,10 @@ def test_every_rank_has_a_row_and_missing_ones_too() -> None:
 
 
 def test_a_rank_without_a_stack_has_the_kernels_word() -> None:
-    job = a_job(member(0, place_at("unknown"), waits_in="futex_do_wait"), member(1, place_at("unknown"), samples=0))
-    assert [row.state for row in conclude_job(job).ranks] == ["sleeps in futex_do_wait", "gone"]
+    job = a_job(member(0, place_at("unknown"), waits_in="futex_do_wait"), member(1, place_at("unknown"), samples=0),
+                member(2, place_at("unknown"), samples=0, state="X"))  # fmt: skip
+    states = [row.state for row in conclude_job(job).ranks]
+    assert states == ["sleeps in futex_do_wait", "not read", "gone"], "what was not read has not ended"
 
 
 # ---------------------------------------------------------------- large and hostile

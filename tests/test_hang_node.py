@@ -729,6 +729,7 @@ def test_ras_is_asked_only_where_it_is_safe(
         return Ras(at=float(len(calls)), source="x")
 
     monkeypatch.setattr("gpudoctor.hang.read.ras_elsewhere.ask", answer)
+    monkeypatch.setattr("gpudoctor.hang.read.reach.listener_of", lambda system, pid, port: "127.0.0.1")
     reader = layers.Layers(System(), LookAt(ranks=ranks, seconds=0.01), 0)
     found, unread = reader.ras([rank_with_nccl(7, version)], {7: sample_in(function, 7)}, time.monotonic() + PATIENCE)
     assert len(calls) == len(found) == asked

@@ -40,7 +40,7 @@ def line(
 def test_a_line_is_read() -> None:
     text = HEADER + line(2, remote="0200000A:01BB", unsent=5, unread=17, retransmits=3)
     (row,) = rows(text)
-    assert row == ("7", "SYN_SENT", "127.0.0.1", 29500, "10.0.0.2", 443, 5, 17, 3)
+    assert row == ("7", "SYN_SENT", "127.0.0.1", 29500, "10.0.0.2", 443, 5, 17, 3, 0)
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the samples are of a little-endian machine")

@@ -139,14 +139,41 @@ def test_no_string_of_the_program_is_told() -> None:
         b"def f(:\n",
         b"\x00\x01\xff" * 99,
         b"x = " + b"(" * 5000 + b")" * 5000,
-        b"x = " + b"-" * 200_000 + b"1",
         b"# coding: no-such-thing\nx = 1\n",
         b"#" * (MAXIMUM_BYTES + 1),
     ],
-    ids=["empty", "broken", "binary", "parentheses", "minus signs", "coding", "too large"],
+    ids=["empty", "broken", "binary", "parentheses", "coding", "too large"],
 )
 def test_a_file_that_cannot_be_understood_is_left_alone(raw: bytes) -> None:
     assert context(Frame("f", "train.py", 1), lambda name: raw) is None
+
+
+def test_what_is_too_much_for_the_parser_is_for_the_caller_to_say() -> None:
+    """tests/attacks/test_hang_files.py: in a child process, the only place where this is called."""
+    raw = b"x = " + b"-" * 200_000 + b"1"
+    with pytest.raises((MemoryError, RecursionError)):
+        context(Frame("f", "train.py", 1), lambda name: raw)
+
+
+LONG = b"# " + b"x" * 300_000 + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (LONG + PROGRAM.encode(), "dist.barrier()"),
+        (b"# coding: latin-1\n" + LONG + PROGRAM.encode() + b"x = '\xe9'\n" * 30_000, "dist.barrier()"),
+        (b"def f():\n    dist.barrier()\n" + b"x = 1\n" * 100_000, "dist.barrier()"),
+        (b"x = (\n" + b"1,\n" * 200_000 + b")\n" + PROGRAM.encode(), "dist.barrier()"),
+    ],
+    ids=["behind a long comment", "encoded", "before much", "behind a long list"],
+)
+def test_of_a_large_file_the_statement_around_the_line_is_read(raw: bytes, text: str) -> None:
+    number = next(number for number, line in enumerate(raw.splitlines(), 1) if text.encode() in line)
+    found = context(Frame("train", "train.py", number), lambda name: raw)
+    assert found is not None
+    assert (found.line, found.text) == (number, text)
+    assert found.enclosing[-1].kind == "function"
 
 
 def test_deeply_nested_text_beside_the_line_is_cut_not_fatal() -> None:

@@ -50,7 +50,16 @@ def test_a_rank_is_described(tmp_path: Path) -> None:
     system = fake(tmp_path, rank(30, 2, **variables))
     (found,) = look(system).value
     assert found == RankSettings(
-        30, 2, 4, 2, "10.0.0.1", "29500", "", "net:[4026531840]", {**settings, "TP_SOCKET_IFNAME": "eth0"}
+        30,
+        2,
+        4,
+        2,
+        "10.0.0.1",
+        "29500",
+        "",
+        "net:[4026531840]",
+        {**settings, "TP_SOCKET_IFNAME": "eth0"},
+        os.geteuid(),
     )
     assert b"secret" not in msgspec.json.encode(found)
 

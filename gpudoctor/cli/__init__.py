@@ -22,7 +22,7 @@ from gpudoctor.cli.checkpoint import checkpoint
 from gpudoctor.cli.checks import checks
 from gpudoctor.cli.devices import devices
 from gpudoctor.cli.env import env
-from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.cli.errors import CannotTell, UsageProblem
 from gpudoctor.cli.explain import explain
 from gpudoctor.cli.hang import hang
 from gpudoctor.cli.launch import launch
@@ -93,6 +93,10 @@ def run(arguments: Sequence[str]) -> int:
             sys.stdout.flush()
     except UsageProblem as problem:
         return _refuse(str(problem), arguments)
+    except CannotTell as problem:
+        return _complain(str(problem), status=3)
+    except MemoryError:
+        return _complain("there is too little memory to look (ulimit -v, the cgroup's limit)", status=3)
     except KeyboardInterrupt:
         return _interrupted()
     except BrokenPipeError:

@@ -1,4 +1,8 @@
-"""What a user did wrong, said in one line."""
+"""Why there is no answer, said in one line: what a user did wrong, or what hindered us."""
+
+
+class CannotTell(Exception):
+    """Nothing could be looked at that would decide: `gpudoctor: MESSAGE` on standard error and exit status 3."""
 
 
 class UsageProblem(Exception):

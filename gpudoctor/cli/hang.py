@@ -17,6 +17,10 @@ def hang(
         Optional[str],  # noqa: UP045
         typer.Option("--job", metavar="ID", help="A Slurm job, or a job's id as shown here.", show_default=False),
     ] = None,
+    user: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--user", metavar="NAME", help="The jobs of this user; a name or number.", show_default=False),
+    ] = None,
     hosts: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("--hosts", metavar="LIST", help="All nodes of the job, by ssh: 'n[01-16]'.", show_default=False),
@@ -52,7 +56,7 @@ def hang(
 ) -> None:
     """Why is this job stuck? Reads a live job without stopping it, and names rank, line and fix.
 
-    Exit status: 1 when a job hangs or has a fault, 0 when it gets on, 2 when there is none to look at.
+    Exit status: 1 when a job hangs or has a fault, 0 when it gets on, 2 when there is none, 3 when that cannot be told.
     """
     from gpudoctor.cli.fleets import Where
     from gpudoctor.cli.hang_run import Asked, Output, run, run_file
@@ -64,11 +68,12 @@ def hang(
         nodes=nodes, hosts=hosts, hostfile=hostfile, exclude=exclude or "", remote_gpudoctor=remote_gpudoctor or ""
     )
     live = where.is_named or nodes is not None or watch or native or pid is not None
+    live |= user is not None
     if from_file is not None:
         if live or dumps is not None or exclude is not None or remote_gpudoctor is not None:
             raise UsageProblem("--from diagnoses a file; the other options look at a live job")
         raise typer.Exit(run_file(from_file, job, output))
     if pid is not None and (where.is_named or nodes is not None):
         raise UsageProblem("--pid names a process of this machine; with --hosts or --nodes, --job names the job")
-    asked = Asked(pid=pid, job=job, dumps=dumps, native=native, interval=interval if watch else None)
+    asked = Asked(pid=pid, job=job, user=user, dumps=dumps, native=native, interval=interval if watch else None)
     raise typer.Exit(run(where, asked, output))

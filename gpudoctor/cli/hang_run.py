@@ -4,23 +4,22 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import structs
 
-from gpudoctor import bounded, cost
-from gpudoctor.cli.errors import UsageProblem
+from gpudoctor import __version__, bounded, cost
+from gpudoctor.cli.errors import CannotTell, UsageProblem
 from gpudoctor.cli.fleets import Where, enough_descriptors, in_allocation, local_fleet, standing_fleet
 from gpudoctor.fleet.fleet import Fleet
 from gpudoctor.fleet.reach import reach
-from gpudoctor.hang import ask
+from gpudoctor.hang import ask, choose
 from gpudoctor.hang.conclude import conclude
-from gpudoctor.hang.evidence import Evidence, Unread, UnreadableEvidence, from_json
+from gpudoctor.hang.evidence import Evidence, UnreadableEvidence, from_json
 from gpudoctor.hang.find import find_jobs
-from gpudoctor.hang.job import Members
-from gpudoctor.hang.report import HangReport
+from gpudoctor.hang.report import HangReport, JobReport, is_unseen
+from gpudoctor.hang.users import words
 from gpudoctor.hang.watch import spanned
 from gpudoctor.render.progress import Progress
 
@@ -35,6 +34,8 @@ WITHOUT_A_JOB = 3
 class Asked(NamedTuple):
     pid: int | None = None
     job: str | None = None
+    user: str | None = None
+    """Names or numbers of one user, comma between them."""
     dumps: str | None = None
     native: bool = False
     interval: float | None = None
@@ -55,22 +56,25 @@ def run(where: Where, asked: Asked, output: Output) -> int:
     with hang_fleet(where, asked.job) as fleet, Progress(sys.stderr) as progress:
         arrive(fleet, progress)
         if asked.interval is None:
-            evidence = look(fleet, asked, progress)
-            report = conclude(evidence, seconds=round(time.monotonic() - started, 2))
+            looks = look(fleet, asked, progress)
+            report = looks.report(seconds=round(time.monotonic() - started, 2))
         else:
-            evidence, report = watch(fleet, asked, asked.interval, progress)
+            looks, report = watch(fleet, asked, asked.interval, progress)
         fleet.dismiss()
-    show(report, evidence, output)
+    show(report, looks.evidence, output)
     return exit_status(report)
 
 
 def examine(where: Where, asked: Asked) -> Evidence:
-    """The evidence of the live job, without a conclusion. Raises `UsageProblem`."""
+    """The evidence of the live jobs of one user, without a conclusion. Raises `UsageProblem` and `CannotTell`."""
     with hang_fleet(where, asked.job) as fleet, Progress(sys.stderr) as progress:
         arrive(fleet, progress)
-        evidence = look(fleet, asked, progress)
+        looks = look(fleet, asked, progress)
         fleet.dismiss()
-    return evidence
+    if len(looks.found) > 1:
+        users = ", ".join(words(user) for user in looks.users)
+        raise UsageProblem(f"jobs of several users run here ({users}); --pid names a process of the one to capture")
+    return looks.evidence
 
 
 def run_file(path: str, job: str | None, output: Output) -> int:
@@ -87,6 +91,8 @@ def run_file(path: str, job: str | None, output: Output) -> int:
     report = conclude(evidence)
     if job is not None:
         report = structs.replace(report, jobs=tuple(each for each in report.jobs if matches(each.id, job)))
+    if not report.jobs and not report.lost and not report.unread and not output.json:
+        raise UsageProblem(f"--from {path}: it holds no job" + (f" of the id {job}" if job is not None else ""))
     show(report, evidence, output)
     return exit_status(report)
 
@@ -111,7 +117,7 @@ def hang_fleet(where: Where, job: str | None) -> Fleet:
 
 
 def arrive(fleet: Fleet, progress: Progress) -> None:
-    """Wait for the agents. Raises `UsageProblem` when none answers."""
+    """Wait for the agents. Raises `UsageProblem` when none answers, `CannotTell` when this machine's does not."""
     found = reach(
         fleet,
         timeout=REACH_SECONDS,
@@ -119,40 +125,86 @@ def arrive(fleet: Fleet, progress: Progress) -> None:
     )
     if not fleet.present:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in list(ask.lost_nodes(fleet).items())[:4])
-        raise UsageProblem(f"none of {len(found)} nodes can be asked ({reasons})")
+        problem = CannotTell if fleet.how == "local" else UsageProblem
+        raise problem(f"none of {len(found)} nodes can be asked ({reasons})")
 
 
-def look(fleet: Fleet, asked: Asked, progress: Progress) -> Evidence:
-    """Find the job and look at it. Raises `UsageProblem` when there is none."""
+class Looks(NamedTuple):
+    """One look at the jobs that were chosen: at each user's by itself."""
+
+    found: tuple[Evidence, ...]
+    users: tuple[str, ...]
+    """Whose each is."""
+    chosen: choose.Chosen = choose.Chosen((), ())
+
+    @property
+    def evidence(self) -> Evidence:
+        """All of it, where what is wanted is what was seen."""
+        first, *more = self.found
+        return structs.replace(first, nodes=(*first.nodes, *(node for each in more for node in each.nodes)))
+
+    def report(self, seconds: float = 0.0) -> HangReport:
+        """What is concluded of each user's jobs, in one report: the faults first."""
+        every = [conclude(each) for each in self.found]
+        jobs = sorted((job for each in every for job in each.jobs), key=lambda job: not _is_fault(job))
+        looked = [job for jobs in self.chosen.looks for job in jobs]
+        return structs.replace(
+            every[0],
+            hosts=tuple(dict.fromkeys(host for each in every for host in each.hosts)),
+            jobs=tuple(jobs),
+            others=choose.others(self.chosen.others, looked),
+            lost={name: why for each in every for name, why in each.lost.items()},
+            unread=tuple(dict.fromkeys(unread for each in every for unread in each.unread)),
+            seconds=seconds,
+        )
+
+
+def look(fleet: Fleet, asked: Asked, progress: Progress) -> Looks:
+    """Find the jobs and look at them. Raises `UsageProblem` when there is none, `CannotTell` when that is not known."""
     found = ask.processes(fleet, waiting=progress.waiting)
-    members = wanted(found, asked)
-    if not members and asked.dumps is None:
-        raise UsageProblem(nothing_found(asked, fleet, found.unread))
+    chosen = wanted(found, asked)
+    if not chosen.looks and asked.dumps is None:
+        raise nothing_found(asked, fleet, found)
     dumps = str(Path(asked.dumps).absolute()) if asked.dumps is not None else ""
-    evidence = look_at(fleet, members, asked, progress, dumps=dumps)
-    return structs.replace(evidence, unread=(*found.unread, *evidence.unread))
+    looks = look_at(fleet, chosen, asked, progress, dumps=dumps)
+    first, *more = looks.found
+    unread = tuple(each for each in found.unread if each.user in ("", *looks.users))
+    return looks._replace(found=(structs.replace(first, unread=(*unread, *first.unread)), *more))
 
 
-def look_at(fleet: Fleet, members: Sequence[Members], asked: Asked, progress: Progress, *, dumps: str = "") -> Evidence:
-    return ask.look(
-        fleet,
-        members,
-        seconds=BETWEEN_SECONDS,
-        native=asked.native,
-        dumps=dumps,
-        timeout=LOOK_SECONDS,
-        waiting=progress.waiting,
-    )
+def look_at(fleet: Fleet, chosen: choose.Chosen, asked: Asked, progress: Progress, *, dumps: str = "") -> Looks:
+    """Without a job at the dumps alone."""
+    found = [
+        ask.look(
+            fleet,
+            members,
+            seconds=BETWEEN_SECONDS,
+            native=asked.native,
+            dumps=dumps if number == 0 else "",
+            timeout=LOOK_SECONDS,
+            waiting=progress.waiting,
+        )
+        for number, members in enumerate(chosen.looks or ((),))
+    ]
+    return Looks(tuple(found), tuple(members[0].user for members in chosen.looks), chosen)
 
 
-def wanted(processes: ask.Processes, asked: Asked) -> tuple[Members, ...]:
+def wanted(processes: ask.Processes, asked: Asked) -> choose.Chosen:
     """The jobs that were asked for, of all that run on these nodes."""
-    found = find_jobs(processes.nodes)
+    same = asked.user.split(",") if asked.user is not None and "," in asked.user else ()
+    every = find_jobs(processes.nodes, same)
+    found = every
+    if asked.user is not None:
+        user = asked.user
+        found = tuple(each for each in found if choose.fits_user(each, user))
     if asked.pid is not None:
         found = tuple(each for each in found if any(member.process.pid == asked.pid for member in each.members))
     if asked.job is not None:
         found = tuple(each for each in found if asked.job == each.slurm_job or matches(each.id, asked.job))
-    return found
+    named = asked.user is not None or asked.pid is not None
+    chosen = choose.choose(found, named=named, first=choose.who_asks(os.environ))
+    looked = {id(job) for jobs in chosen.looks for job in jobs}
+    return chosen._replace(others=tuple(job for job in every if id(job) not in looked))
 
 
 def matches(id: str, wanted: str) -> bool:
@@ -160,42 +212,63 @@ def matches(id: str, wanted: str) -> bool:
     return wanted == id or wanted in re.split(r"[\s,]+", id)
 
 
-def nothing_found(asked: Asked, fleet: Fleet, unread: Sequence[Unread]) -> str:
+def nothing_found(asked: Asked, fleet: Fleet, found: ask.Processes) -> UsageProblem | CannotTell:
+    """That there is no such job; that this is not known, where something could not be looked at."""
     nodes = "on this machine" if fleet.how == "local" else f"on {len(fleet.present)} of {len(fleet.nodes)} nodes"
-    blind = f"; not read: {unread[0].what} ({unread[0].reason})" if unread else ""
+    if found.lost:
+        name, reason = next(iter(found.lost.items()))
+        return CannotTell(f"could not look for jobs {nodes}: {name}: {reason}")
+    blind = f"; not read: {found.unread[0].what} ({found.unread[0].reason})" if found.unread else ""
     if asked.pid is not None:
-        return f"--pid {asked.pid}: it is no process of a distributed job that can be seen {nodes}{blind}"
+        return UsageProblem(f"--pid {asked.pid}: it is no process of a distributed job that can be seen {nodes}{blind}")
     if asked.job is not None:
-        return f"--job {asked.job}: no such job {nodes}; without --job all that run there are shown{blind}"
-    return (
+        return UsageProblem(
+            f"--job {asked.job}: no such job {nodes}; without --job all that run there are shown{blind}"
+        )
+    if asked.user is not None:
+        return UsageProblem(f"--user {asked.user}: no distributed job of that user is seen {nodes}{blind}")
+    return UsageProblem(
         f"no distributed job is seen {nodes}: no process has RANK and WORLD_SIZE, and no torchrun, srun or mpirun "
         f"runs{blind}; with --hosts or --job other nodes are looked at, with --dumps what a job has left"
     )
 
 
-def watch(fleet: Fleet, asked: Asked, interval: float, progress: Progress) -> tuple[Evidence, HangReport]:
+def watch(fleet: Fleet, asked: Asked, interval: float, progress: Progress) -> tuple[Looks, HangReport]:
     """Look again and again until a job stands still from one look to the next, or all have ended."""
-    before: Evidence | None = None
-    seen, without = False, 0
+    before: Looks | None = None
+    without = 0
     while True:
         started = time.monotonic()
-        members = wanted(ask.processes(fleet, waiting=progress.waiting), asked)
-        if members:
-            seen, without = True, 0
-            evidence = look_at(fleet, members, asked, progress)
-            report = conclude(spanned(before, evidence) if before is not None else evidence)
+        found = ask.processes(fleet, waiting=progress.waiting)
+        chosen = wanted(found, asked)
+        if chosen.looks:
+            without = 0
+            now = look_at(fleet, chosen, asked, progress)
+            report = _spanned(before, now).report() if before is not None else now.report()
             if before is not None and any(job.state == "hung" for job in report.jobs):
-                return evidence, report
-            before = evidence
-        else:
+                return now, report
+            before = now
+        elif not found.lost:  # a node that gave no answer has not said that the job is gone
             without += 1
-            if seen and without >= WITHOUT_A_JOB:
-                assert before is not None
-                return before, HangReport(hosts=tuple(node.name for node in fleet.nodes))
+            if before is not None and without >= WITHOUT_A_JOB:
+                hosts = tuple(node.name for node in fleet.nodes)
+                return before, HangReport(gpudoctor=__version__, hosts=hosts, ended=True)
+        elif not fleet.present:
+            raise CannotTell(f"could not look for jobs: {'; '.join(list(found.lost.values())[:4])}")
         while (left := started + interval - time.monotonic()) > 0:
-            progress.waiting(["the job to stand still" if members else "a job"])
+            progress.waiting(["the job to stand still" if chosen.looks else "a job"])
             fleet.keep_alive()
             time.sleep(min(0.5, left))
+
+
+def _spanned(before: Looks, now: Looks) -> Looks:
+    """Each user's look with the last one of that user."""
+    earlier = dict(zip(before.users, before.found, strict=False))
+    found = (
+        spanned(earlier[user], evidence) if user in earlier else evidence
+        for user, evidence in zip(now.users, now.found, strict=True)
+    )
+    return now._replace(found=tuple(found))
 
 
 def show(report: HangReport, evidence: Evidence, output: Output) -> None:
@@ -215,7 +288,15 @@ def show(report: HangReport, evidence: Evidence, output: Output) -> None:
 
 
 def exit_status(report: HangReport) -> int:
-    """1 when a job hangs or something is wrong with it, 2 when there was none to look at."""
+    """1 when a job hangs or something is wrong with it; 3 when that is not known of one; 2 when there was none."""
     if not report.jobs:
-        return 2 if report.lost or report.unread else 0
-    return 1 if any(job.causes or job.state == "hung" for job in report.jobs) else 0
+        if report.ended:
+            return 0
+        return 3 if report.lost or report.unread else 2
+    if any(map(_is_fault, report.jobs)):
+        return 1
+    return 3 if any(is_unseen(job) for job in report.jobs) else 0
+
+
+def _is_fault(job: JobReport) -> bool:
+    return bool(job.causes) or job.state == "hung"

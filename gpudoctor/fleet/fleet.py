@@ -103,6 +103,8 @@ class Fleet:
         self._unread: Counter[int] = Counter()
         self._noise: Counter[int] = Counter()
         self._silenced: set[int] = set()
+        self._alive: dict[int, float] = {}
+        """When each node has last answered one of those (time.monotonic)."""
 
     # for subclasses
 
@@ -200,7 +202,10 @@ class Fleet:
                     return None
                 continue
             self.took(event)
-            if event.node in self.lost or (isinstance(event.what, Pong) and event.what.number in self._pings):
+            unasked = isinstance(event.what, Pong) and event.what.number in self._pings
+            if unasked:
+                self._alive[event.node] = time.monotonic()
+            if event.node in self.lost or unasked:
                 if left == 0.0:  # a lost node that goes on talking must not keep us
                     return None
                 continue
@@ -215,12 +220,14 @@ class Fleet:
         *,
         timeout: float,
         of: Iterable[int] | None = None,
+        patience: float = 0.0,
         waiting: Callable[[Sequence[int]], None] | None = None,
     ) -> dict[int, R | Lost]:
         """Send an order and wait for one `answer` of each node that it is meant for.
 
         A node that is or gets lost gives its `Lost`; one that does not answer in time, `Lost("no answer")`, without
-        being taken for lost by others. `waiting` is called several times a second with the nodes still awaited.
+        being taken for lost by others; one that still answers pings has `patience` seconds more: it is busy. `waiting`
+        is called several times a second with the nodes still awaited.
         """
         wanted = set(order.to or range(len(self.nodes))) if of is None else set(of)
         found: dict[int, R | Lost] = {node: self.lost[node] for node in wanted if node in self.lost}
@@ -228,11 +235,13 @@ class Fleet:
         number = self.send(order)
         now = time.monotonic()
         deadline, told = now + timeout, now - TELL_SECONDS
-        while still_open and (now := time.monotonic()) < deadline:
+        while still_open and (now := time.monotonic()) < deadline + patience:
+            if now >= deadline and not any(self._was_heard(node, now) for node in still_open):
+                break
             if waiting is not None and now - told >= TELL_SECONDS:  # not for each of a thousand answers
                 waiting(sorted(still_open))
                 told = now
-            event = self.next_event(min(deadline - now, TELL_SECONDS))
+            event = self.next_event(min(deadline + patience - now, TELL_SECONDS))
             if event is None or event.node not in still_open:
                 continue
             if isinstance(event.what, Lost) or (event.what.number == number and isinstance(event.what, answer)):
@@ -244,6 +253,10 @@ class Fleet:
         for node in still_open:
             found[node] = Lost("no answer", f"within {timeout:g} s")
         return {node: found[node] for node in sorted(found)}
+
+    def _was_heard(self, node: int, now: float) -> bool:
+        """Whether a node has answered one of the last pings."""
+        return now - self._alive.get(node, -PING_SECONDS * 3) < PING_SECONDS * 2
 
     def dismiss(self) -> None:
         """Tell the agents to end."""

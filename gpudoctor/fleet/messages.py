@@ -227,6 +227,8 @@ class LookAt(Order, frozen=True, kw_only=True):
     """Of the job's masters: who listens there."""
     addresses: tuple[str, ...] = ()
     """Of the job's masters, names or numbers: they are looked up and, at `ports`, connected to."""
+    connect: bool = False
+    """Root may connect to them though none of these processes does: the nodes of the job were named."""
     native: bool = False
     """Native frames too, for which py-spy stops each process for a moment."""
     timeout: float = 8.0

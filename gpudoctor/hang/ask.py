@@ -1,7 +1,7 @@
 """Asks a fleet's agents for the processes of its jobs, and for what they do: the head's side of `gpudoctor hang`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +16,7 @@ from gpudoctor.hang.evidence import (
     NodeProcesses,
     Process,
     ProcessEvidence,
+    Recorder,
     Unread,
 )
 from gpudoctor.hang.find import masters
@@ -32,6 +33,8 @@ PINGS = 3
 """The shortest round trip of so many tells most about a clock."""
 MARGIN_SECONDS = 6.0
 """What an agent may need on top of an order's time: a node on which everything waits for a processor."""
+PATIENCE_SECONDS = 30.0
+"""How much longer an agent is waited for that still answers pings."""
 
 
 class Processes(NamedTuple):
@@ -74,19 +77,22 @@ def look(
     native: bool = False,
     dumps: str = "",
     timeout: float = 8.0,
+    connect: bool | None = None,
     waiting: Waiting | None = None,
 ) -> Evidence:
     """Look at these jobs twice, `seconds` apart, on all nodes of the fleet: a node without a rank matters too.
 
-    `dumps`: a folder of flight recorders on this machine.
+    `dumps`: a folder of flight recorders on this machine. `connect`: as in the order; without, where nodes were named.
     """
+    named = fleet.how != "local" if connect is None else connect
     offsets = clock_offsets(fleet)
     order = order_for(members, seconds=seconds, native=native, timeout=timeout)
     present = fleet.present
     answers = fleet.ask(
-        structs.replace(order, to=present),
+        structs.replace(order, to=present, connect=named),
         LookedAt,
         timeout=timeout + MARGIN_SECONDS,
+        patience=PATIENCE_SECONDS,
         of=present,
         waiting=_names(fleet, waiting),
     )
@@ -116,8 +122,41 @@ def look(
             )
         elif isinstance(answer, Lost):
             lost.setdefault(name, words(answer))
-    loose, unread = recorder.of_folder(dumps) if dumps else ((), ())
+    nodes += [_unseen(name, why, index, members) for index, (name, why) in _of_nobody(fleet, lost, nodes, members)]
+    loose, unread = _of_folder(fleet, dumps, waiting) if dumps else ((), ())
     return Evidence(gpudoctor=__version__, time=time.time(), nodes=tuple(nodes), lost=lost, dumps=loose, unread=unread)
+
+
+def _of_folder(fleet: Fleet, folder: str, waiting: Waiting | None) -> tuple[tuple[Recorder, ...], tuple[Unread, ...]]:
+    def tell() -> None:
+        fleet.keep_alive()  # an agent without orders takes us for gone
+        if waiting is not None:
+            waiting(["the flight recorders"])
+
+    return recorder.of_folder(folder, tell)
+
+
+def _of_nobody(
+    fleet: Fleet, lost: Mapping[str, str], nodes: Sequence[NodeEvidence], members: Sequence[Members]
+) -> Iterator[tuple[int, tuple[str, str]]]:
+    """The nodes that could not be looked at, where no other has shown a process: the jobs are still there."""
+    if any(node.processes for node in nodes):
+        return
+    for index in sorted({member.node for job in members for member in job.members}):
+        name = fleet.name(index)
+        if name in lost:
+            yield index, (name, lost[name])
+
+
+def _unseen(name: str, why: str, index: int, members: Sequence[Members]) -> NodeEvidence:
+    """What the first look has seen of a node that gave no answer to the second."""
+    seen = {member.process.pid: member.process for job in members for member in job.members if member.node == index}
+    return NodeEvidence(
+        name=name,
+        hostname=name,
+        processes=tuple(ProcessEvidence(process=process) for process in seen.values()),
+        unread=(Unread("its processes, a second time", why),),
+    )
 
 
 def order_for(members: Sequence[Members], *, seconds: float, native: bool = False, timeout: float) -> LookAt:
@@ -153,8 +192,8 @@ def _with_first_look(found: ProcessEvidence, node: int, before: dict[tuple[int, 
         return found
     now = found.process
     gone = now.state == "X"
-    if gone or (now.state == "Z" and not now.command):
-        kept = structs.replace(earlier, state=now.state, exit_code=now.exit_code)
+    if gone or not now.name or (now.state == "Z" and not now.command):
+        kept = structs.replace(earlier, state=now.state or earlier.state, exit_code=now.exit_code)
     elif not now.environment_read and earlier.environment_read:
         kept = structs.replace(
             now,

@@ -79,6 +79,7 @@ def _job(
     nodes = dict.fromkeys(member.node for member in members.members if 0 <= member.node < len(evidence.nodes))
     return Job(
         id=members.id,
+        user=members.user,
         evidence=evidence,
         world_size=world,
         master_address=members.master_address,

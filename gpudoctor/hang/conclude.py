@@ -13,9 +13,10 @@ from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.evidence import Evidence, Unread
 from gpudoctor.hang.job import Job
-from gpudoctor.hang.progress import STARTING, Progress, awaits_work, progress_of
+from gpudoctor.hang.progress import ENDED, STARTING, Progress, awaits_work, progress_of
 from gpudoctor.hang.report import Cause, HangReport, JobReport, State
 from gpudoctor.hang.rows import rows
+from gpudoctor.hang.users import words
 from gpudoctor.hang.words import at, place_words, ranks_of, verb, waiting_words
 
 PRIMARY = 0.5
@@ -106,6 +107,7 @@ def conclude_job(job: Job, unread: list[Unread] | None = None) -> JobReport:
     state = state_of(job, progress, causes)
     return JobReport(
         id=job.id,
+        user=words(job.user) if job.user else "",
         world_size=job.world_size,
         state=state,
         causes=causes,
@@ -189,7 +191,9 @@ def state_of(job: Job, progress: Progress, causes: Sequence[Cause]) -> State:
             return "hung"
         if job.launchers:
             return "starting"
-        return "hung" if job.agreement is not None and job.agreement.first is not None else "ended"
+        if job.agreement is not None and job.agreement.first is not None:
+            return "hung"
+        return "ended" if _is_over(job) else "running"
     if progress.verdict == "moves":
         # what moves cannot help where a rank is missing, and nobody that waits for others gets on
         died = shown and causes[0].cause == "rank-died"
@@ -205,6 +209,13 @@ def state_of(job: Job, progress: Progress, causes: Sequence[Cause]) -> State:
             return "slow"
         return "hung"
     return "running"
+
+
+def _is_over(job: Job) -> bool:
+    """Whether processes were seen, and all of them have ended."""
+    seen = [process for node in job.nodes for process in node.processes]
+    states = [process.samples[-1].state if process.samples else process.process.state for process in seen]
+    return bool(states) and all(state in ENDED for state in states)
 
 
 def serves(progress: Progress) -> bool:
@@ -243,6 +254,8 @@ def _undecided(job: Job, progress: Progress, state: State, causes: Sequence[Caus
             "nodes of the job: `gpudoctor hang --hosts` names them."
         )
     if state != "hung":
+        if state == "running" and not any(rank.evidence.samples for rank in job.ranks):
+            return _why_not_seen(job)
         if state == "running" and job.ranks and all(rank.place.kind == "unknown" for rank in job.ranks):
             return (
                 "Processes were seen to run, and whether the job gets on was not: no stack could be read. Run "
@@ -277,6 +290,23 @@ def _undecided(job: Job, progress: Progress, state: State, causes: Sequence[Caus
             "whether they came to the same collective; where they did, test the network: `gpudoctor nccl-test`."
         )
     return "Nothing moves, and no rule explains it. Native stacks may: `gpudoctor hang --native`."
+
+
+def _why_not_seen(job: Job) -> str:
+    """Of a job of which no rank was looked at."""
+    if not job.ranks:
+        if job.agreement is not None:
+            return (
+                "Only flight recorders were read, and in these the ranks agree: whether the job gets on they do not "
+                "tell. Where a rank's dump is missing, that one decides."
+            )
+        return (
+            "Its processes do not say which ranks they are, and could not be asked. Run gpudoctor as the job's user or "
+            "as root."
+        )
+    reasons = [*job.evidence.lost.values(), *(each.reason for node in job.nodes for each in node.unread)]
+    why = f": {reasons[0]}" if reasons else ""
+    return f"Could not look at its processes{why}. They were there when the look began; `gpudoctor hang` looks again."
 
 
 def _only_recorder(job: Job, state: State) -> str:

@@ -24,6 +24,8 @@ class Unread(Struct, frozen=True):
     """A phrase that a user can act on: "permission denied; run gpudoctor as user mara or as root"."""
     pid: PidOrNone = 0
     """The process that it is about; 0: the node."""
+    user: str = ""
+    """Whose process it is, where that is no process of the job that was asked for."""
 
 
 # ---------------------------------------------------------------- first look: which processes are there

@@ -251,7 +251,7 @@ class _Node:
         """What waits in the kernel or has ended says nothing; beside ranks of a parent that is no launcher (slurmstepd,
         a shell) it is taken for one of them."""
         ranks = {
-            claim.process.parent: pid
+            (claim.process.parent, claim.process.user_id): pid
             for pid, claim in sorted(self.claims.items(), reverse=True)
             if claim.role == "rank" and claim.rank is not None and claim.process.parent not in self.every
         }
@@ -259,7 +259,7 @@ class _Node:
             process = claim.process
             if process.state not in ("D", "Z") or process.command or claim.role != "helper" or claim.of:
                 continue
-            sibling = ranks.get(process.parent)
+            sibling = ranks.get((process.parent, process.user_id))
             if sibling is not None and commands.PYTHON.search(process.name.lower()):
                 self.claims[pid] = Claim(process=process, role="rank")
                 self.beside[pid] = sibling

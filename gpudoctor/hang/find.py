@@ -8,7 +8,7 @@ which is how torchrun, accelerate, deepspeed and torch.multiprocessing.spawn sta
 
 import ipaddress
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from msgspec import structs
@@ -17,26 +17,34 @@ from gpudoctor.hang.evidence import NodeEvidence, NodeProcesses, Process
 from gpudoctor.hang.families import Family, families
 from gpudoctor.hang.job import Member, Members
 from gpudoctor.hang.read import commands
+from gpudoctor.hang.users import Users
 
 SAME_START_SECONDS = 60.0
 """Two claims to one rank on one node: launchers that were started together belong to one job, others are an old run
 and a new one. Our rule of thumb."""
+MOST_FAMILIES = 512
+"""Of one user on one node: ranks that srun or a shell has started are a family each, and no node has so many GPUs."""
 MOST_MASTERS = 8
 STATIC_PORT = 29500
 C10D_PORT = 29400
 """torchrun's defaults of --master-port and of --rdzv-endpoint."""
 
 
-def find_jobs(nodes: Sequence[NodeProcesses]) -> tuple[Members, ...]:
-    """Group processes into jobs, the largest first. A process that two nodes report (one machine) counts once: for the
-    node whose network namespace it has, else for the first.
+def find_jobs(nodes: Sequence[NodeProcesses], same_user: Iterable[str] = ()) -> tuple[Members, ...]:
+    """Group processes into jobs, the largest first; each is one user's. A process that two nodes report (one machine)
+    counts once: for the node whose network namespace it has, else for the first. `same_user`: as for `Users`.
 
     Also for processes of `Evidence`: give `NodeProcesses` made of them.
     """
     clusters = _Clusters()
+    users = Users(nodes, same_user)
     for index, processes in enumerate(_each_once(nodes)):
-        for family in families(processes):
-            clusters.add(_Party(index, family))
+        owned: defaultdict[str, list[Process]] = defaultdict(list)
+        for process in processes:
+            owned[users.of(process)].append(process)
+        for user, own in owned.items():
+            for family in families(own)[:MOST_FAMILIES]:
+                clusters.add(_Party(index, family, user))
     jobs = [_members(parties) for parties in clusters.all()]
     jobs.sort(key=lambda job: (-sum(member.role == "rank" for member in job.members), -len(job.members), job.id))
     return tuple(_distinct(jobs, nodes))
@@ -103,9 +111,10 @@ def _at_home(node: NodeProcesses, process: Process) -> bool:
 class _Party:
     """A family and what it says of its job."""
 
-    def __init__(self, node: int, family: Family) -> None:
+    def __init__(self, node: int, family: Family, user: str) -> None:
         self.node = node
         self.family = family
+        self.user = user
         self.addresses: set[str] = set()
         self.ports: set[int] = set()
         self.run_ids: set[str] = set()
@@ -144,12 +153,12 @@ class _Party:
             self.several_nodes = True
 
     @property
-    def keys(self) -> list[tuple[str, object]]:
-        """Two parties of one job share one of these."""
+    def keys(self) -> list[tuple[str, str, object]]:
+        """Two parties of one job share one of these; so they are one user's."""
         return [
-            *(("port", port) for port in self.ports),
-            *(("slurm", job) for job in self.slurm_jobs),
-            *(("run", run_id) for run_id in self.run_ids),
+            *((self.user, "port", port) for port in self.ports),
+            *((self.user, "slurm", job) for job in self.slurm_jobs),
+            *((self.user, "run", run_id) for run_id in self.run_ids),
         ]
 
 
@@ -269,7 +278,7 @@ class _Clusters:
 
     def __init__(self) -> None:
         self._clusters: dict[int, list[_Party]] = {}
-        self._by_key: dict[tuple[str, object], set[int]] = {}
+        self._by_key: dict[tuple[str, str, object], set[int]] = {}
         self._next = 0
 
     def add(self, party: _Party) -> None:
@@ -335,6 +344,7 @@ def _members(parties: Sequence[_Party]) -> Members:
     slurm = Counter(job for party in parties for job in party.slurm_jobs)
     return Members(
         id=_id(parties, found, address, port),
+        user=parties[0].user,
         members=tuple(found),
         master_address=address,
         master_port=port,
@@ -390,15 +400,17 @@ def kind_of(process: Process) -> str:
 
 
 def _distinct(jobs: Iterable[Members], nodes: Sequence[NodeProcesses]) -> Iterable[Members]:
-    """Jobs of one id are told apart by the host of their first process, else by its number, else they are counted."""
+    """Jobs of one user and id are told apart by the host of their first process, else by its number, else they are
+    counted. What another user runs changes no id."""
     listed = list(jobs)
     for number in range(3):
-        times = Counter(job.id for job in listed)
-        seen: Counter[str] = Counter()
+        times = Counter((job.user, job.id) for job in listed)
+        seen: Counter[tuple[str, str]] = Counter()
         for index, job in enumerate(listed):
-            if times[job.id] > 1:
+            if times[job.user, job.id] > 1:
                 first = job.members[0]
-                seen[job.id] += 1
-                tails = (f"on {nodes[first.node].hostname}", f"pid {first.process.pid}", f"number {seen[job.id]}")
+                seen[job.user, job.id] += 1
+                count = seen[job.user, job.id]
+                tails = (f"on {nodes[first.node].hostname}", f"pid {first.process.pid}", f"number {count}")
                 listed[index] = structs.replace(job, id=f"{job.id} {tails[number]}")
     return listed

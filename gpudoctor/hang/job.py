@@ -28,6 +28,8 @@ class Members(Struct, frozen=True, kw_only=True):
 
     id: str
     """As `JobReport.id`."""
+    user: str = ""
+    """Whose they all are, as `users.Users.of` says."""
     members: tuple[Member, ...]
     master_address: str = ""
     master_port: int = 0
@@ -75,6 +77,8 @@ class Launcher(Struct, frozen=True, kw_only=True):
 
 class Job(Struct, frozen=True, kw_only=True):
     id: str
+    user: str = ""
+    """As `Members.user`."""
     evidence: Evidence
     """All of it: nodes without a rank matter too."""
     world_size: int

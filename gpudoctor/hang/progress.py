@@ -109,12 +109,8 @@ def progress_of(job: Job) -> Progress:
 
 
 def has_ended(rank: Rank) -> bool:
-    """Whether it is a zombie, or was gone when it was to be read."""
-    if rank.state in ENDED:
-        return True
-    if rank.evidence.samples:
-        return False
-    return not any(each.pid == rank.pid for each in rank.node.unread)
+    """Whether it is a zombie, or was seen to be gone. What was not read has not ended."""
+    return rank.state in ENDED
 
 
 def waits(rank: Rank) -> bool:

@@ -64,7 +64,9 @@ class RankRow(Struct, frozen=True, kw_only=True):
 
 class JobReport(Struct, frozen=True, kw_only=True):
     id: str
-    """ "torchrun none at 10.0.0.1:29500", "slurm 4711.0": what tells it from other jobs here."""
+    """ "torchrun none at 10.0.0.1:29500", "slurm 4711.0": what tells it from other jobs of its user here."""
+    user: str = ""
+    """Whose it is: a name, or "uid 1234"; empty where that is not known."""
     world_size: int
     """As most ranks were told; 0 when none was."""
     state: State
@@ -77,10 +79,32 @@ class JobReport(Struct, frozen=True, kw_only=True):
     """What a flight recorder would have told, when none was readable; empty otherwise."""
 
 
+def is_unseen(job: JobReport) -> bool:
+    """Whether it is not known that the job gets on."""
+    return job.state == "running" and bool(job.undecided)
+
+
+class OtherJob(Struct, frozen=True, kw_only=True):
+    """A job that was seen and not looked at: another user's, or one that was not asked for."""
+
+    id: str
+    user: str
+    ranks: int = 0
+    pid: int = 0
+    """Of its launcher, or of its first rank."""
+    claims: str = ""
+    """The id of a job in this report, of another user, whose master or Slurm job these processes name as theirs. They
+    are no part of it."""
+
+
 class HangReport(Struct, frozen=True, kw_only=True):
     gpudoctor: str = ""
     hosts: tuple[str, ...] = ()
     jobs: tuple[JobReport, ...] = ()
+    others: tuple[OtherJob, ...] = ()
+    """At most 32."""
+    ended: bool = False
+    """All jobs that were watched have ended. False with no jobs: none could be looked at, or there was none."""
     lost: dict[str, str] = field(default_factory=dict)
     unread: tuple[Unread, ...] = ()
     seconds: float = 0.0

@@ -3,7 +3,7 @@
 from gpudoctor.hang.evidence import Collective
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import main_thread
-from gpudoctor.hang.progress import ENDED, STOPPED, has_ended, waits
+from gpudoctor.hang.progress import STOPPED, has_ended, waits
 from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import RankRow
 from gpudoctor.hang.words import ended_words, where
@@ -62,7 +62,7 @@ def state_words(rank: Rank) -> str:
     """ "waits in all_reduce", "stopped", "ended by SIGKILL"."""
     if rank.state in STOPPED:
         return "stopped" if rank.state == "T" else "held by a debugger"
-    if rank.state in ENDED:
+    if rank.state == "Z":
         return ended_words(rank.evidence.process.exit_code)
     if has_ended(rank):
         return "gone"

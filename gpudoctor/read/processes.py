@@ -4,6 +4,7 @@ Of a process that sleeps uninterruptibly only `stat`, `status`, `wchan` and `fd`
 the lock of its memory, which the fault it waits in may hold for ever.
 """
 
+import errno
 import os
 import re
 import time
@@ -62,8 +63,19 @@ def processes(system: System) -> Iterator[Process]:
         if name.isascii() and name.isdigit():
             try:
                 yield parse_stat(system.text(f"/proc/{name}/stat"))
-            except (OSError, ValueError):
+            except ValueError:
                 continue
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                    raise  # it is there, and we cannot look: that must not pass for its absence
+                continue
+
+
+def uptime(system: System) -> float | None:
+    try:
+        return float(system.text("/proc/uptime").split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def hidden_processes(system: System) -> str:

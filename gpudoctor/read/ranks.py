@@ -1,18 +1,22 @@
 """The ranks that run on this machine, and the settings of NCCL that each was started with.
 
 /proc/PID/environ is the environment at the process's start: what a script sets in os.environ later is not in it. It is
-read of this user's processes (as root, of everybody's), and only allow-listed settings of it are kept.
+read of this user's processes (as root, of everybody's), and only allow-listed settings of it are kept. Ranks of one job
+are one user's: what others' processes say of themselves is theirs, and bounded for each of them.
 """
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.read.local import Reader
 from gpudoctor.read.processes import RELEVANT, Process, processes
+from gpudoctor.read.shares import Shares
 from gpudoctor.read.system import System, attempt
+from gpudoctor.read.users import user_of
 from gpudoctor.snapshot import RankSettings, Reading, missing, read
 
 FIELD = "network.rank_settings"
@@ -30,6 +34,8 @@ NO_RANK = frozenset(
 )
 """Shells and launchers, which have a rank's variables only to hand them on."""
 LONGEST_TEXT = 253
+MOST_RANKS = 1024
+"""Of one user."""
 
 
 class Found(NamedTuple):
@@ -55,23 +61,33 @@ def read_ranks(system: System, user: int | None = None, doctor: int | None = Non
     def look() -> None:
         every = list(processes(system))
         own = _tree({process.pid: process.parent for process in every}, ours)
-        for process in every:
-            if process.is_kernel_thread or process.state == "Z" or process.pid in own or not process.pid:
-                continue
-            if user and _owner(system, process.pid) != user:
+        possible = {
+            process.pid: process
+            for process in every
+            if not process.is_kernel_thread and process.state != "Z" and process.pid not in own and process.pid
+        }
+        shares = Shares({pid: user_of(system, pid) for pid in possible})
+        counts: Counter[int] = Counter()
+        for process in map(possible.__getitem__, shares.in_turn()):
+            owner = shares.user(process.pid)
+            if (user and owner != user) or counts[owner] >= MOST_RANKS:
                 continue
             if process.state == "D":  # the lock of its memory may be held for ever
                 closed.append(process)
                 continue
-            try:
-                raw = system.raw(f"/proc/{process.pid}/environ", MAXIMUM_ENVIRONMENT)
-            except PermissionError:
-                closed.append(process)
-                continue
-            except OSError:  # it ended
-                continue
-            if b"RANK=" in raw or b"SLURM_PROCID=" in raw:
-                found.extend(_as_rank(system, process, parse_environment(raw)))
+            with shares.of(process.pid) as share:
+                try:
+                    raw = system.raw(f"/proc/{process.pid}/environ", share.most(MAXIMUM_ENVIRONMENT))
+                except PermissionError:
+                    closed.append(process)
+                    continue
+                except OSError:  # it ended
+                    continue
+                if b"RANK=" in raw or b"SLURM_PROCID=" in raw:
+                    ranks = list(_as_rank(system, process, parse_environment(raw), owner))
+                    counts[owner] += len(ranks)
+                    share.keep(len(raw))
+                    found.extend(ranks)
 
     looked = attempt(SOURCE, look, must_exist=True)
     if not looked.is_read:
@@ -97,13 +113,6 @@ def _tree(parents: Mapping[int, int], root: int) -> set[int]:
     return found
 
 
-def _owner(system: System, pid: int) -> int:
-    try:
-        return system.status(f"/proc/{pid}").user_id
-    except OSError:
-        return -1
-
-
 def parse_environment(raw: bytes) -> dict[str, str]:
     """/proc/PID/environ. Of a name that stands twice the first counts, as for getenv(3)."""
     found: dict[str, str] = {}
@@ -114,7 +123,7 @@ def parse_environment(raw: bytes) -> dict[str, str]:
     return found
 
 
-def _as_rank(system: System, process: Process, environment: Mapping[str, str]) -> Iterator[Found]:
+def _as_rank(system: System, process: Process, environment: Mapping[str, str], user: int) -> Iterator[Found]:
     if process.name in NO_RANK:
         return
     for rank_name, size_name, local_name in LAUNCHERS:
@@ -139,6 +148,7 @@ def _as_rank(system: System, process: Process, environment: Mapping[str, str]) -
                 run_id="" if run_id == "none" else run_id,  # torchrun's default
                 network_namespace=_network_namespace(system, process.pid),
                 settings={name: value for name, value in recorded(environment).items() if SETTINGS.fullmatch(name)},
+                user_id=user,
             ),
         )
         return
@@ -173,7 +183,7 @@ def one_a_rank(found: list[Found]) -> tuple[RankSettings, ...]:
         if each.has_own_variable or each.process.pid not in launchers:
             settings = each.settings
             job = (settings.master_address, settings.master_port, settings.run_id, settings.network_namespace)
-            ranks.setdefault((*job, settings.world_size, settings.rank), each)
+            ranks.setdefault((*job, settings.user_id, settings.world_size, settings.rank), each)
     return tuple(ranks[key].settings for key in sorted(ranks))
 
 

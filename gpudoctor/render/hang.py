@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from gpudoctor.hang.report import Cause, HangReport, JobReport, RankRow, Where
+from gpudoctor.hang.report import Cause, HangReport, JobReport, OtherJob, RankRow, Where, is_unseen
 from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.render.prose import show, show_command, show_table
@@ -38,20 +38,38 @@ LONGEST_NUMBERS = 60
 
 def show_hang(report: HangReport, screen: Console) -> None:
     """All jobs of the report, and what could not be seen."""
+    several = len({job.user for job in report.jobs} | {other.user for other in report.others}) > 1
     for number, job in enumerate(report.jobs):
         if number:
             screen.print()
-        _show_job(job, screen)
+        _show_job(job, screen, of=f" of {job.user}" if several and job.user else "")
     if not report.jobs:
-        show("No job is left to look at: it has ended", screen, style="bold magenta")
+        ended = "No job is left to look at: it has ended"
+        show(ended if report.ended else "No job could be looked at", screen, style="bold magenta")
+    _show_others(report.others, screen)
     _show_blind(report, screen)
 
 
-def _show_job(job: JobReport, screen: Console) -> None:
+def _show_others(others: Sequence[OtherJob], screen: Console) -> None:
+    if not others:
+        return
+    screen.print()
+    show("Not looked at:", screen, style="bold")
+    for other in sorted(others, key=lambda other: not other.claims)[:MOST_ALTERNATIVES]:
+        whose = f" of {other.user}" if other.user else ""
+        claim = f"; it names the master or Slurm job of {other.claims} as its own, and is no part of it"
+        ranks = counted(other.ranks, "rank")
+        show(f"{other.id}{whose}, pid {other.pid}, {ranks}{claim if other.claims else ''}", screen, indent=2)
+    if len(others) > MOST_ALTERNATIVES:
+        show(f"and {len(others) - MOST_ALTERNATIVES} more (--json lists them)", screen, indent=2, style="dim")
+    show("`--user NAME` or `--pid P` looks at one of these.", screen, indent=2, style="dim")
+
+
+def _show_job(job: JobReport, screen: Console, *, of: str = "") -> None:
     size = f", world size {job.world_size}" if job.world_size else ""
-    unseen = job.state == "running" and job.undecided
+    unseen = is_unseen(job)
     state = "whether it gets on is not known" if unseen else STATES[job.state]
-    show(f"{job.id}{size}: {state}", screen, style="bold magenta" if unseen else STATE_COLORS[job.state])
+    show(f"{job.id}{of}{size}: {state}", screen, style="bold magenta" if unseen else STATE_COLORS[job.state])
     if job.causes and not job.undecided:
         screen.print()
         _show_cause(job.causes[0], screen)

@@ -172,6 +172,8 @@ class RankSettings(Section, frozen=True):
     """Target of /proc/PID/ns/net: a loopback master is another one in each container."""
     settings: dict[str, str] = field(default_factory=dict)
     """Its NCCL_*, TORCH_NCCL_*, GLOO_* and TP_* variables that may be recorded."""
+    user_id: int = -1
+    """Whose process it is: ranks of one job are one user's; -1: not told."""
 
 
 class Firewall(Section, frozen=True):

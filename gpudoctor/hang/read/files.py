@@ -172,6 +172,16 @@ def resident_bytes(system: System, pid: int) -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
+def cgroup(system: System, pid: int) -> str:
+    """Its place in the v2 hierarchy, else in v1's of memory; empty where it is the top."""
+    try:
+        found = memberships(system.text(f"/proc/{pid}/cgroup"))
+    except OSError:
+        return ""
+    path = found.get("memory") or found.get("") or ""
+    return "" if path == "/" else path.encode("utf-8", "backslashreplace").decode()[:LONGEST_PATH]
+
+
 def oom_kills(system: System, pid: int) -> int | None:
     """Processes that the OOM killer has ended in its cgroup: memory.events, or v1's memory.oom_control."""
     try:

@@ -1,20 +1,18 @@
-"""What an armed process and the communication layer tell, asked in one place: stacks, the source, the recorder, RAS."""
+"""What an armed process and the communication layer tell, asked in one place: stacks, the recorder, RAS."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpudoctor.fleet.messages import LookAt
-from gpudoctor.hang.evidence import Ras, Recorder, Sample, SourceContext, Thread, Unread
-from gpudoctor.hang.places import is_user, main_thread, place_of
-from gpudoctor.hang.read import armed, ras, ras_elsewhere, recorder, source, stacks
+from gpudoctor.hang.evidence import Ras, Recorder, Sample, Unread
+from gpudoctor.hang.places import main_thread, place_of
+from gpudoctor.hang.read import armed, ras, ras_elsewhere, reach, recorder, stacks
 from gpudoctor.hang.read.armed import Armed
-from gpudoctor.hang.read.files import Reader
+from gpudoctor.hang.read.recorder_apart import Readers
 from gpudoctor.hang.read.stacks import Stacks
 from gpudoctor.read.system import System
 
-MOST_SOURCES = 8
-"""User frames of a main thread whose source is read: the user's part of a stack is rarely deeper."""
 MOST_RAS = 4
 """RAS servers of a node that are asked: jobs in containers of their own have one each."""
 BEFORE_COMMUNICATION = frozenset({"communicator init", "rendezvous", "unknown"})
@@ -38,6 +36,7 @@ class Layers:
         self.order = order
         self.node = node
         self._armed: dict[int, Armed | None] = {}
+        self._readers = Readers(1)
 
     def stacks(self, pids: Sequence[int], seconds: float) -> dict[int, Stacks]:
         """By py-spy; where that may not, as an armed process writes them itself."""
@@ -56,13 +55,6 @@ class Layers:
             self._armed[pid] = armed.find(pid)
         return self._armed[pid]
 
-    def contexts(self, pid: int, main: Thread) -> tuple[SourceContext, ...]:
-        """What the user's program says around the user's frames of a stack."""
-        read = Reader(pid)
-        frames = [frame for frame in main.frames if not frame.native and is_user(frame)][:MOST_SOURCES]
-        found = (source.context(frame, read) for frame in frames)
-        return tuple(context for context in found if context is not None)
-
     def recorder(
         self, pid: int, rank: int, environment: Mapping[str, str], deadline: float
     ) -> tuple[Recorder | None, tuple[Unread, ...]]:
@@ -80,7 +72,15 @@ class Layers:
                 return armed.recorder_json(pid, prepared, left())
 
         pipe = how.pipe if how is not None else ""
-        return recorder.of_process(pid, rank, environment, ask=ask, pipe=pipe, timeout=left())
+
+        def reading(raw: bytes, source: str, written_at: float) -> Recorder:
+            return self._readers.of_bytes(raw, source, written_at, left())
+
+        return recorder.of_process(pid, rank, environment, ask=ask, pipe=pipe, timeout=left(), reading=reading)
+
+    def end(self) -> None:
+        """End what reads for us."""
+        self._readers.end()
 
     # --- RAS
 
@@ -100,6 +100,10 @@ class Layers:
                 rank.nccl, in_init=self._may_be_in_init(ranks, samples), environment=rank.environment
             ):
                 unread.append(Unread(what, reason, rank.pid))
+                continue
+            # Only a server of the job's own user, where it listens: the address is the job's word.
+            if not (address := reach.listener_of(self.system, rank.pid, port)):
+                unread.append(Unread(what, "nothing of the job's user listens there", rank.pid))
                 continue
             try:
                 found.append(ras_elsewhere.ask(rank.pid, address, port, timeout=deadline - time.monotonic()))

@@ -32,6 +32,7 @@ from gpudoctor.hang.read import commands, files, gpus, kernel, processes, reach,
 from gpudoctor.hang.read.layers import Layers, Rank
 from gpudoctor.hang.read.own import own_pids
 from gpudoctor.hang.read.sockets import Tables
+from gpudoctor.hang.read.sources import Sources
 from gpudoctor.hang.read.stacks import Stacks
 from gpudoctor.hang.read.tasks import Task, each
 from gpudoctor.read import kernel_log
@@ -100,6 +101,16 @@ def _thinned(process: ProcessEvidence, keep: Callable[[Thread], bool]) -> Proces
     return structs.replace(process, samples=tuple(samples))
 
 
+def _mains(samples: Mapping[int, Sample]) -> dict[int, Thread]:
+    """The main threads that run Python."""
+    return {
+        pid: thread
+        for pid, sample in samples.items()
+        for thread in sample.threads
+        if thread.id == pid and thread.frames
+    }
+
+
 def is_nccl(library: str) -> bool:
     return library.startswith("libnccl.so")
 
@@ -136,15 +147,24 @@ class _Look:
         self.versions = files.Versions(self.system)
         self.unread: list[Unread] = []
         self.layers = Layers(self.system, order, node)
+        self.sources = Sources()
         self.gpu_child = gpus.begin(max(1.0, self.deadline - time.monotonic()))
 
     def finish(self) -> NodeEvidence:
         """In a thread of its own."""
+        try:
+            return self._looked()
+        finally:
+            self.sources.end()
+            self.layers.end()
+
+    def _looked(self) -> NodeEvidence:
         kernel_events = Task(self._kernel)
         interfaces = Task(lambda: reach.interfaces(self.system))
         own = socket.gethostname()
         seconds = max(0.5, self.deadline - 0.2 - time.monotonic())
-        attempts = reach.Attempts(self.order.addresses, self.order.ports, seconds, own=(own,))
+        allowed = reach.may_connect(self.system, self.wanted, named=self.order.connect)
+        attempts = reach.Attempts(self.order.addresses, self.order.ports, seconds, own=(own,), allowed=allowed)
 
         begun = time.monotonic()
         first = self._sample(begun)
@@ -153,6 +173,8 @@ class _Look:
         between = max(0.0, min(self.order.seconds, self.deadline - time.monotonic()))
         budget = max(SHORTEST_DUMP, (self.deadline - time.monotonic() - between) / 2)
         first = self._with_stacks(first, budget, say=False)
+        # Most stand at the same lines in the second sample: by then these files have been read.
+        early = Task(lambda: self.sources.of(_mains(first), self.deadline - 0.3))
         ras_task = Task(lambda: self._ras(details_task.result(self.deadline)[0], first))
         time.sleep(max(0.0, min(begun + self.order.seconds, self.deadline - SHORTEST_DUMP) - time.monotonic()))
         last = self._sample(begun)
@@ -164,7 +186,9 @@ class _Look:
         self._say(silent, "environment and files of pid {pid}")
         sockets, refused = self._of(sockets_task, ({}, dict.fromkeys(self.wanted, LATE)), "sockets")
         self._say({pid: reason for pid, reason in refused.items() if self._is_there(details, pid)}, SOCKETS_OF)
+        self._of(early, {}, "source files")
         contexts = self._of(Task(lambda: self._contexts(last, details)), {}, "source files")
+        self.unread += self.sources.unread
         listeners_task = Task(lambda: self._listeners(tables, last))
         recorders, armed, refusals = self._of(recorders_task, ({}, set(), []), "flight recorders")
         ras = self._of(ras_task, ((), []), "RAS")
@@ -208,7 +232,8 @@ class _Look:
         def one(pid: int) -> Sample | None:
             return sampling.sample(self.system, pid, self.wanted[pid], time.monotonic() - begun)
 
-        found, _ = each(self.wanted, one, min(self.deadline, time.monotonic() + SAMPLE_SECONDS))
+        found, reasons = each(self.wanted, one, min(self.deadline, time.monotonic() + SAMPLE_SECONDS))
+        self._say(reasons, "state of pid {pid}")
         return {pid: sample for pid, sample in found.items() if sample is not None}
 
     def _with_stacks(self, samples: Mapping[int, Sample], seconds: float, *, say: bool) -> dict[int, Sample]:
@@ -288,14 +313,8 @@ class _Look:
     def _contexts(
         self, samples: Mapping[int, Sample], details: Mapping[int, _Details]
     ) -> dict[int, tuple[SourceContext, ...]]:
-        mains = {
-            pid: thread
-            for pid, sample in samples.items()
-            for thread in sample.threads
-            if thread.id == pid and thread.frames and self._is_there(details, pid)
-        }
-        found, _ = each(mains, lambda pid: self.layers.contexts(pid, mains[pid]), self.deadline - 0.1)
-        return found
+        there = {pid: main for pid, main in _mains(samples).items() if self._is_there(details, pid)}
+        return self.sources.of(there, self.deadline - 0.1)
 
     def _recorders(self, details: Mapping[int, _Details]) -> tuple[dict[int, Recorder], set[int], list[Unread]]:
         ranks = [pid for pid in self.ranks if self._is_there(details, pid)]
@@ -336,9 +355,11 @@ class _Look:
         recorder: Recorder | None,
         armed: bool,
     ) -> ProcessEvidence:
-        gone = Process(pid=pid, parent=0, started=self.wanted[pid], state=samples[-1].state if samples else "X")
-        if details is None:
-            return ProcessEvidence(process=gone, samples=samples, sockets=sockets)
+        if details is None:  # nothing came of reading it, which does not say that it is gone
+            state = samples[-1].state if samples else ""
+            unread = Process(pid=pid, parent=0, started=self.wanted[pid], state=state)
+            return ProcessEvidence(process=unread, samples=samples, sockets=sockets, sources=sources)
+        gone = Process(pid=pid, parent=0, started=self.wanted[pid], state="X")
         return ProcessEvidence(
             process=details.process or gone,
             samples=samples,

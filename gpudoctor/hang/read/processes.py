@@ -8,24 +8,32 @@ its memory: it is looked at again a few times, for most such waits are short.
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from gpudoctor.hang.evidence import NodeProcesses, Process, Unread
-from gpudoctor.hang.read import commands
+from gpudoctor.hang.read import commands, files
 from gpudoctor.hang.read.refusals import DENIED
 from gpudoctor.hang.read.sockets import Tables
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.read import processes as proc
 from gpudoctor.read.ranks import parse_environment
+from gpudoctor.read.shares import Shares
 from gpudoctor.read.system import System
+from gpudoctor.read.users import user_name, user_of
 
 MAXIMUM_ENVIRONMENT = 1024 * 1024
 MAXIMUM_COMMAND = 128 * 1024
 MAXIMUM_MAPS = 16 * 1024 * 1024
 MOST_PROCESSES = 4096
-"""Of one node: 16 ranks with 128 data loaders each, and some more."""
+"""Of one user on one node: 16 ranks with 128 data loaders each, and some more."""
+MOST_BYTES = 16 * 1024 * 1024
+"""Of what is told of all processes; the connection ends at 32 MiB a line, and JSON makes some of it longer."""
+SIZE_OF_A_PROCESS = 1024
+"""What else is told of one."""
 MOST_UNREAD = 32
 MOST_LOOKED_AT_FOR_SOCKETS = 256
+"""Processes of one user."""
 SECOND_LOOKS = (0.02, 0.06, 0.12)
 """Seconds until a process in state D is looked at again: reading a disk takes milliseconds."""
 MOST_GENERATIONS = 64
@@ -51,6 +59,13 @@ class _Look:
         for found in self.every.values():
             self.children.setdefault(found.parent, []).append(found.pid)
         self.ours = set(self._below([doctor])) | {doctor}
+        self.shares = Shares(
+            {
+                found.pid: user_of(system, found.pid)
+                for found in self.every.values()
+                if found.pid and not found.is_kernel_thread and found.pid not in self.ours
+            }
+        )
         self.environments: dict[int, bytes] = {}
         self.commands: dict[int, tuple[str, ...]] = {}
         self.refused: dict[int, str] = {}
@@ -64,11 +79,9 @@ class _Look:
         communicates = self._spawning(chosen)
         self._silent_siblings(chosen)
         family = self._with_relatives(chosen)
-        unread = list(_unread_environments(self.refused, self.every, family))
+        unread = list(self._unread(family))
         if not family and (reason := self._hidden()):
             unread.append(Unread("processes", reason))
-        if len(family) > MOST_PROCESSES:
-            unread.append(Unread("processes", f"only {MOST_PROCESSES} of {len(family)} are told"))
         return NodeProcesses(
             hostname=hostname,
             boot_id=boot_id(self.system),
@@ -81,10 +94,53 @@ class _Look:
                     command=self._command(pid),
                     communicates=communicates.get(pid),
                 )
-                for pid in sorted(family[:MOST_PROCESSES])
+                for pid in sorted(self._told(family, unread))
             ),
             unread=tuple(unread),
         )
+
+    def _told(self, family: Sequence[int], unread: list[Unread]) -> Iterable[int]:
+        """Those that are told: of each user the first, as many and as long as one answer can carry for all."""
+        owned: dict[int, list[int]] = {}
+        for pid in family:
+            owned.setdefault(self.shares.user(pid), []).append(pid)
+        sizes = {
+            pid: len(self.environments.get(pid, b"")) + sum(map(len, self._command(pid))) + SIZE_OF_A_PROCESS
+            for pid in family
+        }
+        left = MOST_BYTES
+        for number, (user, pids) in enumerate(
+            sorted(owned.items(), key=lambda each: sum(map(sizes.__getitem__, each[1])))
+        ):
+            share = left // (len(owned) - number)
+            for count, pid in enumerate(pids):
+                share -= sizes[pid]
+                if share < 0 or count >= MOST_PROCESSES:
+                    name = self.describer.user(user)
+                    unread.append(Unread("processes", f"only {count} of the {len(pids)} of {name} are told", user=name))
+                    break
+                left -= sizes[pid]
+                yield pid
+
+    def _unread(self, family: Sequence[int]) -> Iterable[Unread]:
+        """The environments that were not read, of each user a few, where the process belongs to a job or could be a
+        rank by its name; and whose processes were too many."""
+        members = frozenset(family)
+        wanted: dict[int, list[int]] = {}
+        for pid in self.refused:
+            if pid in members or commands.PYTHON.search(self.every[pid].name.lower()):
+                wanted.setdefault(self.shares.user(pid), []).append(pid)
+        for user, pids in list(wanted.items())[:MOST_UNREAD]:
+            name = self.describer.user(user)
+            most = max(1, MOST_UNREAD // len(wanted))
+            for pid in pids[:most]:
+                yield Unread(f"environment of pid {pid} {self.every[pid].name}", self.refused[pid], pid, name)
+            if len(pids) > most:
+                reason = self.refused[pids[most]]
+                yield Unread(f"environments of {len(pids) - most} more processes", reason, user=name)
+        for user, reason in self.shares.spent().items():
+            name = self.describer.user(user)
+            yield Unread(f"processes of {name}", reason, user=name)
 
     def _hidden(self) -> str:
         """Why a job may be out of sight."""
@@ -97,19 +153,21 @@ class _Look:
 
     def _read_environments(self) -> None:
         later: list[int] = []
-        for pid, process in self.every.items():
-            if pid in self.ours or process.is_kernel_thread or process.state in "ZX" or not pid:
-                continue
-            if process.state == "D":
+        for pid in self.shares.in_turn():
+            state = self.every[pid].state
+            if state == "D":
                 later.append(pid)
-            else:
+            elif state not in "ZX" and pid not in self.ours:
                 self._read_environment(pid)
         for pause in SECOND_LOOKS:
             if not later:
                 break
             time.sleep(pause)
             for pid in list(later):
-                again = look(self.system, pid)
+                try:
+                    again = look(self.system, pid)
+                except OSError:
+                    continue
                 if again is None or again.start_ticks != self.every[pid].start_ticks:
                     later.remove(pid)
                 elif again.state != "D":
@@ -121,33 +179,51 @@ class _Look:
             self.commands[pid] = ()
 
     def _read_environment(self, pid: int) -> None:
-        try:
-            self.environments[pid] = self.system.raw(f"/proc/{pid}/environ", MAXIMUM_ENVIRONMENT)
-        except PermissionError:
-            self.refused[pid] = DENIED
-        except OSError:
-            pass  # it ended
+        with self.shares.of(pid) as share:
+            most = share.most(MAXIMUM_ENVIRONMENT)
+            if not most:
+                self.refused[pid] = share.reason()
+                return
+            try:
+                raw = self.system.raw(f"/proc/{pid}/environ", most)
+            except PermissionError:
+                self.refused[pid] = DENIED
+                return
+            except OSError:
+                return  # it ended
+            pythonic = commands.PYTHON.search(self.every[pid].name.lower())
+            if pythonic or STRONG.search(raw) or WEAK.search(raw) or LAUNCHER_NAMES.match(self.every[pid].name):
+                self.environments[pid] = raw
+                share.keep(len(raw))
+            else:
+                self.environments[pid] = b""  # what it says is of no use to us
 
     def _command(self, pid: int) -> tuple[str, ...]:
         if pid not in self.commands:
-            self.commands[pid] = () if self.every[pid].state in "ZXD" else read_command(self.system, pid)
+            with self.shares.of(pid) as share:
+                ended = self.every[pid].state in "ZXD"
+                found = () if ended else read_command(self.system, pid, share.most(MAXIMUM_COMMAND))
+                self.commands[pid] = found
+                share.keep(sum(map(len, found)))
         return self.commands[pid]
 
     def _has_torch(self, pid: int) -> bool:
         if self.every[pid].state in "ZXD":
             return False
-        try:
-            return TORCH.search(self.system.raw(f"/proc/{pid}/maps", MAXIMUM_MAPS)) is not None
-        except OSError:
-            return False
+        with self.shares.of(pid) as share:
+            try:
+                return TORCH.search(self.system.raw(f"/proc/{pid}/maps", share.most(MAXIMUM_MAPS))) is not None
+            except OSError:
+                return False
 
     # --- who is chosen
 
     def _ranks_and_launchers(self) -> dict[int, None]:
         """In order of their numbers; a dict for its order."""
         chosen: dict[int, None] = {}
-        for pid, process in sorted(self.every.items()):
-            if pid in self.ours or process.is_kernel_thread or process.state in "ZX" or not pid:
+        for pid in self.shares.in_turn():
+            process = self.every[pid]
+            if pid in self.ours or process.state in "ZX":
                 continue
             pythonic = commands.PYTHON.search(process.name.lower()) is not None
             if not pythonic and process.name in commands.SHELLS:
@@ -167,7 +243,7 @@ class _Look:
                 or (pythonic and self._is_local_rank(raw))
             ):
                 chosen[pid] = None
-        return chosen
+        return dict(sorted(chosen.items()))
 
     @staticmethod
     def _is_local_rank(raw: bytes) -> bool:
@@ -178,20 +254,20 @@ class _Look:
         """Choose what says nothing (it waits in the kernel, or has ended) beside ranks of the same parent and user, or
         above data loaders that have its environment."""
         above = {self.every[pid].parent for pid in chosen}
-        beside = {(self.every[pid].parent, owner(self.system, pid)) for pid in chosen}
+        beside = {(self.every[pid].parent, self.shares.user(pid)) for pid in chosen}
         for pid, process in sorted(self.every.items()):
             silent = process.state == "Z" or (process.state == "D" and pid in self.refused)
             if not silent or process.is_kernel_thread or pid in self.ours:
                 continue
             if not commands.PYTHON.search(process.name.lower()):
                 continue
-            if pid in above or (process.parent > 1 and (process.parent, owner(self.system, pid)) in beside):
+            if pid in above or (process.parent > 1 and (process.parent, self.shares.user(pid)) in beside):
                 chosen[pid] = None
 
     def _spawning(self, chosen: dict[int, None]) -> dict[int, bool]:
         """Choose scripts that have started ranks themselves, by spawn, forkserver or fork. pid -> `communicates`."""
         found: dict[int, bool] = {}
-        looked_at = 0
+        looked_at: Counter[int] = Counter()
         for parent, children in sorted(self.children.items()):
             process = self.every.get(parent)
             if process is None or parent in self.ours or process.is_kernel_thread or parent < 1:
@@ -204,6 +280,7 @@ class _Look:
                 child
                 for child in children
                 if child not in self.ours
+                and self.shares.user(child) == self.shares.user(parent)
                 and self.every[child].state not in "ZX"
                 and self.every[child].name not in ("pt_data_worker",)
                 and (
@@ -211,13 +288,17 @@ class _Look:
                     or (bool(own_command) and self._command(child) == own_command)
                 )
             ]
-            if not suspects or looked_at > MOST_LOOKED_AT_FOR_SOCKETS or not any(map(self._has_torch, suspects[:4])):
+            user = self.shares.user(parent)
+            if looked_at[user] > MOST_LOOKED_AT_FOR_SOCKETS or not any(map(self._has_torch, suspects[:4])):
                 continue
-            looked_at += len(suspects) + 1
-            inherited = self.tables.inodes(parent)
-            for child in suspects:
-                found[child] = self.tables.communicates(child, without=inherited)
-            found[parent] = self.tables.communicates(parent)
+            looked_at[user] += len(suspects) + 1
+            with self.shares.of(parent) as share:
+                if not share.most(1):
+                    continue
+                inherited = self.tables.inodes(parent)
+                for child in suspects:
+                    found[child] = self.tables.communicates(child, without=inherited)
+                found[parent] = self.tables.communicates(parent)
             told = any(WEAK.search(self.environments.get(pid, b"")) for pid in (parent, *suspects))
             if told or any(found[pid] for pid in suspects):
                 top = process.parent if server and process.parent in self.every else parent
@@ -230,7 +311,9 @@ class _Look:
         found = dict.fromkeys(chosen)
         for pid in list(found):
             above = self.every[pid].parent
-            if above in self.every and above not in self.ours and self._starts_itself_again(above, pid):
+            if above not in self.every or above in self.ours or self.shares.user(above) != self.shares.user(pid):
+                continue
+            if self._starts_itself_again(above, pid):
                 found[above] = None
         for pid in self._below(list(found)):
             if pid not in self.ours and not commands.is_doctor(self._command(pid)):
@@ -253,18 +336,6 @@ class _Look:
         return list(found)
 
 
-def _unread_environments(
-    refused: Mapping[int, str], every: Mapping[int, proc.Process], family: Sequence[int]
-) -> Iterable[Unread]:
-    """Those that belong to a job, or could be ranks by their name."""
-    members = frozenset(family)
-    wanted = [pid for pid in refused if pid in members or commands.PYTHON.search(every[pid].name.lower())]
-    for pid in wanted[:MOST_UNREAD]:
-        yield Unread(f"environment of pid {pid} {every[pid].name}", refused[pid], pid)
-    if len(wanted) > MOST_UNREAD:
-        yield Unread(f"environments of {len(wanted) - MOST_UNREAD} more processes", refused[wanted[MOST_UNREAD]])
-
-
 # ---------------------------------------------------------------- one process
 
 
@@ -273,7 +344,7 @@ class Describer:
 
     def __init__(self, system: System) -> None:
         self.system = system
-        self.uptime = uptime(system)
+        self.uptime = proc.uptime(system)
         self.users: dict[int, str] = {}
 
     def describe(
@@ -285,7 +356,7 @@ class Describer:
         communicates: bool | None = None,
     ) -> Process:
         ticks = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-        user_id = owner(self.system, found.pid)
+        user_id = user_of(self.system, found.pid)
         return Process(
             pid=found.pid,
             parent=found.parent,
@@ -296,11 +367,11 @@ class Describer:
             name=_encodable(found.name),
             command=commands.masked(command),
             user_id=user_id,
-            user=self._user(user_id),
+            user=self.user(user_id),
             environment={} if environment is None else recorded(parse_environment(environment)),
             environment_read=environment is not None,
             network_namespace=namespace(self.system, str(found.pid)),
-            cgroup=cgroup(self.system, found.pid),
+            cgroup=files.cgroup(self.system, found.pid),
             communicates=communicates,
         )
 
@@ -324,24 +395,27 @@ class Describer:
                 reason = error.strerror or str(error)
         return self.describe(found, environment=environment, command=command), environment or b"", reason
 
-    def _user(self, number: int) -> str:
+    def user(self, number: int) -> str:
         if number not in self.users:
             self.users[number] = user_name(number)
         return self.users[number]
 
 
 def look(system: System, pid: int) -> proc.Process | None:
-    """The process that has this number now."""
+    """The process that has this number now; None where there is none. Raises `OSError` where it cannot be looked at (no
+    descriptor or memory is left): that is no end of it."""
     try:
         return proc.parse_stat(system.text(f"/proc/{pid}/stat"))
-    except (OSError, ValueError):
+    except (FileNotFoundError, ProcessLookupError):
         return None
+    except ValueError as error:
+        raise OSError(str(error)) from None
 
 
-def read_command(system: System, pid: int) -> tuple[str, ...]:
+def read_command(system: System, pid: int, most: int = MAXIMUM_COMMAND) -> tuple[str, ...]:
     """Its arguments as they are; () where they may not be read. Not to be asked of a process in state D."""
     try:
-        raw = system.raw(f"/proc/{pid}/cmdline", MAXIMUM_COMMAND)
+        raw = system.raw(f"/proc/{pid}/cmdline", most)
     except OSError:
         return ()
     words = raw.removesuffix(b"\0").split(b"\0")
@@ -364,43 +438,6 @@ def namespace(system: System, pid: str) -> str:
         return system.link(f"/proc/{pid}/ns/net")
     except OSError:
         return ""
-
-
-def uptime(system: System) -> float | None:
-    try:
-        return float(system.text("/proc/uptime").split()[0])
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def owner(system: System, pid: int) -> int:
-    try:
-        return system.at(f"/proc/{pid}").stat().st_uid
-    except OSError:
-        return -1
-
-
-def user_name(number: int) -> str:
-    if number < 0:
-        return ""
-    try:
-        import pwd
-
-        return pwd.getpwuid(number).pw_name
-    except (ImportError, KeyError, OverflowError):
-        return str(number)
-
-
-def cgroup(system: System, pid: int) -> str:
-    """Its place in the v2 hierarchy, else in v1's of memory; empty where it is the top."""
-    from gpudoctor.read.cgroup import memberships
-
-    try:
-        found = memberships(system.text(f"/proc/{pid}/cgroup"))
-    except OSError:
-        return ""
-    path = found.get("memory") or found.get("") or ""
-    return "" if path == "/" else _encodable(path)[:1024]
 
 
 def _encodable(text: str) -> str:

@@ -18,7 +18,8 @@ DEFAULT_PORT = 28028
 FIRST = (2, 24)
 SAFE_DURING_INIT = (2, 27, 3)
 """Before it a question during communicator init crashed jobs (nccl#1669, nccl#1718; fixed by that release's notes)."""
-MOST_BYTES = 64 * 1024 * 1024
+MOST_BYTES = 16 * 1024 * 1024
+"""Of a report; a rank of a communicator takes some 200."""
 LONGEST_LINE = 4096
 COLLECTION = 3
 """Seconds that RAS may wait for a silent process, twice; its default is 5."""

@@ -1,12 +1,15 @@
 """What this node reaches of what its job names: addresses looked up, ports connected to, who listens there.
 
 A connection is made and closed at once, and nothing is sent: torch's store, and any other server, sees a client that
-has changed its mind.
+has changed its mind. The address is the job's word, though, and root reaches what its user may not: so root connects
+where the job's own processes have a connection, or where the nodes of the job were named (`--hosts`), and else says so.
 """
 
+import ipaddress
+import os
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from gpudoctor.fleet.facts import Lookup
 from gpudoctor.hang.evidence import Interface, Reached, Socket, Unread
@@ -15,12 +18,78 @@ from gpudoctor.read.interfaces import read_interfaces
 from gpudoctor.read.processes import processes
 from gpudoctor.read.rendezvous import connect
 from gpudoctor.read.system import System
+from gpudoctor.read.users import user_of
 
 CONNECT_SECONDS = 2.0
 MOST_ADDRESSES = 16
 MOST_PORTS = 16
 MOST_LISTENERS = 64
 OUTCOMES = {"accepted": "connected"}
+LOOK_AGAIN_SECONDS = 0.5
+"""A rank that asks again and again for its store has a socket for it from time to time."""
+NOT_TRIED = (
+    "not tried: the address is the job's word, and root connects only where the job's processes do; `gpudoctor hang "
+    "--hosts` with the nodes of the job tries it, and so does its user"
+)
+Allowed = Callable[[str, int], bool]
+"""Whether a connection to an address and port may be tried."""
+
+
+class Held:
+    """The far ends to which these processes are connected or connecting, in our own network namespace."""
+
+    def __init__(self, system: System, pids: Iterable[int]) -> None:
+        self._system = system
+        self._pids = tuple(pids)
+        self._lock = threading.Lock()
+        self._read = float("-inf")
+        self._ends: set[tuple[str, int]] = set()
+
+    def __call__(self, address: str, port: int) -> bool:
+        with self._lock:
+            if time.monotonic() - self._read >= LOOK_AGAIN_SECONDS:
+                self._ends |= self._now()
+                self._read = time.monotonic()
+            return (_canonical(address), port) in self._ends
+
+    def _now(self) -> set[tuple[str, int]]:
+        tables = Tables(self._system)
+        own = tables.of("self")
+        found = set()
+        for pid in self._pids:
+            if tables.of(pid) is own:
+                rows = (own[inode] for inode in tables.inodes(pid) if inode in own)
+                found |= {(_canonical(row.remote), row.remote_port) for row in rows if row.state in CONNECTED}
+        return found
+
+
+CONNECTED = ("ESTABLISHED", "SYN_SENT", "CLOSE_WAIT")
+
+
+def may_connect(system: System, pids: Iterable[int], *, named: bool) -> Allowed:
+    """Where the agent may connect to. `named`: the nodes of the job were named by whoever asks."""
+    if named or not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return lambda address, port: True
+    return Held(system, pids)
+
+
+def _canonical(address: str) -> str:
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return str(mapped or found)
+
+
+def listener_of(system: System, pid: int, port: int) -> str:
+    """The address at which a process's user listens on a port, in that process's network namespace; "" for none."""
+    user = user_of(system, pid)
+    for row in Tables(system).listeners(pid, (port,)):
+        if row.user == user:
+            anywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+            return anywhere.get(row.local, row.local)
+    return ""
 
 
 class Attempts:
@@ -29,8 +98,18 @@ class Attempts:
     The names in `own` are looked up only.
     """
 
-    def __init__(self, addresses: Sequence[str], ports: Sequence[int], seconds: float, own: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        ports: Sequence[int],
+        seconds: float,
+        own: Sequence[str] = (),
+        allowed: Allowed = lambda address, port: True,
+    ) -> None:
         self._deadline = time.monotonic() + seconds
+        self._allowed = allowed
+        self._not_tried: set[tuple[str, int]] = set()
+        self._wanted_now = threading.Event()
         self._connected = frozenset(addresses[:MOST_ADDRESSES])
         self._wanted = tuple(dict.fromkeys((*addresses[:MOST_ADDRESSES], *own)))
         self._lookup = Lookup(self._wanted, seconds)
@@ -54,7 +133,7 @@ class Attempts:
 
     def _try(self, name: str, addresses: Sequence[str], port: int) -> None:
         answers: list[tuple[str, str]] = []
-        for address in addresses[:4]:
+        for address in self._permitted(name, addresses[:4], port):
             try:
                 outcome = connect(address, port, CONNECT_SECONDS / min(4, len(addresses)))
             except (OSError, OverflowError, ValueError) as error:
@@ -64,6 +143,8 @@ class Attempts:
             answers.append((outcome, "" if address == name else address))
             if outcome == "accepted":
                 break
+        if not answers:
+            return
         outcome, detail = min(
             answers, key=lambda each: ("accepted", "refused", "no answer", "unreachable").index(each[0])
         )
@@ -71,8 +152,18 @@ class Attempts:
             Reached(address=name, port=port, outcome=OUTCOMES.get(outcome, outcome), detail=detail[:200])
         )
 
+    def _permitted(self, name: str, addresses: Sequence[str], port: int) -> list[str]:
+        """The addresses to which a connection may be tried, as soon as one is; none once results are wanted."""
+        while not (found := [address for address in addresses if self._allowed(address, port)]):
+            if self._wanted_now.wait(LOOK_AGAIN_SECONDS):
+                self._not_tried.add((name, port))
+                break
+        return found
+
     def results(self) -> tuple[tuple[Reached, ...], list[Unread]]:
         """What came of those that have ended, and which have not. Waits until the deadline."""
+        self._begin.join(max(0.0, self._deadline - time.monotonic()))
+        self._wanted_now.set()
         for thread in (self._begin, *self._threads):
             thread.join(max(0.0, self._deadline - time.monotonic()))
         for thread in list(self._threads):  # those that were begun while we waited
@@ -85,7 +176,10 @@ class Attempts:
         ]
         done = {(each.address, each.port) for each in found}
         unread += [
-            Unread(f"connection to {name} port {port}", "no answer in time")
+            Unread(
+                f"connection to {name} port {port}",
+                NOT_TRIED if (name, port) in self._not_tried else "no answer in time",
+            )
             for name, addresses in self.resolved.items()
             if addresses and name in self._connected
             for port in self._ports

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from gpudoctor.hang.evidence import Recorder, Unread
 from gpudoctor.hang.read import recorder_files, recorder_pipe
-from gpudoctor.hang.read.recorder_files import of_folder as of_folder
+from gpudoctor.hang.read.recorder_apart import of_folder as of_folder
+from gpudoctor.hang.read.recorder_files import Read
 from gpudoctor.hang.read.recorder_files import read as read
 from gpudoctor.hang.read.recorder_pickle import MOST_BYTES as MOST_BYTES
 from gpudoctor.hang.read.recorder_pickle import RefusedDump as RefusedDump
@@ -31,12 +32,14 @@ def of_process(
     ask: Callable[[], bytes | None] | None = None,
     pipe: str = "",
     timeout: float = PIPE_ANSWERS_IN,
+    reading: Read = read,
 ) -> tuple[Recorder | None, tuple[Unread, ...]]:
     """The flight recorder of a rank: as it is now where the process can be asked, else the newest file of it.
 
     `environment` is the process's, all of it (HOME decides where dumps lie). `ask` brings the answer of its worker
-    server, and `pipe` is the stem of its dump pipe, where the process is armed. That a process has neither file nor
-    ear is not said in the second value: most have none. Takes up to `timeout` seconds.
+    server, and `pipe` is the stem of its dump pipe, where the process is armed. `reading` reads the bytes of a dump,
+    in a child process where they are a stranger's. That a process has neither file nor ear is not said in the second
+    value: most have none. Takes up to `timeout` seconds.
     """
     unread: list[Unread] = []
     what = f"flight recorder of rank {rank}"
@@ -45,7 +48,7 @@ def of_process(
         try:
             raw = ask()
             if raw:
-                answer = replace(read(raw, f"worker server of pid {pid}"), rank=rank)
+                answer = replace(reading(raw, f"worker server of pid {pid}", 0.0), rank=rank)
                 if answer.entries or answer.groups:
                     return answer, ()
         except (OSError, UnreadableDump) as error:
@@ -56,7 +59,7 @@ def of_process(
             recorder_pipe.ask(pid, fifo)
             while (found := recorder_files.wait_for(pid, rank, environment, before, deadline)) is not None:
                 try:
-                    answer = recorder_files.read_dump(found, pid, rank)
+                    answer = recorder_files.read_dump(found, pid, rank, reading)
                 except UnreadableDump as error:  # it may still be written
                     before, last = [*before, found], str(error)
                     continue
@@ -70,7 +73,7 @@ def of_process(
     unread += refused
     for found in files:
         try:
-            return recorder_files.read_dump(found, pid, rank), tuple(unread)
+            return recorder_files.read_dump(found, pid, rank, reading), tuple(unread)
         except (OSError, UnreadableDump) as error:
             unread.append(Unread(what, f"{found.path}: {error}", pid))
     return None, tuple(unread)

@@ -9,7 +9,7 @@ import re
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from gpudoctor.fleet import processes
 from gpudoctor.hang.evidence import Recorder, Unread
-from gpudoctor.hang.read import inside, recorder_batch, recorder_entries
+from gpudoctor.hang.read import inside, recorder_entries
 from gpudoctor.hang.read.recorder_entries import MOST_RANKS
 from gpudoctor.hang.read.recorder_pickle import MOST_BYTES, UnreadableDump, plain, without_collection
 from gpudoctor.hang.read.refusals import DENIED
@@ -29,12 +29,18 @@ DEFAULTS = ("/tmp/torch/comm_lib_trace_rank_", "/tmp/comm_lib_trace_rank_", "/tm
 """Where neither is set: torch 2.9 on without a home; up to 2.8."""
 MOST_FILES = 8192
 MOST_NAMES = 65536
+MOST_SETS = 16
+MOST_UNREAD = 256
 LONGEST_PATH = 4096
 START_IS_KNOWN_TO = 2.0
 """Seconds: boot time and the clock's steps since."""
 _NAME = re.compile(r"(?P<prefix>.*?)(?P<rank>\d{1,7})(?:\.(?:json|pkl|pickle|bin|dump|trace))?", re.DOTALL)
 _BEGINS = re.compile(rb"\x80[\x00-\x05]|\s{0,64}[\[{]|[(\]}]")
 """A pickle of protocol 2 to 5, JSON, a pickle of protocol 0 or 1."""
+
+
+Read = Callable[[bytes, str, float], Recorder]
+"""What reads the bytes of a dump (source, time at which it was written): `read` below, in a child process."""
 
 
 class Found(NamedTuple):
@@ -54,7 +60,7 @@ def read(raw: bytes, source: str, written_at: float = 0.0) -> Recorder:
     return without_collection(lambda: recorder_entries.recorder(plain(raw), source, written_at))
 
 
-def content(path: str) -> bytes:
+def content(path: str | Path) -> bytes:
     """The bytes of a regular file. Raises `OSError`, and `UnreadableDump` for anything else and for too large a one."""
     flags = os.O_RDONLY
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY"):
@@ -78,48 +84,54 @@ def _bounded(descriptor: int) -> bytes:
 # ---------------------------------------------------------------- a folder
 
 
-def of_folder(folder: str | Path) -> tuple[tuple[Recorder, ...], tuple[Unread, ...]]:
-    """The dumps of a folder, or of one file, by rank; and what could not be read there.
-
-    A dump's name ends in its rank, whatever stands before it. Where the folder holds several sets (names with different
-    beginnings), the set with the most ranks counts, of equal ones the newest.
-    """
-    recorders: list[Recorder] = []
+def listed(folder: Path) -> tuple[list[tuple[Path, int]], list[Unread]]:
+    """The dumps of a folder, or one file, with their ranks; and what is left out. In a child: it may not answer."""
     unread: list[Unread] = []
+    where = f"flight recorders in {shown(folder)}"
     try:
-        names = _names(Path(folder))
+        names = _names(folder)
     except OSError as error:
-        return (), (Unread(f"flight recorders in {folder}", str(error.strerror or error)),)
+        return [], [Unread(where, str(error.strerror or error))]
     sets: dict[str, dict[int, Path]] = defaultdict(dict)
     for path in names:
         found = _NAME.fullmatch(path.name)
-        if found is not None and int(found["rank"]) < MOST_RANKS and (begins := _begins_like_a_dump(path, unread)):
-            del begins
+        if found is not None and int(found["rank"]) < MOST_RANKS and _begins_like_a_dump(path, unread):
             sets[found["prefix"]][int(found["rank"])] = path
     if not sets:
-        where = f"flight recorders in {folder}"
         if not unread:
             unread.append(Unread(where, "no dump is there; the name of a dump ends in its rank (nccl_trace_rank_0)"))
-        return (), tuple(unread)
+        return [], unread
     chosen, *others = sorted(sets, key=lambda prefix: (-len(sets[prefix]), -_newest(sets[prefix]), prefix))
-    for prefix in others:
-        what = f"flight recorders {prefix}* in {folder}"
-        unread.append(Unread(what, f"{len(sets[prefix])} dumps left out: the folder has more of {chosen}*"))
-    dumps = [(str(sets[chosen][rank]), rank) for rank in sorted(sets[chosen])[:MOST_FILES]]
-    for answer in recorder_batch.each(dumps, of_file):
-        if isinstance(answer, Recorder):
-            recorders.append(answer)
-        else:
-            unread.append(answer)
-    return tuple(recorders), tuple(unread)
+    for prefix in others[:MOST_SETS]:
+        what = f"flight recorders {shown(Path(prefix))}* in {shown(folder)}"
+        reason = f"{len(sets[prefix])} dumps left out: the folder has more of {shown(Path(chosen))}*"
+        unread.append(Unread(what, reason))
+    ranks = sorted(sets[chosen])
+    if len(names) >= MOST_NAMES or len(ranks) > MOST_FILES:
+        unread.append(Unread(where, f"there are more than are looked at: {MOST_NAMES} names, {MOST_FILES} dumps"))
+    return [(sets[chosen][rank], rank) for rank in ranks[:MOST_FILES]], unread[:MOST_UNREAD]
 
 
-def of_file(path: str, rank: int) -> Recorder | Unread:
-    """The dump of a rank, or why it is not read."""
+def name_of(path: Path) -> bytes:
+    """A path as the bytes that it is."""
+    return os.fsencode(path)
+
+
+def path_of(name: bytes) -> Path:
+    return Path(os.fsdecode(name))
+
+
+def shown(path: Path) -> str:
+    """A path in texts that travel as UTF-8."""
+    return str(path).encode("utf-8", "backslashreplace").decode()
+
+
+def of_file(path: Path, rank: int) -> Recorder | Unread:
+    """The dump of a rank, or why it is not read. In a child: it may take all the time and memory that there is."""
     try:
-        return replace(read(content(path), path, Path(path).lstat().st_mtime), rank=rank)
+        return replace(read(content(path), shown(path), path.lstat().st_mtime), rank=rank)
     except (OSError, UnreadableDump) as error:
-        return Unread(f"flight recorder {path}", _reason(error))
+        return Unread(f"flight recorder {shown(path)}", _reason(error))
 
 
 def _names(folder: Path) -> list[Path]:
@@ -150,20 +162,20 @@ def _begins_like_a_dump(path: Path, unread: list[Unread]) -> bool:
         if not stat.S_ISREG(status.st_mode):
             if named:
                 reason = "it is no regular file (a symlink, FIFO or device); links are not followed"
-                unread.append(Unread(f"flight recorder {path}", reason))
+                unread.append(Unread(f"flight recorder {shown(path)}", reason))
             return False
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(descriptor, "rb") as file:
             start = file.read(66)
     except OSError as error:
         if named:
-            unread.append(Unread(f"flight recorder {path}", _reason(error)))
+            unread.append(Unread(f"flight recorder {shown(path)}", _reason(error)))
         return False
     if _BEGINS.match(start):
         return True
     if named:
         unread.append(
-            Unread(f"flight recorder {path}", "it is empty" if not start else "it is neither pickle nor JSON")
+            Unread(f"flight recorder {shown(path)}", "it is empty" if not start else "it is neither pickle nor JSON")
         )
     return False
 
@@ -217,7 +229,7 @@ def dumps_of(pid: int, rank: int, environment: Mapping[str, str]) -> tuple[list[
     return sorted(found, key=lambda each: -each.written_at), unread
 
 
-def read_dump(found: Found, pid: int, rank: int) -> Recorder:
+def read_dump(found: Found, pid: int, rank: int, read: Read) -> Recorder:
     """Read a file that `dumps_of` has found. Raises `OSError` and `UnreadableDump`, also for another process's dump."""
     with inside.regular(pid, found.path, link=False) as file:
         if os.fstat(file).st_uid != inside.rights(pid).user:

@@ -104,11 +104,16 @@ WITH_DESCRIPTOR = frozenset(
 
 
 def sample(system: System, pid: int, started: int, at: float) -> Sample | None:
-    """The process as it is now, without stacks; None when it is gone. `at`: seconds, as `Sample.at`."""
+    """The process as it is now, without stacks; None when it is gone. `at`: seconds, as `Sample.at`.
+
+    Raises `OSError` where it cannot be looked at.
+    """
     try:
         found = parse_stat(system.text(f"/proc/{pid}/stat"))
-    except (OSError, ValueError):
+    except (FileNotFoundError, ProcessLookupError):
         return None
+    except ValueError as error:
+        raise OSError(str(error)) from None
     if found.start_ticks != started:
         return None
     ended = found.state in "ZX"

@@ -45,6 +45,8 @@ class Row(NamedTuple):
     unsent: int
     unread: int
     retransmits: int
+    user: int
+    """The number of the user whose socket it is."""
 
 
 def rows(text: str) -> list[Row]:
@@ -60,11 +62,12 @@ def rows(text: str) -> list[Row]:
             state = STATES[int(words[3], 16)]
             queues = int(sent, 16), int(received, 16)
             retransmits = int(words[6], 16)
+            user = int(words[7])
         except (ValueError, IndexError):
             continue
         if local is None or remote is None or not state:
             continue
-        found.append(Row(words[9], state, *local, *remote, *queues, retransmits))
+        found.append(Row(words[9], state, *local, *remote, *queues, retransmits, user))
     return found
 
 

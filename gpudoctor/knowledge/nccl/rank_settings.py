@@ -64,7 +64,7 @@ class Difference(NamedTuple):
 
 
 def jobs(ranks: Iterable[RankSettings]) -> list[tuple[RankSettings, ...]]:
-    """The ranks of each job, in the order of ranks.
+    """The ranks of each job, in the order of ranks. A job is one user's.
 
     A master at a loopback address is another one in each network namespace.
     """
@@ -72,7 +72,8 @@ def jobs(ranks: Iterable[RankSettings]) -> list[tuple[RankSettings, ...]]:
     for each in sorted(ranks, key=lambda each: (each.rank, each.pid)):
         local = not each.master_address or is_loopback(each.master_address)
         where = each.network_namespace if local else ""
-        job = (each.run_id, each.master_address, each.master_port, str(each.world_size), where)
+        owner = str(each.user_id)
+        job = (each.run_id, each.master_address, each.master_port, str(each.world_size), where, owner)
         found.setdefault(job, {}).setdefault(each.rank, each)
     return [tuple(job.values()) for _, job in sorted(found.items())]
 

@@ -1,0 +1,53 @@
+"""In a child process: a folder of dumps listed, or one dump read."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from gpudoctor.hang.evidence import Recorder, Unread
+from gpudoctor.hang.read import recorder_files
+from gpudoctor.read import apart
+
+
+class Request(Struct):
+    """As JSON in one line; the bytes of a dump that was read already follow it."""
+
+    kind: Literal["folder", "file", "bytes"]
+    place: bytes
+    """The path of the folder or file, any bytes."""
+    rank: int = -1
+    source: str = ""
+    written_at: float = 0.0
+
+
+class Listed(Struct):
+    dumps: list[tuple[bytes, int]] = field(default_factory=list)
+    """Path and rank."""
+    unread: list[Unread] = field(default_factory=list)
+
+
+class Answer(Struct):
+    recorder: Recorder | None = None
+    unread: Unread | None = None
+
+
+def answer(request: bytes) -> bytes:
+    """Raises `UnreadableDump` for bytes that are none."""
+    head, _, raw = request.partition(b"\n")
+    asked = msgspec.json.decode(head, type=Request)
+    path = recorder_files.path_of(asked.place)
+    if asked.kind == "folder":
+        dumps, unread = recorder_files.listed(path)
+        return msgspec.json.encode(Listed([(recorder_files.name_of(path), rank) for path, rank in dumps], unread))
+    if asked.kind == "bytes":
+        return msgspec.json.encode(Answer(recorder_files.read(raw, asked.source, asked.written_at)))
+    found = recorder_files.of_file(path, asked.rank)
+    made = Answer(recorder=found) if isinstance(found, Recorder) else Answer(unread=found)
+    return msgspec.json.encode(made)
+
+
+def main(arguments: Sequence[str]) -> None:
+    del arguments
+    apart.serve(answer)
