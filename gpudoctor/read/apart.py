@@ -18,8 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from gpudoctor import active
-from gpudoctor.read.limits import limit_cpu, limit_memory
+from gpudoctor import active, cost
 
 MEMORY = 512 * 1024 * 1024
 """Bytes that reading one thing may take."""
@@ -133,7 +132,7 @@ class Apart:
             status = child.wait(1.0)
         except subprocess.TimeoutExpired:
             return "the process that read it gave no answer"
-        if status == -getattr(signal, "SIGXCPU", 0):
+        if cost.killed_by_its_bound(status):
             return "reading it took too much processor time"
         if status < 0:
             return f"the process that read it was ended by {active.signal_name(-status)}"
@@ -175,10 +174,9 @@ def serve(answer: Callable[[bytes], bytes], memory: int = MEMORY) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
-    limit_memory(memory)
     while header := _taken(requests, _REQUEST.size):
         length, seconds = _REQUEST.unpack(header)
-        limit_cpu(seconds)  # should nobody be left who waits
+        cost.limit_child(seconds, memory)
         kind, said = _DONE, b""
         try:
             request = _taken(requests, length)
