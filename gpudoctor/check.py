@@ -6,13 +6,15 @@ A check is one module: its docstring is its documentation page, its rule a pure 
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from msgspec.structs import force_setattr
 
 from gpudoctor.command import Command
 from gpudoctor.snapshot import Gpu, Reading, Snapshot
+
+T = TypeVar("T", bound=Struct)
 
 Severity = Literal["error", "warning", "info"]
 """error: training fails, hangs or computes wrong numbers. warning: it runs, slower or at risk. info: worth knowing.
@@ -50,6 +52,27 @@ class Problem(Struct, frozen=True, kw_only=True):
     evidence: tuple[Reading[Any], ...]
     gpus: tuple[int, ...] = ()
     """NVML indices of the GPUs it concerns; filled in for a `gpu_check`."""
+
+
+def without_lines(answer: T) -> T:
+    """An answer that came from a file, without its lines to paste: whoever wrote the file chose them."""
+    found: T = _without_lines(answer)
+    return found
+
+
+def _without_lines(value: Any) -> Any:
+    if isinstance(value, Fix):
+        return Fix(value.text)
+    if isinstance(value, Struct):
+        changes = {
+            name: changed
+            for name in value.__struct_fields__
+            if (changed := _without_lines(old := getattr(value, name))) is not old
+        }
+        return structs.replace(value, **changes) if changes else value
+    if isinstance(value, tuple):
+        return tuple(map(_without_lines, value))
+    return {name: _without_lines(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 class Check:
@@ -102,4 +125,4 @@ def gpu_check(id: str, *, title: str, aliases: tuple[str, ...] = ()) -> Callable
     return lambda rule: Check(id, title=title, gpu_rule=rule, aliases=aliases)
 
 
-__all__ = ["Check", "Fix", "GpuRule", "Problem", "Rule", "Severity", "check", "gpu_check"]
+__all__ = ["Check", "Fix", "GpuRule", "Problem", "Rule", "Severity", "check", "gpu_check", "without_lines"]

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.check import Problem, Severity
+from gpudoctor.check import Problem, Severity, without_lines
 
 SCHEMA = 1
 """Number of the report's JSON layout."""
@@ -144,7 +144,12 @@ def to_json(report: Report, *, indent: int = 2) -> bytes:
 def from_json(raw: bytes) -> Report:
     """Read a report written by `to_json`. Raises `msgspec.DecodeError` for anything else."""
     published = msgspec.json.decode(raw, type=Published)
-    return Report(published.results, gpudoctor=published.gpudoctor, machine=published.machine, schema=published.schema)
+    return Report(
+        tuple(map(without_lines, published.results)),
+        gpudoctor=published.gpudoctor,
+        machine=published.machine,
+        schema=published.schema,
+    )
 
 
 def json_schema() -> dict[str, Any]:

@@ -225,7 +225,8 @@ def launcher(pid: int = 1000, *, host: str = "a", command: Sequence[str] = ("tor
 
 def _pids(members: Sequence[Member], host: str, starters: Mapping[str, ProcessEvidence]) -> tuple[int, ...]:
     """All of a node: the job is the reader's own."""
-    there = [each.evidence for each in members if each.host == host] + [starters[host]] * (host in starters)
+    there = [each.evidence for each in members if each.host == host]
+    there += [starters[host]] if host in starters else []
     return tuple(each.process.pid for each in there)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from msgspec import structs
+
 from gpudoctor import __version__
 from gpudoctor.amp.report import Advice, AmpReport, Device, Precision, Speed
 from gpudoctor.check import Fix, Problem
@@ -28,6 +30,18 @@ def judge(devices: Sequence[Device], versions: Mapping[str, str]) -> AmpReport:
         advice=advice(devices, versions),
         problems=tuple(sorted(found, key=lambda problem: order[problem.severity])),
         seconds=sum(device.seconds for device in devices),
+    )
+
+
+def judged_again(saved: AmpReport) -> AmpReport:
+    """An answer from a file, its problems and advice made anew of what was measured: nobody else's lines are offered."""
+    fresh = judge(saved.devices, saved.versions)
+    return structs.replace(
+        fresh,
+        gpudoctor=saved.gpudoctor,
+        versions=saved.versions,
+        why_devices=saved.why_devices,
+        seconds=saved.seconds,
     )
 
 

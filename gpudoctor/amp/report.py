@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.check import Problem
+from gpudoctor.check import Problem, without_lines
 
 SCHEMA = 1
 """Number of the layout."""
@@ -155,7 +155,7 @@ def from_json(raw: bytes) -> AmpReport:
         head = msgspec.json.decode(raw, type=_Head)
         if head.schema != SCHEMA:
             raise UnreadableReport(f"amp schema {head.schema}; this gpudoctor reads schema {SCHEMA}")
-        return msgspec.json.decode(raw, type=AmpReport)
+        return without_lines(msgspec.json.decode(raw, type=AmpReport))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableReport(f"not an answer of gpudoctor amp --json: {error}") from None
 

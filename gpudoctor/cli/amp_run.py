@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gpudoctor.amp.judge import judge
+from gpudoctor.amp.judge import judge, judged_again
 from gpudoctor.amp.patient import ALL, NothingToTest, look
 from gpudoctor.amp.report import AmpReport, Device, UnreadableReport, from_json, to_json
 from gpudoctor.amp.run import examine
@@ -98,7 +98,7 @@ def run(asked: Asked, output: Output) -> int:
 def show_again(path: str, output: Output) -> int:
     """`--from FILE`: an answer that was saved with --json; its exit status."""
     _check_output(output)
-    report = saved_answer(path, from_json, UnreadableReport)
+    report = judged_again(saved_answer(path, from_json, UnreadableReport))
     _print(report, output)
     return report.exit_status
 

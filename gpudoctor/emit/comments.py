@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 
+from gpudoctor.command import is_sayable
 from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 
 WIDTH = 100
@@ -10,6 +11,19 @@ WIDTH = 100
 
 class CannotExpress(Exception):
     """A value that this format has no way to write; the message is one line for the user."""
+
+
+def sayable(suggestion: Suggestion) -> str:
+    """The value of a suggestion that is to stand as it is. Raises `CannotExpress`.
+
+    A line to paste is one line, and shows as itself: no control character reaches a terminal in it.
+    """
+    if not is_sayable(suggestion.value):
+        raise CannotExpress(
+            f"{suggestion.name}={ascii(suggestion.value)[:200]} holds what no line to paste can: a line break, a "
+            "control character, or a letter that does not show as itself; --format json spells it out"
+        )
+    return suggestion.value
 
 
 def comment(text: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ nothing is quoted, so nothing can be quoted wrongly. A line cannot hold a line b
 begin with # are comments, the first = ends the name, the rest of the line is the value).
 """
 
-from gpudoctor.emit.comments import CannotExpress, document
+from gpudoctor.emit.comments import document, sayable
 from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 
 
@@ -16,9 +16,4 @@ def docker(advice: Advice) -> str:
 
 def literal(suggestion: Suggestion) -> str:
     """One line. Raises `CannotExpress`."""
-    if not {"\n", "\r", "\0"}.isdisjoint(suggestion.value):
-        raise CannotExpress(
-            f"{suggestion.name}={suggestion.value!r} holds a line break, which no line of an env file can; "
-            "use --format shell"
-        )
-    return f"{suggestion.name}={suggestion.value}"
+    return f"{suggestion.name}={sayable(suggestion)}"

@@ -4,7 +4,7 @@ Values that nothing interprets stand bare, all others in single quotes. What the
 refused: a quote, a backslash, a line break, and a dollar sign, for python-dotenv expands ${NAME} in single quotes too.
 """
 
-from gpudoctor.emit.comments import CannotExpress, document
+from gpudoctor.emit.comments import CannotExpress, document, sayable
 from gpudoctor.emit.shell import PLAIN
 from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 
@@ -23,5 +23,6 @@ def assignment(suggestion: Suggestion) -> str:
             f"{suggestion.name}={suggestion.value!r} holds a quote, backslash, dollar sign or line break, "
             "which readers of .env files do not agree on; use --format shell"
         )
-    value = suggestion.value if PLAIN.fullmatch(suggestion.value) else f"'{suggestion.value}'"
+    value = sayable(suggestion)
+    value = value if PLAIN.fullmatch(suggestion.value) else f"'{value}'"
     return f"{suggestion.name}={value}"

@@ -1,6 +1,6 @@
 """The fish shell: `gpudoctor env --format fish | source`."""
 
-from gpudoctor.emit.comments import document
+from gpudoctor.emit.comments import document, sayable
 from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 
 
@@ -10,6 +10,6 @@ def fish(advice: Advice) -> str:
 
 
 def set_line(suggestion: Suggestion) -> str:
-    """One `set -gx` line. Within single quotes fish knows two escapes only: \\\\ and \\'."""
-    escaped = suggestion.value.replace("\\", "\\\\").replace("'", "\\'")
+    """One `set -gx` line. Raises `CannotExpress`. Within single quotes fish knows two escapes only: \\\\ and \\'."""
+    escaped = sayable(suggestion).replace("\\", "\\\\").replace("'", "\\'")
     return f"set -gx {suggestion.name} '{escaped}'"

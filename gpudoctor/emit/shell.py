@@ -2,7 +2,7 @@
 
 import re
 
-from gpudoctor.emit.comments import document
+from gpudoctor.emit.comments import document, sayable
 from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 
 PLAIN = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_./,%+-]*", re.ASCII)
@@ -16,8 +16,8 @@ def shell(advice: Advice) -> str:
 
 
 def export(suggestion: Suggestion) -> str:
-    """One `export` line (or several, when the value holds line breaks)."""
-    return f"export {suggestion.name}={quoted(suggestion.value)}"
+    """One `export` line. Raises `CannotExpress`."""
+    return f"export {suggestion.name}={quoted(sayable(suggestion))}"
 
 
 def quoted(value: str) -> str:

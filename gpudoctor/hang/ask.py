@@ -22,6 +22,7 @@ from gpudoctor.hang.evidence import (
 from gpudoctor.hang.find import masters
 from gpudoctor.hang.job import Members
 from gpudoctor.hang.read import recorder
+from gpudoctor.named import told
 
 Waiting = Callable[[Sequence[str]], None]
 """Called several times a second with the names of the nodes that have not answered yet."""
@@ -61,7 +62,7 @@ def processes(fleet: Fleet, *, timeout: float = FIND_SECONDS, waiting: Waiting |
             try:
                 found = msgspec.json.decode(answer.found, type=NodeProcesses)
             except msgspec.DecodeError as error:
-                lost.setdefault(fleet.name(index), f"its answer is not understood: {error}"[:200])
+                lost.setdefault(fleet.name(index), f"its answer could not be understood: {told(error)}"[:200])
         elif isinstance(answer, Lost):
             lost.setdefault(fleet.name(index), words(answer))
         unread += found.unread
@@ -110,7 +111,7 @@ def look(
             try:
                 found = msgspec.json.decode(answer.evidence, type=NodeEvidence)
             except msgspec.DecodeError as error:
-                lost.setdefault(name, f"its answer is not understood: {error}"[:200])
+                lost.setdefault(name, f"its answer could not be understood: {told(error)}"[:200])
                 continue
             nodes.append(
                 structs.replace(

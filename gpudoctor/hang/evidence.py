@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field, structs
 
-from gpudoctor.named import HostName, InterfaceName, Pid, PidOrNone
+from gpudoctor.named import HostName, InterfaceName, Pid, PidOrNone, told
 
 SCHEMA = 1
 """Raised when a reader of older evidence would be misled."""
@@ -385,7 +385,9 @@ def from_json(raw: bytes) -> Evidence:
         if msgspec.json.decode(raw, type=_Head).kind != KIND:
             raise UnreadableEvidence("it is something else of gpudoctor's")
         found: Any = msgspec.json.decode(raw, type=Evidence)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
+        raise UnreadableEvidence(told(error)) from None
+    except (UnicodeDecodeError, RecursionError) as error:
         raise UnreadableEvidence(str(error)) from None
     evidence: Evidence = structs.replace(found, nodes=tuple(structs.replace(node, own=()) for node in found.nodes))
     if evidence.schema > SCHEMA:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gpudoctor.check import without_lines
 from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import SCHEMA, TestResult
 
@@ -31,7 +32,7 @@ def from_json(raw: bytes) -> TestResult:
         raise UnreadableResult(f"not an answer of gpudoctor nccl-test --json: {error}") from None
     if result.schema != SCHEMA:
         raise UnreadableResult(f"nccl-test schema {result.schema}; this gpudoctor reads schema {SCHEMA}")
-    return result
+    return without_lines(result)
 
 
 def to_csv(result: TestResult) -> str:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from gpudoctor.check import without_lines
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.rank_messages import Trained
 
@@ -84,7 +85,7 @@ def from_json(raw: bytes) -> TrainReport:
         raise UnreadableReport(f"not an answer of gpudoctor train-test --json: {error}") from None
     if report.schema != SCHEMA:
         raise UnreadableReport(f"train-test schema {report.schema}; this gpudoctor reads schema {SCHEMA}")
-    return report
+    return without_lines(report)
 
 
 def json_schema() -> dict[str, Any]:
