@@ -202,6 +202,7 @@ def expanded(value: str) -> str:
     return value.replace("$$", "$")
 
 
+@settings(deadline=None)
 @given(values=VALUES, reason=ENCODABLE)
 def test_json_holds_everything(values: list[str], reason: str) -> None:
     found = json.loads(EMITTERS["json"](advice(values, reason)))
