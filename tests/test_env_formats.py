@@ -124,7 +124,7 @@ def test_shlex_reads_back_the_values(values: list[str], reason: str) -> None:
 @pytest.mark.parametrize("form", ["shell", "slurm", "fish", "dotenv", "docker"])
 @pytest.mark.parametrize("value", ["a\nb", "a\rb", "\t", "\x1b[2J", "a\u202eb", "a\u2028b", "\ud800", "a\0b"])
 def test_what_shows_as_something_else_is_refused(form: str, value: str) -> None:
-    with pytest.raises(CannotExpress, match="V0=.* holds"):
+    with pytest.raises(CannotExpress, match=r"V0=.* holds"):
         EMITTERS[form](advice([value]))
 
 

@@ -34,7 +34,7 @@ def judge(devices: Sequence[Device], versions: Mapping[str, str]) -> AmpReport:
 
 
 def judged_again(saved: AmpReport) -> AmpReport:
-    """An answer from a file, its problems and advice made anew of what was measured: nobody else's lines are offered."""
+    """An answer from a file, its problems and advice made anew of what was measured."""
     fresh = judge(saved.devices, saved.versions)
     return structs.replace(
         fresh,
