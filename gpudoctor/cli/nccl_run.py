@@ -188,6 +188,8 @@ def take_part(head: str, token: str) -> int:
     address, _, port = head.rpartition(":")
     if not address or not (port.isascii() and port.isdigit() and len(port) < 6) or not 0 < int(port) < 65536:
         raise UsageProblem(f"--join {head}: HEAD:PORT is wanted, as the head printed it")
+    if not is_host(address.strip("[]")):
+        raise UsageProblem(f"--join {head[:80]!r}: no host's name or address; paste the line that the head printed")
     if not token or not token.isascii():  # no head prints one with other letters
         raise UsageProblem("--join needs the token: paste the whole line that the head printed (GPUDOCTOR_TOKEN=...)")
     return take_part(address.strip("[]"), int(port), token)

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from gpudoctor.fleet.messages import AnyOrder, Examine, FindRanks, Launch, Listen, LookAt, Run, may_set
+from gpudoctor.read.interpreter import choose
 
 MOST_NODES = 16384
 MOST_RANKS = 1024
@@ -85,7 +86,7 @@ def of_a_guest(order: AnyOrder, environment: Mapping[str, str]) -> AnyOrder:
         raise NotAllowed("a node that joined a test shows nobody's processes")
     if isinstance(order, Examine):
         _want(not order.files, "files of a node that joined")
-        return order if is_own_program(order.python) else msgspec.structs.replace(order, python="")
+        return order if _may_run(order.python, environment) else msgspec.structs.replace(order, python="")
     if isinstance(order, Run):
         for name, value in order.launch.environment.items():
             if ("/" in value or _NAMES_A_FILE.fullmatch(name)) and environment.get(name) != value:
@@ -93,9 +94,14 @@ def of_a_guest(order: AnyOrder, environment: Mapping[str, str]) -> AnyOrder:
                     f"{name} names a file, which a head does not choose for a node that joined: "
                     "unset it on the head, or set the same on every node before it joins"
                 )
-        if not is_own_program(order.python):
+        if not _may_run(order.python, environment):
             raise NotAllowed(f"{order.python[:200]!r} is no Python that only root or this node's user can write")
     return order
+
+
+def _may_run(python: str, environment: Mapping[str, str]) -> bool:
+    """Whether this node would choose that interpreter itself, or nobody else could have put it there."""
+    return python == choose(None, environment).path or is_own_program(python)
 
 
 def is_own_program(python: str) -> bool:

@@ -10,6 +10,7 @@ from functools import partial
 import msgspec
 
 from gpudoctor import __version__
+from gpudoctor.command import command
 from gpudoctor.fleet.hosts import MAXIMUM_HOSTS
 from gpudoctor.fleet.join_channel import Channel, Closed, Forged, NotProved, OtherVersion, TooLong, introduce
 from gpudoctor.fleet.join_messages import Newcomer, Verdict, Welcome, machine_identity, with_port
@@ -123,7 +124,7 @@ def connected(address: str, port: int, patience: float, say: Callable[[str], Non
         except TimeoutError:
             reason = (
                 f"nothing answers at {where}; a firewall between the nodes drops the connection, or that address "
-                f"belongs to a network that this node is not on (ip route get {address})"
+                f"belongs to a network that this node is not on{_way(address)}"
             )
         except ConnectionRefusedError:
             reason = (
@@ -131,13 +132,19 @@ def connected(address: str, port: int, patience: float, say: Callable[[str], Non
                 "the address is another machine's"
             )
         except OSError as error:
-            reason = f"{where} cannot be reached: {error.strerror or error} (ip route get {address})"
+            reason = f"{where} cannot be reached: {error.strerror or error}{_way(address)}"
         if time.monotonic() + AGAIN_SECONDS >= deadline:
             raise NotJoined(reason)
         if not told:
             say(f"no head at {where} yet; trying for {patience:g} s")
             told = True
         time.sleep(AGAIN_SECONDS)
+
+
+def _way(address: str) -> str:
+    """How to look at the way there, in parentheses; empty where the address is none."""
+    line = command("ip route get {:host}", address)
+    return f" ({line})" if line else ""
 
 
 def _admitted(

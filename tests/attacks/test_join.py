@@ -14,6 +14,8 @@ import msgspec
 import pytest
 
 from gpudoctor import __version__
+from gpudoctor.cli import nccl_run
+from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.fleet import join_door
 from gpudoctor.fleet.join import JoinFleet
 from gpudoctor.fleet.join_channel import REFUSED, Admission, Forged, NotProved, introduce
@@ -583,6 +585,22 @@ def test_a_verdict_out_of_range_is_a_failure() -> None:
     place = msgspec.json.encode(Welcome(node=1, nodes=2))
     status, _ = against(with_token(("C", place), ("C", msgspec.json.encode(Verdict(256)))), patience=5)
     assert status == 1
+
+
+@attacks(
+    "channels",
+    "where",
+    [
+        ("join: --join HEAD:PORT", "a head that is an option", ("-oProxyCommand=id:61000",)),
+        ("join: --join HEAD:PORT", "a head that is a second command", ("a;id:61000",)),
+        ("join: --join HEAD:PORT", "a head that steers the terminal", ("a\x1b[2J:61000",)),
+        ("join: --join HEAD:PORT", "a name of a megabyte", ("a" * 1_000_000 + ":61000",)),
+    ],
+)
+def test_a_head_that_is_none_is_wrong_usage(where: str) -> None:
+    with pytest.raises(UsageProblem) as refused:
+        nccl_run.take_part(where, TOKEN)
+    assert str(refused.value).isprintable() and len(str(refused.value)) < 300
 
 
 def test_an_honest_node_and_an_honest_head_meet() -> None:

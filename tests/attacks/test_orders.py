@@ -291,6 +291,18 @@ def test_no_other_program_runs_on_a_node_that_joined(tmp_path: Path) -> None:
     assert orders.is_own_program("") and orders.is_own_program(sys.executable)
 
 
+def test_the_nodes_own_choice_runs_whoever_can_write_it(tmp_path: Path) -> None:
+    """Its user has activated it there; as root in a container, for example, whose files are another uid's."""
+    (tmp_path / "bin").mkdir(mode=0o777)
+    (tmp_path / "bin").chmod(0o777)
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    (tmp_path / "lib" / "python3.11" / "site-packages" / "torch").mkdir(parents=True)
+    order = Run(launch=a_launch(), python=str(tmp_path / "bin" / "python"))
+    assert orders.of_a_guest(order, {"VIRTUAL_ENV": str(tmp_path)}) == order
+    with pytest.raises(NotAllowed):
+        orders.of_a_guest(order, {})
+
+
 @attack("channels", way=JOINED, weakness="an interpreter behind a link that others can turn")
 def test_a_link_that_others_can_turn_is_no_own_program(tmp_path: Path) -> None:
     folder = tmp_path / "open"
