@@ -1,6 +1,7 @@
 """The two ends of join mode, for tests: a head's half of the handshake on a socket, and a node that has joined."""
 
 import socket
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,7 +32,14 @@ def welcome(connection: socket.socket, token: str, *, seconds: float = PATIENCE)
     raise NotProved("it left", stranger=True)
 
 
-def proved(fleet: JoinFleet) -> tuple[socket.socket, Channel]:
+class At(NamedTuple):
+    """A head in another process."""
+
+    port: int
+    token: str
+
+
+def proved(fleet: JoinFleet | At) -> tuple[socket.socket, Channel]:
     """Somebody who knows the token, and has said no more."""
     connection = socket.create_connection(("127.0.0.1", fleet.port), timeout=PATIENCE)
     try:
@@ -41,7 +49,7 @@ def proved(fleet: JoinFleet) -> tuple[socket.socket, Channel]:
         raise
 
 
-def newcomer(fleet: JoinFleet, name: str, *, machine: str = "") -> tuple[socket.socket, Channel, Welcome]:
+def newcomer(fleet: JoinFleet | At, name: str, *, machine: str = "") -> tuple[socket.socket, Channel, Welcome]:
     """Somebody who introduces himself so, and what the head says to it."""
     connection, channel = proved(fleet)
     channel.send("C", msgspec.json.encode(Newcomer(machine or f"machine of {name}", name, __version__, PROTOCOL)))

@@ -25,7 +25,7 @@ from gpudoctor.fleet.messages import PROTOCOL, Hello, Ping, Pong, encode
 from gpudoctor.fleet.reach import reach
 from gpudoctor.fleet.take_part import take_part
 from tests.attacks.registry import attack, attacks
-from tests.join_ends import PATIENCE, joined, newcomer, proved, welcome
+from tests.join_ends import PATIENCE, At, joined, newcomer, proved, welcome
 
 TOKEN = "a-token-for-this-test"
 WAY = "join: connections of one address"
@@ -303,37 +303,37 @@ def test_what_a_stranger_sends_is_refused_and_dropped(head: JoinFleet, sent: byt
 
 
 FEW = """
-import resource, socket, sys, time
+import os, resource, sys
+from gpudoctor.fleet import join_door
 from gpudoctor.fleet.join import JoinFleet
-from tests.join_ends import joined
-said = []
-with JoinFleet(2, address="127.0.0.1", wait=60, on_turned_away=said.append) as fleet:
-    strangers = [socket.socket() for _ in range(60)]
-    mine = socket.socket(), socket.socket()
-    own = len(__import__("os").listdir("/proc/self/fd"))
-    for one in mine:
-        one.close()
+join_door.HANDSHAKE_SECONDS = 1000.0
+with JoinFleet(2, address="127.0.0.1", wait=60, token=sys.argv[1]) as fleet:
+    own = len(os.listdir("/proc/self/fd"))
     resource.setrlimit(resource.RLIMIT_NOFILE, (own + 12, own + 12))
-    for each in strangers:
-        each.connect(("127.0.0.1", fleet.port))
-    end = time.monotonic() + 40
-    while len(fleet.joined) < 2:
-        try:
-            connection, channel = joined(fleet, "n02")
-        except OSError:  # this process is both, and its own connections want descriptors too
-            assert time.monotonic() < end, fleet.turned_away
-            time.sleep(0.1)
-    print("joined", len(said) > 0)
+    print(fleet.port, flush=True)
+    sys.stdin.readline()
+    print(fleet.joined[1:], flush=True)
 """
 
 
 @attack("channels", way="join: more connections than the head has descriptors", weakness="a node is kept out")
-def test_a_head_without_descriptors_lets_the_oldest_go() -> None:
+def test_a_head_without_descriptors_lets_the_oldest_go(strangers: contextlib.ExitStack) -> None:
     root = Path(__file__).parent.parent.parent
-    done = subprocess.run(
-        [sys.executable, "-c", FEW], cwd=root, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
+    head = subprocess.Popen(
+        [sys.executable, "-c", FEW, TOKEN], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert (done.returncode, done.stdout) == (0, "joined True\n"), done.stderr
+    try:
+        assert head.stdout is not None
+        port = int(head.stdout.readline())
+        for _ in range(60):
+            strangers.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
+        connection, _, told = newcomer(At(port, TOKEN), "n02")
+        with connection:
+            assert told.node == 1
+            assert head.communicate("\n", timeout=PATIENCE)[0] == "('n02',)\n"
+    finally:
+        head.kill()
+        head.communicate()
 
 
 @attack("channels", way="join: connections while no thread can be started", weakness="the door stays shut")
