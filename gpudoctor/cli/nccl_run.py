@@ -20,7 +20,7 @@ from gpudoctor.nccl.wish import Wish, forwarded, interface_settings
 from gpudoctor.read.interpreter import NoSuchInterpreter, choose
 from gpudoctor.render.nccl_test import Live, show_result, show_run
 from gpudoctor.render.plot import NoPlot, check_plot, draw
-from gpudoctor.render.prose import console
+from gpudoctor.render.prose import console, show_lines_left_out
 
 
 class Output(NamedTuple):
@@ -133,6 +133,8 @@ def show_again(path: str, output: Output) -> int:
     if not (output.json or output.csv):
         show_run(result, console(no_color=output.no_color))
     _print(result, output)
+    if result.findings and not (output.json or output.csv):
+        show_lines_left_out(console(no_color=output.no_color))
     return result.exit_status
 
 

@@ -9,7 +9,7 @@ from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.files import saved_answer
 from gpudoctor.cli.fleets import Where, fleet_for, is_symmetric
 from gpudoctor.fleet.join import JoinFleet
-from gpudoctor.render.prose import console
+from gpudoctor.render.prose import console, show_lines_left_out
 from gpudoctor.render.train import LiveTraining, show_training
 from gpudoctor.train.report import TrainReport, UnreadableReport, from_json, to_json
 from gpudoctor.train.run import train_test
@@ -69,6 +69,8 @@ def show_again(path: str, *, json: bool, no_color: bool) -> int:
     """`--from FILE`: an answer that was saved with --json; its exit status."""
     report = saved_answer(path, from_json, UnreadableReport)
     _print(report, json=json, no_color=no_color)
+    if (report.findings or any(cell.finding for cell in report.cells)) and not json:
+        show_lines_left_out(console(no_color=no_color))
     return report.exit_status
 
 

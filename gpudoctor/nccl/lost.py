@@ -64,7 +64,7 @@ def _ssh_settings(node: Node) -> Command:
 
 
 def _route(node: Node) -> Command:
-    return command("getent ahostsv4 {:host} | cut -d' ' -f1 | head -n 1 | xargs -n 1 ip route get", node.name)
+    return command("getent ahostsv4 {:host} | cut -d ' ' -f 1 | head -n 1 | xargs -n 1 ip route get", node.name)
 
 
 def _connecting(node: Node) -> Command:

@@ -48,6 +48,11 @@ def show(text: str, screen: Console, *, style: str = "", indent: int = 0, head: 
         screen.print(written, soft_wrap=True)
 
 
+def show_lines_left_out(screen: Console) -> None:
+    """Why the fixes of a saved answer have no lines (`check.without_lines`)."""
+    show("Lines to paste are left out: in a file they are words of whoever wrote it. Run it again for them.", screen)
+
+
 def show_table(table: Table, screen: Console, *, gives_way: str) -> None:
     """A table for any width: the column `gives_way` is narrowed first, and no other one is ever cut.
 

@@ -2,7 +2,6 @@
 
 Why it matters: NCCL takes ports that are ACTIVE and says nothing about the others. Without one it runs over TCP,
 which is 5 to 20 times slower, and only NCCL_DEBUG=INFO shows it. A port that polls is switched on and hears nothing
-from gpudoctor.command import command
 from the other end: cable, transceiver or switch port. (NCCL src/transport/net_ib/init.cc, all versions.)
 """
 
