@@ -1,14 +1,50 @@
-"""`python -m tests.shown EXAMPLE`: a test's answer as it is shown when it is new; for the pages of docs."""
+"""`python -m tests.shown EXAMPLE`: a test's answer as it is shown when it is new; `bounds`: what files may cost."""
 
 import sys
 
+from gpudoctor import bounded
+from gpudoctor.bounded import GIB, MIB, Bound
+from gpudoctor.hang.read import recorder_pickle, source
+from gpudoctor.hang.read.recorder_apart import SECONDS_OF_A_DUMP
+from gpudoctor.hang.read.sources import SECONDS_OF_A_LINE
+from gpudoctor.read import apart
 from gpudoctor.render.nccl_test import show_result, show_run
 from gpudoctor.render.prose import console
 from gpudoctor.render.train import show_training
 from tests import nccl_examples, train_examples
 
+BOUNDS: tuple[tuple[str, Bound], ...] = (
+    ("a snapshot (check, devices, env, topology --from)", bounded.SNAPSHOT),
+    ("a saved answer (amp, nccl-test, train-test --from)", bounded.ANSWER),
+    ("evidence of a job (hang --from)", bounded.EVIDENCE),
+    ("a script, manifest or source (lint)", bounded.SCRIPT),
+    ("a hostfile", bounded.HOSTFILE),
+    ("a log (explain); seconds: without a block read", bounded.LOG),
+    ("a checkpoint, without its numbers; more by its size", bounded.LISTED),
+    ("a flight recorder (hang --dumps)", Bound(recorder_pickle.MOST_BYTES, int(SECONDS_OF_A_DUMP), apart.MEMORY)),
+    (
+        "a source file in a stack (hang): around the line",
+        Bound(source.MOST_PARSED, int(SECONDS_OF_A_LINE), apart.MEMORY),
+    ),
+)
 
-def main(example: str) -> None:
+
+def show_bounds() -> None:
+    print(f"{'file':52} {'bytes':>8} {'computing':>9} {'memory':>8}")
+    for name, bound in BOUNDS:
+        print(f"{name:52} {_size(bound.size):>8} {bound.seconds:>7} s {_size(bound.memory):>8}")
+    print(f"until a regular file is read: {bounded.FILE_SECONDS:.0f} s without a byte")
+    print(f"until a pipe has come to its end: {bounded.PIPE_SECONDS:.0f} s")
+
+
+def _size(count: int) -> str:
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB")):
+        if count >= unit:
+            return f"{count / unit:g} {name}"
+    return f"{count / 1024:g} KiB"
+
+
+def show(example: str) -> None:
     screen = console()
     if example in train_examples.EXAMPLES:
         show_training(train_examples.EXAMPLES[example](), screen)
@@ -19,4 +55,4 @@ def main(example: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    show_bounds() if sys.argv[1] == "bounds" else show(sys.argv[1])
