@@ -218,12 +218,13 @@ def test_data_that_arrives_wrong() -> None:
 
 def slow_culprits(cluster: Cluster) -> list[dict[str, Any]]:
     size = ("--min-bytes", "1M", "--max-bytes", "1M", "--iters", "4")
-    isolation = answer(cluster, "--find-slow", *size)["isolation"]
+    isolation = answer(cluster, "--find-slow", *size, timeout=500)["isolation"]
     culprits: list[dict[str, Any]] = isolation["culprits"]
     assert len(culprits) == 1, isolation
     return culprits
 
 
+@pytest.mark.timeout(600)  # eight hosts: six rounds of sixteen times `import torch`, 150 s on two cores that others use
 @pytest.mark.parametrize("names", ["abc", "abcd", "abcdefgh"])
 def test_a_slow_host_is_found(names: str) -> None:
     with ssh_hosts(*names) as cluster:

@@ -24,11 +24,11 @@ def three() -> Iterator[Cluster]:
         assert not left, left
 
 
-def answer(cluster: Cluster, *options: str, **variables: str) -> dict[str, Any]:
+def answer(cluster: Cluster, *options: str, timeout: float = 110, **variables: str) -> dict[str, Any]:
     """What the command says as JSON, which is all that it may print."""
     names = ",".join(host.name for host in cluster.hosts)
     words = (*COMMAND, "--hosts", names, "--json", *SHORT, *options)
-    done = cluster.head.run(*words, environment=cluster.environment(**variables), timeout=110)
+    done = cluster.head.run(*words, environment=cluster.environment(**variables), timeout=timeout)
     assert done.returncode in (0, 1), done.stderr
     found: dict[str, Any] = msgspec.json.decode(done.stdout)
     assert done.returncode == found["exit_status"]
