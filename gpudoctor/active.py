@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, Protocol
 
+from gpudoctor import programs
 from gpudoctor.marked import MARK as MARK
 from gpudoctor.marked import messages as messages
 
@@ -88,7 +89,8 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=None if environment is None else dict(environment),
+            env=programs.environment(environment),
+            cwd=programs.ELSEWHERE,
             start_new_session=True,
         )
         self.output = bytearray()
@@ -269,7 +271,7 @@ def own_module(module: str, *arguments: str) -> list[str]:
     """The command that runs `module.main(arguments)` of gpudoctor in a fresh doctor's interpreter.
 
     The working directory is taken off the module path first: a doctor that runs as root must not import what
-    lies in the folder it was started in.
+    lies in the folder it was started in (`programs`; an agent's is a login's, or what srun was told).
     """
     root = str(Path(__file__).resolve().parent.parent)
     code = (

@@ -30,6 +30,7 @@ EVERYWHERE = (
     "gpudoctor.named",
     "gpudoctor.bounded",
     "gpudoctor.cost",
+    "gpudoctor.programs",
 )  # but in workers and armed.py
 
 MAY_IMPORT = {
@@ -43,6 +44,7 @@ MAY_IMPORT = {
     "gpudoctor/named.py": (),
     "gpudoctor/bounded.py": (),
     "gpudoctor/cost.py": ("gpudoctor.bounded",),
+    "gpudoctor/programs.py": (),
     "gpudoctor/active.py": ("gpudoctor.marked",),
     "gpudoctor/plugins.py": ("gpudoctor.check",),
     "gpudoctor/report.py": ("gpudoctor.check", "gpudoctor.snapshot"),

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 import msgspec
 
+from gpudoctor import programs
 from gpudoctor.checkpoint import allowance, folders, judge, wrappers
 from gpudoctor.checkpoint.find import StateDict, parts, state_dicts
 from gpudoctor.checkpoint.loaded import Loaded
@@ -71,6 +72,7 @@ class Beats:
 def main(arguments: list[str]) -> None:
     """Entry point: `arguments` is a `Wish` as JSON."""
     end_with_the_doctor()
+    programs.go_back()
     allowance.begin()
     wish = decoded(arguments[0])
     answer(lambda: {"report": msgspec.to_builtins(examined(wish))})

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import IO, Any
 
+from gpudoctor import programs
 from gpudoctor.checkpoint import allowance, safetensors_writer, torch_writer
 from gpudoctor.checkpoint.copied import Copied, Placed, Plan, planned
 from gpudoctor.checkpoint.examine import Beats, Wish, answer, choose, cleaned_names, decoded
@@ -29,6 +30,7 @@ HEADROOM_BYTES = 16 * 1024 * 1024
 def main(arguments: list[str]) -> None:
     """Entry point: a `Wish` as JSON, and the temporary file, which exists and is empty, with its device and inode."""
     end_with_the_doctor()
+    programs.go_back()
     allowance.begin()
     wish = decoded(arguments[0])
     answer(lambda: {"copied": copied(wish, arguments[1], arguments[2])})

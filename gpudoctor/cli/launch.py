@@ -1,12 +1,12 @@
 """`gpudoctor launch`."""
 
 import re
-import shutil
 from pathlib import Path
 from typing import Annotated, List, Literal, Optional  # noqa: UP035 - typer on Python 3.10 reads them
 
 import typer
 
+from gpudoctor import programs
 from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.options import GpusPerNode, MasterAddress, MasterPort, NoColor, Python, Timeout
 from gpudoctor.launch.frameworks import Framework
@@ -110,7 +110,7 @@ def split_program(given: list[str]) -> tuple[tuple[str, ...], str]:
         if python in ("python", "python3"):  # whatever the training interpreter is found to be
             python = ""
         elif "/" not in python:
-            python = shutil.which(python) or ""
+            python = programs.find(python) or ""
             if not python:
                 raise UsageProblem(f"-- {words[0]}: no such interpreter on PATH; name it by its path")
         words = words[1:]

@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpudoctor import programs
 from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.fleets import Where, in_allocation, local_fleet, named_nodes, slurm_fleet, ssh_fleet
 from gpudoctor.launch.plan import CannotEmit, Emission, EmittedFile, LaunchPlan, LaunchWish
@@ -146,7 +146,7 @@ def _surroundings(
 def _written(python: str) -> str:
     """The interpreter as a shell like this one finds it: by name where PATH leads to the same file, else by path."""
     for name in ("python", "python3"):
-        if python and shutil.which(name) == python:
+        if python and programs.find(name) == python:
             return name
     return python or "python"
 

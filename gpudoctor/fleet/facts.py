@@ -7,7 +7,6 @@ GPUs: the import of torch, libcuda, the kernel's log, /proc of all processes, co
 import ctypes
 import os
 import queue
-import shutil
 import socket
 import sys
 import threading
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpudoctor import programs
 from gpudoctor.active import Child, Reply, own_module, start, worker
 from gpudoctor.fleet.files import answers
 from gpudoctor.fleet.messages import Examine, Examined
@@ -83,7 +83,7 @@ def begin(order: Examine) -> Callable[[], Examined]:
 
 def interpreter_for(wanted: str) -> Interpreter:
     """The interpreter that the head names, where this node has it; else the node's own choice."""
-    if wanted and shutil.which(wanted):
+    if wanted and programs.find(wanted):
         try:
             return choose(wanted, os.environ)
         except NoSuchInterpreter:

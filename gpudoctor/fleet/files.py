@@ -1,16 +1,17 @@
 """Whether files that a job needs are there: a child of an agent, for a file system may hang."""
 
 import os
-import shutil
 from pathlib import Path
 
 import msgspec
 
+from gpudoctor import programs
 from gpudoctor.marked import MARK, messages
 
 
 def main(paths: list[str]) -> None:
     """Entry point of the child: one line for each, as it is found out, so that what hangs loses no other answer."""
+    programs.go_back()
     for path in paths:
         print(MARK.decode() + msgspec.json.encode({"file": path, "is": kind(path)}).decode(), flush=True)
 
@@ -18,7 +19,7 @@ def main(paths: list[str]) -> None:
 def kind(path: str) -> str:
     """ "file", "folder", "unreadable" or "missing"; a name without a slash is looked for on the PATH."""
     if "/" not in path:
-        return "file" if shutil.which(path) else "missing"
+        return "file" if programs.find(path) else "missing"
     try:
         there = Path(path)
         if there.is_dir():

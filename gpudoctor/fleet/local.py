@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from gpudoctor import programs
 from gpudoctor.active import own_module
 from gpudoctor.fleet.fleet import Fleet, Lost, Node
 from gpudoctor.fleet.lines import CHUNK_BYTES, TooLong, lines_of, write_all
@@ -72,7 +73,8 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            env=None if environment is None else dict(environment),
+            env=programs.environment(environment),
+            cwd=programs.ELSEWHERE,
             start_new_session=True,
         )
         self._error_reader = threading.Thread(target=self._read_errors, daemon=True)

@@ -7,13 +7,13 @@ no program that others can write, no file to load, read or write, and no process
 
 import os
 import re
-import shutil
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from gpudoctor import programs
 from gpudoctor.fleet.messages import AnyOrder, Examine, FindRanks, Launch, Listen, LookAt, Run, may_set
 from gpudoctor.read.interpreter import choose
 
@@ -108,7 +108,7 @@ def is_own_program(python: str) -> bool:
     """Whether this names a Python of root's or our own that nobody else could replace; also where it names none."""
     if not python:
         return True
-    found = shutil.which(python)
+    found = programs.find(python)
     if found is None:
         return False
     given = Path(found).absolute()

@@ -19,6 +19,7 @@ from typing import IO, Literal
 
 import msgspec
 
+from gpudoctor import programs
 from gpudoctor.active import own_module, signal_name
 from gpudoctor.fleet.fleet import Fleet, Lost, LostKind, Node
 from gpudoctor.fleet.lines import TooLong, lines_of, write_all
@@ -112,7 +113,8 @@ def job_environment(job: str, environment: Mapping[str, str]) -> dict[str, str]:
     try:
         asked = subprocess.run(
             ["squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T %N"],
-            env=step_environment(environment),
+            env=programs.environment(step_environment(environment)),
+            cwd=programs.ELSEWHERE,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -159,7 +161,7 @@ class SlurmFleet(Fleet):
         self._steps: set[str] = set()
         self._names = {node.name: index for index, node in enumerate(self.nodes)}
         self._placed: dict[int, str] = {}
-        self._environment = step_environment(os.environ if environment is None else environment)
+        self._environment = programs.environment(step_environment(os.environ if environment is None else environment))
         self._said: deque[str] = deque(maxlen=50)  # srun's own words
         self._task_said: dict[int, str] = {}  # each task's last line on standard error
         self._over: set[int] = set()
@@ -178,6 +180,7 @@ class SlurmFleet(Fleet):
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 env=self._environment,
+                cwd=programs.ELSEWHERE,
                 start_new_session=True,  # Ctrl-C is ours to hear; srun would ask for a second one
             )
         except OSError as error:
@@ -351,6 +354,7 @@ class SlurmFleet(Fleet):
             subprocess.run(
                 ["scancel", "--signal=KILL", self.step],
                 env=self._environment,
+                cwd=programs.ELSEWHERE,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=5,

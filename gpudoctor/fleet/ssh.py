@@ -6,9 +6,9 @@ left behind.
 """
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 
+from gpudoctor import programs
 from gpudoctor.fleet.fleet import Fleet, Node
 from gpudoctor.fleet.messages import Bye, encode
 from gpudoctor.fleet.ssh_command import BadSsh as BadSsh
@@ -37,7 +37,7 @@ class SshFleet(Fleet):
     ) -> None:
         super().__init__(nodes)
         self.ssh = ssh_words(os.environ if environment is None else environment)
-        if shutil.which(self.ssh[0]) is None:
+        if programs.find(self.ssh[0]) is None:
             raise BadSsh(f"{self.ssh[0]}: no such command; it is how the other nodes are reached")
         from gpudoctor.fleet.ssh_engine import Engine
 

@@ -39,7 +39,10 @@ def ssh_words(environment: Mapping[str, str]) -> list[str]:
         words = shlex.split(text)
     except ValueError as error:
         raise BadSsh(f"{GPUDOCTOR_SSH}={text[:80]!r}: {error}") from None
-    return [os.path.expanduser(word) for word in words]  # noqa: PTH111 - a word, not a path
+    words = [os.path.expanduser(word) for word in words]  # noqa: PTH111 - a word, not a path
+    # ssh starts in / (`programs`); the files that are named here lie where the user stands.
+    befores = ["-F" if "/" in words[0] else "", *words]
+    return [os.path.abspath(word) if before in ("-F", "-i") else word for before, word in zip(befores, words)]  # noqa: PTH100, B905
 
 
 def command(ssh: list[str], node: Node, index: int, remote: Remote, connect_timeout: float) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
+from gpudoctor import programs
 from gpudoctor.fleet.clustershell import unconfigured
 from gpudoctor.fleet.lines import Lines, TooLong
 
@@ -47,6 +48,8 @@ class Client(SshClient):  # type: ignore[misc] # ClusterShell has no types
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                env=programs.environment(),
+                cwd=programs.ELSEWHERE,
                 start_new_session=True,
             )
         except OSError as error:  # no more processes or descriptors; the other nodes go on

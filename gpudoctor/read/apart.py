@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from gpudoctor import active, cost
+from gpudoctor import active, cost, programs
 
 MEMORY = 512 * 1024 * 1024
 """Bytes that reading one thing may take."""
@@ -85,6 +85,8 @@ class Apart:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
+                env=programs.environment(),
+                cwd=programs.ELSEWHERE,
                 start_new_session=True,
             )
             active.keep(self)

@@ -2,11 +2,12 @@
 
 import importlib.util
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+from gpudoctor import programs
 
 
 class NoSuchInterpreter(Exception):
@@ -29,11 +30,12 @@ def choose(wanted: str | None, environment: Mapping[str, str]) -> Interpreter:
         return Interpreter(_named(wanted), "--python")
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         prefix = environment.get(variable)
-        if prefix and (python := _python_with_torch(Path(prefix))):
+        # A relative one would be whatever lies in the folder that the user stands in.
+        if prefix and Path(prefix).is_absolute() and (python := _python_with_torch(Path(prefix))):
             return Interpreter(python, f"${variable}")
     if importlib.util.find_spec("torch") is not None:
         return Interpreter(sys.executable, "gpudoctor's own interpreter")
-    on_path = shutil.which("python3", path=environment.get("PATH"))
+    on_path = programs.find("python3", environment.get("PATH"))
     if on_path:
         return Interpreter(on_path, "python3 on PATH")
     return Interpreter(sys.executable, "gpudoctor's own interpreter")
@@ -42,7 +44,7 @@ def choose(wanted: str | None, environment: Mapping[str, str]) -> Interpreter:
 def _named(wanted: str) -> str:
     if not wanted.strip():
         raise NoSuchInterpreter("--python: no interpreter is named")
-    found = shutil.which(wanted)
+    found = programs.find(wanted)
     if found:
         return str(Path(found).absolute())
     path = Path(wanted).expanduser()

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpudoctor import programs
 from gpudoctor.knowledge.environment import is_recorded, without_credentials
 from gpudoctor.read.local import Reader
-from gpudoctor.read.storage import home, working_folder
+from gpudoctor.read.storage import home
 from gpudoctor.read.system import System, attempt, within
 from gpudoctor.snapshot import ConfigFile, Reading, read
 
@@ -79,7 +80,7 @@ def paths_of_files(system: System, folder: str | None) -> list[str]:
 
 
 def read_files(system: System, folder: str | None = None) -> Mapping[str, Reading[Any]]:
-    paths = paths_of_files(system, folder or working_folder())
+    paths = paths_of_files(system, folder or programs.folder())
     found = tuple(config_file(system, path) for path in paths)
     return {"network.nccl_files": read(", ".join(paths), found)}
 
@@ -98,7 +99,7 @@ def values_of(system: System, name: str, folder: str | None) -> list[str]:
 
 def read_paths(system: System, folder: str | None = None) -> Mapping[str, Reading[Any]]:
     source = f"the files that {', '.join(NAME_FILES)} name"
-    place = folder or working_folder()
+    place = folder or programs.folder()
 
     def look() -> dict[str, bool]:
         named = [value for name in NAME_FILES for value in values_of(system, name, place)]
@@ -154,7 +155,7 @@ def plugins(system: System, folder: str | None) -> tuple[str, ...]:
 
 def read_plugins(system: System, folder: str | None = None) -> Mapping[str, Reading[Any]]:
     source = "LD_LIBRARY_PATH, /etc/ld.so.cache and the loader's own folders"
-    where = folder or working_folder()
+    where = folder or programs.folder()
     return {
         "network.net_plugins": attempt(
             source, lambda: within(system.patience, "a folder of LD_LIBRARY_PATH", lambda: plugins(system, where))

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from gpudoctor import programs
 from gpudoctor.read import mounts
 from gpudoctor.read.local import Reader
 from gpudoctor.read.system import System, attempt, within
@@ -125,17 +126,9 @@ def used_path(system: System, candidate: Candidate, measure: Measure) -> UsedPat
     return None if room is None else UsedPath(candidate.role, candidate.path, read(source, room))
 
 
-def working_folder() -> str | None:
-    """None when it was deleted under us."""
-    try:
-        return os.getcwd()  # noqa: PTH109
-    except OSError:
-        return None
-
-
 def read_paths(system: System, measure: Measure = space, folder: str | None = None) -> Mapping[str, Reading[Any]]:
     """Every path has a thread of its own, so several dead mounts cost one deadline together."""
-    wanted = candidates(system, folder or working_folder())
+    wanted = candidates(system, folder or programs.folder())
     found: dict[int, UsedPath | None] = {}
 
     def look(number: int, candidate: Candidate) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from gpudoctor import programs
 from gpudoctor.snapshot import Reading, absent, missing, read
 
 T = TypeVar("T")
@@ -146,6 +147,7 @@ class System:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env={"PATH": ":".join(COMMAND_FOLDERS), "LC_ALL": "C"},
+                cwd=programs.ELSEWHERE,
                 timeout=patience,
                 check=False,
             ).stdout

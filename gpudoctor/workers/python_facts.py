@@ -180,8 +180,9 @@ def candidates(root: Optional[str], search_path: List[str], environment: Any) ->
     folders = []  # type: List[Tuple[str, str]]
     if environment.get("LD_LIBRARY_PATH"):
         # An empty entry means the working directory, to the loader too.
+        here = environment.get("GPUDOCTOR_FOLDER") or os.curdir  # we ourselves stand elsewhere
         entries = re.split("[:;]", environment["LD_LIBRARY_PATH"])
-        folders += [("LD_LIBRARY_PATH", entry or ".") for entry in entries]
+        folders += [("LD_LIBRARY_PATH", os.path.join(here, entry)) for entry in entries]
     sites = [os.path.dirname(root)] if root else []
     if root:
         folders.append(("torch", os.path.join(root, "lib")))

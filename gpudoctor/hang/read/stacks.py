@@ -6,7 +6,6 @@ processor time (py-spy 0.4.3), so a program a process is fast enough; several ru
 """
 
 import os
-import shutil
 import sys
 import sysconfig
 import time
@@ -17,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from gpudoctor import active
+from gpudoctor import active, programs
 from gpudoctor.fleet import processes
 from gpudoctor.hang.evidence import Frame, Thread
 from gpudoctor.hang.read.refusals import not_permitted
@@ -69,9 +68,9 @@ def find_program() -> str | None:
     if f"{os.name}_user" in sysconfig.get_scheme_names():
         folders.append(sysconfig.get_path("scripts", f"{os.name}_user"))
     for folder in folders:
-        if folder and (found := shutil.which(name, path=folder)):
+        if folder and (found := programs.find(name, folder)):
             return found
-    return shutil.which("py-spy")
+    return programs.find("py-spy")
 
 
 class _Try(NamedTuple):
