@@ -144,12 +144,16 @@ def test_what_is_only_nice_to_know_may_fail() -> None:
 
 def test_garbage_is_shown_and_not_fatal() -> None:
     machine = Machine((machines.h100(0),))
-    for function in ("cuDeviceGetName", "cuDeviceGetPCIBusId", "cuDeviceGetUuid", "cuDeviceGetUuid_v2"):
+    for function in ("cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceGetUuid_v2"):
         machine = machine.call(function, "lie")
     (device,) = cuda_of(machine).value.devices
     assert device.uuid == "GPU-f5f5f5f5-f5f5-f5f5-f5f5-f5f5f5f5f5f5"
-    assert not device.pci_bus_id.isascii()
     assert "\ufffd" in device.name
+
+
+def test_an_address_that_is_none_is_a_reason() -> None:
+    answer = cuda_of(Machine((machines.h100(0),)).call("cuDeviceGetPCIBusId", "lie"))
+    assert "is no PCI address" in answer.reason
 
 
 @pytest.mark.parametrize(

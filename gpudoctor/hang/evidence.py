@@ -386,7 +386,7 @@ def from_json(raw: bytes) -> Evidence:
             raise UnreadableEvidence("it is something else of gpudoctor's")
         found: Any = msgspec.json.decode(raw, type=Evidence)
     except msgspec.DecodeError as error:
-        raise UnreadableEvidence(told(error)) from None
+        raise UnreadableEvidence(told(error, raw)) from None
     except (UnicodeDecodeError, RecursionError) as error:
         raise UnreadableEvidence(str(error)) from None
     evidence: Evidence = structs.replace(found, nodes=tuple(structs.replace(node, own=()) for node in found.nodes))

@@ -3,6 +3,7 @@
 import msgspec
 
 from gpudoctor.active import Reply, messages
+from gpudoctor.named import told
 from gpudoctor.read.unanswered import unanswered
 from gpudoctor.snapshot import CudaAnswer, Reading, absent, missing, read
 
@@ -19,9 +20,9 @@ def assemble(reply: Reply) -> Reading[CudaAnswer]:
             try:
                 return read(SOURCE, msgspec.convert(message["answer"], CudaAnswer))
             except msgspec.ValidationError as error:
-                return missing(SOURCE, f"unexpected answer: {error}")
+                return missing(SOURCE, f"unexpected answer: {told(error, message['answer'])}")
         if "absent" in message:
-            return absent(SOURCE, str(message["absent"]))
+            return absent(SOURCE, str(message["absent"]) or "it did not say why")
         if "failed" in message:
-            return missing(SOURCE, str(message["failed"]))
+            return missing(SOURCE, str(message["failed"]) or "it did not say why")
     return Reading(SOURCE, missing=unanswered(reply, running))

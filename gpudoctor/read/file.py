@@ -10,7 +10,8 @@ from typing import Literal
 import msgspec
 
 from gpudoctor import bounded
-from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
+from gpudoctor.read import nvidia_smi, nvidia_smi_log, nvidia_smi_text, nvidia_smi_xml
+from gpudoctor.read.held import held
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
 
 WHAT_TO_GIVE = (
@@ -91,13 +92,18 @@ def snapshot_of(raw: bytes) -> Snapshot:
     if stripped[0] == "{":
         return _from_json(stripped)
     if nvidia_smi_xml.START.search(text):
-        return nvidia_smi.to_snapshot(nvidia_smi_xml.read_log(text))
+        return _of_log(nvidia_smi_xml.read_log(text))
     if nvidia_smi_text.find(text):
-        return nvidia_smi.to_snapshot(nvidia_smi_text.read_log(text))
+        return _of_log(nvidia_smi_text.read_log(text))
     complaint = nvidia_smi.from_messages(text)
     if complaint is not None:
         return complaint
     raise UnreadableSnapshot(_guess(stripped))
+
+
+def _of_log(log: nvidia_smi_log.Log) -> Snapshot:
+    """What nvidia-smi's own words make, where its names are names."""
+    return held(msgspec.to_builtins(nvidia_smi.to_snapshot(log)), Snapshot)
 
 
 def _bytes(path: str) -> bytes:

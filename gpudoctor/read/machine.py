@@ -12,6 +12,7 @@ from gpudoctor.knowledge.environment import recorded
 from gpudoctor.knowledge.gpus.nvidia_hardware import VENDOR
 from gpudoctor.read import cuda, nvidia, python, smoke
 from gpudoctor.read.children import Wish
+from gpudoctor.read.held import held
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import (
     Accelerators,
@@ -39,10 +40,10 @@ def examine(wish: Wish, children: Sequence[Child], waiting: Waiting | None = Non
 def assemble(wish: Wish, replies: Mapping[str, Reply], system: System) -> Snapshot:
     """Replies of the children -> Snapshot."""
     fields = local_fields(replies["local"])
-    accelerators = msgspec.convert(fields["accelerators"], Accelerators, str_keys=True)
+    accelerators = held(fields["accelerators"], Accelerators)
     visible = cuda.assemble(replies["cuda visible"])
     every = replies.get("cuda all")
-    network = msgspec.convert(fields["network"], Network, str_keys=True)
+    network = held(fields["network"], Network)
     return Snapshot(
         gpudoctor=__version__,
         taken_at=read("clock", datetime.now(timezone.utc).isoformat(timespec="seconds")),
@@ -50,7 +51,7 @@ def assemble(wish: Wish, replies: Mapping[str, Reply], system: System) -> Snapsh
         nvidia=without_hardware(nvidia.assemble(replies["nvidia"]), accelerators),
         cuda=Cuda(visible=visible, all=cuda.assemble(every) if every else visible),
         accelerators=accelerators,
-        host=msgspec.convert(fields["host"], Host, str_keys=True),
+        host=held(fields["host"], Host),
         network=msgspec.structs.replace(network, nccl_names=python.nccl_names(wish, replies["python"])),
         training=python.assemble(wish, replies["python"], replies.get("torch")),
     )

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpudoctor.active import MARK, Reply, messages
+from gpudoctor.named import told
 from gpudoctor.read.nvml_calls import SUCCESS, explain
 from gpudoctor.read.system import System, attempt
 from gpudoctor.read.unanswered import unanswered
@@ -142,5 +143,6 @@ def _filled(
             try:
                 values[field.name] = msgspec.convert(fields[field.name], field.type)
             except msgspec.ValidationError as error:  # one answer in a form nobody foresaw costs itself only
-                values[field.name] = Reading(source, missing=Missing(f"unexpected answer: {error}"))
+                why = told(error, fields[field.name])
+                values[field.name] = Reading(source, missing=Missing(f"unexpected answer: {why}"))
     return section(**values)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpudoctor.active import MARK, Reply, messages, signal_name
+from gpudoctor.named import VariableName, told
 from gpudoctor.read.children import Wish
 from gpudoctor.snapshot import (
     Library,
@@ -22,6 +23,7 @@ from gpudoctor.snapshot import (
     missing,
     read,
 )
+from gpudoctor.snapshot.training import Packages
 
 T = TypeVar("T")
 
@@ -40,14 +42,14 @@ def assemble(wish: Wish, static: Reply, torch: Reply | None) -> Training:
     probe = how_it_ended(static, said, wish.timeout)
     facts = merged(said)
     unread = why_missing(FILES, probe)
-    packages = converted(FILES, facts, "packages", dict[str, str], unread)
+    packages = converted(FILES, facts, "packages", Packages, unread)
     return Training(
         python=read("choice of the training interpreter", wish.interpreter.path),
         chosen_by=read("choice of the training interpreter", wish.interpreter.chosen_by),
         python_version=converted("sys.version", facts, "python", str, unread),
         python_probe=read(FILES, probe),
         packages=packages,
-        torch_pins=converted("METADATA of installed distributions", facts, "torch_pins", dict[str, str], unread),
+        torch_pins=converted("METADATA of installed distributions", facts, "torch_pins", Packages, unread),
         torch_files=torch_files(facts, unread),
         libraries=libraries(facts, library_versions(said), packages.value_or({}), unread),
         **imported(wish, facts, torch, packages.value_or({})),
@@ -80,7 +82,8 @@ def imported(
             "torch_probe": read(IMPORT, probe),
         }
     except msgspec.ValidationError as error:
-        garbled = Probe("garbled", "import torch", f"facts of an unexpected form: {error}", wish.timeout)
+        unexpected = f"facts of an unexpected form: {told(error, collected)}"
+        garbled = Probe("garbled", "import torch", unexpected, wish.timeout)
         return {"torch": why_missing(IMPORT, garbled), "torch_probe": read(IMPORT, garbled)}
 
 
@@ -149,7 +152,7 @@ def converted(source: str, facts: Mapping[str, Any], name: str, form: type[T], u
     try:
         return read(source, msgspec.convert(facts[name], form))
     except msgspec.ValidationError as error:
-        return missing(source, f"the worker answered in an unexpected form: {error}")
+        return missing(source, f"the worker answered in an unexpected form: {told(error, facts[name])}")
 
 
 def torch_files(facts: Mapping[str, Any], unread: Reading[Any]) -> Reading[TorchFiles]:
@@ -197,7 +200,7 @@ def nccl_names(wish: Wish, static: Reply) -> Reading[tuple[str, ...]]:
         if isinstance(pair, list) and len(pair) == 2:
             source = f"strings of {pair[0]}"
             if name == "nccl_names":
-                return converted(source, {name: pair[1]}, name, tuple[str, ...], missing(source, "not read"))
+                return converted(source, {name: pair[1]}, name, tuple[VariableName, ...], missing(source, "not read"))
             return missing(source, str(pair[1]))
     return why_missing(FILES, how_it_ended(static, said, wish.timeout))
 

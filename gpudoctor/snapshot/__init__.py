@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from gpudoctor.named import VariableName, told
 from gpudoctor.snapshot.accelerators import Accelerators, DeviceNode, PciDevice
 from gpudoctor.snapshot.host import (
     AcsBridge,
@@ -97,7 +98,7 @@ class Snapshot(Struct, frozen=True):
     """UTC, ISO 8601."""
     origin: str = "this machine"
     """"this machine", or what a pasted file was ("nvidia-smi -q -x")."""
-    environment: Reading[dict[str, str]] = NOT_IN_SNAPSHOT
+    environment: Reading[dict[VariableName, str]] = NOT_IN_SNAPSHOT
     """Environment variables on the allow-list of `gpudoctor.knowledge.environment`; never a secret."""
     nvidia: Nvidia = Nvidia()
     cuda: Cuda = Cuda()
@@ -133,7 +134,7 @@ def from_json(raw: bytes) -> Snapshot:
             )
         return msgspec.json.decode(raw, type=Snapshot)
     except msgspec.ValidationError as error:
-        raise UnreadableSnapshot(f"not a gpudoctor snapshot: {error}") from None
+        raise UnreadableSnapshot(f"not a gpudoctor snapshot: {told(error, raw)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableSnapshot(f"not valid JSON: {error}") from None
     except RecursionError:

@@ -1,5 +1,6 @@
 """PCI devices, device files and kernel modules of accelerators of any maker (read/pci.py)."""
 
+from gpudoctor.named import DeviceName, PciAddress
 from gpudoctor.snapshot.reading import NOT_IN_SNAPSHOT, Reading
 from gpudoctor.snapshot.section import Section
 
@@ -7,7 +8,7 @@ from gpudoctor.snapshot.section import Section
 class PciDevice(Section, frozen=True):
     """A display, accelerator or bridge device from /sys/bus/pci/devices; ids and class in lower-case hex."""
 
-    bus_id: str
+    bus_id: PciAddress
     """As in sysfs: "0000:5d:00.0"."""
     vendor: str
     device: str
@@ -38,5 +39,5 @@ class Accelerators(Section, frozen=True):
     """GPUs, accelerators and NVSwitches (class 03xx, 12xx, 0680xx of NVIDIA; Google's vendor 0x1ae0)."""
     device_nodes: Reading[tuple[DeviceNode, ...]] = NOT_IN_SNAPSHOT
     """/dev/nvidia*, /dev/nvidia-caps, /dev/kfd, /dev/dri/renderD*, /dev/accel*, /dev/vfio/*, /dev/dxg."""
-    kernel_modules: Reading[tuple[str, ...]] = NOT_IN_SNAPSHOT
+    kernel_modules: Reading[tuple[DeviceName, ...]] = NOT_IN_SNAPSHOT
     """Loaded modules that drive accelerators: nvidia, nvidia_uvm, nvidia_peermem, nouveau, amdgpu, i915, xe, ..."""

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from gpudoctor.named import Address, HostName, LoggedAddress, PciAddress, Version
 from gpudoctor.snapshot.reading import NOT_IN_SNAPSHOT, Reading
 from gpudoctor.snapshot.section import Section
 
@@ -65,7 +66,7 @@ class XidEvent(Section, frozen=True):
     """An NVIDIA error from the kernel log: Xid (GPU) or SXid (NVSwitch)."""
 
     code: int
-    pci_bus_id: str
+    pci_bus_id: LoggedAddress
     message: str
     is_switch: bool = False
     seconds_ago: float | None = None
@@ -76,7 +77,7 @@ class XidEvent(Section, frozen=True):
 class LinkLimit(Section, frozen=True):
     """A kernel log line that says a PCIe device runs below its capability ("limited by")."""
 
-    pci_bus_id: str
+    pci_bus_id: LoggedAddress
     message: str
 
 
@@ -92,15 +93,15 @@ class KernelLog(Section, frozen=True):
 class AcsBridge(Section, frozen=True):
     """A PCI bridge and whether ACS source validation or request redirect is on (either bends P2P through the CPU)."""
 
-    bus_id: str
+    bus_id: PciAddress
     redirects: bool
 
 
 class Host(Section, frozen=True):
     """The machine under the GPUs."""
 
-    hostname: Reading[str] = NOT_IN_SNAPSHOT
-    hostname_addresses: Reading[tuple[str, ...]] = NOT_IN_SNAPSHOT
+    hostname: Reading[HostName] = NOT_IN_SNAPSHOT
+    hostname_addresses: Reading[tuple[Address, ...]] = NOT_IN_SNAPSHOT
     """What the own hostname resolves to, in getaddrinfo's order; () when it does not resolve."""
     system: Reading[str] = NOT_IN_SNAPSHOT
     """"Linux", "Darwin", "Windows"."""
@@ -147,7 +148,7 @@ class Host(Section, frozen=True):
     iommu_group_types: Reading[dict[str, int]] = NOT_IN_SNAPSHOT
     """/sys/kernel/iommu_groups/*/type -> number of groups; {} when the IOMMU is off."""
     acs_bridges: Reading[tuple[AcsBridge, ...]] = NOT_IN_SNAPSHOT
-    fabric_manager: Reading[str] = NOT_IN_SNAPSHOT
+    fabric_manager: Reading[Version] = NOT_IN_SNAPSHOT
     """Version of a running nv-fabricmanager; "running" when its version is unknown; "" when none runs."""
     stuck_processes: Reading[tuple[StuckProcess, ...]] = NOT_IN_SNAPSHOT
     kernel_log: Reading[KernelLog] = NOT_IN_SNAPSHOT

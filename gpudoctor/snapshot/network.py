@@ -2,6 +2,7 @@
 
 from msgspec import field
 
+from gpudoctor import named
 from gpudoctor.snapshot.accelerators import DeviceNode
 from gpudoctor.snapshot.reading import NOT_IN_SNAPSHOT, Reading
 from gpudoctor.snapshot.section import Section
@@ -13,10 +14,10 @@ class Gid(Section, frozen=True):
     """One entry of a port's GID table that is not zero. `type` is "IB/RoCE v1" or "RoCE v2"; "" when unreadable."""
 
     index: int
-    gid: str
+    gid: named.Address
     """As sysfs writes it: eight groups of four hex digits."""
     type: str = ""
-    interface: str = ""
+    interface: named.InterfaceOrNone = ""
     """The network interface it belongs to (gid_attrs/ndevs); empty when unreadable."""
 
 
@@ -44,20 +45,20 @@ class RdmaPort(Section, frozen=True):
 class RdmaDevice(Section, frozen=True):
     """One device of /sys/class/infiniband: an HCA, a RoCE NIC or an EFA device."""
 
-    name: str
+    name: named.DeviceName
     driver: str = ""
     """ "mlx5_core", "bnxt_re", "efa", ... from the device link."""
     board_id: Reading[str] = NOT_IN_SNAPSHOT
     firmware: Reading[str] = NOT_IN_SNAPSHOT
     numa_node: Reading[int] = NOT_IN_SNAPSHOT
-    pci_bus_id: Reading[str] = NOT_IN_SNAPSHOT
+    pci_bus_id: Reading[named.PciAddress] = NOT_IN_SNAPSHOT
     """As in sysfs: "0000:1a:00.0"; absent for a device without PCI (soft RoCE)."""
     pcie_speed: str = ""
     """As sysfs writes it of the card's link: "32.0 GT/s PCIe"; empty where it does not tell."""
     pcie_width: int | None = None
     """Lanes; None where there is no link."""
     is_virtual_function: bool = False
-    interfaces: tuple[str, ...] = ()
+    interfaces: tuple[named.InterfaceName, ...] = ()
     """Network interfaces of the same PCI function."""
     ports: tuple[RdmaPort, ...] = ()
 
@@ -83,7 +84,7 @@ class Address(Section, frozen=True):
 
     family: str
     """ "inet" or "inet6"."""
-    address: str
+    address: named.Address
     prefix_length: int
     scope: str = "global"
     """ "global", "link" (169.254/16, fe80::/10) or "host" (loopback)."""
@@ -92,7 +93,7 @@ class Address(Section, frozen=True):
 class Interface(Section, frozen=True):
     """A network interface, in getifaddrs' order (NCCL takes them in that order)."""
 
-    name: str
+    name: named.InterfaceName
     index: int
     kind: str
     """ "ethernet", "ipoib", "loopback", "bond", "vlan", "bridge", "veth", "docker", "tunnel", "virtual-function",
@@ -107,20 +108,20 @@ class Interface(Section, frozen=True):
     """None when the kernel does not say (VMs, virtual interfaces)."""
     mtu: int | None = None
     mac: str = ""
-    master: str = ""
+    master: named.InterfaceOrNone = ""
     """The bond or bridge that it belongs to."""
-    members: tuple[str, ...] = ()
+    members: tuple[named.InterfaceName, ...] = ()
     driver: str = ""
-    pci_bus_id: str = ""
+    pci_bus_id: named.PciAddress = ""
     numa_node: int | None = None
 
 
 class Route(Section, frozen=True):
     """A route of the main table. `destination` is a prefix; "0.0.0.0/0" and "::/0" are default routes."""
 
-    destination: str
-    gateway: str
-    interface: str
+    destination: named.Subnet
+    gateway: named.Address
+    interface: named.InterfaceName
     metric: int = 0
 
 
@@ -131,7 +132,7 @@ class ConfigFile(Section, frozen=True):
     """A file that NCCL reads for settings, in NCCL's order of precedence after the environment."""
 
     path: str
-    settings: Reading[dict[str, str]] = NOT_IN_SNAPSHOT
+    settings: Reading[dict[named.SettingName, str]] = NOT_IN_SNAPSHOT
     """Absent when there is no such file."""
 
 
@@ -144,7 +145,7 @@ class Rendezvous(Section, frozen=True):
     address: str
     port: int | None
     """None when MASTER_PORT is unset or no number."""
-    resolved: Reading[tuple[str, ...]] = NOT_IN_SNAPSHOT
+    resolved: Reading[tuple[named.Address, ...]] = NOT_IN_SNAPSHOT
     """() when the name does not resolve."""
     is_local: Reading[bool] = NOT_IN_SNAPSHOT
     """Whether an address of this machine is among them."""
@@ -152,7 +153,7 @@ class Rendezvous(Section, frozen=True):
     """For a local address: who listens on the port ("pid 123 python"), "" for nobody."""
     connection: Reading[str] = NOT_IN_SNAPSHOT
     """For a remote address: "accepted", "refused", "unreachable" or "no answer" of one TCP connection."""
-    proxies: tuple[str, ...] = ()
+    proxies: tuple[named.VariableName, ...] = ()
     """Names (never values) of the proxy variables that apply to the address: set, and no_proxy does not except it."""
 
 
@@ -170,7 +171,7 @@ class RankSettings(Section, frozen=True):
     """TORCHELASTIC_RUN_ID; empty for torchrun's default."""
     network_namespace: str = ""
     """Target of /proc/PID/ns/net: a loopback master is another one in each container."""
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: dict[named.VariableName, str] = field(default_factory=dict)
     """Its NCCL_*, TORCH_NCCL_*, GLOO_* and TP_* variables that may be recorded."""
     user_id: int = -1
     """Whose process it is: ranks of one job are one user's; -1: not told."""
@@ -192,8 +193,8 @@ class Firewall(Section, frozen=True):
 class PciPath(Section, frozen=True):
     """Where a GPU, NIC or NVSwitch sits: the PCI addresses from it up to the root port, and its CPU."""
 
-    bus_id: str
-    upstream: tuple[str, ...] = ()
+    bus_id: named.PciAddress
+    upstream: tuple[named.PciAddress, ...] = ()
     """Nearest bridge first; the last one is the root port."""
     root: str = ""
     """The host bridge: "pci0000:16"."""
@@ -213,7 +214,7 @@ class Network(Section, frozen=True):
     interfaces: Reading[tuple[Interface, ...]] = NOT_IN_SNAPSHOT
     routes: Reading[tuple[Route, ...]] = NOT_IN_SNAPSHOT
     nccl_files: Reading[tuple[ConfigFile, ...]] = NOT_IN_SNAPSHOT
-    nccl_names: Reading[tuple[str, ...]] = NOT_IN_SNAPSHOT
+    nccl_names: Reading[tuple[named.VariableName, ...]] = NOT_IN_SNAPSHOT
     """The NCCL_* names inside the libnccl that torch would load; absent when there is none."""
     net_plugins: Reading[tuple[str, ...]] = NOT_IN_SNAPSHOT
     """Paths of libnccl-net*.so that the loader would find, in its order."""
@@ -225,5 +226,5 @@ class Network(Section, frozen=True):
     """The ranks that run here, of this user (as root: of everybody)."""
     ephemeral_ports: Reading[tuple[int, int]] = NOT_IN_SNAPSHOT
     firewalls: Reading[tuple[Firewall, ...]] = NOT_IN_SNAPSHOT
-    pci_paths: Reading[dict[str, PciPath]] = NOT_IN_SNAPSHOT
+    pci_paths: Reading[dict[named.PciAddress, PciPath]] = NOT_IN_SNAPSHOT
     """GPUs, RDMA and network devices by PCI address (sysfs form)."""

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from gpudoctor.named import PciAddress, Uuid, Version
 from gpudoctor.snapshot.reading import NOT_IN_SNAPSHOT, Reading
 from gpudoctor.snapshot.section import Section
 
@@ -36,7 +37,7 @@ class NvLink(Section, frozen=True):
     link: int
     active: bool
     remote: str = "unknown"
-    remote_pci_bus_id: str = ""
+    remote_pci_bus_id: PciAddress = ""
     replay_errors: int | None = None
     recovery_errors: int | None = None
     crc_errors: int | None = None
@@ -58,7 +59,7 @@ class MigDevice(Section, frozen=True):
     """One MIG device (a compute instance) of a GPU."""
 
     index: int
-    uuid: Reading[str] = NOT_IN_SNAPSHOT
+    uuid: Reading[Uuid] = NOT_IN_SNAPSHOT
     name: Reading[str] = NOT_IN_SNAPSHOT
     gpu_instance: Reading[int] = NOT_IN_SNAPSHOT
     compute_instance: Reading[int] = NOT_IN_SNAPSHOT
@@ -87,9 +88,9 @@ class Gpu(Section, frozen=True):
 
     index: int
     name: Reading[str] = NOT_IN_SNAPSHOT
-    uuid: Reading[str] = NOT_IN_SNAPSHOT
+    uuid: Reading[Uuid] = NOT_IN_SNAPSHOT
     serial: Reading[str] = NOT_IN_SNAPSHOT
-    pci_bus_id: Reading[str] = NOT_IN_SNAPSHOT
+    pci_bus_id: Reading[PciAddress] = NOT_IN_SNAPSHOT
     """Lower case, 8-digit domain: "00000000:5d:00.0". Missing with kind "lost" when the GPU fell off the bus."""
     minor_number: Reading[int] = NOT_IN_SNAPSHOT
     """N of /dev/nvidiaN."""
@@ -182,11 +183,11 @@ class Nvidia(Section, frozen=True):
 
     init_code: Reading[int] = NOT_IN_SNAPSHOT
     """nvmlReturn_t of nvmlInit: 0 success, 9 driver not loaded, 12 no library, 18 version mismatch, 4 no permission."""
-    driver_version: Reading[str] = NOT_IN_SNAPSHOT
-    nvml_version: Reading[str] = NOT_IN_SNAPSHOT
+    driver_version: Reading[Version] = NOT_IN_SNAPSHOT
+    nvml_version: Reading[Version] = NOT_IN_SNAPSHOT
     cuda_version: Reading[tuple[int, int]] = NOT_IN_SNAPSHOT
     """The newest CUDA that the driver serves (its ceiling), not an installed toolkit."""
-    kernel_module_version: Reading[str] = NOT_IN_SNAPSHOT
+    kernel_module_version: Reading[Version] = NOT_IN_SNAPSHOT
     """/proc/driver/nvidia/version."""
     gpus: Reading[tuple[Gpu, ...]] = NOT_IN_SNAPSHOT
     """Every GPU that NVML counts, in index order; one that could not be opened has missing readings."""
@@ -200,8 +201,8 @@ class CudaDevice(Section, frozen=True):
     """One device as libcuda enumerates it. `uuid` has its GPU- or MIG- prefix; `pci_bus_id` an 8-digit domain."""
 
     ordinal: int
-    uuid: str
-    pci_bus_id: str
+    uuid: Uuid
+    pci_bus_id: PciAddress
     name: str
     memory_total_bytes: int | None = None
     gpu_direct_rdma: bool | None = None

@@ -4,8 +4,11 @@ from typing import Literal
 
 from msgspec import field
 
+from gpudoctor.named import DeviceName, PackageName, Uuid, Version
 from gpudoctor.snapshot.reading import NOT_IN_SNAPSHOT, Reading, missing
 from gpudoctor.snapshot.section import Section
+
+Packages = dict[PackageName, Version]
 
 
 class Library(Section, frozen=True):
@@ -23,7 +26,7 @@ class Library(Section, frozen=True):
 class TorchFiles(Section, frozen=True):
     """What torch's files say without importing it (torch/version.py, distribution metadata)."""
 
-    version: str
+    version: Version
     path: str
     cuda: str | None = None
     hip: str | None = None
@@ -36,7 +39,7 @@ class TorchDevice(Section, frozen=True):
     ordinal: int
     kind: str
     name: str
-    uuid: str = ""
+    uuid: Uuid = ""
     compute_capability: tuple[int, int] | None = None
     memory_total_bytes: int | None = None
 
@@ -44,7 +47,7 @@ class TorchDevice(Section, frozen=True):
 class TorchFacts(Section, frozen=True):
     """What torch itself says, from one `import torch` in the training interpreter."""
 
-    version: str
+    version: Version
     cuda_version: str | None = None
     hip_version: str | None = None
     cuda_built: bool = False
@@ -95,7 +98,7 @@ class Training(Section, frozen=True):
     chosen_by: Reading[str] = NOT_IN_SNAPSHOT
     """"--python", "$VIRTUAL_ENV", "$CONDA_PREFIX", "gpudoctor's own interpreter" or "python3 on PATH"."""
     python_version: Reading[str] = NOT_IN_SNAPSHOT
-    packages: Reading[dict[str, str]] = NOT_IN_SNAPSHOT
+    packages: Reading[Packages] = NOT_IN_SNAPSHOT
     """Distribution -> version, of those that matter to training (torch, nvidia-*, pynvml, lightning, ...)."""
     torch_files: Reading[TorchFiles] = NOT_IN_SNAPSHOT
     """Absent when this interpreter has no torch."""
@@ -104,7 +107,7 @@ class Training(Section, frozen=True):
     """How the worker ended that looks at files without importing torch."""
     torch_probe: Reading[Probe] = NOT_IN_SNAPSHOT
     """How the worker ended that imports torch; absent when this interpreter has no torch."""
-    torch_pins: Reading[dict[str, str]] = NOT_IN_SNAPSHOT
+    torch_pins: Reading[Packages] = NOT_IN_SNAPSHOT
     """Installed distribution -> the one torch version that its metadata requires (torchvision, torchaudio, ...)."""
     libraries: Reading[tuple[Library, ...]] = NOT_IN_SNAPSHOT
     """Every libnccl/libcudnn/libcuda that the loader could pick, in its order of search."""
@@ -116,9 +119,9 @@ class SmokeResult(Section, frozen=True):
     Bandwidths are bytes per second of pinned copies; None where there is no copy to measure (CPU).
     """
 
-    device: str
+    device: DeviceName
     """"cuda:0" or "cpu"."""
-    gpu_uuid: str = ""
+    gpu_uuid: Uuid = ""
     outcome: Literal["passed", "wrong-result", "failed"] = "passed"
     error: str = ""
     relative_error: float | None = None
@@ -132,7 +135,7 @@ class SmokeResult(Section, frozen=True):
 class SmokeTarget(Section, frozen=True):
     """A device and its smoke test's result, or why there is none (deadline, crash)."""
 
-    device: str
+    device: DeviceName
     result: Reading[SmokeResult] = NOT_IN_SNAPSHOT
 
 
@@ -153,7 +156,7 @@ class AmpResult(Section, frozen=True):
 class AmpTarget(Section, frozen=True):
     """A device and what its precisions gave, or why nothing is known (deadline, crash)."""
 
-    device: str
+    device: DeviceName
     results: Reading[tuple[AmpResult, ...]] = NOT_IN_SNAPSHOT
 
 
