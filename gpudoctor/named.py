@@ -34,10 +34,10 @@ InterfaceName = Annotated[str, _look("name of an interface", r"[A-Za-z0-9_.:@+=~
 InterfaceOrNone = Annotated[str, _look("name of an interface", r"(?:[A-Za-z0-9_.:@+=~#^][A-Za-z0-9_.:@+=~#^-]*)?")]
 DeviceName = Annotated[str, _look("name of a device", r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")]
 """Of an RDMA device, a kernel module, a device as torch names it ("cuda:0")."""
-PciAddress = Annotated[
-    str, _look("PCI address", r"(?:(?:[0-9A-Fa-f]{1,8}:)?[0-9A-Fa-f]{1,2}:[0-9A-Fa-f]{1,2}(?:\.[0-7])?)?")
-]
-"""As sysfs, NVML or a log writes it; "" where none is known."""
+_PCI = r"(?:[0-9A-Fa-f]{1,8}:)?[0-9A-Fa-f]{1,2}:[0-9A-Fa-f]{1,2}(?:\.[0-7])?"
+PciAddress = Annotated[str, _look("PCI address", _PCI)]
+"""As sysfs or NVML writes it."""
+PciOrNone = Annotated[str, _look("PCI address", f"(?:{_PCI})?")]
 LoggedAddress = Annotated[str, _look("PCI address", r"[0-9A-Fa-f:.]*")]
 """As the kernel's log has it, which may be cut."""
 Uuid = Annotated[str, _look("UUID", r"[A-Za-z0-9/_-]*")]
@@ -122,6 +122,7 @@ __all__ = [
     "LoggedAddress",
     "PackageName",
     "PciAddress",
+    "PciOrNone",
     "Pid",
     "PidOrNone",
     "SettingName",

@@ -112,7 +112,7 @@ class Interface(Section, frozen=True):
     """The bond or bridge that it belongs to."""
     members: tuple[named.InterfaceName, ...] = ()
     driver: str = ""
-    pci_bus_id: named.PciAddress = ""
+    pci_bus_id: named.PciOrNone = ""
     numa_node: int | None = None
 
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from gpudoctor.named import PciAddress, Uuid, Version
+from gpudoctor.named import PciAddress, PciOrNone, Uuid, Version
 from gpudoctor.snapshot.reading import NOT_IN_SNAPSHOT, Reading
 from gpudoctor.snapshot.section import Section
 
@@ -37,7 +37,7 @@ class NvLink(Section, frozen=True):
     link: int
     active: bool
     remote: str = "unknown"
-    remote_pci_bus_id: PciAddress = ""
+    remote_pci_bus_id: PciOrNone = ""
     replay_errors: int | None = None
     recovery_errors: int | None = None
     crc_errors: int | None = None
@@ -202,7 +202,7 @@ class CudaDevice(Section, frozen=True):
 
     ordinal: int
     uuid: Uuid
-    pci_bus_id: PciAddress
+    pci_bus_id: PciOrNone
     name: str
     memory_total_bytes: int | None = None
     gpu_direct_rdma: bool | None = None
