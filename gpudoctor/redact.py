@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.knowledge.environment import is_recorded, without_credentials
+from gpudoctor.knowledge.credentials import without_credentials
+from gpudoctor.knowledge.environment import is_recorded
 from gpudoctor.knowledge.private_names import (
     DEVICE_VARIABLES,
     GID_FIELDS,

@@ -454,7 +454,7 @@ def test_only_the_launchers_own_options_are_its(line: str, name: str, value: str
 
 def test_a_command_line_is_kept_without_its_secrets() -> None:
     words = ("python", "t.py", "--wandb-key", "0123456789abcdef", "--url=https://u:pw@h/x", "y" * 9000, "--lr", "0.1")
-    kept = commands.masked(words)
+    kept = commands.recorded(words, own=True)
     assert kept[:3] == words[:3] and kept[3] == "***" and "pw" not in kept[4]
     assert len(kept[5]) == commands.LONGEST_WORD and kept[6:] == ("--lr", "0.1")
 
@@ -517,4 +517,6 @@ def test_no_command_line_breaks_the_reading(command: tuple[str, ...]) -> None:
     commands.program_started(command)
     commands.names_ranks(command)
     commands.is_doctor(command)
-    commands.masked(command)
+    commands.recorded(command, own=True)
+    kept = commands.recorded(command, own=False)
+    assert commands.recorded(kept, own=False) == kept

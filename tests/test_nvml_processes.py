@@ -25,7 +25,7 @@ def test_processes_have_a_user_and_the_beginning_of_their_command(gpu_root: Path
     root = gpu_root
     process(root, 4001, "python\0train.py\0--api-key=hunter2\0--epochs\0")
     process(root, 4002, "", name="kworker (nv) x")
-    process(root, 4003, "/opt/keys/train\0" + "x" * 300, parent=os.getpid())
+    process(root, 4003, "torchrun\0" + "--nnodes\0002\0" * 30, parent=os.getpid())
     write(root / "etc/passwd", f"root:x:0:0::/root:/bin/sh\nalice:x:{os.getuid()}:1::/:/bin/sh\n")
     facts = {"process.0": f"4001 {7 * MIB}", "process.1": "4002 -1", "process.2": "4003 0", "process.3": "4004 0"}
     machine = machines.hgx_h100(1).but_gpu(0, **facts, **{"graphics.0": f"4001 {7 * MIB}", "graphics.1": "3999 1"})
@@ -61,14 +61,14 @@ def test_host_pids_seen_from_a_container_are_said_to_be(gpu_root: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "kept"),
     [
-        ("python\0-m\0torch.distributed.run\0train.py\0", "python -m torch.distributed.run"),
-        ("env\0HF_TOKEN=hf_abc\0python\0", "env"),
-        ("./train\0--wandb-api-key\0abc\0", "./train"),
-        ("/home/author/venv/bin/python\0monkey.py\0", "/home/author/venv/bin/python monkey.py"),
-        ("sh\0-c\0echo\x1b[31m\0", "sh -c echo?[31m"),
+        ("python\0-m\0torch.distributed.run\0train.py\0", "python -m torch.distributed.run train.py"),
+        ("env\0HF_TOKEN=hf_abc\0python\0", "env python"),
+        ("./train\0--wandb-api-key\0abc\0", "train"),
+        ("/home/author/venv/bin/python\0monkey.py\0", "python monkey.py"),
+        ("sh\0-c\0echo\x1b[31m\0", "sh -c"),
     ],
 )
-def test_a_command_ends_before_its_first_secret(command: str, kept: str, tmp_path: Path) -> None:
+def test_a_command_is_kept_without_what_is_not_known(command: str, kept: str, tmp_path: Path) -> None:
     process(tmp_path, 7, command)
     assert nvml_processes.command_of(System(tmp_path), 7) == kept
 

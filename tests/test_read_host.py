@@ -70,8 +70,8 @@ def test_cpu_model(cpuinfo: str, model: str) -> None:
 
 
 def test_command_line_hides_secrets_and_what_is_for_init() -> None:
-    text = "ro iommu=pt ci.token=abc123 intel_iommu=on -- --password hunter2"
-    assert host.command_line(text) == "ro iommu=pt ci.token=(hidden) intel_iommu=on"
+    text = "ro iommu=pt ci.token=abc123 intel_iommu=on pci=hunter2 -- --password hunter2"
+    assert host.command_line(text) == "ro iommu=pt intel_iommu=on pci=***"
 
 
 def test_identity(tmp_path: Path) -> None:

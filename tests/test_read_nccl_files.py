@@ -58,9 +58,10 @@ def found(system: System) -> dict[str, ConfigFile]:
         (b'export NCCL_NET="IB"\n', {"export NCCL_NET": '"IB"'}),
         (b"NCCL_IB_HCA==mlx5_0,mlx5_1\n", {"NCCL_IB_HCA": "=mlx5_0,mlx5_1"}),
         (b"NCCL_NET=\n=5\n", {"NCCL_NET": ""}),
-        (b"NCCL_NET=a\0b\n", {"NCCL_NET": "a"}),
-        (b"MY_TOKEN=abc\nNCCL_SECRET_KEY=abc\nOTHER=1\n", {}),
-        (b"NCCL_NET=" + b"x" * 5000, {"NCCL_NET": "x" * 1023}),
+        (b"NCCL_NET=a\0b\n", {"NCCL_NET": "***"}),
+        (b"MY_TOKEN=abc\nNCCL_SECRET_KEY=abc\nOTHER=1\n", {"NCCL_SECRET_KEY": "***"}),
+        (b"NCCL_IB_HCA=" + b",x" * 5000, {"NCCL_IB_HCA": ",x" * 511 + ","}),
+        (b"NCCL_IB_TIMEOUT=22 # of alice\n", {"NCCL_IB_TIMEOUT": "22 # ***"}),
         (b"\xff\xfe\x00garbage", {}),
     ],
 )

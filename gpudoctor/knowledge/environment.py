@@ -1,87 +1,93 @@
-"""Which environment variables may be recorded: an allow-list of what training and its libraries read.
+"""Which environment variables may be recorded: those that a check or a rule reads, with values of the right look.
 
-Names that look like secrets are never recorded, whatever list they match.
+`tests/test_environment_read.py` holds the list to the code: what is asked for stands here, and what stands here is
+asked for. docs/privacy.md shows it.
 """
 
 import re
 from collections.abc import Mapping
 
-ALLOWED = re.compile(
-    r"""(
-        CUDA_\w+ | NVIDIA_\w+ | NCCL_\w+ | TORCH_\w+ | TORCHELASTIC_\w+ | PYTORCH_\w+ | CUDNN_\w+ | CUBLAS_\w+
-      | GLOO_\w+ | TP_SOCKET_IFNAME
-      | UCX_\w+ | FI_\w+ | OMPI_\w+ | OMP_\w+ | MKL_\w+ | GOMP_\w+ | KMP_\w+ | PMI_\w+ | PMIX_\w+
-      | SLURM_\w+ | HIP_\w+ | ROCR_\w+ | HSA_\w+ | RCCL_\w+ | ZE_\w+ | SYCL_\w+ | ONEAPI_\w+ | CCL_\w+
-      | TPU_\w+ | XLA_\w+ | PJRT_\w+ | XRT_\w+ | GPU_DEVICE_ORDINAL | COMPUTE_PROFILE
-      | RANK | LOCAL_RANK | WORLD_SIZE | LOCAL_WORLD_SIZE | NODE_RANK | GROUP_RANK | GROUP_WORLD_SIZE
-      | MASTER_ADDR | MASTER_PORT | PET_\w+
-      | LD_LIBRARY_PATH | LD_PRELOAD | VIRTUAL_ENV | CONDA_PREFIX | TMPDIR | HF_HOME | TRITON_CACHE_DIR
-      | KUBERNETES_SERVICE_HOST | ACCELERATE_\w+ | DS_\w+ | DEEPSPEED_\w+ | HOROVOD_\w+ | RAY_\w+
-    )""",
-    re.VERBOSE | re.ASCII,
-)
-SECRET = re.compile(
-    r"TOKEN|KEY|SECRET|PASS|PWD|CREDENTIAL|AUTH|COOKIE|SESSION|PRIVATE|JWT|BEARER|CERT|SIGNATURE|WEBHOOK|LICENSE|DSN",
-    re.IGNORECASE,
-)
-"""Also hides NCCL_IB_PKEY, a number: better one harmless variable too few than a key too many."""
-NOT_NEEDED = re.compile(
-    r"""(
-        SLURM_JOB_(NAME|ACCOUNT|COMMENT|RESERVATION|QOS) | SLURM_(CLUSTER_NAME|WCKEY|CONF\w*|PROLOG\w*|SPANK_\w*)
-      | \w+_(ARGV|COMMAND|CMDLINE) | \w*URI\w* | RAY_(?!ADDRESS$|EXPERIMENTAL_NOSET_)\w+
-    )""",
-    re.VERBOSE,
-)
-"""In a family that is allowed, but about people and projects, or a command line or configuration of the user's own."""
-CREDENTIALS = (
-    (re.compile(r"(://)[^/\s@]{1,200}@"), r"\1***@"),
-    (
-        re.compile(
-            r"((?<![\w-])--?[\w-]*(?:token|key|secret|passw(?:or)?d|passphrase|credentials?)(?:=|\s+))(?!-)[^\s'\"]+",
-            re.IGNORECASE,
-        ),
-        r"\1***",
-    ),
-    (
-        re.compile(
-            r"(\b[A-Za-z][A-Za-z0-9_]*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)=)[^\s'\"]+",
-            re.IGNORECASE,
-        ),
-        r"\1***",
-    ),
-    (
-        re.compile(
-            r"\b(?:hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|sk-[A-Za-z0-9_-]{20,}"
-            r"|xox[abpr]-[\w-]{10,}|glpat-[\w-]{20,}|nvapi-[\w-]{20,}|AKIA[0-9A-Z]{16}"
-            r"|eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]{5,})"
-        ),
-        "***",
-    ),
-)
-"""Credentials in a value or command line: in a URL, after an option or name that says so, or of a form known for it."""
-MAXIMUM_VALUE_LENGTH = 32768
+from gpudoctor.knowledge.nccl.variables import table
+from gpudoctor.knowledge.pytorch.torch_variables import VARIABLES
+from gpudoctor.knowledge.shapes import Kind, kept
+
+READ: dict[Kind, str] = {
+    "plain": """
+        RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK GROUP_WORLD_SIZE MASTER_PORT
+        OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_LOCAL_SIZE
+        PMI_RANK PMI_SIZE MPI_LOCALRANKID
+        SLURM_PROCID SLURM_NTASKS SLURM_LOCALID SLURM_NODEID SLURM_JOB_ID SLURM_STEP_ID SLURM_NNODES
+        SLURM_JOB_NUM_NODES SLURM_NTASKS_PER_NODE SLURM_CPUS_PER_TASK SLURM_GPUS_ON_NODE SLURM_GPUS_PER_TASK
+        SLURM_GPU_BIND SLURM_TRES_PER_TASK SLURM_TRES_BIND
+        TORCHELASTIC_USE_AGENT_STORE OMP_NUM_THREADS PJRT_DEVICE XRT_TPU_CONFIG NVIDIA_DRIVER_CAPABILITIES
+        CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING CUDA_PROFILE COMPUTE_PROFILE CUDA_ENABLE_COREDUMP_ON_EXCEPTION
+        CUDA_DEVICE_WAITS_ON_EXCEPTION CUDA_FORCE_PTX_JIT CUDA_CACHE_DISABLE PYTORCH_NO_CUDA_MEMORY_CACHING
+    """,
+    "interfaces": "GLOO_SOCKET_IFNAME TP_SOCKET_IFNAME",
+    "hosts": "MASTER_ADDR PET_MASTER_ADDR PET_RDZV_ENDPOINT",
+    "devices": """
+        CUDA_VISIBLE_DEVICES NVIDIA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES SLURM_JOB_GPUS
+        SLURM_STEP_GPUS
+    """,
+    "path": "TMPDIR CUDA_INJECTION32_PATH CUDA_INJECTION64_PATH",
+    "paths": "LD_LIBRARY_PATH LD_PRELOAD",
+    "id": "TORCHELASTIC_RUN_ID PET_RDZV_ID",
+}
+"""By name, what a value of each looks like."""
+FAMILIES = re.compile(r"NCCL_\w+|PET_\w+|TPU_\w+", re.ASCII)
+"""Any name of these is looked at: NCCL's for those that nothing reads, torchrun's options, what announces a TPU."""
+
+_OF_FILES = re.compile(r"\w+_(?:FILE|PATH|LIB|PLUGIN|DIR)|NCCL_GRAPH|NCCL_PROXY_PROFILE")
+_OF_HOSTS = re.compile(r"NCCL_(?:COMM_ID|RAS_ADDR|HOSTID|IB_ADDR_RANGE)")
+_OF_INTERFACES = re.compile(r"NCCL_\w*(?:IFNAME|_HCA)")
+
+_KINDS: dict[str, Kind] = {name: kind for kind, names in READ.items() for name in names.split()}
+LONGEST = 32768
 """Linux limits one string to 128 KiB; nothing that we judge is that long."""
+
+
+def kind_of(name: str) -> Kind | None:
+    """What the value of a variable looks like; None where no check reads the variable."""
+    if (kind := _KINDS.get(name)) is not None:
+        return kind
+    if name in _OF_TORCH or FAMILIES.fullmatch(name):
+        return _by_its_name(name)
+    return None
+
+
+def _by_its_name(name: str) -> Kind:
+    row = table().get(name)
+    if row is None or row.kind == "text":
+        for pattern, kind in _OTHERS:
+            if pattern.fullmatch(name):
+                return kind
+    return "plain"
+
+
+_OTHERS: tuple[tuple[re.Pattern[str], Kind], ...] = (
+    (_OF_HOSTS, "hosts"),
+    (_OF_INTERFACES, "interfaces"),
+    (_OF_FILES, "path"),
+)
+
+
+_OF_TORCH = frozenset(name for each in VARIABLES for name in (each.name, each.old_name) if name)
 
 
 def is_recorded(name: str) -> bool:
     """Whether a variable of this name may stand in a snapshot."""
-    return ALLOWED.fullmatch(name) is not None and SECRET.search(name) is None and NOT_NEEDED.fullmatch(name) is None
+    return kind_of(name) is not None
 
 
-def without_credentials(text: str) -> str:
-    """A value or command line with "***" in the place of each credential in it."""
-    for pattern, replacement in CREDENTIALS:
-        text = pattern.sub(replacement, text)
-    return text
+def kept_value(name: str, value: str) -> str:
+    """The value of a variable as it may be recorded; what does not look as it should is hidden."""
+    kind = kind_of(name)
+    return kept(kind or "plain", _encodable(value[:LONGEST]))
 
 
 def recorded(environment: Mapping[str, str]) -> dict[str, str]:
     """The part of an environment that a snapshot holds, sorted by name."""
-    return {
-        name: without_credentials(_encodable(environment[name][:MAXIMUM_VALUE_LENGTH]))
-        for name in sorted(environment)
-        if is_recorded(name)
-    }
+    return {name: kept_value(name, environment[name]) for name in sorted(environment) if is_recorded(name)}
 
 
 def _encodable(value: str) -> str:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpudoctor.knowledge.environment import SECRET
+from gpudoctor.knowledge.shapes import kept
 from gpudoctor.read.local import Reader
 from gpudoctor.read.system import System, attempt, within
 from gpudoctor.snapshot import Limits, Reading, absent, missing, read
@@ -68,12 +68,20 @@ def distribution(os_release: str) -> str:
     raise ValueError("no PRETTY_NAME")
 
 
+KERNEL_PARAMETERS = re.compile(
+    r"(?:intel_|amd_)?iommu|pci|pcie_aspm|pcie_acs_override|numa_balancing|transparent_hugepage|(?:default_)?hugepagesz?"
+    r"|mitigations|isolcpus|nohz_full|ro|rw|quiet|splash"
+)
+"""Parameters of the kernel that GPUs and their traffic depend on, and its commonest switches."""
+
+
 def command_line(text: str) -> str:
-    """The kernel's own parameters: what follows "--" is init's, and values under a secret's name are hidden."""
+    """The kernel's own parameters, as far as they are known ones; what follows "--" is init's."""
     own = re.split(r"(?:^|\s)--(?:\s|$)", text.replace("\0", " "), maxsplit=1)[0].split()
     return " ".join(
-        f"{name}=(hidden)" if equals and SECRET.search(name) else f"{name}{equals}{value}"
+        f"{name}{equals}{kept('plain', value)}"
         for name, equals, value in (word.partition("=") for word in own)
+        if KERNEL_PARAMETERS.fullmatch(name)
     )
 
 

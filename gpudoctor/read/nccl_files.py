@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpudoctor import programs
-from gpudoctor.knowledge.environment import is_recorded, without_credentials
+from gpudoctor.knowledge.environment import is_recorded, kept_value
 from gpudoctor.read.local import Reader
 from gpudoctor.read.storage import home
 from gpudoctor.read.system import System, attempt, within
@@ -43,21 +43,18 @@ def settings(content: bytes) -> dict[str, str]:
     """The variables that NCCL would set from a file's lines, its first line of a name first.
 
     A line is NAME=VALUE as it stands: spaces and quotes belong to name and value, and "export NAME" is a name of its
-    own. Lines without "=" and those that begin with "#" are passed over. What looks like a secret is left out.
+    own. Lines without "=" and those that begin with "#" are passed over. A value that does not look as one of its
+    variable does is hidden.
     """
     found: dict[str, str] = {}
     for raw in content.decode("utf-8", "replace").split("\n"):
         line = raw.removesuffix("\r").partition("\0")[0]
         name, equals, value = line.partition("=")
-        if equals and name and not line.startswith("#") and _may_be_kept(name):
-            found.setdefault(name[:LONGEST_TEXT], without_credentials(value[:LONGEST_TEXT]))
+        # Also a name that a mistake keeps from being one.
+        plain = name.strip().removeprefix("export").strip()
+        if equals and not line.startswith("#") and is_recorded(plain):
+            found.setdefault(name[:LONGEST_TEXT], kept_value(plain, value[:LONGEST_TEXT]))
     return found
-
-
-def _may_be_kept(name: str) -> bool:
-    """Whether a snapshot may hold it: a training variable, also one that a mistake keeps from being one."""
-    plain = name.strip().removeprefix("export").strip()
-    return is_recorded(plain)
 
 
 def config_file(system: System, path: str) -> ConfigFile:

@@ -1,10 +1,10 @@
 """The processes on a GPU, as NVML counts them, with their users and commands from /proc."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from gpudoctor.knowledge.command_lines import brief
 from gpudoctor.read.nvml_calls import INSUFFICIENT_SIZE, NOT_SUPPORTED, CallFailed
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import GpuProcess, Reading, missing
@@ -12,13 +12,7 @@ from gpudoctor.snapshot import GpuProcess, Reading, missing
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
 ATTEMPTS = 3
 """Processes come between the question for their number and that for themselves; NVML says InsufficientSize then."""
-KEPT_WORDS = 3
 KEPT_CHARACTERS = 120
-SECRET = re.compile(
-    r"-.*(token|secret|passw|key|credential|auth).*|[\w.-]*(token|secret|passw|key|credential|auth)[\w.-]*=.*",
-    re.IGNORECASE | re.DOTALL,
-)
-"""An option or an assignment whose name says so: --api-key=..., HF_TOKEN=..., but not /opt/keys/monkey.py."""
 
 Kind = Literal["compute", "graphics"]
 
@@ -104,17 +98,14 @@ def user_name(system: System, uid: int) -> str:
 
 
 def command_of(system: System, pid: int) -> str:
-    """The first words of a process's command line, never its environment; its name when it has none.
+    """The program and script of a process, with what a launcher was told; its name when it has no command line.
 
-    Raises `OSError`. Ends before the first word that looks like a secret.
+    Raises `OSError`. Whose process it is does not matter: this goes into reports that are handed on.
     """
-    words = system.text(f"/proc/{pid}/cmdline").split("\0")
-    kept: list[str] = []
-    for word in (word for word in words if word):
-        if len(kept) == KEPT_WORDS or SECRET.fullmatch(word):
-            break
-        kept.append("".join(character if character.isprintable() else "?" for character in word))
-    return " ".join(kept)[:KEPT_CHARACTERS] or f"[{system.text(f'/proc/{pid}/comm')}]"
+    words = [word for word in system.text(f"/proc/{pid}/cmdline").split("\0") if word]
+    if len(words) == 1:  # a title that the process has given itself
+        words = words[0].split()
+    return brief(words)[:KEPT_CHARACTERS] or f"[{system.text(f'/proc/{pid}/comm')}]"
 
 
 def descends_from(system: System, pid: int, ancestor: int) -> bool:

@@ -134,7 +134,8 @@ def _as_rank(system: System, process: Process, environment: Mapping[str, str], u
             continue
         if rank_name != "RANK" and RELEVANT.search(process.name.lower()) is None:
             continue
-        run_id = _text(environment, "TORCHELASTIC_RUN_ID")
+        kept = recorded(environment)
+        run_id = _text(kept, "TORCHELASTIC_RUN_ID")
         yield Found(
             process,
             rank_name == "RANK",
@@ -143,11 +144,11 @@ def _as_rank(system: System, process: Process, environment: Mapping[str, str], u
                 rank=rank,
                 world_size=size,
                 local_rank=_number(environment, local_name),
-                master_address=_text(environment, "MASTER_ADDR"),
-                master_port=_text(environment, "MASTER_PORT"),
+                master_address=_text(kept, "MASTER_ADDR"),
+                master_port=_text(kept, "MASTER_PORT"),
                 run_id="" if run_id == "none" else run_id,  # torchrun's default
                 network_namespace=_network_namespace(system, process.pid),
-                settings={name: value for name, value in recorded(environment).items() if SETTINGS.fullmatch(name)},
+                settings={name: value for name, value in kept.items() if SETTINGS.fullmatch(name)},
                 user_id=user,
             ),
         )
@@ -160,8 +161,7 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
 
 
 def _text(environment: Mapping[str, str], name: str) -> str:
-    """Bytes that are no UTF-8 are spelled out: JSON cannot carry them."""
-    return environment.get(name, "").strip()[:LONGEST_TEXT].encode("utf-8", "backslashreplace").decode()
+    return environment.get(name, "").strip()[:LONGEST_TEXT]
 
 
 def _network_namespace(system: System, pid: int) -> str:

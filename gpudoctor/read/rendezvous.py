@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from gpudoctor.knowledge.environment import kept_value
 from gpudoctor.knowledge.job import is_loopback
+from gpudoctor.knowledge.shapes import HIDDEN
 from gpudoctor.read.local import Reader
 from gpudoctor.read.processes import open_files, processes
 from gpudoctor.read.system import System, attempt, within
@@ -44,7 +46,7 @@ def read_rendezvous(
 ) -> Mapping[str, Reading[Any]]:
     """Absent when MASTER_ADDR is not set."""
     source = f"environment, {ADDRESS} and {PORT}"
-    address = system.environment.get(ADDRESS, "").strip()
+    address = kept_value(ADDRESS, system.environment.get(ADDRESS, "").strip())
     if not address:
         return {FIELD: absent(source, f"{ADDRESS} is not set")}
     started = time.monotonic()
@@ -101,6 +103,8 @@ def by_getaddrinfo(name: str) -> list[str]:
 def look_up(name: str, patience: float, resolver: Resolver) -> Reading[tuple[str, ...]]:
     """The addresses of a name; () when there is no such name. That no name server answered is a time-out."""
     source = f"getaddrinfo {name[:MAXIMUM_NAME]}"
+    if HIDDEN in name:
+        return read(source, ())  # no host's name looks so, and a name server is told none of it
 
     def addresses() -> tuple[str, ...]:
         try:

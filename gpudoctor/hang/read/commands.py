@@ -3,10 +3,23 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpudoctor.knowledge.environment import without_credentials
+from gpudoctor.knowledge.command_lines import (
+    MODULES,
+    MOST_WORDS,
+    PROGRAMS,
+    WITH_OPTIONS,
+    base,
+    is_python,
+    is_switch,
+    kept,
+    key,
+    program_of,
+    takes_next,
+)
+from gpudoctor.knowledge.credentials import without_credentials
+from gpudoctor.knowledge.shapes import HIDDEN
 
 LONGEST_WORD = 512
-MOST_WORDS = 256
 
 SHELLS = frozenset(
     {
@@ -46,95 +59,9 @@ SHELLS = frozenset(
 PYTHON = re.compile(r"python|^pt_|torchrun|deepspeed|accelerate|ray::|ipykernel|jupyter")
 """Names under which Python runs training; torch calls its own pt_main_thread, pt_elastic, pt_data_worker."""
 
-TORCHRUN_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "torch.distributed.launcher.api"})
-PROGRAMS = {
-    "torchrun": "torchrun",
-    "torchrun_main": "torchrun",
-    "accelerate": "accelerate",
-    "accelerate-launch": "accelerate",
-    "deepspeed": "deepspeed",
-    "ds": "deepspeed",
-    "srun": "srun",
-    "mpirun": "mpirun",
-    "mpiexec": "mpirun",
-    "mpiexec.hydra": "mpirun",
-    "horovodrun": "mpirun",
-    "fabric": "torchrun",
-}
-MODULES = {
-    **dict.fromkeys(TORCHRUN_MODULES, "torchrun"),
-    "torch.distributed.elastic.multiprocessing": "torchrun",
-    "accelerate.commands.launch": "accelerate",
-    "accelerate.commands.accelerate_cli": "accelerate",
-    "deepspeed.launcher.launch": "deepspeed",
-    "deepspeed.launcher.runner": "deepspeed",
-    "lightning.fabric.cli": "torchrun",
-}
 NEEDS_WORD = {"accelerate": "launch", "fabric": "run"}
 """Programs that do other things too."""
-FLAGS_OF_PYTHON = frozenset("bBdEhiIOPqsSuvVx?")
 TRAINING = re.compile(r"python|torch|accelerate|deepspeed|lightning|train|nccl|\.py$|megatron|nemo", re.IGNORECASE)
-
-TORCHRUN_SWITCHES = frozenset(
-    {
-        "standalone",
-        "no-python",
-        "run-path",
-        "use-env",
-        "m",
-        "module",
-        "help",
-        "version",
-        "enable-affinity-aware-numa",
-        "duplicate-stdout-filters",
-        "duplicate-stderr-filters",
-        "virtual-local-rank",
-        "signals-to-handle-default",
-    }
-)
-"""Options of torchrun that take no value."""
-ACCELERATE_SWITCHES = re.compile(
-    r"(multi-gpu|cpu|tpu|use-[\w-]+|m|module|no-python|debug|quiet|q|downcast-bf16|same-network|ipex|dynamo-use-\w+)"
-)
-
-
-def program_of(command: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The program that a command runs, and the words after it: ("torchrun", ("train.py",)).
-
-    Of `python -m NAME` the module as "-m NAME", of `python FILE` the file's name, of `python -c TEXT` "-c"; the
-    interpreter itself where it runs none.
-    """
-    if not command:
-        return "", ()
-    name = base(command[0])
-    if not is_python(name):
-        return name, command[1:]
-    at = 1
-    while at < len(command):
-        word = command[at]
-        if word == "-m" or (word.startswith("-") and not word.startswith("--") and word.endswith("m") and _flags(word)):
-            return (f"-m {command[at + 1]}", command[at + 2 :]) if at + 1 < len(command) else (name, ())
-        if word == "-c":
-            return "-c", command[at + 1 :]
-        if word in ("-X", "-W", "--check-hash-based-pycs"):
-            at += 2
-        elif word.startswith("-") and len(word) > 1:
-            at += 1
-        else:
-            return base(word), command[at + 1 :]
-    return name, ()
-
-
-def _flags(word: str) -> bool:
-    return set(word[1:-1]) <= FLAGS_OF_PYTHON
-
-
-def base(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def is_python(name: str) -> bool:
-    return re.fullmatch(r"(?:pypy|python)[\d.]*(?:-\w+)?", name) is not None
 
 
 def launcher(command: Sequence[str]) -> str:
@@ -192,12 +119,12 @@ def names_ranks(command: Sequence[str]) -> bool:
 def option(command: Sequence[str], *names: str) -> str | None:
     """The value of an option, its last: "--name VALUE", "--name=VALUE"; "_" and "-" are the same. None without."""
     found = None
-    wanted = {_key(name) for name in names}
+    wanted = {key(name) for name in names}
     for number, word in enumerate(command):
         if not word.startswith("-") or len(word) < 2:
             continue
         name, equals, value = word.lstrip("-").partition("=")
-        if _key(name) not in wanted:
+        if key(name) not in wanted:
             continue
         if equals:
             found = value
@@ -209,11 +136,7 @@ def option(command: Sequence[str], *names: str) -> str | None:
 
 
 def has_option(command: Sequence[str], name: str) -> bool:
-    return any(_key(word.lstrip("-").partition("=")[0]) == _key(name) for word in command if word.startswith("-"))
-
-
-def _key(name: str) -> str:
-    return name.replace("_", "-")
+    return any(key(word.partition("=")[0]) == key(name) for word in command if word.startswith("-"))
 
 
 def own_options(command: Sequence[str]) -> tuple[str, ...]:
@@ -222,29 +145,28 @@ def own_options(command: Sequence[str]) -> tuple[str, ...]:
     An option that takes a value is told from a switch by what is known of torchrun and accelerate.
     """
     kind = launcher(command)
-    if kind not in ("torchrun", "accelerate", "deepspeed"):
+    if kind not in WITH_OPTIONS:
         return tuple(command)
     _, rest = program_of(command)
     words = list(rest)
-    kept: list[str] = []
+    own: list[str] = []
     if words and words[0] in ("launch", "run"):
         words.pop(0)
     while words:
         word = words.pop(0)
         if not word.startswith("-") or word in ("--", "-"):
             break
-        kept.append(word)
-        name = _key(word.lstrip("-"))
-        if "=" in word or name in TORCHRUN_SWITCHES or ACCELERATE_SWITCHES.fullmatch(name):
+        own.append(word)
+        if "=" in word or is_switch(key(word)):
             continue
-        if words and (not words[0].startswith("-") or re.fullmatch(r"-\d+", words[0])):
-            kept.append(words.pop(0))
-    return tuple(kept)
+        if takes_next(words):
+            own.append(words.pop(0))
+    return tuple(own)
 
 
 def program_started(command: Sequence[str]) -> str:
     """The name of the script that a launcher starts, or that a Python process runs; empty when it is not told."""
-    if launcher(command) in ("torchrun", "accelerate", "deepspeed"):
+    if launcher(command) in WITH_OPTIONS:
         _, rest = program_of(command)
         words = list(rest)
         if words and words[0] in ("launch", "run"):
@@ -271,10 +193,11 @@ def setting(command: Sequence[str], environment: Mapping[str, str], name: str) -
     return found if found is not None else environment.get("PET_" + name.upper().replace("-", "_"))
 
 
-def masked(words: Sequence[str]) -> tuple[str, ...]:
-    """A command line as it may be kept: bounded, and without secrets."""
-    kept = [word[:LONGEST_WORD].encode("utf-8", "backslashreplace").decode()[:LONGEST_WORD] for word in words]
-    return tuple(_masked(kept[:MOST_WORDS]))
+def recorded(words: Sequence[str], *, own: bool) -> tuple[str, ...]:
+    """A command line as evidence holds it: of the reader's own process bounded, and without what is written as a
+    secret; of another's only what `kept` leaves."""
+    bounded = [word[:LONGEST_WORD].encode("utf-8", "backslashreplace").decode()[:LONGEST_WORD] for word in words]
+    return tuple(_masked(bounded[:MOST_WORDS])) if own else kept(bounded)
 
 
 def _masked(words: Sequence[str]) -> Iterator[str]:
@@ -283,6 +206,29 @@ def _masked(words: Sequence[str]) -> Iterator[str]:
         own = without_credentials(word)
         # "--api-key VALUE": the two belong together.
         if before.startswith("-") and without_credentials(f"{before} {word}") != f"{without_credentials(before)} {own}":
-            own = "***"
+            own = HIDDEN
         yield own
         before = word
+
+
+__all__ = [
+    "LONGEST_WORD",
+    "PYTHON",
+    "SHELLS",
+    "base",
+    "has_option",
+    "is_doctor",
+    "is_forkserver",
+    "is_python",
+    "is_spawned",
+    "is_tracker",
+    "launcher",
+    "names_ranks",
+    "option",
+    "own_options",
+    "program_of",
+    "program_started",
+    "recorded",
+    "same_program",
+    "setting",
+]

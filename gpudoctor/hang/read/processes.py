@@ -13,8 +13,10 @@ from collections.abc import Iterable, Sequence
 
 from gpudoctor.hang.evidence import NodeProcesses, Process, Unread
 from gpudoctor.hang.read import commands, files
+from gpudoctor.hang.read.own import own_pids
 from gpudoctor.hang.read.refusals import DENIED
 from gpudoctor.hang.read.sockets import Tables
+from gpudoctor.knowledge.command_lines import MOST_WORDS
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.read import processes as proc
 from gpudoctor.read.ranks import parse_environment
@@ -365,7 +367,7 @@ class Describer:
             state=found.state,
             exit_code=found.exit_code if found.state == "Z" else 0,
             name=_encodable(found.name),
-            command=commands.masked(command),
+            command=commands.recorded(command, own=bool(own_pids((found.pid,), self.system.root / "proc"))),
             user_id=user_id,
             user=self.user(user_id),
             environment={} if environment is None else recorded(parse_environment(environment)),
@@ -423,7 +425,7 @@ def read_command(system: System, pid: int, most: int = MAXIMUM_COMMAND) -> tuple
         return ()
     if len(words) == 1 and b" " in raw:  # a title that the process has given itself (setproctitle)
         words = words[0].split()
-    return tuple(os.fsdecode(word) for word in words[: 4 * commands.MOST_WORDS])
+    return tuple(os.fsdecode(word) for word in words[: 4 * MOST_WORDS])
 
 
 def boot_id(system: System) -> str:

@@ -1,0 +1,129 @@
+"""What a value may look like to be kept: a number, a known word, an interface, a host, GPUs, a path, a job's id.
+
+What is kept is named here; whatever is none of it becomes `HIDDEN`, so that nobody has to guess how a secret looks.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Literal, get_args
+
+HIDDEN = "***"
+
+Kind = Literal["plain", "interfaces", "hosts", "devices", "path", "paths", "id"]
+"""plain: numbers, switches and known words, also several; interfaces: of the network or of RDMA, as NCCL lists them;
+hosts: names, addresses, SLURM's lists, with ports; devices: GPUs by number or UUID; path and paths: files and folders;
+id: what a job is called."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+WORDS = frozenset(
+    """
+    true false yes no on off y n t f none null nil auto all default void set unset enabled disabled enable disable
+    version warn warning info trace abort error debug detail fatal verbose quiet silent
+    init coll p2p shm net graph tuning env alloc call proxy nvls bootstrap reg profile ras
+    ring tree collnet collnetdirect collnetchain nvlstree pat allreduce allgather reducescatter broadcast reduce
+    ll ll128 simple ib roce socket sockets tcp udp gdr ofi ucx efa sharp aws libfabric fastrak gpudirecttcpx
+    ibext ibext_v7 ibext_v8 ibext_v9 ibext_v10
+    loc nvl pix pxb phb node sys pxn c2c p2c port af_inet af_inet6 inet inet6 ipv4 ipv6
+    parallel group dynamic static c10d etcd v2 env spawn fork forkserver thread process
+    lazy eager fastest_first pci_bus_id cpu gpu tpu cuda hip rocm xpu mps npu xla
+    compute utility graphics video display compat32 ngx
+    single map closest gres shard per_task map_gpu mask_gpu map_cpu mask_cpu block cyclic
+    fp32 fp16 bf16 fp8 tf32 float float16 bfloat16 nccl gloo mpi ucc hccl is_host timeout read_timeout
+    nan b k m g kb mb gb tb kib mib gib ns us ms s sec min h fastest
+    pt setting iommu strict nopt passthrough force relaxed remove noats nodefault
+    """.split()  # noqa: SIM905 - as a text it can be read and changed
+)
+"""Words that a setting of training may hold, in small letters."""
+NUMBER = re.compile(r"0[xX][0-9A-Fa-f]{1,16}|[0-9]{1,20}(?:\.[0-9]{1,20}){0,3}(?:[KMGT]i?B?|[nmu]?s)?", re.ASCII)
+MODEL = re.compile(r"(?:gb|gh|a|b|h|l|p|t|v)[0-9]{1,4}s?", re.IGNORECASE)
+COMMON_INTERFACE = re.compile(
+    r"(?:eth|eno|ens|enp|enP|enx|em|ib|ibp|ibs|bond|team|br|docker|veth|virbr|vlan|wlan|wlp|wwan|tun|tap|cali|cni|flannel"
+    r"|hsn|cxi|mlx[45]_|rocep|roceP|bnxt_re|irdma|rdmap|efa_|hfi1_|qedr|siw|rxe)[0-9][0-9A-Za-z_.]{0,15}"
+    r"|lo|eth|ens?|ib|bond|mlx[45]?|docker0?|mlx5_bond_[0-9]{1,2}",
+    re.ASCII,
+)
+"""Names that the kernel, udev and drivers give, and their beginnings."""
+BETWEEN = re.compile(r"[\s,;:|=^+*()\[\]/&%-]+")
+BEFORE_MORE = re.compile(rf"[+-]?(?:{NUMBER.pattern})[\s#;]+", re.ASCII)
+AROUND = re.compile(r"([\s'\"]*)(.*?)([\s'\"]*)", re.DOTALL)
+LONGEST_PLAIN = 256
+ALIKE = 0.75
+"""How near a word must be to a known one to count as that, misspelt: "Rign", "INOF". Our rule of thumb."""
+
+INTERFACE = re.compile(r"\s*[\^=]{0,2}[A-Za-z][\w.-]{0,19}(?::[0-9]{1,3}){0,2}\s*", re.ASCII)
+HOST = re.compile(
+    r"[A-Za-z0-9_](?:[\w.-]|\[[0-9,-]{1,200}\]){0,252}(?::[0-9]{1,5})?(?:/[0-9]{1,3})?"
+    r"|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]{1,16})?\]?(?::[0-9]{1,5})?(?:/[0-9]{1,3})?",
+    re.ASCII,
+)
+DEVICE = re.compile(
+    r"[\s'\"\[\](]*(?:[+-]?[0-9]{1,10}|(?:MIG-GPU-|MIG-|GPU-)?[0-9A-Fa-f-]{1,40}(?:/[0-9]{1,3}){0,2}|GPU-?|MIG-?"
+    r"|[0-9]{1,4}(?:[.:;|/ -][0-9]{1,4}){1,63}|(?:cuda|gpu):?[0-9]{0,4}|nodevfiles|none|all|void)?[\s'\"\])]*",
+    re.ASCII | re.IGNORECASE,
+)
+PATH = re.compile(r"[\w./~+%][\w./~+%@#,-]{0,4095}")
+ID = re.compile(r"[\w.:+-]{1,128}", re.ASCII)
+
+
+def is_plain(value: str) -> bool:
+    """Whether it is made of numbers and known words only."""
+    return len(value) <= LONGEST_PLAIN and all(map(_is_plain_word, BETWEEN.split(value)))
+
+
+def _is_plain_word(word: str) -> bool:
+    if not word or NUMBER.fullmatch(word) or word.casefold() in WORDS:
+        return True
+    return bool(MODEL.fullmatch(word) or COMMON_INTERFACE.fullmatch(word)) or _is_misspelt(word)
+
+
+def _is_misspelt(word: str) -> bool:
+    if not 4 <= len(word) <= 16 or not word.isascii() or not word.isalpha():
+        return False
+    import difflib
+
+    return bool(difflib.get_close_matches(word.casefold(), WORDS, n=1, cutoff=ALIKE))
+
+
+def is_host(value: str) -> bool:
+    return HOST.fullmatch(value) is not None
+
+
+def _in_parts(separators: str, is_known: Callable[[str], object]) -> Callable[[str], str]:
+    split = re.compile(rf"({separators})")
+
+    def kept(value: str) -> str:
+        parts = split.split(value)
+        return "".join(
+            part if number % 2 or not part or is_known(part) else HIDDEN for number, part in enumerate(parts)
+        )
+
+    return kept
+
+
+def _plain(value: str) -> str:
+    """A number is read whatever follows it: "22 # was 18"."""
+    if not value or is_plain(value):
+        return value
+    number = BEFORE_MORE.match(value)
+    return f"{number[0]}{HIDDEN}" if number else HIDDEN
+
+
+def _whole(is_known: Callable[[str], object]) -> Callable[[str], str]:
+    return lambda value: value if not value or is_known(value) else HIDDEN
+
+
+_KEPT: dict[Kind, Callable[[str], str]] = {
+    "plain": _plain,
+    "interfaces": _in_parts(",", INTERFACE.fullmatch),
+    "hosts": _in_parts(r"[,;\s](?![^\[\]]*\])", is_host),
+    "devices": _in_parts(",", DEVICE.fullmatch),
+    "path": _whole(PATH.fullmatch),
+    "paths": _in_parts("[:;]", PATH.fullmatch),
+    "id": _whole(ID.fullmatch),
+}
+
+
+def kept(kind: Kind, value: str) -> str:
+    """`value` with `HIDDEN` in the place of what does not look like its kind; quotes and spaces around it stay."""
+    before, inner, after = AROUND.fullmatch(value).groups()  # type: ignore[union-attr]  # it fits everything
+    return f"{before}{_KEPT[kind](inner)}{after}"
