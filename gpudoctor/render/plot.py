@@ -1,10 +1,14 @@
 """Measurements as pictures (matplotlib, extra `report`): bus bandwidth over size, speed of precisions."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gpudoctor.amp.report import AmpReport
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.nccl.result import TestResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class NoPlot(Exception):
@@ -23,11 +27,19 @@ def check_plot(path: str) -> None:
         raise NoPlot("--plot needs matplotlib: python -m pip install 'gpudoctor[report]'") from None
 
 
-def draw(result: TestResult, path: str) -> None:
-    """Write the picture of a bandwidth test. Raises `OSError`."""
+def _figure(**shape: Any) -> "Figure":
+    """An empty picture, by matplotlib's own settings."""
+    import matplotlib
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 5), layout="constrained")
+    # It has read the matplotlibrc of the folder that the user stands in, by which a text can be set by LaTeX.
+    matplotlib.rcdefaults()
+    return Figure(**shape)
+
+
+def draw(result: TestResult, path: str) -> None:
+    """Write the picture of a bandwidth test. Raises `OSError`."""
+    figure = _figure(figsize=(8, 5), layout="constrained")
     axes = figure.add_subplot()
     rows = result.run.rows if result.run else ()
     for collective in dict.fromkeys(row.collective for row in rows):
@@ -56,8 +68,6 @@ def draw(result: TestResult, path: str) -> None:
 
 def draw_factors(report: AmpReport, path: str) -> None:
     """Write the picture of `gpudoctor amp`: by how much each precision was faster than fp32. Raises `OSError`."""
-    from matplotlib.figure import Figure
-
     bars = [
         (f"{device.device} {precision.dtype}", speed)
         for device in report.devices
@@ -67,7 +77,7 @@ def draw_factors(report: AmpReport, path: str) -> None:
     ]
     names = list(dict.fromkeys(name for name, _ in bars))
     kinds = list(dict.fromkeys(speed.what for _, speed in bars))
-    figure = Figure(figsize=(max(6.0, 1.2 * len(names)), 5), layout="constrained")
+    figure = _figure(figsize=(max(6.0, 1.2 * len(names)), 5), layout="constrained")
     axes = figure.add_subplot()
     width = 0.8 / max(1, len(kinds))
     for number, kind in enumerate(kinds):
