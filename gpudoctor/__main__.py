@@ -1,7 +1,11 @@
-"""`python -m gpudoctor`."""
+"""`gpudoctor` and `python -m gpudoctor`."""
 
 import os
 import sys
+
+TYPE_CHECKING = False  # that of typing, which would be imported before Ctrl-C is minded
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 # -m puts the working directory first on the module path: a doctor that runs as root must not import what lies in the
 # folder it was started in. Unless gpudoctor itself is run from there, as a source tree that is not installed.
@@ -14,6 +18,21 @@ except OSError:
 if not getattr(sys.flags, "safe_path", False) and sys.path[0] == _here != _home:
     del sys.path[0]
 
-from gpudoctor.cli import main  # noqa: E402
+INTERRUPTED = 130
 
-main()
+
+def main() -> "NoReturn":
+    """Ctrl-C while everything is still being imported, or once more while the first is answered, is one line too."""
+    try:
+        from gpudoctor.cli import main as command
+
+        command()
+    except KeyboardInterrupt:
+        try:
+            os.write(2, b"gpudoctor: interrupted\n")
+        finally:
+            os._exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -102,4 +102,6 @@ def unseen(machine: Snapshot, report: Report) -> tuple[str, ...]:
         reading = next((each for each in lost if f"{each.source}: {each.reason}" in asked), None)
         if reading is not None:
             found.append(f"{name} could not be read ({reading.source}: {reading.reason})")
+    if (dead := sorted(reason for reason in asked if reason.startswith("reader of "))) and not found:
+        found.append(f"{len(dead)} readers of this machine gave no answer ({dead[0]})")
     return tuple(found)

@@ -31,6 +31,7 @@ EVERYWHERE = (
     "gpudoctor.bounded",
     "gpudoctor.cost",
     "gpudoctor.programs",
+    "gpudoctor.lacking",
 )  # but in workers and armed.py
 
 MAY_IMPORT = {
@@ -45,6 +46,7 @@ MAY_IMPORT = {
     "gpudoctor/bounded.py": (),
     "gpudoctor/cost.py": ("gpudoctor.bounded",),
     "gpudoctor/programs.py": (),
+    "gpudoctor/lacking.py": (),
     "gpudoctor/active.py": ("gpudoctor.marked",),
     "gpudoctor/plugins.py": ("gpudoctor.check",),
     "gpudoctor/report.py": ("gpudoctor.check", "gpudoctor.snapshot"),

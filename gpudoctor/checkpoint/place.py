@@ -1,9 +1,9 @@
 """Whether a clean copy may go where it shall."""
 
-import os
 from pathlib import Path
 
 from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.lacking import unwritable
 
 
 def check_place(file: str, out: str) -> None:
@@ -21,7 +21,7 @@ def check_place(file: str, out: str) -> None:
             )
         if place.exists() or place.is_symlink():
             raise Unreadable(f"--fix {printable(out, 300)}: exists already; name a new file, or move it away")
-        if not os.access(folder, os.W_OK):
-            raise Unreadable(f"--fix {printable(out, 300)}: permission denied in {printable(str(folder), 300)}")
+        if reason := unwritable(folder):
+            raise Unreadable(f"--fix {printable(out, 300)}: {reason} in {printable(str(folder), 300)}")
     except (OSError, ValueError) as error:
         raise Unreadable(f"--fix {printable(out, 300)}: {getattr(error, 'strerror', None) or error}") from None

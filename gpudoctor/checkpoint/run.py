@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from gpudoctor.checkpoint.examine import Wish
 from gpudoctor.checkpoint.report import CheckpointReport, Fixed
 from gpudoctor.checkpoint.unreadable import SWAPPED, Unreadable, printable
 from gpudoctor.knowledge.wording import size
+from gpudoctor.lacking import lacking
 
 TORCH_SECONDS = 120.0
 """Importing torch from a cold network file system takes up to a minute."""
@@ -50,7 +52,7 @@ def ask(module: str, arguments: list[str], file: str, patience: float, waiting: 
     try:
         child = start("checkpoint", own_module(module, *arguments), timeout=patience)
     except OSError as error:
-        raise Unreadable(f"no process can be started to read it: {error.strerror or error}") from None
+        raise Unreadable(f"no process can be started to read it: {lacking(error, sys.executable)}") from None
     heard = [0, 0.0, 0.0]
     spent = 0.0
 

@@ -4,6 +4,9 @@ Importing this package must stay cheap: `gpudoctor --help` and shell completion 
 it needs when it is called.
 """
 
+import contextlib
+import errno
+import io
 import os
 import signal
 import sys
@@ -30,10 +33,13 @@ from gpudoctor.cli.lint import WithCommand, lint
 from gpudoctor.cli.nccl_test import nccl_test
 from gpudoctor.cli.topology import topology
 from gpudoctor.cli.train_test import train_test
+from gpudoctor.lacking import lacking
 
 EPILOG = "Exit status: 0 healthy (warnings allowed), 1 errors, 2 wrong usage or nothing could be examined."
 
 INTERRUPTED = 128 + signal.SIGINT
+UNWRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
+"""What a disk, a quota, a limit or a terminal that is gone says to who prints."""
 
 # rich_markup_mode=None: plain help costs half the CPU time of a rich one, and pastes better.
 app = typer.Typer(
@@ -94,9 +100,9 @@ def run(arguments: Sequence[str]) -> int:
     except UsageProblem as problem:
         return _refuse(str(problem), arguments)
     except CannotTell as problem:
-        return _complain(str(problem), status=3)
+        return _refuse(str(problem), arguments, status=3)
     except MemoryError:
-        return _complain("there is too little memory to look (ulimit -v, the cgroup's limit)", status=3)
+        return _refuse("there is too little memory to look (ulimit -v, the cgroup's limit)", arguments, status=3)
     except KeyboardInterrupt:
         return _interrupted()
     except BrokenPipeError:
@@ -106,6 +112,8 @@ def run(arguments: Sequence[str]) -> int:
             return _without_reader()
         raise
     except OSError as error:
+        if error.filename is not None or error.errno not in UNWRITTEN:
+            return _refuse(f"could not look: {lacking(error)}", arguments, status=3)
         _discard_output()
         return _complain(f"cannot write: {error.strerror or error}")
     except Exception as error:
@@ -153,10 +161,13 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
         context = getattr(error, "ctx", None)
         command = getattr(context, "command_path", "gpudoctor")
         message = " ".join(describe().split())
-        hint = f"see '{command} --help'"
+        file = next((word for word in arguments if word.startswith("-") and os.path.lexists(word)), "")
+        hint = f"the file of that name is ./{ascii(file)[1:-1]}" if file else f"see '{command} --help'"
         return _refuse(f"{message} ({hint})" if message else hint, arguments)
     if type(error).__name__ == "Abort":
         return _interrupted()
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return _refuse("could not look: no thread can be started (ulimit -u, -v, pids.max)", arguments, status=3)
     if os.environ.get("GPUDOCTOR_TRACEBACK"):
         raise error
     return _refuse(
@@ -166,10 +177,10 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
     )
 
 
-def _refuse(message: str, arguments: Sequence[str]) -> int:
+def _refuse(message: str, arguments: Sequence[str], *, status: int = 2) -> int:
     """No answer. Nagios reads standard output, and would take status 2 for a broken machine."""
     if "--nagios" not in arguments:
-        return _complain(message)
+        return _complain(message, status=status)
     from gpudoctor.render.nagios import unknown
 
     try:
@@ -204,12 +215,32 @@ def _interrupted() -> int:
 def main() -> NoReturn:
     """Entry point of the `gpudoctor` command."""
     # An exception instead of sudden death: the children's process groups are killed on the way out.
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), _end)
+    for number in _asking_to_end():
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, _end)
+    _hold_the_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         # A process or host name in another encoding must not end a report.
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    try:
+        sys.exit(run(sys.argv[1:]))
+    finally:  # all is said and ended: nothing is left that a signal could spare
+        for number in (signal.SIGINT, *_asking_to_end()):
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
+
+
+def _asking_to_end() -> list[int]:
+    return [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+def _hold_the_standard_streams() -> None:
+    """A closed output or error would lend its number to the next file that is opened, which then is printed into."""
+    with contextlib.suppress(OSError):  # no /dev/null
+        while (held := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(held)
+    sys.stdout = sys.stdout or io.StringIO()
+    sys.stderr = sys.stderr or io.StringIO()

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from gpudoctor import bounded, cost
 from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.lacking import unwritable
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot
 
 T = TypeVar("T")
@@ -46,8 +47,9 @@ def check_writable(path: str) -> None:
         raise UsageProblem(f"-o {path}: is a folder; name a file in it")
     if not place.absolute().parent.is_dir():
         raise UsageProblem(f"-o {path}: the folder {place.absolute().parent} does not exist")
-    if not os.access(place if place.exists() else place.absolute().parent, os.W_OK):
-        raise UsageProblem(f"-o {path}: permission denied")
+    reason = unwritable(place if place.exists() else place.absolute().parent)
+    if reason:
+        raise UsageProblem(f"-o {path}: {reason}")
 
 
 def write(path: str, content: bytes) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.lacking import lacking
 from gpudoctor.read.children import Wish, launch
 from gpudoctor.read.interpreter import NoSuchInterpreter, choose
 
@@ -28,12 +29,13 @@ def examine_machine(
     """
     try:
         interpreter = choose(python, os.environ)
-        wish = Wish(interpreter, torch=torch, deep=deep, timeout=timeout)
-        children = launch(wish)
     except NoSuchInterpreter as error:
         raise UsageProblem(str(error)) from None
+    try:
+        wish = Wish(interpreter, torch=torch, deep=deep, timeout=timeout)
+        children = launch(wish)
     except OSError as error:
-        raise UsageProblem(f"{interpreter.path} cannot be run: {error.strerror or error}") from None
+        raise UsageProblem(f"{interpreter.path} cannot be run: {lacking(error, interpreter.path)}") from None
     # The patient's `import torch` has begun; only now is what the doctor itself needs imported.
     from gpudoctor.read.machine import examine
     from gpudoctor.render.progress import Progress

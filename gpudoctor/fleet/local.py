@@ -79,8 +79,13 @@ class _Process:
         )
         self._error_reader = threading.Thread(target=self._read_errors, daemon=True)
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._write)]
-        for thread in (self._error_reader, *self._threads):
-            thread.start()
+        try:
+            for thread in (self._error_reader, *self._threads):
+                thread.start()
+        except RuntimeError:  # no more threads: a limit of processes or memory
+            self.process.kill()
+            self.process.wait()
+            raise
 
     def write(self, line: bytes) -> None:
         self._outgoing.put(line)

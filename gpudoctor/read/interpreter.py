@@ -27,7 +27,10 @@ def choose(wanted: str | None, environment: Mapping[str, str]) -> Interpreter:
     Raises `NoSuchInterpreter`.
     """
     if wanted is not None:
-        return Interpreter(_named(wanted), "--python")
+        try:
+            return Interpreter(_named(wanted), "--python")
+        except OSError as error:  # a folder that may not be entered
+            raise NoSuchInterpreter(f"--python {wanted}: {error.strerror or error}") from None
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         prefix = environment.get(variable)
         # A relative one would be whatever lies in the folder that the user stands in.
@@ -63,4 +66,7 @@ def _python_with_torch(prefix: Path) -> str | None:
     windows = os.name == "nt"
     python = prefix / ("Scripts/python.exe" if windows else "bin/python")
     pattern = "Lib/site-packages/torch" if windows else "lib*/python3*/site-packages/torch"
-    return str(python) if python.exists() and any(prefix.glob(pattern)) else None
+    try:
+        return str(python) if python.exists() and any(prefix.glob(pattern)) else None
+    except OSError:  # another user's
+        return None

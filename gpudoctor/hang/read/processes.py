@@ -5,6 +5,7 @@ only of those that could matter. Of a process that waits in the kernel (state D)
 its memory: it is looked at again a few times, for most such waits are short.
 """
 
+import errno
 import os
 import re
 import time
@@ -57,6 +58,8 @@ class _Look:
     def __init__(self, system: System, doctor: int) -> None:
         self.system = system
         self.every: dict[int, proc.Process] = {found.pid: found for found in proc.processes(system)}
+        if not self.every:
+            raise OSError(errno.ENOENT, "/proc shows no process; is it mounted?")
         self.children: dict[int, list[int]] = {}
         for found in self.every.values():
             self.children.setdefault(found.parent, []).append(found.pid)

@@ -16,6 +16,7 @@ import msgspec
 from gpudoctor import active
 from gpudoctor.hang.evidence import Ras
 from gpudoctor.hang.read import ras
+from gpudoctor.lacking import lacking
 from gpudoctor.marked import MARK, messages
 
 NEW_NETWORK = 0x40000000
@@ -38,7 +39,9 @@ def ask(pid: int, address: str, port: int, *, timeout: float) -> Ras:
     try:
         child = active.start("ras", command, timeout=timeout + START_SECONDS)
     except OSError as error:
-        raise ras.NoRas(f"no process can be started to enter its network namespace: {error.strerror}") from None
+        raise ras.NoRas(
+            f"no process can be started to enter its network namespace: {lacking(error, sys.executable)}"
+        ) from None
     reply = active.gather([child])["ras"]
     for message in messages(reply.output):
         if "failed" in message:
