@@ -63,10 +63,13 @@ def interfaces(system: System, table: Table) -> tuple[Interface, ...]:
 
 
 def ipv4_table() -> Table:
-    """This machine's interfaces with their IPv4 addresses, by netifaces. Raises `OSError`."""
+    """This machine's interfaces with their IPv4 addresses, by netifaces. Raises `OSError`, `ValueError`."""
     import netifaces
 
-    names = list(dict.fromkeys(netifaces.interfaces()))
+    try:
+        names = list(dict.fromkeys(netifaces.interfaces()))
+    except SystemError:  # as netifaces says that it could not decode one
+        raise ValueError("the name of an interface is no text") from None
     with_ipv4 = _names_with_ipv4()
     found: dict[str, tuple[Address, ...]] = dict.fromkeys(names, ())
     for name in names:

@@ -97,6 +97,15 @@ def not_asked(reader: Reader) -> dict[str, Reading[Any]]:
     }
 
 
+def said(reader: Reader, fields: Mapping[str, Reading[Any]]) -> bytes:
+    """The marked line of a reader. What is no text (bytes in a name that are no UTF-8) JSON cannot carry."""
+    try:
+        return MARK + msgspec.json.encode({"reader": reader.name, "fields": fields}) + b"\n"
+    except UnicodeEncodeError as error:
+        reason = f"what was read is no text: {ascii(error.object)[:60]}"
+        return said(reader, {field: missing(f"reader {reader.name}", reason) for field in reader.fields})
+
+
 INNER_SHARE = 0.6
 """Share of the child's own deadline that one wait inside a reader may take: the reader must still say what hung."""
 
@@ -115,7 +124,7 @@ def main(arguments: list[str]) -> None:
 
     def answer(reader: Reader) -> None:
         fields = not_asked(reader) if reader.name in unwanted else run(reader, system)
-        line = MARK + msgspec.json.encode({"reader": reader.name, "fields": fields}) + b"\n"
+        line = said(reader, fields)
         with lock:
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()

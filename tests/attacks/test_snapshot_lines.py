@@ -14,13 +14,15 @@ from gpudoctor.diagnose import ask
 from gpudoctor.render.terminal import plain
 from gpudoctor.report import Result
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json, to_json
-from tests.attacks.lines import QUOTED, is_ours
+from tests.attacks.lines import is_ours
 from tests.attacks.mutations import HOSTILE, Path, mutated, texts
 from tests.attacks.registry import attack, attacks
 from tests.machines.reports import judged, machines
 from tests.test_every_check import BY_ID, CASES
 
 SHELL = shutil.which("dash") or "/bin/sh"
+ACTS = re.compile(r"\b(?:kill|exec|reboot)\b|[<>]")
+"""In a line of ours: it would do something even where no program is found."""
 NAMED = {
     "nccl-settings-differ-between-ranks": "a rank's NCCL setting",
     "master-addr-loopback": "an address of this host",
@@ -196,12 +198,13 @@ def test_a_real_shell_runs_nothing_of_a_value(tmp_path: File) -> None:
     hostile = "x;>canary;$(>canary)`>canary`&&>canary|>canary '>canary' \">canary\" "
     lines: set[str] = set()
     for number, case in enumerate(CASES):
+        if any(ACTS.search(line) for line in lines_of([ask(BY_ID[case.check], case.fires)])):
+            continue
         for old in told(number)[1]:
             machine = mutated(case.fires, told(number)[0], old, hostile)
             lines |= {line for line in lines_of([ask(BY_ID[case.check], machine)]) if ">canary" in line}
-    harmless = [line for line in sorted(lines) if not re.search(r"\bkill\b|[<>]", QUOTED.sub("", line))]
-    assert len(harmless) > 3
-    program = "".join(f"( {line} )\n" for line in harmless)
+    assert len(lines) > 3
+    program = "".join(f"( {line} )\n" for line in sorted(lines))
     assert subprocess.run([SHELL, "-n", "-c", program], timeout=60, check=False).returncode == 0
     subprocess.run([SHELL, "-c", program], cwd=tmp_path, env={"PATH": ""}, capture_output=True, timeout=60, check=False)
     assert not list(tmp_path.iterdir())
