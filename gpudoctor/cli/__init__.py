@@ -191,7 +191,9 @@ def _refuse(message: str, arguments: Sequence[str], *, status: int = 2) -> int:
 
 
 def _complain(message: str, *, status: int = 2) -> int:
-    print(f"gpudoctor: {message}", file=sys.stderr)
+    from gpudoctor.render.words import safe  # here, for it loads what --help needs not
+
+    print(f"gpudoctor: {safe(message)}", file=sys.stderr)
     return status
 
 

@@ -20,6 +20,7 @@ from gpudoctor.render.amp import show_amp
 from gpudoctor.render.plot import NoPlot, check_plot, draw_factors
 from gpudoctor.render.progress import Progress
 from gpudoctor.render.prose import console
+from gpudoctor.render.words import shown_json
 
 INTERRUPTED = 130
 _SAME = {"float16": "fp16", "half": "fp16", "bfloat16": "bf16", "float8": "fp8"}
@@ -114,7 +115,7 @@ def _check_output(output: Output) -> None:
 
 def _print(report: AmpReport, output: Output) -> None:
     if output.json:
-        print(to_json(report).decode())
+        print(shown_json(to_json(report)))
     else:
         show_amp(report, console(no_color=output.no_color))
     sys.stdout.flush()

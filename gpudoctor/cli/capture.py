@@ -54,7 +54,9 @@ def capture(
         else _of_machine(python, torch=not no_torch, deep=deep, timeout=timeout, redact=redact)
     )
     if output is None or output == "-":
-        print(content.decode(), end="")
+        from gpudoctor.render.words import shown_json
+
+        print(shown_json(content), end="")
     else:
         write(output, content)
 

@@ -128,9 +128,10 @@ def load(names: "Sequence[str]") -> "tuple[list[Check], list[BrokenPlugin]]":
 
 def _print(report: "Report", snapshot: "Snapshot", *, json: bool, paste: bool, no_color: bool) -> None:
     if json:
+        from gpudoctor.render.words import shown_json
         from gpudoctor.report import to_json
 
-        print(to_json(report).decode())
+        print(shown_json(to_json(report)))
     elif paste:
         from gpudoctor.render.paste import markdown
 

@@ -125,8 +125,9 @@ def check_hosts(where: Where, asked: Asked, *, json: bool, strict: bool, no_colo
         fleet.dismiss()
     if json:
         from gpudoctor.fleet.survey import to_json
+        from gpudoctor.render.words import shown_json
 
-        print(to_json(found).decode())
+        print(shown_json(to_json(found)))
     else:
         from gpudoctor.render.fleet import show_survey
         from gpudoctor.render.prose import console

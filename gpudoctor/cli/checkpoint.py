@@ -67,8 +67,9 @@ def checkpoint(
         raise UsageProblem(safe(said if said.startswith("--") else f"{file}: {said}")) from None
     if json:
         from gpudoctor.checkpoint.report import to_json
+        from gpudoctor.render.words import shown_json
 
-        print(to_json(report).decode())
+        print(shown_json(to_json(report)))
     else:
         from gpudoctor.render.checkpoint import show_checkpoint
         from gpudoctor.render.prose import console

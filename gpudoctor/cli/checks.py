@@ -20,6 +20,7 @@ def checks(
     from gpudoctor.plugins import find_checks
     from gpudoctor.render.prose import console
     from gpudoctor.render.terminal import show_check, show_checks
+    from gpudoctor.render.words import safe
 
     found, broken = find_checks()
     screen = console(no_color=no_color)
@@ -31,4 +32,4 @@ def checks(
                 screen.print()
             show_check(check, screen)
     for plugin in broken:
-        print(f"gpudoctor: plugin {plugin.name}: {plugin.reason}", file=sys.stderr)
+        print(f"gpudoctor: plugin {safe(plugin.name)}: {safe(plugin.reason)}", file=sys.stderr)

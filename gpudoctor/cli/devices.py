@@ -35,13 +35,14 @@ def devices(
         machine, value, driver = _recorded(from_file, cuda_visible_devices)
 
     from gpudoctor.devices import NoGpus, to_json, what_if
+    from gpudoctor.render.words import shown_json
 
     try:
         answer = what_if(machine, value, driver)
     except NoGpus as error:
         raise UsageProblem(f"no GPUs to select from: {error}") from None
     if json:
-        print(to_json(answer).decode())
+        print(shown_json(to_json(answer)))
     else:
         from gpudoctor.render.devices import show_devices
         from gpudoctor.render.prose import console

@@ -59,8 +59,9 @@ def explain(
 def _print(answer: "Explanation", *, json: bool, no_color: bool) -> None:
     if json:
         from gpudoctor.explain.report import to_json
+        from gpudoctor.render.words import shown_json
 
-        print(to_json(answer).decode())
+        print(shown_json(to_json(answer)))
         return
     from gpudoctor.render.explain import show_explanation
     from gpudoctor.render.prose import console

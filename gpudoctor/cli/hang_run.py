@@ -274,8 +274,9 @@ def _spanned(before: Looks, now: Looks) -> Looks:
 def show(report: HangReport, evidence: Evidence, output: Output) -> None:
     if output.json:
         from gpudoctor.hang.report import to_json
+        from gpudoctor.render.words import shown_json
 
-        print(to_json(report).decode())
+        print(shown_json(to_json(report)))
     elif output.paste:
         from gpudoctor.render.paste import hang_markdown
 

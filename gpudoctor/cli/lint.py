@@ -92,8 +92,9 @@ def lint(
     report = answer.report
     if json:
         from gpudoctor.lint.report import to_json
+        from gpudoctor.render.words import shown_json
 
-        print(to_json(report).decode())
+        print(shown_json(to_json(report)))
     else:
         from gpudoctor.render.lint import show_lint
         from gpudoctor.render.prose import console

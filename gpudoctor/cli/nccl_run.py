@@ -21,6 +21,7 @@ from gpudoctor.read.interpreter import NoSuchInterpreter, choose
 from gpudoctor.render.nccl_test import Live, show_result, show_run
 from gpudoctor.render.plot import NoPlot, check_plot, draw
 from gpudoctor.render.prose import console, show_lines_left_out
+from gpudoctor.render.words import shown_json
 
 
 class Output(NamedTuple):
@@ -162,7 +163,7 @@ def _check_output(output: Output) -> None:
 
 def _print(result: TestResult, output: Output) -> None:
     if output.json:
-        print(to_json(result))
+        print(shown_json(to_json(result).encode()))
     elif output.csv:
         print(to_csv(result), end="")
     else:

@@ -24,12 +24,13 @@ def topology(
         from gpudoctor.cli.files import snapshot_from
 
         machine = snapshot_from(from_file)
+    from gpudoctor.render.words import shown_json
     from gpudoctor.topology import to_json
     from gpudoctor.topology import topology as answer_of
 
     answer = answer_of(machine)
     if json:
-        print(to_json(answer).decode())
+        print(shown_json(to_json(answer)))
     if not answer.gpus and not answer.nics:
         reason = "; ".join(answer.notes) or "this machine has neither NVIDIA GPUs nor RDMA devices"
         raise UsageProblem(f"nothing to show: {reason}")

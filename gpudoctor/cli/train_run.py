@@ -11,6 +11,7 @@ from gpudoctor.cli.fleets import Where, fleet_for, is_symmetric
 from gpudoctor.fleet.join import JoinFleet
 from gpudoctor.render.prose import console, show_lines_left_out
 from gpudoctor.render.train import LiveTraining, show_training
+from gpudoctor.render.words import shown_json
 from gpudoctor.train.report import TrainReport, UnreadableReport, from_json, to_json
 from gpudoctor.train.run import train_test
 from gpudoctor.train.ways import DEFAULT, Asked, parse_precisions, parse_ways
@@ -76,7 +77,7 @@ def show_again(path: str, *, json: bool, no_color: bool) -> int:
 
 def _print(report: TrainReport, *, json: bool, no_color: bool) -> None:
     if json:
-        print(to_json(report).decode())
+        print(shown_json(to_json(report)))
     else:
         show_training(report, console(no_color=no_color))
     sys.stdout.flush()

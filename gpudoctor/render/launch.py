@@ -118,7 +118,6 @@ def as_json(plan: LaunchPlan, emission: Emission, verified: Sequence[Verified] |
             "verified": None if verified is None else msgspec.to_builtins(tuple(verified)),
         },
         indent=2,
-        ensure_ascii=False,
     )
 
 

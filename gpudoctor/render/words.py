@@ -1,5 +1,6 @@
 """Sentences and figures that every renderer shares: the machine in a line, the verdict in words, sizes."""
 
+import json
 from collections import Counter
 
 import msgspec
@@ -31,6 +32,14 @@ def safe(text: str, *, lines: bool = False) -> str:
     return "".join(
         letter if letter.isprintable() or (lines and letter in "\t\n") else _spelled(ord(letter)) for letter in text
     )
+
+
+def shown_json(raw: bytes) -> str:
+    """JSON for a terminal: the same value, and no character of it that would not show as itself."""
+    text = raw.decode()
+    if raw.isascii() and b"\x7f" not in raw:  # JSON spells the other controls itself
+        return text
+    return "".join(letter if letter == "\n" or letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
 
 
 def _spelled(code: int) -> str:
