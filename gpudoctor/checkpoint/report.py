@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.check import Fix, Severity
+from gpudoctor.check import Fix, Severity, without_lines
 
 LARGEST = (1 << 63) - 1
 """The largest number of a report: what a file claims may be larger than JSON readers hold."""
@@ -133,8 +133,8 @@ def to_json(report: CheckpointReport) -> bytes:
 
 
 def from_json(content: bytes | str) -> CheckpointReport:
-    """Raises `ValueError`."""
-    return msgspec.json.decode(content, type=CheckpointReport)
+    """Without the lines to paste: whoever wrote the file chose them. Raises `ValueError`."""
+    return without_lines(msgspec.json.decode(content, type=CheckpointReport))
 
 
 def json_schema() -> dict[str, Any]:

@@ -59,7 +59,10 @@ CASES = [
         unread=NO_FILES,
         severity="warning",
         says=("NCCL_SHM_DISABLED", "/etc/nccl.conf", "without the D"),
-        commands=("sed -i '/^NCCL_SHM_DISABLED=/d' /etc/nccl.conf", "echo NCCL_SHM_DISABLE=1 >> /etc/nccl.conf"),
+        commands=(
+            "sed -i '/^NCCL_SHM_DISABLED=/d' /etc/nccl.conf",
+            r"printf '%s\n' NCCL_SHM_DISABLE=1 >> /etc/nccl.conf",
+        ),
     ),
     Case(
         "nccl-variable-too-new",
@@ -97,7 +100,7 @@ CASES = [
         unread=NO_FILES,
         severity="warning",
         says=("NCCL_BUFFSIZE=8MB", "/etc/nccl.conf", "read as 8"),
-        commands=("echo NCCL_BUFFSIZE=8388608 >> /etc/nccl.conf",),
+        commands=(r"printf '%s\n' NCCL_BUFFSIZE=8388608 >> /etc/nccl.conf",),
         times=3,
     ),
     Case(

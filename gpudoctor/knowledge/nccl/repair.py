@@ -24,4 +24,7 @@ def set_to(setting: Setting, value: str, name: str = "") -> tuple[Command, ...]:
     if setting.origin == ENVIRONMENT:
         return (*taken_out, command("export {:variable}={:value}", name or setting.name, value))
     change = take_out(setting)[0]
-    return (change, command("echo {:variable}={:value} >> {:path}", name or setting.name, value, setting.origin))
+    return (
+        change,
+        command(r"printf '%s\n' {:variable}={:value} >> {:path}", name or setting.name, value, setting.origin),
+    )
