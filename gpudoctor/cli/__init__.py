@@ -149,9 +149,9 @@ def _without_reader() -> int:
     return 128 + 13  # what a program that SIGPIPE ended reports; the number is the same on every POSIX system
 
 
-def _discard_output() -> None:
+def _discard_output(number: int = 1) -> None:
     """What is still buffered cannot be written; keep the interpreter from trying again when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def _explain(error: Exception, arguments: Sequence[str]) -> int:
@@ -191,9 +191,14 @@ def _refuse(message: str, arguments: Sequence[str], *, status: int = 2) -> int:
 
 
 def _complain(message: str, *, status: int = 2) -> int:
-    from gpudoctor.render.words import safe  # here, for it loads what --help needs not
+    if not message.isprintable():
+        from gpudoctor.render.words import safe  # here, for it loads much: also where a signal has just ended an import
 
-    print(f"gpudoctor: {safe(message)}", file=sys.stderr)
+        message = safe(message)
+    try:
+        print(f"gpudoctor: {message}", file=sys.stderr)
+    except OSError:  # the terminal is gone
+        _discard_output(2)
     return status
 
 
@@ -227,11 +232,29 @@ def main() -> NoReturn:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        sys.exit(run(sys.argv[1:]))
+        status = run(sys.argv[1:])
+        if status > 128:
+            _leave(status)
+        sys.exit(status)
+    except KeyboardInterrupt:  # one more, while the first was answered
+        _leave(INTERRUPTED)
     finally:  # all is said and ended: nothing is left that a signal could spare
         for number in (signal.SIGINT, *_asking_to_end()):
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
+
+
+def _leave(status: int) -> NoReturn:
+    """At once, and undisturbed: a second signal may have come between the first and the ending of the children. And a
+    KeyboardInterrupt that has passed through an exec() of somebody's makes Python end itself by SIGINT in the end,
+    whatever status it was given."""
+    for number in (signal.SIGINT, *_asking_to_end()):
+        signal.signal(number, signal.SIG_IGN)
+    _end_children()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 def _asking_to_end() -> list[int]:
