@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.named import VariableName, told
+from gpudoctor.named import VariableName, Version, told
 from gpudoctor.snapshot.accelerators import Accelerators, DeviceNode, PciDevice
 from gpudoctor.snapshot.host import (
     AcsBridge,
@@ -92,7 +92,7 @@ class Snapshot(Struct, frozen=True):
     """One machine at one time."""
 
     schema: int = SCHEMA
-    gpudoctor: str = ""
+    gpudoctor: Version = ""
     """Version of the gpudoctor that wrote it."""
     taken_at: Reading[str] = NOT_IN_SNAPSHOT
     """UTC, ISO 8601."""
