@@ -6,8 +6,8 @@ An empty or relative entry of PATH, PYTHONPATH, PYTHONHOME, LD_LIBRARY_PATH, LD_
 of these are relative to where a process starts: so whatever we start begins in /, where only root writes.
 """
 
+import contextlib
 import os
-import shutil
 from collections.abc import Mapping
 
 ELSEWHERE = os.path.abspath(os.sep)  # noqa: PTH100 - pathlib imports much
@@ -29,8 +29,8 @@ def folder() -> str | None:
 
 def go_back() -> None:
     """Into the user's folder, for a child of our own that is given names as the user wrote them. Imports come first."""
-    if there := folder():
-        os.chdir(there)
+    with contextlib.suppress(OSError):  # it may not be entered: what is named by a whole path is found all the same
+        os.chdir(folder() or ELSEWHERE)
 
 
 def absolute(entries: str) -> str:
@@ -58,5 +58,7 @@ def find(name: str, path: str | None = None) -> str | None:
 
     A name with a slash is somebody's own word, and is taken as it is.
     """
+    import shutil  # here, for it imports much that --help needs not
+
     entries = os.environ.get("PATH", os.defpath) if path is None else path
     return shutil.which(name, path=absolute(entries))

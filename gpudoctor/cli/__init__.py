@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gpudoctor import __version__, cost
+from gpudoctor import __version__, cost, programs
 from gpudoctor.cli.agent import agent
 from gpudoctor.cli.amp import amp
 from gpudoctor.cli.capture import capture
@@ -113,7 +113,9 @@ def run(arguments: Sequence[str]) -> int:
         raise
     except OSError as error:
         if error.filename is not None or error.errno not in UNWRITTEN:
-            return _refuse(f"could not look: {lacking(error)}", arguments, status=3)
+            here = programs.folder()
+            why = lacking(error) if here else "the folder that it was started in is gone; cd to another"
+            return _refuse(f"could not look: {why}", arguments, status=3)
         _discard_output()
         return _complain(f"cannot write: {error.strerror or error}")
     except Exception as error:
@@ -221,6 +223,7 @@ def _interrupted() -> int:
 
 def main() -> NoReturn:
     """Entry point of the `gpudoctor` command."""
+    os.environ.pop(programs.FOLDER, None)  # we are the first, and stand where the user does
     # An exception instead of sudden death: the children's process groups are killed on the way out.
     for number in _asking_to_end():
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup

@@ -76,7 +76,8 @@ def main(say: Say, arguments: List[str]) -> None:
         say({"doing": "reading the names in " + first})
         say(names_of(first))
     for library in found:
-        if library["name"] == "nccl" and not library["version"]:
+        # Loading a file runs it: one of the folder that the user stands in may be anybody's.
+        if library["name"] == "nccl" and not library["version"] and os.path.isabs(library["found_as"]):
             say({"doing": "ncclGetVersion of " + library["path"]})
             say({"library_version": [library["path"], nccl_version(library["path"])]})
 
@@ -163,9 +164,10 @@ def torch_pins(folders: Dict[str, Tuple[str, str]]) -> Dict[str, str]:
 def libraries(root: Optional[str], search_path: List[str], environment: Any) -> List[Dict[str, str]]:
     """Every libnccl, libcudnn and libcuda that the loader could pick, in its order of search, each file once."""
     found = {}  # type: Dict[str, Dict[str, str]]
+    here = environment.get("GPUDOCTOR_FOLDER", "")  # where the user stands; we ourselves stand elsewhere
     for name, soname, origin, place in candidates(root, search_path, environment):
-        if os.path.exists(place):
-            path = os.path.realpath(place)
+        path = os.path.realpath(os.path.join(here, place))
+        if os.path.exists(path):
             library = {"name": name, "path": path, "origin": origin, "found_as": place}
             found.setdefault(path, dict(library, version=version_in_name(path, soname)))
     return list(found.values())
@@ -180,9 +182,8 @@ def candidates(root: Optional[str], search_path: List[str], environment: Any) ->
     folders = []  # type: List[Tuple[str, str]]
     if environment.get("LD_LIBRARY_PATH"):
         # An empty entry means the working directory, to the loader too.
-        here = environment.get("GPUDOCTOR_FOLDER") or os.curdir  # we ourselves stand elsewhere
         entries = re.split("[:;]", environment["LD_LIBRARY_PATH"])
-        folders += [("LD_LIBRARY_PATH", os.path.join(here, entry)) for entry in entries]
+        folders += [("LD_LIBRARY_PATH", entry or ".") for entry in entries]
     sites = [os.path.dirname(root)] if root else []
     if root:
         folders.append(("torch", os.path.join(root, "lib")))
