@@ -105,7 +105,10 @@ def concluded(reply: Reply, computed: float = 0.0) -> dict[str, Any]:
 
 def fixed(wish: Wish, report: CheckpointReport, python: str, patience: float, waiting: Waiting | None) -> Fixed:
     """Write the copy, have it read again, and give it its name. Raises `Unreadable`; then nothing is left."""
-    place = Path(wish.out).absolute()
+    try:
+        place = Path(wish.out).absolute()
+    except OSError:
+        raise Unreadable(f"--fix {printable(wish.out, 300)}: the folder that this was started in is gone") from None
     temporary, number = "", -1
     try:
         try:

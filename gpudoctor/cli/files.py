@@ -42,12 +42,15 @@ def saved_answer(path: str, decode: Callable[[bytes], T], unreadable: type[Excep
 
 def check_writable(path: str) -> None:
     """Refuse a file that cannot be written before anything slow is done. Raises `UsageProblem`."""
-    place = Path(path)
+    try:
+        place = Path(path).absolute()
+    except OSError:
+        raise UsageProblem(f"-o {path}: the folder that this was started in is gone") from None
     if place.is_dir():
         raise UsageProblem(f"-o {path}: is a folder; name a file in it")
-    if not place.absolute().parent.is_dir():
-        raise UsageProblem(f"-o {path}: the folder {place.absolute().parent} does not exist")
-    reason = unwritable(place if place.exists() else place.absolute().parent)
+    if not place.parent.is_dir():
+        raise UsageProblem(f"-o {path}: the folder {place.parent} does not exist")
+    reason = unwritable(place if place.exists() else place.parent)
     if reason:
         raise UsageProblem(f"-o {path}: {reason}")
 
