@@ -9,6 +9,7 @@ import msgspec
 
 from gpudoctor.active import Reply, Waiting, gather, messages, start, worker
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_with_uuid
+from gpudoctor.named import told
 from gpudoctor.read.children import Wish
 from gpudoctor.read.python import describe, how_it_ended
 from gpudoctor.snapshot import Reading, SmokeResult, SmokeTarget, Snapshot, TorchDevice, missing, read
@@ -78,7 +79,7 @@ def result(device: str, reply: Reply, seconds: float) -> Reading[SmokeResult]:
     try:
         found = msgspec.convert(measured | {"device": device}, SmokeResult)
     except msgspec.ValidationError as error:
-        return missing(f"{SOURCE} {device}", f"the worker answered in an unexpected form: {error}")
+        return missing(f"{SOURCE} {device}", f"the worker answered in an unexpected form: {told(error, measured)}")
     return read(f"{SOURCE} {device}", found)
 
 

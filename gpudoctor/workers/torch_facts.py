@@ -126,10 +126,16 @@ def device(module: Any, ordinal: int, kind: str) -> Dict[str, Any]:
         "ordinal": ordinal,
         "kind": kind,
         "name": str(properties.name),
-        "uuid": str(getattr(properties, "uuid", "")),
+        "uuid": uuid_of(properties),
         "compute_capability": [properties.major, properties.minor] if is_cuda else None,
         "memory_total_bytes": int(properties.total_memory),
     }
+
+
+def uuid_of(properties: Any) -> str:
+    """Empty where this build of torch has something else under that name."""
+    uuid = str(getattr(properties, "uuid", ""))
+    return uuid if uuid.isascii() and uuid.replace("-", "").replace("/", "").isalnum() else ""
 
 
 def cudnn(torch: Any, caught: Any) -> Dict[str, Any]:
