@@ -20,9 +20,9 @@ _LONGEST = 255
 
 def _look(name: str, pattern: str) -> Meta:
     """Of names that are whole: Python's `$` alone would let a line end through, JSON Schema's knows no `\\Z`."""
-    whole = rf"^(?!.{{{_LONGEST + 1}}})(?:{pattern})$(?!\n)"
+    whole = rf"^(?:{pattern})$(?!\n)"
     _LOOKS[whole] = name
-    return Meta(pattern=whole)
+    return Meta(pattern=whole, max_length=_LONGEST)
 
 
 HostName = Annotated[str, _look("name of a host", r"(?:[A-Za-z0-9_\[:][A-Za-z0-9_.:%\[\]-]*)?")]
@@ -62,9 +62,10 @@ def told(error: DecodeError, content: Any = None) -> str:
         content = _decoded(content)
     text, place = str(error), place_of(error)
     pattern = next((each for each in _LOOKS if f"matching regex {each!r}" in text), None)
-    if not place or (pattern is None and "Expected `int` " not in text):
+    is_long = "Expected `str` of length " in text
+    if not place or (pattern is None and not is_long and "Expected `int` " not in text):
         return _shown(" ".join(text.split()), 300)
-    name = _LOOKS[pattern] if pattern is not None else "process id"
+    name = f"name of at most {_LONGEST} characters" if is_long else _LOOKS[pattern] if pattern else "process id"
     here = _found(content, place)
     if "`key` in `$" in text:
         here = [key for value in here if isinstance(value, dict) for key in value]
@@ -105,7 +106,9 @@ def _found(content: Any, place: str) -> list[Any]:
 
 
 def _is_refused(value: Any, pattern: str | None) -> bool:
-    return isinstance(value, int) if pattern is None else isinstance(value, str) and re.search(pattern, value) is None
+    if not isinstance(value, str):
+        return isinstance(value, int) and pattern is None
+    return len(value) > _LONGEST or (pattern is not None and re.search(pattern, value) is None)
 
 
 def _shown(text: str, most: int) -> str:

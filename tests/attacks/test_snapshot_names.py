@@ -147,7 +147,7 @@ def forged(change: Change) -> bytes:
         (
             "check --from: a name",
             "more than a screen is shown of it",
-            (("host.hostname.value", "x" * 100_000), "name of a host: '" + "x" * 39 + "..."),
+            (("host.hostname.value", "x" * 100_000), "name of at most 255 characters: '" + "x" * 39 + "..."),
         ),
     ],
 )
