@@ -8,34 +8,38 @@ CUDA_VISIBLE_DEVICES therefore selects what it selected before, and a redacted s
 import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from gpudoctor.knowledge import known_paths, shapes
+from gpudoctor.knowledge.command_lines import brief, kept
 from gpudoctor.knowledge.credentials import without_credentials
-from gpudoctor.knowledge.environment import is_recorded
+from gpudoctor.knowledge.environment import is_recorded, kept_value, kind_of
+from gpudoctor.knowledge.host_lists import expanded
+from gpudoctor.knowledge.private_fields import VARIABLE, Mode, command_lines, modes_of, names_of, variables
 from gpudoctor.knowledge.private_names import (
-    DEVICE_VARIABLES,
-    GID_FIELDS,
-    HARMLESS_FIELDS,
-    HOST_FIELDS,
     HOST_KEYED_FIELDS,
-    HOST_VARIABLES,
-    SERIAL_FIELDS,
     SYSTEM_ACCOUNTS,
-    USER_FIELDS,
-    USER_VARIABLES,
     is_telling,
 )
+from gpudoctor.knowledge.private_patterns import (
+    BEFORE_A_VERSION,
+    FOUR_PARTS,
+    HARDWARE_ADDRESS,
+    IPV4,
+    IPV6,
+    MAIL,
+)
+from gpudoctor.knowledge.pseudonymous_uuids import Uuids
+from gpudoctor.knowledge.shapes import COMMON_INTERFACE, HIDDEN, Kind
 from gpudoctor.report import Report
 from gpudoctor.snapshot import Reading, Snapshot, read
 
 T = TypeVar("T")
 
-Mode = Literal["text", "harmless", "user", "host", "serial", "gid", "environment"]
-"""How the strings of a field are treated."""
 
 UUID = re.compile(
     r"(?<![0-9A-Za-z])(?:(?P<kind>MIG-GPU-|MIG-|GPU-)(?P<digits>[0-9A-Fa-f][0-9A-Fa-f-]{3,})"
@@ -51,38 +55,28 @@ HOME = re.compile(
 )
 """Homes as they are usually called, and whatever folder below another holds the files that only homes hold: clusters
 have /u/alice and /gpfs/people/alice. The snapshot always names the user's .nccl.conf, there or not."""
-MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")
-HARDWARE_ADDRESS = re.compile(
-    r"(?<![0-9A-Za-z:.-])(?:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5,19}|[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}"
-    r"|[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{4}){3})(?![0-9A-Za-z:]|\.\d)"
-)
-"""Ethernet (6 bytes), IP over InfiniBand (20) and the GUID of an InfiniBand port (4 groups of 4)."""
-IPV6 = re.compile(
-    r"(?<![0-9A-Za-z:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?::\d+(?:\.\d+){3})?(?![0-9A-Za-z:]|\.\d)"
-)
-IPV4 = re.compile(r"(?<![0-9A-Za-z.])\d{1,3}(?:\.\d{1,3}){3}(?![0-9A-Za-z]|\.\d|-[A-Za-z])")
-FOUR_PARTS = re.compile(r"\d+(?:\.\d+){3}")
-BEFORE_A_VERSION = re.compile(
-    r"(?:version|driver|cudnn|nccl|cuda|torch|kernel|[-_]cu\d+|(?<!addr )[=<>~!]=|\bv)[\s:=/(\"'-]*$", re.IGNORECASE
-)
 HOSTS = re.compile(r"(?:[^,\s;\[\]]|\[[^\]]*\])+")
 HOST_TOKEN = re.compile(r"(?P<name>[A-Za-z0-9_][\w.-]*)?(?:\[(?P<range>[\d,-]+)\])?(?P<suffix>[\w.-]*)")
+
+INTERFACE_ENTRY = re.compile(r"[A-Za-z][\w.-]*")
+LONGEST_SHOWN = 120
+"""Characters of a command line that evidence of a report repeats."""
+SHORTEST_HIDDEN = 6
 
 GID = re.compile(r"(?P<subnet>[0-9a-f]{4}(?::[0-9a-f]{4}){3}):(?P<port>[0-9a-f]{4}(?::[0-9a-f]{4}){3})", re.IGNORECASE)
 ZERO, LINK_LOCAL, DOCUMENTATION = "0000:0000:0000:0000", "fe80:0000:0000:0000", "2001:0db8:0000:"
 NUMBERED = re.compile(r"0000:0000:0000:[0-9a-f]{4}|0000:ffff:0000:[0-9a-f]{4}")
 """The second half of a GID that has its pseudonym, as no port's GUID and no IPv4 address looks."""
 
-VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
-"""The name of an environment variable; a mapping from such names to texts is (a part of) an environment."""
+URL = re.compile(r"\b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20})://(?P<rest>[^\s'\"<>`]+)")
+DOCUMENTATION_HOSTS = re.compile(
+    r"(?:[\w-]+\.)*(?:nvidia\.com|pytorch\.org|kernel\.org|python\.org|github\.com|schedmd\.com|open-mpi\.org|amd\.com)"
+    r"(?:/[\w./~#-]*)?|github\.io(?:/[\w./~#-]*)?"
+)
+"""Pages that our own messages name. What else a URL holds is nobody's to know."""
+
 OTHER_PSEUDONYM = re.compile(r"(?:ip|mac|domain|nodes)-\d+")
 """What stands in the place of a host in a document that was redacted before."""
-
-ROOT_DIGITS = "123456789abcdef0"
-DIGITS = "0123456789abcdef"
-CAPITALS = "ABCDEF"
-MOST_HOSTS = 1024
-"""Longer SLURM host lists are replaced as a whole."""
 
 
 def redact(snapshot: Snapshot) -> Snapshot:
@@ -93,29 +87,6 @@ def redact(snapshot: Snapshot) -> Snapshot:
 def redact_report(report: Report, pseudonyms: "Pseudonyms") -> Report:
     """The report with the pseudonyms of the snapshot that it was made of."""
     return pseudonyms.structure(report)
-
-
-class Uuids:
-    """Digit-by-digit pseudonyms of UUIDs: at each place, what begins alike stays alike and nothing else becomes so."""
-
-    def __init__(self) -> None:
-        self._root: dict[str, Any] = {}
-
-    def replace(self, digits: str) -> str:
-        """A UUID, or the beginning of one, with its dashes."""
-        node, found = self._root, []
-        for digit in digits:
-            if digit == "-":
-                found.append(digit)
-                continue
-            if digit not in node:
-                # CUDA tells capitals from small letters, so they stay apart.
-                alphabet = CAPITALS if digit in CAPITALS else ROOT_DIGITS if node is self._root else DIGITS
-                taken = {new for new, _ in node.values()}
-                node[digit] = (next(new for new in alphabet if new not in taken), {})
-            new, node = node[digit]
-            found.append(new)
-        return "".join(found)
 
 
 class Pseudonyms:
@@ -133,23 +104,33 @@ class Pseudonyms:
         self._versions: set[str] = set()
         """Numbers in four parts that are known not to be addresses."""
         self._uuids = Uuids()
+        self._interfaces: set[str] = set()
+        self._hidden: dict[str, str] = {}
+        """Command lines, and words of them, by what is left of them."""
+        self._hidden_pattern: re.Pattern[str] | None = None
         self._pattern: re.Pattern[str] | None = None
         for mode, text in _strings(document, "text"):
             self._collect(mode, text)
-        for name, value in _variables(document):
+        for name, value in variables(document):
             if is_recorded(name):
                 self._variable(name, value)
+        for name in names_of(document):
+            self._interfaces.add(name)
+        for words in command_lines(document):
+            self._command_line(words)
 
     def text(self, text: str) -> str:
         """Any text of the document, with pseudonyms."""
-        text = without_credentials(text)
+        text = self._lines().sub(lambda match: self._hidden[match[0]], text) if self._hidden else text
+        text = URL.sub(self._url, without_credentials(text))
         for match in HOME.finditer(text):
             self._user(_owner(match.groupdict()))
         text = MAIL.sub(lambda match: self._name("mail", match[0]), text)
         text = self._names().sub(self._replacement, text)
         text = HARDWARE_ADDRESS.sub(lambda match: self._name("mac", match[0].casefold()), text)
         text = IPV6.sub(self._ipv6, text)
-        return IPV4.sub(self._ipv4, text)
+        text = IPV4.sub(self._ipv4, text)
+        return known_paths.PATH.sub(lambda match: known_paths.shown(match[0], partial(self._name, "path")), text)
 
     def structure(self, thing: T) -> T:
         """A structure of the document (snapshot, report or a part of one), with pseudonyms."""
@@ -219,15 +200,72 @@ class Pseudonyms:
 
     def _variable(self, name: str, value: str) -> str:
         """The value of an environment variable."""
-        if USER_VARIABLES.fullmatch(name):
-            return self._user(value)
-        if DEVICE_VARIABLES.fullmatch(name):
+        if name == "NCCL_HOSTID" and self._names().search(value):
+            return self.text(value)  # a check asks whether it holds this machine's name
+        return self._shown(kind_of(name) or "plain", kept_value(name, value))
+
+    def _shown(self, kind: Kind, value: str) -> str:
+        """A value that looks as its kind does."""
+        if kind == "devices":
             return DEVICE_ENTRY.sub(self._device_entry, value)
-        if HOST_VARIABLES.fullmatch(name):
-            if name == "NCCL_HOSTID" and self._names().search(value):
-                return self.text(value)  # a check asks whether it holds this machine's name
+        if kind == "hosts":
             return HOSTS.sub(self._hosts, value)
-        return self.text(value)
+        if kind == "interfaces":
+            return INTERFACE_ENTRY.sub(self._interface, value)
+        if kind in ("path", "paths"):
+            return "".join(map(self._file, re.split("([:;])", value)))
+        return self._id(value) if kind == "id" else self.text(value)
+
+    def _file(self, path: str) -> str:
+        """A path alone, which may be relative and hold blanks."""
+        is_word = "/" not in path and shapes.is_plain(path)
+        return (
+            path
+            if is_word
+            else known_paths.shown(self._names().sub(self._replacement, path), partial(self._name, "path"))
+        )
+
+    def _option(self, kind: Kind, value: str) -> str:
+        return self._shown(kind, shapes.kept(kind, value))
+
+    def _interface(self, match: re.Match[str]) -> str:
+        name = match[0]
+        is_known = COMMON_INTERFACE.fullmatch(name) or any(known.startswith(name) for known in self._interfaces)
+        return name if is_known else HIDDEN
+
+    def _id(self, value: str) -> str:
+        return (
+            value if not value or value == "none" or value == HIDDEN or value.isdecimal() else self._name("job", value)
+        )
+
+    def _url(self, match: re.Match[str]) -> str:
+        if match["scheme"] == "file":
+            return match[0]  # its path is treated as any other
+        if match["scheme"] == "tcp" and shapes.is_host(match["rest"]):
+            return f"tcp://{HOSTS.sub(self._hosts, match['rest'])}"
+        end = DOCUMENTATION_HOSTS.match(match["rest"])
+        return match[0] if end and end[0] == match["rest"].rstrip(".,;:)") else f"{match['scheme']}://{HIDDEN}"
+
+    def _lines(self) -> re.Pattern[str]:
+        if self._hidden_pattern is None:
+            longest_first = sorted(self._hidden, key=len, reverse=True)
+            self._hidden_pattern = re.compile("|".join(map(re.escape, longest_first)))
+        return self._hidden_pattern
+
+    def _command_line(self, words: tuple[str, ...]) -> None:
+        """Hide a command line where a text repeats it, whole, cut, or a word of it that looks like nobody else's."""
+        left = kept(words)
+        if left == words:
+            return
+        line, shown = " ".join(words), " ".join(left)
+        for length in (len(line), LONGEST_SHOWN):
+            self._hidden.setdefault(line[:length], shown[:length])
+        for word, its in zip(words, left, strict=False):
+            if its == HIDDEN and len(word) >= SHORTEST_HIDDEN and not word.isalpha():
+                self._hidden.setdefault(word, HIDDEN)
+
+    def _command(self, words: Any) -> Any:
+        return tuple(map(self.text, kept(words, self._option)))
 
     def _device_entry(self, match: re.Match[str]) -> str:
         replaced = match["kind"] + self._uuids.replace(match["digits"]) + match["rest"]
@@ -248,7 +286,7 @@ class Pseudonyms:
             return self._ip(token)
         if not match["range"]:
             return self._host(token)
-        hosts = list(_expanded(name, match["range"], match["suffix"]))
+        hosts = list(expanded(name, match["range"], match["suffix"]))
         return ",".join(map(self._host, hosts)) if hosts else self._name("nodes", token)
 
     # How it is replaced
@@ -322,12 +360,14 @@ class Pseudonyms:
     def _redacted(self, thing: Any, mode: Mode) -> Any:
         if isinstance(thing, str):
             return self._string(thing, mode)
+        if mode == "command" and isinstance(thing, tuple):
+            return self._command(thing)
         if isinstance(thing, Reading):
             if thing.is_read:
                 return read(self._source(thing.source), self._redacted(thing.value, mode))
             return Reading(self._source(thing.source), missing=self._redacted(thing.missing, "text"))
         if isinstance(thing, Struct):
-            modes = _modes(type(thing))
+            modes = modes_of(type(thing))
             return msgspec.structs.replace(
                 thing, **{name: self._redacted(getattr(thing, name), modes[name]) for name in thing.__struct_fields__}
             )
@@ -335,19 +375,31 @@ class Pseudonyms:
             return type(thing)(self._redacted(item, mode) for item in thing)
         if isinstance(thing, dict) and mode != "harmless":
             return {
-                self._key(key, mode): self._variable(key, item) if isinstance(item, str) else self._redacted(item, mode)
+                self._key(key, mode): self._entry(key, item, mode)
                 for key, item in thing.items()
                 if _is_kept(key, item, mode)
             }
         return thing
 
+    def _entry(self, key: Any, item: Any, mode: Mode) -> Any:
+        name = key.strip().removeprefix("export").strip() if isinstance(key, str) else ""
+        if isinstance(item, str) and (is_recorded(name) or VARIABLE.fullmatch(name)):
+            return self._variable(name, item)
+        return self._redacted(item, mode)
+
     def _key(self, key: Any, mode: Mode) -> Any:
-        """Keys are names of variables and packages, or of hosts: those have their pseudonym as in any text."""
+        """Keys name variables, packages, files or hosts: the last two have their pseudonym as in any text."""
+        if mode == "text" and isinstance(key, str) and "/" in key and shapes.is_path(key):
+            return self._file(key)
         return self.text(key) if mode == "text" and isinstance(key, str) and VARIABLE.fullmatch(key) is None else key
 
     def _source(self, source: str) -> str:
         call, _, host = source.partition(" ")
         return f"{call} {self._host(host)}" if call == "getaddrinfo" and host else self.text(source)
+
+    def _brief(self, line: str) -> str:
+        """A command line as a text; of a process without one the kernel's name for it, in brackets."""
+        return self.text(line if line.startswith("[") else brief(line.split()))
 
     def _string(self, text: str, mode: Mode) -> str:
         replace: dict[Mode, Callable[[str], str]] = {
@@ -357,28 +409,11 @@ class Pseudonyms:
             "host": self._host,
             "serial": self._serial,
             "gid": self._gid,
+            "id": self._id,
+            "command": self._brief,
             "harmless": str,
         }
         return replace[mode](text)
-
-
-def _variables(document: Any) -> Iterator[tuple[str, str]]:
-    """Every environment variable in a structure: what is secret in some of them is so by their name."""
-    if isinstance(document, Reading):
-        yield from _variables(document.value_or(None))
-    elif isinstance(document, Struct):
-        for name in document.__struct_fields__:
-            yield from _variables(getattr(document, name))
-    elif isinstance(document, (tuple, list)):
-        for item in document:
-            yield from _variables(item)
-    elif isinstance(document, dict):
-        for key, item in document.items():
-            if isinstance(key, str) and isinstance(item, str):
-                if VARIABLE.fullmatch(key):
-                    yield key, item
-            else:
-                yield from _variables(item)
 
 
 def _owner(home: Mapping[str, str | None]) -> str:
@@ -394,7 +429,7 @@ def _strings(thing: Any, mode: Mode) -> Iterator[tuple[Mode, str]]:
         yield "text", thing.source
         yield from _strings(thing.found if thing.is_read else thing.missing, mode if thing.is_read else "text")
     elif isinstance(thing, Struct):
-        modes = _modes(type(thing))
+        modes = modes_of(type(thing))
         for name in thing.__struct_fields__:
             if (type(thing).__name__, name) in HOST_KEYED_FIELDS:
                 yield from (("host", key) for key in getattr(thing, name))
@@ -412,51 +447,6 @@ def _is_kept(key: Any, item: Any, mode: Mode) -> bool:
     """Whether an entry of a mapping may stay: of an environment, only what is on the list of what is recorded."""
     is_variable = mode == "environment" or (isinstance(item, str) and VARIABLE.fullmatch(key) is not None)
     return not is_variable or is_recorded(key)
-
-
-@cache
-def _modes(structure: type[Struct]) -> dict[str, Mode]:
-    """Field -> treatment."""
-    harmless = HARMLESS_FIELDS.get(structure.__name__, set())
-    modes: dict[str, Mode] = {}
-    for field in msgspec.structs.fields(structure):
-        place = (structure.__name__, field.name)
-        if place in USER_FIELDS:
-            modes[field.name] = "user"
-        elif place in HOST_FIELDS:
-            modes[field.name] = "host"
-        elif place in SERIAL_FIELDS:
-            modes[field.name] = "serial"
-        elif place in GID_FIELDS:
-            modes[field.name] = "gid"
-        elif place == ("Snapshot", "environment"):
-            modes[field.name] = "environment"
-        elif field.name in harmless or _is_vocabulary(field.type):
-            modes[field.name] = "harmless"
-        else:
-            modes[field.name] = "text"
-    return modes
-
-
-def _is_vocabulary(type_: Any) -> bool:
-    """Whether the strings of a type are words of our own."""
-    if get_origin(type_) is Literal:
-        return True
-    return any(_is_vocabulary(part) for part in get_args(type_))
-
-
-def _expanded(name: str, ranges: str, suffix: str) -> Iterator[str]:
-    """The hosts of "gpu[01-04,07]"; none when they are too many or the list is malformed."""
-    numbers: list[str] = []
-    for part in ranges.split(","):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or len(first + last) > 16:
-            return
-        end = int(last or first)
-        if end - int(first) >= MOST_HOSTS - len(numbers):
-            return
-        numbers += [str(number).zfill(len(first)) for number in range(int(first), end + 1)]
-    yield from (f"{name}{number}{suffix}" for number in numbers)
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -182,4 +182,4 @@ def test_mig_devices_carry_their_uuid_and_parent() -> None:
 def test_a_variable_that_is_no_utf8_stands_in_a_snapshot() -> None:
     value = os.fsdecode(b"0,\xff")
     machine = but(h100_node(), "environment", read("environment", recorded({"CUDA_VISIBLE_DEVICES": value})))
-    assert recorded_value(from_json(to_json(machine))) == "0,\\udcff"
+    assert recorded_value(from_json(to_json(machine))) == "0,***"

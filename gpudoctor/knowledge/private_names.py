@@ -4,8 +4,6 @@ Used by `gpudoctor.redact`. Whatever is not listed here as harmless counts as te
 field that somebody adds is redacted until somebody says that it need not be.
 """
 
-import re
-
 HARMLESS_FIELDS = {
     "Snapshot": {"gpudoctor", "taken_at"},
     "Nvidia": {"driver_version", "nvml_version", "kernel_module_version"},
@@ -96,18 +94,8 @@ GID_FIELDS = {("Gid", "gid")}
 """Addresses that checks tell apart by their form: link-local, made of an IPv4 address, or of which subnet."""
 SERIAL_FIELDS = {("Gpu", "serial")}
 
-HOST_VARIABLES = re.compile(
-    r"MASTER_ADDR|SLURMD_NODENAME|SLURM_\w*NODELIST|SLURM_\w*HOST\w*|SLURM_\w*ADDR|SLURM_NODE_ALIASES|"
-    r"HOROVOD_HOSTNAME|HOROVOD_\w*ADDR|RAY_ADDRESS|TPU_WORKER_HOSTNAMES|NCCL_COMM_ID|NCCL_HOSTID|NCCL_RAS_ADDR|"
-    r"KUBERNETES_SERVICE_HOST|OMPI_MCA_\w*(?:host|uri)\w*|PMIX_\w*URI\w*|PMIX_HOSTNAME"
-)
-"""Variables whose value is made of host names and addresses."""
-USER_VARIABLES = re.compile(r"SLURM_JOB_USER")
-DEVICE_VARIABLES = re.compile(
-    r"CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|"
-    r"SLURM_(?:JOB|STEP)_GPUS"
-)
-"""Variables whose value may hold UUIDs cut to any length."""
+ID_FIELDS = {("RankSettings", "run_id")}
+COMMAND_FIELDS = {("Process", "command"), ("GpuProcess", "command")}
 
 SYSTEM_ACCOUNTS = frozenset(
     """

@@ -58,10 +58,15 @@ HOST = re.compile(
 )
 DEVICE = re.compile(
     r"[\s'\"\[\](]*(?:[+-]?[0-9]{1,10}|(?:MIG-GPU-|MIG-|GPU-)?[0-9A-Fa-f-]{1,40}(?:/[0-9]{1,3}){0,2}|GPU-?|MIG-?"
-    r"|[0-9]{1,4}(?:[.:;|/ -][0-9]{1,4}){1,63}|(?:cuda|gpu):?[0-9]{0,4}|nodevfiles|none|all|void)?[\s'\"\])]*",
+    r"|[0-9]{1,4}(?:[.:;|/ -][0-9]{1,4}){1,63}|0x[0-9a-f]{1,8}|(?:cuda|gpu):?[0-9]{0,4}"
+    r"|nodevfiles|none|all|void)?[\s'\"\])]*",
     re.ASCII | re.IGNORECASE,
 )
-PATH = re.compile(r"[\w./~+%][\w./~+%@#,-]{0,4095}")
+DEVICE_BEGINS = re.compile(r"\s*[+-]?[0-9]{1,4}(?![0-9])|MIG-GPU-|GPU-|MIG-", re.ASCII)
+"""What of an entry counts, whatever follows."""
+_PART = r"[\w./~+%@#,][\w./~+%@#,-]{0,4095}"
+PATH = re.compile(rf"{_PART}|(?=[^\n]{{3,1024}}\.[a-z]{{2,5}}$){_PART}(?: {_PART}){{1,4}}")
+"""Blanks only in the name of a file that has an ending."""
 ID = re.compile(r"[\w.:+-]{1,128}", re.ASCII)
 
 
@@ -88,13 +93,24 @@ def is_host(value: str) -> bool:
     return HOST.fullmatch(value) is not None
 
 
-def _in_parts(separators: str, is_known: Callable[[str], object]) -> Callable[[str], str]:
+def is_path(value: str) -> bool:
+    return PATH.fullmatch(value) is not None
+
+
+def _in_parts(
+    separators: str, is_known: Callable[[str], object], begins: re.Pattern[str] | None = None
+) -> Callable[[str], str]:
+    """Each part by itself; of one that is not known, what `begins` finds stays."""
     split = re.compile(rf"({separators})")
+
+    def hidden(part: str) -> str:
+        found = begins.match(part) if begins else None
+        return f"{found[0]}{HIDDEN}" if found else HIDDEN
 
     def kept(value: str) -> str:
         parts = split.split(value)
         return "".join(
-            part if number % 2 or not part or is_known(part) else HIDDEN for number, part in enumerate(parts)
+            part if number % 2 or not part or is_known(part) else hidden(part) for number, part in enumerate(parts)
         )
 
     return kept
@@ -116,9 +132,9 @@ _KEPT: dict[Kind, Callable[[str], str]] = {
     "plain": _plain,
     "interfaces": _in_parts(",", INTERFACE.fullmatch),
     "hosts": _in_parts(r"[,;\s](?![^\[\]]*\])", is_host),
-    "devices": _in_parts(",", DEVICE.fullmatch),
-    "path": _whole(PATH.fullmatch),
-    "paths": _in_parts("[:;]", PATH.fullmatch),
+    "devices": _in_parts(",", DEVICE.fullmatch, DEVICE_BEGINS),
+    "path": _whole(is_path),
+    "paths": _in_parts("[:;]", is_path),
     "id": _whole(ID.fullmatch),
 }
 

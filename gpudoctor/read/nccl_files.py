@@ -11,6 +11,7 @@ from typing import Any
 
 from gpudoctor import programs
 from gpudoctor.knowledge.environment import is_recorded, kept_value
+from gpudoctor.knowledge.shapes import HIDDEN
 from gpudoctor.read.local import Reader
 from gpudoctor.read.storage import home
 from gpudoctor.read.system import System, attempt, within
@@ -90,8 +91,8 @@ NAME_FILES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_IBVERBS_LIB")
 def values_of(system: System, name: str, folder: str | None) -> list[str]:
     """Every value that the environment and the files give a variable; which one holds depends on NCCL's version."""
     files = (config_file(system, path).settings.value_or({}) for path in paths_of_files(system, folder))
-    values = [system.environment.get(name), *(settings.get(name) for settings in files)]
-    return list(dict.fromkeys(value for value in values if value))
+    values = [kept_value(name, system.environment.get(name, "")), *(settings.get(name) for settings in files)]
+    return list(dict.fromkeys(value for value in values if value and value != HIDDEN))
 
 
 def read_paths(system: System, folder: str | None = None) -> Mapping[str, Reading[Any]]:

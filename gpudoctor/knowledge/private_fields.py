@@ -1,0 +1,106 @@
+"""What the fields of a structure are to the redactor, and where in it names, variables and command lines stand."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor.knowledge.private_names import (
+    COMMAND_FIELDS,
+    GID_FIELDS,
+    HARMLESS_FIELDS,
+    HOST_FIELDS,
+    ID_FIELDS,
+    SERIAL_FIELDS,
+    USER_FIELDS,
+)
+from gpudoctor.snapshot import Reading
+
+Mode = Literal["text", "harmless", "user", "host", "serial", "gid", "id", "command", "environment"]
+"""How the strings of a field are treated."""
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+"""The name of an environment variable; a mapping from such names to texts is (a part of) an environment."""
+
+
+def names_of(thing: Any) -> Iterator[str]:
+    """The names of interfaces and RDMA devices."""
+    if isinstance(thing, Reading):
+        yield from names_of(thing.value_or(None))
+    elif isinstance(thing, Struct):
+        if type(thing).__name__ in ("Interface", "RdmaDevice"):
+            yield thing.name  # type: ignore[attr-defined]
+        for name in thing.__struct_fields__:
+            yield from names_of(getattr(thing, name))
+    elif isinstance(thing, (tuple, list)):
+        for item in thing:
+            yield from names_of(item)
+
+
+def command_lines(thing: Any) -> Iterator[tuple[str, ...]]:
+    if isinstance(thing, Struct) and not isinstance(thing, Reading):
+        for name in thing.__struct_fields__:
+            value = getattr(thing, name)
+            if (type(thing).__name__, name) in COMMAND_FIELDS and isinstance(value, tuple):
+                yield value
+            else:
+                yield from command_lines(value)
+    elif isinstance(thing, (tuple, list)):
+        for item in thing:
+            yield from command_lines(item)
+
+
+def variables(document: Any) -> Iterator[tuple[str, str]]:
+    """Every environment variable in a structure: what is secret in some of them is so by their name."""
+    if isinstance(document, Reading):
+        yield from variables(document.value_or(None))
+    elif isinstance(document, Struct):
+        for name in document.__struct_fields__:
+            yield from variables(getattr(document, name))
+    elif isinstance(document, (tuple, list)):
+        for item in document:
+            yield from variables(item)
+    elif isinstance(document, dict):
+        for key, item in document.items():
+            if isinstance(key, str) and isinstance(item, str):
+                if VARIABLE.fullmatch(key):
+                    yield key, item
+            else:
+                yield from variables(item)
+
+
+@cache
+def modes_of(structure: type[Struct]) -> dict[str, Mode]:
+    """Field -> treatment."""
+    harmless = HARMLESS_FIELDS.get(structure.__name__, set())
+    modes: dict[str, Mode] = {}
+    for field in msgspec.structs.fields(structure):
+        place = (structure.__name__, field.name)
+        if place in USER_FIELDS:
+            modes[field.name] = "user"
+        elif place in HOST_FIELDS:
+            modes[field.name] = "host"
+        elif place in SERIAL_FIELDS:
+            modes[field.name] = "serial"
+        elif place in GID_FIELDS:
+            modes[field.name] = "gid"
+        elif place in ID_FIELDS:
+            modes[field.name] = "id"
+        elif place in COMMAND_FIELDS:
+            modes[field.name] = "command"
+        elif place == ("Snapshot", "environment"):
+            modes[field.name] = "environment"
+        elif field.name in harmless or _is_vocabulary(field.type):
+            modes[field.name] = "harmless"
+        else:
+            modes[field.name] = "text"
+    return modes
+
+
+def _is_vocabulary(type_: Any) -> bool:
+    """Whether the strings of a type are words of our own."""
+    if get_origin(type_) is Literal:
+        return True
+    return any(_is_vocabulary(part) for part in get_args(type_))
