@@ -58,7 +58,7 @@ def private(unshare: str) -> None:
     """Skip where no namespaces of one's own are to be had."""
     if not sys.platform.startswith("linux") or os.getuid() != 0:
         pytest.skip("only root makes namespaces of its own")
-    probe = "mount -t tmpfs none /mnt" if "m" in unshare else "true"
+    probe = "mount -t tmpfs none /mnt" if "-m" in unshare.split() else "true"
     done = subprocess.run(["unshare", *unshare.split(), "sh", "-c", probe], capture_output=True, check=False)
     if done.returncode:
         pytest.skip(f"unshare {unshare}: {done.stderr.decode(errors='replace').strip()}")
