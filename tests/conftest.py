@@ -1,6 +1,7 @@
 """Fixtures for all tests."""
 
 import contextlib
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,3 +34,11 @@ def gpu_root(tmp_path: Path) -> Path:
     (tmp_path / "proc/self/ns").mkdir(parents=True)
     (tmp_path / "proc/self/ns/pid").symlink_to(HOST_PID_NAMESPACE)
     return tmp_path
+
+
+@pytest.fixture
+def hup_is_heard() -> Iterator[None]:
+    """What is started here hears SIGHUP, although the tests may run under nohup, which gpudoctor would obey."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

@@ -127,13 +127,16 @@ def fp32_wrong(device: Device) -> Problem:
 
 
 def does_not_work(device: Device, precision: Precision) -> Problem:
-    """A dtype that was tried and failed. On hardware that has it, training in it fails too."""
+    """A dtype that was tried and failed. On hardware that has it, training in it fails too.
+
+    Where it is only emulated it may fail, but neither lie nor keep who tries it, and what comes after, waiting.
+    """
     details = what_failed(precision)
-    severity: Literal["error", "warning"] = (
-        "error" if precision.support in ("hardware", "hardware, slow") else "warning"
-    )
-    if precision.outcome == "wrong-result":
+    is_meant_to_work = precision.support in ("hardware", "hardware, slow")
+    severity: Literal["error", "warning"] = "warning"
+    if is_meant_to_work or precision.outcome in ("wrong-result", "timeout"):
         severity = "error"
+    if precision.outcome == "wrong-result":
         meaning = (
             f"Training in {precision.dtype} there computes wrong numbers: its loss diverges, or it learns nothing."
         )

@@ -1,7 +1,6 @@
 """`hang`: a source file that a frame names costs its own answer, and neither the agent nor the look."""
 
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -11,21 +10,31 @@ import pytest
 
 from gpudoctor.hang.evidence import Frame, Thread
 from gpudoctor.hang.read.sources import Sources
+from tests.attacks.alone import MEBIBYTE, alone
 from tests.attacks.registry import attack, attacks
 from tests.lab.requirements import require
 
 GENEROUS = 60.0
 GOOD = "def main():\n    if rank == 0:\n        dist.barrier()\n"
-MEBIBYTE = 1 << 20
+READ_BESIDE = """
+import os, time
+from gpudoctor.hang.evidence import Frame, Thread
+from gpudoctor.hang.read.sources import Sources
+bad, line, good, seconds = sys.argv[1:]
+frames = (Frame("main", bad, int(line)), Frame("main", good, 3))
+before = peak(resource.RUSAGE_SELF)
+sources = Sources()
+try:
+    found = sources.of({os.getpid(): Thread(id=os.getpid(), frames=frames)}, time.monotonic() + float(seconds))
+finally:
+    sources.end()
+answer = [[context.text for context in found[os.getpid()] if context.file == good], before]
+"""
+"""Both files are asked for by one process, the bad one first; the texts of the good one that came."""
 
 
 def stands_at(*places: tuple[Path, int]) -> Thread:
     return Thread(id=os.getpid(), frames=tuple(Frame("main", str(path), line) for path, line in places))
-
-
-def children_peak() -> int:
-    """Bytes, of the largest child that was waited for."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
 def read_beside(bad: Path, line: int, good: Path) -> tuple[Sources, list[str]]:
@@ -67,11 +76,10 @@ def test_a_source_file_costs_its_own_answer_only(text: bytes, line: int, tmp_pat
     bad, good = tmp_path / "bad.py", tmp_path / "good.py"
     bad.write_bytes(text)
     good.write_text(GOOD)
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    _, texts = read_beside(bad, line, good)
+    (texts, before), own, children = alone(READ_BESIDE, bad, line, good, GENEROUS, timeout=GENEROUS)
     assert texts == ["dist.barrier()"]
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - own < 64 * MEBIBYTE, "nothing is parsed here"
-    assert children_peak() < 700 * MEBIBYTE
+    assert own - before < 64 * MEBIBYTE, "nothing is parsed here"
+    assert children < 700 * MEBIBYTE
 
 
 @attack("files", way="hang: a user's source file", weakness="a parser that takes for ever")

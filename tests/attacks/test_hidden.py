@@ -69,7 +69,8 @@ def test_shared_memory_that_is_full() -> None:
 
 @attack("faults", way="check: every file system is read-only", weakness="it needs to write, or does not say it")
 def test_a_machine_that_is_read_only() -> None:
-    read_only = "mount -o remount,ro,bind / && mount -t tmpfs -o ro none /tmp && mount -t tmpfs -o ro none /dev/shm"
+    read_only = "mount -o remount,ro,bind / && mount --bind /tmp /tmp && mount -o remount,ro,bind /tmp"
+    read_only += " && mount -t tmpfs -o ro none /dev/shm"
     done = faulty(read_only, *CHECK, "--json", unshare="-m")
     found = {each["check"] for each in json.loads(done.stdout)["results"] if each["outcome"] == "problem"}
     assert "path-unwritable" in found, done

@@ -2,7 +2,6 @@
 
 import json
 import os
-import queue
 import sys
 import threading
 from collections.abc import Iterator
@@ -48,16 +47,18 @@ ORDER = "agent: an order"
 JOINED = "join: the head's order to a node that joined"
 
 
-def served(*lines: bytes, is_guest: bool = False) -> list[Reply]:
-    """What an agent in this thread replies to these lines and a ping after them, until that ping's answer."""
-    said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+def served(*lines: bytes, is_guest: bool = False, until: type[Reply] = Pong) -> list[Reply]:
+    """What an agent in this thread replies to these lines, until it has answered a ping after them.
+
+    What it does beside reading, it may answer later than the ping: `until` is waited for too.
+    """
     over = threading.Event()
     replies: list[Reply] = []
 
     def write(line: bytes) -> None:
         reply = reply_from(line)
         replies.append(reply)
-        if isinstance(reply, Pong) and reply.number == 99:
+        if any(isinstance(each, Pong) for each in replies) and any(isinstance(each, until) for each in replies):
             over.set()
 
     def coming() -> Iterator[bytes]:
@@ -66,8 +67,8 @@ def served(*lines: bytes, is_guest: bool = False) -> list[Reply]:
         over.wait(60)
 
     assert serve(0, coming(), write, silence=60, is_guest=is_guest) == 0
-    assert said.empty() and over.is_set()
-    return replies[1:-1]  # without Hello and the Pong
+    assert over.is_set()
+    return [each for each in replies[1:] if each.number != 99]  # without Hello and the Pong
 
 
 def a_launch(**changes: Any) -> Launch:
@@ -258,7 +259,7 @@ def test_only_addresses_are_connected_to(address: str) -> None:
 @attack("channels", way=ORDER, weakness="a port beyond 65535 is another one, of 16 bits")
 def test_a_port_that_is_none_is_not_connected_to() -> None:
     order = Reach(targets={"0": (Target(1, "127.0.0.1", 65536 + 22), Target(1, "127.0.0.1", -1))}, secret="s", number=3)
-    (reply,) = served(encode(order))
+    (reply,) = served(encode(order), until=Reached)
     assert isinstance(reply, Reached) and [each.outcome for each in reply.touched] == ["failed", "failed"]
 
 
@@ -278,9 +279,9 @@ def interpreter(tmp_path: Path) -> Path:
 def test_no_interpreter_of_others_runs_on_a_node_that_joined(interpreter: Path) -> None:
     (reply,) = served(encode(Run(launch=a_launch(), python=str(interpreter))), is_guest=True)
     assert isinstance(reply, OrderFailed) and "is no Python that only root or this node's user can write" in reply.error
-    replies = served(encode(Examine(python=str(interpreter), timeout=0.5, number=4)), is_guest=True)
-    examined = [each for each in replies if isinstance(each, Examined)]
-    assert all(each.interpreter != str(interpreter) for each in examined)
+    order = encode(Examine(python=str(interpreter), timeout=0.5, number=4))
+    examined = [each for each in served(order, is_guest=True, until=Examined) if isinstance(each, Examined)]
+    assert examined and all(each.interpreter != str(interpreter) for each in examined)
     assert not (interpreter.parent / "ran").exists()
 
 

@@ -114,7 +114,7 @@ def test_the_folder_is_not_told_from_outside(tmp_path: Path) -> None:
         ("a folder that is gone: check", "it does not look", (CHECK, (0, 1), "checks: ")),
         ("a folder that is gone: checkpoint", "a whole path is not found", (CHECKPOINT, (0, 1), "module.")),
         ("a folder that is gone: launch", "it does not plan", (("launch", "--", "x.py"), (0, 1), "torchrun")),
-        ("a folder that is gone: capture -o", "an error of Python's", (("capture", "-o", "x"), (3,), "is gone")),
+        ("a folder that is gone: capture -o", "an error of Python's", (("capture", "-o", "x"), (2,), "is gone")),
         ("a folder that is gone: hang --dumps", "no job is there", (("hang", "--dumps", "."), (3,), "is gone")),
         (
             "a folder that is gone: launch --check",
