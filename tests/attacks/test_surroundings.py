@@ -77,6 +77,7 @@ def is_answer(done: "subprocess.CompletedProcess[str]", *, says: str) -> None:
             "numbers that are none end a reader",
             ({"RANK": "x", "WORLD_SIZE": "-1", "LOCAL_RANK": "9" * 5000, "MASTER_ADDR": "%", "MASTER_PORT": "1e9"},),
         ),
+        ("_GPUDOCTOR_COMPLETE", "a script for the shell comes instead", ({"_GPUDOCTOR_COMPLETE": "source_bash"},)),
         ("VIRTUAL_ENV", "a relative environment's interpreter is run", ({"VIRTUAL_ENV": ".", "CONDA_PREFIX": "x"},)),
     ],
 )  # fmt: skip
