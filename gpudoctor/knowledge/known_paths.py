@@ -27,7 +27,7 @@ KNOWN = re.compile(
     r"|(?:python|pypy|cuda|torch|nccl|cudnn|nvidia|tensorrt|hpcx|gcc)[-_]?[0-9][\w.+-]*"
     r"|lib(?:cuda|nvidia|nvoptix|nccl|cudart|cudnn|cublas|cupti|nv|torch|c10|ibverbs|mlx|rdma|mpi|gomp|omp|stdc|gcc|rccl"
     r"|hip|amdhip|ze_loader|fabric|jemalloc|tcmalloc)[\w.+-]*\.so[.0-9]*"
-    r"|(?:job|step|task|uid)_?[0-9]+",
+    r"|(?:job|step|task|uid)_?[0-9]+|nccl-\w{0,6}",
     re.ASCII,
 )
 PACKAGES = frozenset(

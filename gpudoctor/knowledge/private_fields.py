@@ -21,6 +21,16 @@ from gpudoctor.snapshot import Reading
 
 Mode = Literal["text", "harmless", "user", "host", "serial", "gid", "id", "command", "environment"]
 """How the strings of a field are treated."""
+FIELDS: dict[tuple[str, str], Mode] = {
+    **dict.fromkeys(USER_FIELDS, "user"),
+    **dict.fromkeys(HOST_FIELDS, "host"),
+    **dict.fromkeys(SERIAL_FIELDS, "serial"),
+    **dict.fromkeys(GID_FIELDS, "gid"),
+    **dict.fromkeys(ID_FIELDS, "id"),
+    **dict.fromkeys(COMMAND_FIELDS, "command"),
+    ("Snapshot", "environment"): "environment",
+}
+"""(structure, field) -> its treatment; all others are text, or harmless."""
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 """The name of an environment variable; a mapping from such names to texts is (a part of) an environment."""
 
@@ -77,25 +87,8 @@ def modes_of(structure: type[Struct]) -> dict[str, Mode]:
     harmless = HARMLESS_FIELDS.get(structure.__name__, set())
     modes: dict[str, Mode] = {}
     for field in msgspec.structs.fields(structure):
-        place = (structure.__name__, field.name)
-        if place in USER_FIELDS:
-            modes[field.name] = "user"
-        elif place in HOST_FIELDS:
-            modes[field.name] = "host"
-        elif place in SERIAL_FIELDS:
-            modes[field.name] = "serial"
-        elif place in GID_FIELDS:
-            modes[field.name] = "gid"
-        elif place in ID_FIELDS:
-            modes[field.name] = "id"
-        elif place in COMMAND_FIELDS:
-            modes[field.name] = "command"
-        elif place == ("Snapshot", "environment"):
-            modes[field.name] = "environment"
-        elif field.name in harmless or _is_vocabulary(field.type):
-            modes[field.name] = "harmless"
-        else:
-            modes[field.name] = "text"
+        is_harmless = field.name in harmless or _is_vocabulary(field.type)
+        modes[field.name] = FIELDS.get((structure.__name__, field.name), "harmless" if is_harmless else "text")
     return modes
 
 
