@@ -4,11 +4,23 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from tests.lab.nvidia import Machine, fake_nvidia
 from tests.lab.reading import HOST_PID_NAMESPACE, write
+
+
+def heard_and_not_heeded(number: int, frame: FrameType | None) -> None:
+    """What is ignored stays so in every child; what has a handler does not."""
+
+
+# Under nohup, or in the background of a script, SIGHUP and SIGINT are ignored. gpudoctor obeys that, as it should; what is
+# started here is to hear them as in a terminal.
+for _number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, heard_and_not_heeded)
 
 
 @pytest.fixture
@@ -35,10 +47,3 @@ def gpu_root(tmp_path: Path) -> Path:
     (tmp_path / "proc/self/ns/pid").symlink_to(HOST_PID_NAMESPACE)
     return tmp_path
 
-
-@pytest.fixture
-def hup_is_heard() -> Iterator[None]:
-    """What is started here hears SIGHUP, although the tests may run under nohup, which gpudoctor would obey."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)

@@ -352,7 +352,6 @@ def test_an_interpreter_that_hangs_is_named_and_the_rest_is_judged(hanging_pytho
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
     ids=["INT", "TERM", "HUP"],
 )
-@pytest.mark.usefixtures("hup_is_heard")
 def test_interrupted_it_leaves_no_process_behind(hanging_python: Path, number: int, status: int) -> None:
     command = [*COMMAND, "check", "--python", str(hanging_python), "--timeout", "60"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

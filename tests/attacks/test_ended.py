@@ -99,7 +99,6 @@ def several(living: Callable[[], list[int]]) -> Callable[[], bool]:
 
 
 @attack("faults", way="signals at random moments of a check, one after the other", weakness="a process stays")
-@pytest.mark.usefixtures("hup_is_heard")
 def test_signals_at_random_moments(hanging: Path) -> None:
     chance = random.Random(SEED)
     for _ in range(4):
