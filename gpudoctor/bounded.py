@@ -160,9 +160,9 @@ class _Clock:
     """Until when a read may be silent. Its reader moves it on."""
 
     def __init__(self) -> None:
-        self.goes_on()
+        self.goes_on(FILE_SECONDS)
 
-    def goes_on(self, seconds: float = FILE_SECONDS) -> None:
+    def goes_on(self, seconds: float) -> None:
         self.until = time.monotonic() + seconds
 
 
@@ -216,7 +216,7 @@ def _read(descriptor: int, most: int, clock: _Clock, *, is_named: bool) -> bytes
         pieces.append(piece)
         left -= len(piece)
         if not is_stream:
-            clock.goes_on()
+            clock.goes_on(FILE_SECONDS)
     return _not_larger(b"".join(pieces), most)
 
 

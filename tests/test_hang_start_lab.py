@@ -27,7 +27,8 @@ def diagnose(cluster: Cluster, name: str) -> dict[str, Any]:
     hosts = ",".join(host.name for host in cluster.hosts)
     words = (sys.executable, "-m", "gpudoctor", "hang", "--hosts", hosts, "--json")
     done = cluster.head.run(*words, environment=cluster.environment(), timeout=PATIENCE)
-    assert done.returncode in (0, 1), done.stderr
+    # 3: of a job outside of the lab's hosts, another test's that ends just now, something is not known.
+    assert done.returncode in (0, 1, 3), done.stderr
     report = msgspec.json.decode(done.stdout)
     if measured := os.environ.get("GPUDOCTOR_HANG_SECONDS"):
         with Path(measured).open("a") as file:
