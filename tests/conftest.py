@@ -46,4 +46,3 @@ def gpu_root(tmp_path: Path) -> Path:
     (tmp_path / "proc/self/ns").mkdir(parents=True)
     (tmp_path / "proc/self/ns/pid").symlink_to(HOST_PID_NAMESPACE)
     return tmp_path
-

@@ -225,7 +225,7 @@ def slow_culprits(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 @pytest.mark.timeout(600)  # eight hosts: six rounds of sixteen times `import torch`, 150 s on two cores that others use
-@pytest.mark.parametrize("names", ["abc", "abcd", "abcdefgh"])
+@pytest.mark.parametrize("names", ["abc", "abcdefgh"])
 def test_a_slow_host_is_found(names: str) -> None:
     with ssh_hosts(*names) as cluster:
         traffic.uniform(*cluster.hosts)

@@ -35,7 +35,9 @@ from gpudoctor.cli.topology import topology
 from gpudoctor.cli.train_test import train_test
 from gpudoctor.lacking import lacking
 
-EPILOG = "Exit status: 0 healthy (warnings allowed), 1 errors, 2 wrong usage or nothing could be examined, 3 cannot tell."
+EPILOG = (
+    "Exit status: 0 healthy (warnings allowed), 1 errors, 2 wrong usage or nothing could be examined, 3 cannot tell."
+)
 
 INTERRUPTED = 128 + signal.SIGINT
 UNWRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
@@ -224,7 +226,7 @@ def _interrupted() -> int:
 def main() -> NoReturn:
     """Entry point of the `gpudoctor` command."""
     os.environ.pop(programs.FOLDER, None)  # we are the first, and stand where the user does
-    if sys.argv[1:]:  # a shell that completes gives no arguments: with this set, a check would print a script and end with 0
+    if sys.argv[1:]:  # a shell that completes gives none; with this set, a check would print a script and end with 0
         os.environ.pop("_GPUDOCTOR_COMPLETE", None)
     # An exception instead of sudden death: the children's process groups are killed on the way out.
     for number in _asking_to_end():
