@@ -2,6 +2,7 @@
 
 import io
 import json
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
+from gpudoctor import cli
 from gpudoctor import report as reports
 from gpudoctor.amp import report as amp
 from gpudoctor.amp.judge import judged_again
@@ -95,6 +97,17 @@ def test_no_line_of_a_saved_answer_is_offered(name: str) -> None:
     answer = saved.read(raw)
     assert list(fixes(answer)) and not any(LINE in fix.commands for fix in fixes(answer))
     assert LINE not in shown(saved, answer)
+
+
+@pytest.mark.parametrize("command", ["nccl-test", "train-test"])
+def test_it_is_said_that_lines_are_left_out(
+    command: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "answer.json"
+    file.write_bytes(msgspec.json.encode(with_lines(built(SAVED[f"{command} --from"]))))
+    assert cli.run([command, "--from", str(file)]) == 1
+    said = capsys.readouterr().out
+    assert LINE not in said and "Lines to paste are left out" in said, said
 
 
 @attack("files", way="a report of check --json", weakness="a line of the attacker's is offered")
