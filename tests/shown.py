@@ -1,12 +1,19 @@
-"""`python -m tests.shown EXAMPLE`: a test's answer as it is shown when it is new; `bounds`: what files may cost."""
+"""`python -m tests.shown EXAMPLE`: a test's answer as it is shown when it is new.
+
+`bounds`: what files may cost; `kept`: which variables and options are recorded.
+"""
 
 import sys
+import textwrap
 
 from gpudoctor import bounded
 from gpudoctor.bounded import GIB, MIB, Bound
 from gpudoctor.hang.read import recorder_pickle, source
 from gpudoctor.hang.read.recorder_apart import SECONDS_OF_A_DUMP
 from gpudoctor.hang.read.sources import SECONDS_OF_A_LINE
+from gpudoctor.knowledge.command_lines import OF_A_SCRIPT, OPTIONS, SWITCHES
+from gpudoctor.knowledge.environment import READ, kind_of
+from gpudoctor.knowledge.pytorch.torch_variables import VARIABLES
 from gpudoctor.read import apart
 from gpudoctor.render.nccl_test import show_result, show_run
 from gpudoctor.render.prose import console
@@ -44,6 +51,24 @@ def _size(count: int) -> str:
     return f"{count / 1024:g} KiB"
 
 
+def show_kept() -> None:
+    of_torch = [name for each in VARIABLES for name in (each.name, each.old_name) if name]
+    for kind in READ:
+        names = {*READ[kind].split(), *(name for name in of_torch if kind_of(name) == kind)}
+        _show_names(f"variables, {kind}", names)
+    for kind, options in OPTIONS.items():
+        _show_names(f"options of launchers, {kind}", set(options.split()))
+    _show_names("options of launchers without a value", set(SWITCHES))
+    _show_names("options of a script", set(OF_A_SCRIPT))
+
+
+def _show_names(title: str, names: set[str]) -> None:
+    print(f"{title}:")
+    print(
+        textwrap.fill(" ".join(sorted(names)), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    )
+
+
 def show(example: str) -> None:
     screen = console()
     if example in train_examples.EXAMPLES:
@@ -55,4 +80,4 @@ def show(example: str) -> None:
 
 
 if __name__ == "__main__":
-    show_bounds() if sys.argv[1] == "bounds" else show(sys.argv[1])
+    {"bounds": show_bounds, "kept": show_kept}.get(sys.argv[1], lambda: show(sys.argv[1]))()
