@@ -1,4 +1,4 @@
-"""Where each rank waited when the time was up, and what the pattern over the ranks says (../shared/facts 03, part 6).
+"""Where each rank waited when the time was up, and what the pattern over the ranks says.
 
 A watchdog's line, or a traceback out of a collective, comes from a rank that *waited*: the rank that it waited for is
 another one. So first whoever is absent, then whoever is behind, then whoever does something else.

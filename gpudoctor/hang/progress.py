@@ -7,7 +7,7 @@ What a rank's own movement means depends on where it is:
 | waits in a collective, point-to-point, backward | other operation or other line | gets on |
 | the same | same place, main thread has not been switched to (gloo sleeps in a futex) | still |
 | the same | same place, but it ran and slept again: its wait was over in between | gets on |
-| the same, on a GPU | same place, spins: GPU busy, memory controller idle, low power (facts/03 part 4) | still |
+| the same, on a GPU | same place, spins: GPU busy, memory controller idle, low power | still |
 | the same, on a GPU | same place, spins, and the GPU does not tell, or moves memory | unknown |
 | waits in rendezvous, init or a store | same place; it polls whether or not its peers come | still, or polls |
 | is anywhere else | `places.moved`, or a worker of its own computes | moves, or still |

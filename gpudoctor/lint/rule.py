@@ -50,7 +50,7 @@ Judge = Callable[[Job], Iterator[Finding]]
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """`code` is facts/04's ("R01"); `id` a readable name ("same-node-rank-twice"), which never changes."""
+    """`code` is a number ("R01"), `id` a readable name ("same-node-rank-twice"); neither ever changes."""
 
     id: str
     code: str

@@ -18,7 +18,7 @@ SOURCE = "CUDA smoke test"
 AT_ONCE = 8  # children at the same time: each holds torch (about 1 GiB with CUDA) and its buffers in host memory
 SECONDS = 30.0
 """Least budget of one device, whatever `--timeout` says. Importing torch and making a context on each of 8 GPUs at
-the same time takes some 10 s; NVRx allows 30 s for its device test, AMD's Primus 15 s (facts 01)."""
+the same time takes some 10 s; NVRx allows 30 s for its device test, AMD's Primus 15 s."""
 
 
 def run(wish: Wish, snapshot: Snapshot, waiting: Waiting | None = None) -> Reading[tuple[SmokeTarget, ...]]:

@@ -17,7 +17,7 @@ from train_way import Context, Way
 
 DISTRIBUTIONS = ("lightning", "pytorch-lightning")
 MODULES = ("lightning.pytorch", "pytorch_lightning")
-OLDEST = (1, 5)  # the first Trainer with strategy= and devices= (facts 04, part 3)
+OLDEST = (1, 5)  # the first Trainer with strategy= and devices=
 # Every attempt to write somewhere fails, and names itself.
 NOWHERE = "/dev/null/gpudoctor"
 WORDS = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
@@ -33,7 +33,7 @@ QUIET = {
 
 
 def precision_word(name: str, version: "Tuple[int, ...]") -> Any:
-    """How this version's Trainer spells a precision (facts 04, part 3; facts 05, part 5.4)."""
+    """How this version's Trainer spells a precision."""
     return (WORDS if version >= (2, 0) else OLD_WORDS)[name]
 
 

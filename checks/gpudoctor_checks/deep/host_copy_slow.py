@@ -14,8 +14,8 @@ from gpudoctor.snapshot import Gpu, SmokeResult, Snapshot, absent, missing
 
 GB = 1e9
 WANTED_FRACTION = 0.6
-"""Of the link's raw speed. A healthy link gives 0.75 to 0.85: Azure's node check wants 48 of H100's 63 GB/s (facts 01,
-AzNHC `check_gpu_bw 48`). The rest of the way down to 0.6 is left to slow hosts, which are nobody's fault."""
+"""Of the link's raw speed. A healthy link gives 0.75 to 0.85: Azure's node check wants 48 of H100's 63 GB/s (AzNHC,
+`check_gpu_bw 48`). The rest of the way down to 0.6 is left to slow hosts, which are nobody's fault."""
 
 
 @check("host-copy-slow", title="Copies between host and GPU run at the link's speed")

@@ -11,7 +11,7 @@ from gpudoctor.command import command
 from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.snapshot import Snapshot
 
-SLOW_SECONDS = 5.0  # our rule of thumb; from a local disk it takes 1.0 to 1.5 s (measured with torch 2.13, facts 01)
+SLOW_SECONDS = 5.0  # our rule of thumb; from a local disk it takes 1.0 to 1.5 s (measured with torch 2.13)
 
 
 @check("torch-import-slow", title="torch imports quickly")

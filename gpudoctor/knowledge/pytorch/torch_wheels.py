@@ -1,7 +1,7 @@
 """Which torch build fits a machine's driver and GPUs, and the line that installs it.
 
 Source: torch's release compatibility matrix and arch lists, read from its wheels and from PYTORCH_RELEASES_CODE_CC of
-torch 2.13 (facts 05, 6.2 and 6.3). The toolkit (nvcc) plays no role: a wheel brings its own CUDA runtime.
+torch 2.13 (torch/cuda/__init__.py). The toolkit (nvcc) plays no role: a wheel brings its own CUDA runtime.
 """
 
 from typing import NamedTuple

@@ -8,7 +8,7 @@ PREFIXES = (
     "LSF_", "SGE_", "COBALT_", "FLUX_", "RAY_", "DET_", "BASH_", "XDG_", "CONDA_", "APPTAINER_", "SINGULARITY_",
     "BATCH_", "AWS_BATCH_", "RUNPOD_", "VAST_", "LEPTON_", "BEAKER_", "NGC_", "HOROVOD_", "CLUSTER_SPEC", "TPU_",
 )  # fmt: skip
-"""Set by the scheduler, the operator or the launcher (facts/04 part 4.9), each in its own name space."""
+"""Set by the scheduler, the operator or the launcher, each in its own name space."""
 
 NAMES = frozenset(
     [
