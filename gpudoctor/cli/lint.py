@@ -100,10 +100,20 @@ def lint(
         from gpudoctor.render.prose import console
 
         if fix:
-            print(answer.corrected, end="" if answer.corrected.endswith("\n") else "\n", flush=True)
+            _print_corrected(answer.corrected)
         show_lint(answer, console(no_color=no_color, file=sys.stderr if fix else None), with_corrections=not fix)
     if report.verdict == "bad":
         raise typer.Exit(1)
+
+
+def _print_corrected(text: str) -> None:
+    """The text itself, for a file or a pipe; on a terminal, which would obey it, as it can be read there."""
+    from gpudoctor.render.words import safe
+
+    shown = safe(text, lines=True) if sys.stdout.isatty() else text
+    print(shown, end="" if shown.endswith("\n") else "\n", flush=True)
+    if shown != text:
+        print("gpudoctor: control characters of the text are spelled out here; `> FILE` keeps them", file=sys.stderr)
 
 
 def _text(file: str | None, command: list[str] | None) -> tuple[str, str]:

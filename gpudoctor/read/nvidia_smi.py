@@ -150,7 +150,7 @@ MAXIMUM_GPUS = 256
 """Machines with 16 GPUs are rare; more than this is no output of nvidia-smi."""
 
 NEWER_THAN = {"recovery_action": 565, "fabric": 525}
-"""The first driver branch that can know the fact at all (by recorded logs of nvidia-smi -q): older ones lack such a thing."""
+"""The first driver branch that can know the fact at all (by recorded `nvidia-smi -q`): older ones lack such a thing."""
 
 
 MESSAGE = "a message of nvidia-smi"

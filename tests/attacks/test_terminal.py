@@ -203,6 +203,9 @@ WAYS: dict[str, Callable[[Path], list[str]]] = {
     "lint: an assignment": lambda at: [
         "lint", file(at, "b.sh", f"export MASTER_ADDR='{LINE}'\ntorchrun --nnodes=2 train.py\n")
     ],
+    "lint --fix: the corrected text": lambda at: [
+        "lint", "--fix", file(at, "c.sh", f"# {LINE}\ntorchrun --nnodes=2 --node-rank=0 'train{LINE}.py'\n")
+    ],
     "lint: a manifest's texts": lambda at: [
         "lint", "--kind", "manifest", file(at, "a.yaml", json.dumps(manifest()))
     ],
