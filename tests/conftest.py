@@ -16,9 +16,9 @@ def heard_and_not_heeded(number: int, frame: FrameType | None) -> None:
     """What is ignored stays so in every child; what has a handler does not."""
 
 
-# Under nohup, or in the background of a script, SIGHUP and SIGINT are ignored. gpudoctor obeys that, as it should;
+# Under nohup SIGHUP is ignored, in the background of a script SIGINT and SIGQUIT. gpudoctor obeys that, as it should;
 # what is started here is to hear them as in a terminal.
-for _number in (signal.SIGINT, signal.SIGHUP):
+for _number in {signal.SIGINT, getattr(signal, "SIGQUIT", signal.SIGINT), getattr(signal, "SIGHUP", signal.SIGINT)}:
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, heard_and_not_heeded)
 
