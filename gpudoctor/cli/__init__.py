@@ -114,6 +114,8 @@ def run(arguments: Sequence[str]) -> int:
             return _without_reader()
         raise
     except OSError as error:
+        if _asked_by:
+            return _interrupted()
         if error.filename is not None or error.errno not in UNWRITTEN:
             here = programs.folder()
             why = lacking(error) if here else "the folder that it was started in is gone; cd to another"
@@ -121,7 +123,8 @@ def run(arguments: Sequence[str]) -> int:
         _discard_output()
         return _complain(f"cannot write: {error.strerror or error}")
     except Exception as error:
-        return _explain(error, arguments)
+        # A second signal may come in the middle of a lock's release, which then says that the lock was none.
+        return _interrupted() if _asked_by else _explain(error, arguments)
     if status == INTERRUPTED:  # typer has caught it, and says nothing
         return _interrupted()
     return status if isinstance(status, int) else 0
@@ -206,21 +209,21 @@ def _complain(message: str, *, status: int = 2) -> int:
     return status
 
 
-_ended_by: list[int] = []
-"""The signal that asked the command to end, unless it was Ctrl-C."""
+_asked_by: list[int] = []
+"""The signals that asked the command to end, in their order."""
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    _ended_by.append(number)
+    _asked_by.append(number)
     # Not SystemExit: a plugin's module may raise that when it is imported, and is then passed over.
     raise KeyboardInterrupt
 
 
 def _interrupted() -> int:
     """Ctrl-C, or a signal that asked the command to end."""
-    if not _ended_by:
+    if not _asked_by or _asked_by[0] == signal.SIGINT:
         return _complain("interrupted", status=INTERRUPTED)
-    return _complain(f"ended by {signal.Signals(_ended_by[0]).name}", status=128 + _ended_by[0])
+    return _complain(f"ended by {signal.Signals(_asked_by[0]).name}", status=128 + _asked_by[0])
 
 
 def main() -> NoReturn:
@@ -230,7 +233,7 @@ def main() -> NoReturn:
         os.environ.pop("_GPUDOCTOR_COMPLETE", None)
     # An exception instead of sudden death: the children's process groups are killed on the way out.
     for number in _asking_to_end():
-        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup, or the background of a script
             signal.signal(number, _end)
     _hold_the_standard_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -246,7 +249,7 @@ def main() -> NoReturn:
     except KeyboardInterrupt:  # one more, while the first was answered
         _leave(INTERRUPTED)
     finally:  # all is said and ended: nothing is left that a signal could spare
-        for number in (signal.SIGINT, *_asking_to_end()):
+        for number in _asking_to_end():
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
 
@@ -255,7 +258,7 @@ def _leave(status: int) -> NoReturn:
     """At once, and undisturbed: a second signal may have come between the first and the ending of the children. And a
     KeyboardInterrupt that has passed through an exec() of somebody's makes Python end itself by SIGINT in the end,
     whatever status it was given."""
-    for number in (signal.SIGINT, *_asking_to_end()):
+    for number in _asking_to_end():
         signal.signal(number, signal.SIG_IGN)
     _end_children()
     for stream in (sys.stdout, sys.stderr):
@@ -265,7 +268,7 @@ def _leave(status: int) -> NoReturn:
 
 
 def _asking_to_end() -> list[int]:
-    return [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    return [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def _hold_the_standard_streams() -> None:

@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from gpudoctor import cli
 from tests.attacks.faulty import CHECK, GPUDOCTOR, LINUX, PATIENCE, faulty, marked, wait_until
 from tests.attacks.registry import attack, attacks
 from tests.patients import torch_package
@@ -113,6 +114,19 @@ def test_signals_at_random_moments(hanging: Path) -> None:
             output, errors = process.communicate(timeout=PATIENCE)
             assert "Traceback" not in errors and "Exception" not in errors and output == "", (numbers, errors)
             assert process.returncode in (130, 143, 129, *(-number for number in numbers[1:])), (numbers, errors)
+
+
+@attack("faults", way="a second signal in the middle of a lock's release", weakness="it passes for a bug of ours")
+def test_what_breaks_while_it_ends_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(arguments: Sequence[str]) -> object:
+        raise RuntimeError("release unlocked lock")
+
+    monkeypatch.setattr(cli, "_within_its_cost", broken)
+    assert cli.run(["checks"]) == 2 and "internal error" in capsys.readouterr().err
+    monkeypatch.setattr(cli, "_asked_by", [int(signal.SIGTERM), int(signal.SIGINT)])
+    assert cli.run(["checks"]) == 143 and capsys.readouterr().err == "gpudoctor: ended by SIGTERM\n"
 
 
 @attacks(
