@@ -31,12 +31,12 @@ import gpudoctor.report
 import gpudoctor.snapshot
 import gpudoctor.topology
 import gpudoctor.train.report
+from gpudoctor.causes import CAUSES, Cause
 from gpudoctor.check import Check
-from gpudoctor.explain.symptom import Symptom
-from gpudoctor.explain.symptoms import TABLE
-from gpudoctor.knowledge.hangs import CAUSES, HangCause
 from gpudoctor.lint.rule import Example, Rule, every_rule
 from gpudoctor.plugins import find_checks
+from gpudoctor.symptom import Symptom
+from gpudoctor.symptoms import TABLE
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -79,9 +79,7 @@ HANG_WORDS = (
     "their kind: numbers, names and prefixes vary. A line that is *context* or a *consequence* speaks for a cause only "
     "together with others; so does a failed *connection*, which the end of the other rank explains as well."
 )
-WRITTEN_CAUSES = (
-    "<!-- Written by docs/generate.py; edit gpudoctor/knowledge/hangs/ and gpudoctor/explain/symptoms/ instead. -->"
-)
+WRITTEN_CAUSES = "<!-- Written by docs/generate.py; edit gpudoctor/causes/ and gpudoctor/symptoms/ instead. -->"
 WRITTEN_RULES = "<!-- Written by docs/generate.py; edit the rule in gpudoctor/lint/rules/ instead. -->"
 WRITTEN_BY = "<!-- Written by docs/generate.py; edit the check's own file instead. -->"
 
@@ -183,20 +181,20 @@ def hang_causes() -> str:
     """The taxonomy of why jobs hang or fail, and the lines of logs that speak for each cause."""
     lines = [WRITTEN_CAUSES, "# Why distributed jobs hang", ""]
     lines += [f"{len(CAUSES)} causes, and {len(TABLE)} kinds of lines in logs. {HANG_WORDS}", ""]
-    lines += [f"- [{cause.name}](#{cause.name}): {cause.title}" for cause in CAUSES.values()]
+    lines += [f"- [{cause.id}](#{cause.id}): {cause.title}" for cause in CAUSES.values()]
     for cause in CAUSES.values():
-        lines += hang_cause(cause, [symptom for symptom in TABLE if symptom.cause == cause.name])
+        lines += hang_cause(cause, [symptom for symptom in TABLE if symptom.cause == cause.id])
     return "\n".join(lines) + "\n"
 
 
-def hang_cause(cause: HangCause, symptoms: list[Symptom]) -> Iterator[str]:
-    yield from ("", f"## {cause.name}", "", f"**{sentence(cause.title)}**", "", cause.meaning, "")
+def hang_cause(cause: Cause, symptoms: list[Symptom]) -> Iterator[str]:
+    yield from ("", f"## {cause.id}", "", f"**{sentence(cause.title)}**", "", cause.meaning, "")
     yield f"- Shows itself: {', '.join(cause.stages)}"
     yield f"- What decides: {cause.confirm}"
-    yield f"- What to do: {cause.fix}"
+    yield f"- What to do: {cause.fix.text}"
     yield f"- Source: {cause.source}"
-    if cause.commands:
-        yield from ("", "```text", *cause.commands, "```")
+    if cause.fix.commands:
+        yield from ("", "```text", *cause.fix.commands, "```")
     if symptoms:
         yield from ("", "Lines of a log:", "")
     shown: set[str] = set()

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from gpudoctor import devices, report
+from gpudoctor.causes import CAUSES
 from gpudoctor.check import Check
 from gpudoctor.diagnose import ask, diagnose
-from gpudoctor.explain.symptoms import TABLE
-from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.plugins import find_checks
 from gpudoctor.snapshot import to_json
+from gpudoctor.symptoms import TABLE
 from tests.build import h100_node
 from tests.cases import Case
 

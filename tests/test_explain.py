@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.explain.explain import explain
 from gpudoctor.explain.report import Explanation
-from gpudoctor.knowledge.hangs import CAUSES
 from tests.explain_jobs import SPAWN, TRAIN, free_port, output_of, torchrun
 
 LONGEST = 120

@@ -20,9 +20,9 @@ from gpudoctor.explain.lines import AHEAD, BLOCK, LONGEST_LINE, NotALog, blocks,
 from gpudoctor.explain.match import Matcher, anchors
 from gpudoctor.explain.report import Explanation
 from gpudoctor.explain.scan import EXTRA, clean, scan
-from gpudoctor.explain.symptom import Role, Symptom
 from gpudoctor.explain.tracebacks import read_traceback
 from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
+from gpudoctor.symptom import Role, Symptom
 
 
 def symptom(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.explain.symptom import Symptom
-from gpudoctor.explain.symptoms import FAMILIES, TABLE
-from gpudoctor.explain.symptoms.nccl_table import ELSEWHERE, MEANINGS
+from gpudoctor.causes import CAUSES
 from gpudoctor.knowledge.gpus.xid import CATALOG
-from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.knowledge.nccl.symptoms import TABLE as NCCL_TABLE
+from gpudoctor.symptom import Symptom
+from gpudoctor.symptoms import FAMILIES, TABLE
+from gpudoctor.symptoms.nccl_table import ELSEWHERE, MEANINGS
 
 ROLES = ("cause", "connection", "consequence", "context")
 SIBLINGS: dict[str, set[str]] = {

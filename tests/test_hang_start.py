@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.hang.causes import (
     Rule,
     start_clock,
@@ -36,7 +37,6 @@ from gpudoctor.hang.evidence import (
 from gpudoctor.hang.job import Job, Launcher, Rank
 from gpudoctor.hang.places import Kind, Place
 from gpudoctor.hang.report import Cause
-from gpudoctor.knowledge.hangs import CAUSES
 from tests.hang_jobs import place_at
 
 RULES: tuple[Rule, ...] = (

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.hang.conclude import conclude_job
 from gpudoctor.hang.evidence import Collective, Frame, GpuUse, KernelEvent, Recorder, Socket, SourceContext, Thread
 from gpudoctor.hang.job import Job
 from gpudoctor.hang.places import place_of
 from gpudoctor.hang.recorders import compare
 from gpudoctor.hang.report import Cause, JobReport
-from gpudoctor.knowledge.hangs import CAUSES
 from tests.hang_jobs import PROGRAM, a_job, data_loader, is_in, launcher, member, place_at, sleeps, source, stack, waits
 
 LOOP = ("for", 25, "batch in loader")

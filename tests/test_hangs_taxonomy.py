@@ -8,7 +8,8 @@ from typing import get_args
 
 import pytest
 
-from gpudoctor.knowledge.hangs import CAUSES, HangCause, Stage
+from gpudoctor.cause import Cause, Stage
+from gpudoctor.causes import CAUSES
 
 NAMES = [
     "local-rank-preset",
@@ -68,31 +69,31 @@ NAMES = [
 def test_the_names_are_the_fifty_of_the_research() -> None:
     assert len(NAMES) == 50
     assert set(CAUSES) == set(NAMES)
-    assert all(cause.name == name for name, cause in CAUSES.items())
+    assert all(cause.id == name for name, cause in CAUSES.items())
 
 
-@pytest.mark.parametrize("cause", CAUSES.values(), ids=lambda cause: cause.name)
-def test_texts_keep_the_rules_of_messages(cause: HangCause) -> None:
+@pytest.mark.parametrize("cause", CAUSES.values(), ids=lambda cause: cause.id)
+def test_texts_keep_the_rules_of_messages(cause: Cause) -> None:
     assert cause.title and not cause.title.endswith(".") and "\n" not in cause.title and len(cause.title) <= 90
-    for text in (cause.meaning, cause.fix, cause.confirm):
+    for text in (cause.meaning, cause.fix.text, cause.confirm):
         assert text.endswith("."), text
-    for text in (cause.title, cause.meaning, cause.fix, cause.confirm):
+    for text in (cause.title, cause.meaning, cause.fix.text, cause.confirm):
         assert "!" not in text and "  " not in text
         assert not re.search(r"\b(simply|just|please|ensure)\b", text, re.IGNORECASE), text
     assert cause.source and not cause.source.endswith(".")
     assert cause.stages and set(cause.stages) <= set(get_args(Stage))
 
 
-@pytest.mark.parametrize("cause", CAUSES.values(), ids=lambda cause: cause.name)
-def test_commands_can_be_pasted_as_they_stand(cause: HangCause) -> None:
-    for command in cause.commands:
+@pytest.mark.parametrize("cause", CAUSES.values(), ids=lambda cause: cause.id)
+def test_commands_can_be_pasted_as_they_stand(cause: Cause) -> None:
+    for command in cause.fix.commands:
         assert not re.search(r"\.\.\.|<|>|\b(PID|HOST|PORT|ADDRESS)\b", command), command
         parsed = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True, check=False, timeout=60)
         assert parsed.returncode == 0, parsed.stderr
 
 
 def test_commands_of_ours_exist() -> None:
-    ours = {command for cause in CAUSES.values() for command in cause.commands if command.startswith("gpudoctor ")}
+    ours = {command for cause in CAUSES.values() for command in cause.fix.commands if command.startswith("gpudoctor ")}
     assert ours
     for command in sorted({shlex.split(command)[1] for command in ours}):
         done = subprocess.run(

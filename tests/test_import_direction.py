@@ -34,12 +34,17 @@ EVERYWHERE = (
     "gpudoctor.lacking",
 )  # but in workers and armed.py
 
+TROUBLES = ("gpudoctor.cause", "gpudoctor.causes", "gpudoctor.symptom", "gpudoctor.symptoms")
 MAY_IMPORT = {
     # the first prefix that fits a file -> what of ours it may import
     "gpudoctor/workers/": (),
     "gpudoctor/snapshot/": ("gpudoctor.snapshot",),
     "gpudoctor/knowledge/": ("gpudoctor.snapshot", "gpudoctor.knowledge"),
     "gpudoctor/check.py": ("gpudoctor.snapshot",),
+    "gpudoctor/symptom.py": (),
+    "gpudoctor/symptoms/": ("gpudoctor.symptom", "gpudoctor.symptoms", "gpudoctor.knowledge"),
+    "gpudoctor/cause.py": ("gpudoctor.check", "gpudoctor.symptom"),
+    "gpudoctor/causes/": ("gpudoctor.cause", "gpudoctor.check", "gpudoctor.symptom"),
     "gpudoctor/marked.py": (),
     "gpudoctor/command.py": (),
     "gpudoctor/named.py": (),
@@ -62,7 +67,7 @@ MAY_IMPORT = {
         "gpudoctor.snapshot",
         "gpudoctor.knowledge",
     ),
-    "gpudoctor/explain/": ("gpudoctor.explain", "gpudoctor.knowledge", "gpudoctor.check"),
+    "gpudoctor/explain/": ("gpudoctor.explain", *TROUBLES, "gpudoctor.knowledge", "gpudoctor.check"),
     "gpudoctor/hang/read/": (
         "gpudoctor.hang.read",
         "gpudoctor.hang.evidence",
@@ -76,6 +81,7 @@ MAY_IMPORT = {
         "gpudoctor.knowledge",
     ),
     "gpudoctor/hang/": (
+        *TROUBLES,
         "gpudoctor.hang",
         "gpudoctor.explain",
         "gpudoctor.fleet",
@@ -98,6 +104,7 @@ MAY_IMPORT = {
         "gpudoctor.check",
     ),
     "gpudoctor/nccl/": (
+        *TROUBLES,
         "gpudoctor.nccl",
         "gpudoctor.fleet",
         "gpudoctor.read",
@@ -109,6 +116,7 @@ MAY_IMPORT = {
         "gpudoctor.render",
     ),
     "gpudoctor/train/": (
+        *TROUBLES,
         "gpudoctor.train",
         "gpudoctor.nccl",
         "gpudoctor.fleet",
@@ -147,8 +155,9 @@ MAY_IMPORT = {
         "gpudoctor.knowledge",
         "gpudoctor.check",
     ),
-    "gpudoctor/lint/": ("gpudoctor.lint", "gpudoctor.snapshot", "gpudoctor.knowledge"),
+    "gpudoctor/lint/": (*TROUBLES, "gpudoctor.lint", "gpudoctor.snapshot", "gpudoctor.knowledge"),
     "gpudoctor/render/": (
+        *TROUBLES,
         "gpudoctor.render",
         "gpudoctor.check",
         "gpudoctor.report",

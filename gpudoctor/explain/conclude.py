@@ -4,6 +4,7 @@ from collections import Counter
 
 from msgspec import Struct, structs
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
 from gpudoctor.explain.candidate import SURE, Candidate, in_order, merged, of_symptom
 from gpudoctor.explain.deaths import AFTERWARDS, Spoken, own_errors, ranks_text, signals, spoken
@@ -12,7 +13,6 @@ from gpudoctor.explain.order import Facts, Moment, Shown
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.sizes import printed_sizes
 from gpudoctor.explain.waits import Wait, pattern, places, waits
-from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.knowledge.wording import counted
 
 MOST_CAUSES = 5
@@ -131,8 +131,8 @@ def _published(candidate: Candidate) -> LogCause:
         summary=candidate.summary,
         meaning=candidate.meaning or (known.meaning if known else ""),
         fix=Fix(
-            candidate.fix or (known.fix if known else ""),
-            candidate.commands or (known.commands if known and not candidate.fix else ()),
+            candidate.fix or (known.fix.text if known else ""),
+            candidate.commands or (known.fix.commands if known and not candidate.fix else ()),
         ),
         confirm=candidate.confirm or (known.confirm if known else ""),
     )

@@ -1,6 +1,6 @@
 """What the engine itself reads from lines that are no fault: the size of the world, who is in it, what is exchanged."""
 
-from gpudoctor.explain.symptom import Symptom
+from gpudoctor.symptom import Symptom
 
 CONTEXT: tuple[Symptom, ...] = (
     Symptom(

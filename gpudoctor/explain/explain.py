@@ -13,7 +13,7 @@ from gpudoctor.explain.match import Matcher
 from gpudoctor.explain.order import put_together
 from gpudoctor.explain.report import Explanation
 from gpudoctor.explain.scan import EXTRA, Scan, scan
-from gpudoctor.explain.symptom import Symptom
+from gpudoctor.symptom import Symptom
 
 STANDARD_INPUT = "-"
 
@@ -29,7 +29,7 @@ class Interrupted(Exception):
 @cache
 def full_table() -> tuple[Symptom, ...]:
     """All symptoms, and what the engine reads besides."""
-    from gpudoctor.explain.symptoms import TABLE
+    from gpudoctor.symptoms import TABLE
 
     return (*TABLE, *CONTEXT)
 

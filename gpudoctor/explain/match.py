@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from gpudoctor.explain.symptom import Symptom
+from gpudoctor.symptom import Symptom
 
 VARIES = b"0123456789abcdef.,+"
 """What is taken out of lines and needles: digits of both kinds of numbers, and what stands between them."""

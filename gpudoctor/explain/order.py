@@ -3,7 +3,7 @@
 from msgspec import Struct, field, structs
 
 from gpudoctor.explain.scan import Scan, Told, ToldExit, ToldTraceback
-from gpudoctor.explain.symptom import Event, Symptom
+from gpudoctor.symptom import Event, Symptom
 
 SAME_MOMENT = 1.0
 """Seconds within which times of two files tell no order: log stamps, and clocks of several machines."""

@@ -18,7 +18,7 @@ class Line(Struct, frozen=True):
 
 class LogCause(Struct, frozen=True, kw_only=True):
     cause: str
-    """A name of `knowledge.hangs.CAUSES`."""
+    """A name of `causes.CAUSES`."""
     confidence: float
     ranks: tuple[int, ...] = ()
     """The culprits."""

@@ -12,9 +12,9 @@ from gpudoctor.explain.exits import NEEDLES as EXIT_NEEDLES
 from gpudoctor.explain.exits import Exit, read_exit
 from gpudoctor.explain.lines import Block, NotALog, Readable, blocks
 from gpudoctor.explain.match import Line, Matcher
-from gpudoctor.explain.symptom import Event, Symptom
 from gpudoctor.explain.tracebacks import HEADER, Traceback, read_traceback
 from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
+from gpudoctor.symptom import Event, Symptom
 
 EXTRA = (HEADER, *EXIT_NEEDLES)
 HEADER_BYTES = HEADER.encode()

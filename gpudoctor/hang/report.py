@@ -30,7 +30,7 @@ class Where(Struct, frozen=True):
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """A cause from the taxonomy (`knowledge.hangs.CAUSES`)."""
+    """A cause from the taxonomy (`causes.CAUSES`)."""
 
     cause: str
     confidence: float

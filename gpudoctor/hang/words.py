@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterable, Sequence
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
 from gpudoctor.hang.evidence import Collective, Enclosing, Frame, SourceContext
@@ -10,7 +11,6 @@ from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import Place
 from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import Seen, Where
-from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.knowledge.wording import ranges
 
 MOST_STACKS = 4
@@ -135,7 +135,9 @@ def entry_words(entry: Collective) -> str:
 def fix_for(cause: str, text: str = "", commands: Sequence[Command] = ()) -> Fix:
     """The taxonomy's fix, or a text that says more of this job."""
     known = CAUSES.get(cause)
-    return Fix(text or (known.fix if known else ""), tuple(commands) or (known.commands if known and not text else ()))
+    if text or known is None:
+        return Fix(text, tuple(commands))
+    return Fix(known.fix.text, tuple(commands) or known.fix.commands)
 
 
 def confirm_for(cause: str) -> str:

@@ -3,8 +3,8 @@
 from rich.console import Console
 from rich.text import Text
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.explain.report import Explanation, Line, LogCause
-from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.render.hang import CERTAIN, MOST_ALTERNATIVES, MOST_UNREAD
 from gpudoctor.render.prose import show, show_command

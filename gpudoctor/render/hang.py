@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.hang.report import Cause, HangReport, JobReport, OtherJob, RankRow, Where, is_unseen
-from gpudoctor.knowledge.hangs import CAUSES
 from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.render.prose import show, show_command, show_table
 from gpudoctor.render.words import safe

@@ -111,7 +111,8 @@ def test_clocks_that_jump(command: tuple[str, ...], tmp_path: Path) -> None:
     done = faulty("", *command, *more, more={"PYTHONPATH": str(tmp_path)})
     said = done.stdout + done.stderr
     assert "within" not in said or "deadline" not in said, done
-    assert done.returncode in (0, 1, 2) and "no answer" not in said and "silent" not in said, done
+    # 3: a job of another test runs meanwhile, and may not be looked at
+    assert done.returncode in (0, 1, 2, 3) and "no answer" not in said and "silent" not in said, done
     if command == ("checkpoint",):
         assert done.returncode == 0, done
 

@@ -1,0 +1,55 @@
+"""What a cause is written against. One a file in `causes/`: a trouble that a training dies, hangs or is slow of.
+
+`hang`, `explain`, `nccl-test` and `train-test` name what they find by its id and take their words from it; rules of
+lint say what they lead to by it. What is special to one job is said where the cause is found.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from msgspec import Struct
+
+from gpudoctor.check import Fix
+from gpudoctor.command import Command
+from gpudoctor.symptom import Symptom
+
+Stage = Literal["rendezvous", "communicator", "first collective", "training", "end"]
+"""Of a job, in the order in which it passes them."""
+STAGES: tuple[Stage, ...] = get_args(Stage)
+Blame = Literal["rank", "node", "fabric", "program", "environment", "scheduler"]
+"""Where the culprit is to be looked for. rank: one process. node: a machine and what is in it. fabric: what is between
+machines. program: what the training's own code does. environment: how it was started, and with which software and
+settings. scheduler: who gives and takes machines."""
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """A kind of trouble. Its texts hold for every job."""
+
+    id: str
+    """A contract with whoever reads the JSON: never renamed, never reused."""
+    title: str
+    """What is wrong, as a short phrase: "a rank has died", "/dev/shm is too small"."""
+    stages: tuple[Stage, ...]
+    """Where it shows itself, first the first."""
+    blame: Blame
+    meaning: str
+    """What happens because of it, as sentences."""
+    like: tuple[str, ...] = ()
+    """Ids of causes that it can be mistaken for."""
+    fix: Fix
+    """What to do, with lines to paste that need no value of the job."""
+    variants: Mapping[str, Fix] = {}
+    """The fix for what was seen, by a short name of that; texts may name values in braces."""
+    confirm: str
+    """The test that decides, as sentences."""
+    foreseen_by: tuple[str, ...] = ()
+    """Ids of the checks that would have told before the start."""
+    symptoms: tuple[Symptom, ...] = ()
+    """Lines of logs that tell of this cause and no other. Those that several speakers share stand in `symptoms/`."""
+    source: str
+
+    def remedy(self, variant: str = "", *commands: Command, **values: object) -> Fix:
+        """The fix, or a variant of it with this job's values; with `commands` before its own lines."""
+        fix = self.variants[variant] if variant else self.fix
+        text = fix.text.format_map(values) if values else fix.text
+        return Fix(text, (*commands, *fix.commands))

@@ -1,0 +1,26 @@
+"""The clocks of the nodes differ by more than the rendezvous bears."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="clock-skew",
+    title="the clocks of the nodes differ by more than the rendezvous bears",
+    stages=("rendezvous",),
+    blame="node",
+    meaning=(
+        "torchrun's c10d rendezvous compares the other nodes' heartbeats with its own clock: 3 of 5 s each. A "
+        "node that is more than 15 s behind is taken for dead and left out. The others train with a smaller world "
+        "without a word, and the node that was left out waits."
+    ),
+    fix=Fix(
+        "Let all nodes keep their time by NTP (chrony, systemd-timesyncd), then start again.",
+        (command("timedatectl"), command("chronyc tracking")),
+    ),
+    confirm=("Compare the clocks of all nodes: they lie more than 15 s apart."),
+    source=(
+        "torch elastic/rendezvous/dynamic_rendezvous.py (keep_alive_interval, keep_alive_max_attempt), measured "
+        "with torch 2.13; awsome-distributed-ai#180, #202"
+    ),
+)

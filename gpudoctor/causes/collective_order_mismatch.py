@@ -1,0 +1,22 @@
+"""The ranks call collectives in different order."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+
+CAUSE = Cause(
+    id="collective-order-mismatch",
+    title="the ranks call collectives in different order",
+    stages=("training",),
+    blame="program",
+    meaning=(
+        "Collectives are matched by their order in a group, not by what they are. Ranks that exchange two of "
+        "them wait for each other, or mix their data."
+    ),
+    like=("rank0-only-collective", "rank-divergent-decision"),
+    fix=Fix("Call collectives in one order on all ranks: iterate sorted keys, not sets; one thread per group."),
+    confirm=(
+        "Start with TORCH_DISTRIBUTED_DEBUG=DETAIL, or compare flight-recorder dumps: the same number is "
+        "another operation."
+    ),
+    source=("torch documentation, flight recorder and TORCH_DISTRIBUTED_DEBUG"),
+)

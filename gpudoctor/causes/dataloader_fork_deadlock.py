@@ -1,0 +1,21 @@
+"""A DataLoader worker was forked while a lock was held."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+
+CAUSE = Cause(
+    id="dataloader-fork-deadlock",
+    title="a DataLoader worker was forked while a lock was held",
+    stages=("training",),
+    blame="program",
+    meaning=(
+        "fork copies memory with locks as they are, and not the threads that would release them. The worker "
+        "waits for such a lock for ever, and its rank waits for data."
+    ),
+    fix=Fix(
+        "Start workers by spawn or forkserver (multiprocessing_context='forkserver'), or fork before threads and "
+        "CUDA are used."
+    ),
+    confirm=("With num_workers=0, or with spawn, the same job runs."),
+    source=("fork(2), Python's multiprocessing documentation; torch DataLoader"),
+)

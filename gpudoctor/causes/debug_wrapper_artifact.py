@@ -1,0 +1,19 @@
+"""TORCH_DISTRIBUTED_DEBUG=DETAIL itself reports or hangs."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="debug-wrapper-artifact",
+    title="TORCH_DISTRIBUTED_DEBUG=DETAIL itself reports or hangs",
+    stages=("rendezvous", "communicator", "first collective", "training"),
+    blame="environment",
+    meaning=(
+        "The debugging wrapper adds collectives of its own on a gloo group. With some groups and barriers it "
+        "sees mismatches that are none, or waits."
+    ),
+    fix=Fix("Take it out, and use the flight recorder instead.", (command("unset TORCH_DISTRIBUTED_DEBUG"),)),
+    confirm=("Without the variable the same job runs."),
+    source=("torch ProcessGroupWrapper.cpp"),
+)

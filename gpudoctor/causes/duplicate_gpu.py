@@ -1,0 +1,20 @@
+"""Two ranks use the same GPU."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="duplicate-gpu",
+    title="two ranks use the same GPU",
+    stages=("communicator",),
+    blame="program",
+    meaning=("NCCL wants one GPU per rank of a communicator. It ends with an error, and older releases hang."),
+    fix=Fix(
+        "Choose the GPU by torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before anything else, and start no "
+        "more ranks than GPUs are visible.",
+        (command("gpudoctor devices"), command("nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv")),
+    ),
+    confirm=("See which PIDs stand on which GPU, and compare with their LOCAL_RANK."),
+    source=("NCCL init.cc (Duplicate GPU detected); verl#161"),
+)

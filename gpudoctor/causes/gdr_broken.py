@@ -1,0 +1,24 @@
+"""GPUDirect RDMA does not work as promised."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="gdr-broken",
+    title="GPUDirect RDMA does not work as promised",
+    stages=("first collective",),
+    blame="node",
+    meaning=(
+        "The NIC is to read and write GPU memory and gets errors: nvidia-peermem or DMA-BUF does not fit the "
+        "drivers, or ACS and an IOMMU stand between NIC and GPU."
+    ),
+    like=("p2p-acs-iommu",),
+    fix=Fix(
+        "Load nvidia-peermem in the driver's version, and turn ACS and IOMMU translation off on the switches "
+        "between. NCCL_NET_GDR_LEVEL=LOC does without until then.",
+        (command("gpudoctor check host network"), command("export NCCL_NET_GDR_LEVEL=LOC")),
+    ),
+    confirm=("With NCCL_NET_GDR_LEVEL=LOC the same job runs."),
+    source=("enum ibv_wc_status 4 and 10; NCCL documentation, GPUDirect RDMA"),
+)

@@ -1,0 +1,22 @@
+"""Two hosts look like one to NCCL."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="host-identity-collision",
+    title="two hosts look like one to NCCL",
+    stages=("communicator",),
+    blame="node",
+    meaning=(
+        "NCCL takes ranks with the same host name and boot id for neighbours on one machine, and tries shared "
+        "memory or NVLink between machines."
+    ),
+    fix=Fix(
+        "Give hosts and containers their own names and boot ids, or set another NCCL_HOSTID on each.",
+        (command("hostname; cat /proc/sys/kernel/random/boot_id"),),
+    ),
+    confirm=("Compare host name and boot id over the nodes; in NCCL's log channels between nodes say P2P or SHM."),
+    source=("NCCL misc/utils.cc (getHostHash)"),
+)

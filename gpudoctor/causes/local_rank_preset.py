@@ -1,0 +1,23 @@
+"""LOCAL_RANK or NODE_RANK was set before the framework started its processes."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="local-rank-preset",
+    title="LOCAL_RANK or NODE_RANK was set before the framework started its processes",
+    stages=("rendezvous",),
+    blame="environment",
+    meaning=(
+        "Lightning starts one process per GPU by itself, unless LOCAL_RANK or NODE_RANK tells it that a "
+        "launcher did so. A leftover value makes the one process there is wait for ranks that nobody starts."
+    ),
+    fix=Fix(
+        "Take the variables out of the environment of the start: look in the shell's rc files, the image's ENV "
+        "lines and the batch script. Under a launcher that starts all ranks, let that launcher set them.",
+        (command("env | grep -E '^(LOCAL_RANK|NODE_RANK|RANK|WORLD_SIZE|GROUP_RANK)='"),),
+    ),
+    confirm=("Start the same command by env -u LOCAL_RANK -u NODE_RANK: it then starts all processes."),
+    source=("Lightning's ClusterEnvironment (creates_processes_externally); Lightning#5651"),
+)

@@ -1,0 +1,23 @@
+"""A node gave the others an address of its own loopback."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="master-addr-loopback",
+    title="a node gave the others an address of its own loopback",
+    stages=("rendezvous", "communicator"),
+    blame="environment",
+    meaning=(
+        "The host's name, or MASTER_ADDR, stands for 127.x, which each node takes for itself. The other nodes "
+        "connect to nobody, or to themselves."
+    ),
+    fix=Fix(
+        "Write the host's routable address beside its name in /etc/hosts and take it off the 127.0.1.1 line; give "
+        "MASTER_ADDR as an address that the other nodes reach; name the interface in GLOO_SOCKET_IFNAME.",
+        (command('getent ahosts "$(hostname)"'), command("gpudoctor check network")),
+    ),
+    confirm=("Resolve the head's name on every node: none answers 127.x, and a connection from a peer is accepted."),
+    source=("gloo's transport/tcp (address of the host's name), Debian's 127.0.1.1 line; seen in our lab"),
+)

@@ -1,0 +1,23 @@
+"""Another process holds the port of the head."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="master-port-in-use",
+    title="another process holds the port of the head",
+    stages=("rendezvous",),
+    blame="environment",
+    meaning=(
+        "The store of rank 0 cannot listen on MASTER_PORT. The other ranks fail, or connect to a foreign "
+        "process, often a rank that an earlier run left behind, and wait for it."
+    ),
+    fix=Fix(
+        "End the process that holds the port, by its PID, or take a free port: torchrun --standalone on one node, "
+        "another MASTER_PORT for every job on a shared node.",
+        (command("ss -ltnp"),),
+    ),
+    confirm=("Look up the owner of the port on the head: it is no process of this job."),
+    source=("torch c10d socket.cpp (EADDRINUSE); mmpretrain#960"),
+)

@@ -1,0 +1,20 @@
+"""The limit of locked memory is too low for RDMA."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="memlock-limit",
+    title="the limit of locked memory is too low for RDMA",
+    stages=("communicator",),
+    blame="node",
+    meaning=("RDMA pins its buffers. Under a low limit they cannot be registered, and the connection is not made."),
+    fix=Fix(
+        "Lift the limit for the ranks: docker's --ulimit memlock=-1, LimitMEMLOCK=infinity for the launcher's "
+        "unit (slurmd, sshd), or /etc/security/limits.conf.",
+        (command("ulimit -l"), command("gpudoctor check network")),
+    ),
+    confirm=("Read Max locked memory in /proc/PID/limits of a rank; a shell on the node may have another one."),
+    source=("ibv_reg_mr(3), NCCL misc/ibvwrap.cc; nccl-tests#206"),
+)

@@ -1,0 +1,22 @@
+"""NCCL itself fails in this release."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="nccl-bug",
+    title="NCCL itself fails in this release",
+    stages=("communicator", "first collective", "training"),
+    blame="environment",
+    meaning=(
+        "All ranks launched the same collective and it does not end; known releases do so on certain machines "
+        "or layouts."
+    ),
+    fix=Fix(
+        "Install a newer NCCL beside torch, and report what remains.",
+        (command("pip install --upgrade nvidia-nccl-cu12"),),
+    ),
+    confirm=("Run the same job with another NCCL: by pip, or by LD_PRELOAD of its libnccl.so.2."),
+    source=("NCCL release notes; nccl#2385, marin#7344"),
+)

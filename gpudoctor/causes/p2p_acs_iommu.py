@@ -1,0 +1,24 @@
+"""Peer access between GPUs is broken by ACS or the IOMMU."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="p2p-acs-iommu",
+    title="peer access between GPUs is broken by ACS or the IOMMU",
+    stages=("first collective",),
+    blame="node",
+    meaning=(
+        "PCIe access control or IOMMU translation sends peer traffic up to the CPU or nowhere. Communicators "
+        "are made, and the first collective spins on all GPUs for ever."
+    ),
+    like=("gpu-driver-p2p-bug",),
+    fix=Fix(
+        "Turn ACS and IOMMU translation off on bare metal (BIOS, intel_iommu=off or iommu=pt). Until then "
+        "NCCL_P2P_DISABLE=1 goes through host memory, slower.",
+        (command("gpudoctor check host driver"), command("export NCCL_P2P_DISABLE=1")),
+    ),
+    confirm=("With NCCL_P2P_DISABLE=1 the same job runs; gpudoctor check host names ACS or IOMMU."),
+    source=("NCCL documentation, troubleshooting (GPU-to-GPU communication, ACS)"),
+)

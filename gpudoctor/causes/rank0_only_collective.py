@@ -1,0 +1,18 @@
+"""A collective is called on some ranks only."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+
+CAUSE = Cause(
+    id="rank0-only-collective",
+    title="a collective is called on some ranks only",
+    stages=("training", "end"),
+    blame="program",
+    meaning=(
+        "A barrier, a gathering state_dict or a logged metric stands under a condition such as rank == 0. "
+        "Those that call it wait for those that never come."
+    ),
+    fix=Fix("Call the collective on all ranks, and put only the writing or printing under the condition."),
+    confirm=("Compare the stacks: some ranks are in the collective under a branch that the others did not take."),
+    source=("torch documentation, collective functions; pytorch#88000"),
+)

@@ -1,0 +1,23 @@
+"""A rank has died."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="rank-died",
+    title="a rank has died",
+    stages=("rendezvous", "communicator", "first collective", "training"),
+    blame="rank",
+    meaning=(
+        "A rank ended by an exception, a signal or the kernel's OOM killer. The others wait for it in their "
+        "next collective until a time-out, and their messages name the wrong rank."
+    ),
+    fix=Fix(
+        "Repair what ended that rank: its own log has the exception; after an OOM kill give more memory or start "
+        "fewer DataLoader workers.",
+        (command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault|Xid'"),),
+    ),
+    confirm=("Look at the exit status of every rank, at memory.events of the cgroup and at the kernel's log."),
+    source=("waitpid(2); torchrun's failure table; kernel mm/oom_kill.c"),
+)

@@ -1,0 +1,18 @@
+"""The ranks decide differently."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+
+CAUSE = Cause(
+    id="rank-divergent-decision",
+    title="the ranks decide differently",
+    stages=("training",),
+    blame="program",
+    meaning=(
+        "Each rank decides by itself (early stop, save now, skip this step) from values that differ. They then "
+        "go different ways and call different collectives."
+    ),
+    fix=Fix("Decide on one rank and broadcast the decision, or all_reduce what it is made from."),
+    confirm=("Print the decision and its inputs on every rank."),
+    source=("reports in several public threads"),
+)

@@ -1,0 +1,26 @@
+"""No node recognises itself as the host of the rendezvous."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="rdzv-host-mismatch",
+    title="no node recognises itself as the host of the rendezvous",
+    stages=("rendezvous",),
+    blame="environment",
+    meaning=(
+        "torchrun's c10d rendezvous makes that node the host whose own name or address equals the endpoint. "
+        "Where none does (an alias, a service name, an address behind NAT), all nodes connect and none listens."
+    ),
+    fix=Fix(
+        "Give the endpoint as the head calls itself (hostname -f), or write is_host=1 into the head's --rdzv-conf "
+        "and is_host=0 into the others', or take the static rendezvous (--master-addr, --node-rank).",
+        (command("hostname -f"), command("hostname -I")),
+    ),
+    confirm=(
+        "On the head compare the endpoint with its host name, full name and addresses; ss -ltn shows nobody "
+        "on the port."
+    ),
+    source=("torch elastic/rendezvous/c10d_rendezvous_backend.py (_matches_machine_hostname); pytorch#69197"),
+)

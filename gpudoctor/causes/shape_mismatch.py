@@ -1,0 +1,19 @@
+"""The ranks call one collective with different sizes or types."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+
+CAUSE = Cause(
+    id="shape-mismatch",
+    title="the ranks call one collective with different sizes or types",
+    stages=("first collective", "training"),
+    blame="program",
+    meaning=(
+        "A collective needs the same size and type on all ranks. gloo ends with an error, and NCCL hangs or "
+        "gives wrong sums without a word."
+    ),
+    like=("rank0-only-collective", "rank-divergent-decision"),
+    fix=Fix("Pad to the largest size, or gather the sizes first; make models and parameters equal on all ranks."),
+    confirm=("Print the shape and type before the collective on every rank, or compare flight-recorder dumps."),
+    source=("NCCL documentation, collective operations; nccl#1417"),
+)

@@ -1,0 +1,22 @@
+"""Storage does not answer."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="storage-stall",
+    title="storage does not answer",
+    stages=("rendezvous", "communicator", "first collective", "training", "end"),
+    blame="node",
+    meaning=(
+        "A rank waits in the kernel for a file system (NFS, Lustre, FUSE, a pipe), where no signal and no "
+        "time-out reaches it. The others wait for this rank."
+    ),
+    fix=Fix(
+        "Repair or remount the storage; keep data sets, checkpoints in progress and caches on local disks.",
+        (command("gpudoctor check host"), command("mount | grep -E 'nfs|lustre|fuse|gpfs|beegfs'")),
+    ),
+    confirm=("The process is in state D, or stat on the mount does not return within seconds."),
+    source=("proc(5); kernel hung_task"),
+)

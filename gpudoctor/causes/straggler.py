@@ -1,0 +1,24 @@
+"""A rank is slow, and all wait for it in every step."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="straggler",
+    title="a rank is slow, and all wait for it in every step",
+    stages=("training",),
+    blame="rank",
+    meaning=(
+        "The job is not hung: one rank takes longer (a GPU that throttles, a busy or misplaced CPU, slow "
+        "storage), and collectives go at the pace of the slowest."
+    ),
+    like=("slow-rank-timeout",),
+    fix=Fix(
+        "Look at clocks, temperature and power of that rank's GPU, at other processes on its node, and at its CPU "
+        "binding.",
+        (command("gpudoctor check gpu host"),),
+    ),
+    confirm=("In three looks the counters move, and the same rank comes last every time."),
+    source=("reports in several public threads"),
+)

@@ -1,0 +1,23 @@
+"""The ranks run different software or settings."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="version-mismatch",
+    title="the ranks run different software or settings",
+    stages=("rendezvous", "communicator", "first collective"),
+    blame="environment",
+    meaning=(
+        "Ranks with another torch, NCCL, network plugin or other NCCL settings do not understand each other: "
+        "they disagree on sizes or algorithms and wait, or one of them cannot load its libraries."
+    ),
+    fix=Fix(
+        "Start all ranks from one image or environment, with the same NCCL variables and plugin on all nodes; take "
+        "foreign folders out of LD_LIBRARY_PATH.",
+        (command('python -c "import torch; print(torch.__version__, torch.cuda.nccl.version())"'),),
+    ),
+    confirm=("Compare the loaded libraries (/proc/PID/maps) and the NCCL variables of all ranks."),
+    source=("NCCL init.cc (version check), bootstrap; torch's loader"),
+)

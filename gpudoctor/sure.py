@@ -1,0 +1,12 @@
+"""How sure an answer is: a small scale with names. A rule says which of its observations gives which."""
+
+PROVED = 0.95
+"""What was read shows it, and leaves no other explanation: a process in state T, a kernel's log that names the pid."""
+SEEN = 0.85
+"""It was seen itself; that something else lies behind it is not excluded: a log's line that says it in its own words."""
+LIKELY = 0.65
+"""Several observations fit it and none speaks against it; other causes look the same."""
+POSSIBLE = 0.45
+"""One of several that fit."""
+HINT = 0.25
+"""It has been the cause of such a thing, and nothing else speaks for it."""
