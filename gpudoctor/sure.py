@@ -3,7 +3,7 @@
 PROVED = 0.95
 """What was read shows it, and leaves no other explanation: a process in state T, a kernel's log that names the pid."""
 SEEN = 0.85
-"""It was seen itself; that something else lies behind it is not excluded: a log's line that says it in its own words."""
+"""It was seen itself, and something else may lie behind it: a line of a log that says it in its own words."""
 LIKELY = 0.65
 """Several observations fit it and none speaks against it; other causes look the same."""
 POSSIBLE = 0.45
