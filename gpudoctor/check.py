@@ -1,4 +1,4 @@
-"""What a check is written against: `@check`, `@gpu_check`, `Problem`, `Fix`.
+"""What a check is written against: `@check`, `@gpu_check`, `Problem`, `Fix`, `command`, and `Snapshot`.
 
 A check is one module: its docstring is its documentation page, its rule a pure generator of `Problem`s over a
 `Snapshot`. A rule speaks only of problems; that a check is ok, skipped or crashed is said by `gpudoctor.diagnose`.
@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct, structs
 from msgspec.structs import force_setattr
 
-from gpudoctor.command import Command
+from gpudoctor.command import Command, command
 from gpudoctor.snapshot import Gpu, Reading, Snapshot
 
 T = TypeVar("T", bound=Struct)
@@ -22,8 +22,10 @@ Severity = Literal["error", "warning", "info"]
 An info never changes the verdict or the exit status.
 """
 
-Rule = Callable[[Snapshot], Iterator["Problem"]]
-GpuRule = Callable[[Gpu, Snapshot], Iterator["Problem"]]
+Problems = Iterator["Problem"]
+"""What a rule yields."""
+Rule = Callable[[Snapshot], Problems]
+GpuRule = Callable[[Gpu, Snapshot], Problems]
 
 
 class Fix(Struct, frozen=True):
@@ -125,4 +127,19 @@ def gpu_check(id: str, *, title: str, aliases: tuple[str, ...] = ()) -> Callable
     return lambda rule: Check(id, title=title, gpu_rule=rule, aliases=aliases)
 
 
-__all__ = ["Check", "Fix", "GpuRule", "Problem", "Rule", "Severity", "check", "gpu_check", "without_lines"]
+__all__ = [
+    "Check",
+    "Command",
+    "Fix",
+    "Gpu",
+    "GpuRule",
+    "Problem",
+    "Problems",
+    "Rule",
+    "Severity",
+    "Snapshot",
+    "check",
+    "command",
+    "gpu_check",
+    "without_lines",
+]

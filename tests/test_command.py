@@ -15,14 +15,15 @@ from gpudoctor.check import Fix
 from gpudoctor.command import KINDS, KNOWN, NONE, command, is_sayable, joined, word
 
 ROOT = Path(__file__).parent.parent
+DOORS = ("gpudoctor.command", "gpudoctor.check")
 SOURCES = [*sorted((ROOT / "gpudoctor").rglob("*.py")), *sorted((ROOT / "checks").rglob("*.py"))]
 
 
 @cache
 def trees() -> list[tuple[Path, ast.Module]]:
-    """The sources that use gpudoctor.command."""
+    """The sources that use gpudoctor.command, under its own name or as gpudoctor.check hands it to checks."""
     texts = [(path, path.read_text(encoding="utf-8")) for path in SOURCES]
-    return [(path, ast.parse(text)) for path, text in texts if "gpudoctor.command" in text]
+    return [(path, ast.parse(text)) for path, text in texts if any(door in text for door in DOORS)]
 
 
 def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
@@ -31,7 +32,7 @@ def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
         local = {
             alias.asname or alias.name
             for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module == "gpudoctor.command"
+            if isinstance(node, ast.ImportFrom) and node.module in DOORS
             for alias in node.names
             if alias.name == name
         }

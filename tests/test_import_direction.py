@@ -180,7 +180,7 @@ MAY_IMPORT = {
     "gpudoctor/__init__.py": ("gpudoctor.armed",),
     "gpudoctor/armed.py": (),
     "gpudoctor/__main__.py": ("gpudoctor.cli",),
-    "checks/": ("gpudoctor.check", "gpudoctor.snapshot", "gpudoctor.knowledge"),
+    "checks/": ("gpudoctor.check", "gpudoctor.snapshot", "gpudoctor.knowledge", "gpudoctor.causes"),
 }
 LINUX_ONLY = {"fcntl", "resource", "pwd", "grp", "termios", "pty", "select"}
 

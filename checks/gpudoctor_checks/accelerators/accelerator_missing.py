@@ -4,10 +4,7 @@ Why it matters: training runs on the CPU here. That is fine for a test and slow 
 anything else; where a GPU was expected, it is not on the bus, or this container was not given it.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.accelerator_kinds import (
     is_amd_graphics,
     is_amd_instinct,
@@ -18,13 +15,13 @@ from gpudoctor.knowledge.accelerator_kinds import (
     is_tpu,
 )
 from gpudoctor.knowledge.presence import if_present
-from gpudoctor.snapshot import PciDevice, Snapshot
+from gpudoctor.snapshot import PciDevice
 
 INTEL_NPU_DRIVER = "intel_vpu"  # class 12 as well, and nothing that torch trains on
 
 
 @check("accelerator-missing", title="This machine has an accelerator")
-def accelerator_missing(machine: Snapshot) -> Iterator[Problem]:
+def accelerator_missing(machine: Snapshot) -> Problems:
     pci, nodes = machine.accelerators.pci, machine.accelerators.device_nodes
     if any(_trains(device) for device in pci.value):
         return

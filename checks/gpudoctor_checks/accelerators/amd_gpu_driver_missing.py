@@ -4,21 +4,18 @@ Why it matters: ROCm reaches the GPU through the kernel driver amdgpu and the de
 of the groups render or video may open. Without them `cuda.is_available()` is False in a ROCm build too.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.accelerator_kinds import is_amd_graphics, is_amd_instinct
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import PciDevice, Snapshot
+from gpudoctor.snapshot import PciDevice
 
 KFD = "/dev/kfd"
 GIVEN_AWAY = ("vfio-pci", "pci-stub", "radeon")  # passed to a VM, or too old for ROCm
 
 
 @check("amd-gpu-driver-missing", title="AMD GPUs have their driver, and this user may use it")
-def amd_gpu_driver_missing(machine: Snapshot) -> Iterator[Problem]:
+def amd_gpu_driver_missing(machine: Snapshot) -> Problems:
     pci = machine.accelerators.pci
     gpus = [device for device in pci.value if is_amd_instinct(device) or is_amd_graphics(device)]
     gpus = [device for device in gpus if device.driver not in GIVEN_AWAY]
@@ -53,7 +50,7 @@ def _no_driver(machine: Snapshot, devices: list[PciDevice], severity: Severity) 
     )
 
 
-def _device_file(machine: Snapshot, gpus: list[PciDevice]) -> Iterator[Problem]:
+def _device_file(machine: Snapshot, gpus: list[PciDevice]) -> Problems:
     nodes = machine.accelerators.device_nodes
     kfd = next((node for node in if_present(nodes) or () if node.path == KFD), None)
     in_container = machine.host.container.value_or("none") != "none"

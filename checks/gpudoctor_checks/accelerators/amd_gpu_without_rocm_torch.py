@@ -4,22 +4,18 @@ Why it matters: the torch that pip installs by default is NVIDIA's build. It doe
 `torch.cuda.is_available()` is False, and training runs on the CPU. The ROCm build comes from an index of its own.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.accelerator_kinds import is_amd_graphics, is_amd_instinct, is_nvidia_gpu
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 # The ROCm that torch 2.12 and 2.13 are released for (pytorch/test-infra, generate_binary_build_matrix.py).
 INDEX = "https://download.pytorch.org/whl/rocm7.2"
 
 
 @check("amd-gpu-without-rocm-torch", title="torch is built for the AMD GPUs of this machine")
-def amd_gpu_without_rocm_torch(machine: Snapshot) -> Iterator[Problem]:
+def amd_gpu_without_rocm_torch(machine: Snapshot) -> Problems:
     pci, files = machine.accelerators.pci, machine.training.torch_files
     instinct = [device for device in pci.value if is_amd_instinct(device)]
     graphics = [device for device in pci.value if is_amd_graphics(device) and device.driver == "amdgpu"]

@@ -4,21 +4,17 @@ Why it matters: Intel GPUs are the device "xpu" of a torch that comes from an in
 not see them, and training runs on the CPU. Graphics inside Intel CPUs are not meant.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.accelerator_kinds import is_intel_arc, is_intel_data_center, is_nvidia_gpu
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 INDEX = "https://download.pytorch.org/whl/xpu"  # docs.pytorch.org, "Getting started on Intel GPU"
 
 
 @check("intel-gpu-without-xpu-torch", title="torch is built for the Intel GPUs of this machine")
-def intel_gpu_without_xpu_torch(machine: Snapshot) -> Iterator[Problem]:
+def intel_gpu_without_xpu_torch(machine: Snapshot) -> Problems:
     pci, files = machine.accelerators.pci, machine.training.torch_files
     data_center = [device for device in pci.value if is_intel_data_center(device)]
     arc = [device for device in pci.value if is_intel_arc(device)]

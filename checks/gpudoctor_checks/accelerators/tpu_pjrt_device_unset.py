@@ -4,16 +4,12 @@ Why it matters: torch_xla asks PJRT_DEVICE which runtime to start. Set to CPU or
 training runs on the CPU; unset, newer releases look for TPUs themselves, and older ones fail.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.tpu import evidence_of_tpu, tpu_backend
-from gpudoctor.snapshot import Snapshot
 
 
 @check("tpu-pjrt-device-unset", title="PJRT_DEVICE names the TPU")
-def tpu_pjrt_device_unset(machine: Snapshot) -> Iterator[Problem]:
+def tpu_pjrt_device_unset(machine: Snapshot) -> Problems:
     tpu = evidence_of_tpu(machine)
     if not tpu or tpu_backend(machine) != "torch_xla":
         return

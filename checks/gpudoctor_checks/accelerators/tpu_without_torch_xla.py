@@ -4,14 +4,10 @@ Why it matters: torch itself knows no TPUs; the package torch_xla brings them as
 is a newer way. Without either, training runs on the CPU of the TPU's host.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.knowledge.tpu import evidence_of_tpu, tpu_backend
-from gpudoctor.snapshot import Snapshot
 
 # torch and torch_xla have to be of one release (docs.pytorch.org/xla/release/r2.8, "Getting Started").
 RELEASE = "2.8.0"
@@ -19,7 +15,7 @@ LIBTPU = "https://storage.googleapis.com/libtpu-releases/index.html"
 
 
 @check("tpu-without-torch-xla", title="torch_xla is installed for the TPUs of this machine")
-def tpu_without_torch_xla(machine: Snapshot) -> Iterator[Problem]:
+def tpu_without_torch_xla(machine: Snapshot) -> Problems:
     tpu = evidence_of_tpu(machine)
     if tpu and not tpu_backend(machine):
         torch = if_present(machine.training.torch_files)

@@ -4,18 +4,14 @@ Why it matters: autocast that does nothing trains in fp32 without a word, slower
 does not skip an overflow ruins the weights; an exception ends the training in its first step.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
-from gpudoctor.snapshot import Snapshot
 
 IN_HARDWARE = ("hardware", "hardware, slow", "unknown")
 
 
 @check("amp-failed", title="Autocast and GradScaler work on every device")
-def amp_failed(machine: Snapshot) -> Iterator[Problem]:
+def amp_failed(machine: Snapshot) -> Problems:
     amp = machine.active.amp
     unread = None
     for target in amp.value:

@@ -4,16 +4,12 @@ Why it matters: the nets of this test are tiny. A device that does not return fr
 in the same precision, and all other ranks with it.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
-from gpudoctor.snapshot import Snapshot
 
 
 @check("amp-timeout", title="Every device finishes the test of fp16 and bf16 in time")
-def amp_timeout(machine: Snapshot) -> Iterator[Problem]:
+def amp_timeout(machine: Snapshot) -> Problems:
     amp = machine.active.amp
     for target in amp.value:
         late = [] if target.results.missing_kind != "timeout" else [target.results.reason]

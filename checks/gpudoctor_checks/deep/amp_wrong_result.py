@@ -4,17 +4,13 @@ Why it matters: fp32 may be right on the same device. Training in mixed precisio
 should, and nothing says why.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.presence import read_first
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
-from gpudoctor.snapshot import Snapshot
 
 
 @check("amp-wrong-result", title="fp16 and bf16 give on every device what fp32 gives")
-def amp_wrong_result(machine: Snapshot) -> Iterator[Problem]:
+def amp_wrong_result(machine: Snapshot) -> Problems:
     amp = machine.active.amp
     for target in read_first(amp.value, lambda target: target.results):
         for found in target.results.value:

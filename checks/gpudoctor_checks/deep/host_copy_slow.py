@@ -4,13 +4,10 @@ Why it matters: batches, checkpoints and CPU-offloaded states travel this way. S
 memory of the wrong NUMA node, one memory channel, a translating IOMMU, or a virtual machine's settings.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.pcie import link_bytes_per_second
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
-from gpudoctor.snapshot import Gpu, SmokeResult, Snapshot, absent, missing
+from gpudoctor.snapshot import SmokeResult, absent, missing
 
 GB = 1e9
 WANTED_FRACTION = 0.6
@@ -19,7 +16,7 @@ WANTED_FRACTION = 0.6
 
 
 @check("host-copy-slow", title="Copies between host and GPU run at the link's speed")
-def host_copy_slow(machine: Snapshot) -> Iterator[Problem]:
+def host_copy_slow(machine: Snapshot) -> Problems:
     smoke = machine.active.smoke
     if all(target.device == "cpu" for target in smoke.value):
         _ = absent("CUDA smoke test", "it ran on the CPU").value

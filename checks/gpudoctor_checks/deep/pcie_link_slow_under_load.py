@@ -4,18 +4,15 @@ Why it matters: an idle link drops its generation to save power and comes back u
 was trained slower at boot (a bad riser or cable, a BIOS setting, a marginal slot), and halves the speed of every copy.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import Command, command
+from gpudoctor.check import Command, Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.gpus.gpu_models import is_laptop, is_superchip
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
-from gpudoctor.snapshot import Snapshot, absent, missing
+from gpudoctor.snapshot import absent, missing
 
 
 @check("pcie-link-slow-under-load", title="PCIe links reach their generation under load")
-def pcie_link_slow_under_load(machine: Snapshot) -> Iterator[Problem]:
+def pcie_link_slow_under_load(machine: Snapshot) -> Problems:
     smoke = machine.active.smoke
     if all(target.device == "cpu" for target in smoke.value):
         _ = absent("CUDA smoke test", "it ran on the CPU").value

@@ -4,17 +4,14 @@ Why it matters: this is the least that a training step does. A device that fails
 healthy its counters look: out of memory because of another job, an uncorrectable memory error, a driver that lost it.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import Command, command
+from gpudoctor.check import Command, Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
-from gpudoctor.snapshot import SmokeTarget, Snapshot
+from gpudoctor.snapshot import SmokeTarget
 
 
 @check("smoke-failed", title="Every device allocates, multiplies and copies")
-def smoke_failed(machine: Snapshot) -> Iterator[Problem]:
+def smoke_failed(machine: Snapshot) -> Problems:
     smoke = machine.active.smoke
     hung = None
     for target in smoke.value:

@@ -4,15 +4,11 @@ Why it matters: it proves that torch computes, and says nothing about a GPU. On 
 use them.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 
 
 @check("smoke-ran-on-cpu", title="The smoke test ran on a GPU")
-def smoke_ran_on_cpu(machine: Snapshot) -> Iterator[Problem]:
+def smoke_ran_on_cpu(machine: Snapshot) -> Problems:
     smoke = machine.active.smoke
     if any(target.device != "cpu" for target in smoke.value):
         return

@@ -4,16 +4,12 @@ Why it matters: allocating, multiplying and copying take a second or two. A devi
 in the same place, without a message, and with it all other ranks.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
-from gpudoctor.snapshot import Snapshot
 
 
 @check("smoke-timeout", title="Every device finishes the smoke test in time")
-def smoke_timeout(machine: Snapshot) -> Iterator[Problem]:
+def smoke_timeout(machine: Snapshot) -> Problems:
     smoke = machine.active.smoke
     for target in smoke.value:
         if target.result.missing_kind != "timeout":

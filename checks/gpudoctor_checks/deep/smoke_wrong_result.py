@@ -4,17 +4,14 @@ Why it matters: nothing crashes. The training goes on with wrong numbers, and th
 to a worse model. ECC does not see errors in the arithmetic units.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.presence import read_first
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
-from gpudoctor.snapshot import Snapshot, missing
+from gpudoctor.snapshot import missing
 
 
 @check("smoke-wrong-result", title="Every device computes what the CPU computes")
-def smoke_wrong_result(machine: Snapshot) -> Iterator[Problem]:
+def smoke_wrong_result(machine: Snapshot) -> Problems:
     smoke, failed = machine.active.smoke, ""
     for target in read_first(smoke.value, lambda target: target.result):
         if target.result.value.outcome == "failed":

@@ -4,15 +4,11 @@ Why it matters: DDP promises that every rank has the same gradients and paramete
 process with the whole batch. Where that is broken, each rank trains a model of its own and no error appears.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 
 
 @check("train-ddp-differs", title="Two processes train the same model under DDP")
-def train_ddp_differs(machine: Snapshot) -> Iterator[Problem]:
+def train_ddp_differs(machine: Snapshot) -> Problems:
     train = machine.active.train
     for found in train.value:
         if found.outcome != "failed" or found.finding == "train-failed":

@@ -4,15 +4,11 @@ Why it matters: this is the smallest training that torchrun starts. What ends it
 hostname that does not resolve, no memory to share) ends every training on several GPUs, mostly with a longer message.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 
 
 @check("train-ddp-failed", title="Two processes can train together under DDP")
-def train_ddp_failed(machine: Snapshot) -> Iterator[Problem]:
+def train_ddp_failed(machine: Snapshot) -> Problems:
     train = machine.active.train
     for found in train.value:
         if found.outcome == "crashed" or (found.outcome == "failed" and found.finding == "train-failed"):

@@ -4,15 +4,11 @@ Why it matters: a training on this machine stands still in the same place, until
 after ten to thirty minutes.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 
 
 @check("train-ddp-hung", title="Two processes under DDP get on")
-def train_ddp_hung(machine: Snapshot) -> Iterator[Problem]:
+def train_ddp_hung(machine: Snapshot) -> Problems:
     train = machine.active.train
     for found in train.value:
         if found.outcome != "hung":

@@ -5,18 +5,14 @@ several models, "GPU 0" is then another card in each: CUDA_VISIBLE_DEVICES=0 sel
 monitoring shows the wrong one (pytorch#86539). With CUDA_DEVICE_ORDER=PCI_BUS_ID both count alike.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.visible.devices import ORDER_VARIABLE, VARIABLE, select_on
 from gpudoctor.knowledge.visible.now import driver_list, gpu_list, selection, variable
 from gpudoctor.knowledge.visible.order import PCI_BUS_ID
-from gpudoctor.snapshot import Snapshot
 
 
 @check("cuda-device-order-ambiguous", title="CUDA and nvidia-smi number the GPUs alike")
-def cuda_device_order_ambiguous(machine: Snapshot) -> Iterator[Problem]:
+def cuda_device_order_ambiguous(machine: Snapshot) -> Problems:
     now = selection(machine)
     order = now.enumeration
     if not order.is_mixed or order.order == PCI_BUS_ID or not now.uses_ordinals:

@@ -4,17 +4,14 @@ Why it matters: only FASTEST_FIRST and PCI_BUS_ID are defined, in capitals. A mi
 are then most likely CUDA's default ones, and a job that was meant to follow nvidia-smi's takes other cards.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.visible.devices import ORDER_VARIABLE
 from gpudoctor.knowledge.visible.now import selection, variable
 from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
-from gpudoctor.snapshot import Snapshot
 
 
 @check("cuda-device-order-invalid", title="CUDA_DEVICE_ORDER is an order that CUDA knows")
-def cuda_device_order_invalid(machine: Snapshot) -> Iterator[Problem]:
+def cuda_device_order_invalid(machine: Snapshot) -> Problems:
     now = selection(machine)
     for note in now.notes:
         if note.kind == "order-invalid":

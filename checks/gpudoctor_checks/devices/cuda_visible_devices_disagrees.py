@@ -5,15 +5,12 @@ give, something else takes part: an MPS daemon that was started with its own CUD
 device files that a container or cgroup withholds, MIG, or a form of the value that NVIDIA does not document.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.visible.agreement import agrees, enumerated, error_of
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import driver_list, gpu_list, selection, short, variable
 from gpudoctor.knowledge.wording import counted, listed
-from gpudoctor.snapshot import NotRead, Snapshot, missing
+from gpudoctor.snapshot import NotRead, missing
 
 MPS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 MPS_ADVICE = (
@@ -22,7 +19,7 @@ MPS_ADVICE = (
 
 
 @check("cuda-visible-devices-disagrees", title="The CUDA driver enumerates what CUDA_VISIBLE_DEVICES names")
-def cuda_visible_devices_disagrees(machine: Snapshot) -> Iterator[Problem]:
+def cuda_visible_devices_disagrees(machine: Snapshot) -> Problems:
     now, answer = selection(machine), machine.cuda.visible
     found = enumerated(answer.value)
     if found is None:

@@ -4,17 +4,14 @@ Why it matters: a repeated device is not ignored. With "0,1,1" a program finds n
 that CUDA is not available. It happens when a launcher appends to a list that is there already.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
 from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
-from gpudoctor.snapshot import Snapshot
 
 
 @check("cuda-visible-devices-duplicate", title="CUDA_VISIBLE_DEVICES names each GPU once")
-def cuda_visible_devices_duplicate(machine: Snapshot) -> Iterator[Problem]:
+def cuda_visible_devices_duplicate(machine: Snapshot) -> Problems:
     now = selection(machine)
     for note in now.notes:
         if note.kind == "duplicate":

@@ -4,19 +4,15 @@ Why it matters: unset means all GPUs, set but empty means none. The same goes fo
 versions of Slurm wrote into jobs without a GPU, and for "none". Training then fails, or runs on the CPU unnoticed.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
 from gpudoctor.knowledge.visible.words import advice, meaning
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 
 @check("cuda-visible-devices-empty", title="CUDA_VISIBLE_DEVICES does not hide all GPUs")
-def cuda_visible_devices_empty(machine: Snapshot) -> Iterator[Problem]:
+def cuda_visible_devices_empty(machine: Snapshot) -> Problems:
     now = selection(machine)
     slots = now.enumeration.slots
     for note in now.notes:

@@ -5,14 +5,11 @@ ambiguous, so the job runs on fewer GPUs than were asked for, or finds none; "0-
 without "GPU-" as the number it begins with, which is another card. `gpudoctor devices` shows what a value selects.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, Severity, check
+from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check
 from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
 from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
 from gpudoctor.knowledge.visible.selection import Kind, Note, Selection
 from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
-from gpudoctor.snapshot import Snapshot
 
 ENDS_THE_LIST: tuple[Kind, ...] = (
     "out-of-range",
@@ -29,7 +26,7 @@ READ_OTHERWISE: tuple[Kind, ...] = ("ignored-text", "number-format")
 
 
 @check("cuda-visible-devices-entry-invalid", title="Every entry of CUDA_VISIBLE_DEVICES names a GPU")
-def cuda_visible_devices_entry_invalid(machine: Snapshot) -> Iterator[Problem]:
+def cuda_visible_devices_entry_invalid(machine: Snapshot) -> Problems:
     now = selection(machine)
     for note in now.notes:
         if note.kind == "out-of-range" and machine.host.container.value_or("none") != "none":

@@ -5,17 +5,14 @@ A container created with a part of the device files, or a driver whose helper di
 every program.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_wsl
-from gpudoctor.snapshot import Gpu, NotApplicable, Snapshot, absent, read
+from gpudoctor.snapshot import NotApplicable, absent, read
 
 
 @gpu_check("gpu-device-node-missing", title="Every GPU has a device file")
-def gpu_device_node_missing(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def gpu_device_node_missing(gpu: Gpu, machine: Snapshot) -> Problems:
     nodes = machine.accelerators.device_nodes
     if in_wsl(machine):
         raise NotApplicable(absent(nodes.source, "under WSL all GPUs are reached through /dev/dxg"))

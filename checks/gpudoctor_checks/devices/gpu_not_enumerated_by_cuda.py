@@ -5,19 +5,16 @@ CUDA_VISIBLE_DEVICES. An MPS daemon leaves out GPUs older than Volta and those h
 a container or cgroup can withhold the device file; a broken GPU is left out as well.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.visible.agreement import enumerated, error_of
 from gpudoctor.knowledge.visible.now import driver_list
 from gpudoctor.knowledge.visible.order import owner
-from gpudoctor.snapshot import NotRead, Snapshot, missing
+from gpudoctor.snapshot import NotRead, missing
 
 
 @check("gpu-not-enumerated-by-cuda", title="CUDA enumerates every GPU that nvidia-smi lists")
-def gpu_not_enumerated_by_cuda(machine: Snapshot) -> Iterator[Problem]:
+def gpu_not_enumerated_by_cuda(machine: Snapshot) -> Problems:
     gpus, answer = machine.nvidia.gpus, machine.cuda.all
     devices = enumerated(answer.value)
     if devices is None:

@@ -5,14 +5,11 @@ counts in that shorter list. With the same host numbers in both, devices vanish;
 the first, PyTorch raises "HIP_VISIBLE_DEVICES contains more devices than ROCR_VISIBLE_DEVICES".
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.visible.entries import entries, shown
 from gpudoctor.knowledge.visible.now import variable
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import NotApplicable, Snapshot, absent
+from gpudoctor.snapshot import NotApplicable, absent
 
 HIP, ROCR = "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 AMD = "0x1002"
@@ -20,7 +17,7 @@ COMPUTE_CLASSES = ("0x03", "0x12")  # PCI base classes 03, display controllers, 
 
 
 @check("hip-rocr-visible-devices-conflict", title="HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES fit together")
-def hip_rocr_visible_devices_conflict(machine: Snapshot) -> Iterator[Problem]:
+def hip_rocr_visible_devices_conflict(machine: Snapshot) -> Problems:
     environment, pci = machine.environment.value, machine.accelerators.pci
     # Slurm sets ROCR_VISIBLE_DEVICES on NVIDIA machines too, where nothing reads it.
     if not any(device.vendor == AMD and device.device_class.startswith(COMPUTE_CLASSES) for device in pci.value):

@@ -4,21 +4,17 @@ Why it matters: inside a container (and inside a Slurm job with device cgroups) 
 number taken from the host points past the last of them, the list ends there, and often no GPU is left.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.entries import shown
 from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
 from gpudoctor.knowledge.visible.words import meaning
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 
 @check("host-index-in-container", title="CUDA_VISIBLE_DEVICES counts the container's own GPUs")
-def host_index_in_container(machine: Snapshot) -> Iterator[Problem]:
+def host_index_in_container(machine: Snapshot) -> Problems:
     now = selection(machine)
     if not in_container(machine):
         return

@@ -4,18 +4,15 @@ Why it matters: one rank takes one GPU. A rank whose number is past the last dev
 and two ranks on one GPU make NCCL fail with "Duplicate GPU detected".
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import driver_list, variable, visible_count, whole_number
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot, require
+from gpudoctor.snapshot import require
 
 
 @check("local-world-size-exceeds-gpus", title="Every rank on this node has a GPU of its own")
-def local_world_size_exceeds_gpus(machine: Snapshot) -> Iterator[Problem]:
+def local_world_size_exceeds_gpus(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     visible = visible_count(machine)
     ranks, own = whole_number(environment.get("LOCAL_WORLD_SIZE")), whole_number(environment.get("LOCAL_RANK"))

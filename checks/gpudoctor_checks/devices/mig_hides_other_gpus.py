@@ -4,20 +4,16 @@ Why it matters: before driver R570 a CUDA program gets a single MIG device, and 
 any whole GPU beside it. One divided card makes a machine of many GPUs look like a fraction of one.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import numbers
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.visible.devices import FIRST_SEVERAL_MIG_DRIVER, VARIABLE
 from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @check("mig-hides-other-gpus", title="No MIG device hides whole GPUs")
-def mig_hides_other_gpus(machine: Snapshot) -> Iterator[Problem]:
+def mig_hides_other_gpus(machine: Snapshot) -> Problems:
     driver, gpus = machine.nvidia.driver_version, machine.nvidia.gpus
     major = driver.value.partition(".")[0]
     whole = [gpu for gpu in gpus.value if not if_present(gpu.mig_mode)]

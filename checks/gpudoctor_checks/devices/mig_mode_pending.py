@@ -4,16 +4,12 @@ Why it matters: until then the GPU is as it was. A job that was planned for the 
 instances, or instances in place of a whole GPU, and the next reboot changes the machine under whoever runs then.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @gpu_check("mig-mode-pending", title="No change of MIG mode is pending")
-def mig_mode_pending(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def mig_mode_pending(gpu: Gpu, machine: Snapshot) -> Problems:
     current, pending = gpu.mig_mode.value, gpu.mig_mode_pending.value
     if current == pending:
         return

@@ -4,16 +4,12 @@ Why it matters: in MIG mode a GPU computes through its instances alone. Without 
 does not; MIG mode survives a reboot, the instances do not.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @gpu_check("mig-mode-without-instances", title="GPUs in MIG mode have MIG devices")
-def mig_mode_without_instances(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def mig_mode_without_instances(gpu: Gpu, machine: Snapshot) -> Problems:
     if not gpu.mig_mode.value or gpu.mig_devices.value:
         return
     yield Problem(

@@ -4,21 +4,17 @@ Why it matters: this variable is read by NVIDIA's container runtime when the con
 "void", "none" or an empty value no GPU is passed in, and nothing that is set inside the container brings it back.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, in_container
 from gpudoctor.knowledge.visible.entries import shown
 from gpudoctor.knowledge.visible.now import variable
-from gpudoctor.snapshot import Snapshot
 
 VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 GIVES_NONE = ("void", "none", "")  # nvidia-container-toolkit: "none" still passes the driver's libraries in
 
 
 @check("nvidia-visible-devices-void", title="The container runtime passes GPUs into this container")
-def nvidia_visible_devices_void(machine: Snapshot) -> Iterator[Problem]:
+def nvidia_visible_devices_void(machine: Snapshot) -> Problems:
     value = machine.environment.value.get(VARIABLE)
     if not in_container(machine) or value is None or value.strip() not in GIVES_NONE:
         return

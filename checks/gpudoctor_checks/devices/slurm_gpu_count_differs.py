@@ -5,21 +5,19 @@ can run on GPUs of other jobs, because the cluster does not constrain devices an
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import driver_list, variable, visible_count, whole_number
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 PER_TASK = ("SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND", "SLURM_TRES_PER_TASK", "SLURM_TRES_BIND")
 """With these, Slurm gives each task a part of the step's GPUs, and fewer are meant."""
 
 
 @check("slurm-gpu-count-differs", title="As many GPUs are visible as Slurm gave the job")
-def slurm_gpu_count_differs(machine: Snapshot) -> Iterator[Problem]:
+def slurm_gpu_count_differs(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     visible, expected = visible_count(machine), _given(environment)
     if expected is None or visible == expected[1]:

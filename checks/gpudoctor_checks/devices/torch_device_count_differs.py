@@ -5,19 +5,16 @@ counts by NVML and reads CUDA_VISIBLE_DEVICES itself, not quite as the driver do
 numbers and repeated entries come out differently. Ranks beyond the driver's count die with "invalid device ordinal".
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.visible.agreement import enumerated, error_of
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import driver_list
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import NotApplicable, NotRead, Snapshot, absent, missing, read, require
+from gpudoctor.snapshot import NotApplicable, NotRead, absent, missing, read, require
 
 
 @check("torch-device-count-differs", title="PyTorch counts the devices that the CUDA driver gives")
-def torch_device_count_differs(machine: Snapshot) -> Iterator[Problem]:
+def torch_device_count_differs(machine: Snapshot) -> Problems:
     torch, answer = machine.training.torch, machine.cuda.visible
     require(machine.nvidia.gpus)  # without an NVIDIA GPU there is nothing to count
     if not torch.value.cuda_built or torch.value.hip_version:

@@ -4,19 +4,16 @@ Why it matters: every process that uses CUDA dies with it, usually with "Segment
 that does not belong to this driver, or an injected one, is the usual cause.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.nvidia_hardware import crashed
-from gpudoctor.snapshot import Snapshot, require
+from gpudoctor.snapshot import require
 
 INJECTED = ("LD_PRELOAD", "CUDA_INJECTION64_PATH", "LD_LIBRARY_PATH")
 """Variables that put other code into a CUDA process; CUDA_INJECTION64_PATH is on DCGM's list of harmful ones."""
 
 
 @check("cuda-driver-crashed", title="The CUDA driver library does not crash")
-def cuda_driver_crashed(machine: Snapshot) -> Iterator[Problem]:
+def cuda_driver_crashed(machine: Snapshot) -> Problems:
     answer = machine.cuda.visible
     if not crashed(machine, answer):
         require(answer)  # what was not asked is not known to work

@@ -4,15 +4,12 @@ Why it matters: torch.cuda.is_available() and every training hang before their f
 killed, while nvidia-smi may look fine.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
-from gpudoctor.snapshot import Snapshot, require
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.snapshot import require
 
 
 @check("cuda-driver-unresponsive", title="CUDA initialises in time")
-def cuda_driver_unresponsive(machine: Snapshot) -> Iterator[Problem]:
+def cuda_driver_unresponsive(machine: Snapshot) -> Problems:
     answer = machine.cuda.visible
     if answer.missing_kind != "timeout":
         require(answer)  # what was not asked is not known to answer

@@ -4,13 +4,9 @@ Why it matters: no CUDA program works, even where nvidia-smi looks fine: nvidia-
 interface, CUDA initialises every GPU. The error's number tells the cause.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus import cuda_errors, nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import has_gpu
-from gpudoctor.snapshot import Snapshot
 
 DRIVER_FAULTS = (
     nvml_errors.NO_PERMISSION,
@@ -22,7 +18,7 @@ DRIVER_FAULTS = (
 
 
 @check("cuda-init-failed", title="CUDA can be initialised")
-def cuda_init_failed(machine: Snapshot) -> Iterator[Problem]:
+def cuda_init_failed(machine: Snapshot) -> Problems:
     answer = machine.cuda.visible
     if answer.value.error == 0:
         return

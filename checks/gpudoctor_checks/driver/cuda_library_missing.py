@@ -4,17 +4,14 @@ Why it matters: nvidia-smi looks fine, and yet torch.cuda.is_available() is Fals
 installed or mounted without libcuda.so.1.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot, require
+from gpudoctor.snapshot import require
 
 
 @check("cuda-library-missing", title="The driver's CUDA library is there")
-def cuda_library_missing(machine: Snapshot) -> Iterator[Problem]:
+def cuda_library_missing(machine: Snapshot) -> Problems:
     gpus, answer = machine.nvidia.gpus, machine.cuda.visible
     if not gpus.value:
         return

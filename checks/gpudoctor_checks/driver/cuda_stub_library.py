@@ -4,16 +4,12 @@ Why it matters: the stubs folder of the CUDA toolkit holds an empty libcuda for 
 When LD_LIBRARY_PATH puts that folder first, CUDA does not start.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus import cuda_errors
-from gpudoctor.snapshot import Snapshot
 
 
 @check("cuda-stub-library", title="CUDA programs load the driver's own libcuda")
-def cuda_stub_library(machine: Snapshot) -> Iterator[Problem]:
+def cuda_stub_library(machine: Snapshot) -> Problems:
     # A cuda-compat libcuda is another matter, and cuda-compat-on-path judges it.
     answer = machine.cuda.visible
     library, error = answer.value.library, answer.value.error

@@ -4,17 +4,14 @@ Why it matters: the fabric manager sets up the NVSwitches. Without it CUDA does 
 802, system not yet initialized), while nvidia-smi looks fine.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_models import is_superchip
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, switches_on_pci
-from gpudoctor.snapshot import NotRead, Snapshot, missing
+from gpudoctor.snapshot import NotRead, missing
 
 
 @check("fabric-manager-not-running", title="The fabric manager runs where there are NVSwitches")
-def fabric_manager_not_running(machine: Snapshot) -> Iterator[Problem]:
+def fabric_manager_not_running(machine: Snapshot) -> Problems:
     switches = switches_on_pci(machine)
     gpus = machine.nvidia.gpus
     if not switches or any(is_superchip(gpu.name.value_or("")) for gpu in gpus.value_or(())):

@@ -4,18 +4,15 @@ Why it matters: it refuses to work with another version of the driver, to the la
 left it behind, CUDA does not start (error 802).
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.nvidia_hardware import switches_on_pci
-from gpudoctor.snapshot import NotRead, Snapshot, missing
+from gpudoctor.snapshot import NotRead, missing
 
 VERSION_UNKNOWN = "running"  # snapshot.Host.fabric_manager, when only the process was seen
 
 
 @check("fabric-manager-version-differs", title="The fabric manager is of the driver's version")
-def fabric_manager_version_differs(machine: Snapshot) -> Iterator[Problem]:
+def fabric_manager_version_differs(machine: Snapshot) -> Problems:
     if not switches_on_pci(machine):
         return
     manager, driver = machine.host.fabric_manager, machine.nvidia.driver_version

@@ -4,17 +4,14 @@ Why it matters: a GPU whose initialisation failed is missing without a word. A j
 device ordinal" or waits for a rank that never comes.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_lookup import gpu_at
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, in_container, withheld_nodes
-from gpudoctor.snapshot import PciDevice, Snapshot
+from gpudoctor.snapshot import PciDevice
 
 
 @check("gpu-count-below-pci", title="The driver serves every NVIDIA GPU on the PCI bus")
-def gpu_count_below_pci(machine: Snapshot) -> Iterator[Problem]:
+def gpu_count_below_pci(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus
     devices = [device for device in gpus_on_pci(machine) if device.driver != "nouveau"]
     if len(devices) <= len(gpus.value):

@@ -3,19 +3,15 @@
 Why it matters: nouveau drives displays and has no CUDA. While it holds the GPU, NVIDIA's driver cannot take it.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci
-from gpudoctor.snapshot import Snapshot
 
 INITRAMFS = {"Ubuntu": command("sudo update-initramfs -u"), "Debian": command("sudo update-initramfs -u")}
 """nouveau is loaded from the initial RAM disk, which must be told too. Red Hat, Fedora and SUSE use dracut."""
 
 
 @check("nouveau-bound", title="No NVIDIA GPU is held by nouveau")
-def nouveau_bound(machine: Snapshot) -> Iterator[Problem]:
+def nouveau_bound(machine: Snapshot) -> Problems:
     devices = gpus_on_pci(machine)
     held = [device for device in devices if device.driver == "nouveau"]
     if not held:

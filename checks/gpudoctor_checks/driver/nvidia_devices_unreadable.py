@@ -4,19 +4,16 @@ Why it matters: CUDA and NVML open /dev/nvidiactl and /dev/nvidiaN for reading a
 programs see no GPU and say so in many ways, none of which mentions permissions.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import CONTROL, EVERYBODY, gpu_nodes, in_container, withheld_nodes
-from gpudoctor.snapshot import DeviceNode, Snapshot, require
+from gpudoctor.snapshot import DeviceNode, require
 
 GROUP_MAY_READ_AND_WRITE = 0o060
 
 
 @check("nvidia-devices-unreadable", title="The NVIDIA device files can be opened")
-def nvidia_devices_unreadable(machine: Snapshot) -> Iterator[Problem]:
+def nvidia_devices_unreadable(machine: Snapshot) -> Problems:
     code, nodes = machine.nvidia.init_code, machine.accelerators.device_nodes
     nodes_of_gpus = gpu_nodes(machine)
     forbidden = [node for node in nodes_of_gpus if not (node.readable and node.writable)]

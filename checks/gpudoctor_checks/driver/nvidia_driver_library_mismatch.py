@@ -4,20 +4,16 @@ Why it matters: after a driver upgrade (unattended upgrades do it too) the old m
 every new CUDA program fails; programs that were already running go on.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
-from gpudoctor.snapshot import Snapshot
 
 UNLOAD_ORDER = ("nvidia_peermem", "nvidia_fs", "nvidia_uvm", "nvidia_drm", "nvidia_modeset", "nvidia")
 """Users before the used; rmmod refuses a module that is in use."""
 
 
 @check("nvidia-driver-library-mismatch", title="Driver library and kernel module are of one version")
-def nvidia_driver_library_mismatch(machine: Snapshot) -> Iterator[Problem]:
+def nvidia_driver_library_mismatch(machine: Snapshot) -> Problems:
     code = machine.nvidia.init_code
     if code.value != nvml_errors.VERSION_MISMATCH:
         return

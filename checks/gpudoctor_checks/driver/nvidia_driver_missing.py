@@ -3,14 +3,10 @@
 Why it matters: torch.cuda.is_available() is False and training runs on the CPU, or not at all.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, in_container
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
 INSTALL = {
@@ -22,7 +18,7 @@ INSTALL = {
 
 
 @check("nvidia-driver-missing", title="The NVIDIA driver is installed")
-def nvidia_driver_missing(machine: Snapshot) -> Iterator[Problem]:
+def nvidia_driver_missing(machine: Snapshot) -> Problems:
     code = machine.nvidia.init_code
     if code.value != nvml_errors.LIBRARY_NOT_FOUND:
         return

@@ -4,18 +4,14 @@ Why it matters: no program can reach a GPU. Usual causes: a new kernel for which
 boot that refuses an unsigned module, nouveau in its place, or a GPU too old or too new for this driver.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, has_gpu, in_container
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nvidia-driver-not-loaded", title="The NVIDIA kernel module is loaded")
-def nvidia_driver_not_loaded(machine: Snapshot) -> Iterator[Problem]:
+def nvidia_driver_not_loaded(machine: Snapshot) -> Problems:
     code = machine.nvidia.init_code
     if code.value != nvml_errors.DRIVER_NOT_LOADED or not has_gpu(machine):
         return  # the driver's libraries without a GPU are no fault: one image serves machines with and without

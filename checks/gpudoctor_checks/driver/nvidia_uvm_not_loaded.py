@@ -4,18 +4,14 @@ Why it matters: CUDA needs it on every start. nvidia-smi does not, so it looks f
 error" or "no CUDA-capable device".
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, in_wsl
-from gpudoctor.snapshot import Snapshot
 
 UVM = "/dev/nvidia-uvm"
 
 
 @check("nvidia-uvm-not-loaded", title="CUDA can use /dev/nvidia-uvm")
-def nvidia_uvm_not_loaded(machine: Snapshot) -> Iterator[Problem]:
+def nvidia_uvm_not_loaded(machine: Snapshot) -> Problems:
     if not machine.nvidia.gpus.value or in_wsl(machine):  # WSL2 has /dev/dxg in its place
         return
     nodes = machine.accelerators.device_nodes

@@ -5,16 +5,14 @@ container that worked before, "Unknown Error" means that its right to use the de
 the device cgroup after a daemon-reload.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.gpu_readings import readings
 from gpudoctor.knowledge.gpus.nvidia_hardware import crashed, has_gpu, in_container, went_wrong
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Reading, Snapshot, require
+from gpudoctor.snapshot import Reading, require
 
 JUDGED_ELSEWHERE = (
     nvml_errors.SUCCESS,
@@ -33,7 +31,7 @@ DURING = " during "
 
 
 @check("nvml-broken", title="The NVIDIA management library works")
-def nvml_broken(machine: Snapshot) -> Iterator[Problem]:
+def nvml_broken(machine: Snapshot) -> Problems:
     nvidia = machine.nvidia
     code = nvidia.init_code
     if code.is_read and code.value not in JUDGED_ELSEWHERE:

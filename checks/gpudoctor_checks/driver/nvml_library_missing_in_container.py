@@ -4,14 +4,10 @@ Why it matters: the driver's libraries must come from the host, at start, throug
 container sees no GPU, and installing a driver inside does not help.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpu_nodes, gpus_on_pci, in_container
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 START = {
     "docker": Fix(
@@ -49,7 +45,7 @@ UTILITY = Fix(
 
 
 @check("nvml-library-missing-in-container", title="The container has the NVIDIA driver's libraries")
-def nvml_library_missing_in_container(machine: Snapshot) -> Iterator[Problem]:
+def nvml_library_missing_in_container(machine: Snapshot) -> Problems:
     code = machine.nvidia.init_code
     if code.value != nvml_errors.LIBRARY_NOT_FOUND or not in_container(machine):
         return

@@ -4,18 +4,16 @@ Why it matters: the driver is wedged, often by a GPU in trouble. nvidia-smi hang
 call, and processes that touch the GPU can no longer be killed.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_readings import first_missing
 from gpudoctor.knowledge.wording import gpus as named_gpus
-from gpudoctor.snapshot import Gpu, Reading, Snapshot, require
+from gpudoctor.snapshot import Reading, require
 
 
 @check("nvml-unresponsive", title="The NVIDIA driver answers every query in time")
-def nvml_unresponsive(machine: Snapshot) -> Iterator[Problem]:
+def nvml_unresponsive(machine: Snapshot) -> Problems:
     nvidia = machine.nvidia
     slow: list[Reading[Any]] = [
         reading

@@ -4,20 +4,16 @@ Why it matters: in data-parallel training every step waits for the slowest GPU, 
 speed of the whole job, on all machines. Idle clocks, the power cap and clocks set by a user are not meant here.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus import clock_events
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.gpus.gpu_models import is_laptop
-from gpudoctor.snapshot import Gpu, Snapshot
 
 HEAT = clock_events.HW_THERMAL | clock_events.SW_THERMAL
 
 
 @gpu_check("clocks-held-down", title="Neither heat nor the power supply holds the clocks down")
-def clocks_held_down(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def clocks_held_down(gpu: Gpu, machine: Snapshot) -> Problems:
     events = clock_events.harmful(gpu.clock_event_reasons.value)
     if not events:
         return

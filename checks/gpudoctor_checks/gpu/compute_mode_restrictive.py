@@ -4,17 +4,13 @@ Why it matters: in mode "prohibited" no CUDA program starts; in mode "exclusive-
 fails with "all CUDA-capable devices are busy or unavailable": another rank's stray context on GPU 0 is enough.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.like_gpus import raise_unread
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @check("compute-mode-restrictive", title="GPUs let several processes compute")
-def compute_mode_restrictive(machine: Snapshot) -> Iterator[Problem]:
+def compute_mode_restrictive(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     restricted: dict[str, list[Gpu]] = {}
     for gpu in gpus:

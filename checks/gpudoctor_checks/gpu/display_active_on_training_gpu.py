@@ -4,17 +4,13 @@ Why it matters: the desktop takes some of that GPU's memory and time, so the ran
 holds the others up a little. With one GPU there is no choice, and nothing is said.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.like_gpus import raise_unread
-from gpudoctor.snapshot import Snapshot
 
 
 @check("display-active-on-training-gpu", title="No display runs on one of several GPUs")
-def display_active_on_training_gpu(machine: Snapshot) -> Iterator[Problem]:
+def display_active_on_training_gpu(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     shown = [gpu for gpu in gpus if gpu.display_active.is_read and gpu.display_active.value]
     free = [gpu for gpu in gpus if gpu.display_active.is_read and not gpu.display_active.value]

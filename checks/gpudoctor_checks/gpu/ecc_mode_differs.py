@@ -4,17 +4,13 @@ Why it matters: with ECC, cards with GDDR memory have about 6 % less memory and 
 GPU does not fit on the other, and the GPUs with ECC hold the others up. Those without it can compute with flipped bits.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.like_gpus import known, models, raise_unread
-from gpudoctor.snapshot import Snapshot
 
 
 @check("ecc-mode-differs", title="GPUs of one model have the same ECC mode")
-def ecc_mode_differs(machine: Snapshot) -> Iterator[Problem]:
+def ecc_mode_differs(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     for group in models(gpus):
         modes = known(group, lambda gpu: gpu.ecc_mode)

@@ -4,16 +4,12 @@ Why it matters: somebody switched ECC on or off and the GPU still runs in the ol
 size, its speed and its protection against bit errors change, in the middle of a series of runs.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @gpu_check("ecc-mode-pending", title="No change of the ECC mode is pending")
-def ecc_mode_pending(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def ecc_mode_pending(gpu: Gpu, machine: Snapshot) -> Problems:
     now, then = gpu.ecc_mode.value, gpu.ecc_mode_pending.value
     if now != then:
         modes = {True: "on", False: "off"}

@@ -4,16 +4,12 @@ Why it matters: the process that hit the error was killed (Xid 48, 94 or 95). Un
 may still be in use, and the next job can die the same way or, with containment off, compute with wrong data.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @gpu_check("ecc-uncorrected-errors", title="No uncorrected memory errors since the driver was loaded")
-def ecc_uncorrected_errors(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def ecc_uncorrected_errors(gpu: Gpu, machine: Snapshot) -> Problems:
     # Any at all, as gcm has it. Only the volatile counter: the aggregate one remembers errors that a reset has dealt
     # with.
     count = gpu.ecc_volatile.value.uncorrected

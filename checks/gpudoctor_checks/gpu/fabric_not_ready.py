@@ -4,14 +4,10 @@ Why it matters: until the fabric manager has registered every GPU, CUDA refuses 
 802 (system not yet initialized).
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import label, labels
 from gpudoctor.knowledge.gpus.gpu_models import is_on_baseboard
 from gpudoctor.knowledge.gpus.like_gpus import known, raise_unread
-from gpudoctor.snapshot import Gpu, Snapshot
 
 # NVML_GPU_FABRIC_STATE_* of nvml.h.
 NOT_SUPPORTED, COMPLETED = 0, 3
@@ -21,7 +17,7 @@ DEGRADED_BANDWIDTH_SHIFT, UNHEALTHY_ROUTE_SHIFT = 0, 4
 
 
 @check("fabric-not-ready", title="GPUs are registered with the NVLink fabric")
-def fabric_not_ready(machine: Snapshot) -> Iterator[Problem]:
+def fabric_not_ready(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     outside: dict[str, list[Gpu]] = {}
     for gpu, fabric in known(gpus, lambda gpu: gpu.fabric):
@@ -58,7 +54,7 @@ def fabric_not_ready(machine: Snapshot) -> Iterator[Problem]:
     raise_unread(gpu.fabric for gpu in gpus)
 
 
-def _unhealthy(gpu: Gpu, health: int) -> Iterator[Problem]:
+def _unhealthy(gpu: Gpu, health: int) -> Problems:
     fields = ((DEGRADED_BANDWIDTH_SHIFT, "degraded bandwidth"), (UNHEALTHY_ROUTE_SHIFT, "an unhealthy route"))
     faults = [fault for shift, fault in fields if health >> shift & 3 == 1]
     if faults:

@@ -4,18 +4,14 @@ Why it matters: two jobs on one GPU slow each other down, and the slower GPU hol
 first one that grows also takes the other's memory.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
-from gpudoctor.snapshot import Gpu, Snapshot
 
 BUSY_PERCENT = 20  # Primus' node_smoke calls a GPU active above this
 
 
 @gpu_check("gpu-busy", title="GPUs are idle before training")
-def gpu_busy(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def gpu_busy(gpu: Gpu, machine: Snapshot) -> Problems:
     percent = gpu.utilization_gpu_percent.value
     if percent <= BUSY_PERCENT:
         return

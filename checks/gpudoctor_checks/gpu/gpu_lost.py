@@ -4,20 +4,17 @@ Why it matters: CUDA cannot be initialised on it, and often on none of the machi
 The cause is power, heat, a riser or the card itself (Xid 79), and a reboot without a power cycle often does not help.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.gpus.gpu_lookup import same_address
 from gpudoctor.knowledge.gpus.gpu_readings import first_missing
-from gpudoctor.snapshot import Gpu, Snapshot, require
+from gpudoctor.snapshot import require
 
 FELL_OFF_THE_BUS = 79  # Xid 79, NVIDIA's Xid catalogue: "GPU has fallen off the bus"
 
 
 @gpu_check("gpu-lost", title="Every GPU answers on the PCIe bus")
-def gpu_lost(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def gpu_lost(gpu: Gpu, machine: Snapshot) -> Problems:
     lost = first_missing(gpu, "lost")
     if lost is None:
         require(gpu.memory_used_bytes)  # a GPU that could not be asked is not known to be there

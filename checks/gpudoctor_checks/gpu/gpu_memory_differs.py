@@ -4,20 +4,16 @@ Why it matters: every rank uses the same batch size, so the GPU with the least m
 out of memory there while the others have room.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import labels
 from gpudoctor.knowledge.gpus.like_gpus import known, models, raise_unread
-from gpudoctor.snapshot import Snapshot
 
 GIB = 1024**3
 TOLERANCE = 0.01  # our rule of thumb: firmware reserves a few MiB more on some boards; ECC on GDDR takes 6 %
 
 
 @check("gpu-memory-differs", title="GPUs of one model have the same memory")
-def gpu_memory_differs(machine: Snapshot) -> Iterator[Problem]:
+def gpu_memory_differs(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     for group in models(gpus):
         sizes = known(group, lambda gpu: gpu.memory_total_bytes)

@@ -4,13 +4,11 @@ Why it matters: a training that fits on the empty GPU fails with "CUDA out of me
 batch. Frequent causes: the remains of a crashed run, a notebook that is still open, another user's job.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
-from gpudoctor.snapshot import Gpu, GpuProcess, Reading, Snapshot
+from gpudoctor.snapshot import GpuProcess, Reading
 
 GIB = 1024**3
 HELD_BYTES = 2 * GIB  # Primus' node_smoke fails a GPU that has this much in use before it is touched
@@ -18,7 +16,7 @@ HELD_SHARE = 0.25  # our rule of thumb for GPUs of 4 and 6 GiB; a desktop takes 
 
 
 @gpu_check("gpu-memory-held", title="GPU memory is free before training")
-def gpu_memory_held(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def gpu_memory_held(gpu: Gpu, machine: Snapshot) -> Problems:
     total, used = gpu.memory_total_bytes.value, gpu.memory_used_bytes.value
     limit = min(HELD_BYTES, int(total * HELD_SHARE))
     if used < limit:

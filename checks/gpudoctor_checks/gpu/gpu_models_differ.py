@@ -4,18 +4,14 @@ Why it matters: in data-parallel training every step waits for the slowest GPU, 
 and CUDA's numbering can differ from nvidia-smi's, because CUDA counts the fastest GPU first.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.like_gpus import models, raise_unread
 from gpudoctor.knowledge.wording import gpus as named
-from gpudoctor.snapshot import Snapshot
 
 
 @check("gpu-models-differ", title="All GPUs are of one model")
-def gpu_models_differ(machine: Snapshot) -> Iterator[Problem]:
+def gpu_models_differ(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     groups = models(gpus)
     if len(groups) > 1:

@@ -4,12 +4,8 @@ Why it matters: since driver 570 NVML sums up what a GPU needs to recover from i
 that runs on a GPU that the driver holds to be broken.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
-from gpudoctor.snapshot import Gpu, Snapshot
 
 # NVML_GPU_RECOVERY_ACTION_* of nvml.h: what the driver asks for, and whether the GPU's own reset is enough.
 ACTIONS = {
@@ -24,7 +20,7 @@ ACTIONS = {
 
 
 @gpu_check("gpu-recovery-action-needed", title="The driver asks for no reset or reboot")
-def gpu_recovery_action_needed(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def gpu_recovery_action_needed(gpu: Gpu, machine: Snapshot) -> Problems:
     action = gpu.recovery_action.value
     if action == 0:
         return

@@ -4,18 +4,14 @@ Why it matters: the check runs before the job. A GPU that is this hot already ha
 load it lowers its clocks, which slows every GPU of a data-parallel job; further up it shuts down.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
-from gpudoctor.snapshot import Gpu, Snapshot
 
 MARGIN_CELSIUS = 3  # our rule of thumb: sensor steps and fan control; gpud warns at the limit and has its margin off
 
 
 @gpu_check("gpu-too-hot", title="GPU temperatures are below slowdown")
-def gpu_too_hot(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def gpu_too_hot(gpu: Gpu, machine: Snapshot) -> Problems:
     degrees, limit = gpu.temperature_celsius.value, gpu.temperature_slowdown_celsius.value
     if degrees >= limit - MARGIN_CELSIUS:
         yield Problem(

@@ -4,16 +4,13 @@ Why it matters: nothing is known of this GPU, and CUDA will most likely not offe
 was given some of the machine's GPUs this is how the others look.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, went_wrong, withheld_nodes
-from gpudoctor.snapshot import Gpu, Snapshot, require
+from gpudoctor.snapshot import require
 
 
 @gpu_check("gpu-unreadable", title="Every GPU that the driver counts can be opened")
-def gpu_unreadable(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def gpu_unreadable(gpu: Gpu, machine: Snapshot) -> Problems:
     identity = (gpu.uuid, gpu.pci_bus_id, gpu.name)
     if any(reading.is_read for reading in identity):
         return

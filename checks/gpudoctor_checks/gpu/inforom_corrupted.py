@@ -4,16 +4,12 @@ Why it matters: the InfoROM holds the board's identity, its ECC history and the 
 corrupted, faulty memory may be forgotten after a reboot and features such as ECC or persistence may be off.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @gpu_check("inforom-corrupted", title="The InfoROM is valid")
-def inforom_corrupted(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def inforom_corrupted(gpu: Gpu, machine: Snapshot) -> Problems:
     if not gpu.inforom_valid.value:
         yield Problem(
             severity="warning",

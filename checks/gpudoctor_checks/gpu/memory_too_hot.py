@@ -4,16 +4,12 @@ Why it matters: hot HBM slows down, and its bit errors increase. The memory can 
 fine.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @gpu_check("memory-too-hot", title="GPU memory temperatures are below their maximum")
-def memory_too_hot(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def memory_too_hot(gpu: Gpu, machine: Snapshot) -> Problems:
     # The limit is the GPU's own (nvmlDeviceGetTemperatureThreshold, memory maximum), as gpud judges it.
     degrees, limit = gpu.memory_temperature_celsius.value, gpu.memory_temperature_max_celsius.value
     if degrees >= limit:

@@ -4,19 +4,15 @@ Why it matters: replays and recoveries stall the traffic of NCCL's collectives o
 recovering goes down in the end, which kills the job (Xid 74).
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.wording import counted, ranges
-from gpudoctor.snapshot import Gpu, Snapshot
 
 TOLERATED = 0  # DCGM's health check warns from the first replay or recovery on
 
 
 @gpu_check("nvlink-errors", title="NVLinks carry no errors")
-def nvlink_errors(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def nvlink_errors(gpu: Gpu, machine: Snapshot) -> Problems:
     # CRC errors are shown and not judged: links correct single ones all the time (DCGM's limit is 100 a second, and one
     # look at a counter has no seconds); those that matter show up as replays.
     bad = [

@@ -4,21 +4,17 @@ Why it matters: a GPU with fewer active NVLinks than its peers slows every colle
 can keep CUDA from starting. PCIe cards without a bridge have no active links, and that is fine.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import label, labels
 from gpudoctor.knowledge.gpus.gpu_models import is_on_baseboard, is_superchip
 from gpudoctor.knowledge.gpus.like_gpus import majority, models, raise_unread
 from gpudoctor.knowledge.gpus.nvidia_hardware import switches_on_pci
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import ranges
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @check("nvlink-inactive", title="NVLinks are up")
-def nvlink_inactive(machine: Snapshot) -> Iterator[Problem]:
+def nvlink_inactive(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     for group in models(gpus):
         judged = [gpu for gpu in group if gpu.nvlinks.is_read and not _shares_itself(gpu)]
@@ -48,7 +44,7 @@ def _is_wired(gpu: Gpu, peers: list[Gpu]) -> bool:
     return to_a_switch or is_on_baseboard(gpu.name.value)
 
 
-def _all_down(judged: list[Gpu], machine: Snapshot) -> Iterator[Problem]:
+def _all_down(judged: list[Gpu], machine: Snapshot) -> Problems:
     if not is_on_baseboard(judged[0].name.value) or is_superchip(judged[0].name.value):
         return
     # Without NVSwitches in sight this is a single module, or a virtual machine that was given no fabric.

@@ -7,15 +7,13 @@ promise an access that does not work, and jobs hang or fail in their first colle
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_models import is_ada_consumer, is_consumer
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_virtual_machine
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import gpus as named
-from gpudoctor.snapshot import Gpu, PeerAccess, Snapshot
+from gpudoctor.snapshot import PeerAccess
 
 FIRST_SOUND_ADA_DRIVER = (550, 40, 7)  # accelerate, utils/environment.py: check_cuda_p2p_ib_support
 NO_WAY = ("chipset-not-supported", "topology-not-supported")
@@ -30,7 +28,7 @@ CAUSES = {
 
 
 @check("p2p-unavailable", title="GPUs reach each other's memory")
-def p2p_unavailable(machine: Snapshot) -> Iterator[Problem]:
+def p2p_unavailable(machine: Snapshot) -> Problems:
     peers = machine.nvidia.peers
     gpus = {gpu.index: gpu for gpu in machine.nvidia.gpus.value}
     pairs = peers.value
@@ -84,7 +82,7 @@ def _could_be_peers(pair: PeerAccess, gpus: dict[int, Gpu]) -> bool:
     return len(ends) == 2 and ends[0].name.value == ends[1].name.value
 
 
-def _promised_in_vain(machine: Snapshot, gpus: list[Gpu]) -> Iterator[Problem]:
+def _promised_in_vain(machine: Snapshot, gpus: list[Gpu]) -> Problems:
     cards = [gpu for gpu in gpus if gpu.name.is_read and is_ada_consumer(gpu.name.value)]
     if len(cards) < 2:
         return

@@ -5,18 +5,14 @@ cause is a card that is not seated well, a damaged riser, or a slot that shares 
 judged here: it drops while a GPU is idle, to save power.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label, sysfs_address
 from gpudoctor.knowledge.gpus.gpu_models import is_laptop, is_superchip
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_virtual_machine
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @gpu_check("pcie-link-narrow", title="PCIe links run at their full width")
-def pcie_link_narrow(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def pcie_link_narrow(gpu: Gpu, machine: Snapshot) -> Problems:
     width, possible = gpu.pcie_width.value, gpu.pcie_width_max.value
     if width >= possible:
         return

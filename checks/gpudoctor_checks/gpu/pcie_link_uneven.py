@@ -4,17 +4,13 @@ Why it matters: the GPU behind the slower slot gets its batches and, without NVL
 every other GPU of a data-parallel job waits for it.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import labels, sysfs_address
 from gpudoctor.knowledge.gpus.like_gpus import majority, models, raise_unread
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @check("pcie-link-uneven", title="GPUs of one model have equal PCIe slots")
-def pcie_link_uneven(machine: Snapshot) -> Iterator[Problem]:
+def pcie_link_uneven(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     for group in models(gpus):
         # What GPU and slot can do together. The current generation drops while idle, and a link below what its slot can

@@ -4,19 +4,15 @@ Why it matters: each replay is a packet that arrived broken. Many of them point 
 copies down, and often come before the GPU falls off the bus.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
-from gpudoctor.snapshot import Gpu, Snapshot
 
 REPLAYS_PER_MINUTE = 8  # DCGM_LIMIT_MAX_PCIREPLAY_RATE: "8 replays per minute is the maximum recommended"
 FEW = 100  # our rule of thumb: links retrain while a machine boots, so a few replays minutes after boot say nothing
 
 
 @gpu_check("pcie-replays", title="PCIe links repeat few packets")
-def pcie_replays(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def pcie_replays(gpu: Gpu, machine: Snapshot) -> Problems:
     replays = gpu.pcie_replays.value
     if replays <= FEW:
         return

@@ -4,19 +4,15 @@ Why it matters: with it off, the driver shuts a GPU down when its last process e
 GPU, clocks and power limits that were set are lost, and so are the counters of memory errors.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.gpu_models import is_datacenter
 from gpudoctor.knowledge.gpus.like_gpus import raise_unread
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, in_virtual_machine
-from gpudoctor.snapshot import Snapshot
 
 
 @check("persistence-mode-off", title="The driver keeps idle GPUs initialised")
-def persistence_mode_off(machine: Snapshot) -> Iterator[Problem]:
+def persistence_mode_off(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     off = [
         gpu

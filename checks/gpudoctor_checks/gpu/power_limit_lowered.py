@@ -4,20 +4,16 @@ Why it matters: under load the limit sets the clocks. A GPU with a lower limit t
 data-parallel training every other GPU waits for it.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.gpu_models import is_laptop
 from gpudoctor.knowledge.gpus.like_gpus import models, raise_unread
-from gpudoctor.snapshot import Gpu, Snapshot
 
 ROUNDING = 0.99  # our rule of thumb: limits are set in whole watts, and boards report their default with decimals
 
 
 @check("power-limit-lowered", title="Power limits are at their default")
-def power_limit_lowered(machine: Snapshot) -> Iterator[Problem]:
+def power_limit_lowered(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     for group in models(gpus):
         if is_laptop(group[0].name.value):  # firmware moves a notebook's limit with charger, battery and CPU load

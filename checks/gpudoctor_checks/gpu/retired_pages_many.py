@@ -4,19 +4,15 @@ Why it matters: GPUs before Ampere can retire 64 pages in their life. A GPU near
 after the last spare entry each further error kills a job.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
-from gpudoctor.snapshot import Gpu, Snapshot
 
 TOTAL = 63  # DCGM_LIMIT_MAX_RETIRED_PAGES of DCGM's dcgm_gpu_hardware_limits.h
 DOUBLE_BIT = 15  # DCGM_LIMIT_MAX_RETIRED_PAGES_SOFT_LIMIT: more than this, for double-bit errors
 
 
 @gpu_check("retired-pages-many", title="Few memory pages have been retired")
-def retired_pages_many(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def retired_pages_many(gpu: Gpu, machine: Snapshot) -> Problems:
     pages = gpu.retired_pages.value
     total = pages.single_bit + pages.double_bit
     if total >= TOTAL or pages.double_bit > DOUBLE_BIT:

@@ -4,16 +4,12 @@ Why it matters: GPUs before Ampere give up pages with memory errors, but only wh
 then the bad page is handed out again, and the job that gets it can be killed by a double-bit error.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @gpu_check("retired-pages-pending", title="No memory page waits to be retired")
-def retired_pages_pending(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def retired_pages_pending(gpu: Gpu, machine: Snapshot) -> Problems:
     pages = gpu.retired_pages.value
     if pages.pending:
         yield Problem(

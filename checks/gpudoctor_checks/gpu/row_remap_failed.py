@@ -4,16 +4,12 @@ Why it matters: the spare rows of a memory bank are used up, or one of them is f
 and jobs that touch it are killed by uncorrectable errors.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @gpu_check("row-remap-failed", title="Faulty memory rows could be remapped")
-def row_remap_failed(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def row_remap_failed(gpu: Gpu, machine: Snapshot) -> Problems:
     rows = gpu.remapped_rows.value
     if rows.failed:
         yield Problem(

@@ -4,15 +4,12 @@ Why it matters: the row is known to be bad. Until the reset the GPU only avoids 
 it is killed by an uncorrectable error.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @gpu_check("row-remap-pending", title="No memory row waits to be remapped")
-def row_remap_pending(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def row_remap_pending(gpu: Gpu, machine: Snapshot) -> Problems:
     rows = gpu.remapped_rows.value
     if rows.pending:
         yield Problem(

@@ -4,16 +4,12 @@ Why it matters: SRAM (caches, registers) cannot be remapped like DRAM. Past the 
 candidate for replacement, and jobs on it die with ECC errors.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, gpu_check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @gpu_check("sram-errors-over-threshold", title="SRAM errors are below the driver's threshold")
-def sram_errors_over_threshold(gpu: Gpu, machine: Snapshot) -> Iterator[Problem]:
+def sram_errors_over_threshold(gpu: Gpu, machine: Snapshot) -> Problems:
     # The threshold is the driver's own (nvmlDeviceGetSramEccErrorStatus, bThresholdExceeded).
     if gpu.sram_threshold_exceeded.value:
         yield Problem(

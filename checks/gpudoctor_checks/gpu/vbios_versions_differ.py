@@ -4,18 +4,14 @@ Why it matters: a board that was replaced or updated by itself can have other cl
 than its peers, and behaves differently in ways that are hard to find.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import labels
 from gpudoctor.knowledge.gpus.gpu_models import is_datacenter
 from gpudoctor.knowledge.gpus.like_gpus import models, raise_unread
-from gpudoctor.snapshot import Gpu, Snapshot
 
 
 @check("vbios-versions-differ", title="GPUs of one model have one VBIOS version")
-def vbios_versions_differ(machine: Snapshot) -> Iterator[Problem]:
+def vbios_versions_differ(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     for group in models(gpus):
         if not is_datacenter(group[0].name.value):  # card makers ship GeForce cards of one name with their own VBIOS

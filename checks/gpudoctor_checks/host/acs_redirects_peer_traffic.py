@@ -5,17 +5,13 @@ become slow, and collectives may hang (NCCL's troubleshooting page). In a virtua
 which needs it; GPUs behind NVLink do not need the switch.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.pcie_peers import is_bare_metal, pcie_peers, redirecting_switch_ports
 from gpudoctor.knowledge.wording import counted, listed
-from gpudoctor.snapshot import Snapshot
 
 
 @check("acs-redirects-peer-traffic", title="PCIe switches pass traffic between GPUs directly")
-def acs_redirects_peer_traffic(machine: Snapshot) -> Iterator[Problem]:
+def acs_redirects_peer_traffic(machine: Snapshot) -> Problems:
     pairs, bridges = pcie_peers(machine), machine.host.acs_bridges
     if not pairs or not is_bare_metal(machine):
         return

@@ -4,19 +4,16 @@ Why it matters: a rank needs one CPU to feed its GPU and more for its data loade
 every thread of the cgroup for the rest of each 100 ms, and all GPUs wait together.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.job import job_gpu_count
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 NEEDED_PER_GPU = 2  # the thread that launches kernels, and one loader worker
 USUAL_PER_GPU = 4  # the smallest machines with a GPU that clouds sell (AWS g4dn.xlarge, GCP g2-standard-4)
 
 
 @check("cgroup-cpu-limit-low", title="The cgroup's CPU quota feeds every GPU")
-def cgroup_cpu_limit_low(machine: Snapshot) -> Iterator[Problem]:
+def cgroup_cpu_limit_low(machine: Snapshot) -> Problems:
     cgroup, gpus = machine.host.cgroup, job_gpu_count(machine)
     limit = cgroup.value.cpu_limit
     if limit is not None and limit < gpus * USUAL_PER_GPU:

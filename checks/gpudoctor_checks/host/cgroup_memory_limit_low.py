@@ -4,14 +4,10 @@ Why it matters: the kernel kills the largest process of a cgroup that passes its
 still has. A rank then ends with "Killed" or exit status 137, and the others wait for it until their time-out.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import job_gpu_count
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import GIB, counted, size
-from gpudoctor.snapshot import Snapshot
 
 # Our rule of thumb: a process that imported torch and opened a CUDA context holds 2 to 3 GiB of host memory, and
 # its data-loader workers come on top. A model or a data set is not in it yet.
@@ -20,7 +16,7 @@ NEARLY_FULL = 0.95  # gpud calls file handles and PIDs critical at the same shar
 
 
 @check("cgroup-memory-limit-low", title="The cgroup's memory limit leaves room for the ranks")
-def cgroup_memory_limit_low(machine: Snapshot) -> Iterator[Problem]:
+def cgroup_memory_limit_low(machine: Snapshot) -> Problems:
     cgroup = machine.host.cgroup
     limit, used = cgroup.value.memory_limit_bytes, cgroup.value.memory_used_bytes
     if limit is None:

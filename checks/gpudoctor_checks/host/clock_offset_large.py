@@ -5,11 +5,7 @@ is more than 15 s behind or ahead counts as dead: the others train without it, w
 message, while it waits. Before that, credentials are refused and the logs of several nodes cannot be put in order.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 
 LOST_SECONDS = 15.0
 """torch's c10d rendezvous: a keep-alive every 5 s, and a node is dead after 3 that are missing. Measured with torch
@@ -19,7 +15,7 @@ LARGE_SECONDS = 5.0
 
 
 @check("clock-offset-large", title="The clock agrees with its time source")
-def clock_offset_large(machine: Snapshot) -> Iterator[Problem]:
+def clock_offset_large(machine: Snapshot) -> Problems:
     offset = machine.host.clock_offset_seconds
     seconds = abs(offset.value)
     if seconds < LARGE_SECONDS:

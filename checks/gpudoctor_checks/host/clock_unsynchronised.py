@@ -4,16 +4,12 @@ Why it matters: nodes whose clocks drift apart disagree on file times (so checkp
 are), refuse each other's certificates and tokens, and write logs that cannot be put in order.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import is_multi_node
-from gpudoctor.snapshot import Snapshot
 
 
 @check("clock-unsynchronised", title="The clock is synchronised")
-def clock_unsynchronised(machine: Snapshot) -> Iterator[Problem]:
+def clock_unsynchronised(machine: Snapshot) -> Problems:
     clock = machine.host.clock_synchronised
     # WSL2 takes the time from Windows without telling the kernel, and so do some hypervisors' guest tools.
     if clock.value or machine.host.virtualization.value_or("") == "wsl2":

@@ -5,18 +5,15 @@ and amd-pstate the governor "powersave" still raises the clock under load and co
 no warning; with older drivers it pins the CPU to its lowest clock.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
-from gpudoctor.snapshot import Snapshot, require
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.snapshot import require
 
 # gcm asks for "performance"; ondemand, schedutil and conservative follow the load under every driver.
 SLOW = ("powersave", "userspace")
 
 
 @check("cpu-governor-slow", title="CPUs clock up for the training process")
-def cpu_governor_slow(machine: Snapshot) -> Iterator[Problem]:
+def cpu_governor_slow(machine: Snapshot) -> Problems:
     require(machine.nvidia.gpus)  # a machine without a GPU waits for no launches
     governors = machine.host.cpu_governors
     slow = {name: count for name, count in governors.value.items() if name in SLOW}

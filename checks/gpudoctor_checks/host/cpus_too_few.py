@@ -5,19 +5,15 @@ or two cores they take turns, and the GPUs idle. SLURM without --cpus-per-task, 
 cause it.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import job_gpu_count
 from gpudoctor.knowledge.wording import counted, ranges
-from gpudoctor.snapshot import Snapshot
 
 NEEDED_PER_GPU = 2  # the thread that launches kernels, and one loader worker
 
 
 @check("cpus-too-few", title="Every GPU has CPUs to feed it")
-def cpus_too_few(machine: Snapshot) -> Iterator[Problem]:
+def cpus_too_few(machine: Snapshot) -> Problems:
     gpus, allowed, online = job_gpu_count(machine), machine.host.cpus_allowed, machine.host.cpus
     needed = gpus * NEEDED_PER_GPU
     if len(allowed.value) >= needed:

@@ -4,13 +4,10 @@ Why it matters: checkpoints, caches of models and compiled kernels, and temporar
 one cannot be written the job dies with "No space left on device", often while it saves the checkpoint.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.presence import if_present, read_first
 from gpudoctor.knowledge.wording import GIB, MIB, listed, size
-from gpudoctor.snapshot import Snapshot, Space, UsedPath
+from gpudoctor.snapshot import Space, UsedPath
 
 LOW_SHARE = 0.10  # gpud's threshold for the root disk ...
 LOW = 50 * GIB  # ... and ours beside it: a tenth of a large disk is plenty; one large model's checkpoint is not
@@ -18,7 +15,7 @@ EMPTY = 500 * MIB  # gpud's other threshold
 
 
 @check("disk-space-low", title="Disks that training writes to have room")
-def disk_space_low(machine: Snapshot) -> Iterator[Problem]:
+def disk_space_low(machine: Snapshot) -> Problems:
     disks: dict[tuple[str, int, int], list[tuple[UsedPath, Space]]] = {}
     paths = read_first(machine.host.paths.value, lambda used: used.space)
     for used in paths:
@@ -32,7 +29,7 @@ def disk_space_low(machine: Snapshot) -> Iterator[Problem]:
         if_present(used.space)
 
 
-def _judge(users: list[tuple[UsedPath, Space]]) -> Iterator[Problem]:
+def _judge(users: list[tuple[UsedPath, Space]]) -> Problems:
     space = min((space for _, space in users), key=lambda space: space.free_bytes)
     nearly_full = space.free_bytes < space.total_bytes * LOW_SHARE and space.free_bytes < LOW
     # A file system mounted read-only (an image, a shared model store) is full by nature.

@@ -4,19 +4,15 @@ Why it matters: a rank that runs on the other socket sends every copy to its GPU
 Copies and kernel launches slow down, and the ranks on the right socket wait for it in every collective.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import is_of_job
 from gpudoctor.knowledge.presence import if_present, read_first
 from gpudoctor.knowledge.wording import gpus as named
 from gpudoctor.knowledge.wording import ranges
-from gpudoctor.snapshot import Snapshot
 
 
 @check("gpu-cpus-excluded", title="CPUs near each GPU may be used")
-def gpu_cpus_excluded(machine: Snapshot) -> Iterator[Problem]:
+def gpu_cpus_excluded(machine: Snapshot) -> Problems:
     allowed = machine.host.cpus_allowed
     mine = frozenset(allowed.value)
     cards = read_first(machine.nvidia.gpus.value, lambda gpu: gpu.cpu_affinity)

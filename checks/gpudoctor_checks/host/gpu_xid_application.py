@@ -5,17 +5,14 @@ libraries it uses (an index out of range, a pointer freed too early), so it come
 machine would show the same.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_lookup import gpus_at, place
 from gpudoctor.knowledge.gpus.xid import by_code, explain, is_recent, latest, times
-from gpudoctor.snapshot import Snapshot, read
+from gpudoctor.snapshot import read
 
 
 @check("gpu-xid-application", title="The kernel log holds no GPU errors of programs")
-def gpu_xid_application(machine: Snapshot) -> Iterator[Problem]:
+def gpu_xid_application(machine: Snapshot) -> Problems:
     log = machine.host.kernel_log
     for code, events in by_code(event for event in log.value.events if not event.is_switch).items():
         xid = explain(code)

@@ -5,13 +5,10 @@ restarts, or somebody looks at the board. Jobs started on it hang or die. The ke
 traceback does.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import Command, command
+from gpudoctor.check import Command, Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_lookup import gpus_at, place, selector
 from gpudoctor.knowledge.gpus.xid import UNKNOWN, Action, Xid, by_code, explain, is_recent, latest, times
-from gpudoctor.snapshot import Snapshot, XidEvent, read
+from gpudoctor.snapshot import XidEvent, read
 
 TEXTS: dict[Action, str] = {
     "none": "Look the code up with the driver's report, and show it to the machine's vendor when it comes back.",
@@ -27,7 +24,7 @@ TEXTS: dict[Action, str] = {
 
 
 @check("gpu-xid-hardware", title="The kernel log holds no hardware errors of GPUs")
-def gpu_xid_hardware(machine: Snapshot) -> Iterator[Problem]:
+def gpu_xid_hardware(machine: Snapshot) -> Problems:
     log = machine.host.kernel_log
     for code, events in by_code(event for event in log.value.events if not event.is_switch).items():
         xid = explain(code)

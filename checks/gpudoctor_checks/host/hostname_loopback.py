@@ -5,13 +5,9 @@ hosts the store. With 127.0.1.1, as Debian and Ubuntu install it, one node alone
 other until their time-out.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import is_loopback, is_multi_node
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 DEBIAN_LINE = "127.0.1.1"  # Debian's installer gives the own name a line of its own under this address
 # The interface that leads out, for gloo to use whatever the name says.
@@ -27,7 +23,7 @@ REAL_ADDRESS = command(
 
 
 @check("hostname-loopback", title="The own hostname leads to an address that other nodes reach")
-def hostname_loopback(machine: Snapshot) -> Iterator[Problem]:
+def hostname_loopback(machine: Snapshot) -> Problems:
     name, addresses = machine.host.hostname, machine.host.hostname_addresses
     # The first one is the one that gloo takes.
     if not addresses.value or not is_loopback(addresses.value[0]):

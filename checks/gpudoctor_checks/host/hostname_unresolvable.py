@@ -5,16 +5,13 @@ not ask for it, so jobs that use both fail in the part that uses gloo (CPU colle
 """
 
 import re
-from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import is_multi_node
-from gpudoctor.snapshot import Snapshot
 
 
 @check("hostname-unresolvable", title="The own hostname resolves")
-def hostname_unresolvable(machine: Snapshot) -> Iterator[Problem]:
+def hostname_unresolvable(machine: Snapshot) -> Problems:
     name, addresses = machine.host.hostname, machine.host.hostname_addresses
     if addresses.value:
         return

@@ -4,13 +4,10 @@ Why it matters: a file system with free bytes but no free inodes refuses every n
 device". Data sets and caches of many small files use them up, and `df -h` shows nothing of it.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.presence import if_present, read_first
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot, Space, UsedPath
+from gpudoctor.snapshot import Space, UsedPath
 
 LOW_SHARE = 0.05  # imbue fails a disk at 95 % of its bytes; the same for inodes
 FEW = 1_000_000  # a large file system has millions left at 5 %
@@ -18,7 +15,7 @@ EMPTY = 1_000
 
 
 @check("inodes-low", title="Disks that training writes to can hold more files")
-def inodes_low(machine: Snapshot) -> Iterator[Problem]:
+def inodes_low(machine: Snapshot) -> Problems:
     disks: dict[tuple[str, int, int], list[tuple[UsedPath, Space]]] = {}
     paths = read_first(machine.host.paths.value, lambda used: used.space)
     for used in paths:

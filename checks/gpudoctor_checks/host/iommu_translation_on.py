@@ -5,20 +5,16 @@ translates (CUDA C++ Programming Guide, "IOMMU on Linux"). Collectives then hang
 GPUs behind NVLink, cards without peer access, and virtual machines are not concerned.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import Command, command
+from gpudoctor.check import Command, Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.pcie_peers import is_bare_metal, pcie_peers
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 # /sys/kernel/iommu_groups/*/type (Linux Documentation/ABI/testing/sysfs-kernel-iommu_groups).
 TRANSLATING = ("DMA", "DMA-FQ")
 
 
 @check("iommu-translation-on", title="The IOMMU leaves traffic between GPUs alone")
-def iommu_translation_on(machine: Snapshot) -> Iterator[Problem]:
+def iommu_translation_on(machine: Snapshot) -> Problems:
     pairs, groups = pcie_peers(machine), machine.host.iommu_group_types
     if not pairs or not is_bare_metal(machine):
         return

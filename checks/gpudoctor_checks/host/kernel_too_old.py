@@ -5,10 +5,8 @@ over DMA-BUF needs 5.12 (NCCL's documentation).
 """
 
 import re
-from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 
 MINIMUM = (5, 5)  # accelerate/utils/other.py check_os_kernel: "this can cause the process to hang"
 # Red Hat keeps the number of its enterprise kernels and brings fixes and drivers back into them.
@@ -16,7 +14,7 @@ ENTERPRISE = re.compile(r"\.el[78]")
 
 
 @check("kernel-too-old", title="The Linux kernel is 5.5 or newer")
-def kernel_too_old(machine: Snapshot) -> Iterator[Problem]:
+def kernel_too_old(machine: Snapshot) -> Problems:
     kernel = machine.host.kernel_release
     # gVisor is no Linux: it always calls itself 4.4.0.
     if machine.host.system.value != "Linux" or machine.host.virtualization.value_or("") == "gvisor":

@@ -5,19 +5,17 @@ NCCL and UCX fail with "Cannot allocate memory" in ibv_create_cq, ibv_create_qp 
 one of the process that starts the job: ssh, SLURM and containers each set their own.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.network.locked_memory import WANTED, how_to_raise, is_exempt
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import size
-from gpudoctor.snapshot import Snapshot, require
+from gpudoctor.snapshot import require
 
 OLD_DEFAULT = 64 * 1024  # Linux before 5.16, and containers on it; newer systems give 8 MiB
 
 
 @check("memlock-too-low", title="RDMA may lock the memory it needs")
-def memlock_too_low(machine: Snapshot) -> Iterator[Problem]:
+def memlock_too_low(machine: Snapshot) -> Problems:
     limits, devices = machine.host.limits, machine.network.rdma_devices
     require(machine.nvidia.gpus, limits)  # without a GPU nothing here uses RDMA for training
     if any(port.state.value_or("") == "ACTIVE" for device in devices.value_or(()) for port in device.ports):

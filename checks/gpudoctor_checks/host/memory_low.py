@@ -4,13 +4,9 @@ Why it matters: every rank holds a few GiB of host memory before the model is lo
 or the kernel kills the largest process, which is the training job.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.wording import GIB, counted, size
-from gpudoctor.snapshot import Snapshot
 
 # Our rule of thumb: a process that imported torch and opened a CUDA context holds 2 to 3 GiB of host memory.
 WANTED_PER_GPU = 2 * GIB
@@ -19,7 +15,7 @@ LEAST_SHARE, LEAST = 0.05, 1 * GIB
 
 
 @check("memory-low", title="The machine has memory left for a job")
-def memory_low(machine: Snapshot) -> Iterator[Problem]:
+def memory_low(machine: Snapshot) -> Problems:
     available, total, gpus = machine.host.memory_available_bytes, machine.host.memory_total_bytes, gpu_count(machine)
     wanted = gpus * WANTED_PER_GPU if gpus else int(min(LEAST, total.value * LEAST_SHARE))
     if available.value < wanted:

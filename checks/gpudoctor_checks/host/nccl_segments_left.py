@@ -5,12 +5,9 @@ removes them or the machine restarts, and after enough crashes the next job find
 """
 
 import re
-from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.wording import GIB, counted, size
-from gpudoctor.snapshot import Snapshot
 
 # The room that one GPU wants in /dev/shm (shm-too-small); less than that is untidy and nothing more.
 MUCH = 1 * GIB
@@ -19,7 +16,7 @@ NAMES_A_LINE = 16
 
 
 @check("nccl-segments-left", title="/dev/shm holds no leftovers of NCCL jobs")
-def nccl_segments_left(machine: Snapshot) -> Iterator[Problem]:
+def nccl_segments_left(machine: Snapshot) -> Problems:
     segments = machine.host.nccl_segments
     held = sum(amount for _, amount in segments.value)
     if segments.value:

@@ -5,17 +5,14 @@ programs end with Xid 45 or 74 until the fabric is reset. Non-fatal ones are ret
 or a peer that is not well.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.gpus.xid import SXID_CORRECTED, SXID_NAMES, by_code, is_recent, latest, times
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot, XidEvent, read
+from gpudoctor.snapshot import XidEvent, read
 
 
 @check("nvswitch-sxid", title="The kernel log holds no errors of NVSwitches")
-def nvswitch_sxid(machine: Snapshot) -> Iterator[Problem]:
+def nvswitch_sxid(machine: Snapshot) -> Problems:
     log = machine.host.kernel_log
     for code, lines in by_code(event for event in log.value.events if event.is_switch).items():
         # The driver prints details of an error on lines of its own, which do not say how grave it is.

@@ -4,12 +4,8 @@ Why it matters: every tensor that a data-loader worker hands over, every socket 
 set is an open file. Over the limit the job dies with "Too many open files", often hours into the run.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count
-from gpudoctor.snapshot import Snapshot
 
 # The kernel's own default (INR_OPEN_CUR), which most logins keep: less is somebody's mistake, and exactly it is
 # what "Too many open files" is reported with (PyTorch's multiprocessing notes: file_descriptor strategy).
@@ -18,7 +14,7 @@ WANTED = 65536  # what our fix asks for; far below fs.nr_open (1048576)
 
 
 @check("open-files-limit-low", title="A process may open enough files")
-def open_files_limit_low(machine: Snapshot) -> Iterator[Problem]:
+def open_files_limit_low(machine: Snapshot) -> Problems:
     limits = machine.host.limits
     soft, hard = limits.value.open_files_soft, limits.value.open_files_hard
     if soft is None or soft > KERNEL_DEFAULT:

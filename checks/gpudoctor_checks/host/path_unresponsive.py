@@ -4,15 +4,11 @@ Why it matters: a network file system whose server is gone makes every process t
 where no signal reaches it. The job hangs at its first read, save or import, and cannot be killed.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 
 
 @check("path-unresponsive", title="File systems that training uses answer")
-def path_unresponsive(machine: Snapshot) -> Iterator[Problem]:
+def path_unresponsive(machine: Snapshot) -> Problems:
     for used in machine.host.paths.value:
         if used.space.missing_kind == "timeout":
             yield Problem(

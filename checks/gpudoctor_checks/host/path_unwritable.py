@@ -4,19 +4,16 @@ Why it matters: torch compiles kernels into its caches and exchanges sockets in 
 job dies at its first compile, download or data-loader start.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.presence import if_present, read_first
-from gpudoctor.snapshot import Snapshot, UsedPath
+from gpudoctor.snapshot import UsedPath
 
 NO_FOLDER = "no such folder"  # read/storage.py, of TMPDIR, the one folder that nobody makes
 TEMPORARY, HERE = "TMPDIR", "working folder"
 
 
 @check("path-unwritable", title="Folders that training writes to are writable")
-def path_unwritable(machine: Snapshot) -> Iterator[Problem]:
+def path_unwritable(machine: Snapshot) -> Problems:
     paths = read_first(machine.host.paths.value, lambda used: used.space)
     for used in paths:
         if used.role == TEMPORARY and used.space.reason == NO_FOLDER:

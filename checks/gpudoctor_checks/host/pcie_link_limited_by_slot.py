@@ -6,13 +6,11 @@ model have the full link.
 """
 
 import re
-from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.accelerator_kinds import is_nvidia_gpu
 from gpudoctor.knowledge.gpus.gpu_lookup import gpus_at, place, same_address
-from gpudoctor.snapshot import PciDevice, Snapshot, read
+from gpudoctor.snapshot import PciDevice, read
 
 # "..., limited by 8.0 GT/s PCIe x8 link at 0000:00:01.1 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)"
 # (Linux drivers/pci/pci.c, __pcie_print_link_status); kernels before 5.x leave "PCIe" out of it.
@@ -24,7 +22,7 @@ IDLE_SPEED = 2.5  # GT/s to which GPUs drop their link when idle; the kernel loo
 
 
 @check("pcie-link-limited-by-slot", title="Slots give GPUs their full PCIe link")
-def pcie_link_limited_by_slot(machine: Snapshot) -> Iterator[Problem]:
+def pcie_link_limited_by_slot(machine: Snapshot) -> Problems:
     log, pci = machine.host.kernel_log, machine.accelerators.pci
     cards = [device for device in pci.value if is_nvidia_gpu(device)]
     limited: dict[str, re.Match[str]] = {}

@@ -4,17 +4,13 @@ Why it matters: NVML reports the host's process numbers. From inside a container
 cannot be traced to a user or a command, so a GPU that somebody else fills shows only a number.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.presence import if_present, read_first
 from gpudoctor.knowledge.wording import counted, gpus
-from gpudoctor.snapshot import Snapshot
 
 
 @check("pid-namespace-private", title="Processes on the GPUs can be named")
-def pid_namespace_private(machine: Snapshot) -> Iterator[Problem]:
+def pid_namespace_private(machine: Snapshot) -> Problems:
     namespace = machine.host.private_pid_namespace
     if not namespace.value:
         return

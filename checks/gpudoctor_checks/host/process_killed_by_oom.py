@@ -7,18 +7,16 @@ started.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot, read
+from gpudoctor.snapshot import read
 
 TRAINING = re.compile(r"python|torchrun|pt_|ray|deepspeed|accelerate", re.IGNORECASE)  # pt_: PyTorch's own threads
 
 
 @check("process-killed-by-oom", title="The kernel killed nothing for lack of memory")
-def process_killed_by_oom(machine: Snapshot) -> Iterator[Problem]:
+def process_killed_by_oom(machine: Snapshot) -> Problems:
     log = machine.host.kernel_log
     killed = Counter(log.value.oom_kills)
     if killed:

@@ -5,14 +5,10 @@ cgroup's pids limit and the user's RLIMIT_NPROC. At the limit the job dies with 
 "Resource temporarily unavailable".
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 # Our rule of thumb: a rank, eight loader workers with their feeder threads, and the threads of CUDA, NCCL and
 # autograd. Kubernetes' and podman's usual limits (1024 to 4096) pass on a machine with eight GPUs.
@@ -20,7 +16,7 @@ WANTED_PER_GPU = 96
 
 
 @check("process-limit-low", title="Ranks and their workers may start threads")
-def process_limit_low(machine: Snapshot) -> Iterator[Problem]:
+def process_limit_low(machine: Snapshot) -> Problems:
     gpus = gpu_count(machine)
     wanted = max(1, gpus) * WANTED_PER_GPU
     whom = counted(gpus, "GPU") + (" wants" if gpus == 1 else " want") if gpus else "one rank with workers wants"

@@ -5,12 +5,10 @@ hang behind it one after another, and the GPU stays taken until the machine rest
 """
 
 import re
-from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot, StuckProcess
+from gpudoctor.snapshot import StuckProcess
 
 # Functions of nvidia.ko (nv_*, nvidia_*, os_*, rm_*, _nv*) and nvidia-uvm.ko (uvm_*) in /proc/PID/wchan.
 DRIVER_FUNCTION = re.compile(r"_?nv|uvm_|rm_|os_(acquire|wait|delay|schedule|pat|pci|ioctl)")
@@ -21,7 +19,7 @@ GRACE_SECONDS = 30.0
 
 
 @check("process-stuck-in-driver", title="No process hangs in the NVIDIA driver")
-def process_stuck_in_driver(machine: Snapshot) -> Iterator[Problem]:
+def process_stuck_in_driver(machine: Snapshot) -> Problems:
     processes = machine.host.stuck_processes
     for process in processes.value:
         if _is_stuck(process):

@@ -5,13 +5,9 @@ Why it matters: data-loader workers pass batches, and NCCL passes data between t
 on device", often only after the first epoch.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.wording import GIB, MIB, counted, size
-from gpudoctor.snapshot import Snapshot
 
 DOCKER_DEFAULT = 64 * MIB  # what `docker run` gives without --shm-size
 WANTED_PER_GPU = 1 * GIB  # NCCL's documentation asks containers for --shm-size=1g; per GPU is our rule of thumb
@@ -19,7 +15,7 @@ WANTED_FREE = 512 * MIB  # ds_report of DeepSpeed warns below it
 
 
 @check("shm-too-small", title="/dev/shm has room for data loaders and NCCL")
-def shm_too_small(machine: Snapshot) -> Iterator[Problem]:
+def shm_too_small(machine: Snapshot) -> Problems:
     shm, gpus = machine.host.shared_memory, gpu_count(machine)
     total, free = shm.value.total_bytes, shm.value.free_bytes
     wanted = max(1, gpus) * WANTED_PER_GPU

@@ -4,12 +4,8 @@ Why it matters: a data loader or an optimizer state that lies in swap makes ever
 slow rank holds up all others. Swap that is in use while memory is free is harmless, and not reported.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.wording import GIB, size
-from gpudoctor.snapshot import Snapshot
 
 # Both at once, our rule of thumb: Linux moves idle pages to swap on any healthy machine.
 USED = 1 * GIB
@@ -17,7 +13,7 @@ AVAILABLE_SHARE = 0.10
 
 
 @check("swap-in-use", title="The machine does not swap")
-def swap_in_use(machine: Snapshot) -> Iterator[Problem]:
+def swap_in_use(machine: Snapshot) -> Problems:
     used, available = machine.host.swap_used_bytes, machine.host.memory_available_bytes
     total = machine.host.memory_total_bytes
     if used.value >= USED and available.value < total.value * AVAILABLE_SHARE:

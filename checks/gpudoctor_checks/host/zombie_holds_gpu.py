@@ -4,17 +4,14 @@ Why it matters: a process that has ended but was not reaped by its parent is a z
 in the driver, its GPU memory stays taken, and the next job runs out of memory on a GPU that looks idle.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.presence import if_present, read_first
 from gpudoctor.knowledge.wording import size
-from gpudoctor.snapshot import NotRead, Snapshot, missing
+from gpudoctor.snapshot import NotRead, missing
 
 
 @check("zombie-holds-gpu", title="No dead process holds GPU memory")
-def zombie_holds_gpu(machine: Snapshot) -> Iterator[Problem]:
+def zombie_holds_gpu(machine: Snapshot) -> Problems:
     gpus, processes = machine.nvidia.gpus, machine.host.stuck_processes
     zombies = {process.pid: process for process in processes.value if process.state == "Z"}
     cards = read_first(gpus.value, lambda gpu: gpu.processes)

@@ -4,18 +4,15 @@ Why it matters: NCCL chooses by size, topology and collective. A restriction for
 and from 2.24 on a collective for which nothing is left fails: "No algorithm/protocol available".
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, version_if_known, where
-from gpudoctor.snapshot import Snapshot
 
 STRICT_SINCE = (2, 24, 3)
 
 
 @check("nccl-algorithm-forced", title="NCCL chooses its algorithms by itself")
-def nccl_algorithm_forced(machine: Snapshot) -> Iterator[Problem]:
+def nccl_algorithm_forced(machine: Snapshot) -> Problems:
     settings = effective(machine)
     forced = [settings[name] for name in ("NCCL_ALGO", "NCCL_PROTO") if name in settings and settings[name].value]
     if forced:

@@ -4,13 +4,10 @@ Why it matters: NCCL tunes them for the topology that it finds, and each release
 bandwidth or memory, and where ranks have different ones the job hangs.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, where
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 PINS = (
     "NCCL_MIN_NCHANNELS",
@@ -32,7 +29,7 @@ PINS = (
 
 
 @check("nccl-channels-pinned", title="NCCL tunes its channels and buffers by itself")
-def nccl_channels_pinned(machine: Snapshot) -> Iterator[Problem]:
+def nccl_channels_pinned(machine: Snapshot) -> Problems:
     settings = effective(machine)
     pins = [settings[name] for name in PINS if name in settings and settings[name].value]
     if pins:

@@ -4,16 +4,13 @@ Why it matters: it is for programs without a launcher. Under torch it pins every
 NCCL_SOCKET_IFNAME is passed over, and the second communicator of a job finds the port taken.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, where
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-comm-id-left", title="NCCL_COMM_ID is not set beside torch")
-def nccl_comm_id_left(machine: Snapshot) -> Iterator[Problem]:
+def nccl_comm_id_left(machine: Snapshot) -> Problems:
     setting = effective(machine).get("NCCL_COMM_ID")
     if setting is None or not setting.value or machine.training.torch_files.missing_kind == "absent":
         return

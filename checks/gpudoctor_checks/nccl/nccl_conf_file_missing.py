@@ -4,16 +4,12 @@ Why it matters: NCCL passes a missing file over without a word, and because the 
 ~/.nccl.conf either. All settings that were meant to hold are gone. "~" is not expanded.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.nccl.settings import evidence, is_there, knows_named_files, named_file
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-conf-file-missing", title="The file that NCCL_CONF_FILE names is there")
-def nccl_conf_file_missing(machine: Snapshot) -> Iterator[Problem]:
+def nccl_conf_file_missing(machine: Snapshot) -> Problems:
     named = named_file(machine)
     if named is None or is_there(named) or not knows_named_files(machine):
         return

@@ -4,16 +4,12 @@ Why it matters: NCCL opens the path as it stands. There is no folder called "~",
 if the variable were not set.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, effective, evidence, where
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-debug-file-tilde", title="NCCL_DEBUG_FILE is a path that NCCL can open")
-def nccl_debug_file_tilde(machine: Snapshot) -> Iterator[Problem]:
+def nccl_debug_file_tilde(machine: Snapshot) -> Problems:
     setting = effective(machine).get("NCCL_DEBUG_FILE")
     if setting is not None and setting.value.startswith("~"):
         is_variable = setting.origin == ENVIRONMENT

@@ -4,16 +4,13 @@ Why it matters: that is for finding faults. In a large job it writes thousands o
 with more subsystems at every collective. WARN is enough to hear of errors.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import set_to
 from gpudoctor.knowledge.nccl.settings import effective, evidence, set_text, where
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-debug-left-on", title="NCCL logs warnings only")
-def nccl_debug_left_on(machine: Snapshot) -> Iterator[Problem]:
+def nccl_debug_left_on(machine: Snapshot) -> Problems:
     settings = effective(machine)
     setting = settings.get("NCCL_DEBUG")
     if setting is not None and setting.value.upper() in ("INFO", "TRACE"):

@@ -4,9 +4,7 @@ Why it matters: from 2.23.4 on, NCCL_CONF_FILE takes the place of ~/.nccl.conf, 
 NCCL_CONF_FILE itself is unknown. Either way the settings of one file are silently without effect.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.settings import (
     CONF_FILE_SINCE,
     dotted,
@@ -18,11 +16,10 @@ from gpudoctor.knowledge.nccl.settings import (
     nccl_version,
     version_seen,
 )
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-file-ignored", title="NCCL reads the settings files that are there")
-def nccl_file_ignored(machine: Snapshot) -> Iterator[Problem]:
+def nccl_file_ignored(machine: Snapshot) -> Problems:
     named, home = named_file(machine), home_file(machine)
     if named is None or not any(is_there(file) for file in (named, home) if file is not None):
         return

@@ -4,16 +4,12 @@ Why it matters: NCCL takes a line apart at the first "=" and keeps everything el
 whose name ends in a space, "export NCCL_DEBUG=INFO" one that begins with "export", and quotes become part of the value.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.nccl.settings import evidence, files_in_use
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-file-line-misread", title="The lines of NCCL's files are NAME=VALUE")
-def nccl_file_line_misread(machine: Snapshot) -> Iterator[Problem]:
+def nccl_file_line_misread(machine: Snapshot) -> Problems:
     for file in files_in_use(machine):
         for name, value in file.settings.value.items():
             plain = name.strip().removeprefix("export").strip()

@@ -4,17 +4,14 @@ Why it matters: every message between nodes takes a detour through host memory. 
 about a third. It is a means to find faults of ACS, IOMMU or peer memory, and should not outlive the cure.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.fabric import ports_in_words, ports_seen, rdma_port_names
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, integer, set_text, where
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-gdr-disabled", title="No setting keeps NCCL from GPUDirect RDMA")
-def nccl_gdr_disabled(machine: Snapshot) -> Iterator[Problem]:
+def nccl_gdr_disabled(machine: Snapshot) -> Problems:
     settings = effective(machine)
     level, reads = set_text(settings, "NCCL_NET_GDR_LEVEL"), settings.get("NCCL_NET_GDR_READ")
     causes = []

@@ -4,18 +4,15 @@ Why it matters: the numbers are of an old scale that cannot name every path (the
 those of another scale, which shifts between releases. NVIDIA's guide discourages them.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import set_to
 from gpudoctor.knowledge.nccl.settings import effective, evidence, integer, where
-from gpudoctor.snapshot import Snapshot
 
 OLD_SCALE = ("LOC", "PIX", "PXB", "PHB", "SYS")  # graph/paths.cc, levelsOldToNew; what is larger counts as the last
 
 
 @check("nccl-gdr-level-integer", title="Path levels of NCCL are set by name")
-def nccl_gdr_level_integer(machine: Snapshot) -> Iterator[Problem]:
+def nccl_gdr_level_integer(machine: Snapshot) -> Problems:
     settings = effective(machine)
     for name in ("NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"):
         setting = settings.get(name)

@@ -4,20 +4,17 @@ Why it matters: from NCCL 2.21.5 on the right RoCE v2 GID is found on each port,
 A fixed number is right until the table of one port or node differs; then connections fail. InfiniBand ignores it.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.fabric import ports_seen
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import dotted, effective, evidence, nccl_version, number, where
 from gpudoctor.knowledge.network.rdma_selection import usable_ports
-from gpudoctor.snapshot import Snapshot
 
 CHOOSES_SINCE = (2, 21, 5)
 
 
 @check("nccl-gid-index-set", title="NCCL chooses the GID of RoCE ports by itself")
-def nccl_gid_index_set(machine: Snapshot) -> Iterator[Problem]:
+def nccl_gid_index_set(machine: Snapshot) -> Problems:
     setting = effective(machine).get("NCCL_IB_GID_INDEX")
     if setting is None or not setting.value or number(setting.value).value < 0:
         return

@@ -4,18 +4,15 @@ Why it matters: NCCL then finds no InfiniBand or RoCE device and falls back to T
 job runs several times slower, and nothing fails.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.fabric import ports_in_words, ports_seen, rdma_port_names
 from gpudoctor.knowledge.nccl.repair import set_to
 from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, where
 from gpudoctor.knowledge.network.rdma_selection import parse_filter, usable_ports
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-hca-matches-nothing", title="NCCL_IB_HCA names devices of this machine")
-def nccl_hca_matches_nothing(machine: Snapshot) -> Iterator[Problem]:
+def nccl_hca_matches_nothing(machine: Snapshot) -> Problems:
     settings = effective(machine)
     setting = settings.get("NCCL_IB_HCA")
     if setting is None or not setting.value or set_integer(settings, "NCCL_IB_DISABLE", 0):

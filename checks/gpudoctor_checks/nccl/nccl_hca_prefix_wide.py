@@ -4,18 +4,15 @@ Why it matters: entries are prefixes. mlx5_1 also takes mlx5_10 to mlx5_19, so a
 over a storage or management port as well, which other nodes may not reach.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import set_to
 from gpudoctor.knowledge.nccl.settings import effective, evidence, where
 from gpudoctor.knowledge.network.rdma_selection import parse_filter
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-hca-prefix-wide", title="NCCL_IB_HCA takes only the devices that it names")
-def nccl_hca_prefix_wide(machine: Snapshot) -> Iterator[Problem]:
+def nccl_hca_prefix_wide(machine: Snapshot) -> Problems:
     setting = effective(machine).get("NCCL_IB_HCA")
     if setting is None or not setting.value:
         return

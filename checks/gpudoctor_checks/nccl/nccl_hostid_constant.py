@@ -4,16 +4,13 @@ Why it matters: it replaces the host's identity. Ranks on two machines with the 
 neighbours on one: they try shared memory and NVLink, and hang or report duplicate GPUs.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, where
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-hostid-constant", title="NCCL_HOSTID tells machines apart")
-def nccl_hostid_constant(machine: Snapshot) -> Iterator[Problem]:
+def nccl_hostid_constant(machine: Snapshot) -> Problems:
     setting = effective(machine).get("NCCL_HOSTID")
     if setting is None or not setting.value:
         return

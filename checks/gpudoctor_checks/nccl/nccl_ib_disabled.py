@@ -4,17 +4,14 @@ Why it matters: all traffic between nodes goes over TCP sockets, several times s
 is a means to find a fault, and is often left behind.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.fabric import ports_in_words, ports_seen, rdma_port_names
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, where
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-ib-disabled", title="NCCL may use the RDMA ports of this machine")
-def nccl_ib_disabled(machine: Snapshot) -> Iterator[Problem]:
+def nccl_ib_disabled(machine: Snapshot) -> Problems:
     settings = effective(machine)
     if not set_integer(settings, "NCCL_IB_DISABLE", 0):
         return

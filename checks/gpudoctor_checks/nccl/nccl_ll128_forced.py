@@ -4,16 +4,13 @@ Why it matters: LL128 rests on 128-byte stores arriving whole, which NCCL knows 
 that forcing it where NCCL would not choose it can corrupt data.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, where
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-ll128-forced", title="NCCL decides by itself where LL128 is safe")
-def nccl_ll128_forced(machine: Snapshot) -> Iterator[Problem]:
+def nccl_ll128_forced(machine: Snapshot) -> Problems:
     setting = effective(machine).get("NCCL_PROTO")
     if setting is None or "^" in setting.value or "LL128" not in setting.value.upper():
         return

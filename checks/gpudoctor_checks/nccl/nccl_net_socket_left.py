@@ -4,17 +4,14 @@ Why it matters: it forces TCP sockets, which is a test for whether the fabric is
 later job several times slower between nodes.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.fabric import ports_in_words, ports_seen, rdma_port_names
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, where
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-net-socket-left", title="NCCL is not held to TCP sockets")
-def nccl_net_socket_left(machine: Snapshot) -> Iterator[Problem]:
+def nccl_net_socket_left(machine: Snapshot) -> Problems:
     setting = effective(machine).get("NCCL_NET")
     if setting is None or setting.value.lower() != "socket":  # strcasecmp, as NCCL compares
         return

@@ -4,20 +4,16 @@ Why it matters: all_reduce falls back to rings. On 8 H100 its bus bandwidth is a
 work-around for multicast memory that cannot be bound, which Fabric Manager is to blame for.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.nccl.fabric import gpus_seen, has_nvlink_sharp
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, where
-from gpudoctor.snapshot import Snapshot
 
 AUTOMATIC = 2  # init.cc: 2 asks the hardware, since 2.18
 
 
 @check("nccl-nvls-disabled", title="NCCL may use NVLink SHARP")
-def nccl_nvls_disabled(machine: Snapshot) -> Iterator[Problem]:
+def nccl_nvls_disabled(machine: Snapshot) -> Problems:
     settings = effective(machine)
     if set_integer(settings, "NCCL_NVLS_ENABLE", AUTOMATIC) != 0 or not has_nvlink_sharp(machine):
         return

@@ -4,18 +4,15 @@ Why it matters: all traffic between the GPUs of this machine goes through host m
 less. It is the work-around for a hang that IOMMU or ACS causes, and should not outlive the cure.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.fabric import gpus_seen, has_several_gpus, nvlink_gpu_count
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import Setting, effective, evidence, integer, where
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-p2p-disabled", title="GPUs may read each other's memory")
-def nccl_p2p_disabled(machine: Snapshot) -> Iterator[Problem]:
+def nccl_p2p_disabled(machine: Snapshot) -> Problems:
     setting = _cause(effective(machine))
     if setting is None or not has_several_gpus(machine):
         return

@@ -4,19 +4,15 @@ Why it matters: virtual machines of cloud vendors need NCCL_TOPO_FILE to know wh
 file NCCL guesses, warns at most, and a healthy node measures like a broken one.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, where
-from gpudoctor.snapshot import Snapshot
 
 NAMES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_IBVERBS_LIB")
 
 
 @check("nccl-path-missing", title="The files that NCCL's settings name are there")
-def nccl_path_missing(machine: Snapshot) -> Iterator[Problem]:
+def nccl_path_missing(machine: Snapshot) -> Problems:
     settings = effective(machine)
     for setting in (settings[name] for name in NAMES if name in settings and settings[name].value):
         paths = machine.network.nccl_paths

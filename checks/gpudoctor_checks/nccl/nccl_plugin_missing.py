@@ -4,19 +4,15 @@ Why it matters: NCCL goes on with its own InfiniBand or TCP transport and says s
 its plugin (EFA, Google Cloud) the job then runs over TCP, many times slower.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, where
-from gpudoctor.snapshot import Snapshot
 
 NO_PLUGIN = ("none", "static_plugin")
 
 
 @check("nccl-plugin-missing", title="The network plugin that NCCL is told to load is there")
-def nccl_plugin_missing(machine: Snapshot) -> Iterator[Problem]:
+def nccl_plugin_missing(machine: Snapshot) -> Problems:
     setting = effective(machine).get("NCCL_NET_PLUGIN")
     names = [name for name in setting.value.split(",") if name and name.lower() not in NO_PLUGIN] if setting else []
     if setting is None or not names:

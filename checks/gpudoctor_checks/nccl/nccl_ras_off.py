@@ -4,18 +4,15 @@ Why it matters: from 2.24.3 on NCCL answers on a local port which ranks have not
 nothing while nobody asks, and is the quickest way to the rank that hangs.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, nccl_version, set_integer, version_seen, where
-from gpudoctor.snapshot import Snapshot
 
 SINCE = (2, 24, 3)
 
 
 @check("nccl-ras-off", title="NCCL's RAS service can be asked about a hang")
-def nccl_ras_off(machine: Snapshot) -> Iterator[Problem]:
+def nccl_ras_off(machine: Snapshot) -> Problems:
     settings = effective(machine)
     if set_integer(settings, "NCCL_RAS_ENABLE", 1) != 0 or nccl_version(machine) < SINCE:
         return

@@ -6,19 +6,18 @@ message. Files, ports, logging, NCCL_HOSTID and the NICs (NCCL_IB_HCA, interface
 ranks on this machine are compared, as they were started: what a script sets in os.environ afterwards is not seen.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.nccl.rank_settings import Difference, differences, jobs, name_of
 from gpudoctor.knowledge.nccl.settings import version_if_known
-from gpudoctor.snapshot import RankSettings, Snapshot, read
+from gpudoctor.snapshot import RankSettings, read
 
 MOST_SHOWN = 3
 
 
 @check("nccl-settings-differ-between-ranks", title="All ranks of a job have the same NCCL settings")
-def nccl_settings_differ_between_ranks(machine: Snapshot) -> Iterator[Problem]:
+def nccl_settings_differ_between_ranks(machine: Snapshot) -> Problems:
     ranks = machine.network.rank_settings
     version = version_if_known(machine)
     for job in jobs(ranks.value):

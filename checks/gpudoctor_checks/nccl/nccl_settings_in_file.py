@@ -4,16 +4,13 @@ Why it matters: NCCL reads ~/.nccl.conf and /etc/nccl.conf besides the environme
 job on this machine and is seen in none of its scripts; two machines may differ by it without a visible cause.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, effective, evidence
 from gpudoctor.knowledge.wording import counted, listed
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-settings-in-file", title="NCCL's settings stand in the environment only")
-def nccl_settings_in_file(machine: Snapshot) -> Iterator[Problem]:
+def nccl_settings_in_file(machine: Snapshot) -> Problems:
     settings = effective(machine).values()
     for path in dict.fromkeys(setting.origin for setting in settings if setting.origin != ENVIRONMENT):
         lines = [f"{setting.name}={setting.value[:40]}" for setting in settings if setting.origin == path]

@@ -4,17 +4,14 @@ Why it matters: GPUs that cannot reach each other directly then talk over the ne
 the work-around for a small /dev/shm, which is easily enlarged.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.fabric import gpus_seen, has_several_gpus, nvlink_gpu_count
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, where
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-shm-disabled", title="NCCL may use shared memory")
-def nccl_shm_disabled(machine: Snapshot) -> Iterator[Problem]:
+def nccl_shm_disabled(machine: Snapshot) -> Problems:
     settings = effective(machine)
     if not set_integer(settings, "NCCL_SHM_DISABLE", 0) or not has_several_gpus(machine):
         return

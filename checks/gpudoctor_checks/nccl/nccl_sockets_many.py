@@ -4,18 +4,15 @@ Why it matters: NCCL opens at most 16 threads and 64 sockets for each connection
 values that stand in the script are then not those that the job runs with.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import set_to
 from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer
-from gpudoctor.snapshot import Snapshot
 
 MOST_THREADS, MOST_SOCKETS = 16, 64  # MAX_THREADS and MAX_SOCKETS of transport/net_socket.cc, 2.4.8 to 2.30.7
 
 
 @check("nccl-sockets-many", title="NCCL's threads and sockets are within its limits")
-def nccl_sockets_many(machine: Snapshot) -> Iterator[Problem]:
+def nccl_sockets_many(machine: Snapshot) -> Problems:
     settings = effective(machine)
     threads = set_integer(settings, "NCCL_SOCKET_NTHREADS", 1)
     sockets = set_integer(settings, "NCCL_NSOCKS_PERTHREAD", 1)

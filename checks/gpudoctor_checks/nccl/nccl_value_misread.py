@@ -4,13 +4,10 @@ Why it matters: NCCL reads its integers with strtoll and looks neither at words 
 NCCL_IB_DISABLE=true is 0 and changes nothing; NCCL_BUFFSIZE=8MB is 8 bytes; 010 is 8. Nothing is logged.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import set_to, take_out
 from gpudoctor.knowledge.nccl.settings import Setting, effective, evidence, number, where
 from gpudoctor.knowledge.nccl.variables import table
-from gpudoctor.snapshot import Snapshot
 
 MEANS_ONE = ("true", "yes", "on", "y", "t", "enable", "enabled")
 MEANS_ZERO = ("false", "no", "off", "n", "f", "disable", "disabled", "none")
@@ -18,7 +15,7 @@ UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 @check("nccl-value-misread", title="NCCL reads the numbers that were meant")
-def nccl_value_misread(machine: Snapshot) -> Iterator[Problem]:
+def nccl_value_misread(machine: Snapshot) -> Problems:
     for setting in effective(machine).values():
         row = table().get(setting.name)
         if row is None or row.kind != "integer" or not setting.value:

@@ -4,17 +4,14 @@ Why it matters: it has no effect. Such variables survive in scripts for years, a
 job was tuned.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import dotted, effective, evidence, nccl_version, version_seen, where
 from gpudoctor.knowledge.nccl.variables import RENAMED, table
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-variable-gone", title="The installed NCCL still reads the variables that are set")
-def nccl_variable_gone(machine: Snapshot) -> Iterator[Problem]:
+def nccl_variable_gone(machine: Snapshot) -> Problems:
     names = machine.network.nccl_names
     for setting in effective(machine).values():
         row = table().get(setting.name)

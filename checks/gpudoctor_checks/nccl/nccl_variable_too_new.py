@@ -4,17 +4,14 @@ Why it matters: the installed NCCL passes it over without a word. Advice for a n
 changes nothing.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import dotted, effective, evidence, nccl_version, version_seen, where
 from gpudoctor.knowledge.nccl.variables import OLDEST_IN_TABLE, table
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-variable-too-new", title="The installed NCCL is new enough for the variables that are set")
-def nccl_variable_too_new(machine: Snapshot) -> Iterator[Problem]:
+def nccl_variable_too_new(machine: Snapshot) -> Problems:
     names = machine.network.nccl_names
     for setting in effective(machine).values():
         row = table().get(setting.name)

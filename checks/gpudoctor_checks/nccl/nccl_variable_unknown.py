@@ -4,17 +4,15 @@ Why it matters: NCCL never complains of a name it does not know. A misspelt vari
 set it believes that it has. NCCL_TIMEOUT is the most common one: it exists in scripts only.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import set_to, take_out
 from gpudoctor.knowledge.nccl.settings import Setting, effective, evidence, where
 from gpudoctor.knowledge.nccl.variables import INVENTED, is_known, nearest
-from gpudoctor.snapshot import Snapshot, read
+from gpudoctor.snapshot import read
 
 
 @check("nccl-variable-unknown", title="Every NCCL_ variable is one that NCCL reads")
-def nccl_variable_unknown(machine: Snapshot) -> Iterator[Problem]:
+def nccl_variable_unknown(machine: Snapshot) -> Problems:
     names = machine.network.nccl_names
     doubtful: list[Setting] = []
     for name, setting in effective(machine).items():

@@ -5,13 +5,11 @@ Why it matters: NCCL takes its default without a word. NCCL_DEBUG=DEBUG logs not
 """
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import set_to, take_out
 from gpudoctor.knowledge.nccl.settings import Setting, effective, evidence, where
-from gpudoctor.snapshot import Snapshot
 
 PATHS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 SUBSYSTEMS = (
@@ -40,7 +38,7 @@ KNOWN = {
 
 
 @check("nccl-word-unknown", title="NCCL knows the words that its settings hold")
-def nccl_word_unknown(machine: Snapshot) -> Iterator[Problem]:
+def nccl_word_unknown(machine: Snapshot) -> Problems:
     settings = effective(machine)
     for name, words in KNOWN.items():
         setting = settings.get(name)

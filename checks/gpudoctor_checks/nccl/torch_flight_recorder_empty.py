@@ -4,20 +4,16 @@ Why it matters: the recorder tells which rank was in which collective when a job
 dump at the timeout is empty, which is noticed after the hang.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_variables import BUFFER_SIZES, number, switch
 from gpudoctor.knowledge.visible.now import variable
-from gpudoctor.snapshot import Snapshot
 
 DUMP = "TORCH_NCCL_DUMP_ON_TIMEOUT"
 ENTRIES = 2000  # torch's own default of TORCH_FR_BUFFER_SIZE (FlightRecorder.hpp, torch 2.11)
 
 
 @check("torch-flight-recorder-empty", title="torch's flight recorder records what it dumps")
-def torch_flight_recorder_empty(machine: Snapshot) -> Iterator[Problem]:
+def torch_flight_recorder_empty(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     # The first name wins where both are set.
     name = next((each for each in BUFFER_SIZES if each in environment), None)

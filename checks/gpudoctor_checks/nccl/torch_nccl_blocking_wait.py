@@ -4,19 +4,15 @@ Why it matters: every wait() then blocks the Python thread until the collective 
 communicating no longer overlap. It is for tests; the watchdog finds timeouts without it.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_variables import switched
 from gpudoctor.knowledge.visible.now import variable
-from gpudoctor.snapshot import Snapshot
 
 NAMES = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 
 
 @check("torch-nccl-blocking-wait", title="torch does not block in every collective")
-def torch_nccl_blocking_wait(machine: Snapshot) -> Iterator[Problem]:
+def torch_nccl_blocking_wait(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     if switched(environment, NAMES[0], False):
         name = next(each for each in NAMES if environment.get(each))

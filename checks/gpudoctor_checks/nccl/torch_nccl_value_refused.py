@@ -4,17 +4,13 @@ Why it matters: torch reads a number with stoi and a switch by a list of words. 
 init_process_group raises "Invalid value for environment variable", and no rank starts.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_variables import VARIABLES, number, switch
 from gpudoctor.knowledge.visible.now import variable
-from gpudoctor.snapshot import Snapshot
 
 
 @check("torch-nccl-value-refused", title="torch takes the values of its NCCL backend's variables")
-def torch_nccl_value_refused(machine: Snapshot) -> Iterator[Problem]:
+def torch_nccl_value_refused(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     torch = machine.training.torch.value_or(None)
     if torch is not None and "nccl" not in torch.distributed_backends:

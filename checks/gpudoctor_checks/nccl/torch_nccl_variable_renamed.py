@@ -4,22 +4,18 @@ Why it matters: torch 2.2 put TORCH_ before these names, because NCCL itself nev
 with a warning for every rank; where both are set, the new one wins.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.nccl.repair import set_to
 from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, Setting
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
 from gpudoctor.knowledge.pytorch.torch_variables import VARIABLES, TorchVariable
 from gpudoctor.knowledge.visible.now import variable
-from gpudoctor.snapshot import Snapshot
 
 RENAMED_SINCE = (2, 2)
 
 
 @check("torch-nccl-variable-renamed", title="Variables of torch's NCCL backend have their present names")
-def torch_nccl_variable_renamed(machine: Snapshot) -> Iterator[Problem]:
+def torch_nccl_variable_renamed(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     for known in VARIABLES:
         if known.default_since and known.name in environment:
@@ -47,7 +43,7 @@ def torch_nccl_variable_renamed(machine: Snapshot) -> Iterator[Problem]:
         )
 
 
-def _without_use(machine: Snapshot, known: TorchVariable) -> Iterator[Problem]:
+def _without_use(machine: Snapshot, known: TorchVariable) -> Problems:
     version = machine.training.torch_files.value.version
     if parsed(version) >= known.default_since:
         yield Problem(

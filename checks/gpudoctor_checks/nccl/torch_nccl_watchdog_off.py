@@ -4,13 +4,9 @@ Why it matters: with TORCH_NCCL_ASYNC_ERROR_HANDLING=0 an error or timeout of a 
 for ever and the GPUs stay reserved. TORCH_NCCL_ENABLE_MONITORING=0 takes the guard of the watchdog itself away.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_variables import numbered, switched
 from gpudoctor.knowledge.visible.now import variable
-from gpudoctor.snapshot import Snapshot
 
 HANDLING, OLD_HANDLING = "TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"
 MONITORING = "TORCH_NCCL_ENABLE_MONITORING"
@@ -18,7 +14,7 @@ DEFAULT_HANDLING = 3  # SkipCleanUp, since torch 2.2
 
 
 @check("torch-nccl-watchdog-off", title="torch ends a job whose collectives fail or hang")
-def torch_nccl_watchdog_off(machine: Snapshot) -> Iterator[Problem]:
+def torch_nccl_watchdog_off(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     if numbered(environment, HANDLING, DEFAULT_HANDLING) == 0:
         name = HANDLING if HANDLING in environment else OLD_HANDLING

@@ -4,17 +4,13 @@ Why it matters: the bond stays up, so nothing fails; it carries half of what it 
 node off the network in the middle of a run.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.interface_roles import find, seen
 from gpudoctor.knowledge.wording import counted, listed
-from gpudoctor.snapshot import Snapshot
 
 
 @check("bond-member-down", title="Every member of a bond has a link")
-def bond_member_down(machine: Snapshot) -> Iterator[Problem]:
+def bond_member_down(machine: Snapshot) -> Problems:
     interfaces = machine.network.interfaces.value
     for bond in interfaces:
         if bond.kind != "bond" or not bond.is_up:

@@ -5,17 +5,13 @@ Why it matters: NCCL's own transport does not speak EFA's protocol. Without the 
 the bandwidth. AWS' images and its EFA installer bring the plugin; a slim image does not have it.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 
 @check("efa-without-plugin", title="NCCL has its plugin where there are EFA devices")
-def efa_without_plugin(machine: Snapshot) -> Iterator[Problem]:
+def efa_without_plugin(machine: Snapshot) -> Problems:
     devices = [device for device in machine.network.rdma_devices.value if device.driver == "efa"]
     plugins = machine.network.net_plugins
     if not devices or not gpu_count(machine) or plugins.value:

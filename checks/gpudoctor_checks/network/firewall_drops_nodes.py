@@ -4,13 +4,10 @@ Why it matters: NCCL, gloo and the store listen on ports that the kernel picks. 
 known ports drops the rest without a word, and the other nodes wait until their time-out.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Firewall, Snapshot
+from gpudoctor.snapshot import Firewall
 
 LISTING = {
     "nft": command("sudo nft list ruleset"),
@@ -20,7 +17,7 @@ LISTING = {
 
 
 @check("firewall-drops-nodes", title="No packet filter drops what other nodes send")
-def firewall_drops_nodes(machine: Snapshot) -> Iterator[Problem]:
+def firewall_drops_nodes(machine: Snapshot) -> Problems:
     if not is_multi_node(machine.environment.value):
         return
     for firewall in machine.network.firewalls.value:

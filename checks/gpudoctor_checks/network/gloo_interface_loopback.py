@@ -5,18 +5,14 @@ this machine's. A name that leads to an address which the machine does not have 
 entry) makes it fall back to 127.0.0.1, with a warning that drowns in the log, and several nodes wait for each other.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import is_loopback, is_multi_node
 from gpudoctor.knowledge.network.gloo_interface import IFNAME, gloo_choice, listed
 from gpudoctor.knowledge.network.interface_roles import recommended, seen
-from gpudoctor.snapshot import Snapshot
 
 
 @check("gloo-interface-loopback", title="gloo listens on an address that other nodes reach")
-def gloo_interface_loopback(machine: Snapshot) -> Iterator[Problem]:
+def gloo_interface_loopback(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     choice = gloo_choice(machine)
     several = is_multi_node(environment)

@@ -6,22 +6,19 @@ PXB) and says which it found at NCCL_DEBUG=INFO only ("GPU Direct RDMA Disabled"
 borrow that of another GPU over NVLink (PXN), which is as good. (NCCL src/graph/paths.cc, ncclTopoCheckGdr.)
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus import gpu_labels
 from gpudoctor.knowledge.nccl.settings import effective, evidence
 from gpudoctor.knowledge.network.gpu_direct import GdrVerdict, level, verdicts
 from gpudoctor.knowledge.network.topology import nvlinks_between
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Gpu, NotRead, Snapshot, missing
+from gpudoctor.snapshot import NotRead, missing
 
 NAME = "NCCL_NET_GDR_LEVEL"
 
 
 @check("gpu-direct-rdma-off", title="GPUs and the RDMA devices near them talk directly")
-def gpu_direct_rdma_off(machine: Snapshot) -> Iterator[Problem]:
+def gpu_direct_rdma_off(machine: Snapshot) -> Problems:
     found = verdicts(machine)
     gpus = {gpu.index: gpu for gpu in machine.nvidia.gpus.value}
     served = {verdict.gpu for verdict in found if verdict.used}

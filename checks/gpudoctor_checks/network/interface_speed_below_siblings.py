@@ -4,14 +4,10 @@ Why it matters: collectives move at the pace of the slowest link. A port that ca
 a cable, a transceiver or the switch's setting, costs the whole job and shows in no log.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.nccl.interfaces import nccl_choice
 from gpudoctor.knowledge.network.interface_roles import seen, siblings
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 MAJORITY = 3
 """So many ports of one driver, and most of them faster, are one fabric (our rule of thumb). Of two, the slower one may
@@ -19,7 +15,7 @@ be for management on purpose, and counts when NCCL takes it."""
 
 
 @check("interface-speed-below-siblings", title="Network ports of one kind run at one speed")
-def interface_speed_below_siblings(machine: Snapshot) -> Iterator[Problem]:
+def interface_speed_below_siblings(machine: Snapshot) -> Problems:
     for group in siblings(machine):
         speeds = [port.speed_mbps for port in group if port.speed_mbps]
         fastest = max(speeds, default=0)

@@ -4,17 +4,13 @@ Why it matters: rank 0 opens the store on its own machine. When MASTER_ADDR name
 and every rank waits until "the client socket has timed out".
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.interface_roles import recommended
 from gpudoctor.knowledge.network.rendezvous_job import is_head, rendezvous
-from gpudoctor.snapshot import Snapshot
 
 
 @check("master-addr-elsewhere", title="MASTER_ADDR is this machine where rank 0 runs")
-def master_addr_elsewhere(machine: Snapshot) -> Iterator[Problem]:
+def master_addr_elsewhere(machine: Snapshot) -> Problems:
     meeting = rendezvous(machine)
     if not is_head(machine.environment.value) or not meeting.resolved.value or meeting.is_local.value:
         return

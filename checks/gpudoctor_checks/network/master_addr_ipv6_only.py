@@ -4,17 +4,13 @@ Why it matters: the store's address cannot be reached from here at all. The name
 nobody uses, and lacks the A record.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.addresses import parsed
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
-from gpudoctor.snapshot import Snapshot
 
 
 @check("master-addr-ipv6-only", title="MASTER_ADDR has an address of a family that this machine has")
-def master_addr_ipv6_only(machine: Snapshot) -> Iterator[Problem]:
+def master_addr_ipv6_only(machine: Snapshot) -> Problems:
     meeting = rendezvous(machine)
     addresses = meeting.resolved.value
     if (

@@ -4,18 +4,14 @@ Why it matters: with localhost, or with a head node's name that its own /etc/hos
 for the store on itself. Several nodes then wait for each other until their time-out.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import is_loopback, is_multi_node
 from gpudoctor.knowledge.network.interface_roles import recommended
 from gpudoctor.knowledge.network.rendezvous_job import is_head, rendezvous, surely_multi_node
-from gpudoctor.snapshot import Snapshot
 
 
 @check("master-addr-loopback", title="MASTER_ADDR is an address that other nodes reach")
-def master_addr_loopback(machine: Snapshot) -> Iterator[Problem]:
+def master_addr_loopback(machine: Snapshot) -> Problems:
     meeting = rendezvous(machine)
     environment = machine.environment.value
     if not is_multi_node(environment) or not meeting.resolved.value:

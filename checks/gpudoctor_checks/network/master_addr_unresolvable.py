@@ -4,16 +4,12 @@ Why it matters: every rank looks the name up before anything else. Those that ca
 timed out", and the message names the time-out, not the name.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
-from gpudoctor.snapshot import Snapshot
 
 
 @check("master-addr-unresolvable", title="MASTER_ADDR resolves")
-def master_addr_unresolvable(machine: Snapshot) -> Iterator[Problem]:
+def master_addr_unresolvable(machine: Snapshot) -> Problems:
     meeting = rendezvous(machine)
     # A name server that does not answer the doctor does not answer the job either.
     unanswered = meeting.resolved.missing_kind == "timeout"

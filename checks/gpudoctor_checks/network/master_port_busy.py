@@ -5,16 +5,13 @@ ended, and wait for a world that never comes together.
 """
 
 import re
-from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.rendezvous_job import is_head, is_inside_job, rendezvous
-from gpudoctor.snapshot import Snapshot
 
 
 @check("master-port-busy", title="MASTER_PORT is free on the head node")
-def master_port_busy(machine: Snapshot) -> Iterator[Problem]:
+def master_port_busy(machine: Snapshot) -> Problems:
     meeting = rendezvous(machine)
     environment = machine.environment.value
     if meeting.port is None or is_inside_job(environment) or is_head(environment) is False:

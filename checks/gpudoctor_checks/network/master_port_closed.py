@@ -4,16 +4,12 @@ Why it matters: before the job is started that is as it should be. While it is s
 listens on another port, or that MASTER_ADDR is the wrong machine.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
-from gpudoctor.snapshot import Snapshot
 
 
 @check("master-port-closed", title="The store listens on the head node")
-def master_port_closed(machine: Snapshot) -> Iterator[Problem]:
+def master_port_closed(machine: Snapshot) -> Problems:
     meeting = rendezvous(machine)
     if not meeting.resolved.value or meeting.is_local.value or meeting.port is None:
         return

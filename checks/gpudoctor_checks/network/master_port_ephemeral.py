@@ -4,18 +4,14 @@ Why it matters: now and then some connection of this machine has that very port 
 with EADDRINUSE; the next start works. torchrun's 29500 is below the range that Linux uses.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.rendezvous_job import is_head, rendezvous
-from gpudoctor.snapshot import Snapshot
 
 USUAL = 29500  # torchrun's default
 
 
 @check("master-port-ephemeral", title="MASTER_PORT is outside the range of outgoing connections")
-def master_port_ephemeral(machine: Snapshot) -> Iterator[Problem]:
+def master_port_ephemeral(machine: Snapshot) -> Problems:
     meeting = rendezvous(machine)
     first, last = machine.network.ephemeral_ports.value
     if meeting.port is None or not first <= meeting.port <= last or is_head(machine.environment.value) is False:

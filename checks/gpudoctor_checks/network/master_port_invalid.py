@@ -4,18 +4,14 @@ Why it matters: torch reads it with int() and ends with a ValueError, or tries a
 value most often comes from a launch script whose variable was not set.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
-from gpudoctor.snapshot import Snapshot
 
 USUAL = 29500  # torchrun's default
 
 
 @check("master-port-invalid", title="MASTER_PORT is a port")
-def master_port_invalid(machine: Snapshot) -> Iterator[Problem]:
+def master_port_invalid(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     if "MASTER_PORT" not in environment or rendezvous(machine).port is not None:
         return

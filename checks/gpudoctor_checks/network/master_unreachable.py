@@ -4,16 +4,12 @@ Why it matters: an address without a route, a host that is off, or a firewall th
 node try again and again until "the client socket has timed out", ten minutes or more later.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
-from gpudoctor.snapshot import Snapshot
 
 
 @check("master-unreachable", title="The head node answers on MASTER_PORT")
-def master_unreachable(machine: Snapshot) -> Iterator[Problem]:
+def master_unreachable(machine: Snapshot) -> Problems:
     meeting = rendezvous(machine)
     if not meeting.resolved.value or meeting.is_local.value or meeting.port is None:
         return

@@ -5,18 +5,14 @@ disagree fail to connect (ibv_modify_qp, "Invalid argument"); with TCP the port 
 packets between the two are dropped on some networks.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.interface_roles import seen, siblings
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 
 @check("mtu-differs-between-nics", title="Ports that carry training traffic have one MTU")
-def mtu_differs_between_nics(machine: Snapshot) -> Iterator[Problem]:
+def mtu_differs_between_nics(machine: Snapshot) -> Problems:
     taken = {device for device, _ in rdma_choice(machine).taken}
     carrying = {
         name for device in machine.network.rdma_devices.value if device.name in taken for name in device.interfaces

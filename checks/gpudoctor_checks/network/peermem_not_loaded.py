@@ -6,18 +6,14 @@ nothing but NCCL_DEBUG=INFO says so. (NCCL src/transport/net_ib/gdr.cc and init.
 nvidia_peermem since 2.23.4, DMA-BUF since 2.13.4.)
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
 from gpudoctor.knowledge.nccl.settings import dotted, nccl_version
 from gpudoctor.knowledge.network.gpu_direct import MODULE_SINCE, verdicts
-from gpudoctor.snapshot import Snapshot
 
 
 @check("peermem-not-loaded", title="RDMA devices can reach GPU memory")
-def peermem_not_loaded(machine: Snapshot) -> Iterator[Problem]:
+def peermem_not_loaded(machine: Snapshot) -> Problems:
     found = [verdict for verdict in verdicts(machine) if verdict.condition == "module"]
     if not found:
         return

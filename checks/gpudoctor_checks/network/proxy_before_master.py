@@ -5,16 +5,12 @@ http_proxy and its relatives. They ask the proxy for a node of the cluster, whic
 job waits for its members.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
-from gpudoctor.snapshot import Snapshot
 
 
 @check("proxy-before-master", title="No proxy stands before MASTER_ADDR")
-def proxy_before_master(machine: Snapshot) -> Iterator[Problem]:
+def proxy_before_master(machine: Snapshot) -> Problems:
     meeting = rendezvous(machine)
     if not meeting.proxies or meeting.is_local.value:
         return

@@ -4,19 +4,15 @@ Why it matters: /sys shows the HCAs of the machine inside every container, while
 Without the files NCCL finds no RDMA device, says so at NCCL_DEBUG=INFO only, and runs over TCP, 5 to 20 times slower.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.network.rdma_selection import usable_ports, verbs_nodes
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 
 @check("rdma-devices-unusable", title="The RDMA device files can be opened")
-def rdma_devices_unusable(machine: Snapshot) -> Iterator[Problem]:
+def rdma_devices_unusable(machine: Snapshot) -> Problems:
     ports, nodes = usable_ports(machine), machine.network.rdma_nodes
     verbs = verbs_nodes(machine)
     if not ports or not gpu_count(machine) or any(node.readable and node.writable for node in verbs):

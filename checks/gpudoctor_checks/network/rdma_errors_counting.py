@@ -6,19 +6,15 @@ bandwidth, and more ends the job with "work completion error, status=12". What w
 of: only counters that grow while gpudoctor looks, twice, 50 ms apart.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.rdma_ports import places
-from gpudoctor.snapshot import Snapshot
 
 FLAPS = ("link_downed", "link_error_recovery")  # rdma-link-flapping speaks of them
 OF_THE_LINK = ("symbol_error", "local_link_integrity_errors", "port_rcv_errors", "rx_icrc_encapsulated")
 
 
 @check("rdma-errors-counting", title="RDMA ports count no errors")
-def rdma_errors_counting(machine: Snapshot) -> Iterator[Problem]:
+def rdma_errors_counting(machine: Snapshot) -> Problems:
     for place in places(machine, lambda port: port.counting):
         counting = place.port.counting
         if counting.missing_kind == "absent":

@@ -5,18 +5,15 @@ as a slow or failing rank that moves with the node. It is the first question of 
 """
 
 from collections import Counter
-from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.like_gpus import raise_unread
 from gpudoctor.knowledge.network.rdma_ports import alike
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 
 @check("rdma-firmware-differs", title="RDMA devices of a model run the same firmware")
-def rdma_firmware_differs(machine: Snapshot) -> Iterator[Problem]:
+def rdma_firmware_differs(machine: Snapshot) -> Problems:
     for group in alike(machine):
         known = [device for device in group if device.firmware.is_read]
         versions = Counter(device.firmware.value for device in known)

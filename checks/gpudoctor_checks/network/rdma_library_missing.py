@@ -5,14 +5,10 @@ to open libibverbs.so[.1]" at NCCL_DEBUG=INFO only and runs over TCP. PyTorch's 
 (NCCL src/misc/ibvsymbols.cc and ibvwrap.cc, all versions that load it.)
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.network.rdma_selection import usable_ports
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import Snapshot
 
 INSTALL = (
     (("Ubuntu", "Debian"), command("sudo apt-get install -y libibverbs1 ibverbs-providers")),
@@ -23,7 +19,7 @@ INSTALL = (
 
 
 @check("rdma-library-missing", title="libibverbs is installed where RDMA ports are ACTIVE")
-def rdma_library_missing(machine: Snapshot) -> Iterator[Problem]:
+def rdma_library_missing(machine: Snapshot) -> Problems:
     ports, library = usable_ports(machine), machine.network.verbs_library
     if not ports or not gpu_count(machine) or library.value:
         return

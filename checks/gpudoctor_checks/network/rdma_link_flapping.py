@@ -5,18 +5,14 @@ NCCL_IB_RETRY_CNT) the job ends with "work completion error, status=12" or hangs
 the last reboot of a switch, so only those that grow while gpudoctor looks are spoken of: two looks, 50 ms apart.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.rdma_ports import places
-from gpudoctor.snapshot import Snapshot
 
 FLAPS = ("link_downed", "link_error_recovery")  # InfiniBand PortCounters: LinkDowned, LinkErrorRecovery
 
 
 @check("rdma-link-flapping", title="RDMA links stay up")
-def rdma_link_flapping(machine: Snapshot) -> Iterator[Problem]:
+def rdma_link_flapping(machine: Snapshot) -> Problems:
     for place in places(machine, lambda port: port.counting):
         counting = place.port.counting
         if counting.missing_kind == "absent":

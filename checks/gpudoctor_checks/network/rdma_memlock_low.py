@@ -5,21 +5,18 @@ fails at its first connection: "Call to ibv_create_cq failed with error Cannot a
 limit is that of the process which starts the job: ssh, SLURM, systemd and containers each set their own.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.network.locked_memory import WANTED, how_to_raise, is_exempt
 from gpudoctor.knowledge.network.rdma_ports import Place, places, taken
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import MIB, counted, size
-from gpudoctor.snapshot import Snapshot
 
 KERNEL_DEFAULT = 8 * MIB  # since Linux 5.16; 64 KiB before. Below it no communicator of several channels comes up.
 
 
 @check("rdma-memlock-low", title="Jobs may lock the memory that the RDMA ports need")
-def rdma_memlock_low(machine: Snapshot) -> Iterator[Problem]:
+def rdma_memlock_low(machine: Snapshot) -> Problems:
     ports, limits = _used(machine), machine.host.limits
     if not ports or not gpu_count(machine):
         return

@@ -5,20 +5,17 @@ that is 1024: four times the packets of an MTU of 4200 or 9000, and some percent
 the way must carry the larger size. (InfiniBand specification, path MTU; NVIDIA's RoCE guide asks for 4200 or more.)
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.rdma_ports import Place, is_roce, taken
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Interface, Snapshot
+from gpudoctor.snapshot import Interface
 
 WANTED = 4200  # NVIDIA, "Recommended network configuration examples for RoCE deployment": 4096 and the headers
 
 
 @check("rdma-mtu-small", title="RoCE ports carry packets of 4096 bytes")
-def rdma_mtu_small(machine: Snapshot) -> Iterator[Problem]:
+def rdma_mtu_small(machine: Snapshot) -> Problems:
     roce = [place for place in _fabric(list(taken(machine, rdma_choice(machine).taken))) if is_roce(place.port)]
     if not roce:
         return

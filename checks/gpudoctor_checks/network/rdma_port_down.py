@@ -5,21 +5,17 @@ which is 5 to 20 times slower, and only NCCL_DEBUG=INFO shows it. A port that po
 from the other end: cable, transceiver or switch port. (NCCL src/transport/net_ib/init.cc, all versions.)
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.network.rdma_ports import Place, is_roce, places
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 POLLING = "Polling"  # IBTA PortPhysicalState 2; Disabled (3) and Sleep (1) are an administrator's doing
 DISABLED = "Disabled"  # what mlx5 says of a RoCE port without carrier too; its network interface tells the two apart
 
 
 @check("rdma-port-down", title="An RDMA port has a link")
-def rdma_port_down(machine: Snapshot) -> Iterator[Problem]:
+def rdma_port_down(machine: Snapshot) -> Problems:
     every = places(machine)
     if not every or not gpu_count(machine):
         return

@@ -5,17 +5,13 @@ port out, or falls back to TCP when it is the only one. Every InfiniBand fabric 
 switch or a host. (NCCL src/transport/net_ib/init.cc, all versions; InfiniBand specification, PortState.)
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.rdma_ports import places
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 
 @check("rdma-port-without-subnet-manager", title="InfiniBand ports are managed by a subnet manager")
-def rdma_port_without_subnet_manager(machine: Snapshot) -> Iterator[Problem]:
+def rdma_port_without_subnet_manager(machine: Snapshot) -> Problems:
     lonely = []
     for place in places(machine, lambda port: port.state):
         port = place.port

@@ -5,20 +5,17 @@ say that one is missing: two GPUs share an HCA, the job is slower on every node,
 can end in connection timeouts.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.network.rdma_ports import alike
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import RdmaDevice, Snapshot
+from gpudoctor.snapshot import RdmaDevice
 
 FEWEST_RAILS = 3  # our rule of thumb: of two, one can be idle on purpose
 
 
 @check("rdma-rail-missing", title="Every rail of a multi-rail machine is up")
-def rdma_rail_missing(machine: Snapshot) -> Iterator[Problem]:
+def rdma_rail_missing(machine: Snapshot) -> Problems:
     gpus = gpu_count(machine)
     for group in alike(machine):
         rails = _rails(group)

@@ -5,18 +5,14 @@ older speed (a bad cable, a wrong transceiver, a switch port set to another spee
 The siblings of the same board are the measure, so no table of products is needed.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.like_gpus import majority
 from gpudoctor.knowledge.network.rdma_ports import Place, alike, rate
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 
 @check("rdma-rate-below-siblings", title="RDMA ports of a model run at the same rate")
-def rdma_rate_below_siblings(machine: Snapshot) -> Iterator[Problem]:
+def rdma_rate_below_siblings(machine: Snapshot) -> Problems:
     for group in alike(machine):
         every = [Place(device, port) for device in group for port in device.ports]
         active = [place for place in every if place.port.state.value == "ACTIVE"]

@@ -6,22 +6,19 @@ reaches no node behind a router. NCCL >= 2.21.5 finds the right entry itself whe
 (NCCL src/transport/net_ib/connect.cc; the variable is not read for InfiniBand links.)
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.nccl.settings import dotted, effective, evidence, nccl_version, set_integer, where
 from gpudoctor.knowledge.network.gids import is_link_local, is_v2, types_unread
 from gpudoctor.knowledge.network.rdma_ports import is_roce, taken
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
-from gpudoctor.snapshot import Gid, Snapshot
+from gpudoctor.snapshot import Gid
 
 NAME = "NCCL_IB_GID_INDEX"
 DYNAMIC_SINCE = (2, 21, 5)
 
 
 @check("roce-gid-index-wrong", title="NCCL_IB_GID_INDEX names a RoCE v2 address")
-def roce_gid_index_wrong(machine: Snapshot) -> Iterator[Problem]:
+def roce_gid_index_wrong(machine: Snapshot) -> Problems:
     setting = effective(machine).get(NAME)
     index = set_integer(effective(machine), NAME, -1)
     if setting is None or index < 0:

@@ -6,18 +6,15 @@ no further than one Ethernet segment, and connections to other nodes time out (s
 IP address of the port's network interface. (NCCL src/transport/net_ib/connect.cc.)
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.network.gids import is_link_local, is_v2, types_unread
 from gpudoctor.knowledge.network.rdma_ports import is_roce, taken
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
-from gpudoctor.snapshot import NotRead, RdmaPort, Snapshot, missing
+from gpudoctor.snapshot import NotRead, RdmaPort, missing
 
 
 @check("roce-without-v2-gid", title="RoCE ports have a RoCE v2 address")
-def roce_without_v2_gid(machine: Snapshot) -> Iterator[Problem]:
+def roce_without_v2_gid(machine: Snapshot) -> Problems:
     unknown: RdmaPort | None = None
     for place in taken(machine, rdma_choice(machine).taken):
         if not is_roce(place.port):

@@ -4,20 +4,17 @@ Why it matters: NCCL before 2.28.3 takes an interface that is down as long as it
 others on it until the time-out; later releases pass it over, and end with an error when it was the one that was named.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, is_set, nccl_choice, parse
 from gpudoctor.knowledge.nccl.settings import effective, set_text
 from gpudoctor.knowledge.network import gloo_interface
 from gpudoctor.knowledge.network.interface_roles import find, seen
-from gpudoctor.snapshot import Interface, Snapshot
+from gpudoctor.snapshot import Interface
 
 
 @check("socket-interface-down", title="The interfaces that NCCL and gloo use are up")
-def socket_interface_down(machine: Snapshot) -> Iterator[Problem]:
+def socket_interface_down(machine: Snapshot) -> Problems:
     interfaces = machine.network.interfaces.value
     several = is_multi_node(machine.environment.value)
     for name in gloo_interface.listed(machine.environment.value.get(gloo_interface.IFNAME, "")):

@@ -5,18 +5,14 @@ until its time-out. It comes from NCCL_SOCKET_IFNAME=lo of a test on one machine
 (which lets lo back in), or from a machine without any other address.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.network.interface_roles import find, recommended, seen
-from gpudoctor.snapshot import Snapshot
 
 
 @check("socket-interface-loopback", title="NCCL talks to other nodes over a real interface")
-def socket_interface_loopback(machine: Snapshot) -> Iterator[Problem]:
+def socket_interface_loopback(machine: Snapshot) -> Problems:
     choice = nccl_choice(machine)
     first = find(machine.network.interfaces.value, choice.first)
     if first is None or first.kind != "loopback" or not is_multi_node(machine.environment.value):

@@ -6,22 +6,19 @@ slot, or holds a blank after a comma.
 """
 
 import difflib
-from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, is_set, parse
 from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, Setting, effective
 from gpudoctor.knowledge.network import gloo_interface
 from gpudoctor.knowledge.network.interface_roles import has_address, recommended, seen
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 TENSORPIPE = "TP_SOCKET_IFNAME"
 
 
 @check("socket-interface-missing", title="The interfaces that variables name are there")
-def socket_interface_missing(machine: Snapshot) -> Iterator[Problem]:
+def socket_interface_missing(machine: Snapshot) -> Problems:
     names = [interface.name for interface in machine.network.interfaces.value]
     environment = machine.environment.value
     setting = effective(machine).get(IFNAME)

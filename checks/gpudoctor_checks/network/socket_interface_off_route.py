@@ -5,20 +5,18 @@ only finds its store, and then waits in its first collective, because NCCL gave 
 """
 
 import ipaddress
-from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, is_set, nccl_choice
 from gpudoctor.knowledge.nccl.settings import effective, set_text
 from gpudoctor.knowledge.network.addresses import IpAddress, parsed
 from gpudoctor.knowledge.network.interface_roles import find, seen
 from gpudoctor.knowledge.network.rendezvous_job import rendezvous
-from gpudoctor.snapshot import Address, Interface, Snapshot
+from gpudoctor.snapshot import Address, Interface
 
 
 @check("socket-interface-off-route", title="NCCL listens on the network that MASTER_ADDR is on")
-def socket_interface_off_route(machine: Snapshot) -> Iterator[Problem]:
+def socket_interface_off_route(machine: Snapshot) -> Problems:
     meeting = rendezvous(machine)
     if meeting.is_local.value or not meeting.resolved.value:
         return

@@ -4,20 +4,16 @@ Why it matters: without "=" NCCL compares beginnings: eth1 is also eth10 to eth1
 of them, and a run hangs or slows down when the others lead elsewhere.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, is_set, nccl_choice, parse
 from gpudoctor.knowledge.nccl.settings import effective, set_text, where
 from gpudoctor.knowledge.network.interface_roles import seen
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 
 @check("socket-interface-prefix-wide", title="NCCL_SOCKET_IFNAME matches what it spells out")
-def socket_interface_prefix_wide(machine: Snapshot) -> Iterator[Problem]:
+def socket_interface_prefix_wide(machine: Snapshot) -> Problems:
     names = {interface.name for interface in machine.network.interfaces.value}
     settings = effective(machine)
     value = set_text(settings, IFNAME)

@@ -5,18 +5,14 @@ kernel's order: br-*, veth*, cni0, flannel, tailscale. Their addresses are the s
 job of several nodes waits for itself until its time-out.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, Severity, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count, is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.network.interface_roles import find, inside_reason, recommended, seen
-from gpudoctor.snapshot import Snapshot
 
 
 @check("socket-interface-virtual", title="NCCL's first interface leads to other nodes")
-def socket_interface_virtual(machine: Snapshot) -> Iterator[Problem]:
+def socket_interface_virtual(machine: Snapshot) -> Problems:
     interfaces = machine.network.interfaces.value
     choice = nccl_choice(machine)
     first = find(interfaces, choice.first)

@@ -5,20 +5,16 @@ included, and spreads its channels over them. Nobody tries whether an address ca
 a single stray bridge makes a job of several nodes hang.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count, is_multi_node
 from gpudoctor.knowledge.nccl.interfaces import IFNAME, nccl_choice
 from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
 from gpudoctor.knowledge.network.interface_roles import find, inside_reason, seen
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Snapshot
 
 
 @check("socket-interfaces-stray", title="NCCL's sockets use the interfaces that lead to other nodes")
-def socket_interfaces_stray(machine: Snapshot) -> Iterator[Problem]:
+def socket_interfaces_stray(machine: Snapshot) -> Problems:
     interfaces = machine.network.interfaces.value
     choice = nccl_choice(machine)
     reasons = {}

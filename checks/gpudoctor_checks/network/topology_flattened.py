@@ -5,23 +5,20 @@ that passes devices through without their PCIe switches makes all look equally f
 leaves GPUDirect off. Cloud providers publish a topology file for such machines (NCCL_TOPO_FILE).
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.nccl.settings import effective
 from gpudoctor.knowledge.network.rdma_ports import active
 from gpudoctor.knowledge.network.topology import Disagreement, address_of, disagreements, is_flat
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.snapshot import PciPath, Snapshot
+from gpudoctor.snapshot import PciPath
 
 FEWEST_OF_EACH = 2  # with one GPU or one NIC there is nothing to pair
 
 
 @check("topology-flattened", title="The PCI tree shows which GPU and NIC are near each other")
-def topology_flattened(machine: Snapshot) -> Iterator[Problem]:
+def topology_flattened(machine: Snapshot) -> Problems:
     if "NCCL_TOPO_FILE" in effective(machine):
         return
     paths = machine.network.pci_paths
@@ -53,7 +50,7 @@ def _all_flat(paths: dict[str, PciPath], addresses: list[str]) -> bool:
     return all(address in paths and is_flat(paths[address]) for address in addresses)
 
 
-def _disagreeing(machine: Snapshot, pairs: tuple[Disagreement, ...]) -> Iterator[Problem]:
+def _disagreeing(machine: Snapshot, pairs: tuple[Disagreement, ...]) -> Problems:
     if pairs:
         first = pairs[0]
         yield Problem(

@@ -5,18 +5,14 @@ of certain branches only; on GeForce cards cuInit fails with error 804, and with
 803. Many container images carry it.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.cuda_errors import explain
 from gpudoctor.knowledge.gpus.gpu_models import is_consumer
 from gpudoctor.knowledge.pytorch.loaded import first, lies_in, take_out
-from gpudoctor.snapshot import Snapshot
 
 
 @check("cuda-compat-on-path", title="No unsuitable cuda-compat library is on the path")
-def cuda_compat_on_path(machine: Snapshot) -> Iterator[Problem]:
+def cuda_compat_on_path(machine: Snapshot) -> Problems:
     library = first(machine, "cuda")
     gpus, answer = machine.nvidia.gpus, machine.cuda.visible
     if library is None or not lies_in(library, "compat") or not gpus.value:

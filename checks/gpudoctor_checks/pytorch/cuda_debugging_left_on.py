@@ -4,11 +4,7 @@ Why it matters: they load a tool into every CUDA process, write traces, or stop 
 runs slower, fills the disk, or waits for ever at its first error.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 
 VARIABLES = {
     # From the list of variables that DCGM warns of (gpud has the same), without those that do nothing by themselves
@@ -28,7 +24,7 @@ OFF = ("", "0", "none")
 
 
 @check("cuda-debugging-left-on", title="No CUDA debugging or profiling variable is left set")
-def cuda_debugging_left_on(machine: Snapshot) -> Iterator[Problem]:
+def cuda_debugging_left_on(machine: Snapshot) -> Problems:
     environment, gpus = machine.environment, machine.nvidia.gpus
     left = [name for name in VARIABLES if environment.value.get(name, "").strip() not in OFF]
     if not gpus.value or not left:

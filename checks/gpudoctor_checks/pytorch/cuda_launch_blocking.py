@@ -4,17 +4,13 @@ Why it matters: each kernel launch then waits for the kernel to end. That finds 
 away the overlap of Python, kernels, copies and communication that training speed rests on.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 
 VARIABLE = "CUDA_LAUNCH_BLOCKING"
 
 
 @check("cuda-launch-blocking", title="CUDA kernels are launched without waiting")
-def cuda_launch_blocking(machine: Snapshot) -> Iterator[Problem]:
+def cuda_launch_blocking(machine: Snapshot) -> Problems:
     environment, gpus = machine.environment, machine.nvidia.gpus
     value = environment.value.get(VARIABLE, "")
     if not gpus.value or value.strip() in ("", "0"):

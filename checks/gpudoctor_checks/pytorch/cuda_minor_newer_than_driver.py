@@ -5,17 +5,13 @@ compiled by this driver ("the provided PTX was compiled with an unsupported tool
 kernels compiled at run time, and features new in that minor version are missing.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.cuda_versions import TOOLKIT_DRIVER, runs, shown
 from gpudoctor.knowledge.pytorch.torch_wheels import cuda_of
-from gpudoctor.snapshot import Snapshot
 
 
 @check("cuda-minor-newer-than-driver", title="The driver serves torch's CUDA minor version in full")
-def cuda_minor_newer_than_driver(machine: Snapshot) -> Iterator[Problem]:
+def cuda_minor_newer_than_driver(machine: Snapshot) -> Problems:
     files, serves, driver = machine.training.torch_files, machine.nvidia.cuda_version, machine.nvidia.driver_version
     cuda = cuda_of(files.value.cuda)
     if cuda is None or cuda[0] != serves.value[0] or cuda <= serves.value or not runs(driver.value, cuda):

@@ -4,16 +4,12 @@ Why it matters: the stub exists for linking on machines without a driver; each o
 reports "CUDA driver is a stub library" (error 34) or that there is no GPU.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.loaded import FROM_ENVIRONMENT, first, lies_in, take_out
-from gpudoctor.snapshot import Snapshot
 
 
 @check("cuda-stubs-on-path", title="No stub of libcuda is on the library path")
-def cuda_stubs_on_path(machine: Snapshot) -> Iterator[Problem]:
+def cuda_stubs_on_path(machine: Snapshot) -> Problems:
     library = first(machine, "cuda")
     if library is None or not lies_in(library, "stubs"):
         return

@@ -4,17 +4,13 @@ Why it matters: cuDNN loads its parts by name while it runs, and parts of two ve
 "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH", "cuDNN version incompatibility", or a convolution that ends the process.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.loaded import FROM_ENVIRONMENT, first, shadowing, take_out
 from gpudoctor.knowledge.pytorch.torch_wheels import advice
-from gpudoctor.snapshot import Snapshot
 
 
 @check("cudnn-library-shadowed", title="torch loads the cuDNN it was installed with")
-def cudnn_library_shadowed(machine: Snapshot) -> Iterator[Problem]:
+def cudnn_library_shadowed(machine: Snapshot) -> Problems:
     training = machine.training
     if training.torch_probe.value.outcome == "answered" and training.torch.value.cudnn_error:
         yield refused(machine, training.torch.value.cudnn_error)

@@ -5,16 +5,14 @@ Every CUDA major version has an oldest driver: 450.80.02 for 11.x, 525 for 12.x,
 own torch but always uses the host's driver.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.pytorch.cuda_versions import OLDEST_DRIVER, runs, served_by, shown
 from gpudoctor.knowledge.pytorch.torch_wheels import advice, cuda_of, fitting_machine
-from gpudoctor.snapshot import Snapshot, missing
+from gpudoctor.snapshot import missing
 
 
 @check("driver-too-old-for-torch", title="The driver is new enough for torch's CUDA")
-def driver_too_old_for_torch(machine: Snapshot) -> Iterator[Problem]:
+def driver_too_old_for_torch(machine: Snapshot) -> Problems:
     files, driver = machine.training.torch_files, machine.nvidia.driver_version
     cuda = cuda_of(files.value.cuda)
     if cuda is None:

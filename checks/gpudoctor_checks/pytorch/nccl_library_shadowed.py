@@ -4,16 +4,12 @@ Why it matters: torch then runs with an NCCL that nobody chose for it. It works 
 that version strikes, or one machine of the job has another environment and its rank loads another version.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.loaded import shadowing, take_out
-from gpudoctor.snapshot import Snapshot
 
 
 @check("nccl-library-shadowed", title="torch loads the NCCL it was installed with")
-def nccl_library_shadowed(machine: Snapshot) -> Iterator[Problem]:
+def nccl_library_shadowed(machine: Snapshot) -> Problems:
     found = shadowing(machine, "nccl")
     if found is None:
         return

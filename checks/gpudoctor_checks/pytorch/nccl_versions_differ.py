@@ -5,18 +5,15 @@ bugs that torch's release notes count as fixed, and the ranks of one job fail wi
 machines load different ones. A newer library of the same major version is compatible.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import Command, command
+from gpudoctor.check import Command, Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
 from gpudoctor.knowledge.pytorch.loaded import FROM_ENVIRONMENT, shadowing, take_out
 from gpudoctor.knowledge.pytorch.torch_wheels import pip
-from gpudoctor.snapshot import Snapshot, missing
+from gpudoctor.snapshot import missing
 
 
 @check("nccl-versions-differ", title="torch loads the NCCL that it was compiled for")
-def nccl_versions_differ(machine: Snapshot) -> Iterator[Problem]:
+def nccl_versions_differ(machine: Snapshot) -> Problems:
     torch, libraries = machine.training.torch, machine.training.libraries
     facts = torch.value
     path = facts.loaded_libraries.get("nccl")

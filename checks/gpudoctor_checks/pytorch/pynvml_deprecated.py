@@ -5,18 +5,15 @@ Why it matters: `import pynvml` belongs to NVIDIA's own nvidia-ml-py. The distri
 module, which then hides the maintained one: monitoring fails with "Function Not Found" on newer drivers.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
 from gpudoctor.knowledge.pytorch.torch_wheels import pip
-from gpudoctor.snapshot import Snapshot
 
 REDIRECTS_SINCE = (12,)  # pynvml 12.0 dropped its own bindings and requires nvidia-ml-py
 
 
 @check("pynvml-deprecated", title="NVML's Python binding is nvidia-ml-py alone")
-def pynvml_deprecated(machine: Snapshot) -> Iterator[Problem]:
+def pynvml_deprecated(machine: Snapshot) -> Problems:
     packages = machine.training.packages
     version, official = packages.value.get("pynvml"), packages.value.get("nvidia-ml-py")
     if version is None:

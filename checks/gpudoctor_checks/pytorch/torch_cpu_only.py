@@ -4,15 +4,12 @@ Why it matters: `torch.cuda.is_available()` is False and the training runs on th
 with CUDA enabled". It happens when a resolver or another index brought the `+cpu` wheel.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.pytorch.torch_wheels import advice
-from gpudoctor.snapshot import Snapshot
 
 
 @check("torch-cpu-only", title="torch is built for the GPUs of this machine")
-def torch_cpu_only(machine: Snapshot) -> Iterator[Problem]:
+def torch_cpu_only(machine: Snapshot) -> Problems:
     files, gpus = machine.training.torch_files, machine.nvidia.gpus
     build = files.value
     if build.cuda or build.hip or build.xpu or not gpus.value:

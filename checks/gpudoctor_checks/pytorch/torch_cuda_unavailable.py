@@ -4,18 +4,14 @@ Why it matters: the training runs on the CPU or stops at its first CUDA call. NV
 ways into the driver: device files, the fabric of NVSwitch machines and a second copy of libcuda concern only CUDA.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import Command, command
+from gpudoctor.check import Command, Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.cuda_errors import NO_DEVICE, explain
 from gpudoctor.knowledge.pytorch.cuda_versions import runs
 from gpudoctor.knowledge.pytorch.torch_wheels import cuda_of, interpreter
-from gpudoctor.snapshot import Snapshot
 
 
 @check("torch-cuda-unavailable", title="torch can use CUDA")
-def torch_cuda_unavailable(machine: Snapshot) -> Iterator[Problem]:
+def torch_cuda_unavailable(machine: Snapshot) -> Problems:
     torch, gpus = machine.training.torch, machine.nvidia.gpus
     facts = torch.value
     cuda = cuda_of(facts.cuda_version)

@@ -5,16 +5,12 @@ another version that the loader finds first (LD_LIBRARY_PATH), an installation t
 package managers, and a container that may not use enough memory.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import Command, command
+from gpudoctor.check import Command, Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_wheels import advice, interpreter, pip
-from gpudoctor.snapshot import Snapshot
 
 
 @check("torch-import-fails", title="torch can be imported and asked for its devices")
-def torch_import_fails(machine: Snapshot) -> Iterator[Problem]:
+def torch_import_fails(machine: Snapshot) -> Problems:
     training = machine.training
     probe = training.torch_probe.value
     if probe.outcome not in ("raised", "crashed"):

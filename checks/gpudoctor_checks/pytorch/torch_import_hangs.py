@@ -4,16 +4,12 @@ Why it matters: the training hangs in the same place, without a message. A drive
 answers blocks every process that initialises CUDA; a cold or dead network file system blocks the import.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
-from gpudoctor.snapshot import Snapshot
 
 
 @check("torch-import-hangs", title="torch imports and finds its devices in time")
-def torch_import_hangs(machine: Snapshot) -> Iterator[Problem]:
+def torch_import_hangs(machine: Snapshot) -> Problems:
     training = machine.training
     probe = training.torch_probe.value
     if probe.outcome != "hung":

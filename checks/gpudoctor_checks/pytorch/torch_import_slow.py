@@ -4,18 +4,14 @@ Why it matters: every rank, every restart and every data-loader process that is 
 network file system are slow when many ranks read thousands of small files at the same time.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
-from gpudoctor.snapshot import Snapshot
 
 SLOW_SECONDS = 5.0  # our rule of thumb; from a local disk it takes 1.0 to 1.5 s (measured with torch 2.13)
 
 
 @check("torch-import-slow", title="torch imports quickly")
-def torch_import_slow(machine: Snapshot) -> Iterator[Problem]:
+def torch_import_slow(machine: Snapshot) -> Problems:
     torch, files = machine.training.torch, machine.training.torch_files
     seconds = torch.value.import_seconds
     if seconds <= SLOW_SECONDS:

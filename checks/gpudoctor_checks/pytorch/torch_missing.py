@@ -4,16 +4,12 @@ Why it matters: a training started with this interpreter ends with "No module na
 but in another environment than the one that is active in this shell.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import Command, command
+from gpudoctor.check import Command, Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_wheels import advice, interpreter, pip
-from gpudoctor.snapshot import Snapshot
 
 
 @check("torch-missing", title="torch is installed in the training interpreter")
-def torch_missing(machine: Snapshot) -> Iterator[Problem]:
+def torch_missing(machine: Snapshot) -> Problems:
     training = machine.training
     files = training.torch_files
     if files.missing_kind != "absent" or training.torch_probe.missing_kind == "not-asked":

@@ -5,16 +5,14 @@ symbol" or "operator torchvision::nms does not exist", or a call ends the proces
 """
 
 import re
-from collections.abc import Iterator
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import Command, is_a
+from gpudoctor.check import Command, Fix, Problem, Problems, Snapshot, check
+from gpudoctor.command import is_a
 from gpudoctor.knowledge.pytorch.torch_wheels import INDEX_URL, pip
-from gpudoctor.snapshot import Snapshot
 
 
 @check("torch-mixed-versions", title="torch's companions are made for this torch")
-def torch_mixed_versions(machine: Snapshot) -> Iterator[Problem]:
+def torch_mixed_versions(machine: Snapshot) -> Problems:
     files, pins, packages = machine.training.torch_files, machine.training.torch_pins, machine.training.packages
     version, _, build = files.value.version.partition("+")
     for name, wanted in sorted(pins.value.items()):

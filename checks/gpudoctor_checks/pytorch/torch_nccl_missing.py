@@ -4,15 +4,12 @@ Why it matters: DistributedDataParallel and FSDP with `backend="nccl"` stop with
 built in"; with gloo every gradient travels through the CPU.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.pytorch.torch_wheels import advice
-from gpudoctor.snapshot import Snapshot
 
 
 @check("torch-nccl-missing", title="torch has NCCL where there are several GPUs")
-def torch_nccl_missing(machine: Snapshot) -> Iterator[Problem]:
+def torch_nccl_missing(machine: Snapshot) -> Problems:
     torch, gpus, system = machine.training.torch, machine.nvidia.gpus, machine.host.system
     facts = torch.value
     if len(gpus.value) < 2 or facts.cuda_version is None or "nccl" in facts.distributed_backends:

@@ -4,18 +4,15 @@ Why it matters: a ROCm build calls its devices "cuda" too, but cannot use an NVI
 False, and nothing in the message says that the build is the wrong one.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.pytorch.torch_wheels import advice
-from gpudoctor.snapshot import Snapshot
 
 AMD = "0x1002"
 ACCELERATOR_CLASSES = ("0x03", "0x12")  # PCI base classes: display controller, processing accelerator
 
 
 @check("torch-rocm-on-nvidia", title="torch is built for the maker of the GPUs")
-def torch_rocm_on_nvidia(machine: Snapshot) -> Iterator[Problem]:
+def torch_rocm_on_nvidia(machine: Snapshot) -> Problems:
     files, gpus = machine.training.torch_files, machine.nvidia.gpus
     build = files.value
     if not build.hip or not gpus.value:

@@ -5,15 +5,13 @@ for execution on the device". The default wheels lost Pascal (6.x) with torch 2.
 older wheels know nothing of Blackwell (10.0, 12.0).
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.gpu_code import Capability, any_runs_on, shown
 from gpudoctor.knowledge.pytorch.torch_devices import indices
 from gpudoctor.knowledge.pytorch.torch_wheels import advice
-from gpudoctor.snapshot import Snapshot, missing
+from gpudoctor.snapshot import missing
 
 
 class Device(NamedTuple):
@@ -23,7 +21,7 @@ class Device(NamedTuple):
 
 
 @check("torch-without-gpu-kernels", title="torch has code for every GPU it uses")
-def torch_without_gpu_kernels(machine: Snapshot) -> Iterator[Problem]:
+def torch_without_gpu_kernels(machine: Snapshot) -> Problems:
     torch = machine.training.torch
     facts = torch.value
     if facts.cuda_version is None or facts.hip_version:

@@ -4,16 +4,12 @@ Why it matters: something that runs inside the training interpreter (sitecustomi
 wrapper script) ends the process with success before torch was examined. A training would stop there without an error.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import command
+from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
-from gpudoctor.snapshot import Snapshot
 
 
 @check("torch-worker-garbled", title="The interpreter answers all that torch was asked")
-def torch_worker_garbled(machine: Snapshot) -> Iterator[Problem]:
+def torch_worker_garbled(machine: Snapshot) -> Problems:
     training = machine.training
     probe = training.torch_probe.value
     if probe.outcome != "garbled":

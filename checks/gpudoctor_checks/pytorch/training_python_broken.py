@@ -4,19 +4,15 @@ Why it matters: gpudoctor examines the Python that will run the training. One th
 file system on sys.path), crashes, or is no Python at all cannot train either; and nothing about torch can be told.
 """
 
-from collections.abc import Iterator
-
-from gpudoctor.check import Fix, Problem, check
-from gpudoctor.command import Command, command
+from gpudoctor.check import Command, Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
 from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
-from gpudoctor.snapshot import Snapshot
 
 OLDEST = (3, 8)  # what gpudoctor's workers are written for; torch asks for 3.8 since 2.0 and for 3.10 since 2.9
 
 
 @check("training-python-broken", title="The training interpreter answers")
-def training_python_broken(machine: Snapshot) -> Iterator[Problem]:
+def training_python_broken(machine: Snapshot) -> Problems:
     training = machine.training
     probe = training.python_probe.value
     if probe.outcome == "answered":
