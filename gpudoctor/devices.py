@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from gpudoctor.errors import BadInput
 from gpudoctor.knowledge.visible.agreement import agrees, enumerated, error_of
 from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
 from gpudoctor.knowledge.visible.selection import Kind, Note, Selection
@@ -81,7 +82,7 @@ class Answer(Struct, frozen=True):
     """How many GPUs CUDA can reach on this machine."""
 
 
-class NoGpus(Exception):
+class NoGpus(BadInput):
     """There is no list of GPUs to select from; the message is one line for the user."""
 
 
@@ -95,7 +96,7 @@ def what_if(machine: Snapshot, value: str | None, driver: Reading[CudaAnswer]) -
     try:
         selection = select_on(machine, value)
     except NotRead as error:
-        raise NoGpus(str(error)) from None
+        raise NoGpus(f"no GPUs to select from: {error}") from None
     order = selection.enumeration
     return Answer(
         cuda_visible_devices=None if value is None else encodable(value),

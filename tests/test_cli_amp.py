@@ -18,7 +18,7 @@ from gpudoctor.amp.judge import judge
 from gpudoctor.amp.patient import NothingToTest, chosen, why_no_gpu
 from gpudoctor.amp.report import AmpReport, Device, Precision, UnreadableReport, from_json, to_json
 from gpudoctor.cli.amp_run import devices, dtypes
-from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.errors import BadInput
 from gpudoctor.render.amp import closing_words, show_amp
 from gpudoctor.render.plot import check_plot, draw_factors
 from gpudoctor.render.prose import console
@@ -168,7 +168,7 @@ def test_any_text_is_names_or_a_usage_problem(text: str) -> None:
     for parser in (dtypes, devices):
         try:
             assert parser(text)
-        except UsageProblem as problem:
+        except BadInput as problem:
             assert "\n" not in str(problem)
 
 

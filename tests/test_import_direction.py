@@ -32,6 +32,7 @@ EVERYWHERE = (
     "gpudoctor.cost",
     "gpudoctor.programs",
     "gpudoctor.lacking",
+    "gpudoctor.errors",
 )  # but in workers and armed.py
 
 TROUBLES = ("gpudoctor.cause", "gpudoctor.causes", "gpudoctor.symptom", "gpudoctor.symptoms")
@@ -52,6 +53,7 @@ MAY_IMPORT = {
     "gpudoctor/cost.py": ("gpudoctor.bounded",),
     "gpudoctor/programs.py": (),
     "gpudoctor/lacking.py": (),
+    "gpudoctor/errors.py": (),
     "gpudoctor/active.py": ("gpudoctor.marked",),
     "gpudoctor/plugins.py": ("gpudoctor.check",),
     "gpudoctor/report.py": ("gpudoctor.check", "gpudoctor.snapshot"),

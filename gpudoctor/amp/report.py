@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from gpudoctor.check import Problem, without_lines
+from gpudoctor.errors import BadInput
 
 SCHEMA = 1
 """Number of the layout."""
@@ -145,7 +146,7 @@ class _Head(Struct):
     devices: list[msgspec.Raw]
 
 
-class UnreadableReport(Exception):
+class UnreadableReport(BadInput):
     """Bytes that are no answer of amp; the message is one line for the user."""
 
 

@@ -1,7 +1,9 @@
 """Why a file is no checkpoint that can be read."""
 
+from gpudoctor.errors import BadInput
 
-class Unreadable(Exception):
+
+class Unreadable(BadInput):
     """One line for the user: what the file is or lacks, and what to do. Nothing else is raised by the readers."""
 
 

@@ -25,7 +25,6 @@ from gpudoctor.cli.checkpoint import checkpoint
 from gpudoctor.cli.checks import checks
 from gpudoctor.cli.devices import devices
 from gpudoctor.cli.env import env
-from gpudoctor.cli.errors import CannotTell, UsageProblem
 from gpudoctor.cli.explain import explain
 from gpudoctor.cli.hang import hang
 from gpudoctor.cli.launch import launch
@@ -33,6 +32,7 @@ from gpudoctor.cli.lint import WithCommand, lint
 from gpudoctor.cli.nccl_test import nccl_test
 from gpudoctor.cli.topology import topology
 from gpudoctor.cli.train_test import train_test
+from gpudoctor.errors import BadInput, CannotTell
 from gpudoctor.lacking import lacking
 
 EPILOG = (
@@ -99,7 +99,7 @@ def run(arguments: Sequence[str]) -> int:
             _end_children()
         if sys.stdout is not None:  # started with its output closed
             sys.stdout.flush()
-    except UsageProblem as problem:
+    except BadInput as problem:
         return _refuse(str(problem), arguments)
     except CannotTell as problem:
         return _refuse(str(problem), arguments, status=3)
@@ -131,16 +131,16 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _within_its_cost(arguments: Sequence[str]) -> object:
-    """What the command gives. Raises `UsageProblem` for a file that costs more than is spent on it."""
+    """What the command gives. Raises `BadInput` for a file that costs more than is spent on it."""
     try:
         return app(list(arguments), prog_name="gpudoctor", standalone_mode=False)
     except cost.Beyond as met:
-        raise UsageProblem(f"the file that was given is refused: {met}") from None
+        raise BadInput(f"the file that was given is refused: {met}") from None
     except MemoryError:
         said = cost.memory_met()
         if not said:
             raise
-        raise UsageProblem(f"the file that was given is refused: {said}") from None
+        raise BadInput(f"the file that was given is refused: {said}") from None
 
 
 def _end_children() -> None:

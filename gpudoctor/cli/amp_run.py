@@ -11,8 +11,8 @@ from gpudoctor.amp.judge import judge, judged_again
 from gpudoctor.amp.patient import ALL, NothingToTest, look
 from gpudoctor.amp.report import AmpReport, Device, UnreadableReport, from_json, to_json
 from gpudoctor.amp.run import examine
-from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.files import saved_answer
+from gpudoctor.errors import BadInput
 from gpudoctor.knowledge.precision.support import DTYPES, Dtype
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.read.interpreter import NoSuchInterpreter, choose
@@ -45,25 +45,25 @@ class Asked(NamedTuple):
 
 
 def dtypes(text: str) -> tuple[Dtype, ...]:
-    """The dtypes that "fp16,bf16" names, in their order here. Raises `UsageProblem`."""
+    """The dtypes that "fp16,bf16" names, in their order here. Raises `BadInput`."""
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
     names = [_SAME.get(word, word) for word in words]
     if names == [ALL]:
         return DTYPES
     unknown = [name for name in names if name not in DTYPES]
     if unknown or not names:
-        raise UsageProblem(f"--dtype {(unknown or [text])[0][:60]!r}: choose of {', '.join(DTYPES)}, or all")
+        raise BadInput(f"--dtype {(unknown or [text])[0][:60]!r}: choose of {', '.join(DTYPES)}, or all")
     return tuple(dtype for dtype in DTYPES if dtype in names)
 
 
 def devices(text: str | None) -> tuple[str, ...]:
-    """The devices that "cuda:0,cpu" names; () for None. Raises `UsageProblem`."""
+    """The devices that "cuda:0,cpu" names; () for None. Raises `BadInput`."""
     if text is None:
         return ()
     names = tuple(word.strip().lower() for word in text.split(",") if word.strip())
     unknown = [name for name in names if name != ALL and not _DEVICE.fullmatch(name)]
     if unknown or not names:
-        raise UsageProblem(f"--device {(unknown or [text])[0][:60]!r}: write cuda:0, xpu:0, cpu, or all")
+        raise BadInput(f"--device {(unknown or [text])[0][:60]!r}: write cuda:0, xpu:0, cpu, or all")
     return names
 
 
@@ -75,7 +75,7 @@ def run(asked: Asked, output: Output) -> int:
         with Progress(sys.stderr) as progress:
             patient = look(interpreter, asked.devices, asked.timeout, progress.waiting)
     except (NoSuchInterpreter, NothingToTest) as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
     done: list[Device] = []
     interrupted = False
     for device in patient.devices:
@@ -110,7 +110,7 @@ def _check_output(output: Output) -> None:
         try:
             check_plot(output.plot)
         except NoPlot as error:
-            raise UsageProblem(str(error)) from None
+            raise BadInput(str(error)) from None
 
 
 def _print(report: AmpReport, output: Output) -> None:

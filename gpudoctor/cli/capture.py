@@ -4,8 +4,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.options import Deep, NoTorch, Python, Timeout
+from gpudoctor.errors import BadInput
 
 
 def capture(
@@ -41,11 +41,11 @@ def capture(
 
     of_job = pid is not None or job is not None
     if of_job and (deep or python is not None or no_torch):
-        raise UsageProblem("--pid and --job read a job; --deep, --python and --no-torch examine the machine")
+        raise BadInput("--pid and --job read a job; --deep, --python and --no-torch examine the machine")
     if hosts is not None and job is None:
-        raise UsageProblem("--hosts goes with --job")
+        raise BadInput("--hosts goes with --job")
     if pid is not None and job is not None:
-        raise UsageProblem("--pid and --job exclude each other")
+        raise BadInput("--pid and --job exclude each other")
     if output is not None and output != "-":
         check_writable(output)
     content = (

@@ -46,13 +46,13 @@ def check(
     remote_gpudoctor: RemoteGpudoctor = None,
 ) -> None:
     """Is this machine ready to train? Problems first, each with a fix to paste. Or several: --hosts."""
-    from gpudoctor.cli.errors import UsageProblem
+    from gpudoctor.errors import BadInput
 
     if sum((json, paste, nagios)) > 1:
-        raise UsageProblem("--json, --paste and --nagios exclude each other")
+        raise BadInput("--json, --paste and --nagios exclude each other")
     if hosts is not None or hostfile is not None or nodes is not None:
         if from_file is not None or deep or paste or nagios:
-            raise UsageProblem("--hosts, --hostfile and --nodes go with --json and --strict only")
+            raise BadInput("--hosts, --hostfile and --nodes go with --json and --strict only")
         from gpudoctor.cli.check_hosts import Asked, check_hosts
         from gpudoctor.cli.fleets import Where
 
@@ -66,11 +66,11 @@ def check(
         )
         raise typer.Exit(check_hosts(where, asked, json=json, strict=strict, no_color=no_color))
     if exclude is not None or remote_gpudoctor is not None:
-        raise UsageProblem("--exclude and --remote-gpudoctor go with --hosts, --hostfile or --nodes")
+        raise BadInput("--exclude and --remote-gpudoctor go with --hosts, --hostfile or --nodes")
     if from_file is None:
         report, snapshot = _examined(names or [], python=python, torch=not no_torch, deep=deep, timeout=timeout)
     elif deep or python is not None:
-        raise UsageProblem("--from diagnoses a file; --deep and --python examine this machine")
+        raise BadInput("--from diagnoses a file; --deep and --python examine this machine")
     else:
         report, snapshot = _recorded(names or [], from_file)
     if nagios:

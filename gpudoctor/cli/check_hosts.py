@@ -114,7 +114,7 @@ def _sorted_out(
 
 
 def check_hosts(where: Where, asked: Asked, *, json: bool, strict: bool, no_color: bool) -> int:
-    """The whole command; the exit status. Raises `UsageProblem`."""
+    """The whole command; the exit status. Raises `BadInput`."""
     import os
 
     from gpudoctor.cli.check import load

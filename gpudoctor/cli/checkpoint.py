@@ -5,8 +5,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.options import NoColor, Python
+from gpudoctor.errors import BadInput
 
 
 def checkpoint(
@@ -46,11 +46,11 @@ def checkpoint(
     """
     for name, value in (("FILE", file), ("--fix", fix), ("--like", like), ("--key", key)):
         if value is not None and (not value or "\0" in value):
-            raise UsageProblem(f"{name}: a name is missing")
+            raise BadInput(f"{name}: a name is missing")
     if force and fix is None:
-        raise UsageProblem("--force goes with --fix")
+        raise BadInput("--force goes with --fix")
     if file == "-":
-        raise UsageProblem("a checkpoint is read at many places, which standard input does not allow; name a file")
+        raise BadInput("a checkpoint is read at many places, which standard input does not allow; name a file")
     from gpudoctor.checkpoint.examine import Wish
     from gpudoctor.checkpoint.run import run
     from gpudoctor.checkpoint.unreadable import Unreadable
@@ -64,7 +64,7 @@ def checkpoint(
             report = run(wish, python=path, patience=timeout, waiting=progress.waiting)
     except Unreadable as error:
         said = str(error)
-        raise UsageProblem(safe(said if said.startswith("--") else f"{file}: {said}")) from None
+        raise BadInput(safe(said if said.startswith("--") else f"{file}: {said}")) from None
     if json:
         from gpudoctor.checkpoint.report import to_json
         from gpudoctor.render.words import shown_json
@@ -86,4 +86,4 @@ def _interpreter(wanted: str | None) -> str:
     try:
         return choose(wanted, os.environ).path
     except NoSuchInterpreter as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None

@@ -27,20 +27,15 @@ def devices(
     no_color: NoColor = False,
 ) -> None:
     """Which GPUs a CUDA program gets, in its own numbering, and what is wrong with CUDA_VISIBLE_DEVICES."""
-    from gpudoctor.cli.errors import UsageProblem
-
     if from_file is None:
         machine, value, driver = _live(cuda_visible_devices, timeout)
     else:
         machine, value, driver = _recorded(from_file, cuda_visible_devices)
 
-    from gpudoctor.devices import NoGpus, to_json, what_if
+    from gpudoctor.devices import to_json, what_if
     from gpudoctor.render.words import shown_json
 
-    try:
-        answer = what_if(machine, value, driver)
-    except NoGpus as error:
-        raise UsageProblem(f"no GPUs to select from: {error}") from None
+    answer = what_if(machine, value, driver)
     if json:
         print(shown_json(to_json(answer)))
     else:
@@ -59,23 +54,23 @@ def _live(value: Optional[str], timeout: float) -> "tuple[Snapshot, Optional[str
         return machine, os.environ.get("CUDA_VISIBLE_DEVICES"), machine.cuda.visible
 
     from gpudoctor.active import gather, own_module, start
-    from gpudoctor.cli.errors import UsageProblem
+    from gpudoctor.errors import BadInput
     from gpudoctor.read.cuda import assemble
 
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": value}
     try:
         child = start("cuda", own_module("gpudoctor.read.libcuda"), environment=environment, timeout=timeout)
     except ValueError as error:  # a value that no environment can hold
-        raise UsageProblem(f"--cuda-visible-devices: {error}") from None
+        raise BadInput(f"--cuda-visible-devices: {error}") from None
     machine = examine_machine(torch=False, timeout=timeout)
     return machine, value, assemble(gather([child])["cuda"])
 
 
 def _recorded(path: str, value: Optional[str]) -> "tuple[Snapshot, Optional[str], Reading[CudaAnswer]]":  # noqa: UP045
     """A machine in a file: its own driver's answer holds for its own value only."""
-    from gpudoctor.cli.errors import UsageProblem
     from gpudoctor.cli.files import snapshot_from
     from gpudoctor.devices import recorded_value
+    from gpudoctor.errors import BadInput
     from gpudoctor.snapshot import NotRead, missing
 
     machine = snapshot_from(path)
@@ -83,7 +78,7 @@ def _recorded(path: str, value: Optional[str]) -> "tuple[Snapshot, Optional[str]
         own = recorded_value(machine)
     except NotRead:
         if value is None:
-            raise UsageProblem(
+            raise BadInput(
                 f"--from {path}: it does not say what CUDA_VISIBLE_DEVICES was; give --cuda-visible-devices VALUE"
             ) from None
         own = None

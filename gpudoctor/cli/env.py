@@ -39,14 +39,14 @@ def env(
     timeout: Timeout = 10.0,
 ) -> None:
     """Which NCCL and PyTorch variables this machine needs, each with its reason; only those."""
-    from gpudoctor.cli.errors import UsageProblem
+    from gpudoctor.errors import BadInput
 
     if from_file is None:
         from gpudoctor.cli.live import examine_machine
 
         machine = examine_machine(python=python, torch=not no_torch, timeout=timeout)
     elif python is not None:
-        raise UsageProblem("--from answers for a file; --python examines this machine")
+        raise BadInput("--from answers for a file; --python examines this machine")
     else:
         from gpudoctor.cli.files import snapshot_from
 
@@ -58,5 +58,5 @@ def env(
     try:
         text = EMITTERS[form.value](suggest(machine, nodes, debug))
     except CannotExpress as error:
-        raise UsageProblem(f"--format {form.value}: {error}") from None
+        raise BadInput(f"--format {form.value}: {error}") from None
     print(text, end="")

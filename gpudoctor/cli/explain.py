@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from gpudoctor import bounded, cost
-from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.options import NoColor
+from gpudoctor.errors import BadInput
 
 if TYPE_CHECKING:
     from gpudoctor.explain.report import Explanation
@@ -32,7 +32,7 @@ def explain(
     Exit status: 0 nothing wrong found, 1 something failed, 2 nothing could be read.
     """
     if not files:
-        raise UsageProblem("which logs: gpudoctor explain FILE..., or COMMAND 2>&1 | gpudoctor explain -")
+        raise BadInput("which logs: gpudoctor explain FILE..., or COMMAND 2>&1 | gpudoctor explain -")
     from gpudoctor.explain.explain import Interrupted
     from gpudoctor.explain.explain import explain as explained
 
@@ -48,7 +48,7 @@ def explain(
 
         file, reason = next(iter(answer.unreadable.items()))
         more = f" (and {len(answer.unreadable) - 1} more)" if len(answer.unreadable) > 1 else ""
-        raise UsageProblem(f"{safe(file)}: {reason}{more}")
+        raise BadInput(f"{safe(file)}: {reason}{more}")
     _print(answer, json=json, no_color=no_color)
     if answer.causes or answer.unknown:
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpudoctor import bounded, cost
-from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.errors import BadInput
 from gpudoctor.lacking import unwritable
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot
 
@@ -18,18 +18,18 @@ T = TypeVar("T")
 
 
 def snapshot_from(path: str) -> Snapshot:
-    """The snapshot in a file (or standard input for "-"). Raises `UsageProblem` in one line."""
+    """The snapshot in a file (or standard input for "-"). Raises `BadInput` in one line."""
     from gpudoctor.read.file import load_snapshot
 
     cost.spend(bounded.SNAPSHOT)
     try:
         return load_snapshot(path)
     except UnreadableSnapshot as error:
-        raise UsageProblem(f"--from {path}: {error}") from None
+        raise BadInput(f"--from {path}: {error}") from None
 
 
 def saved_answer(path: str, decode: Callable[[bytes], T], unreadable: type[Exception]) -> T:
-    """An answer that --json has written (or on standard input for "-"). Raises `UsageProblem` in one line.
+    """An answer that --json has written (or on standard input for "-"). Raises `BadInput` in one line.
 
     `unreadable`: what `decode` raises for a file that is none.
     """
@@ -37,26 +37,26 @@ def saved_answer(path: str, decode: Callable[[bytes], T], unreadable: type[Excep
     try:
         return decode(bounded.contents(path, bounded.ANSWER.size))
     except (bounded.Refused, unreadable) as error:
-        raise UsageProblem(f"--from {path}: {error}") from None
+        raise BadInput(f"--from {path}: {error}") from None
 
 
 def check_writable(path: str) -> None:
-    """Refuse a file that cannot be written before anything slow is done. Raises `UsageProblem`."""
+    """Refuse a file that cannot be written before anything slow is done. Raises `BadInput`."""
     try:
         place = Path(path).absolute()
     except OSError:
-        raise UsageProblem(f"-o {path}: the folder that this was started in is gone") from None
+        raise BadInput(f"-o {path}: the folder that this was started in is gone") from None
     if place.is_dir():
-        raise UsageProblem(f"-o {path}: is a folder; name a file in it")
+        raise BadInput(f"-o {path}: is a folder; name a file in it")
     if not place.parent.is_dir():
-        raise UsageProblem(f"-o {path}: the folder {place.parent} does not exist")
+        raise BadInput(f"-o {path}: the folder {place.parent} does not exist")
     reason = unwritable(place if place.exists() else place.parent)
     if reason:
-        raise UsageProblem(f"-o {path}: {reason}")
+        raise BadInput(f"-o {path}: {reason}")
 
 
 def write(path: str, content: bytes) -> None:
-    """Write a file whole or not at all: an earlier file of that name survives a failure. Raises `UsageProblem`."""
+    """Write a file whole or not at all: an earlier file of that name survives a failure. Raises `BadInput`."""
     place = Path(path).absolute()
     if place.exists() and not place.is_file():  # /dev/stdout, a FIFO: nothing to replace
         _write_into(place, content)
@@ -72,14 +72,14 @@ def write(path: str, content: bytes) -> None:
             shutil.copymode(place, temporary)
         Path(temporary).replace(place)
     except OSError as error:
-        raise UsageProblem(f"-o {path}: {error.strerror or error}") from None
+        raise BadInput(f"-o {path}: {error.strerror or error}") from None
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108 - gone already when all went well
 
 
 def _write_into(place: Path, content: bytes) -> None:
-    """Into a device or FIFO that is there. Raises `UsageProblem`, also for a FIFO that nobody reads from."""
+    """Into a device or FIFO that is there. Raises `BadInput`, also for a FIFO that nobody reads from."""
     try:
         descriptor = os.open(place, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(descriptor, "wb") as file:
@@ -89,4 +89,4 @@ def _write_into(place: Path, content: bytes) -> None:
         raise
     except OSError as error:
         reason = "a FIFO that nobody reads from" if error.errno == errno.ENXIO else error.strerror or error
-        raise UsageProblem(f"-o {place}: {reason}") from None
+        raise BadInput(f"-o {place}: {reason}") from None

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.errors import BadInput
 from gpudoctor.fleet.fleet import Fleet, Node
 from gpudoctor.knowledge.wording import counted
 
@@ -26,38 +26,38 @@ class Where(NamedTuple):
 
 
 def named_nodes(where: Where) -> tuple[Node, ...]:
-    """The nodes of --hosts or --hostfile without those of --exclude. Raises `UsageProblem`."""
+    """The nodes of --hosts or --hostfile without those of --exclude. Raises `BadInput`."""
     from gpudoctor.fleet.hosts import BadHosts, from_hostfile, from_hosts
 
     if where.hosts is not None and where.hostfile is not None:
-        raise UsageProblem("--hosts and --hostfile exclude each other")
+        raise BadInput("--hosts and --hostfile exclude each other")
     try:
         found = from_hosts(where.hosts) if where.hosts is not None else from_hostfile(where.hostfile or "")
         left_out = {node.name for node in from_hosts(where.exclude)} if where.exclude else set()
     except BadHosts as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
     except OSError as error:
-        raise UsageProblem(f"--hostfile {where.hostfile}: {error.strerror or error}") from None
+        raise BadInput(f"--hostfile {where.hostfile}: {error.strerror or error}") from None
     kept = tuple(node for node in found if node.name not in left_out)
     if not kept:
-        raise UsageProblem("--exclude leaves no node")
+        raise BadInput("--exclude leaves no node")
     if where.nodes is not None and where.nodes > len(kept):
-        raise UsageProblem(f"--nodes {where.nodes}, but {counted(len(kept), 'host')} named")
+        raise BadInput(f"--nodes {where.nodes}, but {counted(len(kept), 'host')} named")
     return kept[: where.nodes]
 
 
 def enough_descriptors(how: str, nodes: int = 1) -> None:
-    """Raise `UsageProblem` where this process may have too few descriptors for so many nodes reached in this way."""
+    """Raise `BadInput` where this process may have too few descriptors for so many nodes reached in this way."""
     from gpudoctor.fleet.descriptors import TooFew, ensure
 
     try:
         ensure(how, nodes)
     except TooFew as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
 
 
 def local_fleet() -> Fleet:
-    """This machine alone. Raises `UsageProblem`."""
+    """This machine alone. Raises `BadInput`."""
     from gpudoctor.fleet.local import LocalFleet
 
     enough_descriptors("local")
@@ -65,7 +65,7 @@ def local_fleet() -> Fleet:
 
 
 def ssh_fleet(where: Where) -> Fleet:
-    """The named nodes through ssh. Raises `UsageProblem`."""
+    """The named nodes through ssh. Raises `BadInput`."""
     from gpudoctor.fleet.ssh import SshFleet
     from gpudoctor.fleet.ssh_command import BadSsh, Remote
 
@@ -74,11 +74,11 @@ def ssh_fleet(where: Where) -> Fleet:
     try:
         return SshFleet(nodes, remote=Remote(gpudoctor=where.remote_gpudoctor))
     except BadSsh as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
 
 
 def slurm_fleet(where: Where) -> Fleet:
-    """The allocation's nodes through srun. Raises `UsageProblem`."""
+    """The allocation's nodes through srun. Raises `BadInput`."""
     from gpudoctor.fleet.hosts import BadHosts, from_hosts
     from gpudoctor.fleet.slurm import NoSlurm, SlurmFleet
 
@@ -87,7 +87,7 @@ def slurm_fleet(where: Where) -> Fleet:
         left_out = tuple(node.name for node in from_hosts(where.exclude)) if where.exclude else ()
         return SlurmFleet.inside(nodes=where.nodes or 0, exclude=left_out)
     except (NoSlurm, BadHosts) as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
 
 
 def in_allocation(environment: Mapping[str, str]) -> bool:
@@ -97,12 +97,12 @@ def in_allocation(environment: Mapping[str, str]) -> bool:
 
 
 def standing_fleet(where: Where, environment: Mapping[str, str]) -> Fleet:
-    """The nodes that were named, or those of the Slurm allocation; none has to join. Raises `UsageProblem`."""
+    """The nodes that were named, or those of the Slurm allocation; none has to join. Raises `BadInput`."""
     if where.is_named:
         return ssh_fleet(where)
     if in_allocation(environment):
         return slurm_fleet(where)
-    raise UsageProblem(
+    raise BadInput(
         f"--nodes {where.nodes}: which ones? Name them with --hosts 'n[01-{where.nodes or 2:02}]' or --hostfile FILE, "
         "or run this inside a Slurm allocation"
     )
@@ -130,7 +130,7 @@ def join_fleet(
 
     `on_notice` gets a line when somebody was not let in.
 
-    Raises `UsageProblem`.
+    Raises `BadInput`.
     """
     from gpudoctor.fleet.join import JoinFleet, NoListener
     from gpudoctor.fleet.own_address import NoAddress, own_address
@@ -146,7 +146,7 @@ def join_fleet(
             on_turned_away=on_notice,
         )
     except (NoAddress, NoListener) as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
     on_line(fleet.line)
     return fleet
 
@@ -162,12 +162,12 @@ def fleet_for(
 ) -> Fleet:
     """The fleet that the options and the environment mean: ssh, srun, joining, or this machine.
 
-    Raises `UsageProblem`.
+    Raises `BadInput`.
     """
     if where.is_named:
         return ssh_fleet(where)
     if where.exclude and not in_allocation(os.environ):
-        raise UsageProblem("--exclude leaves out nodes of --hosts, --hostfile or a SLURM allocation; none is given")
+        raise BadInput("--exclude leaves out nodes of --hosts, --hostfile or a SLURM allocation; none is given")
     if in_allocation(os.environ):
         return slurm_fleet(where)
     if (where.nodes or 1) > 1:

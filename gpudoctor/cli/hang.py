@@ -4,8 +4,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.options import Exclude, NoColor, RemoteGpudoctor
+from gpudoctor.errors import BadInput
 
 
 def hang(
@@ -62,7 +62,7 @@ def hang(
     from gpudoctor.cli.hang_run import Asked, Output, run, run_file
 
     if json and paste:
-        raise UsageProblem("--json and --paste exclude each other")
+        raise BadInput("--json and --paste exclude each other")
     output = Output(json=json, paste=paste, no_color=no_color)
     where = Where(
         nodes=nodes, hosts=hosts, hostfile=hostfile, exclude=exclude or "", remote_gpudoctor=remote_gpudoctor or ""
@@ -71,9 +71,9 @@ def hang(
     live |= user is not None
     if from_file is not None:
         if live or dumps is not None or exclude is not None or remote_gpudoctor is not None:
-            raise UsageProblem("--from diagnoses a file; the other options look at a live job")
+            raise BadInput("--from diagnoses a file; the other options look at a live job")
         raise typer.Exit(run_file(from_file, job, output))
     if pid is not None and (where.is_named or nodes is not None):
-        raise UsageProblem("--pid names a process of this machine; with --hosts or --nodes, --job names the job")
+        raise BadInput("--pid names a process of this machine; with --hosts or --nodes, --job names the job")
     asked = Asked(pid=pid, job=job, user=user, dumps=dumps, native=native, interval=interval if watch else None)
     raise typer.Exit(run(where, asked, output))

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from msgspec import structs
 
 from gpudoctor import __version__, bounded, cost
-from gpudoctor.cli.errors import CannotTell, UsageProblem
 from gpudoctor.cli.fleets import Where, enough_descriptors, in_allocation, local_fleet, standing_fleet
+from gpudoctor.errors import BadInput, CannotTell
 from gpudoctor.fleet.fleet import Fleet
 from gpudoctor.fleet.reach import reach
 from gpudoctor.hang import ask, choose
@@ -49,9 +49,9 @@ class Output(NamedTuple):
 
 
 def run(where: Where, asked: Asked, output: Output) -> int:
-    """Look at the live job; the exit status. Raises `UsageProblem`."""
+    """Look at the live job; the exit status. Raises `BadInput`."""
     if asked.dumps is not None and not Path(asked.dumps).is_dir():
-        raise UsageProblem(f"--dumps {asked.dumps}: no such folder")
+        raise BadInput(f"--dumps {asked.dumps}: no such folder")
     started = time.monotonic()
     with hang_fleet(where, asked.job) as fleet, Progress(sys.stderr) as progress:
         arrive(fleet, progress)
@@ -66,39 +66,39 @@ def run(where: Where, asked: Asked, output: Output) -> int:
 
 
 def examine(where: Where, asked: Asked) -> Evidence:
-    """The evidence of the live jobs of one user, without a conclusion. Raises `UsageProblem` and `CannotTell`."""
+    """The evidence of the live jobs of one user, without a conclusion. Raises `BadInput` and `CannotTell`."""
     with hang_fleet(where, asked.job) as fleet, Progress(sys.stderr) as progress:
         arrive(fleet, progress)
         looks = look(fleet, asked, progress)
         fleet.dismiss()
     if len(looks.found) > 1:
         users = ", ".join(words(user) for user in looks.users)
-        raise UsageProblem(f"jobs of several users run here ({users}); --pid names a process of the one to capture")
+        raise BadInput(f"jobs of several users run here ({users}); --pid names a process of the one to capture")
     return looks.evidence
 
 
 def run_file(path: str, job: str | None, output: Output) -> int:
-    """`--from FILE`; the exit status. Raises `UsageProblem`."""
+    """`--from FILE`; the exit status. Raises `BadInput`."""
     cost.spend(bounded.EVIDENCE)
     try:
         evidence = from_json(bounded.contents(path, bounded.EVIDENCE.size))
     except UnreadableEvidence as error:
-        raise UsageProblem(
+        raise BadInput(
             f"--from {path}: no evidence of a job ({error}); `gpudoctor capture --pid P` writes it"
         ) from None
     except bounded.Refused as error:
-        raise UsageProblem(f"--from {path}: {error}") from None
+        raise BadInput(f"--from {path}: {error}") from None
     report = conclude(evidence)
     if job is not None:
         report = structs.replace(report, jobs=tuple(each for each in report.jobs if matches(each.id, job)))
     if not report.jobs and not report.lost and not report.unread and not output.json:
-        raise UsageProblem(f"--from {path}: it holds no job" + (f" of the id {job}" if job is not None else ""))
+        raise BadInput(f"--from {path}: it holds no job" + (f" of the id {job}" if job is not None else ""))
     show(report, evidence, output)
     return exit_status(report)
 
 
 def hang_fleet(where: Where, job: str | None) -> Fleet:
-    """The nodes to look at: named, the Slurm job's, the allocation's, or this machine. Raises `UsageProblem`."""
+    """The nodes to look at: named, the Slurm job's, the allocation's, or this machine. Raises `BadInput`."""
     if where.is_named or where.nodes is not None:
         return standing_fleet(where, os.environ)
     if job is not None and job.isascii() and job.isdecimal() and os.environ.get("SLURM_JOB_ID") != job:
@@ -108,16 +108,16 @@ def hang_fleet(where: Where, job: str | None) -> Fleet:
         try:
             return SlurmFleet.inside(environment=job_environment(job, os.environ))
         except NoSlurm as error:
-            raise UsageProblem(f"--job {job}: {error}") from None
+            raise BadInput(f"--job {job}: {error}") from None
     if in_allocation(os.environ):
         return standing_fleet(where, os.environ)
     if where.exclude:
-        raise UsageProblem("--exclude leaves out nodes of --hosts, --hostfile or a Slurm allocation; none is given")
+        raise BadInput("--exclude leaves out nodes of --hosts, --hostfile or a Slurm allocation; none is given")
     return local_fleet()
 
 
 def arrive(fleet: Fleet, progress: Progress) -> None:
-    """Wait for the agents. Raises `UsageProblem` when none answers, `CannotTell` when this machine's does not."""
+    """Wait for the agents. Raises `BadInput` when none answers, `CannotTell` when this machine's does not."""
     found = reach(
         fleet,
         timeout=REACH_SECONDS,
@@ -125,7 +125,7 @@ def arrive(fleet: Fleet, progress: Progress) -> None:
     )
     if not fleet.present:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in list(ask.lost_nodes(fleet).items())[:4])
-        problem = CannotTell if fleet.how == "local" else UsageProblem
+        problem = CannotTell if fleet.how == "local" else BadInput
         raise problem(f"none of {len(found)} nodes can be asked ({reasons})")
 
 
@@ -160,7 +160,7 @@ class Looks(NamedTuple):
 
 
 def look(fleet: Fleet, asked: Asked, progress: Progress) -> Looks:
-    """Find the jobs and look at them. Raises `UsageProblem` when there is none, `CannotTell` when that is not known."""
+    """Find the jobs and look at them. Raises `BadInput` when there is none, `CannotTell` when that is not known."""
     found = ask.processes(fleet, waiting=progress.waiting)
     chosen = wanted(found, asked)
     if not chosen.looks and asked.dumps is None:
@@ -212,7 +212,7 @@ def matches(id: str, wanted: str) -> bool:
     return wanted == id or wanted in re.split(r"[\s,]+", id)
 
 
-def nothing_found(asked: Asked, fleet: Fleet, found: ask.Processes) -> UsageProblem | CannotTell:
+def nothing_found(asked: Asked, fleet: Fleet, found: ask.Processes) -> BadInput | CannotTell:
     """That there is no such job; that this is not known, where something could not be looked at."""
     nodes = "on this machine" if fleet.how == "local" else f"on {len(fleet.present)} of {len(fleet.nodes)} nodes"
     if found.lost:
@@ -220,14 +220,12 @@ def nothing_found(asked: Asked, fleet: Fleet, found: ask.Processes) -> UsageProb
         return CannotTell(f"could not look for jobs {nodes}: {name}: {reason}")
     blind = f"; not read: {found.unread[0].what} ({found.unread[0].reason})" if found.unread else ""
     if asked.pid is not None:
-        return UsageProblem(f"--pid {asked.pid}: it is no process of a distributed job that can be seen {nodes}{blind}")
+        return BadInput(f"--pid {asked.pid}: it is no process of a distributed job that can be seen {nodes}{blind}")
     if asked.job is not None:
-        return UsageProblem(
-            f"--job {asked.job}: no such job {nodes}; without --job all that run there are shown{blind}"
-        )
+        return BadInput(f"--job {asked.job}: no such job {nodes}; without --job all that run there are shown{blind}")
     if asked.user is not None:
-        return UsageProblem(f"--user {asked.user}: no distributed job of that user is seen {nodes}{blind}")
-    return UsageProblem(
+        return BadInput(f"--user {asked.user}: no distributed job of that user is seen {nodes}{blind}")
+    return BadInput(
         f"no distributed job is seen {nodes}: no process has RANK and WORLD_SIZE, and no torchrun, srun or mpirun "
         f"runs{blind}; with --hosts or --job other nodes are looked at, with --dumps what a job has left"
     )

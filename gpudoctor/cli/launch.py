@@ -7,8 +7,8 @@ from typing import Annotated, List, Literal, Optional  # noqa: UP035 - typer on 
 import typer
 
 from gpudoctor import programs
-from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.options import GpusPerNode, MasterAddress, MasterPort, NoColor, Python, Timeout
+from gpudoctor.errors import BadInput
 from gpudoctor.launch.frameworks import Framework
 
 Precision = Literal["fp32", "fp16", "bf16"]
@@ -93,7 +93,7 @@ def launch(
         framework_version=_version(framework_version),
     )
     if master_addr is not None and not master_addr.strip():
-        raise UsageProblem("--master-addr: no address is given")
+        raise BadInput("--master-addr: no address is given")
     status = launch_run.run(
         wish,
         Where(nodes=nodes, hosts=hosts, hostfile=hostfile, remote_gpudoctor=remote_gpudoctor or ""),
@@ -103,7 +103,7 @@ def launch(
 
 
 def split_program(given: list[str]) -> tuple[tuple[str, ...], str]:
-    """The script with its arguments, and the interpreter where the words begin with one. Raises `UsageProblem`."""
+    """The script with its arguments, and the interpreter where the words begin with one. Raises `BadInput`."""
     words, python = list(given), ""
     if words and PYTHON.fullmatch(Path(words[0]).name):
         python = words[0]
@@ -112,59 +112,59 @@ def split_program(given: list[str]) -> tuple[tuple[str, ...], str]:
         elif "/" not in python:
             python = programs.find(python) or ""
             if not python:
-                raise UsageProblem(f"-- {words[0]}: no such interpreter on PATH; name it by its path")
+                raise BadInput(f"-- {words[0]}: no such interpreter on PATH; name it by its path")
         words = words[1:]
         while words and words[0] == "-u":
             words = words[1:]
         if not words:
-            raise UsageProblem(f"-- {given[0]}: which script? gpudoctor launch ... -- train.py --lr 0.1")
+            raise BadInput(f"-- {given[0]}: which script? gpudoctor launch ... -- train.py --lr 0.1")
     if not words:
         return ("train.py",), python
     if not words[0].strip():
-        raise UsageProblem("the script's name after -- is empty")
+        raise BadInput("the script's name after -- is empty")
     if Path(words[0]).name in LAUNCHERS:
-        raise UsageProblem(
+        raise BadInput(
             f"-- {words[0]}: name the script and its arguments only; `gpudoctor launch` writes the launcher "
             "(`gpudoctor lint -- COMMAND` judges a command that is there already)"
         )
     if Path(words[0]).name in SHELLS or words[0].endswith((".sh", ".bash")):
-        raise UsageProblem(
+        raise BadInput(
             f"-- {words[0]}: python cannot run it, and every rank starts python; name the Python script that it starts"
         )
     if words[0] == "-m" and len(words) < 2:
-        raise UsageProblem("-- -m: which module?")
+        raise BadInput("-- -m: which module?")
     if words[0].startswith("-") and words[0] != "-m":
-        raise UsageProblem(f"-- {words[0][:40]}: the script comes first, then its arguments")
+        raise BadInput(f"-- {words[0][:40]}: the script comes first, then its arguments")
     return tuple(words), python
 
 
 def elastic_range(text: str | None) -> tuple[int, int] | None:
-    """MIN:MAX. Raises `UsageProblem`."""
+    """MIN:MAX. Raises `BadInput`."""
     if text is None:
         return None
     found = re.fullmatch(r"([0-9]{1,4}):([0-9]{1,4})", text.strip(), re.ASCII)
     if found is None:
-        raise UsageProblem(f"--elastic {text[:40]!r}: MIN:MAX, as in 2:4 (at least 2 nodes, at most 4)")
+        raise BadInput(f"--elastic {text[:40]!r}: MIN:MAX, as in 2:4 (at least 2 nodes, at most 4)")
     fewest, most = int(found[1]), int(found[2])
     if not 1 <= fewest <= most:
-        raise UsageProblem(f"--elastic {text}: from 1 on, and MIN not above MAX")
+        raise BadInput(f"--elastic {text}: from 1 on, and MIN not above MAX")
     return fewest, most
 
 
 def _version(text: str | None) -> str:
     if text is not None and VERSION.fullmatch(text) is None:
-        raise UsageProblem(f"--framework-version {text[:40]!r}: a version is like 2.4 or 1.9.5")
+        raise BadInput(f"--framework-version {text[:40]!r}: a version is like 2.4 or 1.9.5")
     return text or ""
 
 
 def _plain(option: str, text: str | None) -> str:
     if text is not None and re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", text) is None:
-        raise UsageProblem(f"{option} {text[:64]!r}: a name is letters, digits, '_', '-' and '.'")
+        raise BadInput(f"{option} {text[:64]!r}: a name is letters, digits, '_', '-' and '.'")
     return text or ""
 
 
 def _refuse_file(output: str) -> None:
     if not output.strip():
-        raise UsageProblem("-o: no folder is named")
+        raise BadInput("-o: no folder is named")
     if Path(output).exists() and not Path(output).is_dir():
-        raise UsageProblem(f"-o {output}: is a file; name a folder")
+        raise BadInput(f"-o {output}: is a file; name a folder")

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpudoctor import programs
-from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.fleets import Where, in_allocation, local_fleet, named_nodes, slurm_fleet, ssh_fleet
+from gpudoctor.errors import BadInput
 from gpudoctor.launch.plan import CannotEmit, Emission, EmittedFile, LaunchPlan, LaunchWish
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
 
@@ -46,7 +46,7 @@ class How(NamedTuple):
 
 
 def run(wish: LaunchWish, where: Where, how: How) -> int:
-    """Plan, verify where that was asked for, print or write; the exit status. Raises `UsageProblem`."""
+    """Plan, verify where that was asked for, print or write; the exit status. Raises `BadInput`."""
     from gpudoctor.cli.live import examine_machine
 
     _refuse_superseded(wish, {})
@@ -73,7 +73,7 @@ def run(wish: LaunchWish, where: Where, how: How) -> int:
 
 
 def _names(where: Where) -> tuple[tuple[str, ...], dict[str, int]]:
-    """The nodes in node-rank order with their slots; () when nobody names them. Raises `UsageProblem`."""
+    """The nodes in node-rank order with their slots; () when nobody names them. Raises `BadInput`."""
     if where.is_named:
         named = named_nodes(where)
         return tuple(node.name for node in named), {node.name: node.slots for node in named if node.slots}
@@ -83,7 +83,7 @@ def _names(where: Where) -> tuple[tuple[str, ...], dict[str, int]]:
         try:
             return node_names(os.environ), {}
         except NoSlurm as error:
-            raise UsageProblem(str(error)) from None
+            raise BadInput(str(error)) from None
     return (), {}
 
 
@@ -160,7 +160,7 @@ def _plan(wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: "Surround
     try:
         return decide(wish, snapshots, around, example=machine)
     except CannotPlan as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
 
 
 def _emit(plan: LaunchPlan) -> Emission:
@@ -174,7 +174,7 @@ def _emit(plan: LaunchPlan) -> Emission:
         unsaid.refuse(plan)
         emission = emitter.emit(plan)
     except (CannotEmit, Unquotable) as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
     assert isinstance(emission, Emission)
     return replace(emission, notes=(*emission.notes, *unsaid.notes(plan)))
 
@@ -191,7 +191,7 @@ def _refuse_superseded(wish: LaunchWish, versions: Mapping[str, str]) -> None:
     elif not versions and wish.framework == "lightning":
         return  # the installed version decides; asked again when it is known
     if told := answer(wish.framework, wish.strategy, known):
-        raise UsageProblem(told)
+        raise BadInput(told)
 
 
 # --- --check -------------------------------------------------------------------------------------------------------
@@ -291,14 +291,14 @@ def _show(
 
 
 def _write(emission: Emission, folder: str) -> tuple[Path, ...]:
-    """All files into the folder, or none where one is there already. Raises `UsageProblem`."""
+    """All files into the folder, or none where one is there already. Raises `BadInput`."""
     from gpudoctor.render.launch import files
 
     place = Path(folder)
     every = list(files(emission))
     there = [each.name for each in every if os.path.lexists(place / each.name)]
     if there:
-        raise UsageProblem(
+        raise BadInput(
             f"-o {folder}: {', '.join(there[:4])} is there already and is not overwritten; name another folder"
         )
     made: list[Path] = []
@@ -312,7 +312,7 @@ def _write(emission: Emission, folder: str) -> tuple[Path, ...]:
             if not isinstance(error, FileExistsError) or path is not made[-1]:
                 with suppress(OSError):
                     path.unlink()
-        raise UsageProblem(f"-o {folder}: {error.strerror or error}") from None
+        raise BadInput(f"-o {folder}: {error.strerror or error}") from None
     return tuple(made)
 
 

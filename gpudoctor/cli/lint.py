@@ -9,8 +9,8 @@ import typer
 from typer.core import TyperCommand
 
 from gpudoctor import bounded, cost
-from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.options import NoColor, Python, Timeout
+from gpudoctor.errors import BadInput
 
 if TYPE_CHECKING:
     from gpudoctor.lint.model import Facts
@@ -71,7 +71,7 @@ def lint(
     Exit status 1 when it has errors.
     """
     if fix and json:
-        raise UsageProblem("--fix prints a text and --json an answer that holds it; give one of them")
+        raise BadInput("--fix prints a text and --json an answer that holds it; give one of them")
     text, name = _text(file, context.meta.get(COMMAND))
     known = _facts(facts, framework_version, env, python, text)
     from gpudoctor.lint.lint import linted
@@ -81,7 +81,7 @@ def lint(
     try:
         job = read_job(text, known, kind)
     except Unreadable as error:
-        raise UsageProblem(f"{name}: {error}") from None
+        raise BadInput(f"{name}: {error}") from None
     rules = every_rule()
     answer = linted(job, rules)
     if check:
@@ -120,12 +120,12 @@ def _text(file: str | None, command: list[str] | None) -> tuple[str, str]:
     """The text to read, and what to call it."""
     if command is not None:
         if file is not None:
-            raise UsageProblem(f"either the file {file} or a command after --, not both")
+            raise BadInput(f"either the file {file} or a command after --, not both")
         if not command:
-            raise UsageProblem("no command follows --")
+            raise BadInput("no command follows --")
         return command_text(command), "the command"
     if file is None:
-        raise UsageProblem("what to read: gpudoctor lint FILE, gpudoctor lint -, or gpudoctor lint -- COMMAND...")
+        raise BadInput("what to read: gpudoctor lint FILE, gpudoctor lint -, or gpudoctor lint -- COMMAND...")
     name = "standard input" if file == "-" else file
     return _decoded(_bytes(file, name), name), name
 
@@ -149,7 +149,7 @@ def _bytes(file: str, name: str) -> bytes:
         return bounded.contents(file, bounded.SCRIPT.size)
     except bounded.Refused as error:
         hint = "; a command is given after --: gpudoctor lint -- torchrun ..." if "no such file" in str(error) else ""
-        raise UsageProblem(f"{name}: {error}{hint if ' ' in file else ''}") from None
+        raise BadInput(f"{name}: {error}{hint if ' ' in file else ''}") from None
 
 
 def _decoded(raw: bytes, name: str) -> str:
@@ -157,7 +157,7 @@ def _decoded(raw: bytes, name: str) -> str:
         if raw.startswith(mark):
             return raw[2:].decode(codec, "replace")
     if b"\0" in raw:
-        raise UsageProblem(f"{name} is no text: it holds zero bytes")
+        raise BadInput(f"{name} is no text: it holds zero bytes")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -174,10 +174,10 @@ def _facts(given: str | None, version: str | None, env: str | None, python: str 
     try:
         known = parse_facts(given) if given is not None else Facts()
     except FactsProblem as error:
-        raise UsageProblem(f"--facts {given}: {error}") from None
+        raise BadInput(f"--facts {given}: {error}") from None
     if version is not None:
         if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}([a-z+.][a-z0-9.+]{0,30})?", version, re.ASCII):
-            raise UsageProblem(f"--framework-version {version}: no version, such as 1.9.5")
+            raise BadInput(f"--framework-version {version}: no version, such as 1.9.5")
         name = framework_named(text)
         known = structs.replace(
             known, versions={name: version, **known.versions}, given=tuple(dict.fromkeys((*known.given, name)))
@@ -186,7 +186,7 @@ def _facts(given: str | None, version: str | None, env: str | None, python: str 
         try:
             variables = read_env_file(_decoded(_bytes(env, f"--env {env}"), f"--env {env}"))
         except FactsProblem as error:
-            raise UsageProblem(f"--env {env}: {error}") from None
+            raise BadInput(f"--env {env}: {error}") from None
         known = structs.replace(known, variables={**variables, **known.variables})
     return merged(known, Facts(versions=installed(_interpreter(python))))
 
@@ -199,7 +199,7 @@ def _interpreter(wanted: str | None) -> str:
     try:
         return choose(wanted, os.environ).path
     except NoSuchInterpreter as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
 
 
 def framework_named(text: str) -> str:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.errors import BadInput
 from gpudoctor.lacking import lacking
 from gpudoctor.read.children import Wish, launch
 from gpudoctor.read.interpreter import NoSuchInterpreter, choose
@@ -24,18 +24,18 @@ def examine_machine(
 ) -> "Snapshot":
     """Read this machine, with progress on a terminal; `meanwhile` is called while the children work.
 
-    Raises `UsageProblem` when the training interpreter cannot be run. Whatever it raises, children may be left:
+    Raises `BadInput` when the training interpreter cannot be run. Whatever it raises, children may be left:
     `cli.run` ends them.
     """
     try:
         interpreter = choose(python, os.environ)
     except NoSuchInterpreter as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
     try:
         wish = Wish(interpreter, torch=torch, deep=deep, timeout=timeout)
         children = launch(wish)
     except OSError as error:
-        raise UsageProblem(f"{interpreter.path} cannot be run: {lacking(error, interpreter.path)}") from None
+        raise BadInput(f"{interpreter.path} cannot be run: {lacking(error, interpreter.path)}") from None
     # The patient's `import torch` has begun; only now is what the doctor itself needs imported.
     from gpudoctor.read.machine import examine
     from gpudoctor.render.progress import Progress

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.files import saved_answer
 from gpudoctor.cli.fleets import Where, fleet_for, is_symmetric
+from gpudoctor.errors import BadInput
 from gpudoctor.fleet.hosts import is_host
 from gpudoctor.fleet.join import JoinFleet
 from gpudoctor.nccl.bandwidth_test import bandwidth_test
@@ -35,26 +35,26 @@ class Output(NamedTuple):
 
 
 def wish(*, collective: str, minimum: str, maximum: str | None, python: str | None, **options: Any) -> Wish:
-    """The options, checked. Raises `UsageProblem`."""
+    """The options, checked. Raises `BadInput`."""
     try:
         smallest, largest = parse_size(minimum), parse_size(maximum) if maximum is not None else 0
     except ValueError as error:
-        raise UsageProblem(f"--min-bytes, --max-bytes: {error}") from None
+        raise BadInput(f"--min-bytes, --max-bytes: {error}") from None
     if largest and smallest > largest:
-        raise UsageProblem(f"--min-bytes {minimum} is more than --max-bytes {maximum}")
+        raise BadInput(f"--min-bytes {minimum} is more than --max-bytes {maximum}")
     return test_wish(
         collectives=_collectives(collective), minimum_bytes=smallest, maximum_bytes=largest, python=python, **options
     )
 
 
 def test_wish(*, python: str | None, **options: Any) -> Wish:
-    """The options that every test of nodes has, checked. Raises `UsageProblem`."""
+    """The options that every test of nodes has, checked. Raises `BadInput`."""
     if options["master_address"] and not is_host(options["master_address"]):
-        raise UsageProblem(f"--master-addr {options['master_address'][:80]!r}: a host's name or IP address is wanted")
+        raise BadInput(f"--master-addr {options['master_address'][:80]!r}: a host's name or IP address is wanted")
     try:
         interpreter = choose(python, os.environ)
     except NoSuchInterpreter as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
     settings = {**forwarded(os.environ), **interface_settings(options["interface"])}
     return Wish(settings=settings, python=interpreter.path, **options)
 
@@ -65,7 +65,7 @@ def _collectives(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip().replace("-", "_") for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in COLLECTIVES]
     if unknown or not names:
-        raise UsageProblem(f"--collective {text!r}: choose of {', '.join(COLLECTIVES)}, or all")
+        raise BadInput(f"--collective {text!r}: choose of {', '.join(COLLECTIVES)}, or all")
     return names
 
 
@@ -73,9 +73,9 @@ def run(wish: Wish, where: Where, output: Output, *, compare: str | None, find_s
     """The whole command; its exit status."""
     combinations = _combinations(compare)
     if combinations and find_slow:
-        raise UsageProblem("--compare and --find-slow exclude each other")
+        raise BadInput("--compare and --find-slow exclude each other")
     if find_slow and len(wish.collectives) > 1:
-        raise UsageProblem("--find-slow measures all_reduce; leave --collective out")
+        raise BadInput("--find-slow measures all_reduce; leave --collective out")
     _check_output(output)
     screen = console(no_color=output.no_color)
     live = Live(screen, sys.stderr, rows=not (output.json or output.csv))
@@ -84,7 +84,7 @@ def run(wish: Wish, where: Where, output: Output, *, compare: str | None, find_s
             return _symmetric(wish, live, output, again=bool(combinations) or find_slow)
         result = _on_fleet(wish, where, live, combinations, find_slow)
     except ValueError as error:  # a backend or a number of ranks that these nodes do not have
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
     finally:
         live.close()
     _print(result, output)
@@ -103,7 +103,7 @@ def _on_fleet(
         on_notice=live.notice,
     ) as fleet:
         if find_slow and len(fleet.nodes) < 2:
-            raise UsageProblem("--find-slow compares nodes: name at least two with --hosts, --hostfile or --nodes")
+            raise BadInput("--find-slow compares nodes: name at least two with --hosts, --hostfile or --nodes")
         result = bandwidth_test(fleet, wish, live, combinations=combinations, isolate=find_slow)
         if isinstance(fleet, JoinFleet):
             fleet.tell(result.exit_status)
@@ -113,7 +113,7 @@ def _on_fleet(
 def _symmetric(wish: Wish, live: Live, output: Output, *, again: bool) -> int:
     """One process of many that the user's own launcher started; the exit status of this one."""
     if again:
-        raise UsageProblem(
+        raise BadInput(
             "--compare and --find-slow start ranks again and again, which a job that started them cannot do: "
             "run gpudoctor nccl-test in the allocation's shell, without srun or torchrun"
         )
@@ -145,7 +145,7 @@ def _combinations(compare: str | None) -> tuple[Mapping[str, str], ...]:
     try:
         return parse_compare(compare)
     except ValueError as error:
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
 
 
 def _check_output(output: Output) -> None:
@@ -154,11 +154,11 @@ def _check_output(output: Output) -> None:
         try:
             check_plot(output.plot)
         except NoPlot as error:
-            raise UsageProblem(str(error)) from None
+            raise BadInput(str(error)) from None
     if output.keep_logs is not None:
         folder = Path(output.keep_logs)
         if not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise UsageProblem(f"--keep-logs {output.keep_logs}: not a folder that can be written to")
+            raise BadInput(f"--keep-logs {output.keep_logs}: not a folder that can be written to")
 
 
 def _print(result: TestResult, output: Output) -> None:
@@ -190,11 +190,11 @@ def take_part(head: str, token: str) -> int:
 
     address, _, port = head.rpartition(":")
     if not address or not (port.isascii() and port.isdigit() and len(port) < 6) or not 0 < int(port) < 65536:
-        raise UsageProblem(f"--join {head}: HEAD:PORT is wanted, as the head printed it")
+        raise BadInput(f"--join {head}: HEAD:PORT is wanted, as the head printed it")
     if not is_host(address.strip("[]")):
-        raise UsageProblem(f"--join {head[:80]!r}: no host's name or address; paste the line that the head printed")
+        raise BadInput(f"--join {head[:80]!r}: no host's name or address; paste the line that the head printed")
     if not token or not token.isascii():  # no head prints one with other letters
-        raise UsageProblem("--join needs the token: paste the whole line that the head printed (GPUDOCTOR_TOKEN=...)")
+        raise BadInput("--join needs the token: paste the whole line that the head printed (GPUDOCTOR_TOKEN=...)")
     return take_part(address.strip("[]"), int(port), token)
 
 
@@ -203,7 +203,7 @@ def emitted(kind: str, nodes: int | None, ranks_per_node: int | None, arguments:
     from gpudoctor.emit import kubernetes_job, slurm_batch
 
     if nodes is None:
-        raise UsageProblem("--emit needs --nodes N")
+        raise BadInput("--emit needs --nodes N")
     _refuse_elsewhere(kind, arguments)
     kept = _without(arguments, ("nccl-test",), ("--emit", "--nodes"))
     writer = slurm_batch.script if kind == "slurm" else kubernetes_job.manifest
@@ -220,7 +220,7 @@ NOT_ELSEWHERE = {
 def _refuse_elsewhere(kind: str, arguments: Sequence[str]) -> None:
     for option in NOT_ELSEWHERE[kind]:
         if any(word == option or word.startswith(option + "=") for word in arguments):
-            raise UsageProblem(f"--emit {kind} excludes {option}: the job that it prints could not keep to it")
+            raise BadInput(f"--emit {kind} excludes {option}: the job that it prints could not keep to it")
 
 
 def _without(arguments: Sequence[str], words: Sequence[str], options: Sequence[str]) -> list[str]:

@@ -6,7 +6,6 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
-from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.options import (
     Backend,
     Exclude,
@@ -24,6 +23,7 @@ from gpudoctor.cli.options import (
     Stall,
     Wait,
 )
+from gpudoctor.errors import BadInput
 
 DType = Literal["float32", "float16", "bfloat16"]
 Emit = Literal["slurm", "kubernetes"]
@@ -108,9 +108,9 @@ def nccl_test(
     from gpudoctor.cli import nccl_run
 
     if json and csv:
-        raise UsageProblem("--json and --csv exclude each other")
+        raise BadInput("--json and --csv exclude each other")
     if emit is not None and (join is not None or from_file is not None):
-        raise UsageProblem("--emit excludes --join and --from")
+        raise BadInput("--emit excludes --join and --from")
     if join is not None:
         raise typer.Exit(nccl_run.take_part(join, os.environ.get(TOKEN, "")))
     wish = nccl_run.wish(

@@ -14,7 +14,7 @@ def topology(
     no_color: NoColor = False,
 ) -> None:
     """GPUs and RDMA devices, and what connects each two, in NCCL's path classes."""
-    from gpudoctor.cli.errors import UsageProblem
+    from gpudoctor.errors import BadInput
 
     if from_file is None:
         from gpudoctor.cli.live import examine_machine
@@ -33,7 +33,7 @@ def topology(
         print(shown_json(to_json(answer)))
     if not answer.gpus and not answer.nics:
         reason = "; ".join(answer.notes) or "this machine has neither NVIDIA GPUs nor RDMA devices"
-        raise UsageProblem(f"nothing to show: {reason}")
+        raise BadInput(f"nothing to show: {reason}")
     if json:
         return
     from gpudoctor.render.prose import console

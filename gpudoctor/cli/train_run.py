@@ -5,9 +5,9 @@ import sys
 from typing import Any
 
 from gpudoctor.cli import nccl_run
-from gpudoctor.cli.errors import UsageProblem
 from gpudoctor.cli.files import saved_answer
 from gpudoctor.cli.fleets import Where, fleet_for, is_symmetric
+from gpudoctor.errors import BadInput
 from gpudoctor.fleet.join import JoinFleet
 from gpudoctor.render.prose import console, show_lines_left_out
 from gpudoctor.render.train import LiveTraining, show_training
@@ -19,15 +19,15 @@ from gpudoctor.train.wish import TrainWish
 
 
 def wish(*, strategy: str | None, precision: str, steps: int, **options: Any) -> TrainWish:
-    """The options, checked. Raises `UsageProblem`."""
+    """The options, checked. Raises `BadInput`."""
     try:
         asked = parse_ways(strategy) if strategy is not None else Asked(DEFAULT, {})
     except ValueError as error:
-        raise UsageProblem(f"--strategy: {error}") from None
+        raise BadInput(f"--strategy: {error}") from None
     try:
         precisions = parse_precisions(precision)
     except ValueError as error:
-        raise UsageProblem(f"--precision: {error}") from None
+        raise BadInput(f"--precision: {error}") from None
     return TrainWish(
         ways=asked.ways,
         answered=asked.answered,
@@ -40,7 +40,7 @@ def wish(*, strategy: str | None, precision: str, steps: int, **options: Any) ->
 def run(wish: TrainWish, where: Where, *, json: bool, no_color: bool) -> int:
     """The whole command; its exit status."""
     if is_symmetric(os.environ, where):
-        raise UsageProblem(
+        raise BadInput(
             "train-test starts its ranks itself, one launch after the other, which a job that started them cannot do: "
             "run it in the allocation's shell, without srun or torchrun"
         )
@@ -59,7 +59,7 @@ def run(wish: TrainWish, where: Where, *, json: bool, no_color: bool) -> int:
             if isinstance(fleet, JoinFleet):
                 fleet.tell(report.exit_status)
     except ValueError as error:  # a backend or a number of ranks that these nodes do not have
-        raise UsageProblem(str(error)) from None
+        raise BadInput(str(error)) from None
     finally:
         live.close()
     _print(report, json=json, no_color=no_color)

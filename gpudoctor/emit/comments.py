@@ -4,12 +4,13 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 
 from gpudoctor.command import is_sayable
+from gpudoctor.errors import BadInput
 from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 
 WIDTH = 100
 
 
-class CannotExpress(Exception):
+class CannotExpress(BadInput):
     """A value that this format has no way to write; the message is one line for the user."""
 
 

@@ -3,6 +3,7 @@
 import sys
 
 from gpudoctor.command import Command, command
+from gpudoctor.errors import BadInput
 
 OWN = 64
 """The interpreter's own, the terminal, the engine's, pipes to children and the logs of ranks. Our rule of thumb: a
@@ -13,7 +14,7 @@ WAITING = 64
 """Connections that may wait at the door of join mode (join_door.MOST_WAITING)."""
 
 
-class TooFew(Exception):
+class TooFew(BadInput):
     """There are not as many as are wanted; the message is one line for the user."""
 
 

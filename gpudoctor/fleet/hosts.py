@@ -9,6 +9,7 @@ import re
 from typing import NoReturn
 
 from gpudoctor import bounded
+from gpudoctor.errors import BadInput
 from gpudoctor.fleet.fleet import Node
 
 MAXIMUM_HOSTS = 16384
@@ -26,7 +27,7 @@ _PASSED_OVER = re.compile(r"max[_-]slots=[0-9]{1,4}")
 """Words of Open MPI's hostfiles that mean nothing here."""
 
 
-class BadHosts(ValueError):
+class BadHosts(BadInput):
     """What was named is no list of hosts; the message is one line for the user."""
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 import msgspec
 
 from gpudoctor import __version__
+from gpudoctor.errors import BadInput
 from gpudoctor.fleet.fleet import Event, Fleet, Lost, Node
 from gpudoctor.fleet.hosts import is_host
 from gpudoctor.fleet.join_channel import Channel, Forged, TooLong
@@ -41,7 +42,7 @@ SILENCE_MILLISECONDS = 20_000
 BACKLOG = 1024
 
 
-class NoListener(Exception):
+class NoListener(BadInput):
     """The address cannot be listened on; the message is one line for the user."""
 
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from gpudoctor.active import gather, own_module, start
+from gpudoctor.errors import BadInput
 from gpudoctor.knowledge.network.interface_roles import find, has_address, recommended
 from gpudoctor.read.machine import local_fields
 from gpudoctor.snapshot import Interface, Network, NotRead, Snapshot
@@ -10,7 +11,7 @@ from gpudoctor.snapshot import Interface, Network, NotRead, Snapshot
 READ_SECONDS = 10.0
 
 
-class NoAddress(Exception):
+class NoAddress(BadInput):
     """This machine has none; the message is one line for the user."""
 
 

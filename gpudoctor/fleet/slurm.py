@@ -21,6 +21,7 @@ import msgspec
 
 from gpudoctor import programs
 from gpudoctor.active import own_module, signal_name
+from gpudoctor.errors import BadInput
 from gpudoctor.fleet.fleet import Fleet, Lost, LostKind, Node
 from gpudoctor.fleet.lines import TooLong, lines_of, write_all
 from gpudoctor.fleet.messages import MAXIMUM_LINE_BYTES, Bye, encode
@@ -71,7 +72,7 @@ printf 'gpudoctor-ended %s\n' "$?"
 """What each task runs: the head's own interpreter where the node has it, else the gpudoctor on PATH."""
 
 
-class NoSlurm(Exception):
+class NoSlurm(BadInput):
     """The allocation cannot be used as asked; the message is one line for the user."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gpudoctor.active import own_module
+from gpudoctor.errors import BadInput
 from gpudoctor.fleet.fleet import Node
 
 GPUDOCTOR_SSH = "GPUDOCTOR_SSH"
@@ -18,7 +19,7 @@ ALIVE_COUNT = 6
 """ssh gives a node up that answers nothing for 5 x 6 s: its power or its network is gone."""
 
 
-class BadSsh(ValueError):
+class BadSsh(BadInput):
     """$GPUDOCTOR_SSH is no command; the message is one line for the user."""
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field, structs
 
+from gpudoctor.errors import BadInput
 from gpudoctor.named import HostName, InterfaceName, Pid, PidOrNone, told
 
 SCHEMA = 1
@@ -368,7 +369,7 @@ def to_json(evidence: Evidence) -> bytes:
     return msgspec.json.format(msgspec.json.encode(evidence), indent=1)
 
 
-class UnreadableEvidence(Exception):
+class UnreadableEvidence(BadInput):
     """The text says what is wrong with the file."""
 
 

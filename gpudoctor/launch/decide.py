@@ -6,6 +6,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gpudoctor.command import command
+from gpudoctor.errors import BadInput
 from gpudoctor.knowledge.job import is_loopback
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.launch import address, environment, port, ranks, unsaid, words
@@ -40,7 +41,7 @@ DISTRIBUTIONS = {
 """Name in a plan -> names of the distribution, the current one first."""
 
 
-class CannotPlan(ValueError):
+class CannotPlan(BadInput):
     """What was wished cannot be started; the message is one line for the user."""
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from gpudoctor.command import NONE, Command
+from gpudoctor.errors import BadInput
 from gpudoctor.launch.frameworks import Framework as Framework
 
 Precision = Literal["", "fp32", "fp16", "bf16"]
@@ -135,5 +136,5 @@ class Emission(Struct, frozen=True, kw_only=True):
     """What replaces something old, what to know: sentences."""
 
 
-class CannotEmit(ValueError):
+class CannotEmit(BadInput):
     """This plan cannot be said in this framework; the message is one line for the user, with what to do instead."""

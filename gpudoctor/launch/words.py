@@ -8,12 +8,13 @@ from collections.abc import Iterable
 
 from gpudoctor.command import MOST_CHARACTERS, MOST_WORDS, Command, command, joined
 from gpudoctor.emit.comments import comment as comment_lines
+from gpudoctor.errors import BadInput
 from gpudoctor.launch.plan import LaunchPlan, NodePlan, Variable
 
 WIDTH = 96
 
 
-class Unquotable(ValueError):
+class Unquotable(BadInput):
     """A word that no line to paste can hold; the message is one line for the user."""
 
 

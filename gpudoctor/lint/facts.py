@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from gpudoctor.errors import BadInput
 from gpudoctor.lint.model import Facts
 from gpudoctor.snapshot import Snapshot
 
@@ -26,7 +27,7 @@ MATTERING = frozenset({
 """Distributions that rules may ask for."""
 
 
-class FactsProblem(ValueError):
+class FactsProblem(BadInput):
     """--facts or --env cannot be read; the message is one line for the user."""
 
 

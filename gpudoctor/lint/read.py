@@ -4,6 +4,7 @@ import re
 from itertools import islice
 from typing import Literal
 
+from gpudoctor.errors import BadInput
 from gpudoctor.lint import hostfiles, manifests, trainers
 from gpudoctor.lint.launchers import understand
 from gpudoctor.lint.model import Facts, Hostfile, Invocation, Job, Launch, Manifest, SbatchOption, Section, TrainerCall
@@ -26,7 +27,7 @@ PYTHON = re.compile(r"^(?:import \w|from [\w.]+ import |def \w+\(|class \w+|if _
 SHEBANG_PYTHON = re.compile(r"\A#![^\n]*python")
 
 
-class Unreadable(ValueError):
+class Unreadable(BadInput):
     """Nothing can be said of this text; the message is one line for the user."""
 
 

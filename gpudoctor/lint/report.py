@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from gpudoctor.errors import BadInput
 from gpudoctor.lint.rule import Severity
 
 
@@ -56,7 +57,7 @@ class LintReport(Struct, frozen=True, kw_only=True):
     """What could not be decided from the text and the facts, each with what would decide it."""
 
 
-class UnreadableReport(ValueError):
+class UnreadableReport(BadInput):
     """A text is no report of `gpudoctor lint --json`."""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from gpudoctor.check import without_lines
+from gpudoctor.errors import BadInput
 from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import SCHEMA, TestResult
 
@@ -20,7 +21,7 @@ def to_json(result: TestResult) -> str:
     return msgspec.json.format(msgspec.json.encode(built), indent=2).decode()
 
 
-class UnreadableResult(Exception):
+class UnreadableResult(BadInput):
     """Bytes that are no answer of nccl-test; the message is one line for the user."""
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpudoctor import programs
+from gpudoctor.errors import BadInput
 
 
-class NoSuchInterpreter(Exception):
+class NoSuchInterpreter(BadInput):
     """`--python` names nothing that can be run; the message is one line for the user."""
 
 

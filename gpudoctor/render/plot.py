@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.amp.report import AmpReport
+from gpudoctor.errors import BadInput
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.nccl.result import TestResult
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class NoPlot(Exception):
+class NoPlot(BadInput):
     """The picture cannot be drawn; the message is one line for the user."""
 
 

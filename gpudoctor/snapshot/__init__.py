@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from gpudoctor.errors import BadInput
 from gpudoctor.named import VariableName, Version, told
 from gpudoctor.snapshot.accelerators import Accelerators, DeviceNode, PciDevice
 from gpudoctor.snapshot.host import (
@@ -109,7 +110,7 @@ class Snapshot(Struct, frozen=True):
     active: Active = Active()
 
 
-class UnreadableSnapshot(Exception):
+class UnreadableSnapshot(BadInput):
     """Bytes that are no snapshot this version can read; the message is one line for the user."""
 
 

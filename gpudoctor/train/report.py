@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from gpudoctor.check import without_lines
+from gpudoctor.errors import BadInput
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.rank_messages import Trained
 
@@ -72,7 +73,7 @@ class _Head(Struct):
     cells: list[msgspec.Raw]
 
 
-class UnreadableReport(Exception):
+class UnreadableReport(BadInput):
     """Bytes that are no answer of train-test; the message is one line for the user."""
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gpudoctor.cli import hang_run
-from gpudoctor.cli.errors import CannotTell, UsageProblem
+from gpudoctor.errors import BadInput, CannotTell
 from gpudoctor.fleet.fleet import Lost
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import LookAt
@@ -219,7 +219,7 @@ def test_no_answer_is_not_the_answer_that_there_is_none() -> None:
 def test_a_job_that_a_file_lacks_is_wrong_usage(tmp_path: Path) -> None:
     path = tmp_path / "job.json"
     path.write_bytes(to_json(Evidence(nodes=(NodeEvidence(name="a", processes=(a_rank(),)),))))
-    with pytest.raises(UsageProblem, match="no job of the id other"):
+    with pytest.raises(BadInput, match="no job of the id other"):
         hang_run.run_file(str(path), "other", hang_run.Output())
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from gpudoctor import __version__
 from gpudoctor.cli import nccl_run
-from gpudoctor.cli.errors import UsageProblem
+from gpudoctor.errors import BadInput
 from gpudoctor.fleet import join_door
 from gpudoctor.fleet.join import JoinFleet
 from gpudoctor.fleet.join_channel import REFUSED, Admission, Forged, NotProved, introduce
@@ -598,7 +598,7 @@ def test_a_verdict_out_of_range_is_a_failure() -> None:
     ],
 )
 def test_a_head_that_is_none_is_wrong_usage(where: str) -> None:
-    with pytest.raises(UsageProblem) as refused:
+    with pytest.raises(BadInput) as refused:
         nccl_run.take_part(where, TOKEN)
     assert str(refused.value).isprintable() and len(str(refused.value)) < 300
 

@@ -610,9 +610,9 @@ def test_a_link_in_the_place_of_a_capture_is_replaced(tmp_path: Path) -> None:
 
 @attack("files", way="capture -o FIFO: nobody reads from it", weakness="it is waited for")
 def test_a_fifo_without_a_reader(tmp_path: Path) -> None:
-    from gpudoctor.cli.errors import UsageProblem
     from gpudoctor.cli.files import write
+    from gpudoctor.errors import BadInput
 
     os.mkfifo(tmp_path / "out")
-    with pytest.raises(UsageProblem, match="nobody reads from"):
+    with pytest.raises(BadInput, match="nobody reads from"):
         write(str(tmp_path / "out"), b"{}")
