@@ -20,6 +20,12 @@ Blame = Literal["rank", "node", "fabric", "program", "environment", "scheduler"]
 """Where the culprit is to be looked for. rank: one process. node: a machine and what is in it. fabric: what is between
 machines. program: what the training's own code does. environment: how it was started, and with which software and
 settings. scheduler: who gives and takes machines."""
+HangsBy = Literal["gone", "start", "disagreement", "elsewhere", "together"]
+"""How a cause makes a job wait, in the order in which `hang` blames. gone: a rank is dead, stopped or missing, or its
+GPU is. start: something keeps ranks from meeting, or from reaching each other. disagreement: ranks go to different
+collectives. elsewhere: a rank does something else. together: all wait in one place, for what they have in common."""
+HANGS_BY: tuple[HangsBy, ...] = get_args(HangsBy)
+WhileRunning = Literal["never", "while nobody waits", "always"]
 
 
 class Cause(Struct, frozen=True, kw_only=True):
@@ -32,6 +38,14 @@ class Cause(Struct, frozen=True, kw_only=True):
     stages: tuple[Stage, ...]
     """Where it shows itself, first the first."""
     blame: Blame
+    hangs_by: HangsBy
+    while_running: WhileRunning = "never"
+    """Whether it may be said of a job in which something moves. always: a fault that stands by itself, or a world that
+    is smaller than wanted. while nobody waits: those that are left only sleep and look again, and cannot help."""
+    slows: bool = False
+    """A job that is held up by it gets on: it is slow, and does not hang."""
+    explains: tuple[str, ...] = ()
+    """Ids of causes that follow from it: beside it they are not said."""
     meaning: str
     """What happens because of it, as sentences."""
     like: tuple[str, ...] = ()

@@ -10,3 +10,11 @@ POSSIBLE = 0.45
 """One of several that fit."""
 HINT = 0.25
 """It has been the cause of such a thing, and nothing else speaks for it."""
+
+# What `hang` does with an answer:
+PRIMARY = 0.5
+"""From here on a cause is the answer, with a test where it is below `CERTAIN`; below it is one of several that fit."""
+SHOWN = 0.7
+"""From here on the order of blame counts; below it confidence alone does."""
+CERTAIN = 0.9
+"""From here on a cause is said to be shown; below, how to make sure is said too."""

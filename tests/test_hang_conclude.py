@@ -27,7 +27,7 @@ from gpudoctor.hang.evidence import (
 )
 from gpudoctor.hang.job import Job
 from gpudoctor.hang.progress import Verdict, progress_of
-from gpudoctor.hang.report import Cause, State
+from gpudoctor.hang.report import HangCause, State
 from tests.hang_jobs import a_job, data_loader, is_in, member, place_at, sleeps, source, waits
 
 # ---------------------------------------------------------------- progress
@@ -111,11 +111,11 @@ def test_what_was_read_once_is_said_to_be_unknown() -> None:
 # ---------------------------------------------------------------- the order of blame
 
 
-def cause(name: str, confidence: float, *ranks: int) -> Cause:
-    return Cause(cause=name, confidence=confidence, ranks=ranks, summary=name, fix=Fix(""))
+def cause(name: str, confidence: float, *ranks: int) -> HangCause:
+    return HangCause(cause=name, confidence=confidence, ranks=ranks, summary=name, fix=Fix(""))
 
 
-def names(*causes: Cause) -> list[str]:
+def names(*causes: HangCause) -> list[str]:
     return [each.cause for each in ordered(causes, progress_of(a_job(waits(0), waits(1))))]
 
 
@@ -147,10 +147,7 @@ def test_a_rule_that_fails_does_not_take_the_others_along(monkeypatch: pytest.Mo
     def fails(job: Job) -> Any:
         raise KeyError("x")
 
-    class Broken:
-        RULES = (fails,)
-
-    monkeypatch.setattr(conclusion, "MODULES", (Broken, *all_rules.MODULES))
+    monkeypatch.setattr(conclusion, "RULES", (fails, *all_rules.RULES))
     unread: list[Any] = []
     report = conclude_job(a_job(waits(0), sleeps(1)), unread)
     assert report.causes[0].cause == "slow-rank-timeout"

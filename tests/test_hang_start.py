@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +19,6 @@ from gpudoctor.hang.causes import (
     start_settings,
     start_world,
 )
-from gpudoctor.hang.causes.start_view import address_and_port, command_with, node_counts, told
 from gpudoctor.hang.evidence import (
     Evidence,
     Frame,
@@ -36,7 +35,8 @@ from gpudoctor.hang.evidence import (
 )
 from gpudoctor.hang.job import Job, Launcher, Rank
 from gpudoctor.hang.places import Kind, Place
-from gpudoctor.hang.report import Cause
+from gpudoctor.hang.report import HangCause
+from gpudoctor.hang.starts import address_and_port, command_with, node_counts, told
 from tests.hang_jobs import place_at
 
 RULES: tuple[Rule, ...] = (
@@ -164,7 +164,7 @@ def job(*parts: Part, lost: Sequence[str] = (), moved: bool = False) -> Job:
     )  # fmt: skip
 
 
-def causes(of: Job) -> list[Cause]:
+def causes(of: Job) -> list[HangCause]:
     """What all rules of the start say, best first."""
     found = [cause for rule in RULES for cause in rule(of)]
     for cause in found:
@@ -644,6 +644,7 @@ def test_endpoints(text: str, expected: tuple[str, int]) -> None:
     assert address_and_port(text, 29400) == expected
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_is_an_endpoint_or_a_count(text: str) -> None:
     address, port = address_and_port(text, 1)
@@ -659,6 +660,7 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(WORDS, max_size=9), max_size=3))
 def test_any_command_line_is_survived(commands: list[list[str]]) -> None:
     parts = []

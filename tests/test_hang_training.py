@@ -15,7 +15,7 @@ from gpudoctor.hang.evidence import Collective, Frame, GpuUse, KernelEvent, Reco
 from gpudoctor.hang.job import Job
 from gpudoctor.hang.places import place_of
 from gpudoctor.hang.recorders import compare
-from gpudoctor.hang.report import Cause, JobReport
+from gpudoctor.hang.report import HangCause, JobReport
 from tests.hang_jobs import PROGRAM, a_job, data_loader, is_in, launcher, member, place_at, sleeps, source, stack, waits
 
 LOOP = ("for", 25, "batch in loader")
@@ -29,7 +29,7 @@ def reported(job: Job) -> JobReport:
     return report
 
 
-def first(job: Job) -> Cause:
+def first(job: Job) -> HangCause:
     causes = reported(job).causes
     assert causes, "no cause"
     return causes[0]

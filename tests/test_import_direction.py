@@ -33,6 +33,7 @@ EVERYWHERE = (
     "gpudoctor.programs",
     "gpudoctor.lacking",
     "gpudoctor.errors",
+    "gpudoctor.sure",
 )  # but in workers and armed.py
 
 TROUBLES = ("gpudoctor.cause", "gpudoctor.causes", "gpudoctor.symptom", "gpudoctor.symptoms")

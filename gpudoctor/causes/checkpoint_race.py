@@ -8,6 +8,7 @@ CAUSE = Cause(
     title="ranks write, move or delete the same checkpoint files",
     stages=("training",),
     blame="program",
+    hangs_by="elsewhere",
     meaning=(
         "Several ranks create or rename the same path on a shared file system. One finds it gone or already "
         "there and fails, and the others wait for it."

@@ -9,6 +9,8 @@ CAUSE = Cause(
     title="the clocks of the nodes differ by more than the rendezvous bears",
     stages=("rendezvous",),
     blame="node",
+    hangs_by="start",
+    while_running="always",
     meaning=(
         "torchrun's c10d rendezvous compares the other nodes' heartbeats with its own clock: 3 of 5 s each. A "
         "node that is more than 15 s behind is taken for dead and left out. The others train with a smaller world "

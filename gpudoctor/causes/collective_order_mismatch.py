@@ -8,6 +8,7 @@ CAUSE = Cause(
     title="the ranks call collectives in different order",
     stages=("training",),
     blame="program",
+    hangs_by="disagreement",
     meaning=(
         "Collectives are matched by their order in a group, not by what they are. Ranks that exchange two of "
         "them wait for each other, or mix their data."

@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="collectives of several groups are in each other's way",
     stages=("training",),
     blame="program",
+    hangs_by="together",
     meaning=(
         "Two communicators on one GPU whose kernels start in different order on different ranks can each hold "
         "what the other needs."

@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="a kernel is loaded while another communicator spins",
     stages=("first collective",),
     blame="environment",
+    hangs_by="start",
     meaning=(
         "CUDA loads a kernel at its first use, and may wait for the GPU to be idle. A running collective that "
         "waits for this rank is never idle."

@@ -8,6 +8,7 @@ CAUSE = Cause(
     title="a DataLoader worker was forked while a lock was held",
     stages=("training",),
     blame="program",
+    hangs_by="elsewhere",
     meaning=(
         "fork copies memory with locks as they are, and not the threads that would release them. The worker "
         "waits for such a lock for ever, and its rank waits for data."

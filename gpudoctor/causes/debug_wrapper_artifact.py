@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="TORCH_DISTRIBUTED_DEBUG=DETAIL itself reports or hangs",
     stages=("rendezvous", "communicator", "first collective", "training"),
     blame="environment",
+    hangs_by="start",
     meaning=(
         "The debugging wrapper adds collectives of its own on a gloo group. With some groups and barriers it "
         "sees mismatches that are none, or waits."

@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="ranks do not choose their own GPU",
     stages=("communicator", "first collective"),
     blame="program",
+    hangs_by="start",
     meaning=(
         "Without torch.cuda.set_device every process works on GPU 0, or a barrier guesses the GPU from the "
         "rank. Where the guess is wrong, communicators are made over wrong devices, and the ranks wait for each other."

@@ -8,6 +8,7 @@ CAUSE = Cause(
     title="the process group is initialised twice",
     stages=("rendezvous",),
     blame="program",
+    hangs_by="start",
     meaning=(
         "A library and the script both set up torch.distributed, or a private store is opened on the port of "
         "the launcher's. The second one waits for ranks that have joined already."

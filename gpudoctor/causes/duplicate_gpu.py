@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="two ranks use the same GPU",
     stages=("communicator",),
     blame="program",
+    hangs_by="start",
     meaning=("NCCL wants one GPU per rank of a communicator. It ends with an error, and older releases hang."),
     fix=Fix(
         "Choose the GPU by torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before anything else, and start no "

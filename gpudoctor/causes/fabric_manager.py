@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="Fabric Manager is not running or does not fit the driver",
     stages=("communicator",),
     blame="node",
+    hangs_by="start",
     meaning=(
         "On machines with NVSwitch no CUDA program starts until Fabric Manager has set up the fabric, and NVLS "
         "fails where it was restarted or differs from the driver."

@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="a firewall drops connections to the ports that the ranks open",
     stages=("communicator", "first collective"),
     blame="fabric",
+    hangs_by="start",
     meaning=(
         "The rendezvous has one known port, and behind it every rank listens on ports of the kernel's choice. "
         "With only MASTER_PORT open the ranks meet, and then cannot connect to each other."

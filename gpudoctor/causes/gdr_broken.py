@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="GPUDirect RDMA does not work as promised",
     stages=("first collective",),
     blame="node",
+    hangs_by="start",
     meaning=(
         "The NIC is to read and write GPU memory and gets errors: nvidia-peermem or DMA-BUF does not fit the "
         "drivers, or ACS and an IOMMU stand between NIC and GPU."

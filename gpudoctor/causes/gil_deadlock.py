@@ -8,6 +8,7 @@ CAUSE = Cause(
     title="a thread holds Python's lock and waits for one that needs it",
     stages=("training", "end"),
     blame="program",
+    hangs_by="elsewhere",
     meaning=(
         "Native code keeps the GIL while it waits. Another thread of the same rank, which would end that wait, "
         "needs the GIL: neither goes on, and the rank never comes to the next collective."

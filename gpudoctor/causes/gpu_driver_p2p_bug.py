@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="the driver offers peer access that does not work",
     stages=("first collective",),
     blame="node",
+    hangs_by="together",
     meaning=(
         "Some drivers report peer access on GPUs that cannot do it (GeForce cards of some releases): the first "
         "collective hangs, or moves wrong data."

@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="two hosts look like one to NCCL",
     stages=("communicator",),
     blame="node",
+    hangs_by="start",
     meaning=(
         "NCCL takes ranks with the same host name and boot id for neighbours on one machine, and tries shared "
         "memory or NVLink between machines."

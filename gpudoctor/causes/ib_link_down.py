@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="an RDMA port is down or loses its link",
     stages=("first collective", "training"),
     blame="fabric",
+    hangs_by="start",
     meaning=(
         "Packets over this port are not acknowledged. Retries run out, or the job stands until they do. A port "
         "that stays in INIT has no subnet manager."

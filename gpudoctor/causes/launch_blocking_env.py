@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="CUDA_LAUNCH_BLOCKING is set",
     stages=("first collective", "training"),
     blame="environment",
+    hangs_by="start",
     meaning=(
         "Every kernel launch then waits for its end. A collective waits for kernels that the same thread would "
         "have to launch later, and never ends."

@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="the ranks that were started are not the world that they were told",
     stages=("rendezvous",),
     blame="environment",
+    hangs_by="start",
     meaning=(
         "Each rank waits until as many ranks as WORLD_SIZE have joined. Where fewer were started, or two have "
         "the same number, the group is never complete, and all wait until the rendezvous times out."

@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="LOCAL_RANK or NODE_RANK was set before the framework started its processes",
     stages=("rendezvous",),
     blame="environment",
+    hangs_by="start",
     meaning=(
         "Lightning starts one process per GPU by itself, unless LOCAL_RANK or NODE_RANK tells it that a "
         "launcher did so. A leftover value makes the one process there is wait for ranks that nobody starts."

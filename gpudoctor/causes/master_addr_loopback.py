@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="a node gave the others an address of its own loopback",
     stages=("rendezvous", "communicator"),
     blame="environment",
+    hangs_by="start",
     meaning=(
         "The host's name, or MASTER_ADDR, stands for 127.x, which each node takes for itself. The other nodes "
         "connect to nobody, or to themselves."

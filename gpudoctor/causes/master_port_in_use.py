@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="another process holds the port of the head",
     stages=("rendezvous",),
     blame="environment",
+    hangs_by="start",
     meaning=(
         "The store of rank 0 cannot listen on MASTER_PORT. The other ranks fail, or connect to a foreign "
         "process, often a rank that an earlier run left behind, and wait for it."

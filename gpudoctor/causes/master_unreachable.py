@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="the address of the head of the job cannot be reached",
     stages=("rendezvous",),
     blame="fabric",
+    hangs_by="start",
     meaning=(
         "The ranks meet at MASTER_ADDR:MASTER_PORT (torchrun: its endpoint). From at least one node no "
         "connection comes about: the name is unknown, the address is in another network, packets are dropped, or "

@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="the limit of locked memory is too low for RDMA",
     stages=("communicator",),
     blame="node",
+    hangs_by="start",
     meaning=("RDMA pins its buffers. Under a low limit they cannot be registered, and the connection is not made."),
     fix=Fix(
         "Lift the limit for the ranks: docker's --ulimit memlock=-1, LimitMEMLOCK=infinity for the launcher's "

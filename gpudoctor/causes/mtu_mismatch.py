@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="the ports of the path have different MTUs",
     stages=("first collective",),
     blame="fabric",
+    hangs_by="start",
     meaning=(
         "Small messages pass, and large ones vanish or are refused, since one port sends packets that another "
         "does not take."

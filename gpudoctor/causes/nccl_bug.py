@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="NCCL itself fails in this release",
     stages=("communicator", "first collective", "training"),
     blame="environment",
+    hangs_by="together",
     meaning=(
         "All ranks launched the same collective and it does not end; known releases do so on certain machines "
         "or layouts."

@@ -8,6 +8,7 @@ CAUSE = Cause(
     title="a collective carries very large Python objects",
     stages=("training",),
     blame="program",
+    hangs_by="disagreement",
     meaning=(
         "all_gather_object and its kind pickle on the CPU, pad to the largest object and copy through the "
         "device. Huge objects take minutes, and memory on every rank."

@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="peer access between GPUs is broken by ACS or the IOMMU",
     stages=("first collective",),
     blame="node",
+    hangs_by="together",
     meaning=(
         "PCIe access control or IOMMU translation sends peer traffic up to the CPU or nowhere. Communicators "
         "are made, and the first collective spins on all GPUs for ever."

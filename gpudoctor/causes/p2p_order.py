@@ -8,6 +8,7 @@ CAUSE = Cause(
     title="sends and receives do not pair",
     stages=("training",),
     blame="program",
+    hangs_by="disagreement",
     meaning=(
         "Two ranks send to each other, or receive from each other, in an order in which neither comes to the "
         "call that the other waits for."

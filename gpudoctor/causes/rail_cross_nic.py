@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="NICs of different rails try to talk to each other",
     stages=("first collective",),
     blame="fabric",
+    hangs_by="start",
     meaning=(
         "On rail-optimised networks without a common spine, a NIC reaches only the same NIC of other nodes. "
         "NCCL that crosses rails makes connections that time out."

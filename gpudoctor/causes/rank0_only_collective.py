@@ -8,6 +8,8 @@ CAUSE = Cause(
     title="a collective is called on some ranks only",
     stages=("training", "end"),
     blame="program",
+    hangs_by="disagreement",
+    explains=("collective-order-mismatch", "shape-mismatch"),
     meaning=(
         "A barrier, a gathering state_dict or a logged metric stands under a condition such as rank == 0. "
         "Those that call it wait for those that never come."

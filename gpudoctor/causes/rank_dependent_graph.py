@@ -8,6 +8,8 @@ CAUSE = Cause(
     title="the model runs other layers on some ranks",
     stages=("training",),
     blame="program",
+    hangs_by="disagreement",
+    explains=("collective-order-mismatch", "shape-mismatch"),
     meaning=(
         "A batch without one modality, expert or loss leaves out layers on one rank, so that its backward pass "
         "reduces other buckets than the others'."

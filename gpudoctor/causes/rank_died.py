@@ -9,6 +9,8 @@ CAUSE = Cause(
     title="a rank has died",
     stages=("rendezvous", "communicator", "first collective", "training"),
     blame="rank",
+    hangs_by="gone",
+    while_running="while nobody waits",
     meaning=(
         "A rank ended by an exception, a signal or the kernel's OOM killer. The others wait for it in their "
         "next collective until a time-out, and their messages name the wrong rank."

@@ -8,6 +8,8 @@ CAUSE = Cause(
     title="the ranks decide differently",
     stages=("training",),
     blame="program",
+    hangs_by="disagreement",
+    explains=("collective-order-mismatch", "shape-mismatch"),
     meaning=(
         "Each rank decides by itself (early stop, save now, skip this step) from values that differ. They then "
         "go different ways and call different collectives."

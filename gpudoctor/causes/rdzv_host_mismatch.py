@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="no node recognises itself as the host of the rendezvous",
     stages=("rendezvous",),
     blame="environment",
+    hangs_by="start",
     meaning=(
         "torchrun's c10d rendezvous makes that node the host whose own name or address equals the endpoint. "
         "Where none does (an alias, a service name, an address behind NAT), all nodes connect and none listens."

@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="RoCE uses a GID that the peer cannot answer",
     stages=("first collective",),
     blame="fabric",
+    hangs_by="start",
     meaning=(
         "The chosen GID is empty, of RoCE version 1, or of an IPv6 address that is not routed: connections are "
         "refused, or the first data is never acknowledged."

@@ -8,6 +8,7 @@ CAUSE = Cause(
     title="the ranks shuffle their data differently",
     stages=("training",),
     blame="program",
+    hangs_by="disagreement",
     meaning=(
         "Samplers that shuffle by their own seed divide different lists. Counts of batches differ where they "
         "depend on the order (buckets by length), and samples are seen twice or never."

@@ -8,6 +8,7 @@ CAUSE = Cause(
     title="the ranks call one collective with different sizes or types",
     stages=("first collective", "training"),
     blame="program",
+    hangs_by="disagreement",
     meaning=(
         "A collective needs the same size and type on all ranks. gloo ends with an error, and NCCL hangs or "
         "gives wrong sums without a word."

@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="/dev/shm is too small",
     stages=("communicator", "training"),
     blame="node",
+    hangs_by="start",
     meaning=(
         "NCCL and DataLoader workers share memory through /dev/shm. Docker gives 64 MiB; when it is full, "
         "NCCL cannot make its segments, and DataLoader workers end by a bus error."

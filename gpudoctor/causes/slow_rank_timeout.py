@@ -8,6 +8,8 @@ CAUSE = Cause(
     title="a rank is busy elsewhere for longer than the others wait",
     stages=("rendezvous", "communicator", "first collective", "training"),
     blame="rank",
+    hangs_by="elsewhere",
+    slows=True,
     meaning=(
         "One rank downloads, prepares data, compiles, evaluates or saves, while the others wait in a barrier "
         "or collective. They give up after their time-out though nothing is broken."

@@ -8,6 +8,8 @@ CAUSE = Cause(
     title="a rank is stopped",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
     blame="rank",
+    hangs_by="gone",
+    while_running="always",
     meaning=(
         "A process was stopped by a signal (Ctrl-Z, SIGSTOP), a debugger, a frozen cgroup, or waits for "
         "somebody to type (breakpoint, pdb). It does not go on by itself, and the others wait."

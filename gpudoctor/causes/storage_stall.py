@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="storage does not answer",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
     blame="node",
+    hangs_by="elsewhere",
     meaning=(
         "A rank waits in the kernel for a file system (NFS, Lustre, FUSE, a pipe), where no signal and no "
         "time-out reaches it. The others wait for this rank."

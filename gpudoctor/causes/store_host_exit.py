@@ -8,6 +8,7 @@ CAUSE = Cause(
     title="the process that serves the store has ended first",
     stages=("end",),
     blame="program",
+    hangs_by="elsewhere",
     meaning=(
         "Rank 0 or its launcher holds the TCPStore. When it ends before the others, their connections break, "
         "with warnings after a run that was in order, or an error where they still needed it."

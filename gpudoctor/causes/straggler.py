@@ -9,6 +9,8 @@ CAUSE = Cause(
     title="a rank is slow, and all wait for it in every step",
     stages=("training",),
     blame="rank",
+    hangs_by="together",
+    while_running="always",
     meaning=(
         "The job is not hung: one rank takes longer (a GPU that throttles, a busy or misplaced CPU, slow "
         "storage), and collectives go at the pace of the slowest."

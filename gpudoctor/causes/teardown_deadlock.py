@@ -8,6 +8,7 @@ CAUSE = Cause(
     title="the job is done, and its ranks hang while they end",
     stages=("end",),
     blame="program",
+    hangs_by="elsewhere",
     meaning=(
         "Ranks leave in different order, or one destroys its process group while another is still in a "
         "collective. destroy_process_group or the interpreter's exit then waits."

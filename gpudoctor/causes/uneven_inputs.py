@@ -8,6 +8,8 @@ CAUSE = Cause(
     title="some ranks have fewer batches than others",
     stages=("training",),
     blame="program",
+    hangs_by="disagreement",
+    explains=("collective-order-mismatch", "shape-mismatch"),
     meaning=(
         "A rank whose data ends earlier leaves the loop, while the others wait for it in the all_reduce of "
         "their next step."

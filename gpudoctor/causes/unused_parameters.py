@@ -9,6 +9,8 @@ CAUSE = Cause(
     title="parameters took no part in the loss",
     stages=("training",),
     blame="program",
+    hangs_by="disagreement",
+    explains=("collective-order-mismatch", "shape-mismatch"),
     meaning=(
         "DistributedDataParallel waits for the gradient of every parameter. One that the loss does not use "
         "never gets one: an error in the next step, or a wait where only some ranks skip it."

@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="the ranks run different software or settings",
     stages=("rendezvous", "communicator", "first collective"),
     blame="environment",
+    hangs_by="start",
     meaning=(
         "Ranks with another torch, NCCL, network plugin or other NCCL settings do not understand each other: "
         "they disagree on sizes or algorithms and wait, or one of them cannot load its libraries."

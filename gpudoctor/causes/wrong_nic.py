@@ -9,6 +9,7 @@ CAUSE = Cause(
     title="the ranks talk over a network interface that does not lead to the others",
     stages=("communicator",),
     blame="fabric",
+    hangs_by="start",
     meaning=(
         "NCCL or gloo took loopback, a container's bridge, a virtual or a link-local address, or the variable "
         "that names the interface fits none. Peers are told an address that means another machine to them, or nothing."

@@ -9,6 +9,8 @@ CAUSE = Cause(
     title="a GPU failed",
     stages=("communicator", "first collective", "training"),
     blame="node",
+    hangs_by="gone",
+    while_running="always",
     meaning=(
         "The driver reported an error of the GPU or lost it. Kernels on it never end, and all ranks that talk "
         "to it wait."

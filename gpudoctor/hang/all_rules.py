@@ -1,40 +1,12 @@
-"""The modules of rules, in one place; their order decides nothing."""
+"""All rules: each module of `causes/` lists its own as RULES. Their order decides nothing."""
 
-from types import ModuleType
+import importlib
+import pkgutil
 
-from gpudoctor.hang.causes import (
-    collective_divergence,
-    collective_gpu,
-    collective_groups,
-    collective_recorder,
-    end_teardown,
-    ranks_gone,
-    start_clock,
-    start_gpus,
-    start_master,
-    start_network,
-    start_settings,
-    start_world,
-    training_away,
-    training_gil,
-    training_kernel,
+from gpudoctor.hang import causes
+
+RULES: tuple[causes.Rule, ...] = tuple(
+    rule
+    for module in pkgutil.iter_modules(causes.__path__, f"{causes.__name__}.")
+    for rule in importlib.import_module(module.name).RULES
 )
-
-MODULES: tuple[ModuleType, ...] = (
-    start_clock,
-    start_gpus,
-    start_master,
-    start_network,
-    start_settings,
-    start_world,
-    ranks_gone,
-    collective_recorder,
-    collective_divergence,
-    collective_gpu,
-    collective_groups,
-    training_away,
-    training_gil,
-    training_kernel,
-    end_teardown,
-)
-"""Each exports `RULES`."""

@@ -5,67 +5,30 @@ from starting, and its network; then to ranks that disagree about collectives; t
 last to what all have in common. A job that gets on has no hang, whatever a rule says (`progress`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 from gpudoctor import __version__
-from gpudoctor.hang.all_rules import MODULES
+from gpudoctor.cause import HANGS_BY
+from gpudoctor.causes import CAUSES
+from gpudoctor.hang.all_rules import RULES
 from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.evidence import Evidence, Unread
 from gpudoctor.hang.job import Job
 from gpudoctor.hang.progress import ENDED, STARTING, Progress, awaits_work, progress_of
-from gpudoctor.hang.report import Cause, HangReport, JobReport, State
+from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
 from gpudoctor.hang.rows import rows
 from gpudoctor.hang.users import words
 from gpudoctor.hang.words import at, place_words, ranks_of, verb, waiting_words
+from gpudoctor.sure import CERTAIN, PRIMARY, SHOWN
 
-PRIMARY = 0.5
-"""From here on a cause is the answer, with a test where it is below `CERTAIN`; below it is one of several that fit."""
-SHOWN = 0.7
-"""From here on the order of blame counts; below it confidence alone does."""
-CERTAIN = 0.9
 MOST_CAUSES = 12
 YOUNG_SECONDS = 30.0
 """A job that waits for its ranks for less is starting: our rule of thumb; imports of torch alone may take 20 s on a
 cold file system."""
 
-GONE = frozenset({"rank-died", "stopped-rank", "xid-gpu-lost"})
-DISAGREE = frozenset(
-    {
-        "rank0-only-collective",
-        "rank-divergent-decision",
-        "collective-order-mismatch",
-        "shape-mismatch",
-        "rank-dependent-graph",
-        "unused-parameters",
-        "uneven-inputs",
-        "sampler-seed-mismatch",
-        "object-collective",
-        "p2p-order",
-    }
-)
 HANDS_ON = ("broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "recv", "recv_object_list")
 """How workers of a server get their requests from its first rank."""
-PARTS_THE_RANKS = frozenset(
-    {"rank0-only-collective", "rank-divergent-decision", "uneven-inputs", "unused-parameters", "rank-dependent-graph"}
-)
-FOLLOWS_FROM_IT = frozenset({"collective-order-mismatch", "shape-mismatch"})
-"""Ranks that have taken different ways come to the same number of a group with different collectives."""
-AWAY = frozenset(
-    {
-        "storage-stall",
-        "dataloader-fork-deadlock",
-        "gil-deadlock",
-        "slow-rank-timeout",
-        "checkpoint-race",
-        "teardown-deadlock",
-        "store-host-exit",
-    }
-)
-TOGETHER = frozenset({"nccl-bug", "concurrent-communicators", "p2p-acs-iommu", "gpu-driver-p2p-bug", "straggler"})
-WHILE_IT_RUNS = frozenset({"clock-skew", "straggler", "stopped-rank", "xid-gpu-lost"})
-"""What may be said of a job that gets on: faults that stand by themselves, and a world that is smaller than wanted;
-and that a rank died, where nobody is seen to get on and the others only sleep and look again."""
 
 
 def conclude(evidence: Evidence, *, seconds: float = 0.0) -> HangReport:
@@ -98,12 +61,7 @@ def conclude_job(job: Job, unread: list[Unread] | None = None) -> JobReport:
     """The report on one job. A rule that fails is left out, and said in `unread`."""
     missed: list[Unread] = unread if unread is not None else []
     progress = progress_of(job)
-    found: list[Cause] = []
-    for module in MODULES:
-        rules: Sequence[Rule] = module.RULES
-        for rule in rules:
-            found += _asked(rule, job, missed)
-    causes = ordered(found, progress)
+    causes = ordered([cause for rule in RULES for cause in _asked(rule, job, missed)], progress)
     state = state_of(job, progress, causes)
     return JobReport(
         id=job.id,
@@ -117,13 +75,13 @@ def conclude_job(job: Job, unread: list[Unread] | None = None) -> JobReport:
     )
 
 
-def _asked(rule: Callable[[Job], Iterator[Cause]], job: Job, unread: list[Unread]) -> list[Cause]:
-    found: list[Cause] = []
+def _asked(rule: Rule, job: Job, unread: list[Unread]) -> list[HangCause]:
+    causes: list[HangCause] = []
     try:
-        found.extend(rule(job))
+        causes.extend(rule(job))
     except Exception as error:  # one rule must not take the others' answers along
         unread.append(Unread(f"rule {rule.__module__.rpartition('.')[2]}.{rule.__name__}", _crash(error)))
-    return found
+    return causes
 
 
 def _crash(error: Exception) -> str:
@@ -134,45 +92,47 @@ def _crash(error: Exception) -> str:
     return f"gpudoctor failed with {type(error).__name__}: {str(error)[:120]}{line}; this is a defect worth reporting"
 
 
-def ordered(found: Sequence[Cause], progress: Progress) -> tuple[Cause, ...]:
+def ordered(said: Sequence[HangCause], progress: Progress) -> tuple[HangCause, ...]:
     """Best first, each cause and culprits once, without what does not hold for a job that gets on, and without what
     follows from a better one."""
     if progress.verdict == "moves":
-        allowed = WHILE_IT_RUNS if progress.gets_on else WHILE_IT_RUNS | {"rank-died"}
-        found = [cause for cause in found if cause.cause in allowed]
-    best: dict[tuple[str, tuple[int, ...]], Cause] = {}
-    for cause in found:
+        said = [cause for cause in said if _may_be_said(cause, progress)]
+    best: dict[tuple[str, tuple[int, ...]], HangCause] = {}
+    for cause in said:
         key = cause.cause, cause.ranks
         if key not in best or best[key].confidence < cause.confidence:
             best[key] = cause
-    causes = sorted(best.values(), key=_order)
+    explained = {id for cause in best.values() for id in CAUSES[cause.cause].explains}
+    causes = sorted(best.values(), key=lambda cause: _order(cause, cause.cause in explained))
     return tuple(_without_consequences(causes)[:MOST_CAUSES])
 
 
-def _order(cause: Cause) -> tuple[int, float, str]:
-    shown = cause.confidence >= SHOWN
-    return _rank_of_blame(cause.cause) if shown else 9, -cause.confidence, cause.cause
+def _may_be_said(cause: HangCause, progress: Progress) -> bool:
+    """Whether it holds beside ranks that move."""
+    when = CAUSES[cause.cause].while_running
+    return when == "always" or (when == "while nobody waits" and not progress.gets_on)
 
 
-def _rank_of_blame(name: str) -> int:
-    for number, names in enumerate((GONE, None, DISAGREE, AWAY, TOGETHER)):
-        if names is not None and name in names:
-            return number
-    return 1  # what keeps a job from starting
+def _order(cause: HangCause, is_explained: bool) -> tuple[int, float, bool, str]:
+    blame = _blame(cause) if cause.confidence >= SHOWN else len(HANGS_BY)
+    return blame, -cause.confidence, is_explained, cause.cause
 
 
-def _without_consequences(causes: list[Cause]) -> list[Cause]:
+def _blame(cause: HangCause) -> int:
+    return HANGS_BY.index(CAUSES[cause.cause].hangs_by)
+
+
+def _without_consequences(causes: list[HangCause]) -> list[HangCause]:
     """With a primary cause that is shown, what is left are others that are shown as well or nearly, for other ranks
     or in its own order of blame; a rank that waits for a stopped one is no second cause."""
     if not causes or causes[0].confidence < SHOWN:
         return causes
     first = causes[0]
-    blame = _rank_of_blame(first.cause)
     kept = [first]
     for cause in causes[1:]:
-        if blame == 0 and _rank_of_blame(cause.cause) != 0:
+        if _blame(first) == 0 and _blame(cause) != 0:
             continue
-        if first.cause in PARTS_THE_RANKS and cause.cause in FOLLOWS_FROM_IT:
+        if cause.cause in CAUSES[first.cause].explains:
             continue
         if first.confidence >= CERTAIN and (cause.confidence < PRIMARY or cause.ranks == first.ranks):
             continue
@@ -180,7 +140,7 @@ def _without_consequences(causes: list[Cause]) -> list[Cause]:
     return kept
 
 
-def state_of(job: Job, progress: Progress, causes: Sequence[Cause]) -> State:
+def state_of(job: Job, progress: Progress, causes: Sequence[HangCause]) -> State:
     """hung, slow, running, starting or ended, in words of `report.State`."""
     shown = bool(causes) and causes[0].confidence >= PRIMARY
     alive = len(progress.waiting) + len(progress.away) + len(progress.stopped)
@@ -196,11 +156,10 @@ def state_of(job: Job, progress: Progress, causes: Sequence[Cause]) -> State:
         return "ended" if _is_over(job) else "running"
     if progress.verdict == "moves":
         # what moves cannot help where a rank is missing, and nobody that waits for others gets on
-        died = shown and causes[0].cause == "rank-died"
-        return "hung" if died else "slow" if causes else "running"
+        gone = shown and CAUSES[causes[0].cause].while_running == "while nobody waits"
+        return "hung" if gone else "slow" if causes else "running"
     if progress.verdict == "held":
-        first = causes[0] if causes else None
-        return "hung" if first is not None and shown and first.cause != "slow-rank-timeout" else "slow"
+        return "hung" if shown and not CAUSES[causes[0].cause].slows else "slow"
     if progress.verdict == "starting" and not shown:
         return "starting" if _age(job) < YOUNG_SECONDS or job.missing else "hung"
     if progress.verdict == "stuck" or shown:
@@ -228,7 +187,7 @@ def _age(job: Job) -> float:
     return min((rank.evidence.process.age_seconds for rank in job.ranks), default=0.0)
 
 
-def _undecided(job: Job, progress: Progress, state: State, causes: Sequence[Cause]) -> str:
+def _undecided(job: Job, progress: Progress, state: State, causes: Sequence[HangCause]) -> str:
     """Why there is no primary cause, and the test that decides."""
     if causes and causes[0].confidence >= PRIMARY:
         return ""

@@ -29,10 +29,11 @@ class Where(Struct, frozen=True):
     function: str = ""
 
 
-class Cause(Struct, frozen=True, kw_only=True):
-    """A cause from the taxonomy (`causes.CAUSES`)."""
+class HangCause(Struct, frozen=True, kw_only=True):
+    """A cause (`causes.CAUSES`) as it shows itself in one job."""
 
     cause: str
+    """Its id."""
     confidence: float
     """0..1. 0.9 and above: shown by what was read. Below 0.5: one of several that fit."""
     ranks: tuple[int, ...] = ()
@@ -70,7 +71,7 @@ class JobReport(Struct, frozen=True, kw_only=True):
     world_size: int
     """As most ranks were told; 0 when none was."""
     state: State
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[HangCause, ...] = ()
     """Best first; () when nothing is wrong or nothing could be decided."""
     undecided: str = ""
     """Why there is no primary cause, and which test decides; empty when there is one or none is needed."""

@@ -6,9 +6,10 @@ from rich.text import Text
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.report import Explanation, Line, LogCause
 from gpudoctor.knowledge.wording import counted, ranges
-from gpudoctor.render.hang import CERTAIN, MOST_ALTERNATIVES, MOST_UNREAD
+from gpudoctor.render.hang import MOST_ALTERNATIVES, MOST_UNREAD
 from gpudoctor.render.prose import show, show_command
 from gpudoctor.render.words import safe
+from gpudoctor.sure import CERTAIN
 
 UNDECIDED = 0.5
 MOST_EVIDENCE = 6

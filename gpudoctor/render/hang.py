@@ -7,10 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from gpudoctor.causes import CAUSES
-from gpudoctor.hang.report import Cause, HangReport, JobReport, OtherJob, RankRow, Where, is_unseen
+from gpudoctor.hang.report import HangCause, HangReport, JobReport, OtherJob, RankRow, Where, is_unseen
 from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.render.prose import show, show_command, show_table
 from gpudoctor.render.words import safe
+from gpudoctor.sure import CERTAIN
 
 STATE_COLORS = {
     "hung": "bold red",
@@ -26,8 +27,6 @@ STATES = {
     "starting": "it is starting",
     "ended": "it has ended",
 }
-CERTAIN = 0.9
-"""From here on a cause is said to be shown; below, how to make sure is said too."""
 MOST_EVIDENCE = 8
 MOST_ALTERNATIVES = 4
 MOST_ROWS = 40
@@ -94,11 +93,9 @@ def _show_job(job: JobReport, screen: Console, *, of: str = "") -> None:
         show(job.only_recorder, screen, style="dim")
 
 
-def _show_cause(cause: Cause, screen: Console) -> None:
+def _show_cause(cause: HangCause, screen: Console) -> None:
     show(f"cause {cause.summary}  [{cause.cause}]", screen, style="bold", head="bold red")
-    known = CAUSES.get(cause.cause)
-    if meaning := cause.meaning or (known.meaning if known is not None else ""):
-        show(meaning, screen, indent=2)
+    show(cause.meaning or CAUSES[cause.cause].meaning, screen, indent=2)
     show(f"Fix: {cause.fix.text}", screen, indent=2)
     for command in cause.fix.commands:
         show_command(command, screen)

@@ -10,13 +10,13 @@ from typing import get_args
 import pytest
 from msgspec import structs
 
-from gpudoctor.hang.causes.start_view import LONGEST_SHOWN
 from gpudoctor.hang.conclude import conclude_job
 from gpudoctor.hang.evidence import NodeEvidence, ProcessEvidence, Unread
 from gpudoctor.hang.job import Job
 from gpudoctor.hang.places import Kind
 from gpudoctor.hang.read import own
 from gpudoctor.hang.report import HangReport, JobReport
+from gpudoctor.hang.starts import LONGEST_SHOWN
 from gpudoctor.render.hang import show_hang
 from gpudoctor.render.prose import console
 from tests.attacks.lines import is_ours

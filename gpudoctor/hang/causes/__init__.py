@@ -3,6 +3,6 @@
 from collections.abc import Callable, Iterator
 
 from gpudoctor.hang.job import Job
-from gpudoctor.hang.report import Cause
+from gpudoctor.hang.report import HangCause
 
-Rule = Callable[[Job], Iterator[Cause]]
+Rule = Callable[[Job], Iterator[HangCause]]

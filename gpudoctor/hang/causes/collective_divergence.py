@@ -21,7 +21,7 @@ from gpudoctor.hang.relation import (
     relation,
     source_at,
 )
-from gpudoctor.hang.report import Cause, Seen, Where
+from gpudoctor.hang.report import HangCause, Seen, Where
 from gpudoctor.hang.words import (
     at,
     confirm_for,
@@ -64,7 +64,7 @@ def _standing(job: Job) -> tuple[Progress, list[list[Rank]], list[list[Rank]]] |
     return progress, largest_first, parties(progress.away)
 
 
-def guarded(job: Job) -> Iterator[Cause]:
+def guarded(job: Job) -> Iterator[HangCause]:
     """A collective under a condition on the rank that not all ranks meet, and that no other line pairs with."""
     if (standing := _standing(job)) is None:
         return
@@ -87,7 +87,7 @@ def guarded(job: Job) -> Iterator[Cause]:
         others = [rank for group in (*waiting, *away) if group is not party for rank in group]
         operation = party[0].place.operation or "a collective"
         recorded = _recorded(job, party)
-        yield Cause(
+        yield HangCause(
             cause="rank0-only-collective",
             confidence=confidence,
             ranks=numbers_of(culprits),
@@ -180,7 +180,7 @@ def parted(job: Job) -> list[Parted]:
     return found
 
 
-def left_the_loop(job: Job) -> Iterator[Cause]:
+def left_the_loop(job: Job) -> Iterator[HangCause]:
     """Some ranks are past the loop in which others wait: they had fewer steps, or left it for a reason of their own."""
     for pair in parted(job):
         if pair.relation != "past the loop":
@@ -201,7 +201,7 @@ def left_the_loop(job: Job) -> Iterator[Cause]:
         if context is not None and line is not None:
             confidence = 0.8 if goes_round else 0.6
             yield _divergent(left, stays, context, line, confidence + sure, recorded)
-        yield Cause(
+        yield HangCause(
             cause="uneven-inputs",
             confidence=uneven + (sure if line is None else 0.0),
             ranks=numbers_of(culprits),
@@ -250,7 +250,7 @@ def _divergent(
     line: Enclosing,
     confidence: float,
     recorded: Sequence[Seen],
-) -> Cause:
+) -> HangCause:
     condition = f" ({line.text})" if line.text else ""
     passes = {
         "continue": f"`continue` in line {line.line}{condition} passes",
@@ -259,7 +259,7 @@ def _divergent(
         "return": f"`return` in line {line.line}{condition} leads past",
     }.get(line.kind, f"line {line.line}{condition} passes")
     operation = stays[0].place.operation or "the collective"
-    return Cause(
+    return HangCause(
         cause="rank-divergent-decision",
         confidence=min(confidence, 0.95),
         ranks=numbers_of(culprits),
@@ -277,7 +277,7 @@ def _divergent(
     )
 
 
-def within_the_loop(job: Job) -> Iterator[Cause]:
+def within_the_loop(job: Job) -> Iterator[HangCause]:
     """Ranks wait at different collectives of the same code: by branch, by decision, by order, or past a backward."""
     for pair in parted(job):
         first, other = pair.waiting, pair.other
@@ -306,7 +306,7 @@ def within_the_loop(job: Job) -> Iterator[Cause]:
             continue
         guard = _own_guard(there) or _own_guard(here)
         confidence = 0.7 if guard is not None else 0.45
-        yield Cause(
+        yield HangCause(
             cause="rank-divergent-decision",
             confidence=confidence,
             ranks=numbers_of(small),
@@ -319,7 +319,7 @@ def within_the_loop(job: Job) -> Iterator[Cause]:
             confirm=confirm_for("rank-divergent-decision"),
         )
         if guard is None:
-            yield Cause(
+            yield HangCause(
                 cause="collective-order-mismatch",
                 confidence=0.4,
                 ranks=numbers_of(small),
@@ -346,7 +346,7 @@ def _own_guard(context: SourceContext | None) -> Enclosing | None:
     return None
 
 
-def _past_backward(job: Job, pair: Parted) -> Iterator[Cause]:
+def _past_backward(job: Job, pair: Parted) -> Iterator[HangCause]:
     """Some wait in backward for gradients that others, which are through with it, have not sent."""
     first, other = pair.waiting, pair.other
     waits_in, left = (first, other) if first[0].place.kind == "backward" else (other, first)
@@ -361,7 +361,7 @@ def _past_backward(job: Job, pair: Parted) -> Iterator[Cause]:
     if sure < 0.5:  # without the program's text it may as well have left the loop
         yield _left_perhaps(left, waits_in, evidence)
     told = f"{waiting_words(waits_in)}; {ranks_of(left)} {verb(left, 'is', 'are')} {place_words(left[0].place)}"
-    yield Cause(
+    yield HangCause(
         cause="unused-parameters",
         confidence=sure - (0.2 if exits else 0.0),
         ranks=numbers_of(left),
@@ -371,7 +371,7 @@ def _past_backward(job: Job, pair: Parted) -> Iterator[Cause]:
         fix=fix_for("unused-parameters"),
         confirm=confirm_for("unused-parameters"),
     )
-    yield Cause(
+    yield HangCause(
         cause="rank-dependent-graph",
         confidence=min(0.45, sure - 0.1),
         ranks=numbers_of(left),
@@ -383,8 +383,8 @@ def _past_backward(job: Job, pair: Parted) -> Iterator[Cause]:
     )
 
 
-def _left_perhaps(left: Sequence[Rank], stays: Sequence[Rank], evidence: tuple[Seen, ...]) -> Cause:
-    return Cause(
+def _left_perhaps(left: Sequence[Rank], stays: Sequence[Rank], evidence: tuple[Seen, ...]) -> HangCause:
+    return HangCause(
         cause="uneven-inputs",
         confidence=0.4,
         ranks=numbers_of(left),
@@ -397,7 +397,9 @@ def _left_perhaps(left: Sequence[Rank], stays: Sequence[Rank], evidence: tuple[S
     )
 
 
-def _order(job: Job, first: Sequence[Rank], other: Sequence[Rank], here: SourceContext, there: SourceContext) -> Cause:
+def _order(
+    job: Job, first: Sequence[Rank], other: Sequence[Rank], here: SourceContext, there: SourceContext
+) -> HangCause:
     """Two branches of one condition. Each that calls what the other waits in makes it a matter of order."""
     own, theirs = first[0].place.operation, other[0].place.operation
     calls = [call for context in (here, there) for call in context.calls]
@@ -414,7 +416,7 @@ def _order(job: Job, first: Sequence[Rank], other: Sequence[Rank], here: SourceC
     # A broadcast in both branches, of what the one has and the other receives, is how it is done.
     confidence = 0.88 if both else 0.8 if in_groups else 0.3 if own == theirs else 0.75
     confidence += 0.05 if recorded else 0.0
-    return Cause(
+    return HangCause(
         cause=name,
         confidence=confidence,
         ranks=numbers_of(small),

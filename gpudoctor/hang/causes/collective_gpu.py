@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from gpudoctor.hang.causes.training_away import parties
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import progress_of, uses_gpu
-from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import confirm_for, fix_for, numbers_of, stacks_of, waiting_words, where
 
 
-def together(job: Job) -> Iterator[Cause]:
+def together(job: Job) -> Iterator[HangCause]:
     """All ranks of the world, and nobody elsewhere, at one line: each alternative with a low confidence."""
     progress = progress_of(job)
     if progress.verdict not in ("stuck", "unknown") or progress.away or progress.stopped or progress.ended:
@@ -38,7 +38,7 @@ def together(job: Job) -> Iterator[Cause]:
         )
 
 
-def _on_gpus(job: Job, waiting: list[Rank], evidence: tuple[Seen, ...]) -> Iterator[Cause]:
+def _on_gpus(job: Job, waiting: list[Rank], evidence: tuple[Seen, ...]) -> Iterator[HangCause]:
     agreement = job.agreement
     split = agreement.first if agreement is not None else None
     first = split is not None and split.sequence <= 1
@@ -58,8 +58,8 @@ def _on_gpus(job: Job, waiting: list[Rank], evidence: tuple[Seen, ...]) -> Itera
     yield _alternative("nccl-bug", 0.25, waiting, evidence, "every rank has launched it")
 
 
-def _alternative(cause: str, confidence: float, ranks: list[Rank], evidence: tuple[Seen, ...], note: str) -> Cause:
-    return Cause(
+def _alternative(cause: str, confidence: float, ranks: list[Rank], evidence: tuple[Seen, ...], note: str) -> HangCause:
+    return HangCause(
         cause=cause,
         confidence=confidence,
         ranks=numbers_of(ranks),
@@ -71,7 +71,7 @@ def _alternative(cause: str, confidence: float, ranks: list[Rank], evidence: tup
     )
 
 
-def straggler(job: Job) -> Iterator[Cause]:
+def straggler(job: Job) -> Iterator[HangCause]:
     """A GPU job that gets on, in which one rank is the last in both looks, and its GPU works while the others wait."""
     progress = progress_of(job)
     if progress.verdict != "moves" or len(job.ranks) < 4 or len(progress.away) != 1:
@@ -86,7 +86,7 @@ def straggler(job: Job) -> Iterator[Cause]:
     own = [gpu for gpu in rank.node.gpus if rank.pid in gpu.pids]
     if not own or any((gpu.memory_utilization_percent or 0) == 0 for gpu in own):
         return
-    yield Cause(
+    yield HangCause(
         cause="straggler",
         confidence=0.4,
         ranks=(rank.rank,),

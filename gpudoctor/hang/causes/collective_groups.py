@@ -7,7 +7,7 @@ from gpudoctor.hang.evidence import Enclosing
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.relation import RANK_WORDS, relation, source_at
-from gpudoctor.hang.report import Cause, Seen, Where
+from gpudoctor.hang.report import HangCause, Seen, Where
 from gpudoctor.hang.words import (
     confirm_for,
     fix_for,
@@ -28,7 +28,7 @@ ON_EVERY_RANK = (
 )
 
 
-def groups_of_some(job: Job) -> Iterator[Cause]:
+def groups_of_some(job: Job) -> Iterator[HangCause]:
     """All wait in new_group, or are past it: every rank of the job has to call it as often, and in the same order.
 
     gloo listens with one socket more for each group that a rank has begun, so a rank that has left one out has fewer.
@@ -68,7 +68,7 @@ def groups_of_some(job: Job) -> Iterator[Cause]:
     if frame is not None:
         evidence += [Seen(f"{frame.file}:{each.line}", f"{each.kind} under {each.text}") for each in guards]
     guard = f"; `{guards[0].kind}` in line {guards[0].line} is only called where {guards[0].text}" if guards else ""
-    yield Cause(
+    yield HangCause(
         cause="collective-order-mismatch",
         confidence=confidence,
         ranks=numbers_of(culprits),
@@ -80,7 +80,7 @@ def groups_of_some(job: Job) -> Iterator[Cause]:
     )
 
 
-def _past_the_creation(creating: Sequence[Rank], past: Sequence[Rank]) -> Iterator[Cause]:
+def _past_the_creation(creating: Sequence[Rank], past: Sequence[Rank]) -> Iterator[HangCause]:
     """Some use groups already, and others still wait in the creation of one: what they wait for has another number on
     those, which have left out a group before, or do not create this one at all."""
     if not all(relation(creating[0], rank) in ("later", "later in the loop") for rank in past):
@@ -91,7 +91,7 @@ def _past_the_creation(creating: Sequence[Rank], past: Sequence[Rank]) -> Iterat
     place = where(frame)
     if guards and frame is not None:
         place = Where(frame.file, guards[0].line, frame.function)
-    yield Cause(
+    yield HangCause(
         cause="collective-order-mismatch",
         confidence=0.8 if guards else 0.55,
         ranks=numbers_of(culprits),

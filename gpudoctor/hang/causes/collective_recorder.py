@@ -7,7 +7,7 @@ from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import Agreement, Split
 from gpudoctor.hang.recorders import words as collective_words
-from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import (
     confirm_for,
     entry_words,
@@ -30,7 +30,7 @@ ONE_ORDER = (
 )
 
 
-def disagree(job: Job) -> Iterator[Cause]:
+def disagree(job: Job) -> Iterator[HangCause]:
     """Ranks that came to the same number of a group with something else."""
     agreement = job.agreement
     if agreement is None or progress_of(job).verdict == "moves":
@@ -47,7 +47,7 @@ def disagree(job: Job) -> Iterator[Cause]:
             yield from _large_object(job, split)
 
 
-def groups_crossed(job: Job) -> Iterator[Cause]:
+def groups_crossed(job: Job) -> Iterator[HangCause]:
     """Ranks that wait for each other in different groups: each group lacks one that stands in the other."""
     agreement = job.agreement
     if agreement is None or progress_of(job).verdict == "moves":
@@ -60,7 +60,7 @@ def groups_crossed(job: Job) -> Iterator[Cause]:
     small = ring[0]
     culprits = sorted({rank for ranks, _ in small.parties for rank in ranks})
     doubt = STALE if agreement.stale else 0.0
-    yield Cause(
+    yield HangCause(
         cause="collective-order-mismatch",
         confidence=0.92 - doubt,
         ranks=tuple(culprits),
@@ -73,7 +73,7 @@ def groups_crossed(job: Job) -> Iterator[Cause]:
     )
 
 
-def _apart(job: Job, agreement: Agreement) -> Iterator[Cause]:
+def _apart(job: Job, agreement: Agreement) -> Iterator[HangCause]:
     """The same, where the recorders do not name a group's members, as gloo's JSON does not: all ranks wait in
     collectives, and those that a group lacks are alone in another one."""
     progress = progress_of(job)
@@ -89,7 +89,7 @@ def _apart(job: Job, agreement: Agreement) -> Iterator[Cause]:
             continue
         others = [unnamed[group] for group in sorted(groups)]
         confidence = 0.85 - (STALE if agreement.stale else 0.0)
-        yield Cause(
+        yield HangCause(
             cause="collective-order-mismatch",
             confidence=confidence,
             ranks=split.behind,
@@ -103,7 +103,7 @@ def _apart(job: Job, agreement: Agreement) -> Iterator[Cause]:
         return
 
 
-def behind(job: Job) -> Iterator[Cause]:
+def behind(job: Job) -> Iterator[HangCause]:
     """Ranks that recorders show behind, where no process of theirs was seen: dumps are all there is."""
     agreement = job.agreement
     split = agreement.first if agreement is not None else None
@@ -115,7 +115,7 @@ def behind(job: Job) -> Iterator[Cause]:
     silent = [rank for rank in split.behind if rank in agreement.unread]
     culprits = silent or list(split.behind)
     name = "rank-died" if silent else "slow-rank-timeout"
-    yield Cause(
+    yield HangCause(
         cause=name,
         confidence=0.5 if silent else 0.45,
         ranks=tuple(sorted(culprits)),
@@ -129,14 +129,14 @@ def behind(job: Job) -> Iterator[Cause]:
     )
 
 
-def _shapes(job: Job, split: Split, confidence: float) -> Cause:
+def _shapes(job: Job, split: Split, confidence: float) -> HangCause:
     (large, _), (small, entry) = split.parties[0], split.parties[-1]
     what = "types" if split.kind == "dtype" else "sizes"
     by_ddp = not entry.frames and all(
         rank.place.kind == "backward" for rank in job.ranks if rank.rank in {*large, *small}
     )
     name = "rank-dependent-graph" if by_ddp and job.ranks else "shape-mismatch"
-    return Cause(
+    return HangCause(
         cause=name,
         confidence=confidence - (0.1 if name != "shape-mismatch" else 0.0),
         ranks=tuple(sorted(small)),
@@ -149,9 +149,9 @@ def _shapes(job: Job, split: Split, confidence: float) -> Cause:
     )
 
 
-def _operations(job: Job, split: Split, confidence: float) -> Cause:
+def _operations(job: Job, split: Split, confidence: float) -> HangCause:
     small, entry = split.parties[-1]
-    return Cause(
+    return HangCause(
         cause="collective-order-mismatch",
         confidence=confidence,
         ranks=tuple(sorted(small)),
@@ -164,9 +164,9 @@ def _operations(job: Job, split: Split, confidence: float) -> Cause:
     )
 
 
-def _peers(job: Job, split: Split, confidence: float) -> Cause:
+def _peers(job: Job, split: Split, confidence: float) -> HangCause:
     ranks, entry = split.parties[-1] if split.parties else ((), None)
-    return Cause(
+    return HangCause(
         cause="p2p-order",
         confidence=confidence,
         ranks=tuple(sorted(ranks)),
@@ -181,14 +181,14 @@ def _peers(job: Job, split: Split, confidence: float) -> Cause:
     )
 
 
-def _large_object(job: Job, split: Split) -> Iterator[Cause]:
+def _large_object(job: Job, split: Split) -> Iterator[HangCause]:
     """Everybody gathers a pickled object, and it is huge."""
     for ranks, entry in split.parties[:1]:
         bytes_ = _elements(entry)
         if "uint8" not in " ".join(entry.dtypes).lower() and "byte" not in " ".join(entry.dtypes).lower():
             return
         if entry.operation in ("all_gather", "gather", "broadcast") and bytes_ >= LARGE_OBJECT_BYTES:
-            yield Cause(
+            yield HangCause(
                 cause="object-collective",
                 confidence=0.7,
                 ranks=tuple(sorted(ranks)),
@@ -248,7 +248,7 @@ def _frame(job: Job, ranks: Sequence[int], entry: Collective) -> Frame | None:
 # ---------------------------------------------------------------- point to point, by stacks
 
 
-def face_to_face(job: Job) -> Iterator[Cause]:
+def face_to_face(job: Job) -> Iterator[HangCause]:
     """Ranks that all send, or all receive: each waits for the other half."""
     progress = progress_of(job)
     pairs = [rank for rank in progress.waiting if rank.place.kind == "point-to-point"]
@@ -259,7 +259,7 @@ def face_to_face(job: Job) -> Iterator[Cause]:
     one_way = operations <= {"send", "isend"} or operations <= {"recv", "irecv"}
     confidence = 0.85 if everybody and one_way else 0.5 if everybody else 0.4
     lines = list(dict.fromkeys(f"{ranks_of([rank])} {place_words(rank.place)}" for rank in pairs[:MOST_PARTIES]))
-    yield Cause(
+    yield HangCause(
         cause="p2p-order",
         confidence=confidence,
         ranks=tuple(rank.rank for rank in pairs),

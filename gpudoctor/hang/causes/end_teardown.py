@@ -8,7 +8,7 @@ from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import is_user, place_of
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.relation import fork_of
-from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import (
     at,
     confirm_for,
@@ -26,7 +26,7 @@ from gpudoctor.hang.words import (
 MOST_NAMED = 8
 
 
-def teardown(job: Job) -> Iterator[Cause]:
+def teardown(job: Job) -> Iterator[HangCause]:
     """Every rank that lives is on its way out, or waits for one that is, and nothing moves."""
     progress = progress_of(job)
     if progress.verdict not in ("stuck", "held") or progress.stopped:
@@ -41,7 +41,7 @@ def teardown(job: Job) -> Iterator[Cause]:
     confidence = 0.85 if everybody else 0.7 if not training else 0.4
     thread = kept_by(first[0])
     frame = place_of(thread).user_frame if thread is not None else first[0].place.user_frame
-    yield Cause(
+    yield HangCause(
         cause="teardown-deadlock",
         confidence=confidence,
         ranks=numbers_of(first),
@@ -73,7 +73,7 @@ def kept_by(rank: Rank) -> Thread | None:
     return None
 
 
-def in_finally(job: Job) -> Iterator[Cause]:
+def in_finally(job: Job) -> Iterator[HangCause]:
     """A rank waits in a collective of a `finally` whose `try` others are still in: it has failed there, as a rule, and
     what it waits in keeps the exception from being printed."""
     progress = progress_of(job)
@@ -89,7 +89,7 @@ def in_finally(job: Job) -> Iterator[Cause]:
             tried = {each.line for each in fork.other_source.enclosing if each.kind == "try"}
             if not any(each.kind == "finally" and each.line in tried for each in fork.one_source.enclosing):
                 continue
-            yield Cause(
+            yield HangCause(
                 cause="teardown-deadlock",
                 confidence=0.75,
                 ranks=numbers_of(party),
@@ -108,14 +108,14 @@ def in_finally(job: Job) -> Iterator[Cause]:
             return
 
 
-def store_left(job: Job) -> Iterator[Cause]:
+def store_left(job: Job) -> Iterator[HangCause]:
     """Ranks wait for the store while rank 0, or the launcher that kept it, is gone after a good end."""
     progress = progress_of(job)
     waiting = [rank for rank in progress.waiting if rank.place.kind == "store wait"]
     ended = [rank for rank in progress.ended if rank.evidence.process.exit_code == 0 and rank.rank == 0]
     if not waiting or not ended or progress.away:
         return
-    yield Cause(
+    yield HangCause(
         cause="store-host-exit",
         confidence=0.7,
         ranks=(0,),

@@ -8,7 +8,7 @@ from gpudoctor.command import command
 from gpudoctor.hang.evidence import KernelEvent, NodeEvidence, ProcessEvidence
 from gpudoctor.hang.job import Job, Launcher, Rank
 from gpudoctor.hang.progress import STARTING, STOPPED, progress_of
-from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import (
     at,
     confirm_for,
@@ -30,14 +30,14 @@ MOST_NAMED = 8
 """Culprits of one kind whose evidence is written out."""
 
 
-def stopped_ranks(job: Job) -> Iterator[Cause]:
+def stopped_ranks(job: Job) -> Iterator[HangCause]:
     """State T or t, of the rank or of one of its data loaders; or a debugger's prompt on standard input."""
     found = [rank for rank in job.ranks if rank.state in STOPPED]
     if found:
         traced = all(rank.state == "t" for rank in found)
         how = "held by a debugger (state t)" if traced else "stopped (state T)"
         continues = tuple(on_host(job, rank, command("kill -CONT {:pid}", rank.pid)) for rank in found[:MOST_NAMED])
-        yield Cause(
+        yield HangCause(
             cause="stopped-rank",
             confidence=0.97,
             ranks=tuple(rank.rank for rank in found),
@@ -62,7 +62,7 @@ def stopped_ranks(job: Job) -> Iterator[Cause]:
         stopped = [each for each in rank.data_loaders if _state(each) in STOPPED] if rank.place.kind == "data" else []
         if stopped:
             pid = stopped[0].process.pid
-            yield Cause(
+            yield HangCause(
                 cause="stopped-rank",
                 confidence=0.9,
                 ranks=(rank.rank,),
@@ -78,7 +78,7 @@ def stopped_ranks(job: Job) -> Iterator[Cause]:
             )
     asks = [rank for rank in job.ranks if rank.place.kind == "input" and rank.moved is not True]
     if asks:
-        yield Cause(
+        yield HangCause(
             cause="stopped-rank",
             confidence=0.93,
             ranks=tuple(rank.rank for rank in asks),
@@ -97,10 +97,10 @@ def stopped_ranks(job: Job) -> Iterator[Cause]:
             yield from _stopped_launcher(job, launcher)
 
 
-def _stopped_launcher(job: Job, launcher: Launcher) -> Iterator[Cause]:
+def _stopped_launcher(job: Job, launcher: Launcher) -> Iterator[HangCause]:
     pid, host = launcher.evidence.process.pid, launcher.node.name or launcher.node.hostname
     bare = not launcher.ranks
-    yield Cause(
+    yield HangCause(
         cause="stopped-rank",
         confidence=0.9 if bare else 0.4,
         ranks=launcher.ranks,
@@ -127,7 +127,7 @@ def _state(process: ProcessEvidence) -> str:
 # ---------------------------------------------------------------- ended and missing
 
 
-def died_ranks(job: Job) -> Iterator[Cause]:
+def died_ranks(job: Job) -> Iterator[HangCause]:
     """Ranks that ended otherwise than with status 0 and were not collected, and those that their own node lacks."""
     progress = progress_of(job)
     failed = [rank for rank in progress.ended if rank.state == "Z" and rank.evidence.process.exit_code != 0]
@@ -138,7 +138,7 @@ def died_ranks(job: Job) -> Iterator[Cause]:
     vanished = [rank for rank in progress.ended if rank.state != "Z"]
     alive = [*progress.waiting, *progress.away, *progress.stopped]
     if vanished and alive:
-        yield Cause(
+        yield HangCause(
             cause="rank-died",
             confidence=0.6,
             ranks=tuple(rank.rank for rank in vanished),
@@ -156,7 +156,7 @@ def died_ranks(job: Job) -> Iterator[Cause]:
         yield from _missing(job, progress.waiting or asleep)
 
 
-def _zombies(job: Job, failed: Sequence[Rank]) -> Cause:
+def _zombies(job: Job, failed: Sequence[Rank]) -> HangCause:
     evidence: list[Seen] = []
     oom: list[Rank] = []
     for rank in failed:
@@ -182,7 +182,7 @@ def _zombies(job: Job, failed: Sequence[Rank]) -> Cause:
         how = words if len(failed) == 1 else f"have {words}"
         how = how if how.startswith(("have", "was")) else f"has {how}"
         fix = fix_for("rank-died", "Find its own output: a traceback or a signal there is the cause. Start again then.")
-    return Cause(
+    return HangCause(
         cause="rank-died",
         confidence=0.95,
         ranks=tuple(rank.rank for rank in failed),
@@ -196,7 +196,7 @@ def _kernel_event(node: NodeEvidence, pid: int) -> KernelEvent | None:
     return next((event for event in node.kernel if event.pid == pid and event.kind in ("oom", "segfault")), None)
 
 
-def _missing(job: Job, waiting: Sequence[Rank]) -> Iterator[Cause]:
+def _missing(job: Job, waiting: Sequence[Rank]) -> Iterator[HangCause]:
     """Ranks that no process is seen of, where it is known that they belong on a node that was read."""
     missing = set(job.missing)
     if not missing:
@@ -240,7 +240,7 @@ def _missing(job: Job, waiting: Sequence[Rank]) -> Iterator[Cause]:
     if not progress_of(job).waiting:
         confidence = 0.5 if not shown or any(rank.place.kind == "unknown" for rank in waiting) else 0.8
     for_memory = bool(events)
-    yield Cause(
+    yield HangCause(
         cause="rank-died",
         confidence=confidence,
         ranks=tuple(gone),
@@ -314,7 +314,7 @@ def _closed(rank: Rank) -> int:
 # ---------------------------------------------------------------- GPUs
 
 
-def lost_gpus(job: Job) -> Iterator[Cause]:
+def lost_gpus(job: Job) -> Iterator[HangCause]:
     """An Xid in the kernel log since the job began, or a GPU that does not answer any more."""
     for node in job.nodes:
         ages = [rank.evidence.process.age_seconds for rank in job.ranks if rank.node is node]
@@ -335,7 +335,7 @@ def lost_gpus(job: Job) -> Iterator[Cause]:
         what = f"GPU {ranges([gpu.index for gpu in lost])} of {node.name} does not answer" if lost else ""
         xid = f"the driver reported {events[0].text[:100]} on {node.name}" if events else ""
         text = what or xid
-        yield Cause(
+        yield HangCause(
             cause="xid-gpu-lost",
             confidence=0.95 if lost and events else 0.9 if lost else 0.8 if known else 0.45,
             ranks=ranks or tuple(rank.rank for rank in job.ranks if rank.node is node),

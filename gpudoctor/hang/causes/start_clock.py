@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix
 from gpudoctor.command import command
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.causes.start_view import Told, name, told
 from gpudoctor.hang.evidence import NodeEvidence
 from gpudoctor.hang.job import Job
-from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.report import HangCause, Seen
+from gpudoctor.hang.starts import Told, name, told
 from gpudoctor.knowledge.wording import counted, listed
 
 MOST = 15.0
 """Seconds: torchrun's heartbeat interval times its attempts, both defaults."""
 
 
-def clocks_apart(job: Job) -> Iterator[Cause]:
+def clocks_apart(job: Job) -> Iterator[HangCause]:
     """c10d, clocks further apart than its heartbeats allow, and a world that is smaller or waits."""
     starts = [each for each in told(job) if each.launcher is not None and each.backend == "c10d"]
     nodes: dict[str, NodeEvidence] = {each.where: each.node for each in starts}
@@ -47,7 +47,7 @@ def clocks_apart(job: Job) -> Iterator[Cause]:
         if shrunk
         else f"{listed(dict.fromkeys(each.where for each in waiting))} waits in the rendezvous"
     )
-    yield Cause(
+    yield HangCause(
         cause="clock-skew",
         confidence=0.96,
         ranks=tuple(sorted({rank.rank for each in shrunk for rank in each.ranks})),
@@ -77,7 +77,7 @@ def _is_shrunk(each: Told) -> bool:
     return max(sizes) < (each.ranks_here or len(each.ranks)) + each.fewest_nodes - 1
 
 
-def smaller_world(job: Job) -> Iterator[Cause]:
+def smaller_world(job: Job) -> Iterator[HangCause]:
     """A c10d launcher whose ranks train in a smaller world than asked, without clocks to compare."""
     starts = [each for each in told(job) if each.launcher is not None and each.backend == "c10d"]
     shrunk = [each for each in starts if _is_shrunk(each)]
@@ -89,7 +89,7 @@ def smaller_world(job: Job) -> Iterator[Cause]:
         return  # clocks_apart has judged them
     each = shrunk[0]
     size = max(rank.world_size or 0 for rank in each.ranks)
-    yield Cause(
+    yield HangCause(
         cause="clock-skew",
         confidence=0.6,
         ranks=tuple(rank.rank for rank in each.ranks),

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix
 from gpudoctor.command import command
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.causes.start_view import is_before_training, name
 from gpudoctor.hang.evidence import NodeEvidence
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.report import HangCause, Seen
+from gpudoctor.hang.starts import is_before_training, name
 from gpudoctor.knowledge.wording import counted, listed, ranges
 
 BEGIN = ("communicator init", "collective", "cuda sync", "backward")
 
 
-def gpus_are_shared(job: Job) -> Iterator[Cause]:
+def gpus_are_shared(job: Job) -> Iterator[HangCause]:
     """Several ranks of a node on one GPU, and on no other."""
     for node in job.nodes:
         ranks = {rank.pid: rank for rank in job.ranks if name(rank.node) == name(node)}
@@ -33,7 +33,7 @@ def _may_wait(rank: Rank) -> bool:
     return rank.place.kind in BEGIN and rank.first_place.kind == rank.place.kind
 
 
-def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus: int) -> Cause:
+def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus: int) -> HangCause:
     visible = {rank.evidence.process.environment.get("CUDA_VISIBLE_DEVICES", "") for rank in sharing}
     one_each = all(value and "," not in value for value in visible)
     too_many = ranks > gpus
@@ -51,7 +51,7 @@ def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus:
         why = (
             f"{counted(ranks, 'rank')} on {counted(gpus, 'GPU')}" if too_many else "CUDA_VISIBLE_DEVICES names it alone"
         )
-        return Cause(
+        return HangCause(
             cause="duplicate-gpu",
             confidence=0.8 if setting_up else 0.5,
             ranks=numbers,
@@ -65,7 +65,7 @@ def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus:
             ),
             confirm="NCCL_DEBUG=WARN prints `Duplicate GPU detected` where this is the cause.",
         )
-    return Cause(
+    return HangCause(
         cause="device-not-set",
         confidence=0.75 if setting_up else 0.5,
         ranks=tuple(each for each in numbers if each != min(numbers)),
@@ -79,7 +79,7 @@ def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus:
     )
 
 
-def hosts_are_taken_for_one(job: Job) -> Iterator[Cause]:
+def hosts_are_taken_for_one(job: Job) -> Iterator[HangCause]:
     """Nodes that NCCL cannot tell apart: it hashes hostname and boot id, or takes NCCL_HOSTID.
 
     Source: getHostHash in src/misc/utils.cc of NCCL 2.18 to 2.30.
@@ -100,7 +100,7 @@ def hosts_are_taken_for_one(job: Job) -> Iterator[Cause]:
             continue
         by_setting = len(identity) == 1
         what = f"NCCL_HOSTID={identity[0]}" if by_setting else f"hostname {identity[0]} and boot id {identity[1]}"
-        yield Cause(
+        yield HangCause(
             cause="host-identity-collision",
             confidence=0.85 if by_setting else 0.7,
             ranks=tuple(sorted(rank.rank for each in nodes.values() for rank in each)),

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
-from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.causes.start_addresses import (
+from gpudoctor.hang.addresses import (
     is_loopback,
     is_number,
     is_unresolvable,
@@ -15,7 +14,11 @@ from gpudoctor.hang.causes.start_addresses import (
     plain,
     routable,
 )
-from gpudoctor.hang.causes.start_view import (
+from gpudoctor.hang.causes import Rule
+from gpudoctor.hang.evidence import NodeEvidence, Socket
+from gpudoctor.hang.job import Job
+from gpudoctor.hang.report import HangCause, Seen
+from gpudoctor.hang.starts import (
     YOUNG,
     Told,
     age,
@@ -29,9 +32,6 @@ from gpudoctor.hang.causes.start_view import (
     shown,
     told,
 )
-from gpudoctor.hang.evidence import NodeEvidence, Socket
-from gpudoctor.hang.job import Job
-from gpudoctor.hang.report import Cause, Seen
 from gpudoctor.knowledge.wording import ago, listed
 
 NO_WAY = ("no answer", "unreachable", "unresolvable")
@@ -39,7 +39,7 @@ STALE = 60.0
 """A listener that is so many seconds older than the job's launchers is from an earlier run."""
 
 
-def master_is_loopback(job: Job) -> Iterator[Cause]:
+def master_is_loopback(job: Job) -> Iterator[HangCause]:
     """A job over several nodes whose master is 127.x or localhost, or a name that leads there on another node."""
     starts = [each for each in told(job) if each.address and not each.standalone]
     several = _is_over_nodes(job, starts)
@@ -53,7 +53,7 @@ def master_is_loopback(job: Job) -> Iterator[Cause]:
     address = routable(master) if master is not None else ""
     what = "MASTER_ADDR" if wrong[0].launcher is None else _option(wrong[0])
     alone = sorted({each.where for each in wrong})
-    yield Cause(
+    yield HangCause(
         cause="master-addr-loopback",
         confidence=0.95,
         ranks=_ranks(wrong),
@@ -137,7 +137,7 @@ def _with_address(entries: Sequence[Told], address: str, port: int = 0) -> tuple
     return tuple(dict.fromkeys(line for line in lines if line))[:4]
 
 
-def master_unreachable(job: Job) -> Iterator[Cause]:
+def master_unreachable(job: Job) -> Iterator[HangCause]:
     """A starter that does not get an answer from its master: an unknown name, no route, packets that are dropped."""
     starts = [each for each in told(job) if each.address and each.port]
     cut_off = [each for each in starts if each.is_waiting and _has_no_way(each)]
@@ -192,7 +192,7 @@ def master_unreachable(job: Job) -> Iterator[Cause]:
             "nodes share; `ip -brief address` on that node lists its addresses."
         )
         commands = (command("ip -brief address"),)
-    yield Cause(
+    yield HangCause(
         cause="master-unreachable",
         confidence=0.95 if sure else 0.8,
         ranks=_ranks(cut_off),
@@ -262,7 +262,7 @@ def _proofs(each: Told) -> Iterator[Seen]:
         )
 
 
-def port_is_taken(job: Job) -> Iterator[Cause]:
+def port_is_taken(job: Job) -> Iterator[HangCause]:
     """Somebody who is not of the job listens on its master's port, on the master's node."""
     starts = [each for each in told(job) if each.port]
     waiting = [each for each in starts if each.is_waiting]
@@ -291,7 +291,7 @@ def _master_node_by_address(job: Job, starts: Sequence[Told]) -> set[str]:
 
 def _taken(
     job: Job, starts: Sequence[Told], waiting: Sequence[Told], node: NodeEvidence, socket: Socket
-) -> Iterator[Cause]:
+) -> Iterator[HangCause]:
     port, host = socket.local_port, name(node)
     other = next((each for each in node.processes if each.process.pid == socket.pid), None) if socket.pid else None
     runs = shown(other.process) if other is not None else ""
@@ -322,7 +322,7 @@ def _taken(
         if socket.pid
         else command("sudo ss -ltnp {}", f"sport = :{port}")
     )
-    yield Cause(
+    yield HangCause(
         cause="master-port-in-use",
         confidence=0.95 if socket.pid else 0.65,
         ranks=(),
@@ -343,7 +343,7 @@ def _sockets_are_read(job: Job, host: str) -> bool:
     return all(evidence.sockets for evidence in own)
 
 
-def nobody_hosts_the_store(job: Job) -> Iterator[Cause]:
+def nobody_hosts_the_store(job: Job) -> Iterator[HangCause]:
     """c10d: no node takes itself for the host of the rendezvous endpoint, so nobody listens.
 
     torchrun compares the endpoint's host with its hostname and what that resolves to
@@ -375,7 +375,7 @@ def nobody_hosts_the_store(job: Job) -> Iterator[Cause]:
         host = name(at.node)
         usable = next((each for each in own if not is_loopback(each)), "")
         lines = _with_address(starts, usable) if usable and not forced else ()
-        yield Cause(
+        yield HangCause(
             cause="rdzv-host-mismatch",
             confidence=0.95,
             ranks=(),
@@ -397,7 +397,7 @@ def nobody_hosts_the_store(job: Job) -> Iterator[Cause]:
     if min(age(each) for each in waiting) < YOUNG:
         return
     whose = f"{name(at.node)}, where no launcher of this job was seen" if at is not None else "no node looked at"
-    yield Cause(
+    yield HangCause(
         cause="rdzv-host-mismatch",
         confidence=0.6,
         evidence=tuple(evidence),
@@ -410,7 +410,7 @@ def nobody_hosts_the_store(job: Job) -> Iterator[Cause]:
     )
 
 
-def static_master_is_not_there(job: Job) -> Iterator[Cause]:
+def static_master_is_not_there(job: Job) -> Iterator[HangCause]:
     """A static rendezvous whose master refuses: node 0's launcher was not started, or has ended."""
     starts = [each for each in told(job) if each.backend in ("static", "env") and each.port and each.address]
     waiting = [each for each in starts if each.is_waiting and not is_loopback(each.address)]
@@ -420,7 +420,7 @@ def static_master_is_not_there(job: Job) -> Iterator[Cause]:
     if any((each.node_rank == 0 and each.launcher is not None) or _is_rank_0(each) for each in starts):
         return
     first = refused[0]
-    yield Cause(
+    yield HangCause(
         cause="launcher-world-mismatch",
         confidence=0.7,
         ranks=(0,),

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from gpudoctor.check import Fix
 from gpudoctor.command import command
+from gpudoctor.hang.addresses import Owner, interface_of, is_loopback, is_private, owners, plain, routable
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.causes.start_addresses import Owner, interface_of, is_loopback, is_private, owners, plain, routable
-from gpudoctor.hang.causes.start_view import is_before_training, name, number, processes, told
 from gpudoctor.hang.evidence import NodeEvidence, ProcessEvidence, Socket
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.report import HangCause, Seen
+from gpudoctor.hang.starts import is_before_training, name, number, processes, told
 from gpudoctor.knowledge.wording import counted, listed, ranges, size
 
 IFNAMES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
@@ -62,7 +62,7 @@ def _master_ports(job: Job) -> set[int]:
     return {each.port for each in told(job) if each.port} | ({job.master_port} if job.master_port else set())
 
 
-def ranks_do_not_connect(job: Job) -> Iterator[Cause]:
+def ranks_do_not_connect(job: Job) -> Iterator[HangCause]:
     """SYN_SENT from rank to rank, away from the master's port: a wrong interface, or a firewall between."""
     masters = _master_ports(job)
     blocked = [
@@ -130,7 +130,7 @@ def _is_singular(owner: Owner, told_interfaces: Mapping[str, set[str]]) -> bool:
     return bool(others) and all(value != own for value in others)
 
 
-def _wrong_interface(job: Job, unfit: Sequence[Attempt]) -> Cause:
+def _wrong_interface(job: Job, unfit: Sequence[Attempt]) -> HangCause:
     first = unfit[0]
     found = [owner for each in unfit for owner in owners(job.evidence.nodes, each.remote)]
     listening = _listening(job, {each.remote for each in unfit}, {each.socket.remote_port for each in unfit})
@@ -152,7 +152,7 @@ def _wrong_interface(job: Job, unfit: Sequence[Attempt]) -> Cause:
     for owner in found[:3]:
         evidence.append(Seen(f"node {name(owner.node)}", f"{first.remote} is its {owner.interface}"))
     why = f", as {variable}={value} says" if variable else ""
-    return Cause(
+    return HangCause(
         cause="wrong-nic",
         confidence=0.95 if variable or found else 0.85,
         ranks=tuple(sorted({rank.rank for rank in strays})),
@@ -214,7 +214,7 @@ def _right_interface(strays: Sequence[Rank], others: Sequence[Rank], variable: s
     return interface_of(node, address) if address else ""
 
 
-def _firewall(job: Job, blocked: Sequence[Attempt]) -> Cause:
+def _firewall(job: Job, blocked: Sequence[Attempt]) -> HangCause:
     targets: dict[str, list[Rank]] = {}
     for each in blocked:
         for owner in owners(job.evidence.nodes, each.remote):
@@ -245,7 +245,7 @@ def _firewall(job: Job, blocked: Sequence[Attempt]) -> Cause:
     known = [routable(each.node) for each in blocked[:1]]
     network = f"{known[0].rpartition('.')[0]}.0/24" if known and "." in known[0] else ""
     confidence = 0.95 if tried and (listening or targets) else 0.8
-    return Cause(
+    return HangCause(
         cause="firewall-ephemeral-ports",
         confidence=confidence,
         ranks=tuple(sorted({rank.rank for ranks in targets.values() for rank in ranks})),
@@ -268,7 +268,7 @@ def _firewall(job: Job, blocked: Sequence[Attempt]) -> Cause:
     )  # fmt: skip
 
 
-def loopback_is_advertised(job: Job) -> Iterator[Cause]:
+def loopback_is_advertised(job: Job) -> Iterator[HangCause]:
     """Several nodes, and a rank in its set-up listens on 127.x only: gloo has taken what its own hostname leads to.
 
     gloo lets the larger address connect to the smaller: one node with a loopback address among 10.x works, two do not.
@@ -303,7 +303,7 @@ def loopback_is_advertised(job: Job) -> Iterator[Cause]:
     lines = [command("export GLOO_SOCKET_IFNAME={:interface}", interface)] if interface else []
     if by_name and routable(node):
         lines.append(command("getent hosts $(hostname); grep -n '^127' /etc/hosts"))
-    yield Cause(
+    yield HangCause(
         cause="wrong-nic" if explicit else "master-addr-loopback",
         confidence=0.93 if explicit or by_name else 0.75,
         ranks=tuple(sorted({rank.rank for rank, _ in local})),
@@ -337,7 +337,7 @@ def _is_over_nodes(job: Job, ranks: Sequence[Rank]) -> bool:
     return (number(environment.get("GROUP_WORLD_SIZE")) or 1) > 1
 
 
-def connections_are_dead(job: Job) -> Iterator[Cause]:
+def connections_are_dead(job: Job) -> Iterator[HangCause]:
     """Established connections between ranks whose data is not acknowledged: the way was closed in mid-run."""
     dead = [
         each
@@ -368,7 +368,7 @@ def connections_are_dead(job: Job) -> Iterator[Cause]:
     ports = sorted({each.socket.remote_port for each in attempts} | {each.socket.local_port for each in attempts})
     confidence = 0.92 if alive else 0.5
     to_master = all(each.socket.remote_port in masters or each.socket.local_port in masters for each in attempts)
-    yield Cause(
+    yield HangCause(
         cause="firewall-ephemeral-ports",
         confidence=confidence,
         ranks=tuple(sorted({rank.rank for rank in job.ranks if name(rank.node) in common})),

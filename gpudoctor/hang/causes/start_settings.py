@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from gpudoctor.check import Fix
 from gpudoctor.command import NONE, command
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.causes.start_view import WAITS_FOR_RANKS, is_before_training, name, own_words, shown
 from gpudoctor.hang.evidence import Frame
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import main_thread
-from gpudoctor.hang.report import Cause, Seen, Where
+from gpudoctor.hang.report import HangCause, Seen, Where
+from gpudoctor.hang.starts import WAITS_FOR_RANKS, is_before_training, name, own_words, shown
 from gpudoctor.knowledge.nccl.rank_settings import AGREED, OF_EACH_RANK
 from gpudoctor.knowledge.wording import counted, listed, ranges
 
@@ -27,7 +27,7 @@ def frames(rank: Rank) -> tuple[Frame, ...]:
     return thread.frames if thread is not None else ()
 
 
-def local_rank_is_preset(job: Job) -> Iterator[Cause]:
+def local_rank_is_preset(job: Job) -> Iterator[HangCause]:
     """A process that takes itself for one of several, because LOCAL_RANK or NODE_RANK was set in its environment.
 
     Lightning (LightningEnvironment.creates_processes_externally) starts the other ranks itself, unless LOCAL_RANK is
@@ -61,7 +61,7 @@ def local_rank_is_preset(job: Job) -> Iterator[Cause]:
         line = command("env {:arguments}", (*unset, *again)) if again else NONE
         if not line and rank.evidence.process.command:
             evidence.append(Seen(f"pid {rank.pid} command line", shown(rank.evidence.process)))
-        yield Cause(
+        yield HangCause(
             cause="local-rank-preset",
             confidence=0.95 if sure else 0.6,
             ranks=(rank.rank,),
@@ -80,7 +80,7 @@ def local_rank_is_preset(job: Job) -> Iterator[Cause]:
         return
 
 
-def initialised_twice(job: Job) -> Iterator[Cause]:
+def initialised_twice(job: Job) -> Iterator[HangCause]:
     """A second init_process_group with a store of its own, which under torchrun nobody hosts.
 
     With TORCHELASTIC_USE_AGENT_STORE, torch makes every rank a client of the store (distributed/rendezvous.py,
@@ -95,7 +95,7 @@ def initialised_twice(job: Job) -> Iterator[Cause]:
         first = private[0]
         at = _user_line(first)
         place = f" at {at.file}:{at.line}" if at is not None else ""
-        yield Cause(
+        yield HangCause(
             cause="double-init",
             confidence=0.95,
             ranks=tuple(rank.rank for rank in private),
@@ -120,7 +120,7 @@ def initialised_twice(job: Job) -> Iterator[Cause]:
     again = nested or _children_that_initialise(job)
     if again:
         first = again[0]
-        yield Cause(
+        yield HangCause(
             cause="double-init",
             confidence=0.85,
             ranks=tuple(sorted({rank.rank for rank in again})),
@@ -164,7 +164,7 @@ def _user_line(rank: Rank) -> Where | None:
     return Where(frame.file, frame.line, frame.function) if frame is not None else None
 
 
-def versions_differ(job: Job) -> Iterator[Cause]:
+def versions_differ(job: Job) -> Iterator[HangCause]:
     """Ranks with another torch or NCCL than the others, or other settings of what all ranks must choose alike."""
     if not any(_waits_for_others(rank) for rank in job.ranks):
         return
@@ -174,7 +174,7 @@ def versions_differ(job: Job) -> Iterator[Cause]:
             continue
         strays = [rank for ranks in list(values.values())[1:] for rank in ranks]
         early = any(is_before_training(rank) for rank in job.ranks)
-        yield Cause(
+        yield HangCause(
             cause="version-mismatch",
             confidence=0.8 if early else 0.55,
             ranks=_numbers(strays),
@@ -209,7 +209,7 @@ def versions_differ(job: Job) -> Iterator[Cause]:
             continue
         strays = [rank for ranks in list(found.values())[1:] for rank in ranks]
         usual = next(iter(found))
-        yield Cause(
+        yield HangCause(
             cause="version-mismatch",
             confidence=0.7,
             ranks=_numbers(strays),
@@ -233,7 +233,7 @@ def versions_differ(job: Job) -> Iterator[Cause]:
         return
 
 
-def debugging_in_the_way(job: Job) -> Iterator[Cause]:
+def debugging_in_the_way(job: Job) -> Iterator[HangCause]:
     """TORCH_DISTRIBUTED_DEBUG=DETAIL on some ranks, or at all; CUDA_LAUNCH_BLOCKING=1 with NCCL."""
     stuck = [rank for rank in job.ranks if _waits_for_others(rank)]
     if not stuck:
@@ -243,7 +243,7 @@ def debugging_in_the_way(job: Job) -> Iterator[Cause]:
     if detail and len(detail) < len(read):
         detailed = {id(rank) for rank in detail}
         rest = [rank for rank in read if id(rank) not in detailed]
-        yield Cause(
+        yield HangCause(
             cause="debug-wrapper-artifact",
             confidence=0.85,
             ranks=_numbers(detail),
@@ -257,7 +257,7 @@ def debugging_in_the_way(job: Job) -> Iterator[Cause]:
             confirm="Start the job without it.",
         )
     elif detail and (job.world_size or len(job.ranks)) >= 3:
-        yield Cause(
+        yield HangCause(
             cause="debug-wrapper-artifact",
             confidence=0.15,
             ranks=(),
@@ -268,7 +268,7 @@ def debugging_in_the_way(job: Job) -> Iterator[Cause]:
         )
     blocking = [rank for rank in job.ranks if _value(rank, "CUDA_LAUNCH_BLOCKING") not in ("", "0") and _has_nccl(rank)]
     if blocking:
-        yield Cause(
+        yield HangCause(
             cause="launch-blocking-env",
             confidence=0.4,
             ranks=_numbers(blocking),
@@ -280,7 +280,7 @@ def debugging_in_the_way(job: Job) -> Iterator[Cause]:
         )
 
 
-def memory_may_not_be_locked(job: Job) -> Iterator[Cause]:
+def memory_may_not_be_locked(job: Job) -> Iterator[HangCause]:
     """A low memlock limit where RDMA devices are open and the communicator is not there yet."""
     low = [
         rank
@@ -292,7 +292,7 @@ def memory_may_not_be_locked(job: Job) -> Iterator[Cause]:
     if not low:
         return
     value = low[0].evidence.limits["memlock"]
-    yield Cause(
+    yield HangCause(
         cause="memlock-limit",
         confidence=0.4,
         ranks=_numbers(low),

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.causes.start_view import (
+from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.report import HangCause, Seen
+from gpudoctor.hang.starts import (
     WAITS_FOR_RANKS,
     YOUNG,
     Told,
@@ -19,14 +21,12 @@ from gpudoctor.hang.causes.start_view import (
     seen,
     told,
 )
-from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.report import Cause, Seen
 from gpudoctor.knowledge.wording import counted, listed, ranges
 
 MISMATCH = "launcher-world-mismatch"
 
 
-def different_numbers_of_nodes(job: Job) -> Iterator[Cause]:
+def different_numbers_of_nodes(job: Job) -> Iterator[HangCause]:
     """Launchers of one job that were told different --nnodes (or --num_machines), and one of them waits."""
     starts = [each for each in told(job) if each.launcher is not None and each.fewest_nodes is not None]
     by_count = groups(starts, "fewest_nodes")
@@ -40,7 +40,7 @@ def different_numbers_of_nodes(job: Job) -> Iterator[Cause]:
         f"{counted(int(str(count)), 'node')} on {listed(nodes_of(entries))}" for count, entries in by_count.items()
     )
     fixed = [line for each in wrong if (line := command_with(each, **{option: str(right)}))]
-    yield Cause(
+    yield HangCause(
         cause=MISMATCH,
         confidence=0.97,
         ranks=_ranks(wrong),
@@ -64,7 +64,7 @@ def _right(by_count: Mapping[object, Sequence[Told]], here: int) -> int:
     return here if here in frequent else max(frequent)
 
 
-def same_node_rank(job: Job) -> Iterator[Cause]:
+def same_node_rank(job: Job) -> Iterator[HangCause]:
     """Two launchers with a static rendezvous that have one node rank."""
     starts = [each for each in told(job) if each.launcher is not None and each.backend == "static"]
     twice = {rank: entries for rank, entries in groups(starts, "node_rank").items() if len(entries) > 1}
@@ -82,7 +82,7 @@ def same_node_rank(job: Job) -> Iterator[Cause]:
                 commands.append(command_with(each, **{option: str(free.pop(0))}))
     what = listed(f"node rank {rank} on {listed(nodes_of(entries))}" for rank, entries in twice.items())
     missing = sorted(set(range(count)) - {each.node_rank for each in starts if each.node_rank is not None})
-    yield Cause(
+    yield HangCause(
         cause=MISMATCH,
         confidence=0.97,
         ranks=_ranks(doubled),
@@ -100,7 +100,7 @@ def same_node_rank(job: Job) -> Iterator[Cause]:
     )
 
 
-def different_world_sizes(job: Job) -> Iterator[Cause]:
+def different_world_sizes(job: Job) -> Iterator[HangCause]:
     """Ranks that were told different WORLD_SIZEs, and wait in the rendezvous."""
     waiting = [rank for rank in job.ranks if is_before_training(rank)]
     sizes: dict[int, list[Rank]] = {}
@@ -115,7 +115,7 @@ def different_world_sizes(job: Job) -> Iterator[Cause]:
         f"{size} on {_rank_words(ranks)} ({listed(dict.fromkeys(name(rank.node) for rank in ranks))})"
         for size, ranks in sorted(sizes.items())
     )
-    yield Cause(
+    yield HangCause(
         cause=MISMATCH,
         confidence=0.95,
         ranks=tuple(sorted({rank.rank for rank in wrong})),
@@ -131,7 +131,7 @@ def different_world_sizes(job: Job) -> Iterator[Cause]:
     )
 
 
-def same_rank_twice(job: Job) -> Iterator[Cause]:
+def same_rank_twice(job: Job) -> Iterator[HangCause]:
     """Two processes that were started with one RANK, none of which has started the other."""
     by_number: dict[int, list[Rank]] = {}
     for rank in job.ranks:
@@ -146,7 +146,7 @@ def same_rank_twice(job: Job) -> Iterator[Cause]:
         for number, ranks in sorted(twice.items())
     )
     absent = job.missing
-    yield Cause(
+    yield HangCause(
         cause=MISMATCH,
         confidence=0.93,
         ranks=tuple(sorted(twice)),
@@ -173,7 +173,7 @@ def _generations(ranks: Sequence[Rank]) -> int:
     return len({rank.evidence.process.parent for rank in ranks})
 
 
-def nodes_that_have_not_come(job: Job) -> Iterator[Cause]:
+def nodes_that_have_not_come(job: Job) -> Iterator[HangCause]:
     """Fewer launchers than nodes, and the others wait for longer than a start takes."""
     starts = [each for each in told(job) if each.launcher is not None and each.fewest_nodes]
     waiting = [each for each in starts if each.is_waiting]
@@ -190,7 +190,7 @@ def nodes_that_have_not_come(job: Job) -> Iterator[Cause]:
     hidden = f"; {listed(lost)} could not be asked" if lost else ""
     which = f"node {ranges(absent)}" if absent else counted(wanted - there, "node")
     confidence = 0.75 if looked >= wanted and not lost else 0.45
-    yield Cause(
+    yield HangCause(
         cause=MISMATCH,
         confidence=confidence,
         evidence=tuple(
@@ -210,7 +210,7 @@ def nodes_that_have_not_come(job: Job) -> Iterator[Cause]:
     )
 
 
-def ranks_that_have_not_come(job: Job) -> Iterator[Cause]:
+def ranks_that_have_not_come(job: Job) -> Iterator[HangCause]:
     """Ranks of a world without a launcher that waits for them, and the others stay in the rendezvous."""
     starts = [each for each in told(job) if each.launcher is None]
     if not starts or len(starts) != len({rank.rank for rank in job.ranks}) or not job.missing or not job.world_size:
@@ -229,7 +229,7 @@ def ranks_that_have_not_come(job: Job) -> Iterator[Cause]:
     ]
     if sure:
         evidence.append(Seen("SLURM", f"SLURM_NTASKS={tasks}, WORLD_SIZE={size}"))
-    yield Cause(
+    yield HangCause(
         cause=MISMATCH,
         confidence=0.93 if sure else 0.5 if lost or len(job.evidence.nodes) == 1 else 0.7,
         ranks=job.missing,

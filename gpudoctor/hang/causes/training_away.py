@@ -8,7 +8,7 @@ from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import Place, main_thread, place_of
 from gpudoctor.hang.progress import Progress, awaits_work, lets_work, progress_of
 from gpudoctor.hang.relation import guards_of
-from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import (
     at,
     confirm_for,
@@ -50,7 +50,7 @@ def holding_up(job: Job) -> tuple[Progress, list[list[Rank]]] | None:
     return progress, parties(progress.away)
 
 
-def in_the_kernel(job: Job) -> Iterator[Cause]:
+def in_the_kernel(job: Job) -> Iterator[HangCause]:
     """State D in both samples: the kernel waits for storage, or for a device."""
     found = [
         rank
@@ -62,7 +62,7 @@ def in_the_kernel(job: Job) -> Iterator[Cause]:
     yield _stall(job, found, 0.85, "in the kernel (state D), in both looks")
 
 
-def storage(job: Job) -> Iterator[Cause]:
+def storage(job: Job) -> Iterator[HangCause]:
     """An open, a read or a write of a file that does not come back; or one that goes on."""
     if (held := holding_up(job)) is None:
         return
@@ -80,7 +80,7 @@ def storage(job: Job) -> Iterator[Cause]:
             )
 
 
-def _stall(job: Job, ranks: Sequence[Rank], confidence: float, note: str) -> Cause:
+def _stall(job: Job, ranks: Sequence[Rank], confidence: float, note: str) -> HangCause:
     progress = progress_of(job)
     waiting = without(progress.waiting, ranks)
     evidence: list[Seen] = []
@@ -91,7 +91,7 @@ def _stall(job: Job, ranks: Sequence[Rank], confidence: float, note: str) -> Cau
     files = [name for rank in ranks[:MOST_NAMED] for name in rank.evidence.open_files[:4]]
     if files:
         evidence.append(Seen(f"{process_of(ranks[0])} open files", ", ".join(files[:6])))
-    return Cause(
+    return HangCause(
         cause="storage-stall",
         confidence=confidence,
         ranks=numbers_of(ranks),
@@ -124,7 +124,7 @@ def _bytes_move(rank: Rank) -> bool:
     return (first.read_bytes, first.written_bytes) != (last.read_bytes, last.written_bytes)
 
 
-def sleeping(job: Job) -> Iterator[Cause]:
+def sleeping(job: Job) -> Iterator[HangCause]:
     """A rank that sleeps and has not woken between the looks, while others wait."""
     if (held := holding_up(job)) is None or not held[0].waiting:
         return
@@ -135,7 +135,7 @@ def sleeping(job: Job) -> Iterator[Cause]:
             yield _slow(progress, still, 0.85, "sleeps", "sleep", "it has not woken between two looks")
 
 
-def compiling(job: Job) -> Iterator[Cause]:
+def compiling(job: Job) -> Iterator[HangCause]:
     """A rank that compiles, or waits for the lock of one that does."""
     if (held := holding_up(job)) is None or not held[0].waiting:
         return
@@ -146,7 +146,7 @@ def compiling(job: Job) -> Iterator[Cause]:
             yield _slow(progress, party, 0.6 if still else MOVING, "compiles", "compile", "")
 
 
-def computing(job: Job) -> Iterator[Cause]:
+def computing(job: Job) -> Iterator[HangCause]:
     """A rank in the program's own code. That it alone is there by the program's will makes it the one that is waited
     for; what it does in ordinary code of a step cannot be told from a long step."""
     if (held := holding_up(job)) is None or not held[0].waiting:
@@ -169,10 +169,10 @@ def computing(job: Job) -> Iterator[Cause]:
         yield _slow(progress, party, confidence, doing, plural, note)
 
 
-def _slow(progress: Progress, ranks: Sequence[Rank], confidence: float, one: str, several: str, note: str) -> Cause:
+def _slow(progress: Progress, ranks: Sequence[Rank], confidence: float, one: str, several: str, note: str) -> HangCause:
     waiting = list(progress.waiting)
     frame = ranks[0].place.user_frame
-    return Cause(
+    return HangCause(
         cause="slow-rank-timeout",
         confidence=confidence,
         ranks=numbers_of(ranks),
@@ -190,7 +190,7 @@ def _slow(progress: Progress, ranks: Sequence[Rank], confidence: float, one: str
 # ---------------------------------------------------------------- data loaders
 
 
-def data(job: Job) -> Iterator[Cause]:
+def data(job: Job) -> Iterator[HangCause]:
     """A rank that waits for its DataLoader: what the workers do decides."""
     if (held := holding_up(job)) is None:
         return
@@ -248,7 +248,7 @@ def worker_state(worker: ProcessEvidence) -> str:
 
 def _loader(
     progress: Progress, cause: str, confidence: float, pairs: Sequence[tuple[Rank, ProcessEvidence]], doing: str
-) -> Cause:
+) -> HangCause:
     ranks = [rank for rank, _ in pairs]
     waiting = list(progress.waiting)
     evidence: list[Seen] = []
@@ -260,7 +260,7 @@ def _loader(
         evidence.append(Seen(f"data loader pid {worker.process.pid} of rank {rank.rank}", words))
     pid = pairs[0][1].process.pid
     frame = ranks[0].place.user_frame
-    return Cause(
+    return HangCause(
         cause=cause,
         confidence=confidence,
         ranks=numbers_of(ranks),

@@ -6,7 +6,7 @@ from gpudoctor.hang.evidence import Thread
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import place_of
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import (
     at,
     confirm_for,
@@ -36,7 +36,7 @@ def owner_of(rank: Rank) -> tuple[Thread, Thread] | None:
     return None
 
 
-def gil(job: Job) -> Iterator[Cause]:
+def gil(job: Job) -> Iterator[HangCause]:
     """Whoever sleeps in the kernel and owns the lock cannot be in Python code: the interpreter gives it up before
     every call of its own that may sleep. That is native code that kept it. An owner that computes may be in a loop of
     Python as well."""
@@ -59,12 +59,12 @@ def gil(job: Job) -> Iterator[Cause]:
         yield _cause(job, computes, 0.4, "has kept Python's lock (GIL) on one line in two looks")
 
 
-def _cause(job: Job, found: list[tuple[Rank, Thread]], confidence: float, words: str) -> Cause:
+def _cause(job: Job, found: list[tuple[Rank, Thread]], confidence: float, words: str) -> HangCause:
     ranks = [rank for rank, _ in found]
     thread = found[0][1]
     frame = place_of(thread).user_frame or ranks[0].place.user_frame
     waiting = without(progress_of(job).waiting, ranks)
-    return Cause(
+    return HangCause(
         cause="gil-deadlock",
         confidence=confidence,
         ranks=numbers_of(ranks),

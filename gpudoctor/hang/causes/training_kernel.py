@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.places import main_thread
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.report import Cause, Seen
+from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import fix_for, numbers_of, process_of, ranks_of, verb
 
 MOST_NAMED = 4
@@ -23,7 +23,7 @@ TELLING = (
 """Cause, confidence, the beginning of the kernel function's name (wchan), what it means."""
 
 
-def stands_out(job: Job) -> Iterator[Cause]:
+def stands_out(job: Job) -> Iterator[HangCause]:
     """Main threads of which most sleep in one kernel function, and few in one that no waiter of a collective is in."""
     ranks = [*progress_of(job).away, *progress_of(job).waiting]
     if len(ranks) < 2 or any(rank.place.kind != "unknown" for rank in ranks):
@@ -40,7 +40,7 @@ def stands_out(job: Job) -> Iterator[Cause]:
         for cause, confidence, names, words in TELLING:
             if not function.startswith(names) or len(party) > len(ranks) // 2:
                 continue
-            yield Cause(
+            yield HangCause(
                 cause=cause,
                 confidence=confidence,
                 ranks=numbers_of(party),
