@@ -93,7 +93,7 @@ def test_every_cause_of_a_hang_has_a_section() -> None:
 def test_the_files_and_commands_that_contributors_are_told_of_exist() -> None:
     for page in ("adding-a-check", "contributing"):
         text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
-        assert "python -m tests.machines" in text  # a new check is in every report there
+        assert "python -m tests.machines" in text
         for path in re.findall(r"`((?:tests|docs|checks)/[\w./-]+)`", text):
             new = path.replace("swap_too_small", "shm_too_small").replace("NAME.json", "recorded-vm.json")
             assert (ROOT / new).exists(), path
