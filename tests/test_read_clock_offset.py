@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor.read.clock import ClockState
-from gpudoctor.read.clock_offset import FIELD, from_chrony, from_kernel, from_ntp, read_clock_offset
+from gpudoctor.read.clock_offset import from_chrony, from_kernel, from_ntp, read_clock_offset
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import Reading
 from tests.fake_tree import fake
@@ -38,7 +38,7 @@ def machine(root: Path, *running: str, **commands: str) -> System:
 
 
 def look(system: System, clock: ClockState = PLL) -> Reading[float]:
-    return read_clock_offset(system, lambda: clock)[FIELD]
+    return read_clock_offset(system, lambda: clock)["host.clock_offset_seconds"]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_kernel_that_may_not_be_asked(tmp_path: Path) -> None:
     def ask() -> ClockState:
         raise PermissionError(1, "Operation not permitted")
 
-    assert read_clock_offset(fake(tmp_path, {}), ask)[FIELD].missing_kind == "denied"
+    assert read_clock_offset(fake(tmp_path, {}), ask)["host.clock_offset_seconds"].missing_kind == "denied"
 
 
 def test_chrony_is_asked_where_it_runs(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from gpudoctor.read import firewall, rendezvous, routes
 from gpudoctor.read.firewall import from_iptables, from_nft, has_nftables, read_firewalls
 from gpudoctor.read.interfaces import FOLDER, interfaces, ipv4_table, ipv6_table, read_interfaces
-from gpudoctor.read.rendezvous import connect, look_up, port_number, read_rendezvous, who_listens
+from gpudoctor.read.names import look_up
+from gpudoctor.read.rendezvous import connect, port_number, read_rendezvous, who_listens
 from gpudoctor.read.routes import parse_ipv4, parse_ipv6, read_ephemeral_ports, read_routes
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import Address, Firewall, Interface, Reading, Rendezvous, Route

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from gpudoctor.active import messages, own_module
-from gpudoctor.read.local import Reader, readers, run
+from gpudoctor.read.local import readers, run
+from gpudoctor.read.reader import Reader
 from gpudoctor.read.system import System, attempt, within
 from gpudoctor.snapshot import Accelerators, Host, Network, Reading, read
 from tests.fake_tree import fake

@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpudoctor.read.gpu_direct import read_gpu_direct
-from gpudoctor.read.local import Reader, run
+from gpudoctor.read.local import run
 from gpudoctor.read.pci_paths import path_of, read_paths
 from gpudoctor.read.rdma import (
-    READERS,
     after_number,
     printable,
     rate_gbps,
@@ -22,6 +21,7 @@ from gpudoctor.read.rdma import (
     read_nodes,
     whole_number,
 )
+from gpudoctor.read.reader import Reader
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import Gid, GpuDirect, PciPath, RdmaDevice
 from tests.fake_rdma import CLASS, device
@@ -179,7 +179,7 @@ def test_absurd_contents_are_values_or_reasons(
     files: dict[str, str | bytes | Link] = dict(device("mlx5_0", gids=GIDS))
     files |= {path: content for path, content in broken.items() if not isinstance(files[path], Link)}
     system = fake(tmp_path_factory.mktemp("tree"), files)
-    reader = Reader("rdma", READERS[0].fields, lambda one: read_devices(one, lambda seconds: None))
+    reader = Reader("rdma", read_devices.fields, lambda one: read_devices(one, lambda seconds: None))
     found = run(reader, system)["network.rdma_devices"]
     assert found.is_read, found.reason
     for port in found.value[0].ports:

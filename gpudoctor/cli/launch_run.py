@@ -89,7 +89,7 @@ def _names(where: Where) -> tuple[tuple[str, ...], dict[str, int]]:
 
 def _resolved(names: Sequence[str]) -> dict[str, str]:
     """The first address of each name (IPv4 before IPv6), as far as name servers answer in time."""
-    from gpudoctor.read.rendezvous import by_getaddrinfo, look_up
+    from gpudoctor.read.names import by_getaddrinfo, look_up
 
     if not names or len(names) > MOST_RESOLVED:
         names = names[:1]

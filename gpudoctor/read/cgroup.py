@@ -2,11 +2,11 @@
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from gpudoctor.read import mounts
-from gpudoctor.read.local import Reader
 from gpudoctor.read.mounts import Mount
+from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Cgroup, Reading, missing
 
@@ -175,12 +175,10 @@ def _pids(system: System, found: Place | None) -> tuple[int | None, int | None]:
     return int(limit[0]) if limit else None, used
 
 
-def read_cgroup(system: System) -> Mapping[str, Reading[Any]]:
+@reader("cgroup", "host.cgroup")
+def read_cgroup(system: System) -> Reading[Cgroup]:
     source = "/proc/self/cgroup, /sys/fs/cgroup"
     found = attempt(source, lambda: limits(system))
     if not found.is_read and not system.exists("/proc/self/mountinfo"):
         found = missing(source, "/proc is not mounted here")
-    return {"host.cgroup": found}
-
-
-READERS: tuple[Reader, ...] = (Reader("cgroup", ("host.cgroup",), read_cgroup),)
+    return found

@@ -2,12 +2,12 @@
 
 import ctypes
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from gpudoctor.read.local import Reader
+from gpudoctor.read.reader import Facts, reader
 from gpudoctor.read.system import System, attempt
-from gpudoctor.snapshot import Reading, read
+from gpudoctor.snapshot import read
 
 STA_UNSYNC = 0x40  # <linux/timex.h>
 TIME_ERROR = 5  # adjtimex's return value: the clock is not synchronised
@@ -65,7 +65,8 @@ def is_held(clock: ClockState) -> bool:
     return clock.state != TIME_ERROR and not clock.status & STA_UNSYNC
 
 
-def read_clock(system: System, ask: Callable[[], ClockState] = adjtimex) -> Mapping[str, Reading[Any]]:
+@reader("clock", "host.clock_synchronised", "host.clock_error_seconds")
+def read_clock(system: System, ask: Callable[[], ClockState] = adjtimex) -> Facts:
     source = "adjtimex"
     found = attempt(source, ask)
     if not found.is_read:
@@ -75,6 +76,3 @@ def read_clock(system: System, ask: Callable[[], ClockState] = adjtimex) -> Mapp
         "host.clock_synchronised": read(source, is_held(clock)),
         "host.clock_error_seconds": read(source, clock.maximum_error / 1e6),
     }
-
-
-READERS: tuple[Reader, ...] = (Reader("clock", ("host.clock_synchronised", "host.clock_error_seconds"), read_clock),)

@@ -6,16 +6,14 @@ showing the offset that it measured before, so it is not asked; the rest it hand
 """
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from gpudoctor.read.clock import ClockState, adjtimex, is_held
-from gpudoctor.read.local import Reader
 from gpudoctor.read.processes import processes
+from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Reading, absent, missing, read
 
-FIELD = "host.clock_offset_seconds"
 ASK_SECONDS = 1.0
 """A daemon on this machine answers within milliseconds, or not at all."""
 STA_PLL = 0x0001  # <linux/timex.h>: the kernel corrects the offset that a daemon gave it
@@ -31,24 +29,25 @@ NTP_OFFSET = re.compile(r"\boffset=([+-]?[0-9]{1,12}(?:\.[0-9]{1,12})?)\b")
 NTP_ALARM = re.compile(r"\bleap=(?:11|3)\b|\bleap_alarm\b")
 
 
-def read_clock_offset(system: System, ask: Callable[[], ClockState] = adjtimex) -> Mapping[str, Reading[Any]]:
+@reader("clock offset", "host.clock_offset_seconds")
+def read_clock_offset(system: System, ask: Callable[[], ClockState] = adjtimex) -> Reading[float]:
     """Seconds that this clock is ahead (negative: behind); absent where no time daemon tells them."""
     try:
         running = {process.name for process in processes(system) if process.state != "Z"}
     except OSError:
         running = set()
     if "chronyd" in running:
-        return {FIELD: attempt(CHRONY, lambda: from_chrony(_answer(system, "chronyc", "-n", "tracking")))}
+        return attempt(CHRONY, lambda: from_chrony(_answer(system, "chronyc", "-n", "tracking")))
     if "ntpd" in running:
-        return {FIELD: attempt(NTP, lambda: from_ntp(_answer(system, "ntpq", "-n", "-c", "rv 0 leap,offset")))}
+        return attempt(NTP, lambda: from_ntp(_answer(system, "ntpq", "-n", "-c", "rv 0 leap,offset")))
     source = "adjtimex"
     found = attempt(source, ask)
     if not found.is_read:
-        return {FIELD: missing(source, found.reason, found.missing_kind or "failed")}
+        return missing(source, found.reason, found.missing_kind or "failed")
     clock = found.value
     if not is_held(clock) or not clock.status & STA_PLL:
-        return {FIELD: absent(source, "no time daemon here tells the offset of the clock")}
-    return {FIELD: read(source, from_kernel(clock))}
+        return absent(source, "no time daemon here tells the offset of the clock")
+    return read(source, from_kernel(clock))
 
 
 def _answer(system: System, command: str, *arguments: str) -> str:
@@ -83,6 +82,3 @@ def from_ntp(text: str) -> float:
     if found is None:
         raise OSError(f"ntpd did not say: {' '.join(text.split())[:80] or 'no answer'}")
     return -float(found[1]) / 1000 + 0.0
-
-
-READERS: tuple[Reader, ...] = (Reader("clock offset", (FIELD,), read_clock_offset),)

@@ -5,10 +5,10 @@ kernel already has the filter.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from gpudoctor.read.local import Reader
+from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Firewall, Reading, absent, missing, read
 
@@ -23,12 +23,9 @@ HOOK = re.compile(r"\bhook (\w+) ")
 DROPS = re.compile(r"\b(drop|reject)\b")
 
 
-def read_firewalls(system: System) -> Mapping[str, Reading[Any]]:
+@reader("firewalls", "network.firewalls")
+def read_firewalls(system: System) -> Reading[tuple[Firewall, ...]]:
     """One entry for each tool that shows rules which drop; () where no filter does."""
-    return {"network.firewalls": _firewalls(system)}
-
-
-def _firewalls(system: System) -> Reading[tuple[Firewall, ...]]:
     if not may_ask(system):
         return missing(SOURCE, "packet filters are listed for root only (CAP_NET_ADMIN)", "denied")
     found: list[Firewall] = []
@@ -44,11 +41,9 @@ def _firewalls(system: System) -> Reading[tuple[Firewall, ...]]:
 
 def may_ask(system: System) -> bool:
     """Whether this process has CAP_NET_ADMIN."""
-    try:
-        found = re.search(r"^CapEff:\s*([0-9a-f]{1,32})$", system.text("/proc/self/status"), re.MULTILINE)
-    except OSError:
-        return False
-    return found is not None and bool(int(found[1], 16) & CAP_NET_ADMIN)
+    status = system.text_or_empty("/proc/self/status")
+    capabilities = re.search(r"^CapEff:\s*([0-9a-f]{1,32})$", status, re.MULTILINE)
+    return capabilities is not None and bool(int(capabilities[1], 16) & CAP_NET_ADMIN)
 
 
 def _nftables(system: System) -> Reading[Firewall]:
@@ -81,12 +76,9 @@ def has_nftables(system: System) -> bool | None:
         return None
     if re.search("^nf_tables ", modules, re.MULTILINE):
         return True
-    try:
-        builtin = system.text(f"/lib/modules/{system.text('/proc/sys/kernel/osrelease')}/modules.builtin")
-    except OSError:
-        # In a container the host's folder is not there. Every distribution builds it as a module, which is not loaded.
-        return False
-    return "/nf_tables.ko" in builtin
+    # In a container the host's folder is not there. Every distribution builds it as a module, which is not loaded.
+    release = system.text_or_empty("/proc/sys/kernel/osrelease")
+    return bool(release) and "/nf_tables.ko" in system.text_or_empty(f"/lib/modules/{release}/modules.builtin")
 
 
 def _iptables(system: System) -> Reading[Firewall]:
@@ -172,6 +164,3 @@ def _dropping(listing: str) -> Iterator[str]:
         is_rule = len(words) > 3 and words[0] == "-A" and re.search(r" -j (DROP|REJECT)\b", " ".join(words))
         if is_policy or is_rule:
             yield line.strip()[:LONGEST_RULE]
-
-
-READERS: tuple[Reader, ...] = (Reader("firewalls", ("network.firewalls",), read_firewalls),)

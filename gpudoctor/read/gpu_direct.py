@@ -1,9 +1,6 @@
 """What GPUDirect RDMA needs of the kernel: the peer memory module, at the three places where NCCL looks for it."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from gpudoctor.read.local import Reader
+from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import GpuDirect, Reading, missing
 
@@ -36,18 +33,12 @@ def _version(system: System, path: str) -> str:
 
 def _is_open(system: System) -> bool | None:
     """Whether the loaded kernel module is the open one, by the words "Open Kernel Module"; None without a module."""
-    try:
-        words = system.text(DRIVER)
-    except OSError:
-        return None
+    words = system.text_or_empty(DRIVER)
     return "Open Kernel Module" in words if "Kernel Module" in words else None
 
 
-def read_gpu_direct(system: System) -> Mapping[str, Reading[Any]]:
-    field = "network.gpu_direct"
+@reader("gpu direct", "network.gpu_direct")
+def read_gpu_direct(system: System) -> Reading[GpuDirect]:
     if not system.exists("/sys/module") and not system.exists("/sys/kernel"):
-        return {field: missing(SOURCE, "/sys is not mounted here")}
-    return {field: attempt(SOURCE, lambda: gpu_direct(system), must_exist=True)}
-
-
-READERS: tuple[Reader, ...] = (Reader("gpu direct", ("network.gpu_direct",), read_gpu_direct),)
+        return missing(SOURCE, "/sys is not mounted here")
+    return attempt(SOURCE, lambda: gpu_direct(system), must_exist=True)

@@ -4,20 +4,17 @@ import errno
 import os
 import platform
 import re
-import socket
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from gpudoctor.knowledge.shapes import kept
-from gpudoctor.read.local import Reader
-from gpudoctor.read.system import System, attempt, within
+from gpudoctor.read.names import Resolver, by_getaddrinfo, look_up
+from gpudoctor.read.reader import Facts, reader
+from gpudoctor.read.system import System, attempt, of_proc
 from gpudoctor.snapshot import Limits, Reading, absent, missing, read
 
 MAXIMUM_CPUS = 1 << 16
 """More than any Linux supports (CONFIG_NR_CPUS is at most 8192); a list that names more is garbage."""
-
-Facts = Mapping[str, Reading[Any]]
 
 
 # --- parsers ------------------------------------------------------------------------------------------------------
@@ -68,6 +65,14 @@ def distribution(os_release: str) -> str:
     raise ValueError("no PRETTY_NAME")
 
 
+def cpus_online(stat: str) -> int:
+    """The number of lines for a CPU in /proc/stat. Raises `ValueError` for none."""
+    count = len(re.findall(r"^cpu[0-9]+ ", stat, re.MULTILINE))
+    if not count:
+        raise ValueError("no CPU is named")
+    return count
+
+
 KERNEL_PARAMETERS = re.compile(
     r"(?:intel_|amd_)?iommu|pci|pcie_aspm|pcie_acs_override|numa_balancing|transparent_hugepage|(?:default_)?hugepagesz?"
     r"|mitigations|isolcpus|nohz_full|ro|rw|quiet|splash"
@@ -88,6 +93,18 @@ def command_line(text: str) -> str:
 # --- readers ------------------------------------------------------------------------------------------------------
 
 
+@reader(
+    "identity",
+    "host.hostname",
+    "host.system",
+    "host.kernel_release",
+    "host.distribution",
+    "host.architecture",
+    "host.is_root",
+    "host.uptime_seconds",
+    "host.kernel_command_line",
+    everywhere=True,
+)
 def read_identity(system: System) -> Facts:
     """Hostname, kernel and distribution."""
     if not system.is_linux:
@@ -104,20 +121,14 @@ def read_identity(system: System) -> Facts:
     kernel = "/proc/sys/kernel"
     release = "/etc/os-release" if system.exists("/etc/os-release") else "/usr/lib/os-release"
     return {
-        "host.hostname": attempt(f"{kernel}/hostname", lambda: system.text(f"{kernel}/hostname"), must_exist=True),
-        "host.system": attempt(f"{kernel}/ostype", lambda: system.text(f"{kernel}/ostype"), must_exist=True),
-        "host.kernel_release": attempt(
-            f"{kernel}/osrelease", lambda: system.text(f"{kernel}/osrelease"), must_exist=True
-        ),
-        "host.distribution": attempt(release, lambda: distribution(system.text(release)), must_exist=True),
+        "host.hostname": of_proc(system, f"{kernel}/hostname", str),
+        "host.system": of_proc(system, f"{kernel}/ostype", str),
+        "host.kernel_release": of_proc(system, f"{kernel}/osrelease", str),
+        "host.distribution": of_proc(system, release, distribution),
         "host.architecture": read("uname", platform.machine()),
         "host.is_root": _is_root(),
-        "host.uptime_seconds": attempt(
-            "/proc/uptime", lambda: float(system.text("/proc/uptime").split()[0]), must_exist=True
-        ),
-        "host.kernel_command_line": attempt(
-            "/proc/cmdline", lambda: command_line(system.text("/proc/cmdline")), must_exist=True
-        ),
+        "host.uptime_seconds": of_proc(system, "/proc/uptime", lambda text: float(text.split()[0])),
+        "host.kernel_command_line": of_proc(system, "/proc/cmdline", command_line),
     }
 
 
@@ -133,44 +144,30 @@ def _uptime_by_psutil() -> float:
     return time.time() - psutil.boot_time()
 
 
-Resolver = Callable[[str], list[str]]
-
-
-def resolve(name: str) -> list[str]:
-    """The addresses of a name, in getaddrinfo's order. Raises `socket.gaierror`."""
-    return [str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
-
-
-def read_addresses(system: System, resolver: Resolver = resolve) -> Facts:
+@reader("addresses", "host.hostname_addresses", everywhere=True)
+def read_addresses(system: System, resolver: Resolver = by_getaddrinfo) -> Reading[tuple[str, ...]]:
     """What the own hostname resolves to. That it does not is a fact; that no name server answered is not."""
     own = read_identity(system)["host.hostname"]
-    if not own.is_read:
-        return {"host.hostname_addresses": own}
-    name = str(own.value)
-    source = f"getaddrinfo {name}"
-
-    def addresses() -> tuple[str, ...]:
-        try:
-            return tuple(dict.fromkeys(within(system.patience, source, lambda: resolver(name))))
-        except socket.gaierror as error:
-            # EAI_NODATA (the name exists, without an address) is not defined everywhere.
-            if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
-                return ()
-            raise OSError(error.errno, f"the name could not be looked up: {error.strerror}") from None
-        except UnicodeError:  # a name that IDNA cannot encode resolves to nothing
-            return ()
-
-    return {"host.hostname_addresses": attempt(source, addresses)}
+    return look_up(str(own.value), system.patience, resolver) if own.is_read else own
 
 
+MEMORY_FIELDS = (
+    "host.memory_total_bytes",
+    "host.memory_available_bytes",
+    "host.swap_total_bytes",
+    "host.swap_used_bytes",
+)
+
+
+@reader("memory", *MEMORY_FIELDS, everywhere=True)
 def read_memory(system: System) -> Facts:
     """Main memory and swap, in bytes."""
     if not system.is_linux:
         return _memory_by_psutil()
     source = "/proc/meminfo"
-    found = attempt(source, lambda: memory_info(system.text(source)), must_exist=True)
+    found = of_proc(system, source, memory_info)
     if not found.is_read:
-        return {f"host.{field}": found for field in MEMORY_FIELDS}
+        return dict.fromkeys(MEMORY_FIELDS, found)
     sizes = found.value
 
     def size(name: str) -> Reading[int]:
@@ -178,15 +175,7 @@ def read_memory(system: System) -> Facts:
 
     total, free = size("SwapTotal"), size("SwapFree")
     used = read(source, total.value - free.value) if total.is_read and free.is_read else free
-    return {
-        "host.memory_total_bytes": size("MemTotal"),
-        "host.memory_available_bytes": size("MemAvailable"),
-        "host.swap_total_bytes": total,
-        "host.swap_used_bytes": used,
-    }
-
-
-MEMORY_FIELDS = ("memory_total_bytes", "memory_available_bytes", "swap_total_bytes", "swap_used_bytes")
+    return dict(zip(MEMORY_FIELDS, (size("MemTotal"), size("MemAvailable"), total, used), strict=True))
 
 
 def _memory_by_psutil() -> Facts:
@@ -194,9 +183,10 @@ def _memory_by_psutil() -> Facts:
 
     memory, swap = psutil.virtual_memory(), psutil.swap_memory()
     sizes = (memory.total, memory.available, swap.total, swap.used)
-    return {f"host.{field}": read("psutil", size) for field, size in zip(MEMORY_FIELDS, sizes, strict=True)}
+    return {field: read("psutil", size) for field, size in zip(MEMORY_FIELDS, sizes, strict=True)}
 
 
+@reader("cpus", "host.cpu_model", "host.cpus", "host.cpus_allowed", everywhere=True)
 def read_cpus(system: System) -> Facts:
     """CPU model and counts."""
     if not system.is_linux:
@@ -206,7 +196,7 @@ def read_cpus(system: System) -> Facts:
             "host.cpus_allowed": missing("sched_getaffinity", "only read on Linux"),
         }
     return {
-        "host.cpu_model": attempt("/proc/cpuinfo", lambda: cpu_model(system.text("/proc/cpuinfo")), must_exist=True),
+        "host.cpu_model": of_proc(system, "/proc/cpuinfo", cpu_model),
         "host.cpus": _online_cpus(system),
         "host.cpus_allowed": attempt("sched_getaffinity", lambda: tuple(sorted(os.sched_getaffinity(0)))),
     }
@@ -220,20 +210,15 @@ def _cpu_count() -> int:
 
 
 def _online_cpus(system: System) -> Reading[int]:
-    online, stat = "/sys/devices/system/cpu/online", "/proc/stat"
+    online = "/sys/devices/system/cpu/online"
     if system.exists(online):
         return attempt(online, lambda: len(cpu_list(system.text(online))))
     # Some sandboxes have no /sys; /proc/stat has one line a CPU that is online.
-    return attempt(
-        stat, lambda: len(re.findall(r"^cpu[0-9]+ ", system.text(stat), re.MULTILINE)) or _nothing(), must_exist=True
-    )
+    return of_proc(system, "/proc/stat", cpus_online)
 
 
-def _nothing() -> int:
-    raise ValueError("no CPU is named")
-
-
-def read_governors(system: System) -> Facts:
+@reader("governors", "host.cpu_governors")
+def read_governors(system: System) -> Reading[dict[str, int]]:
     """CPU frequency governors, by number of CPUs."""
     folder = "/sys/devices/system/cpu/cpufreq"
 
@@ -257,10 +242,11 @@ def read_governors(system: System) -> Facts:
         found = missing(folder, "/sys is not mounted here")
     elif found.is_read and not found.value:
         found = absent(folder, "the kernel scales no CPU frequency")
-    return {"host.cpu_governors": found}
+    return found
 
 
-def read_numa(system: System) -> Facts:
+@reader("numa", "host.numa_nodes")
+def read_numa(system: System) -> Reading[dict[int, tuple[int, ...]]]:
     """NUMA nodes and their CPUs; nodes of memory alone have none."""
     folder = "/sys/devices/system/node"
 
@@ -274,13 +260,14 @@ def read_numa(system: System) -> Facts:
     found = attempt(folder, nodes)
     if not system.exists("/sys/devices/system"):
         found = missing(folder, "/sys is not mounted here")
-    return {"host.numa_nodes": found}
+    return found
 
 
 GetLimit = Callable[[int], tuple[int, int]]
 
 
-def read_limits(system: System, getrlimit: GetLimit | None = None) -> Facts:
+@reader("limits", "host.limits")
+def read_limits(system: System, getrlimit: GetLimit | None = None) -> Reading[Limits]:
     """Resource limits of this process, which it has from the shell that started the doctor."""
     import resource
 
@@ -294,33 +281,8 @@ def read_limits(system: System, getrlimit: GetLimit | None = None) -> Facts:
         processes = pair(resource.RLIMIT_NPROC)
         return Limits(memlock[0], memlock[1], files[0], files[1], processes[0])
 
-    return {"host.limits": attempt("getrlimit", limits)}
+    return attempt("getrlimit", limits)
 
 
 def _host(*fields: str) -> tuple[str, ...]:
     return tuple(f"host.{field}" for field in fields)
-
-
-READERS: tuple[Reader, ...] = (
-    Reader(
-        "identity",
-        _host(
-            "hostname",
-            "system",
-            "kernel_release",
-            "distribution",
-            "architecture",
-            "is_root",
-            "uptime_seconds",
-            "kernel_command_line",
-        ),
-        read_identity,
-        everywhere=True,
-    ),
-    Reader("addresses", _host("hostname_addresses"), read_addresses, everywhere=True),
-    Reader("memory", _host(*MEMORY_FIELDS), read_memory, everywhere=True),
-    Reader("cpus", _host("cpu_model", "cpus", "cpus_allowed"), read_cpus, everywhere=True),
-    Reader("governors", _host("cpu_governors"), read_governors),
-    Reader("numa", _host("numa_nodes"), read_numa),
-    Reader("limits", _host("limits"), read_limits),
-)

@@ -12,9 +12,8 @@ import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from gpudoctor.read.local import Reader
+from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Address, Interface, Reading, missing
 
@@ -43,12 +42,12 @@ Table = Mapping[str, tuple[Address, ...]]
 """Interfaces in getifaddrs' order, with their IPv4 addresses."""
 
 
-def read_interfaces(system: System, table: Callable[[], Table] | None = None) -> Mapping[str, Reading[Any]]:
+@reader("interfaces", "network.interfaces")
+def read_interfaces(system: System, table: Callable[[], Table] | None = None) -> Reading[tuple[Interface, ...]]:
     """Every interface. `table` answers for getifaddrs, which knows this machine only and no folder like one."""
-    field = "network.interfaces"
     if table is None and system.root != Path("/"):
-        return {field: missing("getifaddrs", "only this machine's own interfaces can be asked for")}
-    return {field: attempt(SOURCE, lambda: interfaces(system, (table or ipv4_table)()))}
+        return missing("getifaddrs", "only this machine's own interfaces can be asked for")
+    return attempt(SOURCE, lambda: interfaces(system, (table or ipv4_table)()))
 
 
 def interfaces(system: System, table: Table) -> tuple[Interface, ...]:
@@ -105,12 +104,8 @@ def _ipv4(entry: Mapping[str, str]) -> Address | None:
 
 def ipv6_table(system: System) -> dict[str, tuple[Address, ...]]:
     """/proc/net/if_inet6: address, index, prefix length, scope, flags and name; {} without IPv6."""
-    try:
-        text = system.text(IPV6_FILE)
-    except OSError:
-        return {}
     found: dict[str, tuple[Address, ...]] = {}
-    for line in text.splitlines():
+    for line in system.text_or_empty(IPV6_FILE).splitlines():
         fields = line.split()
         try:
             digits, _, length, scope, _, name = fields
@@ -134,10 +129,7 @@ class _Folder:
     def __init__(self, system: System, name: str) -> None:
         self.system = system
         self.path = f"{FOLDER}/{name}"
-        try:
-            self.entries = frozenset(system.names(self.path)) if "/" not in name else frozenset()
-        except OSError:
-            self.entries = frozenset()
+        self.entries = frozenset(system.names_or_none(self.path) if "/" not in name else ())
         self.event = dict(re.findall(r"^(\w+)=(.*)$", self.text("uevent"), re.MULTILINE))
         """DEVTYPE, where the driver gives one, and IFINDEX."""
         index = self.event.get("IFINDEX", "")
@@ -157,10 +149,7 @@ class _Folder:
 
     def link(self, name: str) -> str:
         """The last part of a link's target."""
-        try:
-            return self.system.link(f"{self.path}/{name}".rstrip("/")).rpartition("/")[2]
-        except OSError:
-            return ""
+        return self.system.link_or_empty(f"{self.path}/{name}".rstrip("/")).rpartition("/")[2]
 
 
 def _interface(system: System, name: str, addresses: tuple[Address, ...]) -> Interface:
@@ -226,12 +215,7 @@ def _kind(system: System, folder: _Folder, name: str) -> str:
 def _members(system: System, folder: _Folder) -> tuple[str, ...]:
     if "bonding" in folder.entries:
         return tuple(folder.text("bonding/slaves").split())[:64]
-    if "brif" in folder.entries:
-        try:
-            return tuple(system.names(f"{folder.path}/brif"))
-        except OSError:
-            return ()
-    return ()
+    return tuple(system.names_or_none(f"{folder.path}/brif")) if "brif" in folder.entries else ()
 
 
 def _pci_address(system: System, folder: _Folder) -> str:
@@ -242,6 +226,3 @@ def _pci_address(system: System, folder: _Folder) -> str:
         return ""
     found = [address for place in places for address in PCI_ADDRESS.findall(place)[-1:]]
     return str(found[0]) if found else ""
-
-
-READERS: tuple[Reader, ...] = (Reader("interfaces", ("network.interfaces",), read_interfaces),)

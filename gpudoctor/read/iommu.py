@@ -1,12 +1,9 @@
 """IOMMU groups, and the PCI bridges whose access control (ACS) sends peer-to-peer traffic through the CPU."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from gpudoctor.read.local import Reader
 from gpudoctor.read.pci import DEVICES
-from gpudoctor.read.system import System, attempt
-from gpudoctor.snapshot import AcsBridge, Reading, missing, read
+from gpudoctor.read.reader import reader
+from gpudoctor.read.system import System, of_sysfs
+from gpudoctor.snapshot import AcsBridge, Reading
 
 GROUPS = "/sys/kernel/iommu_groups"
 
@@ -23,13 +20,9 @@ REDIRECTS = ACS_SOURCE_VALIDATION | ACS_REQUEST_REDIRECT | ACS_COMPLETION_REDIRE
 "PCI Access Control Services", asks for SrcValid to be off)."""
 
 
-def read_iommu_groups(system: System) -> Mapping[str, Reading[Any]]:
+@reader("iommu groups", "host.iommu_group_types")
+def read_iommu_groups(system: System) -> Reading[dict[str, int]]:
     """Domain types of the IOMMU groups, counted."""
-    field = "host.iommu_group_types"
-    if not system.exists("/sys/kernel"):
-        return {field: missing(GROUPS, "/sys is not mounted here")}
-    if not system.exists(GROUPS):  # a kernel without IOMMU support
-        return {field: read(GROUPS, {})}
 
     def types() -> dict[str, int]:
         counts: dict[str, int] = {}
@@ -41,7 +34,8 @@ def read_iommu_groups(system: System) -> Mapping[str, Reading[Any]]:
             counts[kind] = counts.get(kind, 0) + 1
         return counts
 
-    return {field: attempt(GROUPS, types, must_exist=True)}
+    # A kernel without IOMMU support has no such folder.
+    return of_sysfs(system, GROUPS, {}, types)
 
 
 def is_pci_express(config: bytes) -> bool:
@@ -93,17 +87,7 @@ def bridges(system: System) -> tuple[AcsBridge, ...]:
     return tuple(found)
 
 
-def read_acs(system: System) -> Mapping[str, Reading[Any]]:
+@reader("acs", "host.acs_bridges")
+def read_acs(system: System) -> Reading[tuple[AcsBridge, ...]]:
     """Bridges and their ACS."""
-    field, source = "host.acs_bridges", f"{DEVICES}/*/config"
-    if not system.exists("/sys/bus"):
-        return {field: missing(source, "/sys is not mounted here")}
-    if not system.exists(DEVICES):
-        return {field: read(source, ())}
-    return {field: attempt(source, lambda: bridges(system), must_exist=True)}
-
-
-READERS: tuple[Reader, ...] = (
-    Reader("iommu groups", ("host.iommu_group_types",), read_iommu_groups),
-    Reader("acs", ("host.acs_bridges",), read_acs),
-)
+    return of_sysfs(system, DEVICES, (), lambda: bridges(system), source=f"{DEVICES}/*/config")

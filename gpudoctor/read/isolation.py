@@ -1,13 +1,11 @@
 """What this machine is inside of: a virtual machine, a container, a PID namespace of its own."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from gpudoctor.read import mounts
-from gpudoctor.read.local import Reader
+from gpudoctor.read.reader import Facts, reader
 from gpudoctor.read.system import System, attempt
-from gpudoctor.snapshot import Reading, missing, read
+from gpudoctor.snapshot import missing, read
 
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO of <linux/proc_ns.h>: the inode of the namespace that the kernel booted with."""
@@ -35,14 +33,6 @@ SINGULARITY_NAMES = ("SINGULARITY_CONTAINER", "APPTAINER_CONTAINER")
 CGROUP_NAMES = (("kubepods", "kubernetes"), ("libpod", "podman"), ("docker", "docker"), ("lxc", "lxc"))
 
 
-def text_or_empty(system: System, path: str) -> str:
-    """A hint's file; one that is not there or may not be read hints at nothing."""
-    try:
-        return system.text(path)
-    except OSError:
-        return ""
-
-
 def there(system: System, path: str) -> bool:
     """A hint's existence; behind a folder that may not be entered (/run/secrets) it hints at nothing."""
     try:
@@ -63,10 +53,10 @@ def virtualization(system: System) -> str:
     if "gvisor" in version or "sun jan 10 15:06:54 pst 2016" in version:
         return "gvisor"
     dmi = " ".join(
-        text_or_empty(system, f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name", "bios_vendor")
+        system.text_or_empty(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name", "bios_vendor")
     ).lower()
     tree = _device_tree(system)
-    is_x86, flagged = _hypervisor_flag(text_or_empty(system, "/proc/cpuinfo"))
+    is_x86, flagged = _hypervisor_flag(system.text_or_empty("/proc/cpuinfo"))
     if is_x86 and not flagged:
         return "none"
     named = _named(system, dmi) or tree
@@ -87,13 +77,13 @@ def _hypervisor_flag(cpuinfo: str) -> tuple[bool, bool]:
 
 
 def _device_tree(system: System) -> str:
-    compatible = text_or_empty(system, "/proc/device-tree/hypervisor/compatible").lower()
+    compatible = system.text_or_empty("/proc/device-tree/hypervisor/compatible").lower()
     return next((name for name in ("kvm", "xen", "vmware") if name in compatible), "vm" if compatible else "")
 
 
 def _named(system: System, dmi: str) -> str:
     """The hypervisor's name, "" when nothing names it."""
-    if text_or_empty(system, "/sys/hypervisor/type").lower() == "xen" and "amazon ec2" not in dmi:
+    if system.text_or_empty("/sys/hypervisor/type").lower() == "xen" and "amazon ec2" not in dmi:
         return "xen"
     for words, name in DMI_NAMES:
         if words in dmi:
@@ -110,7 +100,7 @@ def _is_firecracker(system: System) -> bool:
             return True
     except OSError:
         pass
-    line = text_or_empty(system, "/proc/cmdline")
+    line = system.text_or_empty("/proc/cmdline")
     return "firecracker" in line or "virtio_mmio.device=" in line
 
 
@@ -161,8 +151,8 @@ def _is_private(system: System) -> bool | None:
 
 def _said(system: System) -> str:
     """What the container's manager wrote down: systemd's file, process 1's environment (root only) or cgroup."""
-    words = [text_or_empty(system, "/run/systemd/container")]
-    for entry in text_or_empty(system, "/proc/1/environ").split("\0"):
+    words = [system.text_or_empty("/run/systemd/container")]
+    for entry in system.text_or_empty("/proc/1/environ").split("\0"):
         name, _, value = entry.partition("=")
         if name == "container":
             words.append(value)
@@ -170,7 +160,7 @@ def _said(system: System) -> str:
         if word:
             known = next((name for name in CONTAINER_NAMES if name in word.lower()), "container")
             return {"apptainer": "singularity"}.get(known, known)
-    groups = text_or_empty(system, "/proc/1/cgroup")
+    groups = system.text_or_empty("/proc/1/cgroup")
     return next((name for mark, name in CGROUP_NAMES if f"/{mark}" in groups), "")
 
 
@@ -196,7 +186,8 @@ def _storage(root: mounts.Mount | None) -> str:
 # --- readers ------------------------------------------------------------------------------------------------------
 
 
-def read_isolation(system: System) -> Mapping[str, Reading[Any]]:
+@reader("isolation", "host.virtualization", "host.container", "host.private_pid_namespace")
+def read_isolation(system: System) -> Facts:
     """Virtual machine, container and PID namespace."""
     private = _is_private(system)
     link = "/proc/self/ns/pid"
@@ -209,12 +200,3 @@ def read_isolation(system: System) -> Mapping[str, Reading[Any]]:
             missing(link, "this kernel does not tell its namespaces") if private is None else read(link, private)
         ),
     }
-
-
-READERS: tuple[Reader, ...] = (
-    Reader(
-        "isolation",
-        ("host.virtualization", "host.container", "host.private_pid_namespace"),
-        read_isolation,
-    ),
-)

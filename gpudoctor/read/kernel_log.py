@@ -8,11 +8,11 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from gpudoctor.knowledge.pci_address import in_sysfs
-from gpudoctor.read.local import Reader
+from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import KernelLog, LinkLimit, Missing, Reading, XidEvent, read
 
@@ -160,13 +160,13 @@ HOW_TO_READ = (
 )
 
 
-def read_log(system: System, clock: Callable[[], float] = time.monotonic) -> Mapping[str, Reading[Any]]:
+@reader("kernel log", "host.kernel_log")
+def read_log(system: System, clock: Callable[[], float] = time.monotonic) -> Reading[KernelLog]:
     """The first source that yields a line. The kernel stamps its messages with the clock that `monotonic` reads."""
-    field = "host.kernel_log"
-    found = read_lines(system)
-    if not found.is_read:
-        return {field: Reading(found.source, missing=found.missing)}
-    return {field: read(found.source, examine(found.value, clock()))}
+    lines = read_lines(system)
+    if not lines.is_read:
+        return Reading(lines.source, missing=lines.missing)
+    return read(lines.source, examine(lines.value, clock()))
 
 
 def read_lines(system: System) -> Reading[list[Line]]:
@@ -195,6 +195,3 @@ def read_lines(system: System) -> Reading[list[Line]]:
     names = ", ".join(name for name, _ in SOURCES)
     reason = f"the kernel log could not be read ({'; '.join(reasons)}); {HOW_TO_READ}"
     return Reading(names, missing=Missing(reason, "denied" if denied else "failed"))
-
-
-READERS: tuple[Reader, ...] = (Reader("kernel log", ("host.kernel_log",), read_log),)

@@ -7,28 +7,18 @@ wedged driver's sysfs file) costs its fields and nothing else, and its thread di
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from gpudoctor.active import MARK
+from gpudoctor.read.reader import Facts, Reader
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import Reading, missing
 
 
-class Reader(NamedTuple):
-    """A function that reads some facts, and the dotted names of the snapshot's fields that it fills."""
-
-    name: str
-    fields: tuple[str, ...]
-    read: Callable[[System], Mapping[str, Reading[Any]]]
-    everywhere: bool = False
-    """It also reads macOS and Windows; there the others say that they read Linux only."""
-
-
-def readers() -> tuple[Reader, ...]:
-    """All of them. Imported here, so that naming a reader does not import it."""
+def readers() -> tuple[Reader[...], ...]:
+    """All of them. Imported here, so that the head, which names this module, does not import them."""
     from gpudoctor.read import (
         cgroup,
         clock,
@@ -74,22 +64,22 @@ def readers() -> tuple[Reader, ...]:
         rendezvous,
         ranks,
     )
-    return tuple(reader for room in rooms for reader in room.READERS)
+    return tuple(reader for room in rooms for reader in vars(room).values() if isinstance(reader, Reader))
 
 
-def run(reader: Reader, system: System) -> dict[str, Reading[Any]]:
+def run(reader: Reader[...], system: System) -> dict[str, Reading[Any]]:
     """A reader's fields; a reader that raises, or leaves a field out, gets a reason in its place."""
     if not (system.is_linux or reader.everywhere):
         return {field: missing(f"reader {reader.name}", "only read on Linux") for field in reader.fields}
     try:
-        found = dict(reader.read(system))
+        found = dict(reader(system))
         reason = "the reader did not say"
     except Exception as error:  # a reader's bug must not take the others along
         found, reason = {}, f"the reader failed: {type(error).__name__}: {error}"
     return {field: found.get(field) or missing(f"reader {reader.name}", reason) for field in reader.fields}
 
 
-def not_asked(reader: Reader) -> dict[str, Reading[Any]]:
+def not_asked(reader: Reader[...]) -> dict[str, Reading[Any]]:
     """The fields of a reader that was left out."""
     return {
         field: missing(f"reader {reader.name}", "not part of a brief examination", "not-asked")
@@ -97,7 +87,7 @@ def not_asked(reader: Reader) -> dict[str, Reading[Any]]:
     }
 
 
-def said(reader: Reader, fields: Mapping[str, Reading[Any]]) -> bytes:
+def said(reader: Reader[...], fields: Facts) -> bytes:
     """The marked line of a reader. What is no text (bytes in a name that are no UTF-8) JSON cannot carry."""
     try:
         return MARK + msgspec.json.encode({"reader": reader.name, "fields": fields}) + b"\n"
@@ -122,7 +112,7 @@ def main(arguments: list[str]) -> None:
     lock = threading.Lock()
     unwanted = set(arguments[1:])
 
-    def answer(reader: Reader) -> None:
+    def answer(reader: Reader[...]) -> None:
         fields = not_asked(reader) if reader.name in unwanted else run(reader, system)
         line = said(reader, fields)
         with lock:

@@ -6,13 +6,12 @@ ld.so(8) (where the loader looks).
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from gpudoctor import programs
 from gpudoctor.knowledge.environment import is_recorded, kept_value
 from gpudoctor.knowledge.shapes import HIDDEN
-from gpudoctor.read.local import Reader
+from gpudoctor.read.reader import reader
 from gpudoctor.read.storage import home
 from gpudoctor.read.system import System, attempt, within
 from gpudoctor.snapshot import ConfigFile, Reading, read
@@ -77,10 +76,11 @@ def paths_of_files(system: System, folder: str | None) -> list[str]:
     return list(dict.fromkeys([*paths, SYSTEM_FILE]))
 
 
-def read_files(system: System, folder: str | None = None) -> Mapping[str, Reading[Any]]:
+@reader("nccl files", "network.nccl_files")
+def read_files(system: System, folder: str | None = None) -> Reading[tuple[ConfigFile, ...]]:
     paths = paths_of_files(system, folder or programs.folder())
     found = tuple(config_file(system, path) for path in paths)
-    return {"network.nccl_files": read(", ".join(paths), found)}
+    return read(", ".join(paths), found)
 
 
 # ---------------------------------------------------------------- files that settings name
@@ -95,7 +95,8 @@ def values_of(system: System, name: str, folder: str | None) -> list[str]:
     return list(dict.fromkeys(value for value in values if value and value != HIDDEN))
 
 
-def read_paths(system: System, folder: str | None = None) -> Mapping[str, Reading[Any]]:
+@reader("nccl paths", "network.nccl_paths")
+def read_paths(system: System, folder: str | None = None) -> Reading[dict[str, bool]]:
     source = f"the files that {', '.join(NAME_FILES)} name"
     place = folder or programs.folder()
 
@@ -104,7 +105,7 @@ def read_paths(system: System, folder: str | None = None) -> Mapping[str, Readin
         # A library's plain name is for the loader to find.
         return {path: system.exists(absolute(path, place)) for path in named if "/" in path or ".so" not in path}
 
-    return {"network.nccl_paths": attempt(source, lambda: within(system.patience, source, look))}
+    return attempt(source, lambda: within(system.patience, source, look))
 
 
 # ---------------------------------------------------------------- plugins
@@ -130,10 +131,7 @@ def plugins(system: System, folder: str | None) -> tuple[str, ...]:
     plain = {name for name in wanted if "/" not in name}
 
     def in_folder(place: str) -> list[str]:
-        try:
-            names = system.names(place)
-        except OSError:
-            return []
+        names = system.names_or_none(place)
         return [f"{place}/{name}" for name in names if PLUGIN.fullmatch(name) or name in plain]
 
     for place in loader_folders(system, folder):
@@ -151,18 +149,10 @@ def plugins(system: System, folder: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path.encode("utf-8", "backslashreplace").decode() for path in found))[:MOST_PLUGINS]
 
 
-def read_plugins(system: System, folder: str | None = None) -> Mapping[str, Reading[Any]]:
+@reader("nccl plugins", "network.net_plugins")
+def read_plugins(system: System, folder: str | None = None) -> Reading[tuple[str, ...]]:
     source = "LD_LIBRARY_PATH, /etc/ld.so.cache and the loader's own folders"
     where = folder or programs.folder()
-    return {
-        "network.net_plugins": attempt(
-            source, lambda: within(system.patience, "a folder of LD_LIBRARY_PATH", lambda: plugins(system, where))
-        )
-    }
-
-
-READERS: tuple[Reader, ...] = (
-    Reader("nccl files", ("network.nccl_files",), read_files),
-    Reader("nccl paths", ("network.nccl_paths",), read_paths),
-    Reader("nccl plugins", ("network.net_plugins",), read_plugins),
-)
+    return attempt(
+        source, lambda: within(system.patience, "a folder of LD_LIBRARY_PATH", lambda: plugins(system, where))
+    )

@@ -1,12 +1,11 @@
 """PCI devices, device files and kernel modules of accelerators of any maker, without their drivers' help."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from gpudoctor.read.local import Reader
-from gpudoctor.read.system import System, attempt
-from gpudoctor.snapshot import DeviceNode, PciDevice, Reading, missing, read
+from gpudoctor.read.reader import Facts, reader
+from gpudoctor.read.system import System, attempt, of_sysfs
+from gpudoctor.snapshot import DeviceNode, PciDevice, Reading
 
 DEVICES = "/sys/bus/pci/devices"
 
@@ -60,14 +59,11 @@ def is_of_interest(vendor: str, device: str, device_class: str) -> bool:
     return vendor in (GOOGLE, HABANA) and not device_class.startswith(("0x01", "0x02"))  # gVNIC, Google's NVMe
 
 
-def read_pci(system: System) -> Mapping[str, Reading[Any]]:
+@reader("pci", "accelerators.pci")
+def read_pci(system: System) -> Reading[tuple[PciDevice, ...]]:
     """Accelerators on the PCI bus."""
-    field = "accelerators.pci"
-    if not system.exists("/sys/bus"):
-        return {field: missing(DEVICES, "/sys is not mounted here")}
-    if not system.exists(DEVICES):  # some virtual machines have no PCI bus at all
-        return {field: read(DEVICES, ())}
-    return {field: attempt(DEVICES, lambda: devices(system), must_exist=True)}
+    # Some virtual machines have no PCI bus at all.
+    return of_sysfs(system, DEVICES, (), lambda: devices(system))
 
 
 def devices(system: System) -> tuple[PciDevice, ...]:
@@ -88,22 +84,15 @@ def devices(system: System) -> tuple[PciDevice, ...]:
 def _device(system: System, bus_id: str, vendor: str, device: str, device_class: str) -> PciDevice:
     folder = f"{DEVICES}/{bus_id}"
 
-    def text(name: str) -> str:
-        try:
-            return system.text(f"{folder}/{name}")
-        except OSError:  # not every device has every attribute
-            return ""
+    def text(name: str) -> str:  # not every device has every attribute
+        return system.text_or_empty(f"{folder}/{name}")
 
-    try:
-        driver = system.link(f"{folder}/driver").rpartition("/")[2]
-    except OSError:
-        driver = ""
     return PciDevice(
         bus_id=bus_id,
         vendor=vendor,
         device=device,
         device_class=device_class,
-        driver=driver,
+        driver=system.link_or_empty(f"{folder}/driver").rpartition("/")[2],
         numa_node=number(text("numa_node"), -1),
         link_width=link_width(text("current_link_width")),
         link_width_max=link_width(text("max_link_width")),
@@ -161,11 +150,11 @@ def names_by_id(text: str) -> dict[int, str]:
     return found
 
 
-def device_nodes(system: System) -> tuple[DeviceNode, ...]:
-    """Raises `OSError`."""
-    users, groups = (names_by_id(_or_empty(system, path)) for path in ("/etc/passwd", "/etc/group"))
+def device_nodes(system: System, paths: Iterable[str]) -> tuple[DeviceNode, ...]:
+    """Files with their rights, and their owners by name."""
+    users, groups = (names_by_id(system.text_or_empty(path)) for path in ("/etc/passwd", "/etc/group"))
     nodes = []
-    for path in device_paths(system):
+    for path in paths:
         try:
             status = system.status(path)
         except OSError:  # removed just now, or a dangling link
@@ -183,15 +172,9 @@ def device_nodes(system: System) -> tuple[DeviceNode, ...]:
     return tuple(nodes)
 
 
-def _or_empty(system: System, path: str) -> str:
-    try:
-        return system.text(path)
-    except OSError:
-        return ""
-
-
-def read_device_nodes(system: System) -> Mapping[str, Reading[Any]]:
-    return {"accelerators.device_nodes": attempt("/dev", lambda: device_nodes(system), must_exist=True)}
+@reader("device nodes", "accelerators.device_nodes")
+def read_device_nodes(system: System) -> Reading[tuple[DeviceNode, ...]]:
+    return attempt("/dev", lambda: device_nodes(system, device_paths(system)), must_exist=True)
 
 
 # --- kernel modules -----------------------------------------------------------------------------------------------
@@ -212,13 +195,7 @@ def modules(system: System) -> tuple[str, ...]:
     return tuple(sorted(found & MODULES))
 
 
-def read_modules(system: System) -> Mapping[str, Reading[Any]]:
+@reader("kernel modules", "accelerators.kernel_modules")
+def read_modules(system: System) -> Facts:
     source = "/proc/modules, /sys/module"
     return {"accelerators.kernel_modules": attempt(source, lambda: modules(system), must_exist=True)}
-
-
-READERS: tuple[Reader, ...] = (
-    Reader("pci", ("accelerators.pci",), read_pci),
-    Reader("device nodes", ("accelerators.device_nodes",), read_device_nodes),
-    Reader("kernel modules", ("accelerators.kernel_modules",), read_modules),
-)

@@ -1,13 +1,11 @@
 """Where GPUs, NICs and NVSwitches sit in the tree of PCI bridges: from the links of /sys/bus/pci/devices."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
-from gpudoctor.read.local import Reader
 from gpudoctor.read.pci import DEVICES, is_of_interest, number
-from gpudoctor.read.system import System, attempt
-from gpudoctor.snapshot import PciPath, Reading, missing, read
+from gpudoctor.read.reader import reader
+from gpudoctor.read.system import System, of_sysfs
+from gpudoctor.snapshot import PciPath, Reading
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
@@ -55,13 +53,6 @@ def path_of(bus_id: str, target: str, numa_node: int) -> PciPath:
     return PciPath(bus_id, tuple(reversed(bridges))[:MOST_BRIDGES], root, numa_node)
 
 
-def read_paths(system: System) -> Mapping[str, Reading[Any]]:
-    field = "network.pci_paths"
-    if not system.exists("/sys/bus"):
-        return {field: missing(DEVICES, "/sys is not mounted here")}
-    if not system.exists(DEVICES):
-        return {field: read(DEVICES, {})}
-    return {field: attempt(DEVICES, lambda: paths(system), must_exist=True)}
-
-
-READERS: tuple[Reader, ...] = (Reader("pci paths", ("network.pci_paths",), read_paths),)
+@reader("pci paths", "network.pci_paths")
+def read_paths(system: System) -> Reading[dict[str, PciPath]]:
+    return of_sysfs(system, DEVICES, {}, lambda: paths(system))

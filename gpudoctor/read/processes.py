@@ -8,11 +8,11 @@ import errno
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, cast
 
 from gpudoctor.read.isolation import INITIAL_PID_NAMESPACE
-from gpudoctor.read.local import Reader
+from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Reading, StuckProcess, missing, read
 
@@ -92,7 +92,8 @@ def hidden_processes(system: System) -> str:
 # --- stuck processes ----------------------------------------------------------------------------------------------
 
 
-def read_stuck(system: System, pause: Callable[[float], None] = time.sleep) -> Mapping[str, Reading[Any]]:
+@reader("stuck processes", "host.stuck_processes")
+def read_stuck(system: System, pause: Callable[[float], None] = time.sleep) -> Reading[tuple[StuckProcess, ...]]:
     """Processes in state D or Z that hold a GPU or look like training, seen twice."""
     source = "/proc/*/stat"
 
@@ -106,8 +107,8 @@ def read_stuck(system: System, pause: Callable[[float], None] = time.sleep) -> M
 
     found = attempt(source, look, must_exist=True)
     if found.is_read and not found.value and (reason := _hidepid(system)):
-        return {"host.stuck_processes": missing(source, reason, "denied")}
-    return {"host.stuck_processes": found}
+        return missing(source, reason, "denied")
+    return found
 
 
 class _Suspect(NamedTuple):
@@ -148,30 +149,19 @@ def open_files(system: System, pid: int) -> list[str]:
 
 
 def _context_switches(system: System, pid: int) -> str:
-    try:
-        return " ".join(re.findall(r"ctxt_switches:\s*([0-9]+)", system.text(f"/proc/{pid}/status")))
-    except OSError:
-        return ""
+    return " ".join(re.findall(r"ctxt_switches:\s*([0-9]+)", system.text_or_empty(f"/proc/{pid}/status")))
 
 
 def _described(system: System, process: Process) -> StuckProcess:
-    try:
-        waits_in = system.text(f"/proc/{process.pid}/wchan")
-    except OSError:
-        waits_in = ""
-    age: float | None = None
-    try:
-        uptime = float(system.text("/proc/uptime").split()[0])
-        age = max(0.0, uptime - process.start_ticks / os.sysconf("SC_CLK_TCK"))
-    except (OSError, ValueError, IndexError):
-        pass  # an age is shown where there is one
+    waits_in = system.text_or_empty(f"/proc/{process.pid}/wchan")
+    now = uptime(system)
     return StuckProcess(
         pid=process.pid,
         name=process.name,
         state=cast(Literal["D", "Z"], process.state),
         waits_in="" if waits_in == "0" else waits_in,  # what the kernel shows to those who may not know
         parent_pid=process.parent,
-        age_seconds=age,
+        age_seconds=None if now is None else max(0.0, now - process.start_ticks / os.sysconf("SC_CLK_TCK")),
     )
 
 
@@ -202,12 +192,8 @@ DEBIAN_PACKAGE = re.compile(
 def fabric_manager_version(system: System) -> str:
     """What the running one wrote into its log when it started, else the installed package's; "running" if neither."""
     for path, pattern in ((FABRIC_LOG, STARTED), (DEBIAN_STATUS, DEBIAN_PACKAGE)):
-        try:
-            found = pattern.findall(system.text(path))
-        except OSError:
-            continue
-        if found:
-            return str(found[-1])
+        if versions := pattern.findall(system.text_or_empty(path)):
+            return str(versions[-1])
     return "running"
 
 
@@ -215,21 +201,14 @@ def is_fabric_manager(process: Process) -> bool:
     return process.name == FABRIC_MANAGER and process.state != "Z"
 
 
-def read_fabric_manager(system: System) -> Mapping[str, Reading[Any]]:
+@reader("fabric manager", "host.fabric_manager")
+def read_fabric_manager(system: System) -> Reading[Any]:
     """Whether nv-fabricmanager runs. Not seen from inside a container is not the same as not running."""
     source = "/proc/*/comm"
     running = attempt(source, lambda: any(is_fabric_manager(process) for process in processes(system)), must_exist=True)
     if not running.is_read:
-        return {"host.fabric_manager": running}
+        return running
     if running.value:
-        return {"host.fabric_manager": read(source, fabric_manager_version(system))}
+        return read(source, fabric_manager_version(system))
     reason = attempt(source, lambda: hidden_processes(system), must_exist=True)
-    if not reason.is_read:
-        return {"host.fabric_manager": reason}
-    return {"host.fabric_manager": missing(source, reason.value, "denied") if reason.value else read(source, "")}
-
-
-READERS: tuple[Reader, ...] = (
-    Reader("stuck processes", ("host.stuck_processes",), read_stuck),
-    Reader("fabric manager", ("host.fabric_manager",), read_fabric_manager),
-)
+    return missing(source, reason.value, "denied") if reason.is_read and reason.value else reason

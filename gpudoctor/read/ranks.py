@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpudoctor.knowledge.environment import recorded
-from gpudoctor.read.local import Reader
 from gpudoctor.read.processes import RELEVANT, Process, processes
+from gpudoctor.read.reader import reader
 from gpudoctor.read.shares import Shares
 from gpudoctor.read.system import System, attempt
 from gpudoctor.read.users import user_of
 from gpudoctor.snapshot import RankSettings, Reading, missing, read
 
-FIELD = "network.rank_settings"
 SOURCE = "/proc/*/environ"
 MAXIMUM_ENVIRONMENT = 4 * 1024 * 1024
 LAUNCHERS = (
@@ -47,7 +46,8 @@ class Found(NamedTuple):
     settings: RankSettings
 
 
-def read_ranks(system: System, user: int | None = None, doctor: int | None = None) -> Mapping[str, Reading[Any]]:
+@reader("ranks", "network.rank_settings")
+def read_ranks(system: System, user: int | None = None, doctor: int | None = None) -> Reading[Any]:
     """One entry for each rank; () where none runs. `user` and `doctor` (its process) are for tests.
 
     What may not be read is counted in the source; where no rank is seen and one of this user's processes that could be
@@ -91,13 +91,13 @@ def read_ranks(system: System, user: int | None = None, doctor: int | None = Non
 
     looked = attempt(SOURCE, look, must_exist=True)
     if not looked.is_read:
-        return {FIELD: looked}
+        return looked
     possible = [process for process in closed if RELEVANT.search(process.name.lower())]
     if possible and not found:
         reason = f"the environments of {len(possible)} processes that may be ranks could not be read"
-        return {FIELD: missing(SOURCE, f"{reason} (pid {possible[0].pid} {possible[0].name})", "denied")}
+        return missing(SOURCE, f"{reason} (pid {possible[0].pid} {possible[0].name})", "denied")
     source = f"{SOURCE} ({len(possible)} more could not be read)" if possible else SOURCE
-    return {FIELD: read(source, one_a_rank(found))}
+    return read(source, one_a_rank(found))
 
 
 def _tree(parents: Mapping[int, int], root: int) -> set[int]:
@@ -147,7 +147,7 @@ def _as_rank(system: System, process: Process, environment: Mapping[str, str], u
                 master_address=_text(kept, "MASTER_ADDR"),
                 master_port=_text(kept, "MASTER_PORT"),
                 run_id="" if run_id == "none" else run_id,  # torchrun's default
-                network_namespace=_network_namespace(system, process.pid),
+                network_namespace=system.link_or_empty(f"/proc/{process.pid}/ns/net"),
                 settings={name: value for name, value in kept.items() if SETTINGS.fullmatch(name)},
                 user_id=user,
             ),
@@ -162,13 +162,6 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
 
 def _text(environment: Mapping[str, str], name: str) -> str:
     return environment.get(name, "").strip()[:LONGEST_TEXT]
-
-
-def _network_namespace(system: System, pid: int) -> str:
-    try:
-        return system.link(f"/proc/{pid}/ns/net")
-    except OSError:
-        return ""
 
 
 def one_a_rank(found: list[Found]) -> tuple[RankSettings, ...]:
@@ -190,6 +183,3 @@ def one_a_rank(found: list[Found]) -> tuple[RankSettings, ...]:
 def _preference(found: Found) -> tuple[bool, int, int]:
     process = found.process
     return RELEVANT.search(process.name.lower()) is None, process.start_ticks, process.pid
-
-
-READERS: tuple[Reader, ...] = (Reader("ranks", (FIELD,), read_ranks),)

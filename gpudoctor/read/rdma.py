@@ -7,14 +7,14 @@ old event. Only error counters that were not zero are looked at again, so a heal
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
-from gpudoctor.read.local import Reader
-from gpudoctor.read.pci import link_speed, link_width, names_by_id
-from gpudoctor.read.system import System, attempt
+from gpudoctor.read.pci import device_nodes, link_speed, link_width
+from gpudoctor.read.reader import reader
+from gpudoctor.read.system import System, attempt, of_sysfs
 from gpudoctor.snapshot import DeviceNode, Gid, RdmaDevice, RdmaPort, Reading, absent, missing, read
 
 DEVICES = "/sys/class/infiniband"
@@ -54,14 +54,10 @@ marks (CNP, xmit_wait) and resets of QPs at the end of a job are not among them.
 Pause = Callable[[float], None]
 
 
-def read_devices(system: System, pause: Pause = time.sleep) -> Mapping[str, Reading[Any]]:
+@reader("rdma", "network.rdma_devices")
+def read_devices(system: System, pause: Pause = time.sleep) -> Reading[tuple[RdmaDevice, ...]]:
     """`pause` waits between the two looks at the counters."""
-    field = "network.rdma_devices"
-    if not system.exists("/sys/class"):
-        return {field: missing(DEVICES, "/sys is not mounted here")}
-    if not system.exists(DEVICES):
-        return {field: read(DEVICES, ())}
-    return {field: attempt(DEVICES, lambda: devices(system, pause), must_exist=True)}
+    return of_sysfs(system, DEVICES, (), lambda: devices(system, pause))
 
 
 def devices(system: System, pause: Pause) -> tuple[RdmaDevice, ...]:
@@ -81,10 +77,8 @@ def devices(system: System, pause: Pause) -> tuple[RdmaDevice, ...]:
 def _device(system: System, name: str) -> RdmaDevice:
     folder = f"{DEVICES}/{name}"
     parent = f"{folder}/device"
-    try:
-        ports = sorted(int(port) for port in system.names(f"{folder}/ports") if re.fullmatch("[0-9]{1,3}", port))
-    except OSError:
-        ports = []
+    names = system.names_or_none(f"{folder}/ports")
+    ports = sorted(int(name) for name in names if re.fullmatch("[0-9]{1,3}", name))
     return RdmaDevice(
         name=name,
         driver=_target(system, f"{parent}/driver"),
@@ -95,24 +89,15 @@ def _device(system: System, name: str) -> RdmaDevice:
         pcie_speed=link_speed(_text(system, f"{parent}/current_link_speed").value_or("")),
         pcie_width=link_width(_text(system, f"{parent}/current_link_width").value_or("")),
         is_virtual_function=system.exists(f"{parent}/physfn"),
-        interfaces=_names(system, f"{parent}/net"),
+        # None for InfiniBand without IPoIB, or a port in another network namespace.
+        interfaces=tuple(system.names_or_none(f"{parent}/net")),
         ports=tuple(_port(system, f"{folder}/ports/{port}", port) for port in ports[:MAXIMUM_PORTS]),
     )
 
 
-def _names(system: System, folder: str) -> tuple[str, ...]:
-    try:
-        return tuple(system.names(folder))
-    except OSError:  # InfiniBand without IPoIB, or a port in another network namespace
-        return ()
-
-
 def _target(system: System, path: str) -> str:
     """The last part of what a link points to; empty when there is no such link."""
-    try:
-        return system.link(path).rpartition("/")[2]
-    except OSError:
-        return ""
+    return system.link_or_empty(path).rpartition("/")[2]
 
 
 def _pci_bus_id(system: System, parent: str) -> Reading[str]:
@@ -266,37 +251,19 @@ def nodes(system: System) -> tuple[DeviceNode, ...]:
         names = system.names(NODES)
     except FileNotFoundError:
         return ()
-    users, groups = (_ids(system, path) for path in ("/etc/passwd", "/etc/group"))
-    found = []
-    for name in names:
-        try:
-            status = system.status(f"{NODES}/{name}")
-        except OSError:  # removed just now
-            continue
-        owner, group = (
-            table.get(number, str(number)) for table, number in ((users, status.user_id), (groups, status.group_id))
-        )
-        found.append(DeviceNode(f"{NODES}/{name}", status.readable, status.writable, status.mode, owner, group))
-    return tuple(found)
+    return device_nodes(system, [f"{NODES}/{name}" for name in names])
 
 
-def _ids(system: System, path: str) -> dict[int, str]:
-    try:
-        return names_by_id(system.text(path))
-    except OSError:
-        return {}
-
-
-def read_nodes(system: System) -> Mapping[str, Reading[Any]]:
-    return {"network.rdma_nodes": attempt(NODES, lambda: nodes(system))}
+@reader("rdma nodes", "network.rdma_nodes")
+def read_nodes(system: System) -> Reading[tuple[DeviceNode, ...]]:
+    return attempt(NODES, lambda: nodes(system))
 
 
 def library(system: System) -> str:
     """Where the loader would find libibverbs: LD_LIBRARY_PATH, its cache, its folders; empty when nowhere."""
     entries = [entry for entry in system.environment.get("LD_LIBRARY_PATH", "").split(":") if entry.startswith("/")]
-    for folder in entries[:100]:
-        if system.exists(f"{folder}/{LIBRARY}"):
-            return f"{folder}/{LIBRARY}"
+    if first := _first_with_library(system, entries[:100]):
+        return first
     try:
         cache = system.raw(LOADER_CACHE)
     except OSError:
@@ -307,18 +274,13 @@ def library(system: System) -> str:
         if system.exists(path):
             return path
     machine = os.uname().machine if hasattr(os, "uname") else ""
-    for folder in (f"/lib/{machine}-linux-gnu", f"/usr/lib/{machine}-linux-gnu", *LIBRARY_FOLDERS):
-        if system.exists(f"{folder}/{LIBRARY}"):
-            return f"{folder}/{LIBRARY}"
-    return ""
+    return _first_with_library(system, (f"/lib/{machine}-linux-gnu", f"/usr/lib/{machine}-linux-gnu", *LIBRARY_FOLDERS))
 
 
-def read_library(system: System) -> Mapping[str, Reading[Any]]:
-    return {"network.verbs_library": attempt(f"the loader's folders, {LOADER_CACHE}", lambda: library(system))}
+def _first_with_library(system: System, folders: Iterable[str]) -> str:
+    return next((path for path in (f"{folder}/{LIBRARY}" for folder in folders) if system.exists(path)), "")
 
 
-READERS: tuple[Reader, ...] = (
-    Reader("rdma", ("network.rdma_devices",), read_devices),
-    Reader("rdma nodes", ("network.rdma_nodes",), read_nodes),
-    Reader("verbs library", ("network.verbs_library",), read_library),
-)
+@reader("verbs library", "network.verbs_library")
+def read_library(system: System) -> Reading[str]:
+    return attempt(f"the loader's folders, {LOADER_CACHE}", lambda: library(system))

@@ -10,22 +10,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
 from gpudoctor.knowledge.environment import kept_value
 from gpudoctor.knowledge.job import is_loopback
-from gpudoctor.knowledge.shapes import HIDDEN
-from gpudoctor.read.local import Reader
+from gpudoctor.read.names import LONGEST, Resolver, by_getaddrinfo, look_up
 from gpudoctor.read.processes import open_files, processes
-from gpudoctor.read.system import System, attempt, within
+from gpudoctor.read.reader import reader
+from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Reading, Rendezvous, absent, missing, read
 
-FIELD = "network.rendezvous"
 ADDRESS, PORT = "MASTER_ADDR", "MASTER_PORT"
 CONNECT_SECONDS = 3.0
 """A connection inside a cluster takes milliseconds; the kernel repeats a lost first packet after 1 s."""
 SHORTEST_CONNECT_SECONDS = 0.5
-MAXIMUM_NAME = 253
 LISTENING = "0A"  # TCP_LISTEN of <net/tcp_states.h>
 SEVERAL = 4
 """Addresses of one name that are tried."""
@@ -34,40 +31,38 @@ UNREACHABLE = frozenset(
     {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 )
 
-Resolver = Callable[[str], list[str]]
 Connector = Callable[[str, int, float], str]
 
 
+@reader("rendezvous", "network.rendezvous")
 def read_rendezvous(
     system: System,
-    resolver: Resolver | None = None,
+    resolver: Resolver = by_getaddrinfo,
     is_own: Callable[[str], bool] | None = None,
     connector: Connector | None = None,
-) -> Mapping[str, Reading[Any]]:
+) -> Reading[Rendezvous]:
     """Absent when MASTER_ADDR is not set."""
     source = f"environment, {ADDRESS} and {PORT}"
     address = kept_value(ADDRESS, system.environment.get(ADDRESS, "").strip())
     if not address:
-        return {FIELD: absent(source, f"{ADDRESS} is not set")}
+        return absent(source, f"{ADDRESS} is not set")
     started = time.monotonic()
     port = port_number(system.environment.get(PORT, ""))
-    resolved = look_up(address, system.patience, resolver or by_getaddrinfo)
+    resolved = look_up(address, system.patience, resolver)
     local = _is_local(resolved, is_own or can_be_bound)
     left = system.patience - (time.monotonic() - started)
-    return {
-        FIELD: read(
-            source,
-            Rendezvous(
-                address=address[:MAXIMUM_NAME],
-                port=port,
-                resolved=resolved,
-                is_local=local,
-                listener=_listener(system, resolved, local, port),
-                connection=_connection(resolved, local, port, left, connector or connect),
-                proxies=proxies_for(address, system.environment),
-            ),
-        )
-    }
+    return read(
+        source,
+        Rendezvous(
+            address=address[:LONGEST],
+            port=port,
+            resolved=resolved,
+            is_local=local,
+            listener=_listener(system, resolved, local, port),
+            connection=_connection(resolved, local, port, left, connector or connect),
+            proxies=proxies_for(address, system.environment),
+        ),
+    )
 
 
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy", "all_proxy")
@@ -90,35 +85,6 @@ def port_number(text: str) -> int | None:
     """A TCP port, as int() of torch's rendezvous takes it; None for anything else."""
     text = text.strip()
     return int(text) if re.fullmatch("[0-9]{1,5}", text) and 0 < int(text) < 65536 else None
-
-
-# --- the name -----------------------------------------------------------------------------------------------------
-
-
-def by_getaddrinfo(name: str) -> list[str]:
-    """Raises `OSError`, `UnicodeError`."""
-    return [str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
-
-
-def look_up(name: str, patience: float, resolver: Resolver) -> Reading[tuple[str, ...]]:
-    """The addresses of a name; () when there is no such name. That no name server answered is a time-out."""
-    source = f"getaddrinfo {name[:MAXIMUM_NAME]}"
-    if HIDDEN in name:
-        return read(source, ())  # no host's name looks so, and a name server is told none of it
-
-    def addresses() -> tuple[str, ...]:
-        try:
-            return tuple(dict.fromkeys(within(patience, source, lambda: resolver(name))))
-        except socket.gaierror as error:
-            if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
-                return ()
-            if error.errno == socket.EAI_AGAIN:
-                raise TimeoutError(f"no name server answered ({error.strerror})") from None
-            raise OSError(error.errno, f"the name could not be looked up: {error.strerror}") from None
-        except (UnicodeError, ValueError):  # IDNA cannot encode it, or it holds a zero byte: nothing has such a name
-            return ()
-
-    return attempt(source, addresses)
 
 
 def can_be_bound(address: str) -> bool:
@@ -249,6 +215,3 @@ def connect(address: str, port: int, seconds: float) -> str:
             return "unreachable"
         raise
     return "accepted"
-
-
-READERS: tuple[Reader, ...] = (Reader("rendezvous", (FIELD,), read_rendezvous),)

@@ -2,10 +2,9 @@
 
 import ipaddress
 import struct
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from gpudoctor.read.local import Reader
+from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Reading, Route
 
@@ -17,7 +16,8 @@ MOST = 1000
 RTF_UP, RTF_REJECT, RTF_ANYCAST, RTF_LOCAL = 0x1, 0x200, 0x00100000, 0x80000000
 
 
-def read_routes(system: System) -> Mapping[str, Reading[Any]]:
+@reader("routes", "network.routes")
+def read_routes(system: System) -> Reading[tuple[Route, ...]]:
     """IPv4 and IPv6 routes."""
     source = f"{IPV4_FILE}, {IPV6_FILE}"
 
@@ -30,7 +30,7 @@ def read_routes(system: System) -> Mapping[str, Reading[Any]]:
         # Default routes are what is asked for most: none is lost to the limit.
         return tuple(sorted(found, key=lambda route: not route.destination.endswith("/0"))[:MOST])
 
-    return {"network.routes": attempt(source, routes, must_exist=True)}
+    return attempt(source, routes, must_exist=True)
 
 
 def parse_ipv4(text: str) -> Iterator[Route]:
@@ -68,7 +68,8 @@ def parse_ipv6(text: str) -> Iterator[Route]:
             continue
 
 
-def read_ephemeral_ports(system: System) -> Mapping[str, Reading[Any]]:
+@reader("ephemeral ports", "network.ephemeral_ports")
+def read_ephemeral_ports(system: System) -> Reading[tuple[int, int]]:
     """The first and last port of outgoing connections (ip(7))."""
 
     def ports() -> tuple[int, int]:
@@ -77,10 +78,4 @@ def read_ephemeral_ports(system: System) -> Mapping[str, Reading[Any]]:
             raise ValueError(f"{first} to {last}")
         return first, last
 
-    return {"network.ephemeral_ports": attempt(PORTS_FILE, ports, must_exist=True)}
-
-
-READERS: tuple[Reader, ...] = (
-    Reader("routes", ("network.routes",), read_routes),
-    Reader("ephemeral ports", ("network.ephemeral_ports",), read_ephemeral_ports),
-)
+    return attempt(PORTS_FILE, ports, must_exist=True)

@@ -1,14 +1,13 @@
 """/dev/shm: its room, and NCCL's segments that crashed jobs left behind."""
 
 import os
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from gpudoctor.read.local import Reader
 from gpudoctor.read.processes import Process, hidden_processes, open_files, processes
+from gpudoctor.read.reader import reader
 from gpudoctor.read.storage import space
 from gpudoctor.read.system import System, attempt
-from gpudoctor.snapshot import Reading, missing, read
+from gpudoctor.snapshot import Reading, Space, missing, read
 
 FOLDER = "/dev/shm"
 
@@ -76,39 +75,35 @@ def in_use(system: System) -> InUse:
     return InUse(frozenset(keys), frozenset(names), blind)
 
 
-def read_segments(system: System) -> Mapping[str, Reading[Any]]:
+@reader("nccl segments", "host.nccl_segments")
+def read_segments(system: System) -> Reading[Any]:
     """Segments that no living process maps or holds open."""
-    field, source = "host.nccl_segments", "/dev/shm/nccl-*, /proc/*/maps"
+    source = "/dev/shm/nccl-*, /proc/*/maps"
     found = attempt(source, lambda: segments(system), must_exist=True)
     if not found.is_read or not found.value:
-        return {field: read(source, ()) if found.is_read else found}
+        return read(source, ()) if found.is_read else found
     used = attempt(source, lambda: in_use(system), must_exist=True)
     hidden = attempt(source, lambda: hidden_processes(system), must_exist=True)
     if not used.is_read:
-        return {field: used}
+        return used
     free = [item for item in found.value if item.key not in used.value.keys and item.name not in used.value.names]
     if free and (hidden.reason or hidden.value):
-        return {field: missing(source, hidden.reason or hidden.value, "denied")}
+        return missing(source, hidden.reason or hidden.value, "denied")
     # NCCL makes its segments with mode 0600, so it takes a process of the same user to hold one.
     for item in free:
         if process := used.value.blind.get(item.owner):
             reason = f"process {process.pid} ({process.name}) may hold {item.name} and cannot be looked into"
             hint = "" if hasattr(os, "geteuid") and os.geteuid() == 0 else "; run gpudoctor as root"
-            return {field: missing(source, reason + hint, "denied")}
-    return {field: read(source, tuple((item.name, item.size) for item in free))}
+            return missing(source, reason + hint, "denied")
+    return read(source, tuple((item.name, item.size) for item in free))
 
 
-def read_shared_memory(system: System) -> Mapping[str, Reading[Any]]:
+@reader("shared memory", "host.shared_memory")
+def read_shared_memory(system: System) -> Reading[Space]:
     """Room in /dev/shm."""
 
-    def look() -> object:
+    def look() -> Space:
         system.names(FOLDER)  # a missing one must not be taken for its parent
         return space(system, FOLDER)
 
-    return {"host.shared_memory": attempt(f"statvfs {FOLDER}", look, must_exist=True)}
-
-
-READERS: tuple[Reader, ...] = (
-    Reader("shared memory", ("host.shared_memory",), read_shared_memory),
-    Reader("nccl segments", ("host.nccl_segments",), read_segments),
-)
+    return attempt(f"statvfs {FOLDER}", look, must_exist=True)

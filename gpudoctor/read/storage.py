@@ -3,12 +3,12 @@
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from gpudoctor import programs
 from gpudoctor.read import mounts
-from gpudoctor.read.local import Reader
+from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt, within
 from gpudoctor.snapshot import Reading, Space, UsedPath, missing, read
 
@@ -28,13 +28,10 @@ def home(system: System) -> str | None:
     if named:
         return named
     if hasattr(os, "getuid"):
-        try:
-            for line in system.text("/etc/passwd").splitlines():
-                fields = line.split(":")
-                if len(fields) >= 6 and fields[2] == str(os.getuid()):
-                    return fields[5]
-        except OSError:
-            pass
+        for line in system.text_or_empty("/etc/passwd").splitlines():
+            fields = line.split(":")
+            if len(fields) >= 6 and fields[2] == str(os.getuid()):
+                return fields[5]
     return None
 
 
@@ -97,10 +94,7 @@ def space(system: System, path: str) -> Space:
 def _filesystem(system: System, place: str) -> str:
     root = str(system.root.resolve())
     path = place if root == "/" else "/" + place.removeprefix(root).lstrip("/")
-    try:
-        mount = mounts.holding(mounts.parse(system.text("/proc/self/mountinfo")), path)
-    except OSError:
-        return ""
+    mount = mounts.holding(mounts.parse(system.text_or_empty("/proc/self/mountinfo")), path)
     return mount.filesystem if mount else ""
 
 
@@ -126,7 +120,8 @@ def used_path(system: System, candidate: Candidate, measure: Measure) -> UsedPat
     return None if room is None else UsedPath(candidate.role, candidate.path, read(source, room))
 
 
-def read_paths(system: System, measure: Measure = space, folder: str | None = None) -> Mapping[str, Reading[Any]]:
+@reader("paths", "host.paths", everywhere=True)
+def read_paths(system: System, measure: Measure = space, folder: str | None = None) -> Reading[tuple[UsedPath, ...]]:
     """Every path has a thread of its own, so several dead mounts cost one deadline together."""
     wanted = candidates(system, folder or programs.folder())
     found: dict[int, UsedPath | None] = {}
@@ -140,7 +135,4 @@ def read_paths(system: System, measure: Measure = space, folder: str | None = No
     for thread in threads:
         thread.join()
     paths = (found.get(number) for number in range(len(wanted)))
-    return {"host.paths": read("environment, statvfs", tuple(path for path in paths if path is not None))}
-
-
-READERS: tuple[Reader, ...] = (Reader("paths", ("host.paths",), read_paths, everywhere=True),)
+    return read("environment, statvfs", tuple(path for path in paths if path is not None))

@@ -101,6 +101,27 @@ class System:
         finally:
             os.close(folder)
 
+    def text_or_empty(self, path: str) -> str:
+        """A file's content, for what may be missing: "" where it is not there or may not be read."""
+        try:
+            return self.text(path)
+        except OSError:
+            return ""
+
+    def names_or_none(self, path: str) -> list[str]:
+        """The names in a folder, for what may be missing: none where it is not there or may not be listed."""
+        try:
+            return self.names(path)
+        except OSError:
+            return []
+
+    def link_or_empty(self, path: str) -> str:
+        """The target of a symbolic link; "" where there is none, or it may not be read."""
+        try:
+            return self.link(path)
+        except OSError:
+            return ""
+
     def names(self, path: str) -> list[str]:
         """The names in a folder, sorted. Raises `OSError`."""
         return sorted(os.listdir(self.at(path)))  # noqa: PTH208 - a list of names is what is wanted
@@ -174,6 +195,21 @@ def attempt(source: str, function: Callable[[], T], *, must_exist: bool = False)
         return missing(source, error.strerror or str(error))
     except Exception as error:  # a kernel or tool that answers in a form nobody foresaw
         return missing(source, f"unexpected content: {type(error).__name__}: {error}")
+
+
+def of_proc(system: System, path: str, parse: Callable[[str], T]) -> Reading[T]:
+    """What a file that every Linux has says."""
+    return attempt(path, lambda: parse(system.text(path)), must_exist=True)
+
+
+def of_sysfs(
+    system: System, folder: str, empty: T, function: Callable[[], T], *, source: str | None = None
+) -> Reading[T]:
+    """What a folder of /sys tells; `empty` where the kernel has no such folder. Without /sys nothing is known."""
+    source = source or folder
+    if not system.exists("/".join(folder.split("/")[:3])):
+        return missing(source, "/sys is not mounted here")
+    return attempt(source, function, must_exist=True) if system.exists(folder) else read(source, empty)
 
 
 def within(seconds: float, what: str, function: Callable[[], T]) -> T:

@@ -20,7 +20,7 @@ from gpudoctor.marked import MARK
 from gpudoctor.read import host
 from gpudoctor.read.file import snapshot_of
 from gpudoctor.read.held import held
-from gpudoctor.read.interfaces import READERS, read_interfaces
+from gpudoctor.read.interfaces import read_interfaces
 from gpudoctor.read.local import said
 from gpudoctor.read.machine import local_fields
 from gpudoctor.read.nccl_files import settings
@@ -263,7 +263,7 @@ def test_an_odd_package_is_a_reason() -> None:
 
 @attack("text", way="a live interface whose name is no text", weakness="its reader ends without a word")
 def test_what_is_no_text_is_a_reason(tmp_path: Path) -> None:
-    (reader,) = READERS
+    reader = read_interfaces
     found = read_interfaces(System(tmp_path), lambda: {"e\udcff": ()})
     reply = Reply("local", said(reader, found), "", 0, False, False, 1.0, 7)
     network = held(local_fields(reply)["network"], Network)

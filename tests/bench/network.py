@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from gpudoctor.read import interfaces
-from gpudoctor.read.local import Reader, readers, run
+from gpudoctor.read.local import readers, run
+from gpudoctor.read.reader import Reader
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import Address
 from tests.fake_rdma import Files, device
@@ -55,10 +56,10 @@ def table() -> Mapping[str, tuple[Address, ...]]:
     }
 
 
-def network_readers() -> list[Reader]:
+def network_readers() -> list[Reader[...]]:
     found = [reader for reader in readers() if all(field.startswith("network.") for field in reader.fields)]
-    of_a_tree = partial(interfaces.read_interfaces, table=table)
-    return [reader._replace(read=of_a_tree) if "network.interfaces" in reader.fields else reader for reader in found]
+    of_a_tree = Reader("interfaces", ("network.interfaces",), partial(interfaces.read_interfaces, table=table))
+    return [of_a_tree if reader is interfaces.read_interfaces else reader for reader in found]
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -67,7 +68,7 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def side_by_side(every: Sequence[Reader], system: System) -> None:
+def side_by_side(every: Sequence[Reader[...]], system: System) -> None:
     threads = [threading.Thread(target=run, args=(reader, system)) for reader in every]
     for thread in threads:
         thread.start()
