@@ -23,12 +23,12 @@ import gpudoctor.devices
 import gpudoctor.emit.machine_readable
 import gpudoctor.explain.report
 import gpudoctor.fleet.survey
-import gpudoctor.hang.evidence
 import gpudoctor.hang.report
 import gpudoctor.lint.report
 import gpudoctor.nccl.publish
 import gpudoctor.report
 import gpudoctor.snapshot
+import gpudoctor.snapshot.evidence
 import gpudoctor.topology
 import gpudoctor.train.report
 from gpudoctor.causes import CAUSES, Cause
@@ -119,7 +119,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
     for name, judged in amp_examples.EXAMPLES.items():
         yield DOCS / "examples" / f"{name}.json", gpudoctor.amp.report.to_json(judged()).decode() + "\n"
     for name, evidence in hang_examples.EXAMPLES.items():
-        yield DOCS / "examples" / f"{name}.json", gpudoctor.hang.evidence.to_json(evidence()).decode() + "\n"
+        yield DOCS / "examples" / f"{name}.json", gpudoctor.snapshot.evidence.to_json(evidence()).decode() + "\n"
 
 
 def tidied(schema: Any) -> Any:

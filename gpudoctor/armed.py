@@ -3,7 +3,7 @@
 It costs nothing until `gpudoctor hang` asks: a signal on which the interpreter's own faulthandler writes all stacks
 into a file in memory, also while native code holds the GIL, and, where this torch has it, torch's worker server on a
 socket in a private folder, which tells what the flight recorder holds. What there is stands in another file in memory,
-named "gpudoctor-armed", that `gpudoctor.hang.read.armed` finds in /proc/PID/fd.
+named "gpudoctor-armed", that `gpudoctor.read.job.armed` finds in /proc/PID/fd.
 """
 
 import atexit

@@ -10,9 +10,9 @@ from gpudoctor.fleet.fleet import Fleet
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.reach import reach
 from gpudoctor.hang import ask
-from gpudoctor.hang.evidence import Evidence, to_json
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Members
+from gpudoctor.snapshot.evidence import Evidence, to_json
 
 PATIENCE = 60.0
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from gpudoctor.hang.evidence import Evidence
+from gpudoctor.snapshot.evidence import Evidence
 from tests.hang_jobs import a_job, source, waits
 
 HOSTS = ("gpu-01", "gpu-02")

@@ -13,7 +13,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpudoctor.hang.evidence import (
+from gpudoctor.hang.job import Job, Launcher, Rank
+from gpudoctor.hang.recorders import Agreement
+from gpudoctor.knowledge.places import Kind, Place
+from gpudoctor.snapshot.evidence import (
     Enclosing,
     Evidence,
     Frame,
@@ -25,9 +28,6 @@ from gpudoctor.hang.evidence import (
     SourceContext,
     Thread,
 )
-from gpudoctor.hang.job import Job, Launcher, Rank
-from gpudoctor.hang.places import Kind, Place
-from gpudoctor.hang.recorders import Agreement
 
 PROGRAM = "/home/mara/train.py"
 TORCH = "/usr/lib/python3/site-packages/torch"

@@ -8,13 +8,13 @@ import textwrap
 
 from gpudoctor import bounded
 from gpudoctor.bounded import GIB, MIB, Bound
-from gpudoctor.hang.read import recorder_pickle, source
-from gpudoctor.hang.read.recorder_apart import SECONDS_OF_A_DUMP
-from gpudoctor.hang.read.sources import SECONDS_OF_A_LINE
 from gpudoctor.knowledge.command_lines import OF_A_SCRIPT, OPTIONS, SWITCHES
 from gpudoctor.knowledge.environment import READ, kind_of
 from gpudoctor.knowledge.pytorch.torch_variables import VARIABLES
 from gpudoctor.read import apart
+from gpudoctor.read.job import recorder_pickle, source
+from gpudoctor.read.job.recorder_apart import SECONDS_OF_A_DUMP
+from gpudoctor.read.job.sources import SECONDS_OF_A_LINE
 from gpudoctor.render.nccl_test import show_result, show_run
 from gpudoctor.render.prose import console
 from gpudoctor.render.train import show_training

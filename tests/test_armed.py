@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.fleet import processes
-from gpudoctor.hang.read import armed
-from gpudoctor.hang.read.armed import Armed, find
+from gpudoctor.read import process as processes
+from gpudoctor.read.job import armed
+from gpudoctor.read.job.armed import Armed, find
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are found through /proc")
 PATIENCE = 60.0

@@ -16,10 +16,10 @@ import pytest
 from msgspec.structs import replace
 
 from gpudoctor.hang.conclude import conclude
-from gpudoctor.hang.evidence import Evidence, Sample, to_json
 from gpudoctor.hang.report import json_schema
 from gpudoctor.hang.watch import spanned
 from gpudoctor.render.hang import what_was_not_read
+from gpudoctor.snapshot.evidence import Evidence, Sample, to_json
 from tests.hang_examples import EXAMPLES
 from tests.hang_jobs import a_job, waits
 from tests.lab.hangs.training import HANGS, SCENARIOS, running

@@ -44,6 +44,7 @@ from gpudoctor.fleet.messages import (
 )
 from gpudoctor.fleet.reach import reach
 from gpudoctor.marked import MARK
+from gpudoctor.read.lookup import Lookup
 
 PATIENCE = 30.0
 """Bound on every wait; nothing here takes a second on an idle machine."""
@@ -314,11 +315,11 @@ def test_a_connection_that_breaks_ends_an_agent() -> None:
 
 
 def test_nvml_is_not_asked_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpudoctor.read import nvidia
+    from gpudoctor.read import driver_traces, nvidia
 
     assert nvidia.assemble(facts.no_nvml()).init_code.value == 12
-    monkeypatch.setattr(facts, "DRIVER_TRACES", ("/proc/self/stat",))
-    assert facts.may_have_nvml()
+    monkeypatch.setattr(driver_traces, "DRIVER_TRACES", ("/proc/self/stat",))
+    assert driver_traces.may_have_nvml()
 
 
 def test_a_python_that_cannot_be_run_does_not_cost_the_examination(tmp_path: Path) -> None:
@@ -340,7 +341,7 @@ def test_a_name_server_that_never_answers_costs_its_names_only(monkeypatch: pyte
         return [(0, 0, 0, "", ("10.0.0.1", 0)), (0, 0, 0, "", ("10.0.0.1", 0))]
 
     monkeypatch.setattr("socket.getaddrinfo", resolve)
-    lookup = facts.Lookup(("a", "slow", "a", "b"), 0.3)
+    lookup = Lookup(("a", "slow", "a", "b"), 0.3)
     try:
         assert lookup.answers() == {"a": ("10.0.0.1",), "b": ("10.0.0.1",)}
     finally:

@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor import active
-from gpudoctor.fleet import processes
 from gpudoctor.fleet.followed import Followed
 from gpudoctor.fleet.messages import Ended, Launch, Measurement, Reply, Run, Said, Stop
 from gpudoctor.fleet.ranks import Ranks
 from gpudoctor.nccl.rank_messages import AnyRankMessage, Failed, Member, Phase, Row, decoder
+from gpudoctor.read import process as processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are followed through /proc")
 PATIENCE = 90.0
@@ -380,7 +380,7 @@ def test_a_number_that_somebody_else_has_now_is_not_killed() -> None:
     try:
         seen = processes.look(stranger.pid)
         assert seen is not None
-        former = seen._replace(started=seen.started - 1)
+        former = seen._replace(start_ticks=seen.start_ticks - 1)
         assert processes.end([former], patience=0.5) == ()
         assert stranger.poll() is None
         assert processes.end([seen], patience=30) == ()

@@ -14,7 +14,10 @@ from gpudoctor.hang import all_rules
 from gpudoctor.hang import conclude as conclusion
 from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.conclude import conclude, conclude_job, ordered
-from gpudoctor.hang.evidence import (
+from gpudoctor.hang.job import Job
+from gpudoctor.hang.progress import Verdict, progress_of
+from gpudoctor.hang.report import HangCause, State
+from gpudoctor.snapshot.evidence import (
     Collective,
     Evidence,
     Frame,
@@ -25,9 +28,6 @@ from gpudoctor.hang.evidence import (
     from_json,
     to_json,
 )
-from gpudoctor.hang.job import Job
-from gpudoctor.hang.progress import Verdict, progress_of
-from gpudoctor.hang.report import HangCause, State
 from tests.hang_jobs import a_job, data_loader, is_in, member, place_at, sleeps, source, waits
 
 # ---------------------------------------------------------------- progress

@@ -1,4 +1,4 @@
-"""Which processes are one job: hang/{find,families}.py and hang/read/commands.py, on processes made by hand."""
+"""Which processes are one job: hang/{find,families}.py and read/job/commands.py, on processes made by hand."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudoctor.hang.evidence import NodeProcesses, Process
 from gpudoctor.hang.find import find_jobs, masters
 from gpudoctor.hang.job import Members
-from gpudoctor.hang.read import commands
+from gpudoctor.read.job import commands
+from gpudoctor.snapshot.evidence import NodeProcesses, Process
 
 PYTHON = "/opt/venv/bin/python3.11"
 SPAWNED = (

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudoctor.hang.read import armed, inside, recorder_pipe
-from gpudoctor.hang.read.files import Reader
-from gpudoctor.hang.read.inside import Rights
+from gpudoctor.read.job import armed, inside, recorder_pipe
+from gpudoctor.read.job.files import Reader
+from gpudoctor.read.job.inside import Rights
 from tests.lab.requirements import require
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")

@@ -1,4 +1,4 @@
-"""What an agent reads of a job on its node: hang/ask.py, hang/read/{node,processes,sampling,files,kernel,gpus,tasks}.py
+"""What an agent reads of a job on its node: hang/ask.py, read/job/{node,processes,sampling,files,kernel,gpus,tasks}.py
 
 Real jobs are read through agents on this machine, as `gpudoctor hang` does. Other jobs may run beside them.
 """
@@ -24,10 +24,18 @@ from hypothesis import strategies as st
 
 from gpudoctor import active
 from gpudoctor.active import Reply, own_module
-from gpudoctor.fleet import processes as fleet_processes
-from gpudoctor.fleet.messages import LookAt
 from gpudoctor.hang import ask
-from gpudoctor.hang.evidence import (
+from gpudoctor.hang.find import as_processes, find_jobs
+from gpudoctor.hang.job import Members
+from gpudoctor.marked import MARK
+from gpudoctor.read import process as proc
+from gpudoctor.read.job import files, gpus, kernel, layers, node, processes, sampling
+from gpudoctor.read.job.layers import Rank
+from gpudoctor.read.job.tasks import Task, each
+from gpudoctor.read.job.wanted import Wanted
+from gpudoctor.read.kernel_log import Line
+from gpudoctor.read.system import System
+from gpudoctor.snapshot.evidence import (
     Evidence,
     Frame,
     NodeEvidence,
@@ -39,14 +47,6 @@ from gpudoctor.hang.evidence import (
     from_json,
     to_json,
 )
-from gpudoctor.hang.find import as_processes, find_jobs
-from gpudoctor.hang.job import Members
-from gpudoctor.hang.read import files, gpus, kernel, layers, node, processes, sampling
-from gpudoctor.hang.read.layers import Rank
-from gpudoctor.hang.read.tasks import Task, each
-from gpudoctor.marked import MARK
-from gpudoctor.read.kernel_log import Line
-from gpudoctor.read.system import System
 from tests.fake_tree import Link, Refusing, fake
 from tests.hang_evidence import evidence_of
 from tests.lab import machines
@@ -157,10 +157,10 @@ class Started:
         wait_until(said, f"{words} in {self.output}", said=self.output.read_text)
 
     def end(self) -> None:
-        family = fleet_processes.descendants(self.pid)
+        family = proc.descendants(self.pid)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        fleet_processes.end(family, patience=20.0)
+        proc.end(family, patience=20.0)
         self.process.wait(20.0)
 
 
@@ -269,13 +269,13 @@ def test_a_process_that_ends_between_the_looks_is_told_as_it_was(tmp_path: Path)
         running.process.kill()
         running.process.wait()
         order = ask.order_for([job], seconds=0.2, timeout=20.0)
-        answer = msgspec.json.decode(node.begin(order, 0)().evidence, type=NodeEvidence)
+        answer = node.begin(order, 0)()
     (gone,) = answer.processes
     assert gone.process.pid == running.pid and gone.process.state == "X" and gone.samples == ()
 
 
 def test_an_order_for_nothing_is_answered() -> None:
-    answer = msgspec.json.decode(node.begin(LookAt(seconds=0.0, timeout=5.0), 3)().evidence, type=NodeEvidence)
+    answer = node.begin(Wanted(seconds=0.0, timeout=5.0), 3)()
     assert answer.processes == () and answer.hostname == socket.gethostname() and answer.resolved
 
 
@@ -301,7 +301,7 @@ def test_a_rank_that_waits_in_the_kernel_does_not_hold_us(tmp_path: Path) -> Non
         wait_until(lambda: state_of(running.pid) == "D", "in the kernel")
         before = find_here(running.pid)
         order = ask.order_for([before], seconds=0.2, timeout=20.0)
-        answer = msgspec.json.decode(node.begin(order, 0)().evidence, type=NodeEvidence)
+        answer = node.begin(order, 0)()
     assert [member.rank for member in before.members if member.process.pid == running.pid] == [1]
     process = by_pid(answer)[running.pid]
     assert [sample.state for sample in process.samples] == ["D", "D"]
@@ -318,17 +318,16 @@ def find_here(pid: int) -> Members:
 AS_NOBODY = """
     import json, os, sys, sysconfig
     import msgspec
-    from gpudoctor.fleet.messages import LookAt
-    from gpudoctor.hang.evidence import NodeEvidence, NodeProcesses
-    from gpudoctor.hang.read import gpus, kernel, layers, node, processes, reach, sampling, source
+    from gpudoctor.read.job.wanted import Wanted
+    from gpudoctor.read.job import gpus, kernel, layers, node, processes, reach, sampling, source
     from gpudoctor.read import interfaces
-    import netifaces, gpudoctor.read.local, gpudoctor.hang.places, encodings.idna, pwd
+    import netifaces, gpudoctor.read.local, gpudoctor.knowledge.places, encodings.idna, pwd
     sysconfig.get_path("scripts")  # reads what lies in a folder that only root may enter
     pid, started = int(sys.argv[1]), int(sys.argv[2])
     os.setgroups([]); os.setgid(65534); os.setuid(65534); os.chdir("/")
-    found = msgspec.json.decode(node.find().found, type=NodeProcesses)
-    order = LookAt(pids={"0": ((pid, started),)}, ranks={"0": {str(pid): 0}}, seconds=0.2, timeout=15.0)
-    looked = msgspec.json.decode(node.begin(order, 0)().evidence, type=NodeEvidence)
+    found = node.find()
+    order = Wanted(pids={"0": ((pid, started),)}, ranks={"0": {str(pid): 0}}, seconds=0.2, timeout=15.0)
+    looked = node.begin(order, 0)()
     print(json.dumps([msgspec.to_builtins(found), msgspec.to_builtins(looked)]), flush=True)
     os._exit(0)
 """
@@ -337,9 +336,9 @@ AS_NOBODY = """
 def test_another_users_job_is_seen_as_far_as_may_be_and_the_rest_is_said(tmp_path: Path) -> None:
     require(hasattr(os, "geteuid") and os.geteuid() == 0, "only root can become another user")
     with started(tmp_path, "import time; time.sleep(1000)", RANK="0", WORLD_SIZE="2") as running:
-        found = fleet_processes.look(running.pid)
+        found = proc.look(running.pid)
         assert found is not None
-        command = [sys.executable, "-c", textwrap.dedent(AS_NOBODY), str(running.pid), str(found.started)]
+        command = [sys.executable, "-c", textwrap.dedent(AS_NOBODY), str(running.pid), str(found.start_ticks)]
         wait_until(lambda: b"train.py" in Path(f"/proc/{running.pid}/cmdline").read_bytes(), "started")
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 0, ended.stderr.decode()
@@ -363,7 +362,7 @@ def job_pid(job: Members, pid: int) -> bool:
 
 
 def state_of(pid: int) -> str:
-    found = fleet_processes.look(pid)
+    found = proc.look(pid)
     return found.state if found is not None else ""
 
 
@@ -507,21 +506,22 @@ def test_samples_tell_who_has_run() -> None:
     spinning = threading.Thread(target=lambda: [None for _ in iter(stop.is_set, True)], name="spinner")
     spinning.start()
     try:
-        found = fleet_processes.look(os.getpid())
+        found = proc.look(os.getpid())
         assert found is not None and spinning.native_id is not None
-        first = sampling.sample(System(), os.getpid(), found.started, 0.0)
+        first = sampling.sample(System(), os.getpid(), found.start_ticks, 0.0)
         own = spinning.native_id
 
         def used(sample: Sample | None) -> float:
             assert sample is not None
             return next(thread.cpu_seconds or 0.0 for thread in sample.threads if thread.id == own)
 
-        wait_until(lambda: used(sampling.sample(System(), os.getpid(), found.started, 1.0)) > used(first), "it has run")
+        ticks = found.start_ticks
+        wait_until(lambda: used(sampling.sample(System(), os.getpid(), ticks, 1.0)) > used(first), "it has run")
     finally:
         stop.set()
         spinning.join()
     assert first is not None and first.threads[0].id == os.getpid() and first.read_bytes
-    assert sampling.sample(System(), os.getpid(), found.started + 1, 0.0) is None  # another process of that number
+    assert sampling.sample(System(), os.getpid(), found.start_ticks + 1, 0.0) is None  # another process of that number
 
 
 @pytest.mark.parametrize(
@@ -732,9 +732,9 @@ def test_ras_is_asked_only_where_it_is_safe(
         calls.append(pid)
         return Ras(at=float(len(calls)), source="x")
 
-    monkeypatch.setattr("gpudoctor.hang.read.ras_elsewhere.ask", answer)
-    monkeypatch.setattr("gpudoctor.hang.read.reach.listener_of", lambda system, pid, port: "127.0.0.1")
-    reader = layers.Layers(System(), LookAt(ranks=ranks, seconds=0.01), 0)
+    monkeypatch.setattr("gpudoctor.read.job.ras_elsewhere.ask", answer)
+    monkeypatch.setattr("gpudoctor.read.job.reach.listener_of", lambda system, pid, port: "127.0.0.1")
+    reader = layers.Layers(System(), Wanted(ranks=ranks, seconds=0.01), 0)
     found, unread = reader.ras([rank_with_nccl(7, version)], {7: sample_in(function, 7)}, time.monotonic() + PATIENCE)
     assert len(calls) == len(found) == asked
     assert [why in each.reason for each in unread] == [True] * bool(why)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.hang.evidence import Frame, Sample, SourceContext, Thread
-from gpudoctor.hang.places import is_user, main_thread, moved, place_of
+from gpudoctor.knowledge.places import is_user, main_thread, moved, place_of
+from gpudoctor.snapshot.evidence import Frame, Sample, SourceContext, Thread
 
 PACKAGES = "/opt/venv/lib/python3.11/site-packages/"
 LIBRARY = "/usr/lib/python3.11/"

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.hang.evidence import Ras, RasCommunicator, RasRank
-from gpudoctor.hang.read import ras, ras_elsewhere
-from gpudoctor.hang.read.ras import NoRas, may_ask
-from gpudoctor.hang.read.ras_text import UnreadableReport, parse
+from gpudoctor.read.job import ras, ras_elsewhere
+from gpudoctor.read.job.ras import NoRas, may_ask
+from gpudoctor.read.job.ras_text import UnreadableReport, parse
+from gpudoctor.snapshot.evidence import Ras, RasCommunicator, RasRank
 from tests.lab.requirements import require
 
 HEAD = """NCCL version {version} compiled with CUDA 12.8

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.hang.evidence import Evidence, Recorder, to_json
-from gpudoctor.hang.read import recorder, recorder_pickle
-from gpudoctor.hang.read.recorder import RefusedDump, UnreadableDump, read
+from gpudoctor.read.job import recorder, recorder_pickle
+from gpudoctor.read.job.recorder import RefusedDump, UnreadableDump, read
+from gpudoctor.snapshot.evidence import Evidence, Recorder, to_json
 from tests import torch_pickle
 
 FRAMES = [

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.hang.evidence import Collective, Frame, Group, Recorder
-from gpudoctor.hang.read import recorder
 from gpudoctor.hang.recorders import Agreement, compare, words
+from gpudoctor.read.job import recorder
+from gpudoctor.snapshot.evidence import Collective, Frame, Group, Recorder
 from tests import recorder_jobs
 
 # ---------------------------------------------------------------- real jobs

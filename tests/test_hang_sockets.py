@@ -1,4 +1,4 @@
-"""TCP sockets of processes as `gpudoctor hang` reads them: hang/read/{sockets,reach}.py."""
+"""TCP sockets of processes as `gpudoctor hang` reads them: read/sockets.py, read/job/reach.py."""
 
 import os
 import socket
@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.fleet.sockets import end
-from gpudoctor.hang.evidence import Socket
-from gpudoctor.hang.read.reach import Attempts, listeners
-from gpudoctor.hang.read.sockets import MOST, STATES, Tables, bounded, rows
+from gpudoctor.read.job.reach import Attempts, listeners
+from gpudoctor.read.sockets import MOST, STATES, Tables, bounded, end, rows
 from gpudoctor.read.system import System
+from gpudoctor.snapshot.evidence import Socket
 from tests.fake_tree import Link, fake
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -98,6 +97,20 @@ def test_files_that_may_not_be_listed_are_an_error_and_no_empty_answer(tmp_path:
         Tables(fake(tmp_path, {"/proc/5/net/tcp": HEADER})).sockets(5, "x")
 
 
+def test_connections_that_nobody_answers(tmp_path: Path) -> None:
+    four = (line(2, remote="0200000A:733D", inode=1), line(1, remote="0300000A:0001", inode=2))
+    six = (
+        line(2, remote="0000000000000000FFFF00000200000A:0050", inode=3),
+        line(2, remote="000000FD000000000000000002000000:0050", inode=4),
+    )
+    files: dict[str, str | bytes | Link] = {
+        "/proc/5/net/tcp": HEADER + "".join(four),
+        "/proc/5/net/tcp6": HEADER + "".join(six),
+    }
+    files |= {f"/proc/5/fd/{number}": Link(f"socket:[{number}]") for number in (1, 2, 3, 4)}
+    assert Tables(fake(tmp_path, files)).unanswered(5) == ("10.0.0.2:29501", "10.0.0.2:80", "[fd00::2]:80")
+
+
 # ---------------------------------------------------------------- this machine
 
 
@@ -123,6 +136,17 @@ def test_own_sockets_are_seen_with_their_queues(server: socket.socket) -> None:
         assert [each.unread_bytes for each in mine] == [1000]
         assert any(each.state == "LISTEN" and each.local_port == port and not each.remote for each in found)
         assert mine[0].remote_port == client.getsockname()[1] and mine[0].process == "pytest"
+
+
+@LINUX
+def test_an_own_connection_without_an_answer_is_seen() -> None:
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second, socket.socket() as third:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)  # the kernel takes one more than that, and drops the next
+        for client in (first, second, third):
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        assert Tables(System()).unanswered(os.getpid()) == (f"127.0.0.1:{full.getsockname()[1]}",)
 
 
 @LINUX

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.hang.evidence import Enclosing, Frame, SourceContext
-from gpudoctor.hang.read.source import MAXIMUM_BYTES, context
+from gpudoctor.read.job.source import MAXIMUM_BYTES, context
+from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
 PROGRAM = textwrap.dedent(
     """\

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor import active
-from gpudoctor.fleet import processes
-from gpudoctor.hang.evidence import Thread
-from gpudoctor.hang.read import refusals, stacks
-from gpudoctor.hang.read.stacks import dump, read, why_not
+from gpudoctor.read import process as processes
+from gpudoctor.read.job import refusals, stacks
+from gpudoctor.read.job.stacks import dump, read, why_not
+from gpudoctor.snapshot.evidence import Thread
 from tests.lab.requirements import require
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="as py-spy reads processes there")
@@ -231,8 +231,8 @@ def test_root_without_the_capability_is_told_of_the_container() -> None:
     require(os.geteuid() == 0, "only root can drop a capability")
     require(shutil.which("setpriv"), "no setpriv")
     code = (
-        "import sys; from gpudoctor.hang.read.stacks import dump; print(dump([int(sys.argv[1])], timeout=60)); "
-        "from gpudoctor.hang.read.refusals import *; print(has_capability(CAP_SYS_PTRACE))"
+        "import sys; from gpudoctor.read.job.stacks import dump; print(dump([int(sys.argv[1])], timeout=60)); "
+        "from gpudoctor.read.job.refusals import *; print(has_capability(CAP_SYS_PTRACE))"
     )
     without = ["setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace", sys.executable, "-c", code]
     with python(SLEEPS) as process:

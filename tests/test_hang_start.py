@@ -19,7 +19,11 @@ from gpudoctor.hang.causes import (
     start_settings,
     start_world,
 )
-from gpudoctor.hang.evidence import (
+from gpudoctor.hang.job import Job, Launcher, Rank
+from gpudoctor.hang.report import HangCause
+from gpudoctor.hang.starts import address_and_port, command_with, node_counts, told
+from gpudoctor.knowledge.places import Kind, Place
+from gpudoctor.snapshot.evidence import (
     Evidence,
     Frame,
     GpuUse,
@@ -33,10 +37,6 @@ from gpudoctor.hang.evidence import (
     Socket,
     Thread,
 )
-from gpudoctor.hang.job import Job, Launcher, Rank
-from gpudoctor.hang.places import Kind, Place
-from gpudoctor.hang.report import HangCause
-from gpudoctor.hang.starts import address_and_port, command_with, node_counts, told
 from tests.hang_jobs import place_at
 
 RULES: tuple[Rule, ...] = (

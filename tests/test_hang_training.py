@@ -11,11 +11,11 @@ import pytest
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.conclude import conclude_job
-from gpudoctor.hang.evidence import Collective, Frame, GpuUse, KernelEvent, Recorder, Socket, SourceContext, Thread
 from gpudoctor.hang.job import Job
-from gpudoctor.hang.places import place_of
 from gpudoctor.hang.recorders import compare
 from gpudoctor.hang.report import HangCause, JobReport
+from gpudoctor.knowledge.places import place_of
+from gpudoctor.snapshot.evidence import Collective, Frame, GpuUse, KernelEvent, Recorder, Socket, SourceContext, Thread
 from tests.hang_jobs import PROGRAM, a_job, data_loader, is_in, launcher, member, place_at, sleeps, source, stack, waits
 
 LOOP = ("for", 25, "batch in loader")

@@ -1,22 +1,20 @@
 """Who is blamed for a launch that stopped: hand-made ends, in the order of blame; and the texts they are made from."""
 
 import re
-import socket
-import struct
-import sys
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.fleet import processes, sockets, traces
+from gpudoctor.fleet import traces
 from gpudoctor.fleet.messages import RankState, Torchrun
 from gpudoctor.nccl import story
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.rank_messages import Member, Trained
 from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.nccl.stopped import why_stopped
+from gpudoctor.read.process import Process, parse_stat
 from gpudoctor.snapshot import Address, Interface, Snapshot, Space, read
 from tests.build import but, h100_node
 from tests.test_nccl_run import ROW
@@ -609,48 +607,10 @@ def test_no_text_breaks_the_readers(text: str, limit: int) -> None:
     assert len(traces.log(text, limit)) <= max(limit, 0)
 
 
-@given(st.text())
-def test_no_stat_breaks_the_reader(text: str) -> None:
-    processes.from_stat(text)
-
-
 def test_a_name_with_spaces_and_brackets_does_not_shift_the_fields() -> None:
     fields = " ".join(str(number) for number in range(4, 53))
-    found = processes.from_stat(f"42 (a) (b c) T {fields}")
-    assert found == processes.Process(pid=42, parent=4, state="T", started=22, exit_code=52)
-
-
-def connection(address: str, port: int, state: str, inode: int) -> str:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    raw = socket.inet_pton(family, address)
-    words = struct.unpack(f"={len(raw) // 4}I", raw)
-    far = "".join(f"{word:08X}" for word in words)
-    return f"   1: 00000000:0000 {far}:{port:04X} {state} 00000000:00000000 00:00000000 00000000  0 0 {inode} 1 0\n"
-
-
-def test_unanswered_connections_are_read() -> None:
-    text = "header\n" + connection("10.0.0.2", 29500, "02", 7) + connection("10.0.0.3", 1, "01", 8)
-    assert sockets.unanswered(text) == [("7", "10.0.0.2:29500")]
-    assert sockets.unanswered("header\n" + connection("fd00::2", 80, "02", 9)) == [("9", "[fd00::2]:80")]
-    assert sockets.unanswered("header\n" + connection("::ffff:10.0.0.2", 80, "02", 9)) == [("9", "10.0.0.2:80")]
-
-
-@given(st.text())
-def test_no_table_breaks_the_reader(text: str) -> None:
-    sockets.unanswered("header\n" + text)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc/net/tcp")
-def test_an_own_connection_without_an_answer_is_seen() -> None:
-    import os
-
-    with socket.socket() as full, socket.socket() as first, socket.socket() as second, socket.socket() as third:
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)  # the kernel takes one more than that, and drops the next
-        for client in (first, second, third):
-            client.setblocking(False)
-            client.connect_ex(full.getsockname())
-        assert sockets.connecting(os.getpid()) == (f"127.0.0.1:{full.getsockname()[1]}",)
+    found = parse_stat(f"42 (a) (b c) T {fields}")
+    assert found == Process(42, "a) (b c", "T", parent=4, flags=9, start_ticks=22, exit_code=52, cpu_ticks=14 + 15)
 
 
 @pytest.mark.parametrize("text", ["\n" * 2_000_000, " \n" * 1_000_000, " " * 2_000_000])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpudoctor.read import firewall, rendezvous, routes
+from gpudoctor.read import firewall, routes
 from gpudoctor.read.firewall import from_iptables, from_nft, has_nftables, read_firewalls
 from gpudoctor.read.interfaces import FOLDER, interfaces, ipv4_table, ipv6_table, read_interfaces
 from gpudoctor.read.names import look_up
@@ -473,4 +473,3 @@ def test_garbage_at_the_rendezvous(tmp_path_factory: Any, table: bytes, text: st
     system = fake(tmp_path_factory.mktemp("tree"), files, variables)
     found = read_rendezvous(system, lambda _: ["127.0.0.1"], lambda _: True, lambda *_: "refused")["network.rendezvous"]
     assert found.is_read or found.missing_kind == "absent"
-    assert not list(rendezvous._listening(table.decode("latin-1"), 29500, frozenset()))

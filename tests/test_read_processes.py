@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.read.processes import parse_stat, read_fabric_manager, read_stuck
+from gpudoctor.read.process import parse_stat
+from gpudoctor.read.processes import read_fabric_manager, read_stuck
 from gpudoctor.snapshot import StuckProcess
 from tests.fake_tree import INITIAL, Link, Refusing, fake
 

@@ -16,7 +16,6 @@ from gpudoctor import report as reports
 from gpudoctor.check import Fix, Problem
 from gpudoctor.command import command
 from gpudoctor.diagnose import ask
-from gpudoctor.hang.evidence import Evidence, NodeProcesses
 from gpudoctor.hang.report import HangReport
 from gpudoctor.knowledge.credentials import without_credentials
 from gpudoctor.knowledge.environment import is_recorded, recorded
@@ -44,6 +43,7 @@ from gpudoctor.snapshot import (
     read,
     to_json,
 )
+from gpudoctor.snapshot.evidence import Evidence, NodeProcesses
 from tests.build import GIB, but, but_gpu, h100_node
 from tests.build_network import interface, port, rdma_device, with_rdma
 from tests.cases import Case

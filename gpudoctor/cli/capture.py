@@ -77,7 +77,7 @@ def _of_machine(python: str | None, *, torch: bool, deep: bool, timeout: float, 
 def _of_job(pid: int | None, job: str | None, hosts: str | None, redact: bool) -> bytes:
     from gpudoctor.cli.fleets import Where
     from gpudoctor.cli.hang_run import Asked, examine
-    from gpudoctor.hang.evidence import to_json
+    from gpudoctor.snapshot.evidence import to_json
 
     evidence = examine(Where(hosts=hosts), Asked(pid=pid, job=job))
     if redact:

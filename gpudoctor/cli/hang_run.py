@@ -16,12 +16,12 @@ from gpudoctor.fleet.fleet import Fleet
 from gpudoctor.fleet.reach import reach
 from gpudoctor.hang import ask, choose
 from gpudoctor.hang.conclude import conclude
-from gpudoctor.hang.evidence import Evidence, UnreadableEvidence, from_json
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.report import HangReport, JobReport, is_unseen
 from gpudoctor.hang.users import words
 from gpudoctor.hang.watch import spanned
 from gpudoctor.render.progress import Progress
+from gpudoctor.snapshot.evidence import Evidence, UnreadableEvidence, from_json
 
 REACH_SECONDS = 20.0
 BETWEEN_SECONDS = 2.5

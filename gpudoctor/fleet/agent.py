@@ -180,9 +180,9 @@ class Agent:
 
             return facts.begin(order)
         if isinstance(order, FindRanks | LookAt):
-            from gpudoctor.hang.read import node
+            from gpudoctor.fleet import look_at
 
-            return partial(node.find) if isinstance(order, FindRanks) else node.begin(order, self.node)
+            return look_at.find if isinstance(order, FindRanks) else look_at.begin(order, self.node)
         if isinstance(order, Listen | Reach | Unlisten):
             return self._with_ports(order)
         if isinstance(order, Run):

@@ -4,15 +4,8 @@ A brief examination leaves out what no preflight asks for and what costs most on
 GPUs: the import of torch, libcuda, the kernel's log, /proc of all processes, commands of packet filters.
 """
 
-import ctypes
 import os
-import queue
-import socket
-import sys
-import threading
-import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
 import msgspec
 
@@ -22,7 +15,9 @@ from gpudoctor.fleet.files import answers
 from gpudoctor.fleet.messages import Examine, Examined
 from gpudoctor.marked import MARK
 from gpudoctor.read.children import Wish, launch
+from gpudoctor.read.driver_traces import may_have_nvml
 from gpudoctor.read.interpreter import Interpreter, NoSuchInterpreter, choose
+from gpudoctor.read.lookup import Lookup
 
 LEFT_OUT_OF_BRIEF = (
     "governors",
@@ -38,13 +33,10 @@ LEFT_OUT_OF_BRIEF = (
     "ranks",
 )
 """Readers by name (read/local.py)."""
-DRIVER_TRACES = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
 LIBRARY_NOT_FOUND = 12
 """nvmlReturn_t NVML_ERROR_LIBRARY_NOT_FOUND."""
 FILES = "files of the job"
 """The child that looks at `Examine.files`."""
-RESOLVERS = 16
-"""Threads that look names up."""
 
 
 def begin(order: Examine) -> Callable[[], Examined]:
@@ -108,17 +100,6 @@ def begin_brief(wish: Wish) -> tuple[list[Child], dict[str, Reply]]:
     return children, replies
 
 
-def may_have_nvml() -> bool:
-    """Whether asking NVML in a child of its own is worth it: the driver left a trace, or its library can be loaded."""
-    if not sys.platform.startswith("linux") or any(Path(trace).exists() for trace in DRIVER_TRACES):
-        return True
-    try:
-        ctypes.CDLL("libnvidia-ml.so.1")  # loading it starts nothing; without a driver there is nothing to hang on
-    except OSError as error:
-        return "cannot open shared object file" not in str(error)
-    return True
-
-
 def no_nvml() -> Reply:
     """What the NVML child would say on a machine that has neither the driver nor its library."""
     from gpudoctor.snapshot import absent, read
@@ -135,46 +116,3 @@ def _reply(name: str, *, output: bytes = b"", errors: str = "", code: int = 0) -
     return Reply(
         name=name, output=output, errors=errors, return_code=code, timed_out=False, stuck=False, seconds=0.0, pid=0
     )
-
-
-class Lookup:
-    """Names looked up beside everything else, by getaddrinfo, which knows no deadline: its threads are left alone."""
-
-    def __init__(self, names: Sequence[str], seconds: float) -> None:
-        self._deadline = time.monotonic() + seconds
-        self._names: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._found: queue.SimpleQueue[tuple[str, tuple[str, ...]]] = queue.SimpleQueue()
-        wanted = dict.fromkeys(names)
-        self._open = len(wanted)
-        for name in wanted:
-            self._names.put(name)
-        for _ in range(min(RESOLVERS, self._open)):
-            threading.Thread(target=self._work, daemon=True).start()
-
-    def _work(self) -> None:
-        try:
-            while time.monotonic() < self._deadline:
-                name = self._names.get_nowait()
-                self._found.put((name, addresses_of(name)))
-        except queue.Empty:
-            pass
-
-    def answers(self) -> dict[str, tuple[str, ...]]:
-        """Name -> addresses, of the names that were answered before the deadline."""
-        found: dict[str, tuple[str, ...]] = {}
-        while len(found) < self._open:
-            try:
-                name, addresses = self._found.get(timeout=max(0.0, self._deadline - time.monotonic()))
-            except queue.Empty:
-                break
-            found[name] = addresses
-        return found
-
-
-def addresses_of(name: str) -> tuple[str, ...]:
-    """What a name resolves to, in getaddrinfo's order, each once; () when it does not."""
-    try:
-        entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError, ValueError):  # ValueError: a NUL in it
-        return ()
-    return tuple(dict.fromkeys(str(entry[4][0]) for entry in entries))

@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from gpudoctor.fleet import processes
-from gpudoctor.fleet.processes import Process
 from gpudoctor.marked import MARK
+from gpudoctor.read.process import Process, ancestors, lives, seen
 
 MAXIMUM_FILE_BYTES = 8 * 1024 * 1024
 """Of a rank's log or standard error, no more than its end is looked at."""
@@ -113,9 +112,8 @@ class Followed:
         if said.rank in self._ranks or len(self._ranks) >= MOST_RANKS:
             return
         rank = self._ranks[said.rank] = Rank(said.rank, said.local_rank, said.pid)
-        there = processes.look(said.pid)
         # The number comes from outside: nothing is signalled or killed that we have not started.
-        rank.process = there if there is not None and processes.descends(there, os.getpid()) else None
+        rank.process = seen(said.pid) if os.getpid() in ancestors(said.pid) else None
         rank.log = rank.open(said.log_fd)
         rank.errors = rank.open(said.error_fd)
         if said.local_rank == 0 or self._lowest is None:  # the only one here may be local rank 3 (symmetric mode)
@@ -132,7 +130,7 @@ class Followed:
     def one_died(self) -> bool:
         """A rank has told its failure, or is gone without having finished."""
         return any(
-            rank.failed or (not rank.finished and rank.process is not None and not processes.lives(rank.process))
+            rank.failed or (not rank.finished and rank.process is not None and not lives(rank.process))
             for rank in self.all()
         )
 

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from gpudoctor.marked import MARK
 from gpudoctor.named import HostName, PidOrNone
+from gpudoctor.read.job.wanted import Wanted
 
 T = TypeVar("T")
 
@@ -217,21 +218,7 @@ class FindRanks(Order, frozen=True, kw_only=True):
 class LookAt(Order, frozen=True, kw_only=True):
     """Read these processes twice, without stopping them; answered by `LookedAt`."""
 
-    pids: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    """By node index as text: (pid, start time in ticks) of ranks, launchers and data loaders."""
-    ranks: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By node index as text: pid as text -> its rank, where it is one."""
-    seconds: float = 2.5
-    """Between the two looks."""
-    ports: tuple[int, ...] = ()
-    """Of the job's masters: who listens there."""
-    addresses: tuple[str, ...] = ()
-    """Of the job's masters, names or numbers: they are looked up and, at `ports`, connected to."""
-    connect: bool = False
-    """Root may connect to them though none of these processes does: the nodes of the job were named."""
-    native: bool = False
-    """Native frames too, for which py-spy stops each process for a moment."""
-    timeout: float = 8.0
+    wanted: Wanted = field(default_factory=Wanted)
 
 
 class Bye(Order, frozen=True, kw_only=True):
@@ -366,12 +353,12 @@ class Ended(Reply, frozen=True, kw_only=True):
 
 class RanksFound(Reply, frozen=True, kw_only=True):
     found: msgspec.Raw
-    """A `hang.evidence.NodeProcesses`."""
+    """A `snapshot.evidence.NodeProcesses`."""
 
 
 class LookedAt(Reply, frozen=True, kw_only=True):
     evidence: msgspec.Raw
-    """A `hang.evidence.NodeEvidence`."""
+    """A `snapshot.evidence.NodeEvidence`."""
 
 
 class OrderFailed(Reply, frozen=True, kw_only=True):

@@ -44,7 +44,9 @@ def check(order: AnyOrder) -> None:
     elif isinstance(order, Examine):
         _want(len(order.files) <= MOST_PARTS and all(_is_text(path, 4096) for path in order.files), "files")
     elif isinstance(order, LookAt):
-        _want(order.seconds <= 60 and len(order.ports) <= MOST_PARTS and len(order.addresses) <= MOST_PARTS, "seconds")
+        wanted = order.wanted
+        _want(0 <= wanted.seconds <= 60 and 0 <= wanted.timeout <= LONGEST_SECONDS, "seconds")
+        _want(len(wanted.ports) <= MOST_PARTS and len(wanted.addresses) <= MOST_PARTS, "seconds")
     elif isinstance(order, Run):
         _want(_is_text(order.python, 4096), "python")
         _check_launch(order.launch)

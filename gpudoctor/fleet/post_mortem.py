@@ -8,11 +8,12 @@ from typing import Literal
 
 from gpudoctor.active import Child, signal_name
 from gpudoctor.active import Reply as ChildReply
-from gpudoctor.fleet import processes, traces
+from gpudoctor.fleet import traces
 from gpudoctor.fleet.followed import Followed, Rank, length, text
 from gpudoctor.fleet.messages import RankState, Torchrun
-from gpudoctor.fleet.processes import Process
-from gpudoctor.fleet.sockets import connecting
+from gpudoctor.read.process import Process, catches, now, tell, waits_in
+from gpudoctor.read.sockets import Tables
+from gpudoctor.read.system import System
 
 STACK_SECONDS = 1.0
 """A rank writes its stack within this, from a signal handler that waits for nothing; a stopped one never does."""
@@ -42,14 +43,15 @@ def look(followed: Followed, *, stacks: bool) -> dict[int, Seen]:
     """Every rank's process state and, with `stacks`, what it was doing; by rank."""
     found: dict[int, Seen] = {}
     for rank in followed.all():
-        now = processes.now(rank.process) if rank.process is not None else None
-        state = now.state if now is not None else ("X" if rank.process is not None else "")
-        waits = processes.waits_in(rank.pid) if state == "D" else ""
-        found[rank.rank] = Seen(rank, state, waits, now.exit_code if now is not None else 0)
+        process = now(rank.process) if rank.process is not None else None
+        state = process.state if process is not None else ("X" if rank.process is not None else "")
+        waits = waits_in(rank.pid) if state == "D" else ""
+        found[rank.rank] = Seen(rank, state, waits, process.exit_code if process is not None else 0)
         rank.errors_seen = length(rank.errors)
     if stacks:
+        tables = Tables(System())
         for one in found.values():
-            one.connecting = connecting(one.rank.pid) if one.state not in ("", "X", "Z") else ()
+            one.connecting = tables.unanswered(one.rank.pid) if one.state not in ("", "X", "Z") else ()
         _ask_for_stacks(list(found.values()))
     return found
 
@@ -61,8 +63,8 @@ def _ask_for_stacks(seen: Sequence[Seen]) -> None:
         if one.rank.errors is not None
         and one.rank.process is not None
         and one.state not in MUTE
-        and processes.catches(one.rank.pid, signal.SIGUSR1)
-        and processes.tell(one.rank.process, signal.SIGUSR1)
+        and catches(one.rank.pid, signal.SIGUSR1)
+        and tell(one.rank.process, signal.SIGUSR1)
     ]
     asked = list(waiting)
     before = {id(one): one.rank.errors_seen for one in waiting}
@@ -71,9 +73,9 @@ def _ask_for_stacks(seen: Sequence[Seen]) -> None:
     while waiting and time.monotonic() < deadline:
         time.sleep(0.01)
         for one in list(waiting):
-            now = length(one.rank.errors)
-            grown, before[id(one)] = now > before[id(one)], now
-            settled[id(one)] = 0 if grown or now == one.rank.errors_seen else settled[id(one)] + 1
+            size = length(one.rank.errors)
+            grown, before[id(one)] = size > before[id(one)], size
+            settled[id(one)] = 0 if grown or size == one.rank.errors_seen else settled[id(one)] + 1
             if settled[id(one)] >= SETTLED_LOOKS:  # it has written, and writes no more
                 waiting.remove(one)
     for one in asked:
@@ -82,20 +84,21 @@ def _ask_for_stacks(seen: Sequence[Seen]) -> None:
 
 def look_at_torchrun(process: Process | None, child: Child) -> Torchrun | None:
     """The launcher's state and, where under_doctor.py has it write one, its stack."""
-    now = processes.now(process) if process is not None else None
-    if process is None or now is None:
+    there = now(process) if process is not None else None
+    if process is None or there is None:
         return None
     stack: tuple[str, ...] = ()
     begin = len(child.errors)
-    if now.state not in MUTE and processes.catches(process.pid, signal.SIGUSR1):
-        processes.tell(process, signal.SIGUSR1)
+    if there.state not in MUTE and catches(process.pid, signal.SIGUSR1):
+        tell(process, signal.SIGUSR1)
         deadline, settled, before = time.monotonic() + STACK_SECONDS, 0, begin
         while settled < SETTLED_LOOKS and time.monotonic() < deadline:
             time.sleep(0.01)
             size = len(child.errors)
             settled, before = (settled + 1 if size == before and size > begin else 0), size
         stack = traces.stack(bytes(child.errors[begin:]).decode("utf-8", "replace"))
-    return Torchrun(pid=process.pid, process_state=now.state, stack=stack, connecting=connecting(process.pid))
+    connecting = Tables(System()).unanswered(process.pid)
+    return Torchrun(pid=process.pid, process_state=there.state, stack=stack, connecting=connecting)
 
 
 def states(followed: Followed, seen: dict[int, Seen], reply: ChildReply, *, is_head: bool) -> tuple[RankState, ...]:

@@ -14,11 +14,12 @@ from typing import Literal
 import msgspec
 
 from gpudoctor import active
-from gpudoctor.fleet import processes, torchrun
+from gpudoctor.fleet import torchrun
 from gpudoctor.fleet.followed import Followed
 from gpudoctor.fleet.messages import Ended, Launch, Reply, Run, Said, Stop
 from gpudoctor.fleet.post_mortem import Seen, launcher_error, look, look_at_torchrun, states
 from gpudoctor.read.interpreter import NoSuchInterpreter, choose
+from gpudoctor.read.process import Process, descendants, end, oom_kills, seen
 
 POLL_SECONDS = 0.1
 TORCHRUN_AFTER_A_DEATH_SECONDS = 3.0
@@ -113,7 +114,7 @@ class _Running:
         self._forget = forget
         self._evidence = False
         self._stopped = threading.Event()
-        self._oom_kills = processes.oom_kills()
+        self._oom_kills = oom_kills()
         self._ranks = Followed(self._said)
         self._is_head = bool(launch.nodes) and launch.nodes[0] == node
         self._child = active.start(
@@ -123,7 +124,7 @@ class _Running:
             environment=torchrun.environment(launch, environment),
             on_line=self._ranks.hear,
         )
-        self._process = processes.look(self._child.process.pid)
+        self._process = seen(self._child.process.pid)
         self._thread = threading.Thread(target=self._follow, name=f"launch {launch.id}", daemon=True)
 
     def watch(self) -> None:
@@ -162,17 +163,18 @@ class _Running:
 
     def _finish(self, how: Literal["done", "failed", "stopped", "not started"], why: str = "") -> None:
         launcher = None
-        seen: dict[int, Seen] = {}
-        family = set(self._ranks.processes())
+        known: dict[int, Seen] = {}
+        family = {process.pid: process for process in self._ranks.processes()}
         if self._child.process.poll() is None:
             # torchrun first: while it is asked for its stack, the ranks wait where they have waited all the time.
             launcher = look_at_torchrun(self._process, self._child) if self._evidence else None
-            seen = look(self._ranks, stacks=self._evidence)
+            known = look(self._ranks, stacks=self._evidence)
             if self._child.process.poll() is None:  # once it is reaped, its number may be somebody else's
-                family |= set(processes.descendants(self._child.process.pid))
+                family |= {process.pid: process for process in descendants(self._child.process.pid)}
         reply = self._child.end()
-        stuck = processes.end(family | set(self._ranks.processes()), patience=GONE_SECONDS)
-        ranks = states(self._ranks, seen, reply, is_head=self._is_head)
+        family |= {process.pid: process for process in self._ranks.processes()}
+        stuck = end(family.values(), patience=GONE_SECONDS)
+        ranks = states(self._ranks, known, reply, is_head=self._is_head)
         self._ranks.close()
         ended = Ended(
             number=self._number,
@@ -181,13 +183,13 @@ class _Running:
             ranks=ranks,
             error="; ".join(filter(None, [why or launcher_error(reply, ranks), _stuck(stuck, reply)])),
             torchrun=launcher,
-            oom_kills=_difference(self._oom_kills, processes.oom_kills()),
+            oom_kills=_difference(self._oom_kills, oom_kills()),
         )
         self._forget(self._launch.id)
         self._send(ended)
 
 
-def _stuck(left: tuple[processes.Process, ...], reply: active.Reply) -> str:
+def _stuck(left: tuple[Process, ...], reply: active.Reply) -> str:
     numbers = [process.pid for process in left]
     if reply.stuck and reply.pid not in numbers:
         numbers.append(reply.pid)

@@ -5,8 +5,8 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpudoctor.hang.evidence import NodeEvidence, Reached
 from gpudoctor.knowledge import job
+from gpudoctor.snapshot.evidence import NodeEvidence, Reached
 
 __all__ = ["Owner", "is_loopback", "is_number", "is_private", "numbers", "outcome", "owners", "plain", "routable"]
 VIRTUAL = ("docker", "veth", "virbr", "br-", "cni", "podman", "flannel", "cali", "vxlan", "lxc", "lxd", "kube", "tun")

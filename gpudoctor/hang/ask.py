@@ -10,7 +10,12 @@ from msgspec import structs
 from gpudoctor import __version__
 from gpudoctor.fleet.fleet import Fleet, Lost
 from gpudoctor.fleet.messages import FindRanks, LookAt, LookedAt, Ping, Pong, RanksFound
-from gpudoctor.hang.evidence import (
+from gpudoctor.hang.find import masters
+from gpudoctor.hang.job import Members
+from gpudoctor.named import told
+from gpudoctor.read.job import recorder
+from gpudoctor.read.job.wanted import Wanted
+from gpudoctor.snapshot.evidence import (
     Evidence,
     NodeEvidence,
     NodeProcesses,
@@ -19,10 +24,6 @@ from gpudoctor.hang.evidence import (
     Recorder,
     Unread,
 )
-from gpudoctor.hang.find import masters
-from gpudoctor.hang.job import Members
-from gpudoctor.hang.read import recorder
-from gpudoctor.named import told
 
 Waiting = Callable[[Sequence[str]], None]
 """Called several times a second with the names of the nodes that have not answered yet."""
@@ -87,10 +88,10 @@ def look(
     """
     named = fleet.how != "local" if connect is None else connect
     offsets = clock_offsets(fleet)
-    order = order_for(members, seconds=seconds, native=native, timeout=timeout)
+    wanted = order_for(members, seconds=seconds, native=native, timeout=timeout)
     present = fleet.present
     answers = fleet.ask(
-        structs.replace(order, to=present, connect=named),
+        LookAt(to=present, wanted=structs.replace(wanted, connect=named)),
         LookedAt,
         timeout=timeout + MARGIN_SECONDS,
         patience=PATIENCE_SECONDS,
@@ -160,8 +161,8 @@ def _unseen(name: str, why: str, index: int, members: Sequence[Members]) -> Node
     )
 
 
-def order_for(members: Sequence[Members], *, seconds: float, native: bool = False, timeout: float) -> LookAt:
-    """The order that has these jobs looked at; `to` is left open."""
+def order_for(members: Sequence[Members], *, seconds: float, native: bool = False, timeout: float) -> Wanted:
+    """What has these jobs looked at."""
     pids: dict[str, dict[int, int]] = {}
     ranks: dict[str, dict[str, int]] = {}
     addresses: dict[str, None] = {}
@@ -175,7 +176,7 @@ def order_for(members: Sequence[Members], *, seconds: float, native: bool = Fals
         named, used = masters(job)
         addresses.update(dict.fromkeys(named))
         ports.update(dict.fromkeys(used))
-    return LookAt(
+    return Wanted(
         pids={node: tuple(found.items()) for node, found in pids.items()},
         ranks=ranks,
         seconds=seconds,

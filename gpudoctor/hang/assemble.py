@@ -3,13 +3,13 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from gpudoctor.hang.evidence import Evidence, NodeEvidence, NodeProcesses, ProcessEvidence, Recorder
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Job, Launcher, Member, Members, Rank
-from gpudoctor.hang.places import Place, main_thread, moved, place_of
 from gpudoctor.hang.progress import uses_gpu
-from gpudoctor.hang.read import commands
 from gpudoctor.hang.recorders import Agreement, compare
+from gpudoctor.knowledge.places import Place, main_thread, moved, place_of
+from gpudoctor.read.job import commands
+from gpudoctor.snapshot.evidence import Evidence, NodeEvidence, NodeProcesses, ProcessEvidence, Recorder
 
 MOST_RANKS = 1 << 17
 """Of a world size that is believed: our rule of thumb, twice the largest published job. A larger one is a typing error,

@@ -13,13 +13,13 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.hang.all_rules import RULES
 from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.evidence import Evidence, Unread
 from gpudoctor.hang.job import Job
 from gpudoctor.hang.progress import ENDED, STARTING, Progress, awaits_work, progress_of
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
 from gpudoctor.hang.rows import rows
 from gpudoctor.hang.users import words
 from gpudoctor.hang.words import at, place_words, ranks_of, verb, waiting_words
+from gpudoctor.snapshot.evidence import Evidence, Unread
 from gpudoctor.sure import CERTAIN, PRIMARY, SHOWN
 
 MOST_CAUSES = 12

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
-from gpudoctor.hang.evidence import Process
-from gpudoctor.hang.read import commands
+from gpudoctor.read.job import commands
+from gpudoctor.snapshot.evidence import Process
 
 RANK_VARIABLES = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),

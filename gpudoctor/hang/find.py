@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from gpudoctor.hang.evidence import NodeEvidence, NodeProcesses, Process
 from gpudoctor.hang.families import Family, families
 from gpudoctor.hang.job import Member, Members
-from gpudoctor.hang.read import commands
 from gpudoctor.hang.users import Users
+from gpudoctor.read.job import commands
+from gpudoctor.snapshot.evidence import NodeEvidence, NodeProcesses, Process
 
 SAME_START_SECONDS = 60.0
 """Two claims to one rank on one node: launchers that were started together belong to one job, others are an old run

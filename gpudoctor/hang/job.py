@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from gpudoctor.hang.evidence import Evidence, NodeEvidence, Process, ProcessEvidence
-from gpudoctor.hang.places import Place
 from gpudoctor.hang.recorders import Agreement
+from gpudoctor.knowledge.places import Place
+from gpudoctor.snapshot.evidence import Evidence, NodeEvidence, Process, ProcessEvidence
 
 
 class Member(Struct, frozen=True, kw_only=True):

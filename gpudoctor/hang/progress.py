@@ -29,9 +29,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpudoctor.hang.evidence import GpuUse, NodeEvidence, ProcessEvidence, Ras, Sample
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.places import Kind, Place, main_thread
+from gpudoctor.knowledge.places import Kind, Place, main_thread
+from gpudoctor.snapshot.evidence import GpuUse, NodeEvidence, ProcessEvidence, Ras, Sample
 
 Motion = Literal["gets on", "still", "polls", "spins", "moves", "unknown"]
 Verdict = Literal["moves", "held", "stuck", "starting", "unknown"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Literal, NamedTuple
 
-from gpudoctor.hang.evidence import Collective
+from gpudoctor.snapshot.evidence import Collective
 
 MOST_PARTIES = 64
 OTHER_END = {"send": "recv", "recv": "send"}

@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpudoctor.hang.evidence import Collective, Recorder
 from gpudoctor.hang.recorder_pairs import Pairs, pairs
+from gpudoctor.snapshot.evidence import Collective, Recorder
 
 Kind = Literal["missing", "operation", "shape", "dtype", "peer", "none"]
 

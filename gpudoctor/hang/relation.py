@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from gpudoctor.hang.evidence import Enclosing, Frame, SourceContext
 from gpudoctor.hang.job import Rank
+from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
 Relation = Literal["past the loop", "later in the loop", "earlier", "later", "other branch", "same line", "unknown"]
 """Of the second rank to the first. "past the loop": it has left a loop that the first is in. "later": in the same

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct, field
 
 from gpudoctor.check import Fix
-from gpudoctor.hang.evidence import Unread
+from gpudoctor.snapshot.evidence import Unread
 
 State = Literal["hung", "slow", "running", "starting", "ended"]
 """hung: nothing that was looked at moves, or what moves cannot help. slow: it gets on, and something holds it up.

@@ -1,12 +1,12 @@
 """Every rank in one line: what it does, in which collective, at which line of the program."""
 
-from gpudoctor.hang.evidence import Collective
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.places import main_thread
 from gpudoctor.hang.progress import STOPPED, has_ended, waits
 from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import RankRow
 from gpudoctor.hang.words import ended_words, where
+from gpudoctor.knowledge.places import main_thread
+from gpudoctor.snapshot.evidence import Collective
 
 _WAITS = {
     "rendezvous": "waits in rendezvous",

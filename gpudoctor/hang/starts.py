@@ -11,14 +11,14 @@ from typing import NamedTuple
 from msgspec import structs
 
 from gpudoctor.command import NONE, Command, command
-from gpudoctor.hang.evidence import NodeEvidence, Process, ProcessEvidence, Socket
 from gpudoctor.hang.job import Job, Launcher, Rank
-from gpudoctor.hang.places import Kind
-from gpudoctor.hang.read import commands
 from gpudoctor.hang.report import Seen
+from gpudoctor.knowledge.places import Kind
 from gpudoctor.lint.launchers import understand
 from gpudoctor.lint.launchers.programs import name_of
 from gpudoctor.lint.model import Invocation, Launch, Setting, Span, Word
+from gpudoctor.read.job import commands
+from gpudoctor.snapshot.evidence import NodeEvidence, Process, ProcessEvidence, Socket
 
 YOUNG = 15.0
 """Seconds after its launcher's start until somebody who is not there counts as missing: our rule of thumb. Importing

@@ -8,7 +8,7 @@ service. A number without a name (in a container's user namespace) counts as the
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from gpudoctor.hang.evidence import NodeProcesses, Process
+from gpudoctor.snapshot.evidence import NodeProcesses, Process
 
 NOBODY = ""
 """Of a process whose user was not read; all of these count as one user."""

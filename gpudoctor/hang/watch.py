@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from gpudoctor.hang.evidence import Evidence, NodeEvidence, ProcessEvidence
+from gpudoctor.snapshot.evidence import Evidence, NodeEvidence, ProcessEvidence
 
 Key = tuple[str, str, int, int]
 """Node, network namespace, pid and start time: a process for good."""

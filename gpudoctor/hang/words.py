@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
-from gpudoctor.hang.evidence import Collective, Enclosing, Frame, SourceContext
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.places import Place
 from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import Seen, Where
+from gpudoctor.knowledge.places import Place
 from gpudoctor.knowledge.wording import ranges
+from gpudoctor.snapshot.evidence import Collective, Enclosing, Frame, SourceContext
 
 MOST_STACKS = 4
 """Places in the program at which ranks stand that are written out as evidence of one party."""

@@ -1,6 +1,6 @@
 """A child process that reads what strangers wrote: one request at a time, bounded in time and memory.
 
-    reader = Apart("gpudoctor.hang.read.source_child", "source files")
+    reader = Apart("gpudoctor.read.job.source_child", "source files")
     answer = reader.ask(b"...", seconds=2.0)        # raises NotAnswered, whose text says which bound was met
     reader.end()
 

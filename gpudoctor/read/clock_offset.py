@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from gpudoctor.read.clock import ClockState, adjtimex, is_held
-from gpudoctor.read.processes import processes
+from gpudoctor.read.process import processes
 from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Reading, absent, missing, read

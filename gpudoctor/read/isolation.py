@@ -3,12 +3,10 @@
 import re
 
 from gpudoctor.read import mounts
+from gpudoctor.read.process import INITIAL_PID_NAMESPACE
 from gpudoctor.read.reader import Facts, reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import missing, read
-
-INITIAL_PID_NAMESPACE = "pid:[4026531836]"
-"""PROC_PID_INIT_INO of <linux/proc_ns.h>: the inode of the namespace that the kernel booted with."""
 
 DMI_NAMES = (
     # (what the vendor or product says, the hypervisor); systemd's detect-virt knows the same (src/basic/virt.c)

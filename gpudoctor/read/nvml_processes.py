@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from gpudoctor.knowledge.command_lines import brief
 from gpudoctor.read.nvml_calls import INSUFFICIENT_SIZE, NOT_SUPPORTED, CallFailed
+from gpudoctor.read.process import INITIAL_PID_NAMESPACE, ancestors
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import GpuProcess, Reading, missing
 
-INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
 ATTEMPTS = 3
 """Processes come between the question for their number and that for themselves; NVML says InsufficientSize then."""
 KEPT_CHARACTERS = 120
@@ -32,7 +32,7 @@ def processes(ask_first_offered: Callable[..., Any], system: System, doctor_pid:
         for process in listed:
             if process.pid not in found:
                 user, command = _described(system, process.pid, visible)
-                own = visible.value_or(False) and descends_from(system, process.pid, doctor_pid)
+                own = visible.value_or(False) and doctor_pid in (process.pid, *ancestors(process.pid, system))
                 memory = process.usedGpuMemory
                 found[process.pid] = GpuProcess(process.pid, kind, memory, user, command, own)
     return tuple(found[pid] for pid in sorted(found))
@@ -106,28 +106,3 @@ def command_of(system: System, pid: int) -> str:
     if len(words) == 1:  # a title that the process has given itself
         words = words[0].split()
     return brief(words)[:KEPT_CHARACTERS] or f"[{system.text(f'/proc/{pid}/comm')}]"
-
-
-def descends_from(system: System, pid: int, ancestor: int) -> bool:
-    """Whether a process is `ancestor` or was started by it or its children, as far as /proc tells."""
-    seen: set[int] = set()
-    while pid > 1 and pid not in seen:
-        if pid == ancestor:
-            return True
-        seen.add(pid)
-        try:
-            pid = parent_of(system.text(f"/proc/{pid}/stat"))
-        except (OSError, ValueError):
-            return False
-    return False
-
-
-def parent_of(stat: str) -> int:
-    """The parent's pid in a line of /proc/PID/stat, whose second field may hold blanks and parentheses.
-
-    Raises `ValueError`.
-    """
-    fields = stat.rpartition(")")[2].split()
-    if len(fields) < 2:
-        raise ValueError(f"no parent in {stat[:40]!r}")
-    return int(fields[1])

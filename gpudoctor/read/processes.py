@@ -4,19 +4,17 @@ Of a process that sleeps uninterruptibly only `stat`, `status`, `wchan` and `fd`
 the lock of its memory, which the fault it waits in may hold for ever.
 """
 
-import errno
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, cast
 
-from gpudoctor.read.isolation import INITIAL_PID_NAMESPACE
+from gpudoctor.read.process import Process, age_seconds, hidden_processes, open_files, processes, uptime, waits_in
 from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Reading, StuckProcess, missing, read
 
-KERNEL_THREAD = 0x00200000  # PF_KTHREAD of <linux/sched.h>, in the flags of /proc/PID/stat
 FABRIC_MANAGER = "nv-fabricmanager"[:15]  # TASK_COMM_LEN is 16 with the final zero
 
 RELEVANT = re.compile(r"nvidia|^nv-|python|torchrun|pt_main_thread|deepspeed|accelerate|ray::|nccl|dcgm|cuda")
@@ -26,67 +24,6 @@ GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD", "/dev/accel")
 SECOND_LOOK_SECONDS = 0.5
 """Reading a disk puts a healthy process in state D for milliseconds, and a parent reaps its child as soon as it is
 scheduled. What sits in the same sleep half a second later (no context switch in between) is stuck."""
-
-
-class Process(NamedTuple):
-    """What /proc/PID/stat says (proc(5))."""
-
-    pid: int
-    name: str
-    state: str
-    parent: int
-    flags: int
-    start_ticks: int
-    """Clock ticks after boot."""
-    exit_code: int = 0
-    """Of state Z, as waitpid(2) gives it; 0 where the kernel does not tell."""
-
-    @property
-    def is_kernel_thread(self) -> bool:
-        return bool(self.flags & KERNEL_THREAD)
-
-
-def parse_stat(text: str) -> Process:
-    """One /proc/PID/stat. Names may hold blanks and parentheses. Raises `ValueError`."""
-    front, _, rest = text.rpartition(")")
-    pid, opening, name = front.partition("(")
-    fields = rest.split()
-    if not opening or len(fields) < 20 or len(fields[0]) != 1:
-        raise ValueError(f"not a process status: {text[:80]!r}")
-    exit_code = int(fields[49]) if len(fields) > 49 else 0
-    return Process(int(pid), name, fields[0], int(fields[1]), int(fields[6]), int(fields[19]), exit_code)
-
-
-def processes(system: System) -> Iterator[Process]:
-    """Every process that is visible; those that end while we look are passed over. Raises `OSError`."""
-    for name in system.names("/proc"):
-        if name.isascii() and name.isdigit():
-            try:
-                yield parse_stat(system.text(f"/proc/{name}/stat"))
-            except ValueError:
-                continue
-            except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
-                    raise  # it is there, and we cannot look: that must not pass for its absence
-                continue
-
-
-def uptime(system: System) -> float | None:
-    try:
-        return float(system.text("/proc/uptime").split()[0])
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def hidden_processes(system: System) -> str:
-    """Why processes of this machine may be out of sight, as a phrase; empty when all are seen."""
-    if system.link("/proc/self/ns/pid") != INITIAL_PID_NAMESPACE:
-        return "processes outside this PID namespace are not visible; run gpudoctor on the host"
-    try:
-        system.text("/proc/1/stat")
-    except OSError:  # /proc is mounted with hidepid
-        return "processes of other users are hidden from this one (hidepid); run gpudoctor as root"
-    return ""
 
 
 # --- stuck processes ----------------------------------------------------------------------------------------------
@@ -136,32 +73,18 @@ def _concerns_gpus(system: System, process: Process) -> bool:
     )
 
 
-def open_files(system: System, pid: int) -> list[str]:
-    """The targets of a process's file descriptors; none where they may not be read."""
-    folder = f"/proc/{pid}/fd"
-    targets = []
-    try:
-        for name in system.names(folder):
-            targets.append(system.link(f"{folder}/{name}"))
-    except OSError:
-        pass  # another user's, or it ended
-    return targets
-
-
 def _context_switches(system: System, pid: int) -> str:
     return " ".join(re.findall(r"ctxt_switches:\s*([0-9]+)", system.text_or_empty(f"/proc/{pid}/status")))
 
 
 def _described(system: System, process: Process) -> StuckProcess:
-    waits_in = system.text_or_empty(f"/proc/{process.pid}/wchan")
-    now = uptime(system)
     return StuckProcess(
         pid=process.pid,
         name=process.name,
         state=cast(Literal["D", "Z"], process.state),
-        waits_in="" if waits_in == "0" else waits_in,  # what the kernel shows to those who may not know
+        waits_in=waits_in(process.pid, system),
         parent_pid=process.parent,
-        age_seconds=None if now is None else max(0.0, now - process.start_ticks / os.sysconf("SC_CLK_TCK")),
+        age_seconds=age_seconds(process, uptime(system)),
     )
 
 

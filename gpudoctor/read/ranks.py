@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpudoctor.knowledge.environment import recorded
-from gpudoctor.read.processes import RELEVANT, Process, processes
+from gpudoctor.read.process import Process, processes
+from gpudoctor.read.processes import RELEVANT
 from gpudoctor.read.reader import reader
 from gpudoctor.read.shares import Shares
 from gpudoctor.read.system import System, attempt

@@ -6,7 +6,6 @@ The connection is closed as soon as it stands; nothing is sent over it.
 import errno
 import re
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -14,8 +13,9 @@ from contextlib import suppress
 from gpudoctor.knowledge.environment import kept_value
 from gpudoctor.knowledge.job import is_loopback
 from gpudoctor.read.names import LONGEST, Resolver, by_getaddrinfo, look_up
-from gpudoctor.read.processes import open_files, processes
+from gpudoctor.read.process import open_files, processes
 from gpudoctor.read.reader import reader
+from gpudoctor.read.sockets import Row, rows
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Reading, Rendezvous, absent, missing, read
 
@@ -23,7 +23,6 @@ ADDRESS, PORT = "MASTER_ADDR", "MASTER_PORT"
 CONNECT_SECONDS = 3.0
 """A connection inside a cluster takes milliseconds; the kernel repeats a lost first packet after 1 s."""
 SHORTEST_CONNECT_SECONDS = 0.5
-LISTENING = "0A"  # TCP_LISTEN of <net/tcp_states.h>
 SEVERAL = 4
 """Addresses of one name that are tried."""
 
@@ -133,38 +132,18 @@ def who_listens(system: System, port: int, addresses: frozenset[str] | None) -> 
         found += _listening(system.text("/proc/net/tcp6"), port, addresses)
     if not found:
         return ""
-    inode, user = found[0]
     for process in processes(system):
-        if f"socket:[{inode}]" in open_files(system, process.pid):
+        if f"socket:[{found[0].inode}]" in open_files(system, process.pid):
             return f"pid {process.pid} {process.name}"
-    return f"a process of user id {user} that is not visible here"
+    return f"a process of user id {found[0].user} that is not visible here"
 
 
-def _listening(text: str, port: int, addresses: frozenset[str] | None) -> Iterator[tuple[str, str]]:
-    """(inode, user id) of listening sockets on the port, in /proc/net/tcp's form."""
-    for line in text.splitlines()[1:]:
-        fields = line.split()
-        if len(fields) < 10 or fields[3] != LISTENING:
-            continue
-        digits, _, number = fields[1].partition(":")
-        try:
-            address = _printed(digits)
-            if int(number, 16) != port:
-                continue
-        except (ValueError, OSError):
-            continue
-        everywhere = address in ("0.0.0.0", "::")
-        if (addresses is None or everywhere or address.removeprefix("::ffff:") in addresses) and fields[9].isdigit():
-            yield fields[9], fields[7]
-
-
-def _printed(digits: str) -> str:
-    """An address of /proc/net/tcp: 32-bit words in host order."""
-    raw = bytes.fromhex(digits)
-    if len(raw) not in (4, 16):
-        raise ValueError(digits)
-    words = [int.from_bytes(raw[at : at + 4], "big").to_bytes(4, sys.byteorder) for at in range(0, len(raw), 4)]
-    return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, b"".join(words))
+def _listening(text: str, port: int, addresses: frozenset[str] | None) -> Iterator[Row]:
+    """Listening sockets on the port, in /proc/net/tcp's form."""
+    for row in rows(text):
+        ours = addresses is None or row.local in ("0.0.0.0", "::") or row.local in addresses
+        if ours and row.state == "LISTEN" and row.local_port == port and row.inode.isdigit():
+            yield row
 
 
 # --- elsewhere: one connection ------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import os
 from typing import Any, NamedTuple
 
-from gpudoctor.read.processes import Process, hidden_processes, open_files, processes
+from gpudoctor.read.process import Process, hidden_processes, open_files, processes
 from gpudoctor.read.reader import reader
 from gpudoctor.read.storage import space
 from gpudoctor.read.system import System, attempt

@@ -4,7 +4,6 @@ import io
 import re
 
 from gpudoctor import __version__
-from gpudoctor.hang.evidence import Evidence
 from gpudoctor.hang.report import HangReport
 from gpudoctor.redact import Pseudonyms
 from gpudoctor.render import words
@@ -13,6 +12,7 @@ from gpudoctor.render.prose import console
 from gpudoctor.render.terminal import PLAIN_WIDTH, plain
 from gpudoctor.report import Report
 from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot.evidence import Evidence
 
 
 def markdown(report: Report, snapshot: Snapshot) -> str:

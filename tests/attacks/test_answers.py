@@ -17,7 +17,6 @@ from gpudoctor.amp.judge import judged_again
 from gpudoctor.check import Fix, Problem
 from gpudoctor.fleet.messages import Garbled, reply_from
 from gpudoctor.hang.conclude import conclude
-from gpudoctor.hang.evidence import NodeEvidence, UnreadableEvidence, from_json, to_json
 from gpudoctor.marked import MARK
 from gpudoctor.nccl import publish
 from gpudoctor.render.amp import show_amp
@@ -25,6 +24,7 @@ from gpudoctor.render.hang import show_hang
 from gpudoctor.render.nccl_test import show_result
 from gpudoctor.render.prose import console
 from gpudoctor.render.train import show_training
+from gpudoctor.snapshot.evidence import NodeEvidence, UnreadableEvidence, from_json, to_json
 from gpudoctor.train import report as train
 from tests import amp_examples, hang_examples, nccl_examples, train_examples
 from tests.attacks.mutations import HOSTILE

@@ -12,17 +12,17 @@ import pytest
 
 from gpudoctor.cli import hang_run
 from gpudoctor.hang.conclude import conclude
-from gpudoctor.hang.evidence import Evidence, Recorder
-from gpudoctor.hang.read import recorder
-from gpudoctor.hang.read.recorder_apart import Readers
-from gpudoctor.hang.read.recorder_pickle import UnreadableDump
+from gpudoctor.read.job import recorder
+from gpudoctor.read.job.recorder_apart import Readers
+from gpudoctor.read.job.recorder_pickle import UnreadableDump
+from gpudoctor.snapshot.evidence import Evidence, Recorder
 from tests.attacks.alone import MEBIBYTE, alone
 from tests.attacks.registry import attack, attacks
 
 GENEROUS = 90.0
 OF_FOLDER = """
 from pathlib import Path
-from gpudoctor.hang.read import recorder
+from gpudoctor.read.job import recorder
 found, unread = recorder.of_folder(Path(sys.argv[1]))
 answer = [sorted(each.rank for each in found), [each.what for each in unread]]
 """
@@ -134,7 +134,7 @@ def test_a_dump_costs_its_own_answer_only(raw: Callable[[], bytes], tmp_path: Pa
 
 @attack("files", way="hang --dumps: dumps that take too long", weakness="the bound that was met is not named")
 def test_the_bound_and_the_file_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpudoctor.hang.read.recorder_apart.SECONDS_OF_A_DUMP", 0.5)
+    monkeypatch.setattr("gpudoctor.read.job.recorder_apart.SECONDS_OF_A_DUMP", 0.5)
     (tmp_path / "trace_rank_0").write_bytes(colliding())
     (tmp_path / "trace_rank_1").write_bytes(good())
     found, unread = recorder.of_folder(tmp_path)
@@ -146,7 +146,7 @@ def test_the_bound_and_the_file_are_named(tmp_path: Path, monkeypatch: pytest.Mo
 
 @attack("files", way="hang --dumps: dumps that take too long", weakness="ten thousand of them take a day")
 def test_all_dumps_together_have_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpudoctor.hang.read.recorder_apart.SECONDS_OF_ALL", 3.0)
+    monkeypatch.setattr("gpudoctor.read.job.recorder_apart.SECONDS_OF_ALL", 3.0)
     raw = colliding()
     for number in range(40):
         (tmp_path / f"trace_rank_{number}").write_bytes(raw)
@@ -161,7 +161,7 @@ def test_all_dumps_together_have_a_deadline(tmp_path: Path, monkeypatch: pytest.
 
 @attack("files", way="hang --dumps: many dumps", weakness="their answers fill the memory of who asks")
 def test_the_answers_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpudoctor.hang.read.recorder_apart.MOST_OF_ALL", 4000)
+    monkeypatch.setattr("gpudoctor.read.job.recorder_apart.MOST_OF_ALL", 4000)
     for number in range(40):
         (tmp_path / f"trace_rank_{number}").write_bytes(good())
     found, unread = recorder.of_folder(tmp_path)
@@ -219,7 +219,7 @@ def test_what_is_no_regular_file_is_not_read(write: Callable[[Path], None], tmp_
 
 @attack("files", way="hang --dumps: the folder itself", weakness="a folder that does not answer holds the command")
 def test_a_folder_that_does_not_answer_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpudoctor.hang.read.recorder_apart.SECONDS_OF_A_FOLDER", 0.0)
+    monkeypatch.setattr("gpudoctor.read.job.recorder_apart.SECONDS_OF_A_FOLDER", 0.0)
     (tmp_path / "trace_rank_1").write_bytes(good())
     found, unread = recorder.of_folder(tmp_path)
     assert found == () and "longer than" in unread[0].reason

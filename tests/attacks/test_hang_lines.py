@@ -11,14 +11,14 @@ import pytest
 from msgspec import structs
 
 from gpudoctor.hang.conclude import conclude_job
-from gpudoctor.hang.evidence import NodeEvidence, ProcessEvidence, Unread
 from gpudoctor.hang.job import Job
-from gpudoctor.hang.places import Kind
-from gpudoctor.hang.read import own
 from gpudoctor.hang.report import HangReport, JobReport
 from gpudoctor.hang.starts import LONGEST_SHOWN
+from gpudoctor.knowledge.places import Kind
+from gpudoctor.read.job import own
 from gpudoctor.render.hang import show_hang
 from gpudoctor.render.prose import console
+from gpudoctor.snapshot.evidence import NodeEvidence, ProcessEvidence, Unread
 from tests.attacks.lines import is_ours
 from tests.attacks.mutations import HOSTILE, mutated, texts
 from tests.attacks.mutations import Path as Place

@@ -18,17 +18,18 @@ from gpudoctor.cli import hang_run
 from gpudoctor.errors import BadInput, CannotTell
 from gpudoctor.fleet.fleet import Lost
 from gpudoctor.fleet.local import LocalFleet
-from gpudoctor.fleet.messages import LookAt
 from gpudoctor.fleet.reach import reach as reached
 from gpudoctor.hang import ask
 from gpudoctor.hang.conclude import conclude
-from gpudoctor.hang.evidence import Collective, Evidence, NodeEvidence, Process, ProcessEvidence, Recorder, to_json
 from gpudoctor.hang.find import find_jobs
-from gpudoctor.hang.read import layers, processes, reach, sampling
-from gpudoctor.hang.read.reach import NOT_TRIED, Attempts, Held, may_connect
 from gpudoctor.hang.report import HangReport
+from gpudoctor.read import process
+from gpudoctor.read.job import layers, reach, sampling
+from gpudoctor.read.job.reach import NOT_TRIED, Attempts, Held, may_connect
+from gpudoctor.read.job.wanted import Wanted
 from gpudoctor.read.system import System
 from gpudoctor.render.progress import Progress
+from gpudoctor.snapshot.evidence import Collective, Evidence, NodeEvidence, Process, ProcessEvidence, Recorder, to_json
 from tests.attacks.registry import attack, attacks
 from tests.attacks.test_hang_users import MALLORY, MASTER, as_root, hang, living
 from tests.lab.requirements import require
@@ -81,12 +82,12 @@ def test_root_does_not_connect_to_what_a_process_names(service: Service) -> None
 def test_ras_is_asked_only_where_its_user_listens(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     as_root()
     asked: list[str] = []
-    monkeypatch.setattr("gpudoctor.hang.read.ras_elsewhere.ask", lambda *words, **more: asked.append(str(words)))
+    monkeypatch.setattr("gpudoctor.read.job.ras_elsewhere.ask", lambda *words, **more: asked.append(str(words)))
     monkeypatch.setattr(layers.Layers, "_may_be_in_init", lambda *words: False)
     with living(MALLORY, **MASTER, WORLD_SIZE=2) as (pid,):
         environment = {"NCCL_RAS_ADDR": f"127.0.0.1:{service.port}"}
         rank = layers.Rank(pid, environment, "2.28.3", "")
-        reader = layers.Layers(System(), LookAt(ranks={"0": {str(pid): 0}}), 0)
+        reader = layers.Layers(System(), Wanted(ranks={"0": {str(pid): 0}}), 0)
         _, unread = reader.ras([rank], {}, time.monotonic() + PATIENCE)
         own = reach.listener_of(System(), os.getpid(), service.port)
     assert asked == [] and service.count == 0
@@ -241,7 +242,7 @@ def test_what_cannot_be_looked_at_is_not_gone(error: OSError) -> None:
         def raw(self, path: str, limit: int = 1 << 24) -> bytes:
             raise error
 
-    for look in (lambda: processes.look(Failing(), 7), lambda: sampling.sample(Failing(), 7, 9, 0.0)):
+    for look in (lambda: process.look(7, Failing()), lambda: sampling.sample(Failing(), 7, 9, 0.0)):
         with pytest.raises(OSError, match=error.strerror):
             look()
 

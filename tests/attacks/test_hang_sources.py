@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudoctor.hang.evidence import Frame, Thread
-from gpudoctor.hang.read.sources import Sources
+from gpudoctor.read.job.sources import Sources
+from gpudoctor.snapshot.evidence import Frame, Thread
 from tests.attacks.alone import MEBIBYTE, alone
 from tests.attacks.registry import attack, attacks
 from tests.lab.requirements import require
@@ -18,8 +18,8 @@ GENEROUS = 60.0
 GOOD = "def main():\n    if rank == 0:\n        dist.barrier()\n"
 READ_BESIDE = """
 import os, time
-from gpudoctor.hang.evidence import Frame, Thread
-from gpudoctor.hang.read.sources import Sources
+from gpudoctor.snapshot.evidence import Frame, Thread
+from gpudoctor.read.job.sources import Sources
 bad, line, good, seconds = sys.argv[1:]
 frames = (Frame("main", bad, int(line)), Frame("main", good, 3))
 before = peak(resource.RUSAGE_SELF)
@@ -86,7 +86,7 @@ def test_a_source_file_costs_its_own_answer_only(text: bytes, line: int, tmp_pat
 def test_a_file_that_meets_the_bound_of_time_is_named_and_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpudoctor.hang.read import sources
+    from gpudoctor.read.job import sources
 
     monkeypatch.setattr(sources, "SECONDS_OF_A_LINE", 0.0001)
     bad, good = tmp_path / "bad.py", tmp_path / "good.py"
@@ -128,7 +128,7 @@ def test_a_reader_ends_with_the_process_that_asked(tmp_path: Path) -> None:
     program = (
         "import os, sys\n"
         "from gpudoctor.read.apart import Apart, NotAnswered\n"
-        "reader = Apart('gpudoctor.hang.read.source_child', 'x')\n"
+        "reader = Apart('gpudoctor.read.job.source_child', 'x')\n"
         "try:\n    reader.ask(b'{}', 20.0)\n"
         "except NotAnswered as error:\n    assert reader._child is not None, error\n"
         "print(reader._child.pid, flush=True)\n"

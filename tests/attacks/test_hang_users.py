@@ -19,14 +19,14 @@ from gpudoctor.hang import choose
 from gpudoctor.hang.ask import order_for
 from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.conclude import conclude
-from gpudoctor.hang.evidence import NodeProcesses, Process
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Members
-from gpudoctor.hang.read import processes
 from gpudoctor.knowledge.nccl.rank_settings import differences, jobs
 from gpudoctor.read import shares, users
+from gpudoctor.read.job import processes
 from gpudoctor.read.ranks import MOST_RANKS, read_ranks
 from gpudoctor.read.system import System
+from gpudoctor.snapshot.evidence import NodeProcesses, Process
 from tests.attacks.registry import attack, attacks
 from tests.fake_tree import Link, fake
 from tests.hang_jobs import a_job, member, place_at, waits

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpudoctor.fleet import orders, processes
+from gpudoctor.fleet import orders
 from gpudoctor.fleet.agent import MOST_AT_WORK, Agent, serve
 from gpudoctor.fleet.followed import MOST_RANKS, Followed
 from gpudoctor.fleet.lines import TooLong, lines_of
@@ -40,6 +40,9 @@ from gpudoctor.fleet.orders import NotAllowed
 from gpudoctor.fleet.torchrun import environment
 from gpudoctor.fleet.touch import touch
 from gpudoctor.marked import MARK
+from gpudoctor.read import lookup
+from gpudoctor.read.job.wanted import Wanted
+from gpudoctor.read.process import look
 from tests.attacks.registry import attack, attacks
 
 LINE = "agent: a line of its standard input"
@@ -166,7 +169,7 @@ def test_half_an_order_is_none() -> None:
         (ORDER, "a listener on a port below zero", (Listen(port=-1, port_on=(0,)), "port")),
         (ORDER, "a wait of a million years", (Examine(timeout=1e14), "timeout")),
         (ORDER, "a million files to look at", (Examine(files=("/x",) * 10**6), "files")),
-        (ORDER, "a look that never ends", (LookAt(seconds=1e9), "seconds")),
+        (ORDER, "a look that never ends", (LookAt(wanted=Wanted(seconds=1e9)), "seconds")),
     ],
 )
 def test_an_order_beyond_reason_is_refused(order: AnyOrder, part: str) -> None:
@@ -226,7 +229,6 @@ def test_an_agent_reads_no_further_than_it_works() -> None:
 
 @attack("channels", way=ORDER, weakness="names to look up keep it busy after its deadline")
 def test_a_look_up_ends_with_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpudoctor.fleet import facts
 
     asked: list[str] = []
 
@@ -235,12 +237,12 @@ def test_a_look_up_ends_with_its_deadline(monkeypatch: pytest.MonkeyPatch) -> No
         threading.Event().wait(0.02)
         return ()
 
-    monkeypatch.setattr(facts, "addresses_of", slow)
-    lookup = facts.Lookup([f"n{number}" for number in range(10_000)], 0.2)
-    assert len(lookup.answers()) < 10_000
+    monkeypatch.setattr(lookup, "addresses_of", slow)
+    started = lookup.Lookup([f"n{number}" for number in range(10_000)], 0.2)
+    assert len(started.answers()) < 10_000
     so_far = len(asked)
     threading.Event().wait(0.3)
-    assert len(asked) <= so_far + 2 * facts.RESOLVERS
+    assert len(asked) <= so_far + 2 * lookup.RESOLVERS
 
 
 @attacks(
@@ -338,7 +340,7 @@ def test_a_node_that_joined_is_named_no_files(name: str, value: str) -> None:
     "channels",
     "order",
     [
-        (JOINED, "stacks and sources of anybody's processes", (LookAt(pids={"0": ((1, 1),)}),)),
+        (JOINED, "stacks and sources of anybody's processes", (LookAt(wanted=Wanted(pids={"0": ((1, 1),)})),)),
         (JOINED, "a list of anybody's processes", (FindRanks(),)),
         (JOINED, "which files there are", (Examine(files=("/root/.ssh/id_rsa",)),)),
     ],
@@ -368,7 +370,7 @@ def test_no_file_of_another_process_is_opened() -> None:
     followed.hear(MARK + json.dumps(begun).encode())
     (rank,) = followed.all()
     assert rank.process is None and rank.log is None and rank.errors is None
-    assert processes.look(os.getppid()) is not None
+    assert look(os.getppid()) is not None
     followed.close()
 
 

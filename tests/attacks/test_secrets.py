@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpudoctor.hang.evidence import Evidence, NodeEvidence, Process, ProcessEvidence, to_json
-from gpudoctor.hang.read import commands
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.read import host, nccl_files, nvml_processes
+from gpudoctor.read.job import commands
 from gpudoctor.redact import Pseudonyms, redact
 from gpudoctor.snapshot import GpuProcess, Snapshot, read
 from gpudoctor.snapshot import to_json as snapshot_json
+from gpudoctor.snapshot.evidence import Evidence, NodeEvidence, Process, ProcessEvidence, to_json
 from tests.attacks.registry import attacks
 from tests.build import but, but_gpu, h100_node
 from tests.fake_tree import fake

@@ -87,8 +87,8 @@ def evidence(ranks: int, folder: Path, dumps: Path) -> Path:
     """The file that `capture` would write of such a job."""
     from msgspec.structs import replace
 
-    from gpudoctor.hang.evidence import to_json
-    from gpudoctor.hang.read import recorder
+    from gpudoctor.read.job import recorder
+    from gpudoctor.snapshot.evidence import to_json
     from tests.hang_jobs import a_job, is_in, waits
 
     members = []
@@ -105,9 +105,9 @@ def evidence(ranks: int, folder: Path, dumps: Path) -> Path:
 def child(what: str, place: str) -> None:
     """One measurement in a fresh process; prints JSON."""
     from gpudoctor.hang.conclude import conclude
-    from gpudoctor.hang.evidence import from_json
-    from gpudoctor.hang.read import recorder
     from gpudoctor.hang.recorders import compare
+    from gpudoctor.read.job import recorder
+    from gpudoctor.snapshot.evidence import from_json
 
     began, since = time.process_time(), time.monotonic()
     parts: dict[str, Any] = {}

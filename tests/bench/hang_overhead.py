@@ -21,8 +21,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpudoctor.fleet import processes
-from gpudoctor.hang.read import stacks
+from gpudoctor.read import process as processes
+from gpudoctor.read.job import stacks
 
 PROMISE = 1.05
 SECONDS_OF_A_LOOK = 2.5

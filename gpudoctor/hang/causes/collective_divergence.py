@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpudoctor.hang.causes.training_away import parties
-from gpudoctor.hang.evidence import Enclosing, SourceContext
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import Progress, progress_of
 from gpudoctor.hang.recorders import words as collective_words
@@ -37,6 +36,7 @@ from gpudoctor.hang.words import (
     where_line,
 )
 from gpudoctor.knowledge.wording import ranges
+from gpudoctor.snapshot.evidence import Enclosing, SourceContext
 
 COLLECTIVE = ("collective", "backward", "cuda sync", "communicator init")
 WITH_RECORDER = 0.1

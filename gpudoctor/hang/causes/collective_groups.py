@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.hang.evidence import Enclosing
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.relation import RANK_WORDS, relation, source_at
@@ -19,6 +18,7 @@ from gpudoctor.hang.words import (
     waiting_words,
     where,
 )
+from gpudoctor.snapshot.evidence import Enclosing
 
 CREATES = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
 MOST_NAMED = 4

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpudoctor.hang.evidence import Collective, Frame
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import Agreement, Split
@@ -18,6 +17,7 @@ from gpudoctor.hang.words import (
     where,
 )
 from gpudoctor.knowledge.wording import ranges
+from gpudoctor.snapshot.evidence import Collective, Frame
 
 LARGE_OBJECT_BYTES = 64 * 1024 * 1024
 """Of a pickled object from which it is named: our rule of thumb; it passes through CPU, pickle and a padded gather."""

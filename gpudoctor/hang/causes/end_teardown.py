@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.hang.causes.training_away import parties
-from gpudoctor.hang.evidence import Thread
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.places import is_user, place_of
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.relation import fork_of
 from gpudoctor.hang.report import HangCause, Seen
@@ -22,6 +20,8 @@ from gpudoctor.hang.words import (
     waiting_words,
     where,
 )
+from gpudoctor.knowledge.places import is_user, place_of
+from gpudoctor.snapshot.evidence import Thread
 
 MOST_NAMED = 8
 

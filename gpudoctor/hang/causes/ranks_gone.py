@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.command import command
-from gpudoctor.hang.evidence import KernelEvent, NodeEvidence, ProcessEvidence
 from gpudoctor.hang.job import Job, Launcher, Rank
 from gpudoctor.hang.progress import STARTING, STOPPED, progress_of
 from gpudoctor.hang.report import HangCause, Seen
@@ -23,6 +22,7 @@ from gpudoctor.hang.words import (
     where,
 )
 from gpudoctor.knowledge.wording import listed, ranges
+from gpudoctor.snapshot.evidence import KernelEvent, NodeEvidence, ProcessEvidence
 
 SIGTERM = 15
 SIGKILL = 9

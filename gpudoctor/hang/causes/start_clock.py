@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix
 from gpudoctor.command import command
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.evidence import NodeEvidence
 from gpudoctor.hang.job import Job
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import Told, name, told
 from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.snapshot.evidence import NodeEvidence
 
 MOST = 15.0
 """Seconds: torchrun's heartbeat interval times its attempts, both defaults."""

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from gpudoctor.check import Fix
 from gpudoctor.command import command
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.evidence import NodeEvidence
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import is_before_training, name
 from gpudoctor.knowledge.wording import counted, listed, ranges
+from gpudoctor.snapshot.evidence import NodeEvidence
 
 BEGIN = ("communicator init", "collective", "cuda sync", "backward")
 

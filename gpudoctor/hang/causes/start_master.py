@@ -15,7 +15,6 @@ from gpudoctor.hang.addresses import (
     routable,
 )
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.evidence import NodeEvidence, Socket
 from gpudoctor.hang.job import Job
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import (
@@ -33,6 +32,7 @@ from gpudoctor.hang.starts import (
     told,
 )
 from gpudoctor.knowledge.wording import ago, listed
+from gpudoctor.snapshot.evidence import NodeEvidence, Socket
 
 NO_WAY = ("no answer", "unreachable", "unresolvable")
 STALE = 60.0

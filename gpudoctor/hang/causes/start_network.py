@@ -7,11 +7,11 @@ from gpudoctor.check import Fix
 from gpudoctor.command import command
 from gpudoctor.hang.addresses import Owner, interface_of, is_loopback, is_private, owners, plain, routable
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.evidence import NodeEvidence, ProcessEvidence, Socket
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import is_before_training, name, number, processes, told
 from gpudoctor.knowledge.wording import counted, listed, ranges, size
+from gpudoctor.snapshot.evidence import NodeEvidence, ProcessEvidence, Socket
 
 IFNAMES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 DEAD_AFTER = 3

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from gpudoctor.check import Fix
 from gpudoctor.command import NONE, command
 from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.evidence import Frame
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.places import main_thread
 from gpudoctor.hang.report import HangCause, Seen, Where
 from gpudoctor.hang.starts import WAITS_FOR_RANKS, is_before_training, name, own_words, shown
 from gpudoctor.knowledge.nccl.rank_settings import AGREED, OF_EACH_RANK
+from gpudoctor.knowledge.places import main_thread
 from gpudoctor.knowledge.wording import counted, listed, ranges
+from gpudoctor.snapshot.evidence import Frame
 
 PRESET = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK")
 OF_A_LAUNCHER = ("TORCHELASTIC_RUN_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_WORLD_SIZE")

@@ -3,9 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.hang.evidence import ProcessEvidence
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.places import Place, main_thread, place_of
 from gpudoctor.hang.progress import Progress, awaits_work, lets_work, progress_of
 from gpudoctor.hang.relation import guards_of
 from gpudoctor.hang.report import HangCause, Seen
@@ -25,6 +23,8 @@ from gpudoctor.hang.words import (
     where,
     without,
 )
+from gpudoctor.knowledge.places import Place, main_thread, place_of
+from gpudoctor.snapshot.evidence import ProcessEvidence
 
 MOST_PARTIES = 32
 """Places at which ranks are elsewhere that are spoken of; the smallest parties first."""

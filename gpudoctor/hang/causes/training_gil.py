@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.hang.evidence import Thread
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.places import place_of
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import (
@@ -19,6 +17,8 @@ from gpudoctor.hang.words import (
     where,
     without,
 )
+from gpudoctor.knowledge.places import place_of
+from gpudoctor.snapshot.evidence import Thread
 
 MOST_NAMED = 8
 

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.places import main_thread
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import fix_for, numbers_of, process_of, ranks_of, verb
+from gpudoctor.knowledge.places import main_thread
 
 MOST_NAMED = 4
 TELLING = (

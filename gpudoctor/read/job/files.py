@@ -7,9 +7,9 @@ import os
 import re
 from typing import NamedTuple
 
-from gpudoctor.hang.read import inside
 from gpudoctor.read import mounts
 from gpudoctor.read.cgroup import memberships, place, statistic
+from gpudoctor.read.job import inside
 from gpudoctor.read.system import System
 
 MAXIMUM_MAPS = 16 * 1024 * 1024

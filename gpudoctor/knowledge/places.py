@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, cast
 
-from gpudoctor.hang import place_markers as known
-from gpudoctor.hang.evidence import Frame, Sample, SourceContext, Thread
+from gpudoctor.knowledge import place_markers as known
+from gpudoctor.snapshot.evidence import Frame, Sample, SourceContext, Thread
 
 Kind = Literal[
     "rendezvous",

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable
 
-from gpudoctor.hang.evidence import KernelEvent
 from gpudoctor.read.kernel_log import XID, Line
+from gpudoctor.snapshot.evidence import KernelEvent
 
 MOST_EVENTS = 256
 LONGEST_TEXT = 400

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 
 from gpudoctor import active
-from gpudoctor.hang.evidence import Ras
-from gpudoctor.hang.read import ras
 from gpudoctor.lacking import lacking
 from gpudoctor.marked import MARK, messages
+from gpudoctor.read.job import ras
+from gpudoctor.snapshot.evidence import Ras
 
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of <sched.h>."""
@@ -35,7 +35,7 @@ def ask(pid: int, address: str, port: int, *, timeout: float) -> Ras:
             "it listens in another network namespace, which only root may enter; run gpudoctor inside that container, "
             "or as root"
         )
-    command = active.own_module("gpudoctor.hang.read.ras_elsewhere", str(pid), address, str(port), str(timeout))
+    command = active.own_module("gpudoctor.read.job.ras_elsewhere", str(pid), address, str(port), str(timeout))
     try:
         child = active.start("ras", command, timeout=timeout + START_SECONDS)
     except OSError as error:

@@ -12,18 +12,18 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gpudoctor.hang.evidence import NodeProcesses, Process, Unread
-from gpudoctor.hang.read import commands, files
-from gpudoctor.hang.read.own import own_pids
-from gpudoctor.hang.read.refusals import DENIED
-from gpudoctor.hang.read.sockets import Tables
 from gpudoctor.knowledge.command_lines import MOST_WORDS
 from gpudoctor.knowledge.environment import recorded
-from gpudoctor.read import processes as proc
+from gpudoctor.read import process as proc
+from gpudoctor.read.job import commands, files
+from gpudoctor.read.job.own import own_pids
+from gpudoctor.read.job.refusals import DENIED
 from gpudoctor.read.ranks import parse_environment
 from gpudoctor.read.shares import Shares
+from gpudoctor.read.sockets import Tables
 from gpudoctor.read.system import System
 from gpudoctor.read.users import user_name, user_of
+from gpudoctor.snapshot.evidence import NodeProcesses, Process, Unread
 
 MAXIMUM_ENVIRONMENT = 1024 * 1024
 MAXIMUM_COMMAND = 128 * 1024
@@ -170,7 +170,7 @@ class _Look:
             time.sleep(pause)
             for pid in list(later):
                 try:
-                    again = look(self.system, pid)
+                    again = proc.look(pid, self.system)
                 except OSError:
                     continue
                 if again is None or again.start_ticks != self.every[pid].start_ticks:
@@ -360,16 +360,15 @@ class Describer:
         command: Sequence[str],
         communicates: bool | None = None,
     ) -> Process:
-        ticks = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
         user_id = user_of(self.system, found.pid)
         return Process(
             pid=found.pid,
             parent=found.parent,
             started=found.start_ticks,
-            age_seconds=0.0 if self.uptime is None else round(max(0.0, self.uptime - found.start_ticks / ticks), 2),
+            age_seconds=round(proc.age_seconds(found, self.uptime) or 0.0, 2),
             state=found.state,
             exit_code=found.exit_code if found.state == "Z" else 0,
-            name=_encodable(found.name),
+            name=found.printable,
             command=commands.recorded(command, own=bool(own_pids((found.pid,), self.system.root / "proc"))),
             user_id=user_id,
             user=self.user(user_id),
@@ -382,7 +381,7 @@ class Describer:
 
     def again(self, pid: int, started: int) -> tuple[Process | None, bytes, str]:
         """The process as it is now, its whole environment, and why that was not read; None where it is gone."""
-        found = look(self.system, pid)
+        found = proc.look(pid, self.system)
         if found is None or found.start_ticks != started:
             return None, b"", "it ended meanwhile"
         environment: bytes | None = None
@@ -404,17 +403,6 @@ class Describer:
         if number not in self.users:
             self.users[number] = user_name(number)
         return self.users[number]
-
-
-def look(system: System, pid: int) -> proc.Process | None:
-    """The process that has this number now; None where there is none. Raises `OSError` where it cannot be looked at (no
-    descriptor or memory is left): that is no end of it."""
-    try:
-        return proc.parse_stat(system.text(f"/proc/{pid}/stat"))
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    except ValueError as error:
-        raise OSError(str(error)) from None
 
 
 def read_command(system: System, pid: int, most: int = MAXIMUM_COMMAND) -> tuple[str, ...]:
@@ -443,7 +431,3 @@ def namespace(system: System, pid: str) -> str:
         return system.link(f"/proc/{pid}/ns/net")
     except OSError:
         return ""
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()

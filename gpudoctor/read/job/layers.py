@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpudoctor.fleet.messages import LookAt
-from gpudoctor.hang.evidence import Ras, Recorder, Sample, Unread
-from gpudoctor.hang.places import main_thread, place_of
-from gpudoctor.hang.read import armed, ras, ras_elsewhere, reach, recorder, stacks
-from gpudoctor.hang.read.armed import Armed
-from gpudoctor.hang.read.recorder_apart import Readers
-from gpudoctor.hang.read.stacks import Stacks
+from gpudoctor.knowledge.places import main_thread, place_of
+from gpudoctor.read.job import armed, ras, ras_elsewhere, reach, recorder, stacks
+from gpudoctor.read.job.armed import Armed
+from gpudoctor.read.job.recorder_apart import Readers
+from gpudoctor.read.job.stacks import Stacks
+from gpudoctor.read.job.wanted import Wanted
 from gpudoctor.read.system import System
+from gpudoctor.snapshot.evidence import Ras, Recorder, Sample, Unread
 
 MOST_RAS = 4
 """RAS servers of a node that are asked: jobs in containers of their own have one each."""
@@ -31,7 +31,7 @@ class Rank(NamedTuple):
 class Layers:
     """Of one order on one node."""
 
-    def __init__(self, system: System, order: LookAt, node: int) -> None:
+    def __init__(self, system: System, order: Wanted, node: int) -> None:
         self.system = system
         self.order = order
         self.node = node

@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from gpudoctor.hang.evidence import Collective, Frame, Group, Recorder
-from gpudoctor.hang.read.recorder_pickle import UnreadableDump
+from gpudoctor.read.job.recorder_pickle import UnreadableDump
+from gpudoctor.snapshot.evidence import Collective, Frame, Group, Recorder
 
 DEFAULT_GROUP = "0"
 TAIL = 64

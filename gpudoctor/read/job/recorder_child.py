@@ -6,9 +6,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from gpudoctor.hang.evidence import Recorder, Unread
-from gpudoctor.hang.read import recorder_files
 from gpudoctor.read import apart
+from gpudoctor.read.job import recorder_files
+from gpudoctor.snapshot.evidence import Recorder, Unread
 
 
 class Request(Struct):

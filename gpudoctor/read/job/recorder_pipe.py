@@ -8,8 +8,8 @@ import os
 import stat
 from collections.abc import Mapping
 
-from gpudoctor.hang.read import inside
-from gpudoctor.hang.read.recorder_files import LONGEST_PATH
+from gpudoctor.read.job import inside
+from gpudoctor.read.job.recorder_files import LONGEST_PATH
 
 SETTING = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 

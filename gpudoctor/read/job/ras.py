@@ -10,8 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpudoctor.hang.evidence import Ras, RasCommunicator, RasRank
-from gpudoctor.hang.read.ras_text import UnreadableReport, parse
+from gpudoctor.read.job.ras_text import UnreadableReport, parse
+from gpudoctor.snapshot.evidence import Ras, RasCommunicator, RasRank
 
 DEFAULT_HOST = "localhost"
 DEFAULT_PORT = 28028

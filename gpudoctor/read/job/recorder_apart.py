@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from gpudoctor.hang.evidence import Recorder, Unread
-from gpudoctor.hang.read import recorder_files
-from gpudoctor.hang.read.recorder_child import Answer, Listed, Request
-from gpudoctor.hang.read.recorder_pickle import UnreadableDump
 from gpudoctor.read.apart import Apart, NotAnswered
+from gpudoctor.read.job import recorder_files
+from gpudoctor.read.job.recorder_child import Answer, Listed, Request
+from gpudoctor.read.job.recorder_pickle import UnreadableDump
+from gpudoctor.snapshot.evidence import Recorder, Unread
 
 WORTH_A_CHILD = 32
 """Dumps from which a child's start (a third of a second) is won back."""
@@ -37,7 +37,7 @@ class Readers:
     """So many children, each started when first asked."""
 
     def __init__(self, count: int) -> None:
-        self._every = [Apart("gpudoctor.hang.read.recorder_child", "flight recorders") for _ in range(count)]
+        self._every = [Apart("gpudoctor.read.job.recorder_child", "flight recorders") for _ in range(count)]
         self._free: queue.SimpleQueue[Apart] = queue.SimpleQueue()
         for each in self._every:
             self._free.put(each)

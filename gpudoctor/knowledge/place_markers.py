@@ -1,4 +1,4 @@
-"""Which function of which library means what: the tables behind `hang.places`.
+"""Which function of which library means what: the tables behind `knowledge.places`.
 
 Frames of torch and torchrun were read from real stacks of torch 2.13; names that older releases use were added from
 their source. A file is matched by the end of its path, a function by the last part of its qualified name

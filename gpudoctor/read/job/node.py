@@ -13,11 +13,23 @@ import msgspec
 from msgspec import structs
 
 from gpudoctor import active
-from gpudoctor.fleet.messages import LookAt, LookedAt, RanksFound
-from gpudoctor.hang.evidence import (
+from gpudoctor.read import kernel_log
+from gpudoctor.read.job import commands, files, gpus, kernel, processes, reach, sampling
+from gpudoctor.read.job.layers import Layers, Rank
+from gpudoctor.read.job.own import own_pids
+from gpudoctor.read.job.sources import Sources
+from gpudoctor.read.job.stacks import Stacks
+from gpudoctor.read.job.tasks import Task, each
+from gpudoctor.read.job.wanted import Wanted
+from gpudoctor.read.process import look
+from gpudoctor.read.ranks import parse_environment
+from gpudoctor.read.sockets import Tables
+from gpudoctor.read.system import System
+from gpudoctor.snapshot.evidence import (
     GpuUse,
     KernelEvent,
     NodeEvidence,
+    NodeProcesses,
     Process,
     ProcessEvidence,
     Ras,
@@ -28,16 +40,6 @@ from gpudoctor.hang.evidence import (
     Thread,
     Unread,
 )
-from gpudoctor.hang.read import commands, files, gpus, kernel, processes, reach, sampling
-from gpudoctor.hang.read.layers import Layers, Rank
-from gpudoctor.hang.read.own import own_pids
-from gpudoctor.hang.read.sockets import Tables
-from gpudoctor.hang.read.sources import Sources
-from gpudoctor.hang.read.stacks import Stacks
-from gpudoctor.hang.read.tasks import Task, each
-from gpudoctor.read import kernel_log
-from gpudoctor.read.ranks import parse_environment
-from gpudoctor.read.system import System
 
 T = TypeVar("T")
 
@@ -54,23 +56,17 @@ LATE = "no answer in time"
 SOCKETS_OF = "sockets of pid {pid}"
 
 
-def find() -> RanksFound:
+def find() -> NodeProcesses:
     """The processes of this node that belong to distributed jobs, or may. In a thread of its own; within a second."""
-    found = processes.find(System(), hostname=socket.gethostname(), now=time.time())
-    return RanksFound(found=msgspec.Raw(msgspec.json.encode(found)))
+    return processes.find(System(), hostname=socket.gethostname(), now=time.time())
 
 
-def begin(order: LookAt, node: int) -> Callable[[], LookedAt]:
+def begin(order: Wanted, node: int) -> Callable[[], NodeEvidence]:
     """Begin to read the processes of an order; the result waits for them. To be called in the agent's main thread.
 
     Whatever cannot be read in `order.timeout` seconds is left out and said in `unread`.
     """
-    look = _Look(order, node)
-
-    def finish() -> LookedAt:
-        return LookedAt(evidence=msgspec.Raw(encoded(look.finish())))
-
-    return finish
+    return _Look(order, node).finish
 
 
 def encoded(evidence: NodeEvidence, limit: int = MOST_BYTES) -> bytes:
@@ -135,7 +131,7 @@ class _Details(NamedTuple):
 class _Look:
     """One order on its way."""
 
-    def __init__(self, order: LookAt, node: int) -> None:
+    def __init__(self, order: Wanted, node: int) -> None:
         self.order = order
         self.deadline = time.monotonic() + max(1.5, order.timeout) - LEFT_FOR_THE_END
         self.wanted = dict(order.pids.get(str(node), ())[:MOST_PROCESSES])
@@ -300,8 +296,8 @@ class _Look:
             return ()
 
     def _name(self, pid: int) -> str:
-        found = processes.look(self.system, pid)
-        return found.name.encode("utf-8", "backslashreplace").decode() if found is not None else ""
+        found = look(pid, self.system)
+        return found.printable if found is not None else ""
 
     def _listeners(self, tables: Tables, samples: Mapping[int, Sample]) -> tuple[Socket, ...]:
         if not self.order.ports:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.hang.evidence import Frame, SourceContext
-from gpudoctor.hang.read import source
-from gpudoctor.hang.read.files import Reader
 from gpudoctor.read import apart
+from gpudoctor.read.job import source
+from gpudoctor.read.job.files import Reader
+from gpudoctor.snapshot.evidence import Frame, SourceContext
 
 
 class Request(Struct):

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpudoctor.fleet import processes
-from gpudoctor.hang.evidence import Recorder, Unread
-from gpudoctor.hang.read import inside, recorder_entries
-from gpudoctor.hang.read.recorder_entries import MOST_RANKS
-from gpudoctor.hang.read.recorder_pickle import MOST_BYTES, UnreadableDump, plain, without_collection
-from gpudoctor.hang.read.refusals import DENIED
+from gpudoctor.read.job import inside, recorder_entries
+from gpudoctor.read.job.recorder_entries import MOST_RANKS
+from gpudoctor.read.job.recorder_pickle import MOST_BYTES, UnreadableDump, plain, without_collection
+from gpudoctor.read.job.refusals import DENIED
+from gpudoctor.read.process import seen
+from gpudoctor.snapshot.evidence import Recorder, Unread
 
 PROC = Path("/proc")
 FILE_SETTINGS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
@@ -245,13 +245,13 @@ def read_dump(found: Found, pid: int, rank: int, read: Read) -> Recorder:
 
 def started_at(pid: int) -> float | None:
     """When a process was started, as time.time(); None where that is not told."""
-    process = processes.look(pid)
+    process = seen(pid)
     if process is None:
         return None
     try:
         for line in (PROC / "stat").read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith("btime "):
-                return float(line.split()[1]) + process.started / os.sysconf("SC_CLK_TCK")
+                return float(line.split()[1]) + process.start_ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         pass
     return None

@@ -8,9 +8,9 @@ import os
 import platform
 import re
 
-from gpudoctor.hang.evidence import Sample, Thread
-from gpudoctor.read.processes import parse_stat
+from gpudoctor.read.process import look, parse_stat, waits_in
 from gpudoctor.read.system import System
+from gpudoctor.snapshot.evidence import Sample, Thread
 
 MOST_THREADS = 512
 """A rank has one a core from OpenMP and autograd each; the main thread and the oldest are told."""
@@ -108,20 +108,15 @@ def sample(system: System, pid: int, started: int, at: float) -> Sample | None:
 
     Raises `OSError` where it cannot be looked at.
     """
-    try:
-        found = parse_stat(system.text(f"/proc/{pid}/stat"))
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    except ValueError as error:
-        raise OSError(str(error)) from None
-    if found.start_ticks != started:
+    found = look(pid, system)
+    if found is None or found.start_ticks != started:
         return None
     ended = found.state in "ZX"
     received, written = (None, None) if ended else _bytes(system, pid)
     return Sample(
         at=round(at, 3),
         state=found.state,
-        cpu_seconds=_cpu_seconds(system, pid),
+        cpu_seconds=_seconds(found.cpu_ticks),
         read_bytes=received,
         written_bytes=written,
         threads=() if ended else threads(system, pid),
@@ -142,43 +137,30 @@ def threads(system: System, pid: int) -> tuple[Thread, ...]:
 def _thread(system: System, pid: int, number: int) -> Thread | None:
     folder = f"/proc/{pid}/task/{number}"
     try:
-        text = system.text(f"{folder}/stat")
-        found = parse_stat(text)
+        found = parse_stat(system.text(f"{folder}/stat"))
     except (OSError, ValueError):
         return None
     return Thread(
         id=number,
-        name=found.name.encode("utf-8", "backslashreplace").decode(),
+        name=found.printable,
         state=found.state,
-        cpu_seconds=_run_time(system, folder, text),
+        cpu_seconds=_run_time(system, folder, found.cpu_ticks),
         switches=_switches(system, folder),
-        waits_in="" if found.state == "R" else _waits_in(system, folder),
+        waits_in="" if found.state == "R" else waits_in(f"{pid}/task/{number}", system),
         syscall=_syscall(system, folder),
     )
 
 
-def _run_time(system: System, folder: str, stat: str) -> float | None:
+def _run_time(system: System, folder: str, ticks: int) -> float | None:
     """Seconds on a processor: in nanoseconds from schedstat, else in ticks of 10 ms from stat."""
     try:
         return int(system.text(f"{folder}/schedstat").split()[0]) / 1e9
     except (OSError, ValueError, IndexError):
-        return _ticks(stat)
+        return _seconds(ticks)
 
 
-def _ticks(stat: str) -> float | None:
-    try:
-        fields = stat.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (ValueError, IndexError, OSError, AttributeError):
-        return None
-
-
-def _cpu_seconds(system: System, pid: int) -> float | None:
-    """Of all threads, those that have ended too."""
-    try:
-        return _ticks(system.text(f"/proc/{pid}/stat"))
-    except OSError:
-        return None
+def _seconds(ticks: int) -> float | None:
+    return ticks / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else None
 
 
 def _switches(system: System, folder: str) -> int | None:
@@ -187,14 +169,6 @@ def _switches(system: System, folder: str) -> int | None:
     except OSError:
         return None
     return sum(map(int, counts)) if counts else None
-
-
-def _waits_in(system: System, folder: str) -> str:
-    try:
-        name = system.raw(f"{folder}/wchan", 128).decode("ascii", "replace").strip("\0\n ")
-    except OSError:
-        return ""
-    return "" if name == "0" else name
 
 
 def _syscall(system: System, folder: str) -> str:

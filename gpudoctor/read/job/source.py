@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpudoctor.hang.evidence import Enclosing, Frame, SourceContext
-from gpudoctor.hang.place_markers import COLLECTIVES, POINT_TO_POINT
+from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
+from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
 MAXIMUM_BYTES = 2 * 1024 * 1024
 """Of a file; the line is looked for in so much of it."""

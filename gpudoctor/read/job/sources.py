@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from gpudoctor.hang.evidence import Frame, SourceContext, Thread, Unread
-from gpudoctor.hang.places import is_user
-from gpudoctor.hang.read.source_child import Answer, Request
+from gpudoctor.knowledge.places import is_user
 from gpudoctor.read.apart import Apart, NotAnswered
+from gpudoctor.read.job.source_child import Answer, Request
+from gpudoctor.snapshot.evidence import Frame, SourceContext, Thread, Unread
 
 MOST_SOURCES = 8
 """User frames of a main thread whose source is read: the user's part of a stack is rarely deeper."""
@@ -28,7 +28,7 @@ class Sources:
 
     def __init__(self) -> None:
         self.unread: list[Unread] = []
-        self._reader = Apart("gpudoctor.hang.read.source_child", "source files")
+        self._reader = Apart("gpudoctor.read.job.source_child", "source files")
         self._known: dict[tuple[View, Frame], SourceContext | None] = {}
         self._refused: set[tuple[View, str]] = set()
         self._lock = threading.Lock()

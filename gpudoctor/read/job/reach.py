@@ -11,14 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from gpudoctor.fleet.facts import Lookup
-from gpudoctor.hang.evidence import Interface, Reached, Socket, Unread
-from gpudoctor.hang.read.sockets import Row, Tables, socket_of
 from gpudoctor.read.interfaces import read_interfaces
-from gpudoctor.read.processes import processes
+from gpudoctor.read.lookup import Lookup
+from gpudoctor.read.process import processes
 from gpudoctor.read.rendezvous import connect
+from gpudoctor.read.sockets import Row, Tables, socket_of
 from gpudoctor.read.system import System
 from gpudoctor.read.users import user_of
+from gpudoctor.snapshot.evidence import Interface, Reached, Socket, Unread
 
 CONNECT_SECONDS = 2.0
 MOST_ADDRESSES = 16
@@ -221,7 +221,7 @@ def listeners(
     if wanted:
         for process in processes(system):
             if not process.is_kernel_thread and process.state not in "ZX" and process.pid not in names:
-                look(process.pid, process.name.encode("utf-8", "backslashreplace").decode())
+                look(process.pid, process.printable)
             if not wanted:
                 break
     found += [socket_of(row) for row in wanted.values()]

@@ -3,12 +3,13 @@
 Nothing is sent, and no namespace is entered. A table is read once for all processes of a namespace.
 """
 
+import socket
+import sys
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from gpudoctor.fleet.sockets import end
-from gpudoctor.hang.evidence import Socket
 from gpudoctor.read.system import System
+from gpudoctor.snapshot.evidence import Socket
 
 STATES = (
     "",
@@ -28,6 +29,8 @@ STATES = (
 """By number, <net/tcp_states.h>."""
 MOST = 512
 """Sockets of one process that are told."""
+MOST_UNANSWERED = 8
+"""Of one process that are named; a rank of a large world may wait for hundreds."""
 MAXIMUM_TABLE = 64 * 1024 * 1024
 MOST_FILES = 65536
 USUAL = frozenset({"ESTABLISHED", "LISTEN", "TIME_WAIT"})
@@ -69,6 +72,26 @@ def rows(text: str) -> list[Row]:
             continue
         found.append(Row(words[9], state, *local, *remote, *queues, retransmits, user))
     return found
+
+
+def end(words: str) -> tuple[str, int] | None:
+    """An end of these tables, 32-bit words in the machine's byte order, then the port; None for garbage.
+
+    IPv4 that is mapped into IPv6 is given as IPv4.
+    """
+    digits, _, port = words.partition(":")
+    try:
+        raw = bytes.fromhex(digits)
+        number = int(port, 16)
+    except ValueError:
+        return None
+    if len(raw) not in (4, 16) or not 0 <= number < 1 << 16:
+        return None
+    if sys.byteorder == "little":
+        raw = b"".join(raw[at : at + 4][::-1] for at in range(0, len(raw), 4))
+    if len(raw) == 16 and raw.startswith(bytes(10) + b"\xff\xff"):
+        raw = raw[12:]
+    return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw), number
 
 
 class Tables:
@@ -125,6 +148,17 @@ class Tables:
             if inode not in without
         )
 
+    def unanswered(self, pid: int) -> tuple[str, ...]:
+        """The far ends, "10.0.0.1:29500" or "[fe80::1]:29500", of its connections that nobody has answered yet.
+
+        The kernel leaves this state within a round trip where anyone answers, be it with a refusal: such a connection
+        waits for a host that is down, or its packets are dropped on the way.
+        """
+        table = self.of(pid)
+        rows = (table[inode] for inode in self.inodes(pid) if inode in table)
+        ends = {_written(row.remote, row.remote_port) for row in rows if row.state == "SYN_SENT"}
+        return tuple(sorted(ends)[:MOST_UNANSWERED])
+
     def sockets(self, pid: int, name: str) -> tuple[Socket, ...]:
         """A process's sockets, those in an unusual state first, at most `MOST`. Raises `OSError`."""
         own = self.inodes_or_raise(pid)
@@ -134,6 +168,10 @@ class Tables:
     def listeners(self, pid: int | str, ports: Collection[int]) -> list[Row]:
         """Who listens on these ports in the namespace that a process is in."""
         return [row for row in self.of(pid).values() if row.state == "LISTEN" and row.local_port in ports]
+
+
+def _written(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def socket_of(row: Row, pid: int = 0, process: str = "") -> Socket:
@@ -154,9 +192,9 @@ def socket_of(row: Row, pid: int = 0, process: str = "") -> Socket:
 def bounded(sockets: Iterable[Socket]) -> tuple[Socket, ...]:
     """The unusual first: in a state that should pass, with data that is not taken, sent again."""
 
-    def order(socket: Socket) -> tuple[bool, bool, bool, str, int, str, int]:
-        busy = socket.retransmits > 0 or socket.unsent_bytes > 0
-        place = socket.remote, socket.remote_port, socket.local, socket.local_port
-        return socket.state in USUAL, not busy, socket.state != "LISTEN", *place
+    def order(one: Socket) -> tuple[bool, bool, bool, str, int, str, int]:
+        busy = one.retransmits > 0 or one.unsent_bytes > 0
+        place = one.remote, one.remote_port, one.local, one.local_port
+        return one.state in USUAL, not busy, one.state != "LISTEN", *place
 
     return tuple(sorted(sockets, key=order)[:MOST])

@@ -17,10 +17,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.fleet import processes
-from gpudoctor.hang.evidence import Frame, Thread
-from gpudoctor.hang.read import inside
-from gpudoctor.hang.read.stacks import LONGEST_NAME, LONGEST_PATH, MOST_FRAMES, MOST_THREADS, Stacks
+from gpudoctor.read.job import inside
+from gpudoctor.read.job.stacks import LONGEST_NAME, LONGEST_PATH, MOST_FRAMES, MOST_THREADS, Stacks
+from gpudoctor.read.process import catches, seen, tell
+from gpudoctor.snapshot.evidence import Frame, Thread
 
 PROC = Path("/proc")
 ANNOUNCEMENT = "/memfd:gpudoctor-armed"
@@ -76,7 +76,7 @@ def find(pid: int) -> Armed | None:
         return None
     if told.pid not in _own_numbers(pid):  # inherited through a fork: its parent's
         return None
-    number = told.signal if told.signal in _allowed() and processes.catches(pid, told.signal) else 0
+    number = told.signal if told.signal in _allowed() and catches(pid, told.signal) else 0
     stacks_file = told.stacks if _is_ours(pid, told.stacks, STACKS_FILE) else -1
     return Armed(pid, number if stacks_file >= 0 else 0, stacks_file, told.socket, told.pipe)
 
@@ -88,7 +88,7 @@ def stacks(pid: int, armed: Armed, timeout: float) -> Stacks:
     """
     if not armed.signal:
         return Stacks(reason="gpudoctor.arm() found no free signal in it")
-    process = processes.look(pid)
+    process = seen(pid)
     if process is None or process.state in "ZX":
         return Stacks(reason="it has ended")
     if process.state in "Tt":
@@ -97,7 +97,7 @@ def stacks(pid: int, armed: Armed, timeout: float) -> Stacks:
         return Stacks(reason="it waits in the kernel, and cannot write its stacks")
     try:
         before = _size(pid, armed.stacks)
-        if not processes.catches(pid, armed.signal) or not processes.tell(process, armed.signal):
+        if not catches(pid, armed.signal) or not tell(process, armed.signal):
             return Stacks(reason="it cannot be sent a signal")
         raw = _what_is_new(pid, armed.stacks, before, timeout)
         _empty(pid, armed.stacks)

@@ -17,9 +17,9 @@ import msgspec
 from msgspec import Struct
 
 from gpudoctor import active, programs
-from gpudoctor.fleet import processes
-from gpudoctor.hang.evidence import Frame, Thread
-from gpudoctor.hang.read.refusals import not_permitted
+from gpudoctor.read.job.refusals import not_permitted
+from gpudoctor.read.process import seen
+from gpudoctor.snapshot.evidence import Frame, Thread
 
 BY = "py-spy"
 MOST_THREADS = 512
@@ -145,7 +145,7 @@ class _Dumps:
 
 
 def _is_stopped(pid: int) -> bool:
-    process = processes.look(pid)
+    process = seen(pid)
     return process is not None and process.state in "Tt"
 
 
@@ -233,7 +233,7 @@ def _short(text: str, limit: int) -> str:
 def why_not(pid: int, reply: active.Reply) -> tuple[str, bool]:
     """Why py-spy failed, and whether another try may bring more."""
     said = reply.errors + reply.output[:4096].decode("utf-8", "replace")
-    process = processes.look(pid)
+    process = seen(pid)
     if process is None:
         return "it ended meanwhile", False
     if process.state in "ZX":

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from gpudoctor.hang.evidence import Recorder, Unread
-from gpudoctor.hang.read import recorder_files, recorder_pipe
-from gpudoctor.hang.read.recorder_apart import of_folder as of_folder
-from gpudoctor.hang.read.recorder_files import Read
-from gpudoctor.hang.read.recorder_files import read as read
-from gpudoctor.hang.read.recorder_pickle import MOST_BYTES as MOST_BYTES
-from gpudoctor.hang.read.recorder_pickle import RefusedDump as RefusedDump
-from gpudoctor.hang.read.recorder_pickle import UnreadableDump as UnreadableDump
+from gpudoctor.read.job import recorder_files, recorder_pipe
+from gpudoctor.read.job.recorder_apart import of_folder as of_folder
+from gpudoctor.read.job.recorder_files import Read
+from gpudoctor.read.job.recorder_files import read as read
+from gpudoctor.read.job.recorder_pickle import MOST_BYTES as MOST_BYTES
+from gpudoctor.read.job.recorder_pickle import RefusedDump as RefusedDump
+from gpudoctor.read.job.recorder_pickle import UnreadableDump as UnreadableDump
+from gpudoctor.snapshot.evidence import Recorder, Unread
 
 PIPE_ANSWERS_IN = 4.0
 """Seconds: the FIFO is looked into every 1 s (TORCH_NCCL_COORD_CHECK_MILSEC), then the dump is written."""

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from gpudoctor.active import Child, Reply, messages, own_module, start
-from gpudoctor.fleet.facts import may_have_nvml
-from gpudoctor.hang.evidence import GpuUse, Unread
+from gpudoctor.read.driver_traces import may_have_nvml
+from gpudoctor.snapshot.evidence import GpuUse, Unread
 
 NAME = "gpu use"
 MAXIMUM_GPUS = 1024

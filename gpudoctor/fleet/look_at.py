@@ -1,0 +1,18 @@
+"""Answers `FindRanks` and `LookAt`: what the readers of a live job (read/job/) find on this node."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from gpudoctor.fleet.messages import LookAt, LookedAt, RanksFound
+from gpudoctor.read.job import node
+
+
+def find() -> RanksFound:
+    return RanksFound(found=msgspec.Raw(msgspec.json.encode(node.find())))
+
+
+def begin(order: LookAt, number: int) -> Callable[[], LookedAt]:
+    """Begin to read, as fleet node `number`; to be called in the agent's main thread."""
+    finish = node.begin(order.wanted, number)
+    return lambda: LookedAt(evidence=msgspec.Raw(node.encoded(finish())))

@@ -1,0 +1,239 @@
+"""Processes of this machine: what /proc/PID/stat says of one, who descends from whom, where it waits, ending it.
+
+From /proc (Linux); elsewhere nothing is found. A number is used again once its process is gone, so a `Process`
+carries its start time, and a signal is sent to that one only. Nothing here takes the lock of a process's memory, so
+one that waits in the kernel can be looked at like any other.
+"""
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from gpudoctor.read.system import System
+
+THIS = System()
+"""This machine."""
+KERNEL_THREAD = 0x00200000  # PF_KTHREAD of <linux/sched.h>, in the flags of /proc/PID/stat
+MOST_GENERATIONS = 64
+"""Between an agent and its ranks there are two or three; the bound is for a table that changes under us."""
+ENDED = ("Z", "X")
+INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+"""PROC_PID_INIT_INO of <linux/proc_ns.h>: the inode of the namespace that the kernel booted with."""
+
+
+class Process(NamedTuple):
+    """What /proc/PID/stat says (proc(5)), of a process or of a thread."""
+
+    pid: int
+    name: str
+    state: str
+    """ "R", "S", "D" (waits in the kernel), "T" (stopped), "t" (traced), "Z" (ended, not yet waited for), ..."""
+    parent: int
+    flags: int
+    start_ticks: int
+    """Clock ticks after boot; with the number, it names a process for good."""
+    exit_code: int = 0
+    """Of state Z, as waitpid(2) gives it; 0 where the kernel does not tell."""
+    cpu_ticks: int = 0
+    """Spent in user and kernel mode."""
+
+    @property
+    def is_kernel_thread(self) -> bool:
+        return bool(self.flags & KERNEL_THREAD)
+
+    @property
+    def printable(self) -> str:
+        """The name, with what is no text escaped."""
+        return self.name.encode("utf-8", "backslashreplace").decode()
+
+
+def parse_stat(text: str) -> Process:
+    """One /proc/PID/stat. Names may hold blanks and parentheses. Raises `ValueError`."""
+    front, _, rest = text.rpartition(")")
+    pid, opening, name = front.partition("(")
+    fields = rest.split()
+    if not opening or len(fields) < 20 or len(fields[0]) != 1:
+        raise ValueError(f"not a process status: {text[:80]!r}")
+    exit_code = int(fields[49]) if len(fields) > 49 else 0
+    ticks = int(fields[11]) + int(fields[12])
+    return Process(int(pid), name, fields[0], int(fields[1]), int(fields[6]), int(fields[19]), exit_code, ticks)
+
+
+def processes(system: System = THIS) -> Iterator[Process]:
+    """Every process that is visible; those that end while we look are passed over. Raises `OSError`."""
+    for name in system.names("/proc"):
+        if name.isascii() and name.isdigit():
+            try:
+                yield parse_stat(system.text(f"/proc/{name}/stat"))
+            except ValueError:
+                continue
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                    raise  # it is there, and we cannot look: that must not pass for its absence
+                continue
+
+
+def look(pid: int, system: System = THIS) -> Process | None:
+    """The process that has this number now; None where there is none. Raises `OSError` where it cannot be looked at (no
+    descriptor or memory is left): that is no end of it."""
+    try:
+        return parse_stat(system.text(f"/proc/{pid}/stat"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except ValueError as error:
+        raise OSError(str(error)) from None
+
+
+def seen(pid: int) -> Process | None:
+    """As `look`; None also where it cannot be looked at."""
+    try:
+        return look(pid)
+    except OSError:
+        return None
+
+
+def now(process: Process) -> Process | None:
+    """The same process as it is now; None when it is gone. One that cannot be looked at is as it was."""
+    try:
+        found = look(process.pid)
+    except OSError:
+        return process
+    return found if found is not None and found.start_ticks == process.start_ticks else None
+
+
+def lives(process: Process) -> bool:
+    """It can still run: neither gone nor ended."""
+    found = now(process)
+    return found is not None and found.state not in ENDED
+
+
+def tell(process: Process, number: int) -> bool:
+    """Send a signal, if it is still this process that has the number. Whether it was sent."""
+    if not lives(process):
+        return False
+    try:
+        os.kill(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def end(family: Iterable[Process], *, patience: float) -> tuple[Process, ...]:
+    """Kill them, and wait until they are gone; those that still are there after `patience` seconds."""
+    left = [process for process in family if tell(process, signal.SIGKILL)]
+    deadline = time.monotonic() + patience
+    while left and time.monotonic() < deadline:
+        left = [process for process in left if lives(process)]
+        if left:
+            time.sleep(0.005)
+    return tuple(left)
+
+
+def descendants(pid: int) -> tuple[Process, ...]:
+    """Its children, their children and so on, as they are now."""
+    children: dict[int, list[Process]] = {}
+    try:
+        for process in processes():
+            children.setdefault(process.parent, []).append(process)
+    except OSError:
+        pass  # what was seen until then is better than nothing
+    family: list[Process] = []
+    generation = [pid]
+    while generation:
+        young = [child for parent in generation for child in children.pop(parent, ())]
+        family += young
+        generation = [child.pid for child in young]
+    return tuple(family)
+
+
+def ancestors(pid: int, system: System = THIS) -> Iterator[int]:
+    """Its parent, the parent's parent and so on, as far as /proc tells."""
+    for _ in range(MOST_GENERATIONS):
+        try:
+            process = look(pid, system)
+        except OSError:
+            return
+        if process is None or process.parent < 1:
+            return
+        yield (pid := process.parent)
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether it has a handler for this signal; without one, SIGUSR1 would end it."""
+    try:
+        status = THIS.text(f"/proc/{pid}/status")
+    except OSError:
+        return False
+    for line in status.splitlines():
+        name, _, mask = line.partition(":")
+        if name == "SigCgt":
+            try:
+                return bool(int(mask, 16) >> (number - 1) & 1)
+            except ValueError:
+                return False
+    return False
+
+
+def waits_in(task: int | str, system: System = THIS) -> str:
+    """The kernel function that a process, or "PID/task/TID", sleeps in; empty when it does not, or the kernel does not
+    tell (it shows "0" to those who may not know)."""
+    try:
+        name = system.raw(f"/proc/{task}/wchan", 128).decode("ascii", "replace").strip("\0\n ")
+    except OSError:
+        return ""
+    return "" if name == "0" else name
+
+
+def oom_kills() -> int | None:
+    """How many processes the OOM killer has ended on this machine since boot, of any cgroup; None: not told.
+
+    The counter `oom_kill` of /proc/vmstat (Linux 4.13 on); every user may read it.
+    """
+    try:
+        text = THIS.text("/proc/vmstat")
+    except OSError:
+        return None
+    for line in text.splitlines():
+        name, _, number = line.partition(" ")
+        if name == "oom_kill" and number.isdecimal():
+            return int(number)
+    return None
+
+
+def uptime(system: System) -> float | None:
+    try:
+        return float(system.text("/proc/uptime").split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def age_seconds(process: Process, uptime: float | None) -> float | None:
+    """How long it has run; None where the machine does not tell since when it runs itself."""
+    ticks = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+    return None if uptime is None else max(0.0, uptime - process.start_ticks / ticks)
+
+
+def open_files(system: System, pid: int) -> list[str]:
+    """The targets of a process's file descriptors; none where they may not be read."""
+    folder = f"/proc/{pid}/fd"
+    targets = []
+    try:
+        for name in system.names(folder):
+            targets.append(system.link(f"{folder}/{name}"))
+    except OSError:
+        pass  # another user's, or it ended
+    return targets
+
+
+def hidden_processes(system: System) -> str:
+    """Why processes of this machine may be out of sight, as a phrase; empty when all are seen."""
+    if system.link("/proc/self/ns/pid") != INITIAL_PID_NAMESPACE:
+        return "processes outside this PID namespace are not visible; run gpudoctor on the host"
+    try:
+        system.text("/proc/1/stat")
+    except OSError:  # /proc is mounted with hidepid
+        return "processes of other users are hidden from this one (hidepid); run gpudoctor as root"
+    return ""
