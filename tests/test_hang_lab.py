@@ -126,7 +126,7 @@ def test_a_slow_but_living_job(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["early_continue", "sleeps", "stops"])
 def test_a_hanging_job_on_three_hosts(name: str, record_property: Record) -> None:
     scenario = SCENARIOS[name]._replace(ranks=3)
-    with ssh_hosts("a", "b", "c") as cluster, job_on_hosts(cluster) as job:
+    with ssh_hosts("a", "b", "c") as cluster, job_on_hosts(cluster, truly=name == "stops") as job:
         for host in cluster.hosts:
             start_on(job, host.name, scenario.script)
         for host in cluster.hosts:

@@ -70,7 +70,7 @@ def started(scenario: Scenario, running: RunningJob) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=IDS)
 def test_the_cause_is_named_first(scenario: Scenario) -> None:
-    with ssh_hosts(*scenario.hosts, nics=scenario.nics) as cluster, job(cluster) as running:
+    with ssh_hosts(*scenario.hosts, nics=scenario.nics) as cluster, job(cluster, scenario.truly) as running:
         started(scenario, running)
         report = diagnose(cluster, scenario.name)
         shown = msgspec.json.format(msgspec.json.encode(own_jobs(report, cluster))).decode()
@@ -89,7 +89,7 @@ def test_the_cause_is_named_first(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", TWINS, ids=[scenario.name.replace(" ", "-") for scenario in TWINS])
 def test_its_healthy_twin_is_not_blamed(scenario: Scenario) -> None:
-    with ssh_hosts(*scenario.hosts, nics=scenario.nics) as cluster, job(cluster) as running:
+    with ssh_hosts(*scenario.hosts, nics=scenario.nics) as cluster, job(cluster, scenario.truly) as running:
         scenario.start(running, True)
         running.wait_for_steps(*scenario.hosts)
         report = diagnose(cluster, f"{scenario.name}, healthy")

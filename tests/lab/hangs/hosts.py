@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.lab import warm
 from tests.lab.sshd import Cluster, SshHost, user_environment, wait_until
 
 HANGS = Path(__file__).parent
@@ -34,7 +35,8 @@ IDLE = 0.1
 class RunningJob:
     """The parts of a job, by host."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, truly: bool) -> None:
+        self.truly = truly
         self.cluster = cluster
         self.folder = folder
         self.parts: list[tuple[str, subprocess.Popen[bytes]]] = []
@@ -43,13 +45,14 @@ class RunningJob:
         """A part on this host, with its output in a file; several parts of a host share it."""
         host = self.cluster[name]
         with (self.folder / f"{name}.log").open("ab") as output:
-            part = subprocess.Popen(
-                host.command(*words),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
+            part = warm.start(
+                words,
                 env=user_environment() | {"OMP_NUM_THREADS": "1"} | host.variables | environment,
-                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                output=output,
+                inside=host.server.pid if host.server else None,
+                instead=host.command(*words),
+                truly=self.truly or not host.server,
             )
         self.parts.append((name, part))
         return part
@@ -127,11 +130,11 @@ class RunningJob:
 
 
 @contextlib.contextmanager
-def job(cluster: Cluster) -> Iterator[RunningJob]:
-    """A job whose processes end with the block."""
+def job(cluster: Cluster, truly: bool = False) -> Iterator[RunningJob]:
+    """A job whose processes end with the block. `truly`: each imports torch itself, as a user's does."""
     folder = cluster.folder / f"job-{time.monotonic_ns()}"
     folder.mkdir()
-    running = RunningJob(cluster, folder)
+    running = RunningJob(cluster, folder, truly)
     try:
         yield running
     finally:

@@ -43,6 +43,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """A host ("": any), and what is to be read in its output when it hangs."""
     breaks: Callable[[RunningJob], None] | None = None
     """What goes wrong after the job has begun."""
+    truly: bool = False
+    """Each process imports torch itself, as a user's does."""
     has_own_twin: bool = True
     """False where the healthy start is another scenario's, to the word."""
 
@@ -216,7 +218,9 @@ SCENARIOS = (
         age=16.0,
         named=("1 of 2 nodes",),
     ),
-    Scenario(name="master address", cause="master-unreachable", start=master_address, named=("10.0.0.99", "b")),
+    Scenario(
+        name="master address", cause="master-unreachable", start=master_address, named=("10.0.0.99", "b"), truly=True
+    ),
     Scenario(
         name="master filtered", cause="master-unreachable", start=master_filtered, named=(f"10.0.0.1:{PORT}", "b")
     ),

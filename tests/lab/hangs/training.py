@@ -14,12 +14,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from tests.lab import warm
 from tests.lab.requirements import require
 from tests.lab.sshd import user_environment, wait_until
 
@@ -59,6 +61,8 @@ class Scenario(NamedTuple):
     memory_limit: int = 0
     """Bytes for each of `culprits`, in a memory cgroup of its own; 0: no such group."""
     states: tuple[str, ...] = ("hung",)
+    truly: bool = False
+    """Started as a user does, each process with an `import torch` of its own: one of each launcher is."""
 
     def cheaper(self) -> "Scenario":
         """The same program for a healthy run: without a launcher, which imports torch too, and with two ranks where it
@@ -137,17 +141,8 @@ def running(
         stack.callback(end, mark, started)
 
         def start(words: Sequence[str], **more: str) -> None:
-            started.append(
-                subprocess.Popen(
-                    words,
-                    stdin=asked,
-                    stdout=output,
-                    stderr=output,
-                    env=variables | more,
-                    cwd=folder,
-                    start_new_session=True,
-                )
-            )
+            truly = scenario.truly
+            started.append(warm.start(words, env=variables | more, stdin=asked, output=output, cwd=folder, truly=truly))
 
         program = [str(HANGS / scenario.script), *options]
         if scenario.launcher == "torchrun":
@@ -162,9 +157,9 @@ def running(
                 if scenario.memory_limit and rank in scenario.culprits and not healthy:
                     group = groups.enter_context(memory_group(mark, scenario.memory_limit))
                     words = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *words]
-                # The shell collects its rank, as a login shell would: what was killed is gone, no zombie.
-                words = ["sh", "-c", '"$@"; exit', "sh", *words]
                 start(words, **rendezvous, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(scenario.ranks))
+                # It is collected, as by a login shell: what was killed is gone, no zombie.
+                threading.Thread(target=started[-1].wait, daemon=True).start()
         job = Running(first_of(started, scenario), log, mark)
         try:
             come_to(scenario, job, healthy)
@@ -177,11 +172,7 @@ def first_of(started: Sequence["subprocess.Popen[bytes]"], scenario: Scenario) -
     """A process by which a user would name the job: of those started by hand a rank that lives."""
     if scenario.launcher != "by hand":
         return started[0].pid
-    living = next((rank for rank in range(scenario.ranks) if rank not in scenario.culprits), 0)
-    shell = started[living].pid
-    children = Path(f"/proc/{shell}/task/{shell}/children")
-    wait_until(lambda: bool(children.read_text().split()), PATIENCE)
-    return int(children.read_text().split()[0])
+    return started[next((rank for rank in range(scenario.ranks) if rank not in scenario.culprits), 0)].pid
 
 
 def come_to(scenario: Scenario, job: Running, healthy: bool) -> None:
@@ -316,13 +307,14 @@ def _all() -> Iterator[Scenario]:
     )
     yield loads
     yield loads._replace(name="out_of_memory", ranks=2, memory_limit=600 << 20, options=("--memory",), healthy=False)
-    yield loads._replace(name="killed_spawned", launcher="spawn")
+    yield loads._replace(name="killed_spawned", launcher="spawn", truly=True)
     yield Scenario(
         "index_by_rank0",
         "index_by_rank0.py",
         ("rank-died",),
         (0,),
         launcher="by hand",
+        truly=True,
         reached="rank {rank} has joined",
     )
     yield Scenario("stops", "stops.py", ("stopped-rank",), (1,), ranks=3)
@@ -335,7 +327,7 @@ def _all() -> Iterator[Scenario]:
         reached="rank {rank} has joined",
     )
     yield Scenario("reads_fifo", "reads_fifo.py", ("storage-stall",), (1,), ("with path.open",))
-    yield Scenario("sleeps", "sleeps.py", ("slow-rank-timeout",), (0,), ("time.sleep(wait)",), ranks=3)
+    yield Scenario("sleeps", "sleeps.py", ("slow-rank-timeout",), (0,), ("time.sleep(wait)",), ranks=3, truly=True)
     yield Scenario(
         "slow_checkpoint",
         "slow_checkpoint.py",
