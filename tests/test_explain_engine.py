@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor.explain.context import CONTEXT
-from gpudoctor.explain.exits import read_exit
 from gpudoctor.explain.explain import explain
 from gpudoctor.explain.lines import AHEAD, BLOCK, LONGEST_LINE, NotALog, blocks, open_log
 from gpudoctor.explain.match import Matcher, anchors
@@ -22,6 +21,7 @@ from gpudoctor.explain.report import Explanation
 from gpudoctor.explain.scan import EXTRA, clean, scan
 from gpudoctor.explain.tracebacks import read_traceback
 from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
+from gpudoctor.knowledge.pytorch.torchrun_exits import read_exit
 from gpudoctor.symptom import Role, Symptom
 
 

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor import active
+from gpudoctor.knowledge import faulthandler_text
 from gpudoctor.read import process as processes
 from gpudoctor.read.job import refusals, stacks
 from gpudoctor.read.job.stacks import dump, read, why_not
@@ -330,8 +331,8 @@ def test_an_older_python_tells_no_kernel_numbers() -> None:
 def test_a_long_recursion_is_cut() -> None:
     frame = {"name": "f" * 2000, "filename": "/" + "p" * 9000, "line": 1 << 40}
     (thread,) = read(json.dumps([{"os_thread_id": 7, "frames": [frame] * 5000}]).encode(), 7)
-    assert len(thread.frames) == stacks.MOST_FRAMES
-    assert len(thread.frames[0].function) == stacks.LONGEST_NAME
+    assert len(thread.frames) == faulthandler_text.MOST_FRAMES
+    assert len(thread.frames[0].function) == faulthandler_text.LONGEST_NAME
     assert thread.frames[0].line == 0
 
 

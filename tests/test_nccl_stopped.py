@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gpudoctor.fleet import traces
 from gpudoctor.fleet.messages import RankState, Torchrun
+from gpudoctor.knowledge.pytorch.torchrun_exits import before_launcher, rank_exits
 from gpudoctor.nccl import story
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.rank_messages import Member, Trained
@@ -544,10 +545,9 @@ Root Cause (first observed failure):
 
 
 def test_the_rank_that_torchrun_closed_is_not_taken_for_a_culprit() -> None:
-    found = traces.exits(SUMMARY)
-    assert found[0] == traces.Exit(0, 31766, -15, 4, closed=True)
-    assert found[1] == traces.Exit(1, 31767, -9, 5, closed=False)
-    assert traces.before_launcher("rank's words\n" + SUMMARY.lstrip()) == "rank's words\n"
+    (found,) = rank_exits(SUMMARY).values()
+    assert (found.local_rank, found.pid, found.exitcode, found.rank) == (1, 31767, -9, 5)
+    assert before_launcher("rank's words\n" + SUMMARY.lstrip()) == "rank's words\n"
 
 
 def test_the_last_exception_is_the_one_that_counts() -> None:
@@ -601,7 +601,7 @@ def test_a_long_log_keeps_warnings_choices_and_its_end() -> None:
 
 @given(st.text() | st.lists(st.sampled_from(SUMMARY.splitlines())).map("\n".join), st.integers(200, 1000))
 def test_no_text_breaks_the_readers(text: str, limit: int) -> None:
-    for read_it in (traces.exits, traces.stack, traces.before_launcher):
+    for read_it in (rank_exits, traces.stack, before_launcher):
         read_it(text)
     assert len(traces.error(text)) <= traces.KEPT_ERROR_CHARACTERS
     assert len(traces.log(text, limit)) <= max(limit, 0)
@@ -616,5 +616,5 @@ def test_a_name_with_spaces_and_brackets_does_not_shift_the_fields() -> None:
 @pytest.mark.parametrize("text", ["\n" * 2_000_000, " \n" * 1_000_000, " " * 2_000_000])
 def test_blank_lines_without_end_do_not_keep_the_agent_busy(text: str) -> None:
     # Work that grew with the square of a rank's last megabytes would never end; the run as a whole has its deadline.
-    assert traces.exits(text) == {}
+    assert rank_exits(text) == {}
     assert traces.error(text) == ""

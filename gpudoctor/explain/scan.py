@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from msgspec import Struct, field, structs
 
 from gpudoctor import cost
-from gpudoctor.explain.exits import NEEDLES as EXIT_NEEDLES
-from gpudoctor.explain.exits import Exit, read_exit
 from gpudoctor.explain.lines import Block, NotALog, Readable, blocks
 from gpudoctor.explain.match import Line, Matcher
 from gpudoctor.explain.tracebacks import HEADER, Traceback, read_traceback
 from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
+from gpudoctor.knowledge.pytorch.torchrun_exits import NEEDLES as EXIT_NEEDLES
+from gpudoctor.knowledge.pytorch.torchrun_exits import LauncherExit, read_exit
 from gpudoctor.symptom import Event, Symptom
 
 EXTRA = (HEADER, *EXIT_NEEDLES)
@@ -60,7 +60,7 @@ class ToldTraceback(Told, kw_only=True):
 
 
 class ToldExit(Told, kw_only=True):
-    exit: Exit
+    exit: LauncherExit
 
 
 class Scan(Struct, kw_only=True):

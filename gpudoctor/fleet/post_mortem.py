@@ -11,6 +11,7 @@ from gpudoctor.active import Reply as ChildReply
 from gpudoctor.fleet import traces
 from gpudoctor.fleet.followed import Followed, Rank, length, text
 from gpudoctor.fleet.messages import RankState, Torchrun
+from gpudoctor.knowledge.pytorch.torchrun_exits import LauncherExit, before_launcher, rank_exits
 from gpudoctor.read.process import Process, catches, now, tell, waits_in
 from gpudoctor.read.sockets import Tables
 from gpudoctor.read.system import System
@@ -103,28 +104,33 @@ def look_at_torchrun(process: Process | None, child: Child) -> Torchrun | None:
 
 def states(followed: Followed, seen: dict[int, Seen], reply: ChildReply, *, is_head: bool) -> tuple[RankState, ...]:
     """How every rank of this node ended, when none is left. `seen`: as they were before we ended any."""
-    exits = traces.exits(reply.errors)
+    exits = rank_exits(reply.errors)
     ranks = followed.all()
     found = [_state(rank, seen.get(rank.rank), exits.get(rank.local_rank), is_head=is_head) for rank in ranks]
     told = {rank.local_rank for rank in ranks}
     for exit in exits.values():  # of those that ended before their first word
-        if exit.local_rank not in told and exit.rank is not None and not exit.closed:
-            ended, status = _ending(exit.code)
-            words = traces.error(traces.before_launcher(reply.errors))
+        if exit.local_rank not in told and exit.rank is not None:
+            ended, status = _ending(exit.exitcode)
+            words = traces.error(before_launcher(reply.errors))
             state = RankState(
-                rank=exit.rank, local_rank=exit.local_rank, pid=exit.pid, ended=ended, status=status, error=words
+                rank=exit.rank,
+                local_rank=exit.local_rank or 0,
+                pid=exit.pid or 0,
+                ended=ended,
+                status=status,
+                error=words,
             )
             found.append(state)
     return tuple(sorted(found, key=lambda state: state.rank))
 
 
-def _state(rank: Rank, seen: Seen | None, exit: traces.Exit | None, *, is_head: bool) -> RankState:
+def _state(rank: Rank, seen: Seen | None, exit: LauncherExit | None, *, is_head: bool) -> RankState:
     ended: Literal["", "done", "exit", "signal"] = ""
     status = 0
     if rank.finished:
         ended = "done"
-    elif exit is not None and exit.pid == rank.pid and not exit.closed:
-        ended, status = _ending(exit.code)
+    elif exit is not None and exit.pid == rank.pid:
+        ended, status = _ending(exit.exitcode)
     elif seen is not None and seen.state == "Z" and seen.exit_code:
         ended, status = _ending(os.waitstatus_to_exitcode(seen.exit_code))
     elif rank.failed:
@@ -151,8 +157,8 @@ def _state(rank: Rank, seen: Seen | None, exit: traces.Exit | None, *, is_head: 
     )
 
 
-def _ending(code: int) -> tuple[Literal["exit", "signal"], int]:
-    return ("signal", -code) if code < 0 else ("exit", code)
+def _ending(code: int | None) -> tuple[Literal["exit", "signal"], int]:
+    return ("signal", -code) if code is not None and code < 0 else ("exit", code or 0)
 
 
 def launcher_error(reply: ChildReply, ranks: Sequence[RankState]) -> str:

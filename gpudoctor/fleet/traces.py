@@ -4,14 +4,12 @@ Pure functions over text of any kind: cut short, interleaved, not text at all.
 """
 
 import re
-from typing import NamedTuple
+
+from gpudoctor.knowledge.faulthandler_text import dumped_threads
 
 KEPT_FRAMES = 40
 KEPT_ERROR_CHARACTERS = 2000
 KEPT_ERROR_LINES = 6
-
-_HEADER = re.compile(r"^(Current thread|Thread) 0x[0-9a-fA-F]+.*\(most recent call first\):\s*$")
-_FRAME = re.compile(r'^  File "(?P<file>[^"\n]*)", line (?P<line>\d+) in (?P<function>.+)$')
 
 
 def stack(text: str) -> tuple[str, ...]:
@@ -20,20 +18,15 @@ def stack(text: str) -> tuple[str, ...]:
     Of several threads, the one that the signal came to, which is the main thread wherever that can take it; without
     one so marked, the last, for faulthandler begins with the youngest.
     """
-    threads: list[tuple[bool, list[str]]] = []
-    for line in text.splitlines():
-        if header := _HEADER.match(line):
-            threads.append((header[1] == "Current thread", []))
-        elif threads and (frame := _FRAME.match(line)):
-            file = frame["file"].rpartition("/")[2]
-            threads[-1][1].append(f"{frame['function']} ({file}:{frame['line']})")
-    if not threads:
-        return ()
-    current = [frames for marked, frames in threads if marked]
-    return tuple((current or [threads[-1][1]])[-1][:KEPT_FRAMES])
+    threads = dumped_threads(text)
+    chosen = [thread for thread in threads if thread.is_current][-1:] or threads[-1:]
+    return tuple(
+        f"{frame.function} ({frame.file.rpartition('/')[2]}:{frame.line})"
+        for thread in chosen
+        for frame in thread.frames[:KEPT_FRAMES]
+    )
 
 
-_LAUNCHER_LINE = re.compile(r"torch/distributed/(elastic|run\.py|launcher)|ChildFailedError")
 _OWN_FRAME = re.compile(
     r"^\s|^Traceback \(most recent call last\):|^\[|^[WEI]\d{4} |^The above exception|^During handling"
 )
@@ -70,47 +63,6 @@ def _until_next_log_line(lines: list[str]) -> list[str]:
 
 def _short(lines: list[str]) -> str:
     return "\n".join(line.rstrip() for line in lines[:KEPT_ERROR_LINES])[:KEPT_ERROR_CHARACTERS]
-
-
-class Exit(NamedTuple):
-    """How torchrun says that one of its processes ended."""
-
-    local_rank: int
-    pid: int
-    code: int
-    """As subprocess gives it: negative for a signal."""
-    rank: int | None = None
-    closed: bool = False
-    """torchrun ended it, because another had failed."""
-
-
-_FIRST = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\)")
-_CLOSING = re.compile(r"Sending process (\d+) closing signal")
-_SUMMARY = re.compile(
-    r"^[ \t]*rank[ \t]*: (\d+) \(local_rank: (\d+)\)\n[ \t]*exitcode[ \t]*: (-?\d+) \(pid: (\d+)\)", re.MULTILINE
-)
-
-
-def exits(text: str) -> dict[int, Exit]:
-    """Local rank -> its end, of those that torchrun names on its standard error (torch 2.1 to 2.13)."""
-    closing = {int(pid) for pid in _CLOSING.findall(text)}
-    found: dict[int, Exit] = {}
-    for rank, local_rank, code, pid in _SUMMARY.findall(text):
-        found[int(local_rank)] = Exit(int(local_rank), int(pid), int(code), int(rank), int(pid) in closing)
-    for code, local_rank, pid in _FIRST.findall(text):
-        known = found.get(int(local_rank))
-        # The line names the failure that it saw first, which it cannot have caused itself.
-        found[int(local_rank)] = Exit(int(local_rank), int(pid), int(code), known.rank if known else None)
-    return found
-
-
-def before_launcher(text: str) -> str:
-    """What the ranks wrote before torchrun began to speak of their failure."""
-    lines = text.splitlines(keepends=True)
-    for number, line in enumerate(lines):
-        if _LAUNCHER_LINE.search(line) and (_FIRST.search(line) or _CLOSING.search(line)):
-            return "".join(lines[:number])
-    return text
 
 
 _DECISIVE = re.compile(

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import http.client
 import os
-import re
 import signal
 import socket
 import stat
@@ -17,10 +16,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
+from gpudoctor.knowledge.faulthandler_text import dumped_threads
 from gpudoctor.read.job import inside
-from gpudoctor.read.job.stacks import LONGEST_NAME, LONGEST_PATH, MOST_FRAMES, MOST_THREADS, Stacks
+from gpudoctor.read.job.stacks import Stacks
 from gpudoctor.read.process import catches, seen, tell
-from gpudoctor.snapshot.evidence import Frame, Thread
+from gpudoctor.snapshot.evidence import Thread
 
 PROC = Path("/proc")
 ANNOUNCEMENT = "/memfd:gpudoctor-armed"
@@ -128,33 +128,16 @@ def recorder_json(pid: int, armed: Armed, timeout: float) -> bytes | None:
 # ---------------------------------------------------------------- stacks
 
 
-_THREAD = re.compile(r"^(Current thread|Thread) 0x([0-9a-fA-F]{1,16})(?: \[(.*)\])? \(most recent call first\):")
-_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d{1,9}|\?\?\?) in (?P<function>.+)$')
-
-
 def read(text: str, pid: int) -> tuple[Thread, ...]:
-    """The threads of what faulthandler wrote; of each the last stack, should it have been asked twice. Any text.
-
-    It knows threads by their address. The main thread is the oldest, which it writes last.
-    """
-    found: dict[str, tuple[str, list[Frame]]] = {}
-    frames: list[Frame] | None = None
-    for line in text.splitlines():
-        if header := _THREAD.match(line):
-            found.pop(header[2], None)
-            frames = []
-            found[header[2]] = (header[3] or "", frames)
-        elif frames is not None and len(frames) < MOST_FRAMES and (match := _FRAME.match(line)):
-            number = int(match["line"]) if match["line"].isdecimal() else 0
-            frames.append(Frame(match["function"][:LONGEST_NAME], match["file"][:LONGEST_PATH], number))
-    threads = [(name, frames) for name, frames in found.values() if frames][-MOST_THREADS:]
+    """The threads of what faulthandler wrote; the main thread is the last."""
+    threads = dumped_threads(text)
     return tuple(
         Thread(
             id=pid if number == len(threads) - 1 else 0,
-            name="MainThread" if number == len(threads) - 1 else name[:LONGEST_NAME],
-            frames=tuple(frames),
+            name="MainThread" if number == len(threads) - 1 else thread.name,
+            frames=thread.frames,
         )
-        for number, (name, frames) in enumerate(threads)
+        for number, thread in enumerate(threads)
     )
 
 

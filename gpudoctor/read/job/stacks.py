@@ -17,17 +17,12 @@ import msgspec
 from msgspec import Struct
 
 from gpudoctor import active, programs
+from gpudoctor.knowledge.faulthandler_text import LONGEST_NAME, LONGEST_PATH, MOST_FRAMES, MOST_THREADS
 from gpudoctor.read.job.refusals import not_permitted
 from gpudoctor.read.process import seen
 from gpudoctor.snapshot.evidence import Frame, Thread
 
 BY = "py-spy"
-MOST_THREADS = 512
-"""Of a process; a rank with torch has some dozens, few of which run Python."""
-MOST_FRAMES = 256
-"""Of a thread, innermost first: recursion goes deeper, and repeats itself."""
-LONGEST_NAME = 512
-LONGEST_PATH = 4096
 TRIES = 3
 """Reads of one process: in non-blocking mode one of ten stacks that change fast comes out cut short [measured]."""
 OUTERMOST = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "run"))

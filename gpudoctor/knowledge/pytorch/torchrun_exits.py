@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 NEEDLES = ("  exitcode  :", "failed (exitcode:", "closing signal SIG", "via SIGTERM, forcefully exiting")
 ROW = re.compile(r"exitcode\s{0,6}: (?P<exitcode>-?\d{1,5})\s{0,3}\(pid: (?P<pid>\d{1,8})\)")
@@ -15,11 +15,12 @@ FORCED = re.compile(r"Unable to shutdown process (?P<pid>\d{1,8}) via SIG")
 RANK = re.compile(r"\brank\s{1,8}: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,5})\)")
 HOST = re.compile(r"\bhost\s{1,8}: (?P<host>[\w.-]{1,253})")
 TIME = re.compile(r"\btime\s{1,8}: (?P<date>\d{4}-\d\d-\d\d)_(?P<clock>\d\d:\d\d:\d\d)")
+LAUNCHER_LINE = re.compile(r"torch/distributed/(elastic|run\.py|launcher)|ChildFailedError")
 BEFORE = 8
 """Lines of a row before its exit code."""
 
 
-class Exit(Struct, frozen=True, kw_only=True):
+class LauncherExit(Struct, frozen=True, kw_only=True):
     """How a process ended, as its launcher saw it."""
 
     line: int
@@ -36,11 +37,11 @@ class Exit(Struct, frozen=True, kw_only=True):
     """ISO, of torchrun's table."""
 
 
-def read_exit(lines: Sequence[bytes], index: int, number: int) -> Exit | None:
+def read_exit(lines: Sequence[bytes], index: int, number: int) -> LauncherExit | None:
     """The exit that `lines[index]` tells of. Never raises."""
     text = lines[index][:2000].decode("utf-8", "replace").rstrip()
     if found := FAILED.search(text):
-        return Exit(
+        return LauncherExit(
             line=number,
             text=text,
             exitcode=int(found["exitcode"]),
@@ -48,9 +49,9 @@ def read_exit(lines: Sequence[bytes], index: int, number: int) -> Exit | None:
             pid=int(found["pid"]),
         )
     if found := ENDED.search(text):
-        return Exit(line=number, text=text, pid=int(found["pid"]))
+        return LauncherExit(line=number, text=text, pid=int(found["pid"]))
     if found := FORCED.search(text):
-        return Exit(line=number, text=text, pid=int(found["pid"]), forced=True)
+        return LauncherExit(line=number, text=text, pid=int(found["pid"]), forced=True)
     found = ROW.search(text)
     if found is None:
         return None
@@ -59,13 +60,15 @@ def read_exit(lines: Sequence[bytes], index: int, number: int) -> Exit | None:
     for raw in reversed(lines[max(0, index - BEFORE) : index]):
         line = raw[:500].decode("utf-8", "replace")
         if row := RANK.search(line):
+            if rank is not None:
+                break  # another row, in a table without times
             rank, local = int(row["rank"]), int(row["local"])
         elif row := HOST.search(line):
             host = row["host"]
         elif row := TIME.search(line):
             date = f"{row['date']}T{row['clock']}"
             break
-    return Exit(
+    return LauncherExit(
         line=number,
         text=text,
         exitcode=int(found["exitcode"]),
@@ -75,3 +78,36 @@ def read_exit(lines: Sequence[bytes], index: int, number: int) -> Exit | None:
         host=host,
         date=date,
     )
+
+
+def rank_exits(text: str) -> dict[int, LauncherExit]:
+    """Local rank -> its end, of the processes that torchrun names on its standard error. None is of a process that
+    torchrun ended itself, because another had failed: it is the last word only where it is the only one."""
+    lines = text.encode("utf-8", "replace").splitlines()
+    exits = [
+        found
+        for index, line in enumerate(lines)
+        if (b"exitcode" in line or b"closing signal" in line) and (found := read_exit(lines, index, index))
+    ]
+    closed = {found.pid for found in exits if found.exitcode is None}
+    ends: dict[int, LauncherExit] = {}
+    # The line names the failure that it saw first, which it cannot have caused itself: it counts before the table.
+    for found in sorted(exits, key=lambda one: one.rank is None):
+        if found.exitcode is None or found.local_rank is None:
+            continue
+        local = found.local_rank
+        if found.rank is None:
+            found = structs.replace(found, rank=ends[local].rank if local in ends else None)
+        elif found.pid in closed:
+            continue
+        ends[local] = found
+    return ends
+
+
+def before_launcher(text: str) -> str:
+    """What the ranks wrote before torchrun began to speak of their failure."""
+    lines = text.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if LAUNCHER_LINE.search(line) and (FAILED.search(line) or ENDED.search(line)):
+            return "".join(lines[:number])
+    return text
