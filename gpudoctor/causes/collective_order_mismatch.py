@@ -15,6 +15,16 @@ CAUSE = Cause(
     ),
     like=("rank0-only-collective", "rank-divergent-decision"),
     fix=Fix("Call collectives in one order on all ranks: iterate sorted keys, not sets; one thread per group."),
+    variants={
+        "groups": Fix(
+            "Call new_group on every rank of the job, also on those that are no members of the group, and "
+            "in the same order everywhere.",
+        ),
+        "crossed": Fix(
+            "Call the collectives of different groups in the same order on every rank, and give each call "
+            "the group that all its ranks give it.",
+        ),
+    },
     confirm=(
         "Start with TORCH_DISTRIBUTED_DEBUG=DETAIL, or compare flight-recorder dumps: the same number is "
         "another operation."

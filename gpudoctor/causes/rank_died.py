@@ -20,6 +20,12 @@ CAUSE = Cause(
         "fewer DataLoader workers.",
         (command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault|Xid'"),),
     ),
+    variants={
+        "memory": Fix(
+            "Give the job more memory or let it need less: smaller batches, fewer data loader workers "
+            "(num_workers x ranks processes share the limit), no copy of the data set in every worker.",
+        ),
+    },
     confirm=("Look at the exit status of every rank, at memory.events of the cgroup and at the kernel's log."),
     source=("waitpid(2); torchrun's failure table; kernel mm/oom_kill.c"),
 )

@@ -12,9 +12,21 @@ CAUSE = Cause(
     while_running="always",
     meaning=(
         "A process was stopped by a signal (Ctrl-Z, SIGSTOP), a debugger, a frozen cgroup, or waits for "
-        "somebody to type (breakpoint, pdb). It does not go on by itself, and the others wait."
+        "somebody to type (breakpoint, pdb). It does not go on by itself, and the others wait. A stopped launcher "
+        "neither starts its ranks nor notices that one ends."
     ),
     fix=Fix("Continue the process (kill -CONT with its PID), leave the debugger, or take the breakpoint out."),
+    variants={
+        "signal": Fix(
+            "Let it go on, and find what stopped it: Ctrl-Z, a debugger, a scheduler that suspends jobs, "
+            "a frozen cgroup.",
+        ),
+        "traced": Fix("Let the debugger go on or detach; it holds the process."),
+        "input": Fix(
+            "Remove the breakpoint, or the question on standard input: a rank under a launcher has nobody "
+            "who answers.",
+        ),
+    },
     confirm=("Its state in /proc/PID/status is T or t, or its stack stands in pdb or input."),
     source=("proc(5), signal(7), cgroup-v2 freezer"),
 )

@@ -49,7 +49,7 @@ def conclude(evidence: Evidence, *, seconds: float = 0.0) -> HangReport:
     reports = tuple(conclude_job(job, unread) for job in jobs)
     return HangReport(
         gpudoctor=__version__,
-        hosts=tuple(dict.fromkeys(node.name or node.hostname for node in evidence.nodes)),
+        hosts=tuple(dict.fromkeys(node.host for node in evidence.nodes)),
         jobs=reports,
         lost=evidence.lost,
         unread=tuple(unread),

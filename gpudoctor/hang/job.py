@@ -55,13 +55,16 @@ class Rank(Struct, frozen=True, kw_only=True):
 
     @property
     def pid(self) -> int:
-        return self.evidence.process.pid
+        return self.evidence.pid
 
     @property
     def state(self) -> str:
         """/proc's letter in the last sample."""
-        samples = self.evidence.samples
-        return samples[-1].state if samples else self.evidence.process.state
+        return self.evidence.state
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return self.evidence.process.environment
 
 
 class Launcher(Struct, frozen=True, kw_only=True):

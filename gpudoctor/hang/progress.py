@@ -25,6 +25,8 @@ A rank that sleeps half a second a step moves the others too, so it is the waiti
 seen twice counts. RAS counts decide for NCCL where two polls were read: they grow, or they do not.
 """
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -52,6 +54,10 @@ WORKS_FROM = 0.25
 SWITCHES_OF_A_SIGNAL = 6
 """A look by faulthandler's signal, or with native frames, wakes the main thread: our rule of thumb, two looks and the
 writing of each."""
+
+
+MOST_PARTIES = 32
+"""Places at which ranks are that are spoken of; the smallest parties first."""
 
 
 class Progress(Struct, frozen=True, kw_only=True):
@@ -161,6 +167,14 @@ def same_place(one: Place, other: Place) -> bool:
 def lets_work(rank: Rank) -> bool:
     """Whether processes below it compute for it: a pool, data loaders."""
     return any(_cpu_seconds(process) >= WORKS_FROM for process in rank.data_loaders)
+
+
+def parties(ranks: Sequence[Rank]) -> list[list[Rank]]:
+    """Ranks that are at the same place, the smallest party first."""
+    by_place: defaultdict[object, list[Rank]] = defaultdict(list)
+    for rank in ranks:
+        by_place[rank.place.kind, rank.place.operation, rank.place.user_frame].append(rank)
+    return sorted(by_place.values(), key=lambda party: (len(party), party[0].rank))[:MOST_PARTIES]
 
 
 def _cpu_seconds(process: ProcessEvidence) -> float:

@@ -35,7 +35,7 @@ class HangCause(Struct, frozen=True, kw_only=True):
     cause: str
     """Its id."""
     confidence: float
-    """0..1. 0.9 and above: shown by what was read. Below 0.5: one of several that fit."""
+    """Of `sure.py`'s scale. 0.9 and above: shown by what was read. Below 0.5: one of several that fit."""
     ranks: tuple[int, ...] = ()
     """The culprits, not those that wait for them."""
     where: Where | None = None
@@ -43,7 +43,7 @@ class HangCause(Struct, frozen=True, kw_only=True):
     summary: str
     """One line with ranks, places, numbers; no final period."""
     meaning: str = ""
-    """What it does to the job, as sentences; empty: the taxonomy's."""
+    """What it does to the job, as sentences."""
     fix: Fix
     confirm: str = ""
     """The test that decides, when `confidence` is below 0.9; as sentences."""

@@ -46,7 +46,7 @@ def _row(rank: Rank, entry: Collective | None) -> RankRow:
         collective = rank.place.operation
     return RankRow(
         rank=rank.rank,
-        host=rank.node.name or rank.node.hostname,
+        host=rank.node.host,
         pid=rank.pid,
         state=state_words(rank),
         collective=collective,

@@ -8,23 +8,29 @@ from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.recorders import words as collective_words
-from gpudoctor.hang.report import Seen, Where
+from gpudoctor.hang.report import HangCause, Seen, Where
 from gpudoctor.knowledge.places import Place
 from gpudoctor.knowledge.wording import ranges
 from gpudoctor.snapshot.evidence import Collective, Enclosing, Frame, SourceContext
+from gpudoctor.sure import CERTAIN
 
 MOST_STACKS = 4
 """Places in the program at which ranks stand that are written out as evidence of one party."""
 
 
+def numbers_of(ranks: Iterable[Rank | int]) -> tuple[int, ...]:
+    return tuple(sorted({rank if isinstance(rank, int) else rank.rank for rank in ranks}))
+
+
 def ranks_of(ranks: Iterable[Rank | int]) -> str:
     """ "rank 1", "ranks 0,2-7"."""
-    numbers = {each if isinstance(each, int) else each.rank for each in ranks}
-    return f"rank {next(iter(numbers))}" if len(numbers) == 1 else f"ranks {ranges(numbers)}"
+    numbers = numbers_of(ranks)
+    return f"{'rank' if len(numbers) == 1 else 'ranks'} {ranges(numbers)}"
 
 
-def numbers_of(ranks: Iterable[Rank]) -> tuple[int, ...]:
-    return tuple(sorted({rank.rank for rank in ranks}))
+def who(ranks: Sequence[Rank | int], one: str, several: str) -> str:
+    """ "rank 1 waits", "ranks 0,2-7 wait"."""
+    return f"{ranks_of(ranks)} {verb(ranks, one, several)}"
 
 
 def without(ranks: Iterable[Rank], left_out: Iterable[Rank]) -> list[Rank]:
@@ -108,23 +114,36 @@ def stacks_of(ranks: Sequence[Rank], note: str = "") -> tuple[Seen, ...]:
 
 def _several(ranks: Sequence[Rank]) -> str:
     """ "ranks 1-7 on 2 hosts"."""
-    hosts = {rank.node.name or rank.node.hostname for rank in ranks} - {""}
-    return ranks_of(ranks) + (
-        f" on {next(iter(hosts))}" if len(hosts) == 1 else f" on {len(hosts)} hosts" * bool(hosts)
-    )
+    hosts = {rank.node.host for rank in ranks}
+    return f"{ranks_of(ranks)} on {next(iter(hosts)) if len(hosts) == 1 else f'{len(hosts)} hosts'}"
 
 
 def process_of(rank: Rank) -> str:
     """ "rank 3 pid 4711 on node-b"."""
-    host = rank.node.name or rank.node.hostname
-    return f"rank {rank.rank} pid {rank.pid}" + (f" on {host}" if host else "")
+    return f"rank {rank.rank} pid {rank.pid} on {rank.node.host}"
 
 
 def waiting_words(ranks: Sequence[Rank]) -> str:
     """ "ranks 0,2-7 wait in all_reduce at train.py:41"; those at several places are only counted."""
     places = {(rank.place.kind, rank.place.operation, rank.place.user_frame) for rank in ranks}
-    names = f"{ranks_of(ranks)} {verb(ranks, 'waits', 'wait')}"
+    names = who(ranks, "waits", "wait")
     return f"{names} {place_words(ranks[0].place)}" if len(places) == 1 else f"{names} at {len(places)} places"
+
+
+def and_waiting(ranks: Sequence[Rank], but: Iterable[Rank] = ()) -> str:
+    """ "; ranks 0,2-7 wait in all_reduce at train.py:41", to be appended; "" where nobody does."""
+    waiting = without(ranks, but)
+    return f"; {waiting_words(waiting)}" if waiting else ""
+
+
+def standing_words(ranks: Sequence[Rank]) -> str:
+    """ "rank 1 is in a sleep at train.py:52", of ranks at one place."""
+    return f"{who(ranks, 'is', 'are')} {place_words(ranks[0].place)}"
+
+
+def statement_seen(context: SourceContext, statement: Enclosing) -> Seen:
+    """A statement of the program around a frame, as a line of evidence."""
+    return Seen(f"{context.file}:{statement.line}", f"{statement.kind} {statement.text}".rstrip())
 
 
 def entry_words(entry: Collective) -> str:
@@ -132,17 +151,31 @@ def entry_words(entry: Collective) -> str:
     return collective_words(entry) + (at(entry.frames[0]) if entry.frames else "")
 
 
-def fix_for(cause: str, text: str = "", commands: Sequence[Command] = ()) -> Fix:
-    """The taxonomy's fix, or a text that says more of this job."""
-    known = CAUSES.get(cause)
-    if text or known is None:
-        return Fix(text, tuple(commands))
-    return Fix(known.fix.text, tuple(commands) or known.fix.commands)
-
-
-def confirm_for(cause: str) -> str:
-    known = CAUSES.get(cause)
-    return known.confirm if known else ""
+def blame(
+    cause: str,
+    sure: float,
+    ranks: Iterable[Rank | int],
+    summary: str,
+    evidence: Iterable[Seen],
+    *,
+    at: Frame | Where | None = None,
+    fix: Fix | None = None,
+    confirm: str = "",
+) -> HangCause:
+    """A cause as it shows itself here. Its fix and the test that decides are those of its file, or say more of this
+    job (`Cause.remedy`); no test is needed where it is certain."""
+    known = CAUSES[cause]
+    return HangCause(
+        cause=cause,
+        confidence=sure,
+        ranks=numbers_of(ranks),
+        where=where(at) if isinstance(at, Frame) else at,
+        evidence=tuple(evidence),
+        summary=summary,
+        meaning=known.meaning,
+        fix=fix or known.remedy(),
+        confirm="" if sure >= CERTAIN else confirm or known.confirm,
+    )
 
 
 def ended_words(status: int) -> str:
@@ -158,6 +191,5 @@ def ended_words(status: int) -> str:
 
 def on_host(job: Job, rank: Rank, line: Command) -> Command:
     """A line to paste, for the host where the rank is."""
-    host = rank.node.name or rank.node.hostname
-    several = len({node.name or node.hostname for node in job.nodes}) > 1
-    return command("ssh {:host} {:remote}", host, line) if several and host else line
+    several = len({node.host for node in job.nodes}) > 1
+    return command("ssh {:host} {:remote}", rank.node.host, line) if several else line

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from gpudoctor.causes import CAUSES
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, OtherJob, RankRow, Where, is_unseen
 from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.render.prose import show, show_command, show_table
@@ -95,7 +94,7 @@ def _show_job(job: JobReport, screen: Console, *, of: str = "") -> None:
 
 def _show_cause(cause: HangCause, screen: Console) -> None:
     show(f"cause {cause.summary}  [{cause.cause}]", screen, style="bold", head="bold red")
-    show(cause.meaning or CAUSES[cause.cause].meaning, screen, indent=2)
+    show(cause.meaning, screen, indent=2)
     show(f"Fix: {cause.fix.text}", screen, indent=2)
     for command in cause.fix.commands:
         show_command(command, screen)

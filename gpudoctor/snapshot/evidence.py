@@ -285,6 +285,15 @@ class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     armed: bool = False
     """gpudoctor.arm() runs in it."""
 
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def state(self) -> str:
+        """/proc's letter in the last sample."""
+        return self.samples[-1].state if self.samples else self.process.state
+
 
 class KernelEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     kind: Literal["oom", "xid", "segfault"]
@@ -345,6 +354,11 @@ class NodeEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ras: tuple[Ras, ...] = ()
     """Two polls, or none."""
     unread: tuple[Unread, ...] = ()
+
+    @property
+    def host(self) -> str:
+        """What it is called in messages."""
+        return self.name or self.hostname or "this node"
 
 
 KIND = "gpudoctor hang evidence"

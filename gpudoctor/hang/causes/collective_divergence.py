@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpudoctor.hang.causes.training_away import parties
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.progress import Progress, progress_of
+from gpudoctor.hang.progress import Progress, parties, progress_of
 from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.relation import (
     RANK_WORDS,
@@ -20,27 +19,27 @@ from gpudoctor.hang.relation import (
     relation,
     source_at,
 )
-from gpudoctor.hang.report import HangCause, Seen, Where
+from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import (
     at,
-    confirm_for,
+    blame,
     entry_words,
-    fix_for,
-    numbers_of,
     place_words,
     ranks_of,
     stacks_of,
+    standing_words,
+    statement_seen,
     verb,
     waiting_words,
     where,
     where_line,
+    who,
 )
-from gpudoctor.knowledge.wording import ranges
 from gpudoctor.snapshot.evidence import Enclosing, SourceContext
+from gpudoctor.sure import HINT, LIKELY, POSSIBLE, PROVED, SEEN, less_sure, surer
 
+ORDER = "collective-order-mismatch"
 COLLECTIVE = ("collective", "backward", "cuda sync", "communicator init")
-WITH_RECORDER = 0.1
-"""How much surer a flight recorder that shows the same makes."""
 
 
 class Parted(NamedTuple):
@@ -74,36 +73,34 @@ def guarded(job: Job) -> Iterator[HangCause]:
     for party in waiting:
         if party[0].place.kind == "backward":
             continue
-        found = _rank_guard(party[0], job)
-        if found is None:
+        guard = _rank_guard(party[0], job)
+        if guard is None:
             continue
-        statement, context, confidence = found
-        if any(_in_other_branch(context, each[0]) for each in waiting if each is not party):
+        statement, context, sure = guard
+        if any(_in_other_branch(context, other[0]) for other in waiting if other is not party):
             continue  # both branches have their collectives: within_the_loop tells how they differ
-        let_in = [rank for rank in job.ranks if admits(statement, _number_in(statement, rank)) is True]
+        admitted = [(admits(statement, _number_in(statement, rank)), rank) for rank in job.ranks]
+        let_in = [rank for lets, rank in admitted if lets is True]
         culprits = party
         if let_in and len(let_in) * 2 > len(job.ranks):
-            culprits = [rank for rank in job.ranks if admits(statement, _number_in(statement, rank)) is False] or party
+            culprits = [rank for lets, rank in admitted if lets is False] or party
         others = [rank for group in (*waiting, *away) if group is not party for rank in group]
-        operation = party[0].place.operation or "a collective"
-        recorded = _recorded(job, party)
-        yield HangCause(
-            cause="rank0-only-collective",
-            confidence=confidence,
-            ranks=numbers_of(culprits),
-            where=where(party[0].place.user_frame),
-            evidence=(
-                *stacks_of(party),
-                Seen(f"{context.file}:{statement.line}", f"{statement.kind} {statement.text}"),
-                *stacks_of(others),
-                *recorded,
-            ),
-            summary=f"{ranks_of(party)} {verb(party, 'waits', 'wait')} in {operation}{at(party[0].place.user_frame)}, "
-            f"which only {ranks_of(let_in or party)} {verb(let_in or party, 'reaches', 'reach')} "
+        frame = party[0].place.user_frame
+        yield blame(
+            "rank0-only-collective",
+            sure,
+            culprits,
+            f"{who(party, 'waits', 'wait')} in {party[0].place.operation or 'a collective'}{at(frame)}, "
+            f"which only {who(let_in or party, 'reaches', 'reach')} "
             f"({statement.kind} {statement.text}, line {statement.line})"
             + (f"; {_where_they_are(others)}" if others else ""),
-            fix=fix_for("rank0-only-collective"),
-            confirm="" if confidence >= 0.9 else confirm_for("rank0-only-collective"),
+            (
+                *stacks_of(party),
+                statement_seen(context, statement),
+                *stacks_of(others),
+                *_recorded(job, party),
+            ),
+            at=frame,
         )
 
 
@@ -117,7 +114,7 @@ def _rank_guard(rank: Rank, job: Job) -> tuple[Enclosing, SourceContext, float] 
             continue
         if guard.frame == rank.place.user_frame and _pairs(context, statement, rank.place.operation):
             return None
-        return statement, context, 0.95 if None not in verdicts else 0.8
+        return statement, context, SEEN if None in verdicts else PROVED  # by what else it asks, it may let others in
     return None
 
 
@@ -152,8 +149,7 @@ def _number_in(statement: Enclosing, rank: Rank) -> int:
 def _where_they_are(ranks: Sequence[Rank]) -> str:
     first = [rank for rank in ranks if _same(rank, ranks[0])]
     more = len(ranks) - len(first)
-    text = f"{ranks_of(first)} {verb(first, 'is', 'are')} {place_words(first[0].place)}"
-    return text + (f", {more} more elsewhere" if more else "")
+    return standing_words(first) + (f", {more} more elsewhere" if more else "")
 
 
 def _same(one: Rank, other: Rank) -> bool:
@@ -169,15 +165,12 @@ def parted(job: Job) -> list[Parted]:
         return []
     first = waiting[0]
     others = [*waiting[1:], *(party for party in away if party[0].place.kind in ("exit", "user code", "sleep"))]
-    found = []
+    pairs = []
     for other in others:
-        how = relation(first[0], other[0])
-        back = relation(other[0], first[0])
-        if back == "past the loop" and how != "past the loop":
-            found.append(Parted(other, first, back))
-        else:
-            found.append(Parted(first, other, how))
-    return found
+        how, back = relation(first[0], other[0]), relation(other[0], first[0])
+        turned = back == "past the loop" and how != "past the loop"
+        pairs.append(Parted(other, first, back) if turned else Parted(first, other, how))
+    return pairs
 
 
 def left_the_loop(job: Job) -> Iterator[HangCause]:
@@ -196,33 +189,25 @@ def left_the_loop(job: Job) -> Iterator[HangCause]:
         culprits = left if len(left) <= len(stays) or goes_round or leaves else stays
         line = goes_round[0] if goes_round else leaves[0] if leaves else None
         recorded = _recorded(job, left)
-        sure = WITH_RECORDER if recorded else 0.0
-        uneven = 0.45 if goes_round else 0.55 if leaves else 0.8 if loop is not None else 0.6
-        if context is not None and line is not None:
-            confidence = 0.8 if goes_round else 0.6
-            yield _divergent(left, stays, context, line, confidence + sure, recorded)
-        yield HangCause(
-            cause="uneven-inputs",
-            confidence=uneven + (sure if line is None else 0.0),
-            ranks=numbers_of(culprits),
-            where=where(left[0].place.user_frame)
-            or (Where(context.file, loop.line, context.function) if context is not None and loop is not None else None),
-            evidence=(
-                *stacks_of(left),
-                *stacks_of(stays),
-                *(
-                    (Seen(f"{context.file}:{loop.line}", f"{loop.kind} {loop.text}"),)
-                    if context is not None and loop is not None
-                    else ()
-                ),
-                *recorded,
-            ),
-            summary=f"{ranks_of(left)} {verb(left, 'is', 'are')} through with the loop"
+        if line is not None and context is not None:
+            # What goes round has made fewer collectives for sure; what leaves may count the same on every rank.
+            own = SEEN if goes_round else LIKELY
+            yield _divergent(left, stays, context, line, surer(own) if recorded else own, recorded)
+            sure = POSSIBLE if goes_round else LIKELY
+        else:
+            sure = SEEN if loop is not None else LIKELY
+            sure = surer(sure) if recorded else sure
+        place = where(left[0].place.user_frame)
+        around = () if context is None or loop is None else (statement_seen(context, loop),)
+        yield blame(
+            "uneven-inputs",
+            sure,
+            culprits,
+            f"{who(left, 'is', 'are')} through with the loop"
             + (f" at line {loop.line}" if loop is not None else "")
-            + f" and {verb(left, 'stands', 'stand')} {place_words(left[0].place)}; "
-            + waiting_words(stays),
-            fix=fix_for("uneven-inputs"),
-            confirm=confirm_for("uneven-inputs"),
+            + f" and {verb(left, 'stands', 'stand')} {place_words(left[0].place)}; {waiting_words(stays)}",
+            (*stacks_of(left), *stacks_of(stays), *around, *recorded),
+            at=place or (where_line(context, loop) if context is not None and loop is not None else None),
         )
 
 
@@ -248,7 +233,7 @@ def _divergent(
     stays: Sequence[Rank],
     context: SourceContext,
     line: Enclosing,
-    confidence: float,
+    sure: float,
     recorded: Sequence[Seen],
 ) -> HangCause:
     condition = f" ({line.text})" if line.text else ""
@@ -258,22 +243,14 @@ def _divergent(
         "break": f"`break` in line {line.line}{condition} leads past",
         "return": f"`return` in line {line.line}{condition} leads past",
     }.get(line.kind, f"line {line.line}{condition} passes")
-    operation = stays[0].place.operation or "the collective"
-    return HangCause(
-        cause="rank-divergent-decision",
-        confidence=min(confidence, 0.95),
-        ranks=numbers_of(culprits),
-        where=where_line(context, line),
-        evidence=(
-            *stacks_of(culprits),
-            *stacks_of(stays),
-            Seen(f"{context.file}:{line.line}", f"{line.kind} {line.text}".rstrip()),
-            *recorded,
-        ),
-        summary=f"{ranks_of(culprits)} {verb(culprits, 'has', 'have')} not made every {operation}"
+    return blame(
+        "rank-divergent-decision",
+        sure,
+        culprits,
+        f"{who(culprits, 'has', 'have')} not made every {stays[0].place.operation or 'collective'}"
         f"{at(stays[0].place.user_frame)}: {passes} it by; {waiting_words(stays)}",
-        fix=fix_for("rank-divergent-decision"),
-        confirm="" if confidence >= 0.9 else confirm_for("rank-divergent-decision"),
+        (*stacks_of(culprits), *stacks_of(stays), statement_seen(context, line), *recorded),
+        at=where_line(context, line),
     )
 
 
@@ -301,36 +278,20 @@ def within_the_loop(job: Job) -> Iterator[HangCause]:
         recorded = _recorded(job, other)
         small, large = (other, first) if len(other) <= len(first) else (first, other)
         if context is not None and exits:
-            sure = WITH_RECORDER if recorded else 0.0
-            yield _divergent(small, large, context, exits[0], 0.7 + sure, recorded)
+            yield _divergent(small, large, context, exits[0], SEEN, recorded)
             continue
         guard = _own_guard(there) or _own_guard(here)
-        confidence = 0.7 if guard is not None else 0.45
-        yield HangCause(
-            cause="rank-divergent-decision",
-            confidence=confidence,
-            ranks=numbers_of(small),
-            where=where(small[0].place.user_frame),
-            evidence=(*stacks_of(small), *stacks_of(large), *recorded),
-            summary=f"{waiting_words(small)}"
-            + (f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else "")
-            + f"; {waiting_words(large)}",
-            fix=fix_for("rank-divergent-decision"),
-            confirm=confirm_for("rank-divergent-decision"),
-        )
-        if guard is None:
-            yield HangCause(
-                cause="collective-order-mismatch",
-                confidence=0.4,
-                ranks=numbers_of(small),
-                where=where(small[0].place.user_frame),
-                evidence=(
-                    *stacks_of(small),
-                    *stacks_of(large),
-                ),
-                summary=f"{waiting_words(small)}; {waiting_words(large)}",
-                fix=fix_for("collective-order-mismatch"),
-                confirm=confirm_for("collective-order-mismatch"),
+        under = f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else ""
+        evidence = (*stacks_of(small), *stacks_of(large), *recorded)
+        # Without a condition around either line, why they are at two of them is open.
+        for cause in ("rank-divergent-decision",) if guard is not None else ("rank-divergent-decision", ORDER):
+            yield blame(
+                cause,
+                SEEN if guard is not None else POSSIBLE,
+                small,
+                f"{waiting_words(small)}{under}; {waiting_words(large)}",
+                evidence,
+                at=small[0].place.user_frame,
             )
 
 
@@ -354,47 +315,20 @@ def _past_backward(job: Job, pair: Parted) -> Iterator[HangCause]:
     exits = [each for each in (passes_by(context) if context else ()) if each.kind in ("continue", "pass")]
     recorded = _recorded(job, left)
     if context is not None and exits:
-        yield _divergent(left, waits_in, context, exits[0], 0.7, recorded)
+        yield _divergent(left, waits_in, context, exits[0], SEEN, recorded)
     evidence = (*stacks_of(left), *stacks_of(waits_in), *recorded)
     how = relation(waits_in[0], left[0])
-    sure = 0.75 if how == "later in the loop" else 0.55 if how == "later" and context is not None else 0.4
-    if sure < 0.5:  # without the program's text it may as well have left the loop
-        yield _left_perhaps(left, waits_in, evidence)
-    told = f"{waiting_words(waits_in)}; {ranks_of(left)} {verb(left, 'is', 'are')} {place_words(left[0].place)}"
-    yield HangCause(
-        cause="unused-parameters",
-        confidence=sure - (0.2 if exits else 0.0),
-        ranks=numbers_of(left),
-        where=where(left[0].place.user_frame),
-        evidence=evidence,
-        summary=f"{told}, without gradients of all parameters",
-        fix=fix_for("unused-parameters"),
-        confirm=confirm_for("unused-parameters"),
-    )
-    yield HangCause(
-        cause="rank-dependent-graph",
-        confidence=min(0.45, sure - 0.1),
-        ranks=numbers_of(left),
-        where=where(left[0].place.user_frame),
-        evidence=evidence,
-        summary=f"{told}: the graph may differ from rank to rank",
-        fix=fix_for("rank-dependent-graph"),
-        confirm=confirm_for("rank-dependent-graph"),
-    )
-
-
-def _left_perhaps(left: Sequence[Rank], stays: Sequence[Rank], evidence: tuple[Seen, ...]) -> HangCause:
-    return HangCause(
-        cause="uneven-inputs",
-        confidence=0.4,
-        ranks=numbers_of(left),
-        where=where(left[0].place.user_frame),
-        evidence=evidence,
-        summary=f"{waiting_words(stays)}; {ranks_of(left)} {verb(left, 'is', 'are')} "
-        f"{place_words(left[0].place)}, perhaps with fewer batches",
-        fix=fix_for("uneven-inputs"),
-        confirm=confirm_for("uneven-inputs"),
-    )
+    # Later in the same loop: it has not left. Later, by the program's text: it is past the line at least.
+    sure = SEEN if how == "later in the loop" else LIKELY if how == "later" and context is not None else POSSIBLE
+    seen = f"{waiting_words(waits_in)}; {standing_words(left)}"
+    doubts = [
+        ("unused-parameters", less_sure(sure) if exits else sure, "without gradients of all parameters"),
+        ("rank-dependent-graph", HINT if sure == POSSIBLE else POSSIBLE, "and the graph may differ from rank to rank"),
+    ]
+    if sure == POSSIBLE:  # without the program's text it may as well have left the loop
+        doubts.append(("uneven-inputs", POSSIBLE, "perhaps with fewer batches"))
+    for cause, how_sure, note in doubts:
+        yield blame(cause, how_sure, left, f"{seen}, {note}", evidence, at=left[0].place.user_frame)
 
 
 def _order(
@@ -412,26 +346,24 @@ def _order(
     context = there if small is other else here
     guard = _own_guard(context)
     asks_rank = guard is not None and RANK_WORDS.search(guard.text) is not None
-    name = "collective-order-mismatch" if both or own == theirs or asks_rank else "rank-divergent-decision"
-    # A broadcast in both branches, of what the one has and the other receives, is how it is done.
-    confidence = 0.88 if both else 0.8 if in_groups else 0.3 if own == theirs else 0.75
-    confidence += 0.05 if recorded else 0.0
-    return HangCause(
-        cause=name,
-        confidence=confidence,
-        ranks=numbers_of(small),
-        where=where(small[0].place.user_frame),
-        evidence=(
+    cause = ORDER if both or own == theirs or asks_rank else "rank-divergent-decision"
+    sure = PROVED if both and recorded else SEEN
+    if own == theirs and not in_groups:  # a broadcast in both branches, to give and to receive, is how it is done
+        sure = HINT
+    return blame(
+        cause,
+        sure,
+        small,
+        f"{waiting_words(small)}; {waiting_words(large)}: two branches of one condition"
+        + (" call them in different orders" if cause == ORDER and own != theirs else "")
+        + (", and name different process groups" if in_groups else ""),
+        (
             *stacks_of(small),
             *stacks_of(large),
-            *((Seen(f"{context.file}:{guard.line}", f"{guard.kind} {guard.text}"),) if guard is not None else ()),
+            *((statement_seen(context, guard),) if guard is not None else ()),
             *recorded,
         ),
-        summary=f"{waiting_words(small)}; {waiting_words(large)}: two branches of one condition"
-        + (" call them in different orders" if name == "collective-order-mismatch" and own != theirs else "")
-        + (", and name different process groups" if in_groups else ""),
-        fix=fix_for(name),
-        confirm="" if confidence >= 0.9 else confirm_for(name),
+        at=small[0].place.user_frame,
     )
 
 
@@ -448,12 +380,12 @@ def _recorded(job: Job, suspects: Sequence[Rank]) -> tuple[Seen, ...]:
         return ()
     numbers = {rank.rank for rank in suspects}
     if split.kind == "missing" and numbers & set(split.behind):
-        text = f"{ranks_of(split.behind)} {verb(split.behind, 'has', 'have')} not come to "
+        text = f"{who(split.behind, 'has', 'have')} not come to "
         text += collective_words(split.parties[0][1]) if split.parties else f"#{split.sequence} in group {split.group}"
         return (Seen("flight recorder", text),)
     if split.kind in ("operation", "shape", "dtype"):
         return tuple(
-            Seen(f"flight recorder of ranks {ranges(ranks)}", entry_words(entry)) for ranks, entry in split.parties[:3]
+            Seen(f"flight recorder of {ranks_of(ranks)}", entry_words(entry)) for ranks, entry in split.parties[:3]
         )
     return ()
 

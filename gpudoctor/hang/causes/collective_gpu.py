@@ -1,12 +1,16 @@
 """Everybody waits in the same collective: what can be behind it, as alternatives and the test that decides."""
 
+from collections import Counter
 from collections.abc import Iterator
 
-from gpudoctor.hang.causes.training_away import parties
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.progress import progress_of, uses_gpu
+from gpudoctor.hang.progress import parties, progress_of, uses_gpu
 from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.words import confirm_for, fix_for, numbers_of, stacks_of, waiting_words, where
+from gpudoctor.hang.words import blame, stacks_of, waiting_words
+from gpudoctor.sure import HINT, POSSIBLE
+
+Alternative = tuple[str, float, str]
+"""Id, how sure, and what speaks for it."""
 
 
 def together(job: Job) -> Iterator[HangCause]:
@@ -27,48 +31,30 @@ def together(job: Job) -> Iterator[HangCause]:
     evidence = stacks_of(waiting)
     if same:
         evidence = (*evidence, Seen("flight recorder", "all ranks have come to it with the same sizes"))
-    if gpu:
-        yield from _on_gpus(job, waiting, evidence)
+    alternatives = list(_on_gpus(job, waiting)) if gpu else []
     if not same:
-        yield _alternative(
-            "shape-mismatch", 0.3, waiting, evidence, "tensors of different sizes would look the same from outside"
-        )
-        yield _alternative(
-            "collective-order-mismatch", 0.3, waiting, evidence, "different tensors or groups would look the same"
-        )
+        alternatives += [
+            ("shape-mismatch", HINT, "tensors of different sizes would look the same from outside"),
+            ("collective-order-mismatch", HINT, "different tensors or groups would look the same"),
+        ]
+    for cause, sure, note in alternatives:
+        summary = f"{waiting_words(waiting)}; {note}"
+        yield blame(cause, sure, waiting, summary, evidence, at=waiting[0].place.user_frame)
 
 
-def _on_gpus(job: Job, waiting: list[Rank], evidence: tuple[Seen, ...]) -> Iterator[HangCause]:
-    agreement = job.agreement
-    split = agreement.first if agreement is not None else None
+def _on_gpus(job: Job, waiting: list[Rank]) -> Iterator[Alternative]:
+    split = job.agreement.first if job.agreement is not None else None
     first = split is not None and split.sequence <= 1
     groups = {group.key for rank in waiting if rank.evidence.recorder for group in rank.evidence.recorder.groups}
-    shared = max(
-        (sum(1 for rank in waiting if rank.node is node) for node in {id(n): n for n in job.nodes}.values()), default=0
-    )
+    shared = max(Counter(id(rank.node) for rank in waiting).values(), default=0)
     if shared > 1 and len(job.nodes) == 1:
-        yield _alternative(
-            "p2p-acs-iommu", 0.45 if first else 0.3, waiting, evidence, "GPU to GPU traffic may be held by the IOMMU"
-        )
-        yield _alternative("gpu-driver-p2p-bug", 0.3 if first else 0.2, waiting, evidence, "or by the driver")
+        # What is wrong between GPUs shows itself in the first collective, and seldom later.
+        yield "p2p-acs-iommu", POSSIBLE if first else HINT, "GPU to GPU traffic may be held by the IOMMU"
+        yield "gpu-driver-p2p-bug", HINT, "or by the driver"
     if len(groups) > 1:
-        yield _alternative(
-            "concurrent-communicators", 0.35, waiting, evidence, f"{len(groups)} process groups are in use"
-        )
-    yield _alternative("nccl-bug", 0.25, waiting, evidence, "every rank has launched it")
-
-
-def _alternative(cause: str, confidence: float, ranks: list[Rank], evidence: tuple[Seen, ...], note: str) -> HangCause:
-    return HangCause(
-        cause=cause,
-        confidence=confidence,
-        ranks=numbers_of(ranks),
-        where=where(ranks[0].place.user_frame),
-        evidence=evidence,
-        summary=f"{waiting_words(ranks)}; {note}",
-        fix=fix_for(cause),
-        confirm=confirm_for(cause),
-    )
+        sure = HINT if first else POSSIBLE
+        yield "concurrent-communicators", sure, f"{len(groups)} process groups are in use"
+    yield "nccl-bug", HINT, "every rank has launched it"
 
 
 def straggler(job: Job) -> Iterator[HangCause]:
@@ -86,15 +72,13 @@ def straggler(job: Job) -> Iterator[HangCause]:
     own = [gpu for gpu in rank.node.gpus if rank.pid in gpu.pids]
     if not own or any((gpu.memory_utilization_percent or 0) == 0 for gpu in own):
         return
-    yield HangCause(
-        cause="straggler",
-        confidence=0.4,
-        ranks=(rank.rank,),
-        where=where(rank.place.user_frame),
-        evidence=stacks_of([rank]),
-        summary=f"rank {rank.rank} was the last in both looks; {waiting_words(progress.waiting)}",
-        fix=fix_for("straggler"),
-        confirm=confirm_for("straggler"),
+    yield blame(
+        "straggler",
+        POSSIBLE,  # two looks are few
+        [rank],
+        f"rank {rank.rank} was the last in both looks; {waiting_words(progress.waiting)}",
+        stacks_of([rank]),
+        at=rank.place.user_frame,
     )
 
 

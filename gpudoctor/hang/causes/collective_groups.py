@@ -3,29 +3,17 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.relation import RANK_WORDS, relation, source_at
 from gpudoctor.hang.report import HangCause, Seen, Where
-from gpudoctor.hang.words import (
-    confirm_for,
-    fix_for,
-    numbers_of,
-    process_of,
-    ranks_of,
-    stacks_of,
-    verb,
-    waiting_words,
-    where,
-)
-from gpudoctor.snapshot.evidence import Enclosing
+from gpudoctor.hang.words import blame, process_of, ranks_of, stacks_of, waiting_words, where, who
+from gpudoctor.snapshot.evidence import Enclosing, Frame
+from gpudoctor.sure import LIKELY, SEEN
 
 CREATES = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
 MOST_NAMED = 4
-ON_EVERY_RANK = (
-    "Call new_group on every rank of the job, also on those that are no members of the group, and in the same order "
-    "everywhere."
-)
 
 
 def groups_of_some(job: Job) -> Iterator[HangCause]:
@@ -54,29 +42,23 @@ def groups_of_some(job: Job) -> Iterator[HangCause]:
         return
     parties = sorted(by_listeners.items(), key=lambda each: (len(each[1]), each[0]))
     culprits = parties[0][1] if len(parties) > 1 else waiting
-    confidence = (0.85 if len(parties) > 1 else 0.6) if guards else 0.6
     frame = culprits[0].place.user_frame
     evidence = [*stacks_of(culprits)]
-    told = ""
+    summary = waiting_words(waiting)
     if len(parties) > 1:
         evidence += [
             Seen(f"{process_of(ranks[0])} sockets", f"{ranks_of(ranks)}: {count} listen")
             for count, ranks in parties[:MOST_NAMED]
         ]
-        has = verb(culprits, "has", "have")
-        told = f"; {ranks_of(culprits)} {has} begun another number of groups than the others"
-    if frame is not None:
-        evidence += [Seen(f"{frame.file}:{each.line}", f"{each.kind} under {each.text}") for each in guards]
-    guard = f"; `{guards[0].kind}` in line {guards[0].line} is only called where {guards[0].text}" if guards else ""
-    yield HangCause(
-        cause="collective-order-mismatch",
-        confidence=confidence,
-        ranks=numbers_of(culprits),
-        where=where(frame),
-        evidence=tuple(evidence),
-        summary=f"{waiting_words(waiting)}{told}{guard}",
-        fix=fix_for("collective-order-mismatch", ON_EVERY_RANK),
-        confirm=confirm_for("collective-order-mismatch"),
+        summary += f"; {who(culprits, 'has', 'have')} begun another number of groups than the others"
+    yield blame(
+        "collective-order-mismatch",
+        SEEN if guards and len(parties) > 1 else LIKELY,  # the program's text and the sockets, or one of them
+        culprits,
+        summary + _only_where(guards),
+        (*evidence, *_guards_seen(frame, guards)),
+        at=frame,
+        fix=CAUSES["collective-order-mismatch"].remedy("groups"),
     )
 
 
@@ -87,26 +69,24 @@ def _past_the_creation(creating: Sequence[Rank], past: Sequence[Rank]) -> Iterat
         return
     guards = _guarded_creations(creating[0])
     frame = creating[0].place.user_frame
-    culprits = past if len(past) <= len(creating) else creating
-    place = where(frame)
-    if guards and frame is not None:
-        place = Where(frame.file, guards[0].line, frame.function)
-    yield HangCause(
-        cause="collective-order-mismatch",
-        confidence=0.8 if guards else 0.55,
-        ranks=numbers_of(culprits),
-        where=place,
-        evidence=(
-            *stacks_of(creating),
-            *stacks_of(past),
-            *(Seen(f"{frame.file}:{each.line}", f"{each.kind} under {each.text}") for each in guards if frame),
-        ),
-        summary=f"{waiting_words(creating)}, which {ranks_of(past)} {verb(past, 'is', 'are')} past; "
-        f"{waiting_words(past)}"
-        + (f"; `{guards[0].kind}` in line {guards[0].line} is only called where {guards[0].text}" if guards else ""),
-        fix=fix_for("collective-order-mismatch", ON_EVERY_RANK),
-        confirm=confirm_for("collective-order-mismatch"),
+    place = Where(frame.file, guards[0].line, frame.function) if guards and frame is not None else where(frame)
+    yield blame(
+        "collective-order-mismatch",
+        SEEN if guards else LIKELY,  # the program's text shows who leaves one out
+        past if len(past) <= len(creating) else creating,
+        f"{waiting_words(creating)}, which {who(past, 'is', 'are')} past; {waiting_words(past)}{_only_where(guards)}",
+        (*stacks_of(creating), *stacks_of(past), *_guards_seen(frame, guards)),
+        at=place,
+        fix=CAUSES["collective-order-mismatch"].remedy("groups"),
     )
+
+
+def _only_where(guards: Sequence[Enclosing]) -> str:
+    return f"; `{guards[0].kind}` in line {guards[0].line} is only called where {guards[0].text}" if guards else ""
+
+
+def _guards_seen(frame: Frame | None, guards: Sequence[Enclosing]) -> list[Seen]:
+    return [Seen(f"{frame.file}:{call.line}", f"{call.kind} under {call.text}") for call in guards if frame is not None]
 
 
 def _guarded_creations(rank: Rank) -> Sequence[Enclosing]:

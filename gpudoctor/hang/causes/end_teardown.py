@@ -2,28 +2,25 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.hang.causes.training_away import parties
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.progress import progress_of
+from gpudoctor.hang.progress import parties, progress_of
 from gpudoctor.hang.relation import fork_of
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import (
     at,
-    confirm_for,
-    fix_for,
-    numbers_of,
+    blame,
     place_words,
     process_of,
     ranks_of,
     stacks_of,
+    standing_words,
     verb,
     waiting_words,
-    where,
+    who,
 )
 from gpudoctor.knowledge.places import is_user, place_of
 from gpudoctor.snapshot.evidence import Thread
-
-MOST_NAMED = 8
+from gpudoctor.sure import POSSIBLE, SEEN
 
 
 def teardown(job: Job) -> Iterator[HangCause]:
@@ -36,29 +33,18 @@ def teardown(job: Job) -> Iterator[HangCause]:
         return
     training = [rank for rank in progress.waiting if rank.place.kind in ("collective", "point-to-point", "backward")]
     first = parties(leaving)[0]
-    everybody = not progress.waiting
-    # a rank that leaves while others train has fewer steps than they: collective_divergence names that
-    confidence = 0.85 if everybody else 0.7 if not training else 0.4
+    # A rank that leaves while others train has fewer steps than they: collective_divergence names that.
+    sure = POSSIBLE if training else SEEN
     thread = kept_by(first[0])
     frame = place_of(thread).user_frame if thread is not None else first[0].place.user_frame
-    yield HangCause(
-        cause="teardown-deadlock",
-        confidence=confidence,
-        ranks=numbers_of(first),
-        where=where(frame),
-        evidence=(
-            *stacks_of(first),
-                *stacks_of(progress.waiting),
-            *((Seen(f"{process_of(first[0])} thread {thread.id} {thread.name}".rstrip(), f"runs{at(frame)}"),)
-              if thread is not None else ()),
-        ),
-        summary=f"{ranks_of(leaving)} {verb(leaving, 'stands', 'stand')} {place_words(first[0].place)}"
-        + (f", which thread {thread.name or thread.id}{at(frame)} keeps from ending" if thread is not None else "")
-        + (f"; {ranks_of(progress.waiting)} {verb(progress.waiting, 'is', 'are')} "
-           f"{place_words(progress.waiting[0].place)}" if progress.waiting else ""),
-        fix=fix_for("teardown-deadlock"),
-        confirm=confirm_for("teardown-deadlock"),
-    )  # fmt: skip
+    evidence = [*stacks_of(first), *stacks_of(progress.waiting)]
+    summary = f"{who(leaving, 'stands', 'stand')} {place_words(first[0].place)}"
+    if thread is not None:
+        evidence.append(Seen(f"{process_of(first[0])} thread {thread.id} {thread.name}".rstrip(), f"runs{at(frame)}"))
+        summary += f", which thread {thread.name or thread.id}{at(frame)} keeps from ending"
+    if progress.waiting:
+        summary += f"; {standing_words(progress.waiting)}"
+    yield blame("teardown-deadlock", sure, first, summary, evidence, at=frame)
 
 
 def kept_by(rank: Rank) -> Thread | None:
@@ -89,20 +75,19 @@ def in_finally(job: Job) -> Iterator[HangCause]:
             tried = {each.line for each in fork.other_source.enclosing if each.kind == "try"}
             if not any(each.kind == "finally" and each.line in tried for each in fork.one_source.enclosing):
                 continue
-            yield HangCause(
-                cause="teardown-deadlock",
-                confidence=0.75,
-                ranks=numbers_of(party),
-                where=where(party[0].place.user_frame),
-                evidence=(
+            yield blame(
+                "teardown-deadlock",
+                SEEN,  # unless those in the `finally` had fewer steps
+                party,
+                f"{who(party, 'has', 'have')} left a `try` and {verb(party, 'waits', 'wait')} "
+                f"{place_words(party[0].place)} of its `finally`, as after an exception that is not printed yet; "
+                f"{waiting_words(other)}",
+                (
                     *stacks_of(party),
                     *stacks_of(other),
                     Seen(f"{fork.one_source.file}:{fork.one.line}", f"finally: {fork.one_source.text}"),
                 ),
-                summary=f"{ranks_of(party)} {verb(party, 'has', 'have')} left a `try` and "
-                f"{verb(party, 'waits', 'wait')} {place_words(party[0].place)} of its `finally`, as after an exception "
-                f"that is not printed yet; {waiting_words(other)}",
-                fix=fix_for("teardown-deadlock"),
+                at=party[0].place.user_frame,
                 confirm=f"Print the exception before that line. When there is none, {ranks_of(party)} had fewer steps.",
             )
             return
@@ -115,16 +100,14 @@ def store_left(job: Job) -> Iterator[HangCause]:
     ended = [rank for rank in progress.ended if rank.evidence.process.exit_code == 0 and rank.rank == 0]
     if not waiting or not ended or progress.away:
         return
-    yield HangCause(
-        cause="store-host-exit",
-        confidence=0.7,
-        ranks=(0,),
-        where=where(waiting[0].place.user_frame),
-        evidence=stacks_of(waiting),
-        summary=f"rank 0, which kept the store, has ended with status 0; {ranks_of(waiting)} "
-        f"{verb(waiting, 'waits', 'wait')} for it{at(waiting[0].place.user_frame)}",
-        fix=fix_for("store-host-exit"),
-        confirm=confirm_for("store-host-exit"),
+    yield blame(
+        "store-host-exit",
+        SEEN,  # that they want something of it still, the stacks do not tell
+        [0],
+        f"rank 0, which kept the store, has ended with status 0; {who(waiting, 'waits', 'wait')} for it"
+        f"{at(waiting[0].place.user_frame)}",
+        stacks_of(waiting),
+        at=waiting[0].place.user_frame,
     )
 
 

@@ -1,45 +1,31 @@
 """A rank is elsewhere while the others wait for it: it sleeps, reads, compiles, waits for data, or computes."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.progress import Progress, awaits_work, lets_work, progress_of
+from gpudoctor.hang.progress import Progress, awaits_work, lets_work, parties, progress_of
 from gpudoctor.hang.relation import guards_of
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import (
+    and_waiting,
     at,
-    confirm_for,
-    fix_for,
+    blame,
     line_of,
-    numbers_of,
-    place_words,
     process_of,
-    ranks_of,
     stack_of,
     stacks_of,
-    verb,
     waiting_words,
-    where,
+    who,
     without,
 )
-from gpudoctor.knowledge.places import Place, main_thread, place_of
+from gpudoctor.knowledge.places import main_thread, place_of
 from gpudoctor.snapshot.evidence import ProcessEvidence
+from gpudoctor.sure import LIKELY, POSSIBLE, SEEN
 
-MOST_PARTIES = 32
-"""Places at which ranks are elsewhere that are spoken of; the smallest parties first."""
 MOST_NAMED = 8
-MOVING = 0.5
+MOVING = LIKELY
 """Of a rank that is waited for and gets on with what it does: a long validation, a first compilation, a large file.
 It is what the job waits for now, and no hang is shown by it."""
-
-
-def parties(ranks: Sequence[Rank]) -> list[list[Rank]]:
-    """Ranks that are at the same place, the smallest party first."""
-    found: defaultdict[object, list[Rank]] = defaultdict(list)
-    for rank in ranks:
-        found[rank.place.kind, rank.place.operation, rank.place.user_frame].append(rank)
-    return sorted(found.values(), key=lambda party: (len(party), party[0].rank))[:MOST_PARTIES]
 
 
 def holding_up(job: Job) -> tuple[Progress, list[list[Rank]]] | None:
@@ -52,14 +38,13 @@ def holding_up(job: Job) -> tuple[Progress, list[list[Rank]]] | None:
 
 def in_the_kernel(job: Job) -> Iterator[HangCause]:
     """State D in both samples: the kernel waits for storage, or for a device."""
-    found = [
+    asleep = [
         rank
         for rank in job.ranks
         if len(rank.evidence.samples) > 1 and all(sample.state == "D" for sample in rank.evidence.samples)
     ]
-    if not found or progress_of(job).verdict == "moves":
-        return
-    yield _stall(job, found, 0.85, "in the kernel (state D), in both looks")
+    if asleep and progress_of(job).verdict != "moves":
+        yield _stall(job, asleep, "in the kernel (state D), in both looks")
 
 
 def storage(job: Job) -> Iterator[HangCause]:
@@ -72,35 +57,27 @@ def storage(job: Job) -> Iterator[HangCause]:
             continue
         still = [rank for rank in party if rank.moved is False and not _bytes_move(rank)]
         if still and all(rank.state != "D" for rank in still):
-            yield _stall(job, still, 0.88, "and nothing has moved between two looks")
+            yield _stall(job, still, "and nothing has moved between two looks")
         going = [rank for rank in without(party, still) if rank.state != "D"]
         if going and progress.waiting:
-            yield _slow(
-                progress, going, MOVING, "reads or writes a file", "read or write a file", "its bytes or CPU time move"
-            )
+            doing = ("reads or writes a file", "read or write a file")
+            yield _slow(progress, going, MOVING, *doing, "its bytes or CPU time move")
 
 
-def _stall(job: Job, ranks: Sequence[Rank], confidence: float, note: str) -> HangCause:
-    progress = progress_of(job)
-    waiting = without(progress.waiting, ranks)
-    evidence: list[Seen] = []
-    for rank in ranks[:MOST_NAMED]:
-        evidence.append(stack_of(rank, _kernel_words(rank.evidence)))
-    operation = ranks[0].place.operation
-    doing = f"stands in {operation}" if operation and ranks[0].place.kind == "storage" else "stands in file access"
+def _stall(job: Job, ranks: Sequence[Rank], note: str) -> HangCause:
+    frame, operation = ranks[0].place.user_frame, ranks[0].place.operation
+    place = operation if operation and ranks[0].place.kind == "storage" else "file access"
+    evidence = [stack_of(rank, _kernel_words(rank.evidence)) for rank in ranks[:MOST_NAMED]]
     files = [name for rank in ranks[:MOST_NAMED] for name in rank.evidence.open_files[:4]]
     if files:
         evidence.append(Seen(f"{process_of(ranks[0])} open files", ", ".join(files[:6])))
-    return HangCause(
-        cause="storage-stall",
-        confidence=confidence,
-        ranks=numbers_of(ranks),
-        where=where(ranks[0].place.user_frame),
-        evidence=tuple(evidence),
-        summary=f"{ranks_of(ranks)} {doing if len(ranks) == 1 else doing.replace('stands', 'stand')}"
-        f"{at(ranks[0].place.user_frame)}, {note}" + (f"; {waiting_words(waiting)}" if waiting else ""),
-        fix=fix_for("storage-stall"),
-        confirm="" if confidence >= 0.9 else confirm_for("storage-stall"),
+    return blame(
+        "storage-stall",
+        SEEN,  # two looks; whether the storage or a lock of somebody else's holds it, they do not tell
+        ranks,
+        f"{who(ranks, 'stands', 'stand')} in {place}{at(frame)}, {note}{and_waiting(progress_of(job).waiting, ranks)}",
+        evidence,
+        at=frame,
     )
 
 
@@ -108,12 +85,10 @@ def _kernel_words(process: ProcessEvidence) -> str:
     """ "waits in fifo_open, openat(...)": what the kernel says of the main thread."""
     if not process.samples:
         return ""
-    thread = main_thread(process.samples[-1], process.process.pid)
+    thread = main_thread(process.samples[-1], process.pid)
     if thread is None:
         return ""
-    return ", ".join(
-        each for each in (f"waits in {thread.waits_in}" if thread.waits_in else "", thread.syscall) if each
-    )
+    return ", ".join(filter(None, (f"waits in {thread.waits_in}" if thread.waits_in else "", thread.syscall)))
 
 
 def _bytes_move(rank: Rank) -> bool:
@@ -132,18 +107,17 @@ def sleeping(job: Job) -> Iterator[HangCause]:
     for party in away:
         still = [rank for rank in party if rank.place.kind == "sleep" and rank.moved is False]
         if still:
-            yield _slow(progress, still, 0.85, "sleeps", "sleep", "it has not woken between two looks")
+            yield _slow(progress, still, SEEN, "sleeps", "sleep", "it has not woken between two looks")
 
 
 def compiling(job: Job) -> Iterator[HangCause]:
-    """A rank that compiles, or waits for the lock of one that does."""
+    """A rank that compiles, or waits for the lock of one that does; also one that stands may do so for a while."""
     if (held := holding_up(job)) is None or not held[0].waiting:
         return
     progress, away = held
     for party in away:
         if party[0].place.kind == "compile":
-            still = all(rank.moved is False for rank in party)
-            yield _slow(progress, party, 0.6 if still else MOVING, "compiles", "compile", "")
+            yield _slow(progress, party, LIKELY, "compiles", "compile", "")
 
 
 def computing(job: Job) -> Iterator[HangCause]:
@@ -153,37 +127,34 @@ def computing(job: Job) -> Iterator[HangCause]:
         return
     progress, away = held
     for party in away:
-        kind = party[0].place.kind
-        if kind not in ("user code", "backward", "cuda sync"):
+        if party[0].place.kind not in ("user code", "backward", "cuda sync"):
             continue
         guard = next(guards_of(party[0]), None)
-        moving = [rank for rank in party if rank.moved is not False or lets_work(rank)]
-        doing = "computes" if moving else "stands in the program's own code"
-        plural = "compute" if moving else "stand in the program's own code"
+        guarded = guard is not None and len(party) * 2 <= len(job.ranks)
+        moving = any(rank.moved is not False or lets_work(rank) for rank in party)
+        if moving:
+            sure = MOVING if guarded else POSSIBLE
+        elif any(map(awaits_work, party)):  # as a server does
+            sure = POSSIBLE
+        else:
+            sure = SEEN if guarded else LIKELY
         note = ""
-        idle = any(map(awaits_work, party))
-        confidence = 0.35 if moving else 0.45 if idle else 0.5
-        if guard is not None and len(party) * 2 <= len(job.ranks):
-            confidence = MOVING if moving else 0.45 if idle else 0.8
+        if guard is not None and guarded:
             note = f"{line_of(guard.frame)} is under `if {guard.statement.text}` in line {guard.statement.line}"
-        yield _slow(progress, party, confidence, doing, plural, note)
+        where = " in the program's own code"
+        doing = ("computes", "compute") if moving else (f"stands{where}", f"stand{where}")
+        yield _slow(progress, party, sure, *doing, note)
 
 
-def _slow(progress: Progress, ranks: Sequence[Rank], confidence: float, one: str, several: str, note: str) -> HangCause:
-    waiting = list(progress.waiting)
+def _slow(progress: Progress, ranks: Sequence[Rank], sure: float, one: str, several: str, note: str) -> HangCause:
     frame = ranks[0].place.user_frame
-    return HangCause(
-        cause="slow-rank-timeout",
-        confidence=confidence,
-        ranks=numbers_of(ranks),
-        where=where(frame),
-        evidence=(
-            *stacks_of(ranks, note),
-            *stacks_of(waiting),
-        ),
-        summary=f"{ranks_of(ranks)} {verb(ranks, one, several)}{at(frame)}; {waiting_words(waiting)}",
-        fix=fix_for("slow-rank-timeout"),
-        confirm=confirm_for("slow-rank-timeout"),
+    return blame(
+        "slow-rank-timeout",
+        sure,
+        ranks,
+        f"{who(ranks, one, several)}{at(frame)}; {waiting_words(progress.waiting)}",
+        (*stacks_of(ranks, note), *stacks_of(progress.waiting)),
+        at=frame,
     )
 
 
@@ -198,31 +169,23 @@ def data(job: Job) -> Iterator[HangCause]:
     for party in away:
         if party[0].place.kind != "data":
             continue
-        stuck: list[tuple[Rank, ProcessEvidence]] = []
-        stalled: list[tuple[Rank, ProcessEvidence]] = []
-        busy: list[Rank] = []
+        by_state: dict[str, list[tuple[Rank, ProcessEvidence]]] = {"locked": [], "storage": [], "busy": []}
         for rank in party:
-            for worker in rank.data_loaders:
-                state = worker_state(worker)
-                if state == "locked":
-                    stuck.append((rank, worker))
-                    break
-                if state == "storage":
-                    stalled.append((rank, worker))
-                    break
-                if state == "busy":
-                    busy.append(rank)
-                    break
-        if stuck:
-            yield _loader(progress, "dataloader-fork-deadlock", 0.85, stuck, "stands in a lock, with no CPU time used")
-        elif stalled:
-            yield _loader(progress, "storage-stall", 0.8, stalled, "stands in file access")
-        elif busy:
+            states = ((worker_state(worker), worker) for worker in rank.data_loaders)
+            telling = next(((state, worker) for state, worker in states if state in by_state), None)
+            if telling is not None:
+                by_state[telling[0]].append((rank, telling[1]))
+        if stuck := by_state["locked"]:
+            doing = "stands in a lock, with no CPU time used"
+            yield _loader(progress, "dataloader-fork-deadlock", SEEN, stuck, doing)
+        elif stalled := by_state["storage"]:
+            yield _loader(progress, "storage-stall", SEEN, stalled, "stands in file access")
+        elif busy := [rank for rank, _ in by_state["busy"]]:
             if progress.waiting:
                 yield _slow(progress, busy, MOVING, "waits for a data loader that works", "wait for data loaders", "")
         elif all(rank.data_loaders and rank.moved is False for rank in party):
             pairs = [(rank, rank.data_loaders[0]) for rank in party]
-            yield _loader(progress, "dataloader-fork-deadlock", 0.5, pairs, "uses no CPU time")
+            yield _loader(progress, "dataloader-fork-deadlock", LIKELY, pairs, "uses no CPU time")
 
 
 def worker_state(worker: ProcessEvidence) -> str:
@@ -230,8 +193,8 @@ def worker_state(worker: ProcessEvidence) -> str:
     if len(worker.samples) < 2:
         return ""
     first, last = worker.samples[0], worker.samples[-1]
-    thread = main_thread(last, worker.process.pid)
-    place: Place = place_of(thread)
+    thread = main_thread(last, worker.pid)
+    place = place_of(thread)
     if last.state == "D" or place.kind == "storage":
         return "storage"
     if first.cpu_seconds is not None and last.cpu_seconds is not None and last.cpu_seconds - first.cpu_seconds >= 0.05:
@@ -247,35 +210,25 @@ def worker_state(worker: ProcessEvidence) -> str:
 
 
 def _loader(
-    progress: Progress, cause: str, confidence: float, pairs: Sequence[tuple[Rank, ProcessEvidence]], doing: str
+    progress: Progress, cause: str, sure: float, pairs: Sequence[tuple[Rank, ProcessEvidence]], doing: str
 ) -> HangCause:
     ranks = [rank for rank, _ in pairs]
-    waiting = list(progress.waiting)
     evidence: list[Seen] = []
     for rank, worker in pairs[:MOST_NAMED]:
-        thread = main_thread(worker.samples[-1], worker.process.pid) if worker.samples else None
-        evidence.append(stack_of(rank))
-        stack = " < ".join(f"{each.function} ({line_of(each)})" for each in thread.frames[:4]) if thread else ""
-        words = "; ".join(each for each in (_kernel_words(worker), stack, doing) if each)
-        evidence.append(Seen(f"data loader pid {worker.process.pid} of rank {rank.rank}", words))
-    pid = pairs[0][1].process.pid
+        thread = main_thread(worker.samples[-1], worker.pid) if worker.samples else None
+        stack = " < ".join(f"{frame.function} ({line_of(frame)})" for frame in thread.frames[:4]) if thread else ""
+        words = "; ".join(filter(None, (_kernel_words(worker), stack, doing)))
+        evidence += [stack_of(rank), Seen(f"data loader pid {worker.pid} of rank {rank.rank}", words)]
     frame = ranks[0].place.user_frame
-    return HangCause(
-        cause=cause,
-        confidence=confidence,
-        ranks=numbers_of(ranks),
-        where=where(frame),
-        evidence=tuple(evidence),
-        summary=f"{ranks_of(ranks)} {verb(ranks, 'waits', 'wait')} for a data loader{at(frame)}, whose process {pid} "
-        f"{doing}" + (f"; {waiting_words(waiting)}" if waiting else ""),
-        fix=fix_for(cause),
-        confirm=confirm_for(cause),
+    return blame(
+        cause,
+        sure,
+        ranks,
+        f"{who(ranks, 'waits', 'wait')} for a data loader{at(frame)}, whose process {pairs[0][1].pid} {doing}"
+        f"{and_waiting(progress.waiting)}",
+        evidence,
+        at=frame,
     )
-
-
-def elsewhere_words(ranks: Sequence[Rank]) -> str:
-    """ "rank 1 is in a sleep at train.py:52"."""
-    return f"{ranks_of(ranks)} {verb(ranks, 'is', 'are')} {place_words(ranks[0].place)}"
 
 
 RULES = (in_the_kernel, storage, sleeping, compiling, computing, data)

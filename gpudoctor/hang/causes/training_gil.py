@@ -5,20 +5,10 @@ from collections.abc import Iterator
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.words import (
-    at,
-    confirm_for,
-    fix_for,
-    numbers_of,
-    process_of,
-    ranks_of,
-    verb,
-    waiting_words,
-    where,
-    without,
-)
+from gpudoctor.hang.words import and_waiting, at, blame, process_of, ranks_of
 from gpudoctor.knowledge.places import place_of
 from gpudoctor.snapshot.evidence import Thread
+from gpudoctor.sure import POSSIBLE, PROVED
 
 MOST_NAMED = 8
 
@@ -46,43 +36,37 @@ def gil(job: Job) -> Iterator[HangCause]:
     asleep: list[tuple[Rank, Thread]] = []
     computes: list[tuple[Rank, Thread]] = []
     for rank in job.ranks:
-        found = owner_of(rank)
-        if found is None:
+        if (samples := owner_of(rank)) is None:
             continue
-        before, now = found
+        before, now = samples
         unmoved = before.switches is not None and before.switches == now.switches
         sleeps = now.state in ("S", "D") and before.state in ("S", "D")
         (asleep if sleeps and unmoved else computes).append((rank, now))
     if asleep:
-        yield _cause(job, asleep, 0.93, "keeps Python's lock (GIL) while it sleeps in native code")
+        yield _keeps(job, asleep, PROVED, "keeps Python's lock (GIL) while it sleeps in native code")
     elif computes and progress.verdict == "stuck":
-        yield _cause(job, computes, 0.4, "has kept Python's lock (GIL) on one line in two looks")
+        yield _keeps(job, computes, POSSIBLE, "has kept Python's lock (GIL) on one line in two looks")
 
 
-def _cause(job: Job, found: list[tuple[Rank, Thread]], confidence: float, words: str) -> HangCause:
-    ranks = [rank for rank, _ in found]
-    thread = found[0][1]
-    frame = place_of(thread).user_frame or ranks[0].place.user_frame
-    waiting = without(progress_of(job).waiting, ranks)
-    return HangCause(
-        cause="gil-deadlock",
-        confidence=confidence,
-        ranks=numbers_of(ranks),
-        where=where(frame),
-        evidence=tuple(
+def _keeps(job: Job, owners: list[tuple[Rank, Thread]], sure: float, words: str) -> HangCause:
+    ranks = [rank for rank, _ in owners]
+    frame = place_of(owners[0][1]).user_frame or ranks[0].place.user_frame
+    return blame(
+        "gil-deadlock",
+        sure,
+        ranks,
+        f"{ranks_of(ranks)}: a thread {words}{at(frame)}{and_waiting(progress_of(job).waiting, ranks)}"
+        + (" (the first of them)" if len(ranks) > 1 else ""),
+        [
             Seen(
                 f"{process_of(rank)} thread {owner.id} {owner.name}".rstrip(),
                 f"owns the GIL in both looks, state {owner.state}"
                 + (f", waits in {owner.waits_in}" if owner.waits_in else "")
                 + at(place_of(owner).user_frame),
             )
-            for rank, owner in found[:MOST_NAMED]
-        ),
-        summary=f"{ranks_of(ranks)}: a thread {words}{at(frame)}"
-        + (f"; {waiting_words(waiting)}" if waiting else "")
-        + verb(ranks, "", " (the first of them)"),
-        fix=fix_for("gil-deadlock"),
-        confirm="" if confidence >= 0.9 else confirm_for("gil-deadlock"),
+            for rank, owner in owners[:MOST_NAMED]
+        ],
+        at=frame,
     )
 
 

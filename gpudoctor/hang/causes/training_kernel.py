@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.words import fix_for, numbers_of, process_of, ranks_of, verb
+from gpudoctor.hang.words import blame, process_of, ranks_of, who
 from gpudoctor.knowledge.places import main_thread
+from gpudoctor.sure import LIKELY
 
 MOST_NAMED = 4
 TELLING = (
-    ("slow-rank-timeout", 0.55, ("hrtimer_nanosleep", "do_nanosleep"), "sleeps for a time of its own"),
+    ("slow-rank-timeout", ("hrtimer_nanosleep", "do_nanosleep"), "sleeps for a time of its own"),
     (
         "storage-stall",
-        0.65,
         ("wait_for_partner", "fifo_open", "nfs", "rpc", "fuse", "lustre", "cl_sync", "ll_", "ceph", "gpfs"),
         "stands in file access",
     ),
-    ("stopped-rank", 0.6, ("n_tty_read", "wait_woken"), "waits for input"),
+    ("stopped-rank", ("n_tty_read", "wait_woken"), "waits for input"),
 )
-"""Cause, confidence, the beginning of the kernel function's name (wchan), what it means."""
+"""Cause, the beginning of the kernel function's name (wchan), what it means."""
 
 
 def stands_out(job: Job) -> Iterator[HangCause]:
@@ -37,21 +37,20 @@ def stands_out(job: Job) -> Iterator[HangCause]:
     if "futex" not in largest[0]:
         return
     for function, party in by_function.items():
-        for cause, confidence, names, words in TELLING:
+        for cause, names, words in TELLING:
             if not function.startswith(names) or len(party) > len(ranks) // 2:
                 continue
-            yield HangCause(
-                cause=cause,
-                confidence=confidence,
-                ranks=numbers_of(party),
-                evidence=(
+            yield blame(
+                cause,
+                LIKELY,
+                party,
+                f"{ranks_of(party)} {words if len(party) == 1 else words.replace('s ', ' ', 1)} "
+                f"(kernel function {function}), and {who(largest[1], 'waits', 'wait')} in {largest[0]}; no stack "
+                "could be read",
+                (
                     *(Seen(f"{process_of(rank)} wchan", function) for rank in party[:MOST_NAMED]),
                     *(Seen(f"{process_of(rank)} wchan", largest[0]) for rank in largest[1][:2]),
                 ),
-                summary=f"{ranks_of(party)} {words if len(party) == 1 else words.replace('s ', ' ', 1)} "
-                f"(kernel function {function}), and {ranks_of(largest[1])} {verb(largest[1], 'waits', 'wait')} in "
-                f"{largest[0]}; no stack could be read",
-                fix=fix_for(cause),
                 confirm="The Python stack of that rank decides: run gpudoctor as the job's user with ptrace allowed, "
                 "or as root.",
             )
