@@ -23,8 +23,7 @@ CAUSE = Cause(
         ),
         "traced": Fix("Let the debugger go on or detach; it holds the process."),
         "input": Fix(
-            "Remove the breakpoint, or the question on standard input: a rank under a launcher has nobody "
-            "who answers.",
+            "Remove the breakpoint, or the question on standard input: a rank under a launcher has nobody who answers.",
         ),
     },
     confirm=("Its state in /proc/PID/status is T or t, or its stack stands in pdb or input."),
