@@ -1,5 +1,6 @@
 """Machines for the tests of GPU and driver checks: an 8xH100 with one GPU changed, a notebook, MIG, containers."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,7 +11,6 @@ from gpudoctor.snapshot import (
     PeerAccess,
     Reading,
     Snapshot,
-    absent,
     missing,
     read,
 )
@@ -38,9 +38,14 @@ UNPOWERED: dict[str, Any] = {
 }
 
 
+def said(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Bare values as NVML's answers."""
+    return {name: fact if isinstance(fact, Reading) else nvml(fact) for name, fact in fields.items()}
+
+
 def one(**fields: Any) -> Snapshot:
     """The 8xH100 with GPU 3 changed."""
-    return but_gpu(h100_node(), 3, **fields)
+    return but_gpu(h100_node(), 3, **said(fields))
 
 
 def in_container(machine: Snapshot, kind: str = "docker") -> Snapshot:
@@ -66,7 +71,7 @@ def every(machine: Snapshot, **fields: Any) -> Snapshot:
     return but(
         machine,
         "nvidia.gpus",
-        nvml(tuple(msgspec.structs.replace(one, **fields) for one in machine.nvidia.gpus.value)),
+        nvml(tuple(msgspec.structs.replace(each, **said(fields)) for each in machine.nvidia.gpus.value)),
     )
 
 
@@ -111,7 +116,7 @@ def laptop(**fields: Any) -> Snapshot:
         "pcie_width_max": nvml(16),
         "clock_event_reasons": nvml(0x5),
     }
-    return node((rtx_4090(0, **(chip | fields)),))
+    return node((rtx_4090(0, **(chip | said(fields))),))
 
 
 def rtx_3070_node() -> Snapshot:
@@ -132,9 +137,3 @@ MIG_A100: dict[str, Any] = {
     "nvlinks": links(0, 12),
     "fabric": UNSUPPORTED,
 }
-
-
-def without_nvidia() -> Snapshot:
-    """No NVIDIA GPU: what is asked of one does not apply."""
-    reason = "no NVIDIA GPU on this machine"
-    return but(h100_node(), "nvidia.gpus", absent("/sys/bus/pci/devices, /dev/nvidia*", reason))

@@ -1,10 +1,8 @@
 """Redaction: no name survives, nothing else changes, and the verdict stays."""
 
-import importlib
 import ipaddress
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -46,11 +44,9 @@ from gpudoctor.snapshot import (
 from gpudoctor.snapshot.evidence import Evidence, NodeProcesses
 from tests.build import GIB, but, but_gpu, h100_node
 from tests.build_network import interface, port, rdma_device, with_rdma
-from tests.cases import Case
+from tests.cases import every_case
 
 CHECKS = {check.id: check for check in find_checks()[0]}
-CASE_FILES = sorted((Path(__file__).parent / "checks").glob("*.py"))
-CASES: list[Case] = [case for file in CASE_FILES for case in importlib.import_module(f"tests.checks.{file.stem}").CASES]
 
 
 class Secrets(NamedTuple):
@@ -279,10 +275,9 @@ def test_a_home_that_is_not_below_home_names_its_user_too(home: str) -> None:
 
 
 def _machines() -> Iterator[tuple[str, Snapshot]]:
-    for case in CASES:
-        for machine in (case.fires, case.unread, case.silent):
-            if machine is not None:
-                yield case.check, machine
+    for case in every_case():
+        for machine in case.machines:
+            yield case.check, machine
 
 
 def test_every_check_says_the_same_of_a_redacted_machine() -> None:

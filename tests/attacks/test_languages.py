@@ -21,10 +21,11 @@ from gpudoctor.emit.comments import CannotExpress
 from gpudoctor.knowledge.nccl.repair import set_to, take_out
 from gpudoctor.knowledge.nccl.settings import Setting
 from gpudoctor.launch.claims_software import SoftwareClaims
+from gpudoctor.plugins import find_checks
 from tests.attacks.mutations import HOSTILE, mutated, texts
 from tests.attacks.registry import attack, attacks
+from tests.cases import every_case
 from tests.test_env_formats import advice, expanded, read_by, wanted
-from tests.test_every_check import BY_ID, CASES
 from tests.test_launch_emitters_elsewhere import commands, documents, emitted, planned
 from tests.test_launch_words import EMITTERS as LAUNCHERS
 from tests.test_launch_words import FAKES, by_shell
@@ -158,11 +159,12 @@ def test_a_module_is_a_text_to_python(module: str, tmp_path: Path) -> None:
 
 @attack("text", way="check: the name of this host in /etc/hosts", weakness="a second name or line stands there")
 def test_one_name_is_added_to_the_hosts_file(tmp_path: Path) -> None:
-    (case,) = [case for case in CASES if case.check == "hostname-unresolvable"][:1]
-    here = case.fires.host.hostname.value
+    case = next(case for case in every_case() if case.check == "hostname-unresolvable" and case.speaks)
+    (check,) = (check for check in find_checks()[0] if check.id == case.check)
+    here = case.machine.host.hostname.value
     for value in ("n1 www.bank.example", "n1\\n6.6.6.6 www.bank.example", BREAKS_OUT, "#", "n2"):
-        machine = mutated(case.fires, texts(case.fires), here, value)
-        for problem in ask(BY_ID[case.check], machine).problems:
+        machine = mutated(case.machine, texts(case.machine), here, value)
+        for problem in ask(check, machine).problems:
             for line in problem.fix.commands:
                 ran(line, tmp_path, sudo="shift 2; cat >> hosts", hostname="echo 10.0.0.1")
     assert (tmp_path / "hosts").read_text() == "10.0.0.1 n2\n"

@@ -2,7 +2,7 @@
 
 from gpudoctor.snapshot import DeviceNode, PciDevice, Snapshot, TorchFiles, absent, read
 from tests.build import but, h100_node, node, unread
-from tests.cases import Case
+from tests.cases import error, info, silent, skipped, warning
 
 PCI, NODES, FILES = "accelerators.pci", "accelerators.device_nodes", "training.torch_files"
 
@@ -45,123 +45,89 @@ def with_environment(machine: Snapshot, **variables: str) -> Snapshot:
 
 INSTINCT = plain(MI300X, nodes=(KFD,))
 CASES = [
-    Case(
+    info("accelerator-missing", plain(INTEL_GRAPHICS, INTEL_NPU, nodes=(NPU_NODE,))),  # a laptop
+    info("accelerator-missing", plain()),  # Jetson
+    info("accelerator-missing", plain(GOOGLE_NETWORK_CARD, VIRTUAL_VGA)),  # a Google Cloud VM without TPU
+    silent("accelerator-missing", plain(MI300X), but(plain(), "cuda", h100_node(1).cuda), plain(TPU)),
+    skipped("accelerator-missing", but(plain(), PCI, unread("/sys/bus/pci/devices"))),
+    # WSL2: the GPU is no PCI device, and NVML did not answer
+    skipped(
         "accelerator-missing",
-        fires=plain(INTEL_GRAPHICS, INTEL_NPU, nodes=(NPU_NODE,)),  # a laptop
-        silent=plain(MI300X),
-        unread=but(plain(), PCI, unread("/sys/bus/pci/devices")),
-        severity="info",
+        but(plain(nodes=(DeviceNode("/dev/dxg", True, True, 0o666, "root", "root"),)), "nvidia.gpus", unread("nvml")),
     ),
-    Case(
-        "accelerator-missing", fires=plain(), silent=but(plain(), "cuda", h100_node(1).cuda), severity="info"
-    ),  # Jetson
-    Case(  # a Google Cloud VM without TPU
-        "accelerator-missing",
-        fires=plain(GOOGLE_NETWORK_CARD, VIRTUAL_VGA),
-        silent=plain(TPU),
-        # WSL2: the GPU is no PCI device, and NVML did not answer
-        unread=but(
-            plain(nodes=(DeviceNode("/dev/dxg", True, True, 0o666, "root", "root"),)), "nvidia.gpus", unread("nvml")
-        ),
-        severity="info",
-    ),
-    Case(
+    error(
         "amd-gpu-without-rocm-torch",
-        fires=INSTINCT,
-        silent=but(INSTINCT, FILES, read("torch/version.py", ROCM)),
-        unread=but(INSTINCT, FILES, unread("torch/version.py")),
-        says=("0000:05:00.0", "torch 2.13.0+cu130 is not built for ROCm"),
-        commands=(
-            "/opt/venv/bin/python -m pip install --force-reinstall torch "
-            "--index-url https://download.pytorch.org/whl/rocm7.2",
-        ),
+        INSTINCT,
+        "0000:05:00.0",
+        "torch 2.13.0+cu130 is not built for ROCm",
+        runs="/opt/venv/bin/python -m pip install --force-reinstall torch "
+        "--index-url https://download.pytorch.org/whl/rocm7.2",
     ),
-    Case(
+    error("amd-gpu-without-rocm-torch", but(INSTINCT, FILES, NO_TORCH), "no torch is installed"),
+    info("amd-gpu-without-rocm-torch", plain(RYZEN_GRAPHICS)),
+    silent("amd-gpu-without-rocm-torch", but(INSTINCT, FILES, read("torch/version.py", ROCM))),
+    # the graphics of a Ryzen beside an NVIDIA GPU
+    silent(
         "amd-gpu-without-rocm-torch",
-        fires=but(INSTINCT, FILES, NO_TORCH),
-        # the graphics of a Ryzen beside an NVIDIA GPU
-        silent=but(
-            h100_node(1), PCI, read("/sys/bus/pci/devices", (*h100_node(1).accelerators.pci.value, RYZEN_GRAPHICS))
-        ),
-        unread=but(INSTINCT, PCI, unread("/sys/bus/pci/devices")),
-        says=("no torch is installed",),
+        but(h100_node(1), PCI, read("/sys/bus/pci/devices", (*h100_node(1).accelerators.pci.value, RYZEN_GRAPHICS))),
     ),
-    Case("amd-gpu-without-rocm-torch", fires=plain(RYZEN_GRAPHICS), severity="info"),
-    Case(
+    skipped("amd-gpu-without-rocm-torch", but(INSTINCT, FILES, unread("torch/version.py"))),
+    skipped("amd-gpu-without-rocm-torch", but(INSTINCT, PCI, unread("/sys/bus/pci/devices"))),
+    error("amd-gpu-driver-missing", plain(MI300X_UNBOUND), "0000:05:00.0 (no driver)", runs="sudo modprobe amdgpu"),
+    error(
         "amd-gpu-driver-missing",
-        fires=plain(MI300X_UNBOUND),
-        silent=INSTINCT,
-        unread=but(INSTINCT, NODES, unread("/dev")),
-        says=("0000:05:00.0 (no driver)",),
-        commands=("sudo modprobe amdgpu",),
+        plain(MI300X, nodes=(DeviceNode("/dev/kfd", False, False, 0o660, "root", "render"),)),
+        "mode 0660, root:render",
+        runs="sudo usermod -aG render,video $USER",
     ),
-    Case(
-        "amd-gpu-driver-missing",
-        fires=plain(MI300X, nodes=(DeviceNode("/dev/kfd", False, False, 0o660, "root", "render"),)),
-        silent=plain(PciDevice("0000:05:00.0", "0x1002", "0x74a1", "0x120000", "vfio-pci")),
-        unread=but(INSTINCT, PCI, unread("/sys/bus/pci/devices")),
-        says=("mode 0660, root:render",),
-        commands=("sudo usermod -aG render,video $USER",),
-    ),
-    Case("amd-gpu-driver-missing", fires=plain(MI300X), says=("/dev/kfd does not exist",)),
-    # a Ryzen laptop in a container, without ROCm
-    Case(
-        "amd-gpu-driver-missing",
-        fires=plain(RYZEN_GRAPHICS),
-        unread=but(plain(RYZEN_GRAPHICS), FILES, unread("torch/version.py")),
-        severity="info",
-    ),
+    error("amd-gpu-driver-missing", plain(MI300X), "/dev/kfd does not exist"),
+    info("amd-gpu-driver-missing", plain(RYZEN_GRAPHICS)),  # a Ryzen laptop in a container, without ROCm
     # ... and one whose owner installed ROCm's torch, so means to use it
-    Case("amd-gpu-driver-missing", fires=but(plain(RYZEN_GRAPHICS), FILES, read("torch/version.py", ROCM))),
-    Case(
+    error("amd-gpu-driver-missing", but(plain(RYZEN_GRAPHICS), FILES, read("torch/version.py", ROCM))),
+    silent("amd-gpu-driver-missing", INSTINCT),
+    silent("amd-gpu-driver-missing", plain(PciDevice("0000:05:00.0", "0x1002", "0x74a1", "0x120000", "vfio-pci"))),
+    skipped("amd-gpu-driver-missing", but(INSTINCT, NODES, unread("/dev"))),
+    skipped("amd-gpu-driver-missing", but(INSTINCT, PCI, unread("/sys/bus/pci/devices"))),
+    skipped("amd-gpu-driver-missing", but(plain(RYZEN_GRAPHICS), FILES, unread("torch/version.py"))),
+    error(
         "intel-gpu-without-xpu-torch",
-        fires=plain(PVC),
-        silent=plain(INTEL_GRAPHICS, INTEL_NPU),
-        unread=but(plain(PVC), FILES, unread("torch/version.py")),
-        says=("Data Center GPU at 0000:3a:00.0", "torch 2.13.0+cu130"),
-        commands=(
-            "/opt/venv/bin/python -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/xpu",
-        ),
+        plain(PVC),
+        "Data Center GPU at 0000:3a:00.0",
+        "torch 2.13.0+cu130",
+        runs="/opt/venv/bin/python -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/xpu",
     ),
-    Case(
-        "intel-gpu-without-xpu-torch",
-        fires=plain(ARC),
-        silent=but(plain(PVC), FILES, read("torch/version.py", XPU)),
-        severity="info",
-    ),
-    Case(
+    info("intel-gpu-without-xpu-torch", plain(ARC)),
+    silent("intel-gpu-without-xpu-torch", plain(INTEL_GRAPHICS, INTEL_NPU)),
+    silent("intel-gpu-without-xpu-torch", but(plain(PVC), FILES, read("torch/version.py", XPU))),
+    skipped("intel-gpu-without-xpu-torch", but(plain(PVC), FILES, unread("torch/version.py"))),
+    error(
         "tpu-without-torch-xla",
-        fires=plain(TPU),
-        silent=plain(GOOGLE_NETWORK_CARD, INTEL_NPU, nodes=(NPU_NODE,)),
-        unread=but(plain(TPU), "training.packages", unread("importlib.metadata")),
-        says=("1 TPU chip (TPU v5e)", "torch 2.13.0+cu130 without torch_xla"),
-        commands=(
-            "/opt/venv/bin/python -m pip install torch==2.8.0 'torch_xla[tpu]==2.8.0' "
-            "-f https://storage.googleapis.com/libtpu-releases/index.html",
-        ),
+        plain(TPU),
+        "1 TPU chip (TPU v5e)",
+        "torch 2.13.0+cu130 without torch_xla",
+        runs="/opt/venv/bin/python -m pip install torch==2.8.0 'torch_xla[tpu]==2.8.0' "
+        "-f https://storage.googleapis.com/libtpu-releases/index.html",
     ),
-    Case(
+    error("tpu-without-torch-xla", with_environment(plain(nodes=(VFIO,)), TPU_WORKER_ID="0"), "TPU_WORKER_ID"),
+    error(
         "tpu-without-torch-xla",
-        fires=with_environment(plain(nodes=(VFIO,)), TPU_WORKER_ID="0"),
-        silent=with_xla(plain(TPU)),
-        unread=but(plain(nodes=(VFIO,)), "environment", unread()),
-        says=("TPU_WORKER_ID",),
+        but(plain(nodes=(DeviceNode("/dev/accel0", True, True, 0o666, "root", "root"),)), FILES, NO_TORCH),
+        "/dev/accel0",
+        "neither torch nor torch_xla",
     ),
-    Case(
-        "tpu-without-torch-xla",
-        fires=but(plain(nodes=(DeviceNode("/dev/accel0", True, True, 0o666, "root", "root"),)), FILES, NO_TORCH),
-        # VFIO without a word of TPUs is a passed-through device of any kind
-        silent=plain(nodes=(VFIO,)),
-        says=("/dev/accel0", "neither torch nor torch_xla"),
-    ),
-    Case(
+    silent("tpu-without-torch-xla", plain(GOOGLE_NETWORK_CARD, INTEL_NPU, nodes=(NPU_NODE,)), with_xla(plain(TPU))),
+    # VFIO without a word of TPUs is a passed-through device of any kind
+    silent("tpu-without-torch-xla", plain(nodes=(VFIO,))),
+    skipped("tpu-without-torch-xla", but(plain(TPU), "training.packages", unread("importlib.metadata"))),
+    skipped("tpu-without-torch-xla", but(plain(nodes=(VFIO,)), "environment", unread())),
+    warning(
         "tpu-pjrt-device-unset",
-        fires=with_environment(with_xla(plain(TPU)), PJRT_DEVICE="CPU"),
-        silent=with_environment(with_xla(plain(TPU)), PJRT_DEVICE="TPU"),
-        unread=but(with_xla(plain(TPU)), "environment", unread()),
-        severity="warning",
-        says=("'CPU'",),
-        commands=("export PJRT_DEVICE=TPU",),
+        with_environment(with_xla(plain(TPU)), PJRT_DEVICE="CPU"),
+        "'CPU'",
+        runs="export PJRT_DEVICE=TPU",
     ),
-    Case("tpu-pjrt-device-unset", fires=with_xla(plain(TPU)), silent=with_tpu_backend(plain(TPU)), severity="info"),
+    info("tpu-pjrt-device-unset", with_xla(plain(TPU))),
+    silent("tpu-pjrt-device-unset", with_environment(with_xla(plain(TPU)), PJRT_DEVICE="TPU")),
+    silent("tpu-pjrt-device-unset", with_tpu_backend(plain(TPU))),
+    skipped("tpu-pjrt-device-unset", but(with_xla(plain(TPU)), "environment", unread())),
 ]

@@ -14,7 +14,7 @@ from gpudoctor.snapshot import (
     read,
 )
 from tests.build import but, but_gpu, h100_node, node, unread
-from tests.cases import Case
+from tests.cases import error, info, silent, skipped, warning
 
 SMOKE = "active.smoke"
 HEALTHY: dict[str, Any] = {
@@ -85,144 +85,131 @@ GENERATION_3 = {
 }
 
 CASES = [
-    Case(
+    error(
         "smoke-failed",
-        fires=tested(outcome="failed", error="a matrix product: RuntimeError: CUDA error: an illegal memory access"),
-        silent=tested(outcome="wrong-result"),
-        unread=TIMEOUT,
-        says=("cuda:1 (nvidia-smi's GPU 1)", "an illegal memory access"),
-        commands=("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",),
+        tested(outcome="failed", error="a matrix product: RuntimeError: CUDA error: an illegal memory access"),
+        "cuda:1 (nvidia-smi's GPU 1)",
+        "an illegal memory access",
+        runs="sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",
     ),
-    Case("smoke-failed", fires=CRASH, silent=on_cpu(node(())), unread=UNREAD, says=("killed by SIGSEGV",)),
-    Case(
+    error("smoke-failed", CRASH, "killed by SIGSEGV"),
+    error(
         "smoke-failed",
-        fires=tested(outcome="failed", error="the first allocation: OutOfMemoryError: CUDA out of memory."),
-        commands=("nvidia-smi",),
+        tested(outcome="failed", error="the first allocation: OutOfMemoryError: CUDA out of memory."),
+        runs="nvidia-smi",
     ),
-    Case(
+    silent("smoke-failed", tested(outcome="wrong-result"), on_cpu(node(()))),
+    skipped("smoke-failed", TIMEOUT, UNREAD),
+    error(
         "smoke-wrong-result",
-        fires=tested(outcome="wrong-result", error="a 1024x1024 float32 product is off by 3.1e-03"),
-        silent=on_cpu(node(())),
-        unread=CRASH,
-        says=("cuda:1 (nvidia-smi's GPU 1)", "3.1e-03"),
-        commands=("sudo dcgmi diag -r 3 -i 1",),
+        tested(outcome="wrong-result", error="a 1024x1024 float32 product is off by 3.1e-03"),
+        "cuda:1 (nvidia-smi's GPU 1)",
+        "3.1e-03",
+        runs="sudo dcgmi diag -r 3 -i 1",
     ),
-    Case(
+    silent("smoke-wrong-result", on_cpu(node(()))),
+    skipped("smoke-wrong-result", CRASH),
+    error(
         "smoke-timeout",
-        fires=TIMEOUT,
-        silent=CRASH,
-        unread=UNREAD,
-        says=("cuda:1 (nvidia-smi's GPU 1)", "a matrix product did not return within 30 s"),
-        commands=("sudo nvidia-smi --gpu-reset -i 1",),
+        TIMEOUT,
+        "cuda:1 (nvidia-smi's GPU 1)",
+        "a matrix product did not return within 30 s",
+        runs="sudo nvidia-smi --gpu-reset -i 1",
     ),
-    Case(
+    silent("smoke-timeout", CRASH),
+    skipped("smoke-timeout", UNREAD),
+    warning("host-copy-slow", tested(**SLOW), "cuda:1", "device to host at 12.1 GB/s", "PCIe 5 x16 allows 63.0"),
+    info(
         "host-copy-slow",
-        fires=tested(**SLOW),
-        silent=tested(**GENERATION_3),  # slow for the card, as fast as its link: another check's finding
-        unread=tested(host_to_device_bytes_per_second=None, device_to_host_bytes_per_second=None),
-        severity="warning",
-        says=("cuda:1", "device to host at 12.1 GB/s", "PCIe 5 x16 allows 63.0"),
+        but_gpu(tested(**SLOW, pcie_generation_loaded=None), 1, processes=read("nvml", ("another job",))),
     ),
-    Case(
-        "host-copy-slow",
-        fires=but_gpu(tested(**SLOW, pcie_generation_loaded=None), 1, processes=read("nvml", ("another job",))),
-        silent=on_cpu(node(())),
-        unread=CRASH,
-        severity="info",
-    ),
-    Case(
+    # slow for the card, as fast as its link: another check's finding
+    silent("host-copy-slow", tested(**GENERATION_3), on_cpu(node(()))),
+    skipped("host-copy-slow", tested(host_to_device_bytes_per_second=None, device_to_host_bytes_per_second=None)),
+    skipped("host-copy-slow", CRASH),
+    warning(
         "pcie-link-slow-under-load",
-        fires=tested(**GENERATION_3),
-        silent=tested(pcie_width_loaded=8),  # judged by pcie-link-narrow, without load
-        unread=tested(pcie_generation_loaded=None),
-        severity="warning",
-        says=("nvidia-smi's GPU 1", "PCIe 3", "PCIe 5"),
-        commands=("sudo lspci -vv -s 0000:2b:00.0 | grep -E 'LnkCap|LnkSta'",),
+        tested(**GENERATION_3),
+        "nvidia-smi's GPU 1",
+        "PCIe 3",
+        "PCIe 5",
+        runs="sudo lspci -vv -s 0000:2b:00.0 | grep -E 'LnkCap|LnkSta'",
     ),
-    Case(
-        "pcie-link-slow-under-load",
-        fires=tested(**GENERATION_3),
-        silent=but_gpu(tested(**GENERATION_3), 1, name=read("nvml", "NVIDIA GH200 480GB")),
-        severity="warning",
-    ),
-    Case(
-        "smoke-ran-on-cpu",
-        fires=on_cpu(node(())),
-        silent=tested(),
-        unread=UNREAD,
-        severity="info",
-        says=("CPU",),
-    ),
-    Case("smoke-ran-on-cpu", fires=on_cpu(h100_node(8)), severity="warning", says=("8 GPUs",)),
-    Case(
+    warning("pcie-link-slow-under-load", tested(**GENERATION_3)),
+    silent("pcie-link-slow-under-load", tested(pcie_width_loaded=8)),  # judged by pcie-link-narrow, without load
+    silent("pcie-link-slow-under-load", but_gpu(tested(**GENERATION_3), 1, name=read("nvml", "NVIDIA GH200 480GB"))),
+    skipped("pcie-link-slow-under-load", tested(pcie_generation_loaded=None)),
+    info("smoke-ran-on-cpu", on_cpu(node(())), "CPU"),
+    warning("smoke-ran-on-cpu", on_cpu(h100_node(8)), "8 GPUs"),
+    silent("smoke-ran-on-cpu", tested()),
+    skipped("smoke-ran-on-cpu", UNREAD),
+    error(
         "amp-wrong-result",
-        fires=mixed(AmpResult("fp16", "hardware", "wrong-result", "transformer: the output is off by 0.31")),
-        silent=mixed(AmpResult("fp16", "hardware", "failed", "GradScaler: no")),
-        unread=without_mixed("failed", "import torch: killed by SIGSEGV"),
-        says=("cuda:1 (nvidia-smi's GPU 1)", "fp16", "0.31"),
-        commands=("gpudoctor amp --device cuda:1 --dtype fp16",),
+        mixed(AmpResult("fp16", "hardware", "wrong-result", "transformer: the output is off by 0.31")),
+        "cuda:1 (nvidia-smi's GPU 1)",
+        "fp16",
+        "0.31",
+        runs="gpudoctor amp --device cuda:1 --dtype fp16",
     ),
-    Case(
+    silent("amp-wrong-result", mixed(AmpResult("fp16", "hardware", "failed", "GradScaler: no"))),
+    skipped("amp-wrong-result", without_mixed("failed", "import torch: killed by SIGSEGV")),
+    error(
         "amp-failed",
-        fires=mixed(AmpResult("fp16", "hardware", "failed", "GradScaler: the step was not skipped")),
-        silent=mixed(),
-        unread=without_mixed("timeout", "fp16: convolution did not return within 30 s"),
-        says=("cuda:1 (nvidia-smi's GPU 1)", "fp16", "was not skipped"),
-        commands=("gpudoctor amp --device cuda:1",),
+        mixed(AmpResult("fp16", "hardware", "failed", "GradScaler: the step was not skipped")),
+        "cuda:1 (nvidia-smi's GPU 1)",
+        "fp16",
+        "was not skipped",
+        runs="gpudoctor amp --device cuda:1",
     ),
-    Case(
-        "amp-failed",
-        fires=without_mixed("failed", "fp16: convolution: killed by SIGSEGV"),
-        silent=mixed(AmpResult("bf16", "build", "not applicable")),
-        unread=NO_AMP,
-        says=("SIGSEGV",),
-    ),
-    Case(
-        "amp-failed",
-        fires=mixed(AmpResult("bf16", "emulated", "failed", "convolution: the output is float32")),
-        severity="warning",
-        says=("bf16",),
-    ),
-    Case(
+    error("amp-failed", without_mixed("failed", "fp16: convolution: killed by SIGSEGV"), "SIGSEGV"),
+    warning("amp-failed", mixed(AmpResult("bf16", "emulated", "failed", "convolution: the output is float32")), "bf16"),
+    silent("amp-failed", mixed(), mixed(AmpResult("bf16", "build", "not applicable"))),
+    skipped("amp-failed", without_mixed("timeout", "fp16: convolution did not return within 30 s"), NO_AMP),
+    error(
         "amp-timeout",
-        fires=without_mixed("timeout", "fp16: convolution did not return within 30 s"),
-        silent=without_mixed("failed", "killed by SIGSEGV"),
-        unread=NO_AMP,
-        says=("cuda:1", "did not return within 30 s"),
-        commands=("gpudoctor amp --device cuda:1 --timeout 300",),
+        without_mixed("timeout", "fp16: convolution did not return within 30 s"),
+        "cuda:1",
+        "did not return within 30 s",
+        runs="gpudoctor amp --device cuda:1 --timeout 300",
     ),
-    Case(
+    error(
         "amp-timeout",
-        fires=mixed(AmpResult("bf16", "hardware", "timeout", "transformer did not return within 30 s")),
-        says=("bf16: transformer did not return",),
+        mixed(AmpResult("bf16", "hardware", "timeout", "transformer did not return within 30 s")),
+        "bf16: transformer did not return",
     ),
-    Case(
+    silent("amp-timeout", without_mixed("failed", "killed by SIGSEGV")),
+    skipped("amp-timeout", NO_AMP),
+    error(
         "train-ddp-differs",
-        fires=DIFFERS,
-        silent=trained("hung"),
-        unread=NO_TRAIN,
-        says=("rank 1's gradient of blocks.1.weight", "step 2", "nccl"),
-        commands=("gpudoctor train-test",),
+        DIFFERS,
+        "rank 1's gradient of blocks.1.weight",
+        "step 2",
+        "nccl",
+        runs="gpudoctor train-test",
     ),
-    Case("train-ddp-differs", fires=trained("failed", finding="train-loss-differs"), silent=trained()),
-    Case(
+    error("train-ddp-differs", trained("failed", finding="train-loss-differs")),
+    silent("train-ddp-differs", trained("hung"), trained()),
+    skipped("train-ddp-differs", NO_TRAIN),
+    error(
         "train-ddp-failed",
-        fires=trained("crashed", error="rank 1 on here was killed by SIGSEGV", finding="rank-killed"),
-        silent=DIFFERS,
-        unread=NO_TRAIN,
-        says=("over nccl", "killed by SIGSEGV"),
-        commands=("gpudoctor train-test --strategy ddp",),
+        trained("crashed", error="rank 1 on here was killed by SIGSEGV", finding="rank-killed"),
+        "over nccl",
+        "killed by SIGSEGV",
+        runs="gpudoctor train-test --strategy ddp",
     ),
-    Case(
+    error("train-ddp-failed", trained("failed", error="ddp fp32 failed: RuntimeError: x", finding="train-failed")),
+    silent("train-ddp-failed", DIFFERS),
+    silent(
         "train-ddp-failed",
-        fires=trained("failed", error="ddp fp32 failed: RuntimeError: x", finding="train-failed"),
-        silent=but(h100_node(2), "active.train", absent("training test", "this torch has no torch.distributed")),
+        but(h100_node(2), "active.train", absent("training test", "this torch has no torch.distributed")),
     ),
-    Case(
+    skipped("train-ddp-failed", NO_TRAIN),
+    error(
         "train-ddp-hung",
-        fires=trained("hung", error="rank 1 is behind", finding="rank-behind"),
-        silent=trained("crashed"),
-        unread=NO_TRAIN,
-        says=("stood still", "rank 1 is behind"),
+        trained("hung", error="rank 1 is behind", finding="rank-behind"),
+        "stood still",
+        "rank 1 is behind",
     ),
+    silent("train-ddp-hung", trained("crashed")),
+    skipped("train-ddp-hung", NO_TRAIN),
 ]

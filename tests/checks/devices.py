@@ -2,19 +2,9 @@
 
 import msgspec
 
-from gpudoctor.snapshot import (
-    CudaAnswer,
-    DeviceNode,
-    MigDevice,
-    PciDevice,
-    Reading,
-    Snapshot,
-    absent,
-    missing,
-    read,
-)
+from gpudoctor.snapshot import CudaAnswer, DeviceNode, MigDevice, PciDevice, Reading, Snapshot, absent, missing, read
 from tests.build import but, but_gpu, gpu, h100_node, node, nvml, t4, t4_node, unread
-from tests.cases import Case
+from tests.cases import error, info, silent, skipped, warning
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 NO_ENVIRONMENT = but(h100_node(), "environment", unread("environment of gpudoctor"))
@@ -89,281 +79,277 @@ def nodes(*found: DeviceNode) -> Snapshot:
 
 
 CASES = [
-    Case(
+    error(
         "cuda-visible-devices-entry-invalid",
-        fires=under(h100_node(), **{VISIBLE: "0,2,-1,1"}),
-        silent=under(h100_node(), **{VISIBLE: "0, 2,+1,"}),
-        unread=NO_ENVIRONMENT,
-        says=('entry 3 ("-1")', "negative"),
-        commands=("export CUDA_VISIBLE_DEVICES=0,2,1",),
+        under(h100_node(), **{VISIBLE: "0,2,-1,1"}),
+        'entry 3 ("-1")',
+        "negative",
+        runs="export CUDA_VISIBLE_DEVICES=0,2,1",
     ),
-    Case(
+    error(
         "cuda-visible-devices-entry-invalid",
-        fires=under(h100_node(), **{VISIBLE: "6,7,8,9"}),
-        silent=inside(under(h100_node(), **{VISIBLE: "8"})),  # host-index-in-container says it
-        says=('entry 3 ("8")', "8 GPUs here, 0 to 7"),
-        commands=("export CUDA_VISIBLE_DEVICES=6,7",),
+        under(h100_node(), **{VISIBLE: "6,7,8,9"}),
+        'entry 3 ("8")',
+        "8 GPUs here, 0 to 7",
+        runs="export CUDA_VISIBLE_DEVICES=6,7",
     ),
-    Case(
+    error(
         "cuda-visible-devices-entry-invalid",
-        fires=under(h100_node(), **{VISIBLE: "0-3"}),
-        unread=NO_GPU_LIST,
-        says=('("0-3") is read as 0',),
-        commands=("export CUDA_VISIBLE_DEVICES=0,1,2,3",),
+        under(h100_node(), **{VISIBLE: "0-3"}),
+        '("0-3") is read as 0',
+        runs="export CUDA_VISIBLE_DEVICES=0,1,2,3",
     ),
-    Case(
+    warning(
         "cuda-visible-devices-entry-invalid",
-        fires=under(h100_node(), **{VISIBLE: "1gpu"}),
-        severity="warning",
-        commands=("export CUDA_VISIBLE_DEVICES=1",),
+        under(h100_node(), **{VISIBLE: "1gpu"}),
+        runs="export CUDA_VISIBLE_DEVICES=1",
     ),
-    Case(
+    error(
         "cuda-visible-devices-entry-invalid",
-        fires=under(h100_node(), **{VISIBLE: "GPU-0000000"}),
-        silent=under(h100_node(), **{VISIBLE: "GPU-00000003"}),
-        says=("beginning of 8 UUIDs",),
-        commands=("nvidia-smi -L",),
+        under(h100_node(), **{VISIBLE: "GPU-0000000"}),
+        "beginning of 8 UUIDs",
+        runs="nvidia-smi -L",
     ),
-    Case(
+    # CUDA reads 1, which is another card
+    error(
         "cuda-visible-devices-entry-invalid",
-        fires=under(OTHER_UUID, **{VISIBLE: f"00000001{TAIL}"}),  # CUDA reads 1, which is another card
-        says=('without its prefix "GPU-"', "reads the number 1"),
-        commands=(f"export CUDA_VISIBLE_DEVICES=GPU-00000001{TAIL}",),
+        under(OTHER_UUID, **{VISIBLE: f"00000001{TAIL}"}),
+        'without its prefix "GPU-"',
+        "reads the number 1",
+        runs=f"export CUDA_VISIBLE_DEVICES=GPU-00000001{TAIL}",
     ),
-    Case(
+    error(
         "cuda-visible-devices-entry-invalid",
-        fires=under(h100_node(), **{VISIBLE: "cuda:1"}),
-        commands=("export CUDA_VISIBLE_DEVICES=1",),
+        under(h100_node(), **{VISIBLE: "cuda:1"}),
+        runs="export CUDA_VISIBLE_DEVICES=1",
     ),
-    Case(
+    silent("cuda-visible-devices-entry-invalid", under(h100_node(), **{VISIBLE: "0, 2,+1,"})),
+    # host-index-in-container says it
+    silent("cuda-visible-devices-entry-invalid", inside(under(h100_node(), **{VISIBLE: "8"}))),
+    silent("cuda-visible-devices-entry-invalid", under(h100_node(), **{VISIBLE: "GPU-00000003"})),
+    skipped("cuda-visible-devices-entry-invalid", NO_ENVIRONMENT, NO_GPU_LIST),
+    error(
         "cuda-visible-devices-duplicate",
-        fires=under(h100_node(), **{VISIBLE: "0,1,1"}),
-        silent=under(h100_node(), **{VISIBLE: "0,1,-1,1"}),
-        unread=NO_ENVIRONMENT,
-        says=('entry 3 ("1")', "entry 2"),
-        commands=("export CUDA_VISIBLE_DEVICES=0,1",),
+        under(h100_node(), **{VISIBLE: "0,1,1"}),
+        'entry 3 ("1")',
+        "entry 2",
+        runs="export CUDA_VISIBLE_DEVICES=0,1",
     ),
-    Case(
+    error(
         "cuda-visible-devices-duplicate",
-        fires=under(h100_node(), **{VISIBLE: f"GPU-00000001,GPU-00000001{TAIL}"}),
-        commands=(f"export CUDA_VISIBLE_DEVICES=GPU-00000001{TAIL}",),
+        under(h100_node(), **{VISIBLE: f"GPU-00000001,GPU-00000001{TAIL}"}),
+        runs=f"export CUDA_VISIBLE_DEVICES=GPU-00000001{TAIL}",
     ),
-    Case(
+    silent("cuda-visible-devices-duplicate", under(h100_node(), **{VISIBLE: "0,1,-1,1"})),
+    skipped("cuda-visible-devices-duplicate", NO_ENVIRONMENT),
+    error(
         "cuda-visible-devices-empty",
-        fires=under(h100_node(), **{VISIBLE: ""}),
-        silent=under(node(()), **{VISIBLE: ""}),
-        unread=NO_ENVIRONMENT,
-        says=("set but empty", "8 GPUs"),
-        commands=("unset CUDA_VISIBLE_DEVICES",),
+        under(h100_node(), **{VISIBLE: ""}),
+        "set but empty",
+        "8 GPUs",
+        runs="unset CUDA_VISIBLE_DEVICES",
     ),
-    Case(
+    error(
         "cuda-visible-devices-empty",
-        fires=under(h100_node(), **{VISIBLE: "NoDevFiles", "SLURM_JOB_ID": "4711"}),
-        says=("NoDevFiles",),
-        commands=("scontrol show job 4711",),
+        under(h100_node(), **{VISIBLE: "NoDevFiles", "SLURM_JOB_ID": "4711"}),
+        "NoDevFiles",
+        runs="scontrol show job 4711",
     ),
-    Case(
+    silent("cuda-visible-devices-empty", under(node(()), **{VISIBLE: ""})),
+    skipped("cuda-visible-devices-empty", NO_ENVIRONMENT),
+    error(
         "cuda-visible-devices-mixed-forms",
-        fires=under(h100_node(), **{VISIBLE: "0,GPU-00000001"}),
-        silent=under(h100_node(), **{VISIBLE: "GPU-00000000,GPU-00000001"}),
-        unread=NO_GPU_LIST,
-        says=("entry 2",),
-        commands=(f"export CUDA_VISIBLE_DEVICES=GPU-00000000{TAIL},GPU-00000001{TAIL}",),
+        under(h100_node(), **{VISIBLE: "0,GPU-00000001"}),
+        "entry 2",
+        runs=f"export CUDA_VISIBLE_DEVICES=GPU-00000000{TAIL},GPU-00000001{TAIL}",
     ),
-    Case(
+    silent("cuda-visible-devices-mixed-forms", under(h100_node(), **{VISIBLE: "GPU-00000000,GPU-00000001"})),
+    skipped("cuda-visible-devices-mixed-forms", NO_GPU_LIST),
+    warning(
         "cuda-device-order-ambiguous",
-        fires=driver_says(REORDERED, 1, **{VISIBLE: "0"}),
-        silent=under(REORDERED, CUDA_DEVICE_ORDER="PCI_BUS_ID", **{VISIBLE: "0"}),
-        unread=but(REORDERED, "nvidia.gpus", unread("nvml")),
-        severity="warning",
-        says=("CUDA's 0 is nvidia-smi's 1",),
-        commands=("export CUDA_DEVICE_ORDER=PCI_BUS_ID",),
+        driver_says(REORDERED, 1, **{VISIBLE: "0"}),
+        "CUDA's 0 is nvidia-smi's 1",
+        runs="export CUDA_DEVICE_ORDER=PCI_BUS_ID",
     ),
-    Case(
-        "cuda-device-order-ambiguous",  # nobody knows the order
-        fires=but(MIXED, "cuda.all", unread("libcuda")),
-        silent=under(MIXED, **{VISIBLE: "0"}),  # the driver counts as nvidia-smi does
-        severity="info",
-        says=("2 models",),
+    # nobody knows the order
+    info("cuda-device-order-ambiguous", but(MIXED, "cuda.all", unread("libcuda")), "2 models"),
+    warning("cuda-device-order-ambiguous", but(under(MIXED, **{VISIBLE: "0"}), "cuda.all", unread("libcuda"))),
+    silent("cuda-device-order-ambiguous", under(REORDERED, CUDA_DEVICE_ORDER="PCI_BUS_ID", **{VISIBLE: "0"})),
+    silent("cuda-device-order-ambiguous", under(MIXED, **{VISIBLE: "0"})),  # the driver counts as nvidia-smi does
+    silent(
+        "cuda-device-order-ambiguous", but(under(MIXED, **{VISIBLE: "GPU-00000001"}), "cuda.all", unread("libcuda"))
     ),
-    Case(
-        "cuda-device-order-ambiguous",
-        fires=but(under(MIXED, **{VISIBLE: "0"}), "cuda.all", unread("libcuda")),
-        silent=but(under(MIXED, **{VISIBLE: "GPU-00000001"}), "cuda.all", unread("libcuda")),
-        severity="warning",
-    ),
-    Case(
+    skipped("cuda-device-order-ambiguous", but(REORDERED, "nvidia.gpus", unread("nvml"))),
+    warning(
         "cuda-device-order-invalid",
-        fires=under(h100_node(), CUDA_DEVICE_ORDER="pci_bus_id"),
-        silent=under(h100_node(), CUDA_DEVICE_ORDER="FASTEST_FIRST"),
-        unread=NO_ENVIRONMENT,
-        severity="warning",
-        says=('"pci_bus_id"',),
-        commands=("export CUDA_DEVICE_ORDER=PCI_BUS_ID",),
+        under(h100_node(), CUDA_DEVICE_ORDER="pci_bus_id"),
+        '"pci_bus_id"',
+        runs="export CUDA_DEVICE_ORDER=PCI_BUS_ID",
     ),
-    Case(
+    silent("cuda-device-order-invalid", under(h100_node(), CUDA_DEVICE_ORDER="FASTEST_FIRST")),
+    skipped("cuda-device-order-invalid", NO_ENVIRONMENT),
+    error(
         "cuda-visible-devices-disagrees",
-        fires=driver_says(h100_node(), 0, **{VISIBLE: "0,2"}),
-        silent=driver_says(h100_node(), 2, 0, **{VISIBLE: "2,0"}),
-        unread=under(h100_node(), **{VISIBLE: "0,2"}),
-        says=("gives 1 device", "names 2 devices"),
-        commands=("nvidia-smi -L",),
+        driver_says(h100_node(), 0, **{VISIBLE: "0,2"}),
+        "gives 1 device",
+        "names 2 devices",
+        runs="nvidia-smi -L",
     ),
-    Case(
+    warning(
         "cuda-visible-devices-disagrees",
-        fires=driver_says(h100_node(), 0, 1, CUDA_MPS_PIPE_DIRECTORY="/tmp/mps", **{VISIBLE: "2,3"}),
-        silent=but(under(h100_node(), **{VISIBLE: ""}), "cuda.visible", answer(h100_node(), error=100)),
-        unread=but(h100_node(), "cuda.visible", answer(h100_node(), error=802)),  # says nothing of the variable
-        severity="warning",
-        commands=("nvidia-smi -L", "printenv CUDA_MPS_PIPE_DIRECTORY"),
+        driver_says(h100_node(), 0, 1, CUDA_MPS_PIPE_DIRECTORY="/tmp/mps", **{VISIBLE: "2,3"}),
+        runs=("nvidia-smi -L", "printenv CUDA_MPS_PIPE_DIRECTORY"),
     ),
-    Case(
-        "cuda-visible-devices-disagrees",  # a form that NVIDIA does not document: the driver settles it
-        fires=driver_says(h100_node(), 0, 1, **{VISIBLE: "0,GPU-00000001"}),
-        severity="info",
+    # a form that NVIDIA does not document: the driver settles it
+    info("cuda-visible-devices-disagrees", driver_says(h100_node(), 0, 1, **{VISIBLE: "0,GPU-00000001"})),
+    silent("cuda-visible-devices-disagrees", driver_says(h100_node(), 2, 0, **{VISIBLE: "2,0"})),
+    silent(
+        "cuda-visible-devices-disagrees",
+        but(under(h100_node(), **{VISIBLE: ""}), "cuda.visible", answer(h100_node(), error=100)),
     ),
-    Case(
+    skipped("cuda-visible-devices-disagrees", under(h100_node(), **{VISIBLE: "0,2"})),
+    # says nothing of the variable
+    skipped("cuda-visible-devices-disagrees", but(h100_node(), "cuda.visible", answer(h100_node(), error=802))),
+    error(
         "gpu-not-enumerated-by-cuda",
-        fires=but(h100_node(), "cuda.all", answer(h100_node(), 0, 1, 2, 4, 5, 6, 7)),
-        silent=under(h100_node(), **{VISIBLE: "0"}),
-        unread=but(h100_node(), "cuda.all", unread("libcuda")),
-        says=("GPU 3 (0000:4b:00.0)", "7 devices"),
-        commands=("ls -l /dev/nvidia3",),
+        but(h100_node(), "cuda.all", answer(h100_node(), 0, 1, 2, 4, 5, 6, 7)),
+        "GPU 3 (0000:4b:00.0)",
+        "7 devices",
+        runs="ls -l /dev/nvidia3",
     ),
-    Case(  # a job that was not given GPU 3: gpu-unreadable says so
+    # a job that was not given GPU 3: gpu-unreadable says so
+    error("gpu-not-enumerated-by-cuda", but(h100_node(), "cuda.all", answer(h100_node(), 0, 1, 2, 4, 5, 6, 7))),
+    silent("gpu-not-enumerated-by-cuda", under(h100_node(), **{VISIBLE: "0"})),
+    silent(
         "gpu-not-enumerated-by-cuda",
-        fires=but(h100_node(), "cuda.all", answer(h100_node(), 0, 1, 2, 4, 5, 6, 7)),
-        silent=but(
+        but(
             but_gpu(h100_node(), 3, uuid=unread("nvml"), pci_bus_id=unread("nvml")),
             "cuda.all",
             answer(h100_node(), 0, 1, 2, 4, 5, 6, 7),
         ),
     ),
-    Case(
-        "torch-device-count-differs",
-        fires=torch_counts(h100_node(), 1, 1),
-        silent=but(torch_counts(h100_node(), 2, 2), "cuda.visible", answer(h100_node(), 0, 1)),
-        unread=but(h100_node(), "training.torch", unread("import torch")),
-        says=("device_count() is 1", "8 devices"),
+    skipped("gpu-not-enumerated-by-cuda", "cuda.all"),
+    error("torch-device-count-differs", torch_counts(h100_node(), 1, 1), "device_count() is 1", "8 devices"),
+    warning("torch-device-count-differs", torch_counts(h100_node(), 8, 1), "1 device by NVML"),
+    silent(
+        "torch-device-count-differs", but(torch_counts(h100_node(), 2, 2), "cuda.visible", answer(h100_node(), 0, 1))
     ),
-    Case(
-        "torch-device-count-differs",
-        fires=torch_counts(h100_node(), 8, 1),
-        silent=torch_counts(h100_node(), 8, -1),
-        unread=but(h100_node(), "cuda.visible", unread("libcuda")),
-        severity="warning",
-        says=("1 device by NVML",),
-    ),
-    Case(
+    silent("torch-device-count-differs", torch_counts(h100_node(), 8, -1)),
+    skipped("torch-device-count-differs", "training.torch", "cuda.visible"),
+    error("nvidia-visible-devices-void", VOID, 'NVIDIA_VISIBLE_DEVICES is "void"', runs="docker run --gpus all ..."),
+    error(
         "nvidia-visible-devices-void",
-        fires=VOID,
-        silent=but(VOID, "nvidia.gpus", h100_node().nvidia.gpus),  # CDI sets it beside the GPUs it passes in
-        unread=but(VOID, "host.container", unread("/proc/1")),
-        says=('NVIDIA_VISIBLE_DEVICES is "void"',),
-        commands=("docker run --gpus all ...",),
+        but(VOID, "host.container", read("/proc/1", "kubernetes")),
+        runs="kubectl describe nodes | grep nvidia.com/gpu",
     ),
-    Case(
-        "nvidia-visible-devices-void",
-        fires=but(VOID, "host.container", read("/proc/1", "kubernetes")),
-        silent=but(VOID, "accelerators.pci", read("/sys/bus/pci/devices", ())),  # a host without a GPU
-        unread=but(VOID, "nvidia.gpus", missing("nvml", "no answer within 10 s", "timeout")),
-        commands=("kubectl describe nodes | grep nvidia.com/gpu",),
+    # CDI sets it beside the GPUs it passes in
+    silent("nvidia-visible-devices-void", but(VOID, "nvidia.gpus", h100_node().nvidia.gpus)),
+    # a host without a GPU
+    silent("nvidia-visible-devices-void", but(VOID, "accelerators.pci", read("/sys/bus/pci/devices", ()))),
+    skipped("nvidia-visible-devices-void", but(VOID, "host.container", unread("/proc/1"))),
+    skipped(
+        "nvidia-visible-devices-void", but(VOID, "nvidia.gpus", missing("nvml", "no answer within 10 s", "timeout"))
     ),
-    Case(
+    error(
         "host-index-in-container",
-        fires=inside(under(h100_node(2), **{VISIBLE: "4,5"})),
-        silent=under(h100_node(2), **{VISIBLE: "4,5"}),
-        unread=but(under(h100_node(2), **{VISIBLE: "4,5"}), "host.container", unread("/proc/1")),
-        says=('entry 1 ("4")', "2 GPUs of this container"),
-        commands=("unset CUDA_VISIBLE_DEVICES",),
+        inside(under(h100_node(2), **{VISIBLE: "4,5"})),
+        'entry 1 ("4")',
+        "2 GPUs of this container",
+        runs="unset CUDA_VISIBLE_DEVICES",
     ),
-    Case(
+    silent("host-index-in-container", under(h100_node(2), **{VISIBLE: "4,5"})),
+    skipped(
+        "host-index-in-container", but(under(h100_node(2), **{VISIBLE: "4,5"}), "host.container", unread("/proc/1"))
+    ),
+    error(
         "slurm-gpu-count-differs",
-        fires=under(h100_node(), SLURM_GPUS_ON_NODE="4", **{VISIBLE: "0,1"}),
-        silent=under(h100_node(), SLURM_GPUS_ON_NODE="4", **{VISIBLE: "0,1,2,3"}),
-        unread=NO_ENVIRONMENT,
-        says=("2 GPUs visible", "SLURM_GPUS_ON_NODE"),
+        under(h100_node(), SLURM_GPUS_ON_NODE="4", **{VISIBLE: "0,1"}),
+        "2 GPUs visible",
+        "SLURM_GPUS_ON_NODE",
     ),
-    Case(
+    warning(
         "slurm-gpu-count-differs",
-        fires=under(h100_node(), SLURM_STEP_GPUS="0-1,4"),
-        silent=under(h100_node(), SLURM_GPUS_ON_NODE="8", SLURM_GPUS_PER_TASK="1", **{VISIBLE: "0"}),
-        severity="warning",
-        says=("8 GPUs visible", "job 3 (SLURM_STEP_GPUS)"),
+        under(h100_node(), SLURM_STEP_GPUS="0-1,4"),
+        "8 GPUs visible",
+        "job 3 (SLURM_STEP_GPUS)",
     ),
-    Case(
+    silent("slurm-gpu-count-differs", under(h100_node(), SLURM_GPUS_ON_NODE="4", **{VISIBLE: "0,1,2,3"})),
+    silent(
+        "slurm-gpu-count-differs", under(h100_node(), SLURM_GPUS_ON_NODE="8", SLURM_GPUS_PER_TASK="1", **{VISIBLE: "0"})
+    ),
+    skipped("slurm-gpu-count-differs", NO_ENVIRONMENT),
+    error(
         "local-world-size-exceeds-gpus",
-        fires=under(h100_node(4), LOCAL_WORLD_SIZE="8"),
-        silent=under(h100_node(), LOCAL_WORLD_SIZE="8"),
-        unread=NO_ENVIRONMENT,
-        says=("LOCAL_WORLD_SIZE is 8", "4 GPUs visible"),
-        commands=("torchrun --nproc-per-node=4 ...",),
+        under(h100_node(4), LOCAL_WORLD_SIZE="8"),
+        "LOCAL_WORLD_SIZE is 8",
+        "4 GPUs visible",
+        runs="torchrun --nproc-per-node=4 ...",
     ),
-    Case(
+    error("local-world-size-exceeds-gpus", under(h100_node(), LOCAL_WORLD_SIZE="2", LOCAL_RANK="1", **{VISIBLE: "0"})),
+    silent("local-world-size-exceeds-gpus", under(h100_node(), LOCAL_WORLD_SIZE="8")),
+    # torchrun --virtual-local-rank: each rank sees its own GPU, and is number 0 there
+    silent(
         "local-world-size-exceeds-gpus",
-        fires=under(h100_node(), LOCAL_WORLD_SIZE="2", LOCAL_RANK="1", **{VISIBLE: "0"}),
-        # torchrun --virtual-local-rank: each rank sees its own GPU, and is number 0 there
-        silent=under(h100_node(), LOCAL_WORLD_SIZE="8", LOCAL_RANK="0", RANK="5", **{VISIBLE: "5"}),
+        under(h100_node(), LOCAL_WORLD_SIZE="8", LOCAL_RANK="0", RANK="5", **{VISIBLE: "5"}),
     ),
-    Case(
+    skipped("local-world-size-exceeds-gpus", NO_ENVIRONMENT),
+    warning(
         "mig-hides-other-gpus",
-        fires=divided(0, "535.129.03"),
-        silent=divided(0, "580.95.05"),
-        unread=but(divided(0, "535.129.03"), "nvidia.driver_version", unread("nvml")),
-        severity="warning",
-        says=("GPU 0 in MIG mode", "driver 535.129.03", "3 whole GPUs (GPUs 1-3)"),
-        commands=("export CUDA_VISIBLE_DEVICES=" + ",".join(f"GPU-0000000{n}{TAIL}" for n in (1, 2, 3)),),
+        divided(0, "535.129.03"),
+        "GPU 0 in MIG mode",
+        "driver 535.129.03",
+        "3 whole GPUs (GPUs 1-3)",
+        runs="export CUDA_VISIBLE_DEVICES=" + ",".join(f"GPU-0000000{n}{TAIL}" for n in (1, 2, 3)),
     ),
-    Case(
-        "mig-hides-other-gpus",
-        fires=under(divided(3, "535.129.03"), **{VISIBLE: f"MIG-00000001{TAIL}"}),
-        silent=under(divided(3, "535.129.03"), **{VISIBLE: "0,1"}),
-        unread=but_gpu(divided(3, "535.129.03"), 1, mig_mode=unread("nvml")),
-        severity="warning",
-    ),
-    Case(
+    warning("mig-hides-other-gpus", under(divided(3, "535.129.03"), **{VISIBLE: f"MIG-00000001{TAIL}"})),
+    silent("mig-hides-other-gpus", divided(0, "580.95.05"), under(divided(3, "535.129.03"), **{VISIBLE: "0,1"})),
+    skipped("mig-hides-other-gpus", but(divided(0, "535.129.03"), "nvidia.driver_version", unread("nvml"))),
+    skipped("mig-hides-other-gpus", but_gpu(divided(3, "535.129.03"), 1, mig_mode=unread("nvml"))),
+    error(
         "mig-mode-without-instances",
-        fires=but_gpu(h100_node(), 5, mig_mode=nvml(True), mig_mode_pending=nvml(True)),
-        silent=divided(0, "580.95.05"),
-        unread=but_gpu(h100_node(), 5, mig_mode=unread("nvml")),
-        says=("GPU 5", "0 MIG devices"),
-        commands=("sudo nvidia-smi -i 5 -mig 0", "sudo nvidia-smi mig -i 5 -lgip"),
+        but_gpu(h100_node(), 5, mig_mode=nvml(True), mig_mode_pending=nvml(True)),
+        "GPU 5",
+        "0 MIG devices",
+        runs=("sudo nvidia-smi -i 5 -mig 0", "sudo nvidia-smi mig -i 5 -lgip"),
     ),
-    Case(
+    silent("mig-mode-without-instances", divided(0, "580.95.05")),
+    skipped("mig-mode-without-instances", but_gpu(h100_node(), 5, mig_mode=unread("nvml"))),
+    warning(
         "mig-mode-pending",
-        fires=but_gpu(h100_node(), 2, mig_mode_pending=nvml(True)),
-        unread=but_gpu(h100_node(), 2, mig_mode_pending=unread("nvml")),
-        severity="warning",
-        says=("GPU 2", "MIG mode off; on is pending"),
-        commands=("sudo nvidia-smi --gpu-reset -i 2", "sudo nvidia-smi -i 2 -mig 0"),
+        but_gpu(h100_node(), 2, mig_mode_pending=nvml(True)),
+        "GPU 2",
+        "MIG mode off; on is pending",
+        runs=("sudo nvidia-smi --gpu-reset -i 2", "sudo nvidia-smi -i 2 -mig 0"),
     ),
-    Case(
+    silent("mig-mode-pending", but_gpu(h100_node(), 2, mig_mode=nvml(True), mig_mode_pending=nvml(True))),
+    skipped("mig-mode-pending", but_gpu(h100_node(), 2, mig_mode_pending=unread("nvml"))),
+    error(
         "hip-rocr-visible-devices-conflict",
-        fires=under(AMD, HIP_VISIBLE_DEVICES="2,3", ROCR_VISIBLE_DEVICES="2,3"),
-        silent=under(AMD, HIP_VISIBLE_DEVICES="0,1", ROCR_VISIBLE_DEVICES="2,3"),
-        unread=but(AMD, "accelerators.pci", unread("/sys/bus/pci/devices")),
-        says=('names "2"', "from 0 to 1"),
-        commands=("unset HIP_VISIBLE_DEVICES",),
+        under(AMD, HIP_VISIBLE_DEVICES="2,3", ROCR_VISIBLE_DEVICES="2,3"),
+        'names "2"',
+        "from 0 to 1",
+        runs="unset HIP_VISIBLE_DEVICES",
     ),
-    Case(
+    error(
         "hip-rocr-visible-devices-conflict",
-        fires=under(AMD, HIP_VISIBLE_DEVICES="0,1,2", ROCR_VISIBLE_DEVICES="2,3"),
-        silent=under(t4_node(), HIP_VISIBLE_DEVICES="0,1,2", ROCR_VISIBLE_DEVICES="2,3"),  # Slurm, on NVIDIA GPUs
-        says=("has 3 devices", "leaves 2"),
+        under(AMD, HIP_VISIBLE_DEVICES="0,1,2", ROCR_VISIBLE_DEVICES="2,3"),
+        "has 3 devices",
+        "leaves 2",
     ),
-    Case(
+    silent("hip-rocr-visible-devices-conflict", under(AMD, HIP_VISIBLE_DEVICES="0,1", ROCR_VISIBLE_DEVICES="2,3")),
+    # Slurm, on NVIDIA GPUs
+    silent(
+        "hip-rocr-visible-devices-conflict", under(t4_node(), HIP_VISIBLE_DEVICES="0,1,2", ROCR_VISIBLE_DEVICES="2,3")
+    ),
+    skipped("hip-rocr-visible-devices-conflict", but(AMD, "accelerators.pci", unread("/sys/bus/pci/devices"))),
+    error(
         "gpu-device-node-missing",
-        fires=nodes(DeviceNode("/dev/nvidia0", True, True, 0o666, "root", "root")),
-        silent=but(nodes(), "host.virtualization", read("/sys/class/dmi/id", "wsl2")),
-        unread=but(t4_node(), "accelerators.device_nodes", unread("/dev")),
-        says=("/dev/nvidia1 of GPU 1",),
-        commands=("sudo nvidia-modprobe -c 1",),
+        nodes(DeviceNode("/dev/nvidia0", True, True, 0o666, "root", "root")),
+        "/dev/nvidia1 of GPU 1",
+        runs="sudo nvidia-modprobe -c 1",
     ),
-    Case(
-        "gpu-device-node-missing",
-        fires=inside(nodes()),
-        silent=but(nodes(), "nvidia.gpus", absent("nvml", "no NVIDIA GPU on this machine")),
-        times=2,
-        commands=("docker run --gpus all ...",),
-    ),
+    error("gpu-device-node-missing", inside(nodes()), runs="docker run --gpus all ...", times=2),
+    silent("gpu-device-node-missing", but(nodes(), "host.virtualization", read("/sys/class/dmi/id", "wsl2"))),
+    silent("gpu-device-node-missing", but(nodes(), "nvidia.gpus", absent("nvml", "no NVIDIA GPU on this machine"))),
+    skipped("gpu-device-node-missing", but(t4_node(), "accelerators.device_nodes", unread("/dev"))),
 ]

@@ -17,19 +17,8 @@ from gpudoctor.snapshot import (
     missing,
     read,
 )
-from tests.build import (
-    UNSUPPORTED,
-    but,
-    but_gpu,
-    gpu,
-    h100_node,
-    node,
-    nvml,
-    rtx_4090_node,
-    t4_node,
-    unread,
-)
-from tests.cases import Case
+from tests.build import UNSUPPORTED, but, but_gpu, gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
+from tests.cases import error, silent, skipped, warning
 
 PCI = "accelerators.pci"
 NODES = "accelerators.device_nodes"
@@ -118,310 +107,300 @@ OUR_FAULT = "the process failed with exit status 1: ModuleNotFoundError: No modu
 KILLED = "the process was killed by SIGSEGV during nvmlInitWithFlags"
 
 CASES = [
-    Case(
+    error(
         "nvidia-driver-missing",
-        fires=bound(init(t4_node(), 12), ""),
-        silent=without_hardware(init(t4_node(), 12)),
-        unread=but(init(t4_node(), 12), PCI, unread()),
-        says=("2 NVIDIA GPUs on the PCI bus (0000:1b:00.0, ...)", "no NVIDIA driver"),
-        commands=("sudo ubuntu-drivers install",),
+        bound(init(t4_node(), 12), ""),
+        "2 NVIDIA GPUs on the PCI bus (0000:1b:00.0, ...)",
+        "no NVIDIA driver",
+        runs="sudo ubuntu-drivers install",
     ),
-    Case(
+    error(
         "nvidia-driver-missing",
-        fires=init(t4_node(1), 12, module=read("/proc/driver/nvidia/version", "580.95.05")),
-        silent=bound(init(t4_node(), 12), "vfio-pci"),  # handed to virtual machines
-        says=("1 NVIDIA GPU on", "580.95.05", "libnvidia-ml.so.1"),
-        commands=("sudo apt install libnvidia-compute-580",),
+        init(t4_node(1), 12, module=read("/proc/driver/nvidia/version", "580.95.05")),
+        "1 NVIDIA GPU on",
+        "580.95.05",
+        "libnvidia-ml.so.1",
+        runs="sudo apt install libnvidia-compute-580",
     ),
-    Case(
+    error(
         "nvidia-driver-missing",
-        fires=but(bound(init(t4_node(1), 12), ""), "host.distribution", read("/etc/os-release", "Rocky Linux 9.4")),
-        silent=in_container(init(t4_node(), 12)),
-        commands=("lspci -k -s 0000:1b:00.0",),
+        but(bound(init(t4_node(1), 12), ""), "host.distribution", read("/etc/os-release", "Rocky Linux 9.4")),
+        runs="lspci -k -s 0000:1b:00.0",
     ),
-    Case(
-        "nvidia-driver-missing",
-        fires=bound(init(t4_node(1), 12), ""),
-        silent=bound(init(t4_node(), 12), "nouveau"),
-        unread=unanswered(t4_node(), KILLED, "failed"),
-    ),
-    Case(
+    error("nvidia-driver-missing", bound(init(t4_node(1), 12), "")),
+    silent("nvidia-driver-missing", without_hardware(init(t4_node(), 12))),
+    # handed to virtual machines
+    silent("nvidia-driver-missing", bound(init(t4_node(), 12), "vfio-pci"), in_container(init(t4_node(), 12))),
+    silent("nvidia-driver-missing", bound(init(t4_node(), 12), "nouveau")),
+    skipped("nvidia-driver-missing", but(init(t4_node(), 12), PCI, unread())),
+    skipped("nvidia-driver-missing", unanswered(t4_node(), KILLED, "failed")),
+    error(
         "nvidia-driver-not-loaded",
-        fires=bound(init(t4_node(), 9), ""),
-        silent=without_hardware(init(t4_node(), 9)),  # a cloud image with the driver, on a machine without a GPU
-        unread=but(init(h100_node(), 9), PCI, unread()),
-        says=("NVML error 9", "2 NVIDIA GPUs", "6.8.0-60-generic"),
-        commands=("sudo modprobe nvidia", "mokutil --sb-state"),
+        bound(init(t4_node(), 9), ""),
+        "NVML error 9",
+        "2 NVIDIA GPUs",
+        "6.8.0-60-generic",
+        runs=("sudo modprobe nvidia", "mokutil --sb-state"),
     ),
-    Case(
-        "nvidia-driver-not-loaded", fires=in_container(init(t4_node(), 9)), silent=bound(init(t4_node(), 9), "nouveau")
-    ),
-    Case(
+    error("nvidia-driver-not-loaded", in_container(init(t4_node(), 9))),
+    # a cloud image with the driver, on a machine without a GPU
+    silent("nvidia-driver-not-loaded", without_hardware(init(t4_node(), 9)), bound(init(t4_node(), 9), "nouveau")),
+    skipped("nvidia-driver-not-loaded", but(init(h100_node(), 9), PCI, unread())),
+    error(
         "nvidia-driver-library-mismatch",
-        fires=init(h100_node(), 18, module=read("/proc/driver/nvidia/version", "565.57.01")),
-        unread=unanswered(h100_node(), "no answer within 10 s", "timeout"),
-        says=("565.57.01", "NVML error 18"),
-        commands=("sudo reboot", "sudo rmmod nvidia_uvm nvidia_modeset nvidia && sudo modprobe nvidia"),
+        init(h100_node(), 18, module=read("/proc/driver/nvidia/version", "565.57.01")),
+        "565.57.01",
+        "NVML error 18",
+        runs=("sudo reboot", "sudo rmmod nvidia_uvm nvidia_modeset nvidia && sudo modprobe nvidia"),
     ),
-    Case("nvidia-driver-library-mismatch", fires=in_container(init(h100_node(), 18))),
-    Case(
+    error("nvidia-driver-library-mismatch", in_container(init(h100_node(), 18))),
+    silent("nvidia-driver-library-mismatch", init(h100_node(), 17)),
+    skipped("nvidia-driver-library-mismatch", unanswered(h100_node(), "no answer within 10 s", "timeout")),
+    error(
         "nouveau-bound",
-        fires=bound(init(t4_node(), 12), "nouveau"),
-        unread=but(t4_node(), PCI, unread()),
-        says=("2 of 2 NVIDIA GPUs", "0000:1b:00.0"),
-        commands=("sudo update-initramfs -u", "sudo reboot"),
+        bound(init(t4_node(), 12), "nouveau"),
+        "2 of 2 NVIDIA GPUs",
+        "0000:1b:00.0",
+        runs=("sudo update-initramfs -u", "sudo reboot"),
     ),
-    Case("nouveau-bound", fires=bound(rtx_4090_node(), "nouveau", 0), severity="warning", says=("1 of 4",)),
-    Case(
+    warning("nouveau-bound", bound(rtx_4090_node(), "nouveau", 0), "1 of 4"),
+    silent("nouveau-bound", bound(rtx_4090_node(), "vfio-pci", 0)),
+    skipped("nouveau-bound", but(t4_node(), PCI, unread())),
+    error(
         "nvidia-devices-unreadable",
-        fires=nodes(init(t4_node(), 4), 0o660, "vglusers"),
-        unread=but(t4_node(), NODES, unread()),
-        says=("/dev/nvidiactl", "mode 0660", "group vglusers"),
-        commands=('sudo usermod -aG vglusers "$USER"',),
+        nodes(init(t4_node(), 4), 0o660, "vglusers"),
+        "/dev/nvidiactl",
+        "mode 0660",
+        "group vglusers",
+        runs='sudo usermod -aG vglusers "$USER"',
     ),
-    Case(
+    warning(
         "nvidia-devices-unreadable",
-        fires=nodes(t4_node(), 0o600, only="nvidia1"),
-        unread=but(t4_node(), "nvidia.init_code", unread()),
-        severity="warning",
-        says=("/dev/nvidia1", "mode 0600"),
-        commands=("sudo chmod 0666 /dev/nvidia1",),
+        nodes(t4_node(), 0o600, only="nvidia1"),
+        "/dev/nvidia1",
+        "mode 0600",
+        runs="sudo chmod 0666 /dev/nvidia1",
     ),
-    Case("nvidia-devices-unreadable", fires=in_container(init(t4_node(), 4)), says=("NVML error 4",)),
-    Case(
-        "nvidia-devices-unreadable",
-        fires=withheld(t4_node(), ""),
-        silent=withheld(t4_node(), "nvidia1"),  # a job's device cgroup leaves it the other GPU
-        says=("mode 0666",),
-        commands=("docker run --gpus all ...",),
-    ),
-    Case(
+    error("nvidia-devices-unreadable", in_container(init(t4_node(), 4)), "NVML error 4"),
+    error("nvidia-devices-unreadable", withheld(t4_node(), ""), "mode 0666", runs="docker run --gpus all ..."),
+    # a job's device cgroup leaves it the other GPU
+    silent("nvidia-devices-unreadable", withheld(t4_node(), "nvidia1")),
+    skipped("nvidia-devices-unreadable", but(t4_node(), NODES, unread())),
+    skipped("nvidia-devices-unreadable", but(t4_node(), "nvidia.init_code", unread())),
+    error(
         "nvml-unresponsive",
-        fires=unanswered(h100_node(), "nvmlInitWithFlags did not return within 10 s", "timeout"),
-        unread=unanswered(h100_node(), KILLED, "failed"),
-        says=("nvmlInitWithFlags did not return within 10 s",),
+        unanswered(h100_node(), "nvmlInitWithFlags did not return within 10 s", "timeout"),
+        "nvmlInitWithFlags did not return within 10 s",
     ),
-    Case(
+    error(
         "nvml-unresponsive",
-        fires=but(
+        but(
             but_gpu(h100_node(), 3, memory_used_bytes=HUNG, utilization_gpu_percent=HUNG),
             "host.stuck_processes",
             read("/proc", (StuckProcess(812, "nvidia-smi", "D"),)),
         ),
-        says=("nvmlDeviceGetMemoryInfo GPU 3",),
+        "nvmlDeviceGetMemoryInfo GPU 3",
     ),
-    Case(
+    silent("nvml-unresponsive", but_gpu(h100_node(), 3, memory_used_bytes=unread())),
+    skipped("nvml-unresponsive", unanswered(h100_node(), KILLED, "failed")),
+    error("nvml-broken", unanswered(h100_node(), KILLED, "failed"), "killed by SIGSEGV"),
+    # a library that crashes is a finding, whatever the PCI bus shows
+    error("nvml-broken", without_hardware(unanswered(h100_node(), KILLED, "failed")), "killed by SIGSEGV"),
+    error("nvml-broken", in_container(init(h100_node(), 999)), "error 999 (UNKNOWN)", "revoked"),
+    error("nvml-broken", init(h100_node(), 8), "power cables"),
+    error(
         "nvml-broken",
-        fires=unanswered(h100_node(), KILLED, "failed"),
-        unread=unanswered(h100_node(), "no answer within 10 s", "timeout"),
-        says=("killed by SIGSEGV",),
+        but(h100_node(), "nvidia.gpus", missing("nvmlDeviceGetCount", "NVML error 999, Unknown")),
+        "NVML error 999",
     ),
-    Case(  # a library that crashes is a finding, whatever the PCI bus shows
+    error("nvml-broken", but_gpu(h100_node(), 3, serial=missing("nvmlDeviceGetSerial GPU 3", KILLED))),
+    # GPUs are read side by side, and whichever call crashed took the others along.
+    error(
         "nvml-broken",
-        fires=without_hardware(unanswered(h100_node(), KILLED, "failed")),
-        says=("killed by SIGSEGV",),
-    ),
-    Case(
-        "nvml-broken",
-        fires=in_container(init(h100_node(), 999)),
-        silent=without_hardware(init(h100_node(), 999)),
-        unread=copied(h100_node()),
-        says=("error 999 (UNKNOWN)", "revoked"),
-    ),
-    Case("nvml-broken", fires=init(h100_node(), 8), silent=init(h100_node(), 18), says=("power cables",)),
-    Case(
-        "nvml-broken",
-        fires=but(h100_node(), "nvidia.gpus", missing("nvmlDeviceGetCount", "NVML error 999, Unknown")),
-        silent=but_gpu(h100_node(), 3, serial=missing("nvmlDeviceGetSerial GPU 3", "NVML error 999, Unknown")),
-        says=("NVML error 999",),
-    ),
-    Case(
-        "nvml-broken",
-        fires=but_gpu(h100_node(), 3, serial=missing("nvmlDeviceGetSerial GPU 3", KILLED)),
-        unread=unanswered(h100_node(), OUR_FAULT, "failed"),
-    ),
-    Case(
-        "nvml-broken",
-        # GPUs are read side by side, and whichever call crashed took the others along.
-        fires=but_gpu(
+        but_gpu(
             but_gpu(
                 h100_node(), 3, serial=missing("nvml", KILLED.replace("nvmlInitWithFlags", "nvmlDeviceGetSerial GPU 3"))
             ),
             5,
             name=missing("nvml", KILLED.replace("nvmlInitWithFlags", "nvmlDeviceGetName GPU 5")),
         ),
-        says=("SIGSEGV during one of nvmlDeviceGetSerial GPU 3 and nvmlDeviceGetName GPU 5",),
+        "SIGSEGV during one of nvmlDeviceGetSerial GPU 3 and nvmlDeviceGetName GPU 5",
     ),
-    Case(
+    silent("nvml-broken", without_hardware(init(h100_node(), 999)), init(h100_node(), 18)),
+    silent(
+        "nvml-broken", but_gpu(h100_node(), 3, serial=missing("nvmlDeviceGetSerial GPU 3", "NVML error 999, Unknown"))
+    ),
+    skipped("nvml-broken", unanswered(h100_node(), "no answer within 10 s", "timeout"), copied(h100_node())),
+    skipped("nvml-broken", unanswered(h100_node(), OUR_FAULT, "failed")),
+    error(
         "nvml-library-missing-in-container",
-        fires=in_container(init(t4_node(), 12)),
-        silent=in_container(without_hardware(init(t4_node(), 12))),
-        unread=but(init(t4_node(), 12), "host.container", unread()),
-        says=("/dev/nvidiactl is there", "docker"),
-        commands=("docker run --gpus all ...",),
+        in_container(init(t4_node(), 12)),
+        "/dev/nvidiactl is there",
+        "docker",
+        runs="docker run --gpus all ...",
     ),
-    Case(
+    warning(
         "nvml-library-missing-in-container",
-        fires=in_container(but(init(t4_node(), 12), NODES, read("/dev", ())), "singularity"),
-        severity="warning",
-        commands=("singularity exec --nv ...",),
+        in_container(but(init(t4_node(), 12), NODES, read("/dev", ())), "singularity"),
+        runs="singularity exec --nv ...",
     ),
-    Case(
+    error(
         "nvml-library-missing-in-container",
-        fires=with_environment(in_container(init(t4_node(), 12)), NVIDIA_DRIVER_CAPABILITIES="compute"),
-        silent=init(t4_node(), 12),
-        commands=("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",),
+        with_environment(in_container(init(t4_node(), 12)), NVIDIA_DRIVER_CAPABILITIES="compute"),
+        runs="docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",
     ),
-    Case(
+    silent("nvml-library-missing-in-container", in_container(without_hardware(init(t4_node(), 12)))),
+    silent("nvml-library-missing-in-container", init(t4_node(), 12)),
+    skipped("nvml-library-missing-in-container", but(init(t4_node(), 12), "host.container", unread())),
+    error("gpu-count-below-pci", T4_MINUS_ONE),
+    error(
         "gpu-count-below-pci",
-        fires=T4_MINUS_ONE,
-        silent=withheld(T4_MINUS_ONE, "nvidia1"),  # a PBS or LSF job was given one of two
+        T4_MINUS_ONE,
+        "serves 1 of the 2 NVIDIA GPUs",
+        "without 0000:2b:00.0",
+        runs="lspci -nnk -s 0000:2b:00.0",
     ),
-    Case(
-        "gpu-count-below-pci",
-        fires=T4_MINUS_ONE,
-        silent=in_container(T4_MINUS_ONE),  # given one of two
-        unread=but(t4_node(), PCI, unread()),
-        says=("serves 1 of the 2 NVIDIA GPUs", "without 0000:2b:00.0"),
-        commands=("lspci -nnk -s 0000:2b:00.0",),
-    ),
-    Case(
-        "gpu-count-below-pci",
-        fires=with_pci(h100_node(), OLD_DISPLAY_CARD),
-        silent=with_environment(T4_MINUS_ONE, SLURM_JOB_ID="17"),
-        unread=but(T4_MINUS_ONE, "host.container", unread()),
-        severity="warning",
-        says=("without 0000:03:00.0",),
-    ),
-    Case("gpu-count-below-pci", fires=T4_MINUS_ONE, silent=with_pci(h100_node(4), IN_VM_GUESTS)),
-    Case(
+    warning("gpu-count-below-pci", with_pci(h100_node(), OLD_DISPLAY_CARD), "without 0000:03:00.0"),
+    error("gpu-count-below-pci", T4_MINUS_ONE),
+    silent("gpu-count-below-pci", withheld(T4_MINUS_ONE, "nvidia1")),  # a PBS or LSF job was given one of two
+    # given one of two
+    silent("gpu-count-below-pci", in_container(T4_MINUS_ONE), with_environment(T4_MINUS_ONE, SLURM_JOB_ID="17")),
+    silent("gpu-count-below-pci", with_pci(h100_node(4), IN_VM_GUESTS)),
+    skipped("gpu-count-below-pci", but(t4_node(), PCI, unread()), but(T4_MINUS_ONE, "host.container", unread())),
+    error(
         "cuda-init-failed",
-        fires=cuda(h100_node(), 802, "CUDA_ERROR_SYSTEM_NOT_READY"),
-        silent=without_hardware(cuda(init(h100_node(), 12), 100)),
-        unread=but(h100_node(), VISIBLE, missing("cuInit", "cuInit did not return within 10 s", "timeout")),
-        says=("error 802 (CUDA_ERROR_SYSTEM_NOT_READY)", "counts 8 GPUs"),
-        commands=("sudo systemctl enable --now nvidia-fabricmanager",),
+        cuda(h100_node(), 802, "CUDA_ERROR_SYSTEM_NOT_READY"),
+        "error 802 (CUDA_ERROR_SYSTEM_NOT_READY)",
+        "counts 8 GPUs",
+        runs="sudo systemctl enable --now nvidia-fabricmanager",
     ),
-    Case(
+    error(
         "cuda-init-failed",
-        fires=with_environment(cuda(t4_node(), 100), CUDA_VISIBLE_DEVICES="0"),
-        # The variable hides every GPU, and without it CUDA starts.
-        silent=with_environment(
+        with_environment(cuda(t4_node(), 100), CUDA_VISIBLE_DEVICES="0"),
+        "error 100 (CUDA_ERROR_NO_DEVICE)",
+    ),
+    error(
+        "cuda-init-failed",
+        with_environment(but(t4_node(), VISIBLE, read("cuInit", CudaAnswer(101))), CUDA_VISIBLE_DEVICES="MIG-x"),
+        "error 101 (CUDA_ERROR_INVALID_DEVICE)",
+    ),
+    error("cuda-init-failed", cuda(init(t4_node(), 9), 100), runs="nvidia-smi"),
+    error("cuda-init-failed", cuda(t4_node(), 4242), "4242"),
+    silent("cuda-init-failed", without_hardware(cuda(init(h100_node(), 12), 100))),
+    # The variable hides every GPU, and without it CUDA starts.
+    silent(
+        "cuda-init-failed",
+        with_environment(
             but(t4_node(), VISIBLE, read("cuInit", CudaAnswer(100, "CUDA_ERROR_NO_DEVICE"))), CUDA_VISIBLE_DEVICES=""
         ),
-        says=("error 100 (CUDA_ERROR_NO_DEVICE)",),
     ),
-    Case(
-        "cuda-init-failed",
-        fires=with_environment(but(t4_node(), VISIBLE, read("cuInit", CudaAnswer(101))), CUDA_VISIBLE_DEVICES="MIG-x"),
-        says=("error 101 (CUDA_ERROR_INVALID_DEVICE)",),
+    skipped(
+        "cuda-init-failed", but(h100_node(), VISIBLE, missing("cuInit", "cuInit did not return within 10 s", "timeout"))
     ),
-    Case("cuda-init-failed", fires=cuda(init(t4_node(), 9), 100), commands=("nvidia-smi",)),
-    Case("cuda-init-failed", fires=cuda(t4_node(), 4242), says=("4242",)),
-    Case(
+    error(
         "cuda-driver-unresponsive",
-        fires=but(
+        but(
             but(h100_node(), VISIBLE, missing("libcuda", "cuInit did not return within 10 s", "timeout")),
             "host.stuck_processes",
             read("/proc", (StuckProcess(812, "python", "D"),)),
         ),
-        unread=but(h100_node(), VISIBLE, unread()),
-        says=("cuInit did not return within 10 s",),
+        "cuInit did not return within 10 s",
     ),
-    Case(
+    silent("cuda-driver-unresponsive", but(h100_node(), VISIBLE, read("libcuda", CudaAnswer(999)))),
+    skipped("cuda-driver-unresponsive", but(h100_node(), VISIBLE, unread())),
+    error(
         "cuda-driver-crashed",
-        fires=with_environment(
+        with_environment(
             but(h100_node(), VISIBLE, missing("libcuda", "the process was killed by SIGSEGV during cuInit")),
             LD_PRELOAD="/opt/hook.so",
         ),
-        unread=copied(h100_node()),
-        says=("SIGSEGV during cuInit",),
+        "SIGSEGV during cuInit",
     ),
-    Case(
-        "cuda-driver-crashed",
-        fires=but(h100_node(), VISIBLE, missing("libcuda", "the process was killed by SIGBUS")),
-        unread=but(h100_node(), VISIBLE, missing("libcuda", OUR_FAULT)),
-    ),
-    Case(
+    error("cuda-driver-crashed", but(h100_node(), VISIBLE, missing("libcuda", "the process was killed by SIGBUS"))),
+    silent("cuda-driver-crashed", but(h100_node(), VISIBLE, read("libcuda", CudaAnswer(999)))),
+    skipped("cuda-driver-crashed", copied(h100_node()), but(h100_node(), VISIBLE, missing("libcuda", OUR_FAULT))),
+    error(
         "cuda-library-missing",
-        fires=but(t4_node(), VISIBLE, absent("libcuda.so.1", "libcuda.so.1 not found")),
-        unread=but(t4_node(), VISIBLE, unread()),
-        says=("580.95.05", "2 GPUs"),
-        commands=("sudo apt install libnvidia-compute-580",),
+        but(t4_node(), VISIBLE, absent("libcuda.so.1", "libcuda.so.1 not found")),
+        "580.95.05",
+        "2 GPUs",
+        runs="sudo apt install libnvidia-compute-580",
     ),
-    Case(
+    error(
         "cuda-library-missing",
-        fires=in_container(but(t4_node(), VISIBLE, absent("libcuda.so.1", "libcuda.so.1 not found"))),
-        silent=but(but(t4_node(), VISIBLE, absent("libcuda.so.1", "libcuda.so.1 not found")), "nvidia.gpus", nvml(())),
-        commands=("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",),
+        in_container(but(t4_node(), VISIBLE, absent("libcuda.so.1", "libcuda.so.1 not found"))),
+        runs="docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",
     ),
-    Case(
-        "nvidia-uvm-not-loaded",
-        fires=nodes(cuda(t4_node(), 999), without="/dev/nvidia-uvm"),
-        # The first CUDA program loads the module: without its device file, but with CUDA working, nothing is wrong.
-        silent=nodes(t4_node(), without="/dev/nvidia-uvm"),
-        unread=but(t4_node(), NODES, unread()),
-        says=("/dev/nvidia-uvm does not exist", "error 999"),
-        commands=("sudo nvidia-modprobe -u -c=0",),
+    silent(
+        "cuda-library-missing",
+        but(but(t4_node(), VISIBLE, absent("libcuda.so.1", "libcuda.so.1 not found")), "nvidia.gpus", nvml(())),
     ),
-    Case(
+    skipped("cuda-library-missing", but(t4_node(), VISIBLE, unread())),
+    error(
         "nvidia-uvm-not-loaded",
-        fires=nodes(cuda(t4_node(), 100), without="/dev/nvidia-uvm"),
-        silent=cuda(h100_node(), 802),  # the device is there; CUDA fails for another reason
+        nodes(cuda(t4_node(), 999), without="/dev/nvidia-uvm"),
+        "/dev/nvidia-uvm does not exist",
+        "error 999",
+        runs="sudo nvidia-modprobe -u -c=0",
     ),
-    Case(
+    error("nvidia-uvm-not-loaded", nodes(cuda(t4_node(), 100), without="/dev/nvidia-uvm")),
+    error("nvidia-uvm-not-loaded", in_container(nodes(cuda(t4_node(), 304), 0o600, only="uvm")), "mode 0600"),
+    # The first CUDA program loads the module: without its device file, but with CUDA working, nothing is wrong.
+    silent("nvidia-uvm-not-loaded", nodes(t4_node(), without="/dev/nvidia-uvm")),
+    silent("nvidia-uvm-not-loaded", cuda(h100_node(), 802)),  # the device is there; CUDA fails for another reason
+    silent(
         "nvidia-uvm-not-loaded",
-        fires=in_container(nodes(cuda(t4_node(), 304), 0o600, only="uvm")),
-        silent=but(
+        but(
             nodes(cuda(t4_node(), 999), without="/dev/nvidia-uvm"), "host.virtualization", read("/proc/version", "wsl2")
         ),
-        says=("mode 0600",),
     ),
-    Case(
+    skipped("nvidia-uvm-not-loaded", but(t4_node(), NODES, unread())),
+    error(
         "fabric-manager-not-running",
-        fires=but(h100_node(), MANAGER, read("/proc", "")),
-        silent=but(
-            node(tuple(gpu(n, fabric=UNSUPPORTED) for n in range(4))), MANAGER, read("/proc", "")
-        ),  # PCIe boards
-        unread=in_container(but(h100_node(), MANAGER, read("/proc", ""))),
-        says=("4 NVSwitches",),
-        commands=("sudo systemctl enable --now nvidia-fabricmanager",),
+        but(h100_node(), MANAGER, read("/proc", "")),
+        "4 NVSwitches",
+        runs="sudo systemctl enable --now nvidia-fabricmanager",
     ),
-    Case(
+    error("fabric-manager-not-running", init(but(h100_node(), MANAGER, read("/proc", "")), 9)),
+    # PCIe boards
+    silent(
         "fabric-manager-not-running",
-        fires=init(but(h100_node(), MANAGER, read("/proc", "")), 9),
-        silent=but(node(tuple(gpu(n, name=nvml("NVIDIA GB200")) for n in range(4))), MANAGER, read("/proc", "")),
-        unread=but(h100_node(), MANAGER, unread()),
+        but(node(tuple(gpu(n, fabric=UNSUPPORTED) for n in range(4))), MANAGER, read("/proc", "")),
     ),
-    Case(
+    silent(
+        "fabric-manager-not-running",
+        but(node(tuple(gpu(n, name=nvml("NVIDIA GB200")) for n in range(4))), MANAGER, read("/proc", "")),
+    ),
+    skipped("fabric-manager-not-running", in_container(but(h100_node(), MANAGER, read("/proc", "")))),
+    skipped("fabric-manager-not-running", but(h100_node(), MANAGER, unread())),
+    error(
         "fabric-manager-version-differs",
-        fires=but(h100_node(), MANAGER, read("/proc", "580.82.07")),
-        silent=but(h100_node(), MANAGER, read("/proc", "")),
-        unread=but(h100_node(), MANAGER, read("/proc", "running")),
-        says=("580.82.07", "580.95.05"),
-        commands=("sudo apt install 'nvidia-fabricmanager-580=580.95.05*'",),
+        but(h100_node(), MANAGER, read("/proc", "580.82.07")),
+        "580.82.07",
+        "580.95.05",
+        runs="sudo apt install 'nvidia-fabricmanager-580=580.95.05*'",
     ),
-    Case(
+    error("fabric-manager-version-differs", but(h100_node(), MANAGER, read("/proc", "565.57.01"))),
+    silent("fabric-manager-version-differs", but(h100_node(), MANAGER, read("/proc", ""))),
+    # A fabric manager that somebody installed on a machine without NVSwitches, and that nothing needs.
+    silent(
         "fabric-manager-version-differs",
-        fires=but(h100_node(), MANAGER, read("/proc", "565.57.01")),
-        # A fabric manager that somebody installed on a machine without NVSwitches, and that nothing needs.
-        silent=but(node(tuple(gpu(n, fabric=UNSUPPORTED) for n in range(2))), MANAGER, read("/proc", "565.57.01")),
+        but(node(tuple(gpu(n, fabric=UNSUPPORTED) for n in range(2))), MANAGER, read("/proc", "565.57.01")),
     ),
-    Case(
+    skipped("fabric-manager-version-differs", but(h100_node(), MANAGER, read("/proc", "running"))),
+    error(
         "cuda-stub-library",
-        fires=with_environment(
+        with_environment(
             cuda(t4_node(), 34, "CUDA_ERROR_STUB_LIBRARY", "/usr/local/cuda/lib64/stubs/libcuda.so.1"),
             LD_LIBRARY_PATH="/usr/local/cuda/lib64/stubs:/opt/my lib",
         ),
-        silent=cuda(t4_node(), 0, "CUDA_SUCCESS", "/usr/local/cuda-13.0/compat/libcuda.so.1"),
-        unread=but(t4_node(), VISIBLE, unread()),
-        says=("/usr/local/cuda/lib64/stubs/libcuda.so.1", "error 34"),
-        commands=("export LD_LIBRARY_PATH='/opt/my lib'",),
+        "/usr/local/cuda/lib64/stubs/libcuda.so.1",
+        "error 34",
+        runs="export LD_LIBRARY_PATH='/opt/my lib'",
     ),
-    Case(
-        "cuda-stub-library",
-        fires=cuda(rtx_4090_node(), 34, library=""),
-        silent=with_environment(t4_node(), LD_LIBRARY_PATH="/usr/local/cuda/lib64/stubs"),  # on the path, not loaded
-        says=("a stub libcuda", "error 34"),
-    ),
+    error("cuda-stub-library", cuda(rtx_4090_node(), 34, library=""), "a stub libcuda", "error 34"),
+    silent("cuda-stub-library", cuda(t4_node(), 0, "CUDA_SUCCESS", "/usr/local/cuda-13.0/compat/libcuda.so.1")),
+    # on the path, not loaded
+    silent("cuda-stub-library", with_environment(t4_node(), LD_LIBRARY_PATH="/usr/local/cuda/lib64/stubs")),
+    skipped("cuda-stub-library", but(t4_node(), VISIBLE, unread())),
 ]

@@ -3,7 +3,7 @@
 from gpudoctor.snapshot import ConfigFile, Snapshot, TorchFiles, absent, missing, read
 from tests.build import but, unread
 from tests.build_network import with_network
-from tests.cases import Case
+from tests.cases import error, info, silent, skipped, warning
 from tests.checks.nccl import H100, NO_ENVIRONMENT, NO_FILES, in_file, setting, with_nccl, without
 
 NAMED = "/opt/nccl.conf"
@@ -26,145 +26,135 @@ def named_file(named: dict[str, str] | None, home: dict[str, str] | None = None)
 
 
 CASES = [
-    Case(
+    info(
         "nccl-settings-in-file",
-        fires=in_file(NCCL_IB_TC="106", NCCL_DEBUG="WARN"),
-        silent=in_file(setting(NCCL_IB_TC="41"), NCCL_IB_TC="106"),
-        unread=with_network(
+        in_file(NCCL_IB_TC="106", NCCL_DEBUG="WARN"),
+        "/etc/nccl.conf gives NCCL 2 settings",
+        "NCCL_IB_TC=106",
+    ),
+    silent("nccl-settings-in-file", in_file(setting(NCCL_IB_TC="41"), NCCL_IB_TC="106")),
+    skipped(
+        "nccl-settings-in-file",
+        with_network(
             H100,
             nccl_files=read("test", (ConfigFile("/etc/nccl.conf", missing("/etc/nccl.conf", "denied", "denied")),)),
         ),
-        severity="info",
-        says=("/etc/nccl.conf gives NCCL 2 settings", "NCCL_IB_TC=106"),
     ),
-    Case(
-        "nccl-file-ignored",
-        fires=named_file({}, {"NCCL_IB_TC": "106"}),
-        silent=named_file({"NCCL_IB_TC": "106"}),
-        unread=NO_FILES,
-        severity="warning",
-        says=("/root/.nccl.conf is not read", NAMED),
-    ),
-    Case(
-        "nccl-file-ignored",
-        fires=with_nccl(named_file({"NCCL_IB_TC": "106"}), 2, 21, 5),
-        silent=H100,
-        severity="warning",
-        says=("from 2.23.4 on", "2.21.5"),
-    ),
-    Case(
+    warning("nccl-file-ignored", named_file({}, {"NCCL_IB_TC": "106"}), "/root/.nccl.conf is not read", NAMED),
+    warning("nccl-file-ignored", with_nccl(named_file({"NCCL_IB_TC": "106"}), 2, 21, 5), "from 2.23.4 on", "2.21.5"),
+    silent("nccl-file-ignored", named_file({"NCCL_IB_TC": "106"}), H100),
+    skipped("nccl-file-ignored", NO_FILES),
+    warning(
         "nccl-conf-file-missing",
-        fires=named_file(None),
-        silent=named_file({}),
-        unread=NO_FILES,
-        severity="warning",
-        says=(f"NCCL_CONF_FILE is {NAMED}; there is no such file",),
-        commands=(f"ls -l {NAMED}",),
+        named_file(None),
+        f"NCCL_CONF_FILE is {NAMED}; there is no such file",
+        runs=f"ls -l {NAMED}",
     ),
-    Case(
+    silent("nccl-conf-file-missing", named_file({})),
+    skipped("nccl-conf-file-missing", NO_FILES),
+    warning(
         "nccl-file-line-misread",
-        fires=with_network(H100, nccl_files=in_file(**{"NCCL_DEBUG ": " INFO"}).network.nccl_files),
-        silent=in_file(NCCL_DEBUG="INFO"),
-        unread=NO_FILES,
-        severity="warning",
-        says=("/etc/nccl.conf", "'NCCL_DEBUG = INFO'", "'NCCL_DEBUG ' as the name"),
-        commands=("grep -n NCCL_DEBUG /etc/nccl.conf",),
+        with_network(H100, nccl_files=in_file(**{"NCCL_DEBUG ": " INFO"}).network.nccl_files),
+        "/etc/nccl.conf",
+        "'NCCL_DEBUG = INFO'",
+        "'NCCL_DEBUG ' as the name",
+        runs="grep -n NCCL_DEBUG /etc/nccl.conf",
     ),
-    Case(
+    warning(
         "nccl-file-line-misread",
-        fires=in_file(**{"export NCCL_DEBUG": "INFO", "NCCL_NET": '"IB"'}),
-        severity="warning",
-        says=("'export NCCL_DEBUG' as the name",),
+        in_file(**{"export NCCL_DEBUG": "INFO", "NCCL_NET": '"IB"'}),
+        "'export NCCL_DEBUG' as the name",
         times=2,
     ),
-    Case(
+    silent("nccl-file-line-misread", in_file(NCCL_DEBUG="INFO")),
+    skipped("nccl-file-line-misread", NO_FILES),
+    warning(
         "nccl-plugin-missing",
-        fires=setting(NCCL_NET_PLUGIN="ofi"),
-        silent=with_network(
+        setting(NCCL_NET_PLUGIN="ofi"),
+        "no ofi or libnccl-net-ofi.so",
+        runs="unset NCCL_NET_PLUGIN",
+    ),
+    warning("nccl-plugin-missing", setting(NCCL_NET_PLUGIN="/opt/x/libnccl-net.so"), "no /opt/x/libnccl-net.so"),
+    silent(
+        "nccl-plugin-missing",
+        with_network(
             setting(NCCL_NET_PLUGIN="ofi"), net_plugins=read("ld.so.cache", ("/opt/amazon/lib/libnccl-net-ofi.so",))
         ),
-        unread=without(setting(NCCL_NET_PLUGIN="ofi"), net_plugins="ld.so.cache"),
-        severity="warning",
-        says=("no ofi or libnccl-net-ofi.so",),
-        commands=("unset NCCL_NET_PLUGIN",),
     ),
-    Case(
-        "nccl-plugin-missing",
-        fires=setting(NCCL_NET_PLUGIN="/opt/x/libnccl-net.so"),
-        silent=setting(NCCL_NET_PLUGIN="none"),
-        severity="warning",
-        says=("no /opt/x/libnccl-net.so",),
-    ),
-    Case(
+    silent("nccl-plugin-missing", setting(NCCL_NET_PLUGIN="none")),
+    skipped("nccl-plugin-missing", without(setting(NCCL_NET_PLUGIN="ofi"), net_plugins="ld.so.cache")),
+    warning(
         "nccl-path-missing",
-        fires=with_network(setting(NCCL_TOPO_FILE="/opt/ndv5 topo.xml"), nccl_paths=TOPOLOGY),
-        silent=with_network(setting(NCCL_TOPO_FILE="/opt/there.xml"), nccl_paths=TOPOLOGY),
-        unread=without(setting(NCCL_TOPO_FILE="/opt/ndv5-topo.xml"), nccl_paths="NCCL_TOPO_FILE"),
-        severity="warning",
-        says=("/opt/ndv5 topo.xml", "no such file"),
-        commands=("ls -l '/opt/ndv5 topo.xml'", "unset NCCL_TOPO_FILE"),
+        with_network(setting(NCCL_TOPO_FILE="/opt/ndv5 topo.xml"), nccl_paths=TOPOLOGY),
+        "/opt/ndv5 topo.xml",
+        "no such file",
+        runs=("ls -l '/opt/ndv5 topo.xml'", "unset NCCL_TOPO_FILE"),
     ),
-    Case(
+    silent("nccl-path-missing", with_network(setting(NCCL_TOPO_FILE="/opt/there.xml"), nccl_paths=TOPOLOGY)),
+    skipped("nccl-path-missing", without(setting(NCCL_TOPO_FILE="/opt/ndv5-topo.xml"), nccl_paths="NCCL_TOPO_FILE")),
+    info(
         "torch-nccl-variable-renamed",
-        fires=setting(NCCL_ASYNC_ERROR_HANDLING="1"),
-        silent=setting(TORCH_NCCL_ASYNC_ERROR_HANDLING="1"),
-        unread=but(setting(NCCL_BLOCKING_WAIT="1"), "training.torch_files", unread("torch/version.py")),
-        severity="info",
-        says=("TORCH_NCCL_ASYNC_ERROR_HANDLING since torch 2.2", "2.13.0"),
-        commands=("unset NCCL_ASYNC_ERROR_HANDLING", "export TORCH_NCCL_ASYNC_ERROR_HANDLING=1"),
+        setting(NCCL_ASYNC_ERROR_HANDLING="1"),
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING since torch 2.2",
+        "2.13.0",
+        runs=("unset NCCL_ASYNC_ERROR_HANDLING", "export TORCH_NCCL_ASYNC_ERROR_HANDLING=1"),
     ),
-    Case(
+    info(
         "torch-nccl-variable-renamed",
-        fires=setting(NCCL_BLOCKING_WAIT="1", TORCH_NCCL_BLOCKING_WAIT="0"),
-        severity="info",
-        commands=("unset NCCL_BLOCKING_WAIT",),
+        setting(NCCL_BLOCKING_WAIT="1", TORCH_NCCL_BLOCKING_WAIT="0"),
+        runs="unset NCCL_BLOCKING_WAIT",
     ),
-    Case(
+    info(
         "torch-nccl-variable-renamed",
-        fires=setting(TORCH_NCCL_AVOID_RECORD_STREAMS="1"),
-        silent=but(
+        setting(TORCH_NCCL_AVOID_RECORD_STREAMS="1"),
+        "2.13.0",
+        "by default",
+        runs="unset TORCH_NCCL_AVOID_RECORD_STREAMS",
+    ),
+    silent("torch-nccl-variable-renamed", setting(TORCH_NCCL_ASYNC_ERROR_HANDLING="1")),
+    silent(
+        "torch-nccl-variable-renamed",
+        but(
             setting(TORCH_NCCL_AVOID_RECORD_STREAMS="1"),
             "training.torch_files",
             read("torch/version.py", TorchFiles("2.7.1", "/opt/torch")),
         ),
-        severity="info",
-        says=("2.13.0", "by default"),
-        commands=("unset TORCH_NCCL_AVOID_RECORD_STREAMS",),
     ),
-    Case(
+    skipped(
+        "torch-nccl-variable-renamed",
+        but(setting(NCCL_BLOCKING_WAIT="1"), "training.torch_files", unread("torch/version.py")),
+    ),
+    error(
         "torch-nccl-value-refused",
-        fires=setting(TORCH_NCCL_ASYNC_ERROR_HANDLING="true", TORCH_NCCL_NAN_CHECK=""),
-        silent=setting(TORCH_NCCL_ASYNC_ERROR_HANDLING="3", TORCH_NCCL_NAN_CHECK="Yes"),
-        unread=NO_ENVIRONMENT,
-        says=("'true'", "a whole number"),
-        commands=("unset TORCH_NCCL_ASYNC_ERROR_HANDLING",),
+        setting(TORCH_NCCL_ASYNC_ERROR_HANDLING="true", TORCH_NCCL_NAN_CHECK=""),
+        "'true'",
+        "a whole number",
+        runs="unset TORCH_NCCL_ASYNC_ERROR_HANDLING",
         times=2,
     ),
-    Case(
+    silent("torch-nccl-value-refused", setting(TORCH_NCCL_ASYNC_ERROR_HANDLING="3", TORCH_NCCL_NAN_CHECK="Yes")),
+    skipped("torch-nccl-value-refused", NO_ENVIRONMENT),
+    warning(
         "torch-nccl-watchdog-off",
-        fires=setting(NCCL_ASYNC_ERROR_HANDLING="0", TORCH_NCCL_ENABLE_MONITORING="false"),
-        silent=setting(NCCL_ASYNC_ERROR_HANDLING="0", TORCH_NCCL_ASYNC_ERROR_HANDLING="3"),
-        unread=NO_ENVIRONMENT,
-        severity="warning",
-        says=("NCCL_ASYNC_ERROR_HANDLING=0",),
-        commands=("unset NCCL_ASYNC_ERROR_HANDLING",),
+        setting(NCCL_ASYNC_ERROR_HANDLING="0", TORCH_NCCL_ENABLE_MONITORING="false"),
+        "NCCL_ASYNC_ERROR_HANDLING=0",
+        runs="unset NCCL_ASYNC_ERROR_HANDLING",
         times=2,
     ),
-    Case(
+    silent("torch-nccl-watchdog-off", setting(NCCL_ASYNC_ERROR_HANDLING="0", TORCH_NCCL_ASYNC_ERROR_HANDLING="3")),
+    skipped("torch-nccl-watchdog-off", NO_ENVIRONMENT),
+    warning(
         "torch-flight-recorder-empty",
-        fires=setting(TORCH_NCCL_DUMP_ON_TIMEOUT="1", TORCH_NCCL_TRACE_BUFFER_SIZE="0"),
-        silent=setting(TORCH_NCCL_DUMP_ON_TIMEOUT="1", TORCH_NCCL_TRACE_BUFFER_SIZE="0", TORCH_FR_BUFFER_SIZE="2000"),
-        unread=NO_ENVIRONMENT,
-        severity="warning",
-        says=("TORCH_NCCL_TRACE_BUFFER_SIZE=0",),
-        commands=("export TORCH_NCCL_TRACE_BUFFER_SIZE=2000",),
+        setting(TORCH_NCCL_DUMP_ON_TIMEOUT="1", TORCH_NCCL_TRACE_BUFFER_SIZE="0"),
+        "TORCH_NCCL_TRACE_BUFFER_SIZE=0",
+        runs="export TORCH_NCCL_TRACE_BUFFER_SIZE=2000",
     ),
-    Case(
-        "torch-nccl-blocking-wait",
-        fires=setting(TORCH_NCCL_BLOCKING_WAIT="1"),
-        silent=setting(TORCH_NCCL_BLOCKING_WAIT="0"),
-        unread=NO_ENVIRONMENT,
-        severity="warning",
-        says=("blocks the Python thread",),
+    silent(
+        "torch-flight-recorder-empty",
+        setting(TORCH_NCCL_DUMP_ON_TIMEOUT="1", TORCH_NCCL_TRACE_BUFFER_SIZE="0", TORCH_FR_BUFFER_SIZE="2000"),
     ),
+    skipped("torch-flight-recorder-empty", NO_ENVIRONMENT),
+    warning("torch-nccl-blocking-wait", setting(TORCH_NCCL_BLOCKING_WAIT="1"), "blocks the Python thread"),
+    silent("torch-nccl-blocking-wait", setting(TORCH_NCCL_BLOCKING_WAIT="0")),
+    skipped("torch-nccl-blocking-wait", NO_ENVIRONMENT),
 ]

@@ -34,7 +34,7 @@ from tests.build_network import (
     with_network,
     with_rdma,
 )
-from tests.cases import Case
+from tests.cases import error, info, silent, skipped, warning
 from tests.checks.host import limits, with_environment, with_host
 
 H100 = h100_node()
@@ -87,98 +87,78 @@ TWO_PORTS = with_rdma(
 )
 
 PORT_CASES = [
-    Case(
-        "rdma-port-down",
-        fires=ALL_DOWN,
-        silent=with_ports(8, state="DOWN", physical_state="Disabled"),
-        unread=but(H100, PORTS, unread(RDMA)),
-        severity="warning",
-        says=("mlx5_0, mlx5_1, mlx5_2, mlx5_3 and 4 more are DOWN (Polling)",),
-        commands=("ibstat mlx5_0",),
+    warning(
+        "rdma-port-down", ALL_DOWN, "mlx5_0, mlx5_1, mlx5_2, mlx5_3 and 4 more are DOWN (Polling)", runs="ibstat mlx5_0"
     ),
-    Case(
+    warning(
         "rdma-port-down",
-        fires=with_rdma(t4_node(), rdma_device(0, port(state="DOWN", physical_state="Polling"))),
-        silent=with_rdma(
-            t4_node(), rdma_device(0), rdma_device(1, port("mlx5_1", state="DOWN", physical_state="Polling"))
-        ),
-        unread=with_rdma(t4_node(), rdma_device(0, port(state="DOWN", physical_state=unread()))),
-        severity="warning",
-        says=("mlx5_0 is DOWN",),
+        with_rdma(t4_node(), rdma_device(0, port(state="DOWN", physical_state="Polling"))),
+        "mlx5_0 is DOWN",
     ),
-    Case(  # a RoCE port without carrier, whose interface is up
+    # a RoCE port without carrier, whose interface is up
+    warning("rdma-port-down", roce_down(is_up=True), "mlx5_0 is DOWN (Disabled)"),
+    silent("rdma-port-down", with_ports(8, state="DOWN", physical_state="Disabled")),
+    silent(
         "rdma-port-down",
-        fires=roce_down(is_up=True),
-        silent=roce_down(is_up=False),
-        unread=with_network(roce_down(is_up=True), interfaces=unread("getifaddrs")),
-        severity="warning",
-        says=("mlx5_0 is DOWN (Disabled)",),
+        with_rdma(t4_node(), rdma_device(0), rdma_device(1, port("mlx5_1", state="DOWN", physical_state="Polling"))),
     ),
-    Case(
+    silent("rdma-port-down", roce_down(is_up=False)),
+    skipped("rdma-port-down", but(H100, PORTS, unread(RDMA))),
+    skipped("rdma-port-down", with_rdma(t4_node(), rdma_device(0, port(state="DOWN", physical_state=unread())))),
+    skipped("rdma-port-down", with_network(roce_down(is_up=True), interfaces=unread("getifaddrs"))),
+    warning("rdma-port-without-subnet-manager", WAITING, "mlx5_0 waits in INIT", "sm_lid 0", runs="ibstat mlx5_0"),
+    silent(
         "rdma-port-without-subnet-manager",
-        fires=WAITING,
-        silent=with_rdma(H100, rdma_device(0, roce_port(state="INIT", interface="eth1", address="10.0.0.1"))),
-        unread=with_ports(1, WAITING, subnet_manager_lid=unread()),
-        severity="warning",
-        says=("mlx5_0 waits in INIT", "sm_lid 0"),
-        commands=("ibstat mlx5_0",),
+        with_rdma(H100, rdma_device(0, roce_port(state="INIT", interface="eth1", address="10.0.0.1"))),
     ),
-    Case(
+    skipped("rdma-port-without-subnet-manager", with_ports(1, WAITING, subnet_manager_lid=unread())),
+    warning(
         "rdma-rate-below-siblings",
-        fires=SLOW,
-        silent=changed_device(SLOW, "mlx5_3", board_id=read(RDMA, "MT_0000000531")),
-        unread=changed_port(H100, "mlx5_3", rate_gbps=unread()),
-        severity="warning",
-        says=("mlx5_3 runs at 200 Gb/s", "400 Gb/s"),
-        commands=("sudo mlxlink -d 0000:48:00.0 -m -e",),
+        SLOW,
+        "mlx5_3 runs at 200 Gb/s",
+        "400 Gb/s",
+        runs="sudo mlxlink -d 0000:48:00.0 -m -e",
     ),
-    Case(
-        "rdma-rail-missing",
-        fires=SEVEN,
-        silent=TWO_PORTS,
-        unread=changed_port(H100, "mlx5_5", state=unread()),
-        severity="warning",
-        says=("7 of 8 rails", "mlx5_5 is DOWN (Polling)"),
-        commands=("ibstat mlx5_5",),
-    ),
-    Case(
-        "rdma-rail-missing",
-        fires=ONE_GONE,
-        silent=with_rdma(H100, *H100.network.rdma_devices.value[:4]),
-        severity="warning",
-        says=("7 of 8 rails", "1 HCA of this model is not there"),
-    ),
-    Case(
+    silent("rdma-rate-below-siblings", changed_device(SLOW, "mlx5_3", board_id=read(RDMA, "MT_0000000531"))),
+    skipped("rdma-rate-below-siblings", changed_port(H100, "mlx5_3", rate_gbps=unread())),
+    warning("rdma-rail-missing", SEVEN, "7 of 8 rails", "mlx5_5 is DOWN (Polling)", runs="ibstat mlx5_5"),
+    warning("rdma-rail-missing", ONE_GONE, "7 of 8 rails", "1 HCA of this model is not there"),
+    silent("rdma-rail-missing", TWO_PORTS, with_rdma(H100, *H100.network.rdma_devices.value[:4])),
+    skipped("rdma-rail-missing", changed_port(H100, "mlx5_5", state=unread())),
+    error(
         "rdma-link-flapping",
-        fires=changed_port(H100, "mlx5_2", counters={"link_downed": 40}, counting={"link_downed": 1}),
-        silent=changed_port(H100, "mlx5_2", counters={"link_downed": 40}),
-        unread=changed_port(H100, "mlx5_2", counting=unread()),
-        says=("mlx5_2", "link_downed by 1 to 41"),
-        commands=("export NCCL_IB_HCA='^=mlx5_2'",),
+        changed_port(H100, "mlx5_2", counters={"link_downed": 40}, counting={"link_downed": 1}),
+        "mlx5_2",
+        "link_downed by 1 to 41",
+        runs="export NCCL_IB_HCA='^=mlx5_2'",
     ),
-    Case(
+    silent("rdma-link-flapping", changed_port(H100, "mlx5_2", counters={"link_downed": 40})),
+    skipped("rdma-link-flapping", changed_port(H100, "mlx5_2", counting=unread())),
+    warning(
         "rdma-errors-counting",
-        fires=changed_port(H100, "mlx5_2", counters={"symbol_error": 9}, counting={"symbol_error": 3}),
-        silent=changed_port(H100, "mlx5_2", counters={"symbol_error": 9}, counting={"link_downed": 1}),
-        unread=changed_port(H100, "mlx5_2", counting=unread()),
-        severity="warning",
-        says=("mlx5_2", "symbol_error by 3"),
+        changed_port(H100, "mlx5_2", counters={"symbol_error": 9}, counting={"symbol_error": 3}),
+        "mlx5_2",
+        "symbol_error by 3",
     ),
-    Case(
-        "rdma-errors-counting",
-        fires=changed_port(H100, "mlx5_2", counting={"out_of_sequence": 70}),
-        severity="warning",
-        says=("out_of_sequence by 70",),
+    warning(
+        "rdma-errors-counting", changed_port(H100, "mlx5_2", counting={"out_of_sequence": 70}), "out_of_sequence by 70"
     ),
-    Case(
+    silent(
+        "rdma-errors-counting", changed_port(H100, "mlx5_2", counters={"symbol_error": 9}, counting={"link_downed": 1})
+    ),
+    skipped("rdma-errors-counting", changed_port(H100, "mlx5_2", counting=unread())),
+    info(
         "rdma-firmware-differs",
-        fires=changed_device(H100, "mlx5_6", firmware=read(RDMA, "28.36.1010")),
-        silent=changed_device(H100, "mlx5_6", firmware=read(RDMA, "1.2"), board_id=read(RDMA, "DEL0000000033")),
-        unread=changed_device(H100, "mlx5_6", firmware=unread()),
-        severity="info",
-        says=("mlx5_6 runs firmware 28.36.1010", "7 of the same model (MT_0000000838) run 28.39.1002"),
-        commands=("sudo mlxfwmanager -d 0000:78:00.0 --query",),
+        changed_device(H100, "mlx5_6", firmware=read(RDMA, "28.36.1010")),
+        "mlx5_6 runs firmware 28.36.1010",
+        "7 of the same model (MT_0000000838) run 28.39.1002",
+        runs="sudo mlxfwmanager -d 0000:78:00.0 --query",
     ),
+    silent(
+        "rdma-firmware-differs",
+        changed_device(H100, "mlx5_6", firmware=read(RDMA, "1.2"), board_id=read(RDMA, "DEL0000000033")),
+    ),
+    skipped("rdma-firmware-differs", changed_device(H100, "mlx5_6", firmware=unread())),
 ]
 
 # ---------------------------------------------------------------- opening them
@@ -203,59 +183,52 @@ EFA_DEVICES = tuple(
 EFA = with_rdma(H100, *EFA_DEVICES)
 
 OPEN_CASES = [
-    Case(
+    warning(
         "rdma-devices-unusable",
-        fires=IN_CONTAINER,
-        silent=NO_RDMA,
-        unread=with_network(H100, rdma_nodes=unread("/dev/infiniband")),
-        severity="warning",
-        says=("8 RDMA ports are ACTIVE", "container"),
-        commands=("docker run --gpus all --device /dev/infiniband --ulimit memlock=-1 ...",),
+        IN_CONTAINER,
+        "8 RDMA ports are ACTIVE",
+        "container",
+        runs="docker run --gpus all --device /dev/infiniband --ulimit memlock=-1 ...",
     ),
-    Case("rdma-devices-unusable", fires=CLOSED, severity="warning", says=("uverbs0", "mode 0600")),
-    Case(
-        "rdma-devices-unusable",
-        fires=with_network(H100, rdma_nodes=rdma_nodes(0)),
-        unread=but(with_network(H100, rdma_nodes=rdma_nodes(0)), "host.container", unread("/proc/1")),
-        severity="warning",
-        commands=("sudo modprobe ib_uverbs",),
+    warning("rdma-devices-unusable", CLOSED, "uverbs0", "mode 0600"),
+    warning("rdma-devices-unusable", with_network(H100, rdma_nodes=rdma_nodes(0)), runs="sudo modprobe ib_uverbs"),
+    silent("rdma-devices-unusable", NO_RDMA),
+    skipped("rdma-devices-unusable", with_network(H100, rdma_nodes=unread("/dev/infiniband"))),
+    skipped(
+        "rdma-devices-unusable", but(with_network(H100, rdma_nodes=rdma_nodes(0)), "host.container", unread("/proc/1"))
     ),
-    Case(
+    warning(
         "rdma-library-missing",
-        fires=with_network(H100, verbs_library=read("ld.so.cache", "")),
-        silent=with_rdma(with_network(H100, verbs_library=read("ld.so.cache", ""))),
-        unread=with_network(H100, verbs_library=unread("ld.so.cache")),
-        severity="warning",
-        says=("8 RDMA ports are ACTIVE", "libibverbs.so.1"),
-        commands=("sudo apt-get install -y libibverbs1 ibverbs-providers",),
+        with_network(H100, verbs_library=read("ld.so.cache", "")),
+        "8 RDMA ports are ACTIVE",
+        "libibverbs.so.1",
+        runs="sudo apt-get install -y libibverbs1 ibverbs-providers",
     ),
-    Case(
+    silent("rdma-library-missing", with_rdma(with_network(H100, verbs_library=read("ld.so.cache", "")))),
+    skipped("rdma-library-missing", with_network(H100, verbs_library=unread("ld.so.cache"))),
+    error(
         "rdma-memlock-low",
-        fires=LOW,
-        silent=with_host(LOW, is_root=True),
-        unread=but(LOW, "host.limits", unread("getrlimit")),
-        says=("8 MiB", "8 ACTIVE RDMA ports"),
-        commands=(
-            "printf '* soft memlock unlimited\\n* hard memlock unlimited\\n'"
-            " | sudo tee /etc/security/limits.d/90-memlock.conf",
-        ),
+        LOW,
+        "8 MiB",
+        "8 ACTIVE RDMA ports",
+        runs="printf '* soft memlock unlimited\\n* hard memlock unlimited\\n'"
+        " | sudo tee /etc/security/limits.d/90-memlock.conf",
     ),
-    Case(
+    warning(
         "rdma-memlock-low",
-        fires=with_host(LOW, limits=limits(memlock_soft_bytes=1024 * MIB, memlock_hard_bytes=None)),
-        silent=with_environment(LOW, NCCL_IB_DISABLE="1"),
-        severity="warning",
-        commands=("ulimit -l unlimited",),
+        with_host(LOW, limits=limits(memlock_soft_bytes=1024 * MIB, memlock_hard_bytes=None)),
+        runs="ulimit -l unlimited",
     ),
-    Case("rdma-memlock-low", fires=with_rdma(LOW, *EFA_DEVICES), silent=with_rdma(LOW)),
-    Case(
+    error("rdma-memlock-low", with_rdma(LOW, *EFA_DEVICES)),
+    silent("rdma-memlock-low", with_host(LOW, is_root=True), with_environment(LOW, NCCL_IB_DISABLE="1")),
+    silent("rdma-memlock-low", with_rdma(LOW)),
+    skipped("rdma-memlock-low", but(LOW, "host.limits", unread("getrlimit"))),
+    warning("efa-without-plugin", EFA, "8 EFA devices"),
+    silent(
         "efa-without-plugin",
-        fires=EFA,
-        silent=with_network(EFA, net_plugins=read("ld.so.cache", ("/opt/amazon/ofi-nccl/lib/libnccl-net.so",))),
-        unread=with_network(EFA, net_plugins=unread("ld.so.cache")),
-        severity="warning",
-        says=("8 EFA devices",),
+        with_network(EFA, net_plugins=read("ld.so.cache", ("/opt/amazon/ofi-nccl/lib/libnccl-net.so",))),
     ),
+    skipped("efa-without-plugin", with_network(EFA, net_plugins=unread("ld.so.cache"))),
 ]
 
 # ---------------------------------------------------------------- RoCE
@@ -280,53 +253,50 @@ UNTYPED = roce(tuple(msgspec.structs.replace(gid, type="") for gid in roce_gids(
 INDEX_0 = with_environment(ROCE, NCCL_IB_GID_INDEX="0")
 
 ROCE_CASES = [
-    Case(
+    warning(
         "roce-without-v2-gid",
-        fires=roce(roce_gids("eth1", "10.0.0.11", ("IB/RoCE v1",))),
-        silent=ROCE,
-        unread=UNTYPED,
-        severity="warning",
-        says=("mlx5_0 has no RoCE v2 GID (2 GIDs)",),
-        commands=("ip addr show eth1", "sudo cma_roce_mode -d mlx5_0 -p 1"),
+        roce(roce_gids("eth1", "10.0.0.11", ("IB/RoCE v1",))),
+        "mlx5_0 has no RoCE v2 GID (2 GIDs)",
+        runs=("ip addr show eth1", "sudo cma_roce_mode -d mlx5_0 -p 1"),
         times=8,
     ),
-    Case(
+    warning(
         "roce-without-v2-gid",
-        fires=with_environment(LOCAL_ONLY, NCCL_IB_HCA="=mlx5_1"),
-        silent=with_environment(LOCAL_ONLY, NCCL_IB_DISABLE="1"),
-        severity="warning",
-        says=("mlx5_1 has no RoCE v2 GID of an IP address",),
+        with_environment(LOCAL_ONLY, NCCL_IB_HCA="=mlx5_1"),
+        "mlx5_1 has no RoCE v2 GID of an IP address",
     ),
-    Case(
+    silent("roce-without-v2-gid", ROCE, with_environment(LOCAL_ONLY, NCCL_IB_DISABLE="1")),
+    skipped("roce-without-v2-gid", UNTYPED),
+    error(
         "roce-gid-index-wrong",
-        fires=with_environment(ROCE, NCCL_IB_GID_INDEX="7", NCCL_IB_HCA="=mlx5_2"),
-        silent=with_environment(ROCE, NCCL_IB_GID_INDEX="3"),
-        unread=changed_port(INDEX_0, "mlx5_0", gids=unread()),
-        says=("NCCL_IB_GID_INDEX=7: GID 7 of mlx5_2 is empty",),
-        commands=("unset NCCL_IB_GID_INDEX",),
+        with_environment(ROCE, NCCL_IB_GID_INDEX="7", NCCL_IB_HCA="=mlx5_2"),
+        "NCCL_IB_GID_INDEX=7: GID 7 of mlx5_2 is empty",
+        runs="unset NCCL_IB_GID_INDEX",
     ),
-    Case(
+    warning(
         "roce-gid-index-wrong",
-        fires=but(
+        but(
             INDEX_0,
             "training.torch",
             read("torch", msgspec.structs.replace(H100.training.torch.value, nccl_version=(2, 19, 3))),
         ),
-        silent=with_environment(H100, NCCL_IB_GID_INDEX="9"),  # not read for InfiniBand
-        severity="warning",
-        says=("GID 0 of mlx5_0 is a RoCE v1 address",),
-        commands=("export NCCL_IB_GID_INDEX=3",),
+        "GID 0 of mlx5_0 is a RoCE v1 address",
+        runs="export NCCL_IB_GID_INDEX=3",
         times=8,
     ),
-    Case(
+    silent("roce-gid-index-wrong", with_environment(ROCE, NCCL_IB_GID_INDEX="3")),
+    silent("roce-gid-index-wrong", with_environment(H100, NCCL_IB_GID_INDEX="9")),  # not read for InfiniBand
+    skipped("roce-gid-index-wrong", changed_port(INDEX_0, "mlx5_0", gids=unread())),
+    info(
         "rdma-mtu-small",
-        fires=changed_interface(ROCE, "eth4", mtu=1500),
-        silent=changed_interface(ROCE, "eth0", mtu=1500),
-        unread=with_network(ROCE, interfaces=unread("getifaddrs")),
-        severity="info",
-        says=("eth4", "MTU of 1500", "4200"),
-        commands=("sudo ip link set dev eth4 mtu 9000",),
+        changed_interface(ROCE, "eth4", mtu=1500),
+        "eth4",
+        "MTU of 1500",
+        "4200",
+        runs="sudo ip link set dev eth4 mtu 9000",
     ),
+    silent("rdma-mtu-small", changed_interface(ROCE, "eth0", mtu=1500)),
+    skipped("rdma-mtu-small", with_network(ROCE, interfaces=unread("getifaddrs"))),
 ]
 
 # ---------------------------------------------------------------- GPUDirect and topology
@@ -350,55 +320,44 @@ LEVELS = tuple(
 )
 
 DIRECT_CASES = [
-    Case(
+    warning(
         "peermem-not-loaded",
-        fires=CLOSED_DRIVER,
-        silent=NO_MODULE,  # DMA-BUF serves
-        unread=with_network(CLOSED_DRIVER, gpu_direct=unread("/sys")),
-        severity="warning",
-        says=("no peer memory module is loaded", "the GPU driver does not offer DMA-BUF"),
-        commands=("sudo modprobe nvidia-peermem",),
+        CLOSED_DRIVER,
+        "no peer memory module is loaded",
+        "the GPU driver does not offer DMA-BUF",
+        runs="sudo modprobe nvidia-peermem",
     ),
-    Case(
-        "peermem-not-loaded",
-        fires=with_environment(NO_MODULE, NCCL_DMABUF_ENABLE="0"),
-        silent=with_environment(H100, NCCL_DMABUF_ENABLE="0"),
-        severity="warning",
-        says=("NCCL_DMABUF_ENABLE=0",),
-    ),
-    Case(
+    warning("peermem-not-loaded", with_environment(NO_MODULE, NCCL_DMABUF_ENABLE="0"), "NCCL_DMABUF_ENABLE=0"),
+    silent("peermem-not-loaded", NO_MODULE, with_environment(H100, NCCL_DMABUF_ENABLE="0")),  # DMA-BUF serves
+    skipped("peermem-not-loaded", with_network(CLOSED_DRIVER, gpu_direct=unread("/sys"))),
+    warning(
         "gpu-direct-rdma-off",
-        fires=LEVEL_LOC,
-        silent=with_environment(H100, NCCL_NET_GDR_LEVEL="SYS"),
-        unread=on_both(H100, gpu_direct_rdma=None),
-        severity="warning",
-        says=("GPUs 0-7", "NCCL_NET_GDR_LEVEL=LOC allows LOC"),
-        commands=("unset NCCL_NET_GDR_LEVEL",),
+        LEVEL_LOC,
+        "GPUs 0-7",
+        "NCCL_NET_GDR_LEVEL=LOC allows LOC",
+        runs="unset NCCL_NET_GDR_LEVEL",
     ),
-    Case(
+    info(
         "gpu-direct-rdma-off",
-        fires=FAR,
-        silent=on_both(FAR, gpu_direct_rdma=False),  # GeForce: nothing to be done
-        unread=with_network(FAR, rdma_devices=unread(RDMA)),
-        severity="info",
-        says=("GPUs 0-1", "PHB away", "NCCL's default allows PXB"),
-        commands=("export NCCL_NET_GDR_LEVEL=PHB",),
+        FAR,
+        "GPUs 0-1",
+        "PHB away",
+        "NCCL's default allows PXB",
+        runs="export NCCL_NET_GDR_LEVEL=PHB",
     ),
-    Case(
+    silent("gpu-direct-rdma-off", with_environment(H100, NCCL_NET_GDR_LEVEL="SYS")),
+    silent("gpu-direct-rdma-off", on_both(FAR, gpu_direct_rdma=False)),  # GeForce: nothing to be done
+    skipped("gpu-direct-rdma-off", on_both(H100, gpu_direct_rdma=None), with_network(FAR, rdma_devices=unread(RDMA))),
+    warning("topology-flattened", FLAT_VM, "8 GPUs and 8 RDMA devices"),
+    info(
         "topology-flattened",
-        fires=FLAT_VM,
-        silent=with_environment(FLAT_VM, NCCL_TOPO_FILE="/opt/microsoft/ndv5-topo.xml"),
-        unread=with_network(H100, pci_paths=unread("/sys/bus/pci/devices")),
-        severity="warning",
-        says=("8 GPUs and 8 RDMA devices",),
+        but(H100, "nvidia.topology", read("nvmlDeviceGetTopologyCommonAncestor", LEVELS)),
+        "GPU 0 and GPU 1 PXB apart",
+        "NODE",
+        "3 more pairs",
     ),
-    Case(
-        "topology-flattened",
-        fires=but(H100, "nvidia.topology", read("nvmlDeviceGetTopologyCommonAncestor", LEVELS)),
-        unread=but(H100, "nvidia.topology", unread("nvmlDeviceGetTopologyCommonAncestor")),
-        severity="info",
-        says=("GPU 0 and GPU 1 PXB apart", "NODE", "3 more pairs"),
-    ),
+    silent("topology-flattened", with_environment(FLAT_VM, NCCL_TOPO_FILE="/opt/microsoft/ndv5-topo.xml")),
+    skipped("topology-flattened", with_network(H100, pci_paths=unread("/sys/bus/pci/devices")), "nvidia.topology"),
 ]
 
 CASES = [*PORT_CASES, *OPEN_CASES, *ROCE_CASES, *DIRECT_CASES]

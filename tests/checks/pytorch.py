@@ -4,16 +4,9 @@ from typing import Any
 
 import msgspec
 
-from gpudoctor.snapshot import (
-    CudaAnswer,
-    Probe,
-    Snapshot,
-    absent,
-    missing,
-    read,
-)
+from gpudoctor.snapshot import CudaAnswer, PciDevice, Probe, Snapshot, absent, missing, read
 from tests.build import but, but_gpu, gpu, h100_node, node, nvml, t4_node, unread
-from tests.cases import Case
+from tests.cases import error, info, silent, skipped, warning
 
 PYTHON_PROBE = "training.python_probe"
 TORCH_PROBE = "training.torch_probe"
@@ -87,245 +80,260 @@ ONLY_PASCAL = node((gpu(0, name=nvml("NVIDIA TITAN X (Pascal)"), compute_capabil
 ADA_AND_SPARK = node((gpu(0, compute_capability=nvml((8, 9))), gpu(1, compute_capability=nvml((12, 1)))))
 ORIN = node((gpu(0, name=nvml("Orin"), compute_capability=nvml((8, 7))),))
 
+AMD_CARD = (PciDevice("0000:c1:00.0", "0x1002", "0x74a1", "0x120000", "amdgpu"),)
+
 CASES = [
     # training-python-broken
-    Case(
+    error(
         "training-python-broken",
-        fires=but(
+        but(
             but(h100_node(), "training.python_version", read("sys.version", "2.7.18")),
             PYTHON_PROBE,
             read(
                 "worker", Probe("crashed", "the start of Python", "SyntaxError: invalid syntax (exit status 1)", 10.0)
             ),
         ),
-        unread=but(h100_node(), PYTHON_PROBE, unread()),
-        says=("/opt/venv/bin/python", "Python 2.7.18", "3.8"),
-        commands=("/opt/venv/bin/python --version",),
+        "/opt/venv/bin/python",
+        "Python 2.7.18",
+        "3.8",
+        runs="/opt/venv/bin/python --version",
     ),
-    Case(
+    error(
         "training-python-broken",
-        fires=ended("hung", "listing the packages on sys.path", field=PYTHON_PROBE),
-        says=("listing the packages on sys.path did not end within 10 s",),
-        commands=("gpudoctor check --python /opt/venv/bin/python --timeout 60",),
+        ended("hung", "listing the packages on sys.path", field=PYTHON_PROBE),
+        "listing the packages on sys.path did not end within 10 s",
+        runs="gpudoctor check --python /opt/venv/bin/python --timeout 60",
     ),
-    Case(
+    error(
         "training-python-broken",
-        fires=ended("garbled", "the start of Python", "'Loading modules for you'", field=PYTHON_PROBE),
-        says=("it said 'Loading modules for you'",),
+        ended("garbled", "the start of Python", "'Loading modules for you'", field=PYTHON_PROBE),
+        "it said 'Loading modules for you'",
     ),
+    silent("training-python-broken", but(h100_node(), "training.python_version", read("sys.version", "3.8.0"))),
+    skipped("training-python-broken", but(h100_node(), PYTHON_PROBE, unread())),
     # torch-missing
-    Case(
+    error(
         "torch-missing",
-        fires=without_torch(h100_node()),
-        unread=but(h100_node(), FILES, unread()),
-        says=("/opt/venv/bin/python", "chosen by $VIRTUAL_ENV"),
-        commands=(f"{PIP} install --force-reinstall torch {WHEELS}cu130", "/opt/venv/bin/python -m site"),
+        without_torch(h100_node()),
+        "/opt/venv/bin/python",
+        "chosen by $VIRTUAL_ENV",
+        runs=(f"{PIP} install --force-reinstall torch {WHEELS}cu130", "/opt/venv/bin/python -m site"),
     ),
-    Case(
-        "torch-missing",
-        fires=without_torch(node(())),
-        severity="warning",
-        commands=(f"{PIP} install torch",),
-    ),
+    warning("torch-missing", without_torch(node(())), runs=f"{PIP} install torch"),
+    silent("torch-missing", files(h100_node(), version="2.13.0+cpu", cuda=None)),
+    skipped("torch-missing", but(h100_node(), FILES, unread())),
     # torch-import-fails
-    Case(
+    error(
         "torch-import-fails",
-        fires=environment(
+        environment(
             ended("raised", "import torch", "ImportError: libtorch_cuda.so: undefined symbol: ncclCommWindowRegister"),
             LD_LIBRARY_PATH="/usr/local/nccl/lib",
         ),
-        silent=ended("hung", "import torch"),
-        unread=but(h100_node(), TORCH_PROBE, unread()),
-        says=("import torch failed", "undefined symbol: ncclCommWindowRegister"),
-        commands=("env -u LD_LIBRARY_PATH /opt/venv/bin/python -c 'import torch'",),
+        "import torch failed",
+        "undefined symbol: ncclCommWindowRegister",
+        runs="env -u LD_LIBRARY_PATH /opt/venv/bin/python -c 'import torch'",
     ),
-    Case(
+    error(
         "torch-import-fails",
-        fires=ended("crashed", "torch.cuda.is_available()", "killed by SIGSEGV"),
-        silent=without_torch(h100_node()),
-        says=("torch.cuda.is_available() failed: killed by SIGSEGV",),
-        commands=(
+        ended("crashed", "torch.cuda.is_available()", "killed by SIGSEGV"),
+        "torch.cuda.is_available() failed: killed by SIGSEGV",
+        runs=(
             "/opt/venv/bin/python -X faulthandler -c 'import torch; torch.cuda.init()'",
             "ldconfig -p | grep libcuda.so.1",
         ),
     ),
+    silent("torch-import-fails", ended("hung", "import torch"), without_torch(h100_node())),
+    skipped("torch-import-fails", but(h100_node(), TORCH_PROBE, unread())),
     # torch-import-hangs
-    Case(
+    error(
         "torch-import-hangs",
-        fires=ended("hung", "import torch"),
-        silent=ended("raised", "import torch", "ImportError: no"),
-        unread=but(h100_node(), TORCH_PROBE, unread()),
-        says=("import torch from", "10 s"),
-        commands=("gpudoctor check --python /opt/venv/bin/python --timeout 60",),
+        ended("hung", "import torch"),
+        "import torch from",
+        "10 s",
+        runs="gpudoctor check --python /opt/venv/bin/python --timeout 60",
     ),
-    Case(
+    error(
         "torch-import-hangs",
-        fires=ended("hung", "torch.cuda.is_available()"),
-        says=("torch.cuda.is_available() did not return within 10 s",),
-        commands=("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",),
+        ended("hung", "torch.cuda.is_available()"),
+        "torch.cuda.is_available() did not return within 10 s",
+        runs="sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",
     ),
+    silent("torch-import-hangs", ended("raised", "import torch", "ImportError: no")),
+    skipped("torch-import-hangs", but(h100_node(), TORCH_PROBE, unread())),
     # torch-worker-garbled
-    Case(
-        "torch-worker-garbled",
-        fires=ended("garbled", "import torch", "'Goodbye'"),
-        silent=ended("hung", "import torch"),
-        unread=but(h100_node(), TORCH_PROBE, unread()),
-        says=("import torch", "'Goodbye'"),
-    ),
+    error("torch-worker-garbled", ended("garbled", "import torch", "'Goodbye'"), "import torch", "'Goodbye'"),
+    silent("torch-worker-garbled", ended("hung", "import torch")),
+    skipped("torch-worker-garbled", but(h100_node(), TORCH_PROBE, unread())),
     # torch-cpu-only
-    Case(
+    error(
         "torch-cpu-only",
-        fires=packages(files(h100_node(), version="2.13.0+cpu", cuda=None), torchvision="0.28.0+cpu"),
-        silent=files(node(()), version="2.13.0+cpu", cuda=None),
-        unread=but(h100_node(), FILES, unread()),
-        says=("2.13.0+cpu", "8 NVIDIA GPUs"),
-        commands=(f"{PIP} install --force-reinstall torch torchvision {WHEELS}cu130",),
+        packages(files(h100_node(), version="2.13.0+cpu", cuda=None), torchvision="0.28.0+cpu"),
+        "2.13.0+cpu",
+        "8 NVIDIA GPUs",
+        runs=f"{PIP} install --force-reinstall torch torchvision {WHEELS}cu130",
     ),
-    Case(
-        # A driver of CUDA 12.4 gets the wheels of CUDA 12.6, by minor-version compatibility.
+    # A driver of CUDA 12.4 gets the wheels of CUDA 12.6, by minor-version compatibility.
+    error(
         "torch-cpu-only",
-        fires=old_driver(files(t4_node(1), version="2.13.0+cpu", cuda=None), "550.54.15", (12, 4)),
-        silent=files(h100_node(), cuda=None, xpu="20250000"),
-        commands=(f"{PIP} install --force-reinstall torch {WHEELS}cu126",),
+        old_driver(files(t4_node(1), version="2.13.0+cpu", cuda=None), "550.54.15", (12, 4)),
+        runs=f"{PIP} install --force-reinstall torch {WHEELS}cu126",
     ),
-    Case(
+    error(
         "torch-cpu-only",
-        fires=files(ONLY_PASCAL, version="2.13.0+cpu", cuda=None),
-        commands=(f"{PIP} install --force-reinstall torch {WHEELS}cu126",),
+        files(ONLY_PASCAL, version="2.13.0+cpu", cuda=None),
+        runs=f"{PIP} install --force-reinstall torch {WHEELS}cu126",
     ),
+    silent("torch-cpu-only", files(node(()), version="2.13.0+cpu", cuda=None)),
+    silent("torch-cpu-only", files(h100_node(), cuda=None, xpu="20250000")),
+    skipped("torch-cpu-only", but(h100_node(), FILES, unread())),
     # torch-rocm-on-nvidia
-    Case(
+    error(
         "torch-rocm-on-nvidia",
-        fires=files(h100_node(), version="2.13.0+rocm7.0", cuda=None, hip="7.0.51831"),
-        unread=but(files(h100_node(), cuda=None, hip="7.0.51831"), "accelerators.pci", unread()),
-        says=("2.13.0+rocm7.0", "7.0.51831"),
-        commands=(f"{PIP} install --force-reinstall torch {WHEELS}cu130",),
+        files(h100_node(), version="2.13.0+rocm7.0", cuda=None, hip="7.0.51831"),
+        "2.13.0+rocm7.0",
+        "7.0.51831",
+        runs=f"{PIP} install --force-reinstall torch {WHEELS}cu130",
     ),
+    silent(
+        "torch-rocm-on-nvidia",
+        but(files(h100_node(), cuda=None, hip="7.0.51831"), "accelerators.pci", read("/sys", AMD_CARD)),
+        files(node(()), version="2.13.0+rocm7.0", cuda=None, hip="7.0.51831"),
+    ),
+    skipped("torch-rocm-on-nvidia", but(files(h100_node(), cuda=None, hip="7.0.51831"), "accelerators.pci", unread())),
     # torch-without-gpu-kernels
-    Case(
+    error(
         "torch-without-gpu-kernels",
-        fires=ONLY_PASCAL,
-        silent=ADA_AND_SPARK,
-        unread=torch(h100_node(), arch_list=()),
-        says=("TITAN X (Pascal) (6.1)", "sm_75"),
-        commands=(f"{PIP} install --force-reinstall torch {WHEELS}cu126",),
+        ONLY_PASCAL,
+        "TITAN X (Pascal) (6.1)",
+        "sm_75",
+        runs=f"{PIP} install --force-reinstall torch {WHEELS}cu126",
     ),
-    Case(
+    warning(
         "torch-without-gpu-kernels",
-        fires=BESIDE_PASCAL,
-        silent=torch(ONLY_PASCAL, arch_list=("sm_75", "compute_60")),  # PTX, which the driver compiles
-        severity="warning",
-        commands=("export CUDA_VISIBLE_DEVICES=GPU-00000000-1111-2222-3333-444444444444",),
+        BESIDE_PASCAL,
+        runs="export CUDA_VISIBLE_DEVICES=GPU-00000000-1111-2222-3333-444444444444",
     ),
-    Case(
-        # torch cannot enumerate anything, so NVML's GPUs count; and an Orin runs no sm_80 code.
+    # torch cannot enumerate anything, so NVML's GPUs count; and an Orin runs no sm_80 code.
+    error("torch-without-gpu-kernels", torch(ORIN, cuda_available=False, device_count=0, devices=()), "8.7"),
+    silent("torch-without-gpu-kernels", ADA_AND_SPARK),
+    # PTX, which the driver compiles
+    silent("torch-without-gpu-kernels", torch(ONLY_PASCAL, arch_list=("sm_75", "compute_60"))),
+    silent("torch-without-gpu-kernels", torch(h100_node(), cuda_version=None, hip_version="7.0", arch_list=())),
+    skipped("torch-without-gpu-kernels", torch(h100_node(), arch_list=())),
+    skipped(
         "torch-without-gpu-kernels",
-        fires=torch(ORIN, cuda_available=False, device_count=0, devices=()),
-        silent=torch(h100_node(), cuda_version=None, hip_version="7.0", arch_list=()),
-        unread=torch(
-            but_gpu(h100_node(), 0, compute_capability=unread()), cuda_available=False, device_count=0, devices=()
-        ),
-        says=("8.7",),
+        torch(but_gpu(h100_node(), 0, compute_capability=unread()), cuda_available=False, device_count=0, devices=()),
     ),
     # driver-too-old-for-torch
-    Case(
+    error(
         "driver-too-old-for-torch",
-        fires=old_driver(h100_node(), "550.54.15", (12, 4)),
-        # A compatibility package on a data-centre GPU makes up for the driver: torch works.
-        silent=but(h100_node(), "nvidia.driver_version", nvml("550.54.15")),
-        unread=but(h100_node(), "nvidia.driver_version", unread()),
-        says=("2.13.0+cu130", "550.54.15", "580", "13.0", "12.4"),
-        commands=(f"{PIP} install --force-reinstall torch {WHEELS}cu126",),
+        old_driver(h100_node(), "550.54.15", (12, 4)),
+        "2.13.0+cu130",
+        "550.54.15",
+        "580",
+        "13.0",
+        "12.4",
+        runs=f"{PIP} install --force-reinstall torch {WHEELS}cu126",
     ),
-    Case(
-        # Below every floor: only a newer driver helps, and not the newest. From a real machine: TITAN X, driver 390.48.
+    # Below every floor: only a newer driver helps, and not the newest. From a real machine: TITAN X, driver 390.48.
+    error(
         "driver-too-old-for-torch",
-        fires=old_driver(ONLY_PASCAL, "390.48", (9, 1)),
-        commands=(f"{PIP} install --force-reinstall torch {WHEELS}cu126",),
-        silent=old_driver(files(t4_node(), cuda="12.4"), "525.60.13", (12, 0)),
-        unread=files(h100_node(), cuda="15.1"),
+        old_driver(ONLY_PASCAL, "390.48", (9, 1)),
+        runs=f"{PIP} install --force-reinstall torch {WHEELS}cu126",
     ),
-    Case(
+    error(
         "driver-too-old-for-torch",
-        fires=old_driver(files(t4_node(), cuda="12.1"), "470.256.02", (11, 4)),
-        silent=files(h100_node(), cuda=None),
-        says=("525", "470.256.02", "11.4"),
-        commands=(f"{PIP} install --force-reinstall torch {WHEELS}cu118",),
+        old_driver(files(t4_node(), cuda="12.1"), "470.256.02", (11, 4)),
+        "525",
+        "470.256.02",
+        "11.4",
+        runs=f"{PIP} install --force-reinstall torch {WHEELS}cu118",
     ),
+    # A compatibility package on a data-centre GPU makes up for the driver: torch works.
+    silent("driver-too-old-for-torch", but(h100_node(), "nvidia.driver_version", nvml("550.54.15"))),
+    silent("driver-too-old-for-torch", old_driver(files(t4_node(), cuda="12.4"), "525.60.13", (12, 0))),
+    silent("driver-too-old-for-torch", files(h100_node(), cuda=None)),
+    skipped("driver-too-old-for-torch", "nvidia.driver_version", files(h100_node(), cuda="15.1")),
     # cuda-minor-newer-than-driver
-    Case(
+    info(
         "cuda-minor-newer-than-driver",
-        fires=files(h100_node(), version="2.15.0+cu132", cuda="13.2"),
-        silent=files(h100_node(), cuda="12.8"),
-        unread=but(h100_node(), "nvidia.cuda_version", unread()),
-        severity="info",
-        says=("13.2", "580.95.05", "13.0"),
+        files(h100_node(), version="2.15.0+cu132", cuda="13.2"),
+        "13.2",
+        "580.95.05",
+        "13.0",
     ),
-    Case(
-        "cuda-minor-newer-than-driver",
-        fires=old_driver(files(h100_node(), cuda="12.8"), "535.183.01", (12, 2)),
-        silent=old_driver(h100_node(), "550.54.15", (12, 4)),  # another major: the driver is too old
-        severity="info",
-    ),
+    info("cuda-minor-newer-than-driver", old_driver(files(h100_node(), cuda="12.8"), "535.183.01", (12, 2))),
+    silent("cuda-minor-newer-than-driver", files(h100_node(), cuda="12.8")),
+    # another major: the driver is too old
+    silent("cuda-minor-newer-than-driver", old_driver(h100_node(), "550.54.15", (12, 4))),
+    skipped("cuda-minor-newer-than-driver", "nvidia.cuda_version"),
     # torch-cuda-unavailable
-    Case(
+    error(
         "torch-cuda-unavailable",
-        fires=but(
+        but(
             torch(h100_node(), cuda_available=False, device_count=0, devices=(), init_error="Error 802: not ready"),
             "cuda.visible",
             read("libcuda", CudaAnswer(802, "CUDA_ERROR_SYSTEM_NOT_READY")),
         ),
-        silent=old_driver(h100_node(), "550.54.15", (12, 4)),
-        unread=but(h100_node(), "training.torch", unread()),
-        says=("NVML sees 8", "Error 802"),
-        commands=("sudo systemctl enable --now nvidia-fabricmanager",),
+        "NVML sees 8",
+        "Error 802",
+        runs="sudo systemctl enable --now nvidia-fabricmanager",
     ),
-    Case(
+    error(
         "torch-cuda-unavailable",
-        fires=torch(h100_node(1), cuda_available=False, device_count=0, devices=()),
-        silent=but(
+        torch(h100_node(1), cuda_available=False, device_count=0, devices=()),
+        runs="/opt/venv/bin/python -c 'import torch; torch.cuda.init()'",
+    ),
+    silent("torch-cuda-unavailable", old_driver(h100_node(), "550.54.15", (12, 4))),
+    # CUDA_VISIBLE_DEVICES hides every GPU
+    silent(
+        "torch-cuda-unavailable",
+        but(
             torch(h100_node(), cuda_available=False, device_count=0, devices=()),
             "cuda.visible",
-            read("libcuda", CudaAnswer(100, "CUDA_ERROR_NO_DEVICE")),  # CUDA_VISIBLE_DEVICES hides every GPU
+            read("libcuda", CudaAnswer(100, "CUDA_ERROR_NO_DEVICE")),
         ),
-        commands=("/opt/venv/bin/python -c 'import torch; torch.cuda.init()'",),
     ),
+    skipped("torch-cuda-unavailable", "training.torch"),
     # torch-mixed-versions
-    Case(
+    warning(
         "torch-mixed-versions",
-        fires=but(
+        but(
             packages(h100_node(), torchvision="0.27.0", torchaudio="2.13.0"),
             "training.torch_pins",
             read("METADATA", {"torchvision": "2.12.1", "torchaudio": "2.13.0"}),
         ),
-        silent=but(
-            packages(h100_node(), torchvision="0.28.0+cu130"),
-            "training.torch_pins",
-            read("METADATA", {"torchvision": "2.13.0"}),
-        ),
-        unread=but(h100_node(), "training.torch_pins", unread()),
-        severity="warning",
-        says=("torchvision 0.27.0", "2.12.1", "2.13.0+cu130"),
-        commands=(f"{PIP} install --upgrade --force-reinstall torch==2.13.0 torchvision {WHEELS}cu130", f"{PIP} check"),
+        "torchvision 0.27.0",
+        "2.12.1",
+        "2.13.0+cu130",
+        runs=(f"{PIP} install --upgrade --force-reinstall torch==2.13.0 torchvision {WHEELS}cu130", f"{PIP} check"),
     ),
-    Case(
+    warning(
         "torch-mixed-versions",
-        fires=but(
+        but(
             packages(h100_node(), torchvision="0.28.0+cu126"),
             "training.torch_pins",
             read("METADATA", {"torchvision": "2.13.0"}),
         ),
-        severity="warning",
-        says=("another CUDA",),
+        "another CUDA",
     ),
+    silent(
+        "torch-mixed-versions",
+        but(
+            packages(h100_node(), torchvision="0.28.0+cu130"),
+            "training.torch_pins",
+            read("METADATA", {"torchvision": "2.13.0"}),
+        ),
+    ),
+    skipped("torch-mixed-versions", "training.torch_pins"),
     # torch-import-slow
-    Case(
+    info(
         "torch-import-slow",
-        fires=torch(h100_node(), import_seconds=7.4),
-        silent=torch(h100_node(), import_seconds=4.9),
-        unread=but(h100_node(), "training.torch", unread()),
-        severity="info",
-        says=("7.4 s", SITE),
-        commands=("time /opt/venv/bin/python -c 'import torch'",),
+        torch(h100_node(), import_seconds=7.4),
+        "7.4 s",
+        SITE,
+        runs="time /opt/venv/bin/python -c 'import torch'",
     ),
+    silent("torch-import-slow", torch(h100_node(), import_seconds=4.9)),
+    skipped("torch-import-slow", "training.torch"),
 ]

@@ -4,7 +4,7 @@ import msgspec
 
 from gpudoctor.snapshot import CudaAnswer, Library, Probe, Snapshot, read
 from tests.build import but, h100_node, rtx_4090_node, unread
-from tests.cases import Case
+from tests.cases import error, info, silent, skipped, warning
 from tests.checks.pytorch import PIP, SITE, TORCH_PROBE, environment, packages, torch
 
 BUNDLED_NCCL = f"{SITE}/nvidia/nccl/lib/libnccl.so.2"
@@ -54,92 +54,99 @@ DRIVERS_LIBCUDA = Library("cuda", "/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.0
 
 CASES = [
     # torch-nccl-missing
-    Case(
-        "torch-nccl-missing",
-        fires=torch(h100_node(), distributed_backends=("gloo",), nccl_version=None),
-        silent=torch(h100_node(1), distributed_backends=("gloo",), nccl_version=None),
-        unread=but(h100_node(), "training.torch", unread()),
-        says=("gloo", "8 GPUs"),
+    error(
+        "torch-nccl-missing", torch(h100_node(), distributed_backends=("gloo",), nccl_version=None), "gloo", "8 GPUs"
     ),
+    silent("torch-nccl-missing", torch(h100_node(1), distributed_backends=("gloo",), nccl_version=None)),
+    skipped("torch-nccl-missing", "training.torch"),
     # nccl-versions-differ
-    Case(
+    warning(
         "nccl-versions-differ",
-        fires=without_bundled("2.18.1"),
-        silent=with_its_own(h100_node(), "nccl", BUNDLED_NCCL),
-        unread=without_bundled(""),
-        severity="warning",
-        says=("2.29.7", "2.18.1", OLD_NCCL),
-        commands=("export LD_LIBRARY_PATH=/opt/hpc/lib",),
+        without_bundled("2.18.1"),
+        "2.29.7",
+        "2.18.1",
+        OLD_NCCL,
+        runs="export LD_LIBRARY_PATH=/opt/hpc/lib",
     ),
-    Case(
+    info(
         "nccl-versions-differ",
-        fires=torch(h100_node(), nccl_version=(2, 28, 9), loaded_libraries={"nccl": BUNDLED_NCCL}),
-        silent=shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"),  # nccl-library-shadowed speaks of it
-        severity="info",
-        commands=(f"{PIP} install nvidia-nccl-cu13==2.28.9",),
+        torch(h100_node(), nccl_version=(2, 28, 9), loaded_libraries={"nccl": BUNDLED_NCCL}),
+        runs=f"{PIP} install nvidia-nccl-cu13==2.28.9",
     ),
+    silent("nccl-versions-differ", with_its_own(h100_node(), "nccl", BUNDLED_NCCL)),
+    # nccl-library-shadowed speaks of it
+    silent("nccl-versions-differ", shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7")),
+    skipped("nccl-versions-differ", without_bundled("")),
     # nccl-library-shadowed
-    Case(
+    warning(
         "nccl-library-shadowed",
-        fires=shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"),
-        silent=with_its_own(shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"), "nccl", BUNDLED_NCCL),
-        unread=but(h100_node(), "training.libraries", unread()),
-        severity="warning",
-        says=("LD_LIBRARY_PATH gives torch libnccl 2.18.1", OLD_NCCL, "2.29.7"),
-        commands=("export LD_LIBRARY_PATH=/opt/hpc/lib",),
+        shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"),
+        "LD_LIBRARY_PATH gives torch libnccl 2.18.1",
+        OLD_NCCL,
+        "2.29.7",
+        runs="export LD_LIBRARY_PATH=/opt/hpc/lib",
     ),
-    Case(
-        # torch could not be imported for it: the order of search speaks.
+    # torch could not be imported for it: the order of search speaks.
+    warning(
         "nccl-library-shadowed",
-        fires=but(
+        but(
             shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"),
             TORCH_PROBE,
             read("worker", Probe("raised", "import torch", "undefined symbol: ncclCommWindowRegister", 10.0)),
         ),
-        severity="warning",
-        says=("would give",),
+        "would give",
     ),
+    silent(
+        "nccl-library-shadowed",
+        with_its_own(shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"), "nccl", BUNDLED_NCCL),
+    ),
+    skipped("nccl-library-shadowed", "training.libraries"),
     # cudnn-library-shadowed
-    Case(
+    warning(
         "cudnn-library-shadowed",
-        fires=shadowed(
+        shadowed(
             "cudnn", "/opt/cudnn/lib/libcudnn.so.9.1.0", "9.1.0", f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", "9.19.0.56"
         ),
-        silent=shadowed(
+        "9.1.0",
+        "/opt/cudnn/lib",
+        runs="export LD_LIBRARY_PATH=/opt/hpc/lib",
+    ),
+    error(
+        "cudnn-library-shadowed",
+        torch(
+            h100_node(),
+            cudnn_version=None,
+            cudnn_error="RuntimeError: cuDNN version incompatibility: PyTorch was compiled against (9, 19, 0) "
+            "but found runtime version (9, 1, 0)",
+        ),
+        "(9, 1, 0)",
+    ),
+    silent(
+        "cudnn-library-shadowed",
+        shadowed(
             "cudnn",
             "/opt/cudnn/lib/libcudnn.so.9.19.0",
             "9.19.0",
             f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9",
             "9.19.0.56",
         ),
-        unread=but(h100_node(), "training.libraries", unread()),
-        severity="warning",
-        says=("9.1.0", "/opt/cudnn/lib"),
-        commands=("export LD_LIBRARY_PATH=/opt/hpc/lib",),
     ),
-    Case(
-        "cudnn-library-shadowed",
-        fires=torch(
-            h100_node(),
-            cudnn_version=None,
-            cudnn_error="RuntimeError: cuDNN version incompatibility: PyTorch was compiled against (9, 19, 0) "
-            "but found runtime version (9, 1, 0)",
-        ),
-        says=("(9, 1, 0)",),
-    ),
+    skipped("cudnn-library-shadowed", "training.libraries"),
     # cuda-compat-on-path
-    Case(
+    error(
         "cuda-compat-on-path",
-        fires=COMPAT_FAILS,
-        silent=WITH_COMPAT,
-        unread=but(WITH_COMPAT, "cuda.visible", unread()),
-        says=("580.65.06", "GeForce RTX 4090", "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
-        commands=("export LD_LIBRARY_PATH=/opt/lib",),
+        COMPAT_FAILS,
+        "580.65.06",
+        "GeForce RTX 4090",
+        "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+        runs="export LD_LIBRARY_PATH=/opt/lib",
     ),
+    silent("cuda-compat-on-path", WITH_COMPAT),
+    skipped("cuda-compat-on-path", but(WITH_COMPAT, "cuda.visible", unread())),
     # cuda-stubs-on-path
-    Case(
+    error(
         "cuda-stubs-on-path",
-        fires=environment(
+        environment(
             libraries(
                 h100_node(),
                 Library("cuda", "/usr/local/cuda-13.0/lib64/stubs/libcuda.so", "LD_LIBRARY_PATH", "", STUB),
@@ -147,39 +154,43 @@ CASES = [
             ),
             LD_LIBRARY_PATH="/usr/local/cuda/lib64/stubs",
         ),
-        silent=libraries(h100_node(), DRIVERS_LIBCUDA, Library("cuda", STUB, "system")),
-        unread=but(h100_node(), "training.libraries", unread()),
-        says=(STUB, "LD_LIBRARY_PATH"),
-        commands=("unset LD_LIBRARY_PATH",),
+        STUB,
+        "LD_LIBRARY_PATH",
+        runs="unset LD_LIBRARY_PATH",
     ),
+    silent("cuda-stubs-on-path", libraries(h100_node(), DRIVERS_LIBCUDA, Library("cuda", STUB, "system"))),
+    skipped("cuda-stubs-on-path", "training.libraries"),
     # pynvml-deprecated
-    Case(
+    warning(
         "pynvml-deprecated",
-        fires=packages(h100_node(), pynvml="11.5.3"),
-        unread=but(h100_node(), "training.packages", unread()),
-        severity="warning",
-        says=("11.5.3", "13.615.71"),
-        commands=(f"{PIP} uninstall -y pynvml", f"{PIP} install --force-reinstall nvidia-ml-py"),
+        packages(h100_node(), pynvml="11.5.3"),
+        "11.5.3",
+        "13.615.71",
+        runs=(f"{PIP} uninstall -y pynvml", f"{PIP} install --force-reinstall nvidia-ml-py"),
     ),
-    Case("pynvml-deprecated", fires=packages(h100_node(), pynvml="13.0.1"), severity="info", says=("13.0.1",)),
+    info("pynvml-deprecated", packages(h100_node(), pynvml="13.0.1"), "13.0.1"),
+    silent("pynvml-deprecated", packages(h100_node(), pynvml_utils="11.5.3")),
+    skipped("pynvml-deprecated", "training.packages"),
     # cuda-launch-blocking
-    Case(
+    warning(
         "cuda-launch-blocking",
-        fires=environment(h100_node(), CUDA_LAUNCH_BLOCKING="1"),
-        silent=environment(h100_node(), CUDA_LAUNCH_BLOCKING="0"),
-        unread=but(h100_node(), "environment", unread()),
-        severity="warning",
-        says=("CUDA_LAUNCH_BLOCKING=1",),
-        commands=("unset CUDA_LAUNCH_BLOCKING",),
+        environment(h100_node(), CUDA_LAUNCH_BLOCKING="1"),
+        "CUDA_LAUNCH_BLOCKING=1",
+        runs="unset CUDA_LAUNCH_BLOCKING",
     ),
+    silent("cuda-launch-blocking", environment(h100_node(), CUDA_LAUNCH_BLOCKING="0")),
+    skipped("cuda-launch-blocking", "environment"),
     # cuda-debugging-left-on
-    Case(
+    warning(
         "cuda-debugging-left-on",
-        fires=environment(h100_node(), CUDA_INJECTION64_PATH="/opt/nsight/libinject.so", CUDA_PROFILE="1"),
-        silent=environment(h100_node(), CUDA_INJECTION64_PATH="none", CUDA_PROFILE="0", CUDA_CACHE_DISABLE=""),
-        unread=but(h100_node(), "environment", unread()),
-        severity="warning",
-        says=("CUDA_INJECTION64_PATH=/opt/nsight/libinject.so", "CUDA_PROFILE=1"),
-        commands=("unset CUDA_INJECTION64_PATH CUDA_PROFILE",),
+        environment(h100_node(), CUDA_INJECTION64_PATH="/opt/nsight/libinject.so", CUDA_PROFILE="1"),
+        "CUDA_INJECTION64_PATH=/opt/nsight/libinject.so",
+        "CUDA_PROFILE=1",
+        runs="unset CUDA_INJECTION64_PATH CUDA_PROFILE",
     ),
+    silent(
+        "cuda-debugging-left-on",
+        environment(h100_node(), CUDA_INJECTION64_PATH="none", CUDA_PROFILE="0", CUDA_CACHE_DISABLE=""),
+    ),
+    skipped("cuda-debugging-left-on", "environment"),
 ]
