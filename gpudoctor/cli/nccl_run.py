@@ -4,7 +4,9 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from gpudoctor.cli.files import saved_answer
 from gpudoctor.cli.fleets import Where, fleet_for, is_symmetric
@@ -34,7 +36,7 @@ class Output(NamedTuple):
     no_color: bool
 
 
-def wish(*, collective: str, minimum: str, maximum: str | None, python: str | None, **options: Any) -> Wish:
+def wish(asked: Wish, *, collective: str, minimum: str, maximum: str | None) -> Wish:
     """The options, checked. Raises `BadInput`."""
     try:
         smallest, largest = parse_size(minimum), parse_size(maximum) if maximum is not None else 0
@@ -42,21 +44,20 @@ def wish(*, collective: str, minimum: str, maximum: str | None, python: str | No
         raise BadInput(f"--min-bytes, --max-bytes: {error}") from None
     if largest and smallest > largest:
         raise BadInput(f"--min-bytes {minimum} is more than --max-bytes {maximum}")
-    return test_wish(
-        collectives=_collectives(collective), minimum_bytes=smallest, maximum_bytes=largest, python=python, **options
-    )
+    collectives = _collectives(collective)
+    return test_wish(replace(asked, collectives=collectives, minimum_bytes=smallest, maximum_bytes=largest))
 
 
-def test_wish(*, python: str | None, **options: Any) -> Wish:
+def test_wish(asked: Wish) -> Wish:
     """The options that every test of nodes has, checked. Raises `BadInput`."""
-    if options["master_address"] and not is_host(options["master_address"]):
-        raise BadInput(f"--master-addr {options['master_address'][:80]!r}: a host's name or IP address is wanted")
+    if asked.master_address and not is_host(asked.master_address):
+        raise BadInput(f"--master-addr {asked.master_address[:80]!r}: a host's name or IP address is wanted")
     try:
-        interpreter = choose(python, os.environ)
+        interpreter = choose(asked.python or None, os.environ)
     except NoSuchInterpreter as error:
         raise BadInput(str(error)) from None
-    settings = {**forwarded(os.environ), **interface_settings(options["interface"])}
-    return Wish(settings=settings, python=interpreter.path, **options)
+    settings = {**forwarded(os.environ), **interface_settings(asked.interface)}
+    return replace(asked, settings=settings, python=interpreter.path)
 
 
 def _collectives(text: str) -> tuple[str, ...]:

@@ -106,6 +106,7 @@ def nccl_test(
 ) -> None:
     """Bandwidth of collectives across GPUs and nodes, graded, with the culprit named."""
     from gpudoctor.cli import nccl_run
+    from gpudoctor.nccl.wish import Wish
 
     if json and csv:
         raise BadInput("--json and --csv exclude each other")
@@ -113,10 +114,7 @@ def nccl_test(
         raise BadInput("--emit excludes --join and --from")
     if join is not None:
         raise typer.Exit(nccl_run.take_part(join, os.environ.get(TOKEN, "")))
-    wish = nccl_run.wish(
-        collective=collective,
-        minimum=min_bytes,
-        maximum=max_bytes,
+    asked = Wish(
         factor=factor,
         dtype=dtype,
         warmup=warmup,
@@ -129,8 +127,9 @@ def nccl_test(
         master_port=master_port or 0,
         ranks_per_node=gpus_per_node or 0,
         ranks_share_gpu=ranks_share_gpu,
-        python=python,
+        python=python or "",
     )
+    wish = nccl_run.wish(asked, collective=collective, minimum=min_bytes, maximum=max_bytes)
     output = nccl_run.Output(json=json, csv=csv, plot=plot, keep_logs=keep_logs, no_color=no_color)
     if from_file is not None:
         raise typer.Exit(nccl_run.show_again(from_file, output))

@@ -2,13 +2,13 @@
 
 import os
 import sys
-from typing import Any
 
 from gpudoctor.cli import nccl_run
 from gpudoctor.cli.files import saved_answer
 from gpudoctor.cli.fleets import Where, fleet_for, is_symmetric
 from gpudoctor.errors import BadInput
 from gpudoctor.fleet.join import JoinFleet
+from gpudoctor.nccl.wish import Wish
 from gpudoctor.render.prose import console, show_lines_left_out
 from gpudoctor.render.train import LiveTraining, show_training
 from gpudoctor.render.words import shown_json
@@ -18,7 +18,7 @@ from gpudoctor.train.ways import DEFAULT, Asked, parse_precisions, parse_ways
 from gpudoctor.train.wish import TrainWish
 
 
-def wish(*, strategy: str | None, precision: str, steps: int, **options: Any) -> TrainWish:
+def wish(asked_of_test: Wish, *, strategy: str | None, precision: str, steps: int) -> TrainWish:
     """The options, checked. Raises `BadInput`."""
     try:
         asked = parse_ways(strategy) if strategy is not None else Asked(DEFAULT, {})
@@ -33,7 +33,7 @@ def wish(*, strategy: str | None, precision: str, steps: int, **options: Any) ->
         answered=asked.answered,
         precisions=precisions,
         steps=steps,
-        test=nccl_run.test_wish(**options),
+        test=nccl_run.test_wish(asked_of_test),
     )
 
 

@@ -62,13 +62,11 @@ def train_test(
     """Parallel training in every way people use it, tried with a tiny model and verified rank by rank."""
     from gpudoctor.cli import train_run
     from gpudoctor.cli.fleets import Where
+    from gpudoctor.nccl.wish import Wish
 
     if from_file is not None:
         raise typer.Exit(train_run.show_again(from_file, json=json, no_color=no_color))
-    wish = train_run.wish(
-        strategy=strategy,
-        precision=precision,
-        steps=steps,
+    asked = Wish(
         backend=backend,
         timeout=timeout,
         interface=interface or "",
@@ -76,8 +74,9 @@ def train_test(
         master_port=master_port or 0,
         ranks_per_node=gpus_per_node or 0,
         ranks_share_gpu=ranks_share_gpu,
-        python=python,
+        python=python or "",
     )
+    wish = train_run.wish(asked, strategy=strategy, precision=precision, steps=steps)
     where = Where(
         nodes=nodes,
         hosts=hosts,

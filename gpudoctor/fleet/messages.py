@@ -65,6 +65,11 @@ class Outer(Struct, frozen=True):
     """That launcher has made the process a rank already, as its environment says: no torchrun is started."""
 
 
+WARMUP = 5
+ITERATIONS = 20
+"""Untimed and timed operations of a size, as nccl-tests has them."""
+
+
 class Launch(Struct, frozen=True):
     """One torchrun on each of `nodes`, together one world, which measures and ends."""
 
@@ -79,8 +84,8 @@ class Launch(Struct, frozen=True):
     device: Literal["cuda", "cpu"]
     measurements: tuple[Measurement, ...]
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
-    warmup: int = 5
-    iterations: int = 20
+    warmup: int = WARMUP
+    iterations: int = ITERATIONS
     repeats: int = 3
     """Windows a size; their median is reported."""
     check: bool = True

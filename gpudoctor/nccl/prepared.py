@@ -5,7 +5,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from gpudoctor.fleet.fleet import Fleet
-from gpudoctor.fleet.messages import Launch, Measurement, TrainPlan
+from gpudoctor.fleet.messages import ITERATIONS, WARMUP, Launch, Measurement, TrainPlan
 from gpudoctor.nccl.plan import choose_backend, ranks_for
 from gpudoctor.nccl.preflight import Preflight, PreflightWish
 from gpudoctor.nccl.wish import GLOO_SECONDS_PER_SIZE, Wish
@@ -94,8 +94,8 @@ class Prepared:
             device=self.device,
             measurements=tuple(measurements),
             dtype=wish.dtype,
-            warmup=5 if wish.warmup is None else wish.warmup,
-            iterations=20 if wish.iterations is None else wish.iterations,
+            warmup=WARMUP if wish.warmup is None else wish.warmup,
+            iterations=ITERATIONS if wish.iterations is None else wish.iterations,
             repeats=repeats,
             check=wish.check if check is None else check,
             seconds_per_size=(GLOO_SECONDS_PER_SIZE if on_gloo else 0.0)

@@ -26,7 +26,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
     warmup: int | None = None
     iterations: int | None = None
-    """None: 5 and 20, on gloo fewer where a size takes long; what the user names is kept to."""
+    """None: `WARMUP` and `ITERATIONS`, on gloo fewer where a size takes long; what the user names is kept to."""
     check: bool = True
     backend: Literal["auto", "nccl", "gloo"] = "auto"
     ranks_per_node: int = 0
