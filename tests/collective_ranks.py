@@ -20,9 +20,10 @@ from gpudoctor.nccl.rank_messages import (
     Row,
     decoder,
 )
+from tests.lab import warm
 
 WORKERS = Path(__file__).parent.parent / "gpudoctor" / "workers"
-SECONDS = 90
+SECONDS = 150
 """A bound for what takes seconds, on a busy machine too."""
 
 
@@ -70,14 +71,15 @@ def torchruns_folder() -> Iterator[dict[str, str]]:
         yield {"TMPDIR": folder}
 
 
-def run(wish: Launch, *, symmetric: bool = False, **environment: str) -> tuple[int, list[AnyRankMessage]]:
+def run(
+    wish: Launch, *, symmetric: bool = False, truly: bool = False, **environment: str
+) -> tuple[int, list[AnyRankMessage]]:
     with torchruns_folder() as own:
-        done = subprocess.run(
+        done = warm.run_to_its_end(
             command(wish, symmetric=symmetric),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SECONDS,
             env={**os.environ, **own, **environment},
+            timeout=SECONDS,
+            truly=truly,
         )
     return done.returncode, decoded(done.stdout)
 
@@ -89,13 +91,12 @@ def rows(said: Sequence[AnyRankMessage]) -> list[Row]:
 @contextmanager
 def started(wish: Launch, environment: Mapping[str, str] | None = None) -> Iterator["subprocess.Popen[bytes]"]:
     with torchruns_folder() as own:
-        process = subprocess.Popen(
+        process = warm.start(
             command(wish),
+            env={**os.environ, **own, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, **own, **(environment or {})},
-            start_new_session=True,
         )
         try:
             yield process

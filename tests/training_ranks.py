@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +12,10 @@ import msgspec
 from gpudoctor.fleet.messages import Launch, TrainCell, TrainPlan
 from gpudoctor.nccl.rank_messages import AnyRankMessage, Trained
 from tests.collective_ranks import WORKERS, decoded, torchruns_folder
+from tests.lab import warm
 
 FAULTY = Path(__file__).parent / "lab" / "faulty_training.py"
-SECONDS = 240
+SECONDS = 450
 """A bound for what takes some ten seconds, on a busy machine too."""
 
 
@@ -29,7 +29,7 @@ def launch(ranks: int, cells: Sequence[tuple[str, str]], **plan: Any) -> Launch:
         backend="gloo",
         device="cpu",
         measurements=(),
-        timeout=120.0,
+        timeout=300.0,
         train=TrainPlan(cells=tuple(TrainCell(way, precision) for way, precision in cells), **plan),  # type: ignore[arg-type]
     )
 
@@ -42,15 +42,13 @@ def command(wish: Launch, *, faults: Sequence[str] = ()) -> list[str]:
     return [sys.executable, *torchrun, f"--nproc-per-node={wish.ranks_per_node[0]}", *program, argument]
 
 
-def run(wish: Launch, *, faults: Sequence[str] = (), **environment: str) -> tuple[int, list[AnyRankMessage]]:
+def run(
+    wish: Launch, *, faults: Sequence[str] = (), truly: bool = False, **environment: str
+) -> tuple[int, list[AnyRankMessage]]:
     """(exit status, what the ranks said)."""
     with torchruns_folder() as own:
-        done = subprocess.run(
-            command(wish, faults=faults),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SECONDS,
-            env={**os.environ, **own, **environment},
+        done = warm.run_to_its_end(
+            command(wish, faults=faults), env={**os.environ, **own, **environment}, timeout=SECONDS, truly=truly
         )
         left = [path.name for path in Path(own["TMPDIR"]).iterdir() if not path.name.startswith("torchelastic_")]
     assert not left, left

@@ -17,6 +17,7 @@ import atexit
 import contextlib
 import ctypes
 import functools
+import importlib
 import io
 import os
 import pickle
@@ -31,13 +32,13 @@ import traceback
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 PATIENCE = 300.0
 """Seconds for torch to be imported, on a crowded machine."""
 LENGTH = struct.Struct("!I")
 FILES = 3
-SET_MM, SET_MM_MAP = 35, 14
+SET_MM, SET_MM_MAP, SET_MM_MAP_SIZE = 35, 14, 15
 MEMORY = struct.Struct("12QII")
 """struct prctl_mm_map"""
 SET_CHILD_SUBREAPER = 36
@@ -115,29 +116,31 @@ def start(
     words: Sequence[str],
     *,
     env: Mapping[str, str],
-    stdin: IO[Any] | int,
-    output: IO[Any],
-    cwd: Path | None = None,
     inside: int | None = None,
     instead: Sequence[str] | None = None,
     truly: bool = False,
+    **files: Any,
 ) -> "subprocess.Popen[bytes]":
     """A command in a session of its own: a fork, where it can be one and is not to be started `truly`.
 
     `inside` is a process of the host of the lab where the fork is to be, `instead` the command that starts it there.
     """
     server = None if truly or not can_be(words, env) else the_server()
-    return Warm(
-        words if server else instead or words,
-        server,
-        inside,
-        stdin=stdin,
-        stdout=output,
-        stderr=output,
-        env=env,
-        cwd=cwd,
-        start_new_session=True,
-    )
+    return Warm(words if server else instead or words, server, inside, env=env, start_new_session=True, **files)
+
+
+def run_to_its_end(
+    words: Sequence[str], *, env: Mapping[str, str], timeout: float, truly: bool = False
+) -> "subprocess.CompletedProcess[bytes]":
+    """As `subprocess.run` with `capture_output`."""
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with start(words, env=env, truly=truly, **pipes) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(words, process.returncode, output, errors)
 
 
 def can_be(words: Sequence[str], environment: Mapping[str, str]) -> bool:
@@ -147,8 +150,11 @@ def can_be(words: Sequence[str], environment: Mapping[str, str]) -> bool:
 
 @functools.cache
 def available() -> bool:
-    """Root may give a process another command line and environment."""
-    return sys.platform == "linux" and os.geteuid() == 0 and TRUE_STARTS not in os.environ and hasattr(os, "pidfd_open")
+    """Whether a process may have another command line and environment here."""
+    if sys.platform != "linux" or TRUE_STARTS in os.environ or not hasattr(os, "pidfd_open"):
+        return False
+    size = ctypes.c_uint()
+    return libc.prctl(SET_MM, SET_MM_MAP_SIZE, ctypes.byref(size), 0, 0) == 0 and size.value == MEMORY.size
 
 
 @functools.cache
@@ -221,6 +227,11 @@ def become(request: dict[str, Any]) -> list[str]:
     os.environ.clear()
     os.environ.update(environment)
     show_to_others(words, environment)
+    if folders := [folder for folder in environment.get("PYTHONPATH", "").split(os.pathsep) if folder]:
+        sys.path[1:1] = folders
+        sys.modules.pop("sitecustomize", None)
+        with contextlib.suppress(ImportError):
+            importlib.import_module("sitecustomize")
     rest = list(words[1:])
     buffered = "PYTHONUNBUFFERED" not in environment
     while rest and rest[0] == "-u":
@@ -275,6 +286,10 @@ def run(rest: list[str]) -> None:
         return
     sys.argv = rest
     script = Path(rest[0])
+    if script.is_dir():
+        sys.path[0] = str(script)
+        runpy._run_module_as_main("__main__", alter_argv=False)  # type: ignore[attr-defined]
+        return
     sys.path[0] = str(script.resolve().parent)
     main.__dict__.update(__file__=str(script), __builtins__=__builtins__)
     exec(compile(script.read_bytes(), str(script), "exec"), main.__dict__)
@@ -334,7 +349,7 @@ def live(line: socket.socket) -> NoReturn:
     atexit._clear()
     try:
         rest = become(request)
-        if rest[:2] == ["-m", "torch.distributed.run"]:
+        if "torch.distributed.run" in rest:
             fork_ranks()
     except BaseException:
         traceback.print_exc()

@@ -142,7 +142,11 @@ def running(
 
         def start(words: Sequence[str], **more: str) -> None:
             truly = scenario.truly
-            started.append(warm.start(words, env=variables | more, stdin=asked, output=output, cwd=folder, truly=truly))
+            started.append(
+                warm.start(
+                    words, env=variables | more, stdin=asked, stdout=output, stderr=output, cwd=folder, truly=truly
+                )
+            )
 
         program = [str(HANGS / scenario.script), *options]
         if scenario.launcher == "torchrun":
