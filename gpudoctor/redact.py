@@ -15,7 +15,6 @@ import msgspec
 from msgspec import Struct
 
 from gpudoctor.knowledge import known_paths, shapes
-from gpudoctor.knowledge.command_lines import brief, kept
 from gpudoctor.knowledge.credentials import without_credentials
 from gpudoctor.knowledge.environment import is_recorded, kept_value, kind_of
 from gpudoctor.knowledge.host_lists import expanded
@@ -35,6 +34,7 @@ from gpudoctor.knowledge.private_patterns import (
 )
 from gpudoctor.knowledge.pseudonymous_uuids import Uuids
 from gpudoctor.knowledge.shapes import COMMON_INTERFACE, HIDDEN, Kind
+from gpudoctor.launcher.kept import brief, kept
 from gpudoctor.report import Report
 from gpudoctor.snapshot import Reading, Snapshot, read
 

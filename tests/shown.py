@@ -8,9 +8,9 @@ import textwrap
 
 from gpudoctor import bounded
 from gpudoctor.bounded import GIB, MIB, Bound
-from gpudoctor.knowledge.command_lines import OF_A_SCRIPT, OPTIONS, SWITCHES
 from gpudoctor.knowledge.environment import READ, kind_of
 from gpudoctor.knowledge.pytorch.torch_variables import VARIABLES
+from gpudoctor.launcher.kept import OF_A_SCRIPT, options, switches
 from gpudoctor.read import apart
 from gpudoctor.read.job import recorder_pickle, source
 from gpudoctor.read.job.recorder_apart import SECONDS_OF_A_DUMP
@@ -56,9 +56,9 @@ def show_kept() -> None:
     for kind in READ:
         names = {*READ[kind].split(), *(name for name in of_torch if kind_of(name) == kind)}
         _show_names(f"variables, {kind}", names)
-    for kind, options in OPTIONS.items():
-        _show_names(f"options of launchers, {kind}", set(options.split()))
-    _show_names("options of launchers without a value", set(SWITCHES))
+    for kind, known in options().items():
+        _show_names(f"options of launchers, {kind}", set(known))
+    _show_names("options of launchers without a value", set(switches()))
     _show_names("options of a script", set(OF_A_SCRIPT))
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from gpudoctor.hang.find import find_jobs, masters
 from gpudoctor.hang.job import Members
-from gpudoctor.read.job import commands
+from gpudoctor.launcher import command_lines as commands
+from gpudoctor.launcher import kept as keeping
 from gpudoctor.snapshot.evidence import NodeProcesses, Process
 
 PYTHON = "/opt/venv/bin/python3.11"
@@ -454,9 +455,9 @@ def test_only_the_launchers_own_options_are_its(line: str, name: str, value: str
 
 def test_a_command_line_is_kept_without_its_secrets() -> None:
     words = ("python", "t.py", "--wandb-key", "0123456789abcdef", "--url=https://u:pw@h/x", "y" * 9000, "--lr", "0.1")
-    kept = commands.recorded(words, own=True)
+    kept = keeping.recorded(words, own=True)
     assert kept[:3] == words[:3] and kept[3] == "***" and "pw" not in kept[4]
-    assert len(kept[5]) == commands.LONGEST_WORD and kept[6:] == ("--lr", "0.1")
+    assert len(kept[5]) == keeping.LONGEST_WORD and kept[6:] == ("--lr", "0.1")
 
 
 @pytest.mark.parametrize(
@@ -517,6 +518,6 @@ def test_no_command_line_breaks_the_reading(command: tuple[str, ...]) -> None:
     commands.program_started(command)
     commands.names_ranks(command)
     commands.is_doctor(command)
-    commands.recorded(command, own=True)
-    kept = commands.recorded(command, own=False)
-    assert commands.recorded(kept, own=False) == kept
+    keeping.recorded(command, own=True)
+    kept = keeping.recorded(command, own=False)
+    assert keeping.recorded(kept, own=False) == kept

@@ -50,6 +50,7 @@ ROOMS = {
     # the first prefix that fits a file -> what of ours it may import, without "gpudoctor."; "*" is all
     "gpudoctor/workers/": "",
     "gpudoctor/snapshot/": "snapshot",
+    "gpudoctor/knowledge/place_markers.py": "launcher.registry",
     "gpudoctor/knowledge/": "snapshot knowledge",
     "gpudoctor/check.py": "snapshot",
     "gpudoctor/symptom.py": "",
@@ -68,22 +69,24 @@ ROOMS = {
     "gpudoctor/plugins.py": "check",
     "gpudoctor/report.py": "check",
     "gpudoctor/diagnose.py": "check plugins report snapshot",
-    "gpudoctor/redact.py": "report snapshot knowledge",
+    "gpudoctor/redact.py": "report snapshot knowledge launcher.kept",
     "gpudoctor/devices.py": "snapshot knowledge",
     "gpudoctor/topology.py": "snapshot knowledge",
     "gpudoctor/emit/": "emit knowledge",
-    "gpudoctor/read/": "read active marked snapshot knowledge",
+    "gpudoctor/read/": "read active marked snapshot knowledge launcher",
     "gpudoctor/explain/": "cause causes symptom symptoms explain knowledge check",
-    "gpudoctor/hang/": "cause causes symptom symptoms hang fleet read snapshot knowledge check lint",
+    "gpudoctor/hang/": "cause causes symptom symptoms hang fleet read snapshot knowledge check lint launcher",
     "gpudoctor/fleet/": "fleet read active marked snapshot knowledge check",
     "gpudoctor/nccl/": "cause causes symptom symptoms nccl fleet active snapshot knowledge check",
     "gpudoctor/train/": "cause causes symptom symptoms train nccl fleet read snapshot knowledge check",
     "gpudoctor/amp/": "amp read active snapshot knowledge check",
     "gpudoctor/checkpoint/": "checkpoint read active marked knowledge check",
-    "gpudoctor/launch/": "launch emit fleet nccl snapshot knowledge",
-    "gpudoctor/lint/": "cause causes symptom symptoms lint snapshot knowledge",
+    "gpudoctor/launcher/": "launcher lint.model launch.plan knowledge",
+    "gpudoctor/launchers/": "launcher launchers lint.model launch emit knowledge",
+    "gpudoctor/launch/": "launch launcher emit fleet nccl snapshot knowledge",
+    "gpudoctor/lint/": "cause causes symptom symptoms lint launcher launchers.slurm snapshot knowledge",
     "gpudoctor/render/": "cause causes symptom symptoms render check report snapshot knowledge redact devices topology"
-    " nccl fleet launch lint hang explain train amp checkpoint",
+    " nccl fleet launch launcher lint hang explain train amp checkpoint",
     "gpudoctor/cli/": "*",
     "gpudoctor/__init__.py": "armed",
     "gpudoctor/armed.py": "",
@@ -122,7 +125,7 @@ SEVERAL_MEANINGS = """
 """
 ONLY_IN_TESTS = """
     is_starting elsewhere_words as_processes motion_of laggards sources_of is_ipv4 translated resolves_to_itself
-    of_snapshot options_end sbatch_option Death by_kind grade_against_peers redact_report
+    of_snapshot Death by_kind grade_against_peers redact_report
 """
 
 # ---------------------------------------------------------------- the graph

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.lint.launchers import understand
-from gpudoctor.lint.launchers.accelerate import ACCELERATE
-from gpudoctor.lint.launchers.deepspeed import DEEPSPEED
-from gpudoctor.lint.launchers.grammar import Grammar, table
-from gpudoctor.lint.launchers.srun import options_end, sbatch_option
-from gpudoctor.lint.launchers.torchrun import TORCHRUN
+from gpudoctor.launcher import registry
+from gpudoctor.launcher.grammar import Grammar, table
+from gpudoctor.launcher.understand import understand
+from gpudoctor.launchers.slurm import SALLOC, SBATCH, SRUN
+from gpudoctor.launchers.torchrun import GRAMMAR as TORCHRUN
 from gpudoctor.lint.model import Invocation, Launch, Setting, Span, Word
 
 
@@ -272,25 +271,22 @@ def test_an_unknown_expansion_stays_with_the_value() -> None:
         ("srun --container-image=x --container-mounts a:b hostname -I", "hostname"),
         ("srun -lN2 -- hostname", "hostname"),
         ("srun --cpu_bind=none -K1 a", "a"),
+        ("srun -N 2", None),
         ("sbatch -W --wrap=x job.sh", "job.sh"),
         ("salloc -N 2 --gres gpu:2 bash", "bash"),
     ],
 )
-def test_where_srun_s_command_begins(line: str, command: str) -> None:
-    words = line.split()
-    assert words[options_end(words)] == command
-
-
-def test_no_command_no_end() -> None:
-    assert options_end([]) == 0
-    assert options_end(["srun", "-N", "2"]) == 3
+def test_where_srun_s_command_begins(line: str, command: str | None) -> None:
+    words = invocation(line).words
+    end = {"srun": SRUN, "sbatch": SBATCH, "salloc": SALLOC}[words[0].shown].read(words).end
+    assert (words[end].shown if end < len(words) else None) == command
 
 
 def test_sbatch_s_short_options_have_names() -> None:
-    assert [spec.name for spec in map(sbatch_option, ("-N", "-n", "-c", "-G", "--gpus-per-n", "-t")) if spec] == [
+    assert [spec.name for spec in map(SBATCH.find, ("-N", "-n", "-c", "-G", "--gpus-per-n", "-t")) if spec] == [
         "nodes", "ntasks", "cpus-per-task", "gpus", "gpus-per-node", "time",
     ]  # fmt: skip
-    assert sbatch_option("--nothing") is None
+    assert SBATCH.find("--nothing") is None
 
 
 def test_the_table_is_torchrun_s_own() -> None:
@@ -356,7 +352,7 @@ def test_no_words_are_too_odd(program: str, words: list[str]) -> None:
     this = Invocation(program=program.split()[0], words=all_words, span=Span(0, 1, 1))
     for within in ((), (structs_replace(this, "srun"),), (structs_replace(this, "mpirun"),)):
         understand(Invocation(program=this.program, words=all_words, span=this.span, within=within))
-    options_end([each.shown for each in all_words])
+    SRUN.read(all_words)
 
 
 def structs_replace(this: Invocation, program: str) -> Invocation:
@@ -367,13 +363,13 @@ def test_no_words_at_all() -> None:
     assert understand(Invocation(program="", words=(), span=Span(0, 0, 1))) is None
 
 
-@pytest.mark.parametrize("grammar", [TORCHRUN, ACCELERATE, DEEPSPEED])
+@pytest.mark.parametrize("grammar", [form.grammar for each in registry.every() for form in each.forms])
 def test_no_spelling_names_two_options(grammar: Grammar) -> None:
     every = [spelling for spec in grammar.options for spelling in spec.spellings]
     assert len(every) == len(set(every))
 
 
 def test_table_lines() -> None:
-    (spec,) = table("node_rank -n = since deepspeed 0.14.5", both_dashes=True)
+    (spec,) = table("node_rank,-n=@deepspeed:0.14.5", both_dashes=True)
     assert spec.name == "node-rank" and spec.since == "deepspeed 0.14.5" and spec.values == 1
     assert spec.spellings == ("--node_rank", "-n", "--node-rank")

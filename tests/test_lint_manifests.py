@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpudoctor.launcher.understand import understand
 from gpudoctor.lint.containers import origins
 from gpudoctor.lint.hostfiles import looks_like_hostfile, read_hostfile
-from gpudoctor.lint.launchers import understand
 from gpudoctor.lint.manifests import invocations_of, looks_like_manifest, read_manifests
 from gpudoctor.lint.model import Facts, Invocation
 from gpudoctor.lint.trainers import calls

@@ -2,17 +2,20 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, List, Literal, Optional  # noqa: UP035 - typer on Python 3.10 reads them
+from typing import TYPE_CHECKING, Annotated, List, Literal, Optional  # noqa: UP035 - typer on Python 3.10 reads them
 
 import typer
 
 from gpudoctor import programs
 from gpudoctor.cli.options import GpusPerNode, MasterAddress, MasterPort, NoColor, Python, Timeout
 from gpudoctor.errors import BadInput
-from gpudoctor.launch.frameworks import Framework
+from gpudoctor.launcher import registry
 
+if TYPE_CHECKING:
+    Framework = str
+else:
+    Framework = Literal[tuple(registry.frameworks())]
 Precision = Literal["fp32", "fp16", "bf16"]
-LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "srun", "sbatch", "fabric")
 SHELLS = ("bash", "sh", "dash", "zsh", "env", "sudo", "nohup", "time")
 PYTHON = re.compile(r"python[0-9.]*")
 VERSION = re.compile(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}([a-z+.][a-z0-9.+]{0,30})?", re.ASCII)
@@ -122,7 +125,7 @@ def split_program(given: list[str]) -> tuple[tuple[str, ...], str]:
         return ("train.py",), python
     if not words[0].strip():
         raise BadInput("the script's name after -- is empty")
-    if Path(words[0]).name in LAUNCHERS:
+    if Path(words[0]).name in (*registry.first_words(module=False), "sbatch"):
         raise BadInput(
             f"-- {words[0]}: name the script and its arguments only; `gpudoctor launch` writes the launcher "
             "(`gpudoctor lint -- COMMAND` judges a command that is there already)"

@@ -1,6 +1,5 @@
 """What `gpudoctor launch` does once its options are read."""
 
-import importlib
 import os
 import sys
 import time
@@ -29,8 +28,6 @@ LEFTOVERS = (
     *("MASTER_ADDR", "MASTER_PORT"),
 )
 """Of an earlier job: each changes what a launcher, or a script that starts its ranks itself, believes of itself."""
-FREED = ("torchrun", "lightning", "accelerate", "deepspeed", "horovod", "mpirun", "slurm", "spawn")
-"""Frameworks whose emitted command takes the leftovers out; the others start the ranks in another environment."""
 
 
 class How(NamedTuple):
@@ -164,19 +161,13 @@ def _plan(wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: "Surround
 
 
 def _emit(plan: LaunchPlan) -> Emission:
-    from msgspec.structs import replace
-
-    from gpudoctor.launch import unsaid
     from gpudoctor.launch.words import Unquotable
+    from gpudoctor.launch.write import emission
 
-    emitter = importlib.import_module(f"gpudoctor.launch.emitters.{plan.framework}")
     try:
-        unsaid.refuse(plan)
-        emission = emitter.emit(plan)
+        return emission(plan)
     except (CannotEmit, Unquotable) as error:
         raise BadInput(str(error)) from None
-    assert isinstance(emission, Emission)
-    return replace(emission, notes=(*emission.notes, *unsaid.notes(plan)))
 
 
 def _refuse_superseded(wish: LaunchWish, versions: Mapping[str, str]) -> None:
@@ -262,6 +253,7 @@ def _show(
     how: How,
     written: tuple[Path, ...],
 ) -> None:
+    from gpudoctor.launcher import registry
     from gpudoctor.render.launch import as_json, remarks, text
     from gpudoctor.render.prose import console
 
@@ -269,7 +261,7 @@ def _show(
         print(as_json(plan, emission, verified))
         return
     said = [] if how.given else ["train.py stands for your script: gpudoctor launch ... -- SCRIPT ARGUMENTS."]
-    if plan.leftovers and plan.framework in FREED:
+    if plan.leftovers and registry.frameworks()[plan.framework].in_this_shell:
         said.append(
             f"{', '.join(plan.leftovers)} {'is' if len(plan.leftovers) == 1 else 'are'} set in this shell, of another "
             "job as it seems, and taken out for the command or replaced."

@@ -204,12 +204,14 @@ def _interpreter(wanted: str | None) -> str:
 
 def framework_named(text: str) -> str:
     """Which package --framework-version is of: that of the launcher in the text; Lightning for plain python."""
-    for word, name in (
-        (r"\baccelerate[ -]launch\b", "accelerate"),
-        (r"\bdeepspeed\b", "deepspeed"),
-        (r"\bhorovodrun\b", "horovod"),
-        (r"\b(?:torchrun|torch\.distributed)\b", "torch"),
-    ):
-        if re.search(word, text):
-            return name
+    from gpudoctor.launcher import registry
+
+    for launcher in registry.every():
+        names = [name for form in launcher.forms for name in (*form.programs, *form.modules)]
+        if (
+            not launcher.bare
+            and names
+            and re.search(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, names))})(?![\w-])", text)
+        ):
+            return launcher.package or "torch"
     return "lightning"

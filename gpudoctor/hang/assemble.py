@@ -8,7 +8,7 @@ from gpudoctor.hang.job import Job, Launcher, Member, Members, Rank
 from gpudoctor.hang.progress import uses_gpu
 from gpudoctor.hang.recorders import Agreement, compare
 from gpudoctor.knowledge.places import Place, main_thread, moved, place_of
-from gpudoctor.read.job import commands
+from gpudoctor.launcher import command_lines as commands
 from gpudoctor.snapshot.evidence import Evidence, NodeEvidence, NodeProcesses, ProcessEvidence, Recorder
 
 MOST_RANKS = 1 << 17

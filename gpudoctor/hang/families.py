@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
-from gpudoctor.read.job import commands
+from gpudoctor.launcher import command_lines as commands
 from gpudoctor.snapshot.evidence import Process
 
 RANK_VARIABLES = (
@@ -16,7 +16,6 @@ RANK_VARIABLES = (
 )
 """Rank, world size and local rank as torchrun, Open MPI, MPICH and SLURM name them; WORLD_SIZE counts with each."""
 MARKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-LAUNCHER_NAMES = frozenset({"pt_elastic", "torchrun", "accelerate", "deepspeed", "mpirun", "srun"})
 MOST_GENERATIONS = 64
 
 
@@ -158,7 +157,7 @@ class _Node:
 
     def _as_its_children_say(self, process: Process) -> Claim | None:
         """Of a process that waits in the kernel: its data loaders were forked from it, and have its environment."""
-        if process.state != "D" or process.environment_read or process.name in LAUNCHER_NAMES:
+        if process.state != "D" or process.environment_read or process.name in commands.process_names():
             return None
         told = {found for child in self.children.get(process.pid, ()) if (found := rank_of(child)) is not None}
         if len(told) != 1 or (found := told.pop())[0] is None:

@@ -16,7 +16,7 @@ from msgspec import structs
 from gpudoctor.hang.families import Family, families
 from gpudoctor.hang.job import Member, Members
 from gpudoctor.hang.users import Users
-from gpudoctor.read.job import commands
+from gpudoctor.launcher import command_lines as commands
 from gpudoctor.snapshot.evidence import NodeEvidence, NodeProcesses, Process
 
 SAME_START_SECONDS = 60.0

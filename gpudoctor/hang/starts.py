@@ -1,7 +1,7 @@
 """A job's start as its launchers and ranks were told it: nodes, node rank, master, backend; who has not got past it.
 
-Command lines are read by the tables of `lint.launchers`, from the words of /proc/PID/cmdline, so that no shell is
-involved. Options that are not given have torchrun's own defaults (torch/distributed/run.py of torch 2.0 to 2.13).
+Command lines are read by the launchers' files, from the words of /proc/PID/cmdline, so that no shell is involved.
+Options that are not given have torchrun's own defaults (torch/distributed/run.py of torch 2.0 to 2.13).
 """
 
 import re
@@ -14,10 +14,8 @@ from gpudoctor.command import NONE, Command, command
 from gpudoctor.hang.job import Job, Launcher, Rank
 from gpudoctor.hang.report import Seen
 from gpudoctor.knowledge.places import Kind
-from gpudoctor.lint.launchers import understand
-from gpudoctor.lint.launchers.programs import name_of
-from gpudoctor.lint.model import Invocation, Launch, Setting, Span, Word
-from gpudoctor.read.job import commands
+from gpudoctor.launcher import command_lines as commands
+from gpudoctor.lint.model import Launch
 from gpudoctor.snapshot.evidence import NodeEvidence, Process, ProcessEvidence, Socket
 
 YOUNG = 15.0
@@ -164,17 +162,7 @@ def _by_hand(rank: Rank) -> Told:
 
 def launch_of(process: Process) -> Launch | None:
     """What a process was started with, as lint understands it; None when it is no start of training."""
-    words = process.command
-    if not words:
-        return None
-    nowhere = Span(0, 0, 0, exact=False)
-    as_words = tuple(Word(raw=each, text=each, shown=each, span=nowhere) for each in words)
-    settings = {
-        each: Setting(each, Word(raw=value, text=value, shown=value, span=nowhere), exported=True, how="env")
-        for each, value in process.environment.items()
-        if each.startswith(("PET_", "ACCELERATE_"))
-    }
-    return understand(Invocation(program=name_of(as_words[0]), words=as_words, settings=settings, span=nowhere))
+    return commands.launch_of(process.command, process.environment)
 
 
 def _torchrun(launcher: Launcher, ranks: tuple[Rank, ...], launch: Launch) -> Told:
@@ -318,7 +306,7 @@ def _after_launcher(words: Sequence[str]) -> int:
 def _shortened(words: list[str]) -> list[str]:
     """`python /opt/bin/torchrun ...`, as the kernel runs a script, as its user has typed it."""
     script = words[1] if len(words) > 1 else ""
-    return words[1:] if script.rpartition("/")[2] in ("torchrun", "accelerate", "deepspeed") else words
+    return words[1:] if script.rpartition("/")[2] in commands.process_names() else words
 
 
 # ---------------------------------------------------------------- processes and sockets

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from gpudoctor.launcher import registry
+
 
 class Marker(NamedTuple):
     """What it means when this function is the innermost one that is known."""
@@ -221,12 +223,7 @@ def normal(file: str) -> str:
 
 # ---------------------------------------------------------------- whose a file is
 
-LAUNCHERS = frozenset(
-    (
-        *("torchrun", "accelerate", "accelerate-launch", "deepspeed", "lightning", "fabric", "horovodrun", "composer"),
-        *("colossalai", "ray", "torchx", "ipython", "ipython3", "jupyter", "jupyter-lab", "jupyter-notebook", "pytest"),
-    )
-)
+LAUNCHERS = registry.starters() | {"ipython", "ipython3", "jupyter", "jupyter-lab", "jupyter-notebook", "pytest"}
 """Console scripts, by file name: their own frame is at the bottom of every stack below them."""
 
 _OWN_PLACE = re.compile(

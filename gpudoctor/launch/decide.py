@@ -9,36 +9,12 @@ from gpudoctor.command import command
 from gpudoctor.errors import BadInput
 from gpudoctor.knowledge.job import is_loopback
 from gpudoctor.knowledge.wording import counted, listed
-from gpudoctor.launch import address, environment, port, ranks, unsaid, words
+from gpudoctor.launch import address, environment, port, ranks, words, write
 from gpudoctor.launch.plan import LaunchPlan, LaunchWish, NodePlan, Unverified
+from gpudoctor.launcher import registry
 from gpudoctor.snapshot import NotRead, Snapshot
 
 MAXIMUM_NODES = 4096
-VERSIONED = {
-    "lightning": "lightning",
-    "accelerate": "accelerate",
-    "deepspeed": "deepspeed",
-    "horovod": "horovod",
-    "ray": "ray",
-    "skypilot": "skypilot",
-    "torchx": "torchx",
-    "xla": "torch_xla",
-}
-"""Whose version --framework-version means; torch's for the others."""
-SCHEDULED = ("slurm", "kubernetes", "skypilot", "torchx", "xla")
-"""The scheduler chooses the nodes: this machine is none of them, unless it was named."""
-DISTRIBUTIONS = {
-    "torch": ("torch",),
-    "lightning": ("lightning", "pytorch-lightning", "pytorch_lightning"),
-    "accelerate": ("accelerate",),
-    "deepspeed": ("deepspeed",),
-    "horovod": ("horovod",),
-    "ray": ("ray",),
-    "skypilot": ("skypilot",),
-    "torchx": ("torchx",),
-    "torch_xla": ("torch-xla", "torch_xla"),
-}
-"""Name in a plan -> names of the distribution, the current one first."""
 
 
 class CannotPlan(BadInput):
@@ -86,7 +62,7 @@ def decide(
 def _decide(
     wish: LaunchWish, snapshots: Mapping[str, Snapshot], around: Surroundings, example: Snapshot | None
 ) -> LaunchPlan:
-    if wish.framework == "xla":
+    if registry.frameworks()[wish.framework].a_chip:
         if wish.gpus_per_node:
             raise CannotPlan(
                 "--gpus-per-node: a TPU has no GPUs, and PJRT starts a process a chip by itself; leave it out"
@@ -94,7 +70,7 @@ def _decide(
         wish = replace(wish, gpus_per_node=1)  # the emitter names no number
     names, known = _names(wish, around)
     versions = _versions(wish, snapshots.get(around.here) or next(iter(snapshots.values()), example))
-    elsewhere = wish.framework in SCHEDULED and not around.names
+    elsewhere = bool(registry.frameworks()[wish.framework].scheduler) and not around.names
     if elsewhere:
         snapshots = _like_the_nodes(wish, snapshots, names[0])
     head = snapshots.get(names[0])
@@ -133,7 +109,7 @@ def _decide(
             "master_address": head_address.why,
             "master_port": head_port.why,
             "processes": counts.why,
-            **({"precision": unsaid.lacks_bf16(snapshots)} if wish.precision == "bf16" else {}),
+            **({"precision": write.lacks_bf16(snapshots)} if wish.precision == "bf16" else {}),
         },
         unverified=(
             *(() if elsewhere else _unverified(nodes, head_address.address, head_port.port, snapshots)),
@@ -160,7 +136,7 @@ def _names(wish: LaunchWish, around: Surroundings) -> tuple[tuple[str, ...], tup
         count = wish.nodes or most
         if count > MAXIMUM_NODES:
             raise CannotPlan(f"--nodes {count}: at most {MAXIMUM_NODES}")
-        first = "NODE0" if wish.framework in SCHEDULED else around.here or "this-machine"
+        first = "NODE0" if registry.frameworks()[wish.framework].scheduler else around.here or "this-machine"
         names = (first, *(f"NODE{rank}" for rank in range(1, count)))
     if wish.elastic and wish.elastic[1] > len(names):
         raise CannotPlan(
@@ -248,15 +224,15 @@ def _versions(wish: LaunchWish, machine: Snapshot | None) -> dict[str, str]:
         packages = {
             name.lower().replace("_", "-"): version for name, version in machine.training.packages.value_or({}).items()
         }
-        for name, distributions in DISTRIBUTIONS.items():
-            for each in distributions:
+        for launcher in registry.every():
+            for each in (launcher.package, *launcher.other_packages):
                 if version := packages.get(each.replace("_", "-")):
-                    found.setdefault(name, version)
+                    found.setdefault(launcher.package, version)
         files = machine.training.torch_files.value_or(None)
         if files is not None:
             found["torch"] = files.version
     if wish.framework_version:
-        found[VERSIONED.get(wish.framework, "torch")] = wish.framework_version
+        found[registry.frameworks()[wish.framework].package or "torch"] = wish.framework_version
     return found
 
 

@@ -6,7 +6,6 @@ from msgspec import Struct, field
 
 from gpudoctor.command import NONE, Command
 from gpudoctor.errors import BadInput
-from gpudoctor.launch.frameworks import Framework as Framework
 
 Precision = Literal["", "fp32", "fp16", "bf16"]
 
@@ -14,7 +13,8 @@ Precision = Literal["", "fp32", "fp16", "bf16"]
 class LaunchWish(Struct, frozen=True, kw_only=True):
     """The options of `gpudoctor launch`, checked. 0 and "" mean: not said."""
 
-    framework: Framework = "torchrun"
+    framework: str = "torchrun"
+    """The name of a launcher's file that can be written."""
     nodes: int = 0
     gpus_per_node: int = 0
     hosts: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Unverified(Struct, frozen=True):
 class LaunchPlan(Struct, frozen=True, kw_only=True):
     """The start of one job."""
 
-    framework: Framework
+    framework: str
     nodes: tuple[NodePlan, ...]
     master_address: str
     """An address (static rendezvous needs no resolver), as the other nodes reach it."""

@@ -12,6 +12,7 @@ from gpudoctor.launch.claims import judge
 from gpudoctor.launch.claims_base import Seen
 from gpudoctor.launch.plan import LaunchPlan
 from gpudoctor.launch.verified import Check, Outcome, Verified, has_false, unverified
+from gpudoctor.launcher import registry
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight import Preflight, PreflightWish, preflight
 from gpudoctor.nccl.preflight_nodes import Nodes
@@ -19,8 +20,6 @@ from gpudoctor.snapshot import Snapshot
 
 SECONDS = 20.0
 """An examination may take this long: a busy node, a slow name server."""
-PLACED_BY_A_SCHEDULER = ("kubernetes", "skypilot", "torchx", "xla")
-"""Whose machines are chosen when the job starts: nothing can be said of them before."""
 NOTHING_LEADS_THERE = "nothing leads there from here: name the nodes with --hosts"
 
 
@@ -39,8 +38,8 @@ def verify(
     the nodes' names, for nodes that the fleet does not reach. `script_folder`: where a relative script lies; "" is the
     folder of this shell.
     """
-    if plan.framework in PLACED_BY_A_SCHEDULER:
-        return (_of_a_scheduler(plan),)
+    if registry.frameworks()[plan.framework].scheduler in ("kubernetes", "cloud"):
+        return (_of_a_scheduler(plan),)  # the machines are chosen when it starts
     if fleet is None and plan.nodes[0].name in snapshots:
         with LocalFleet([plan.nodes[0].name]) as head:
             reach(head, timeout=head.patience)
@@ -126,14 +125,14 @@ def _evidence(findings: tuple[Finding, ...], id: str) -> dict[str, str]:
 
 
 def _of_a_scheduler(plan: LaunchPlan) -> Verified:
-    emit = "kubernetes" if plan.framework in ("kubernetes", "torchx") else "slurm"
+    in_pods = registry.frameworks()[plan.framework].scheduler == "kubernetes"
     return Verified(
         check="nodes reached",
         claim="The machines that the job gets are as planned",
         outcome="unknown",
         seen="they are chosen when it starts",
-        commands=(command("gpudoctor nccl-test --nodes {:number} --emit {:name}", len(plan.nodes), emit),)
-        if plan.framework in ("kubernetes", "torchx")
+        commands=(command("gpudoctor nccl-test --nodes {:number} --emit kubernetes", len(plan.nodes)),)
+        if in_pods
         else (command("gpudoctor check"),),
     )
 

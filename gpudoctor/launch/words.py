@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from gpudoctor.command import MOST_CHARACTERS, MOST_WORDS, Command, command, joined
 from gpudoctor.emit.comments import comment as comment_lines
 from gpudoctor.errors import BadInput
-from gpudoctor.launch.plan import LaunchPlan, NodePlan, Variable
+from gpudoctor.launch.plan import Block, LaunchPlan, NodePlan, Variable
 
 WIDTH = 96
 
@@ -100,3 +100,31 @@ def title(plan: LaunchPlan, node: NodePlan) -> str:
         return f"on {node.name}"
     where = f"on {node.name}" if node.known else f"on {node.name}, a node of your choice"
     return f"{where} (node rank {node.rank} of {len(plan.nodes)})"
+
+
+def rendezvous(plan: LaunchPlan, *more: Variable) -> tuple[Variable, ...]:
+    """MASTER_ADDR and MASTER_PORT with their reasons, and what goes with them."""
+
+    def why(name: str) -> str:
+        return f"{plan.why[name]}." if plan.why.get(name) else ""
+
+    return (
+        Variable("MASTER_ADDR", plan.master_address, why("master_address")),
+        Variable("MASTER_PORT", str(plan.master_port), why("master_port")),
+        *more,
+    )
+
+
+def head_reasons(plan: LaunchPlan) -> list[str]:
+    """Why these processes, this address and this port."""
+    labels = {"processes": "Processes", "master_address": "Address", "master_port": "Port"}
+    return [comment(f"{label}: {plan.why[name]}.") for name, label in labels.items() if plan.why.get(name)]
+
+
+def node_block(
+    plan: LaunchPlan, node: NodePlan, command: list[str], comments: Iterable[str] = (), *first: Variable
+) -> Block:
+    """The command of one node under its comments; `first`: variables besides the plan's own."""
+    variables = (*first, *of_node(plan, node))
+    text = prefixed(variables, without_leftovers(plan, command, variables))
+    return Block(title(plan, node), "\n".join([*comments, *reasons_for(plan, node, *first), text]), node.rank)

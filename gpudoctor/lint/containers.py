@@ -10,9 +10,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from gpudoctor.lint.launchers.mpirun import MPIRUN
-from gpudoctor.lint.launchers.mpirun import PROGRAMS as MPI_PROGRAMS
-from gpudoctor.lint.launchers.srun import SRUN
+from gpudoctor.launcher import registry
 from gpudoctor.lint.model import Expansion, Facts, Invocation, Manifest, ManifestValue, Section, Setting, Span, Word
 from gpudoctor.lint.shell import invocations as read_shell
 
@@ -77,12 +75,10 @@ def _containers(manifest: Manifest) -> list[Path]:
 
 def _scripts(manifest: Manifest, by_path: dict[Path, ManifestValue]) -> Iterator[Path]:
     """Values that are shell lines: RayJob's entrypoint, SkyPilot's run, dstack's commands."""
-    if manifest.kind == "RayJob" and ("spec", "entrypoint") in by_path:
-        yield ("spec", "entrypoint")
-    if manifest.kind == "SkyPilot" and ("run",) in by_path:
-        yield ("run",)
-    if manifest.kind == "dstack":
-        yield from (path for path in by_path if len(path) == 2 and path[0] == "commands")
+    kind = registry.manifest_kinds().get(manifest.kind)
+    if kind is not None and kind.script:
+        script = tuple(kind.script.split("."))
+        yield from (path for path in by_path if script in (path, path[:-1]))
 
 
 def _list(by_path: dict[Path, ManifestValue], path: Path) -> list[ManifestValue]:
@@ -111,7 +107,8 @@ def _environment(by_path: dict[Path, ManifestValue], path: Path) -> dict[str, Se
 
 def _task_environment(by_path: dict[Path, ManifestValue], manifest: Manifest) -> dict[str, Setting]:
     """`envs:` of SkyPilot, `env:` of dstack where it is a mapping."""
-    key = {"SkyPilot": "envs", "dstack": "env"}.get(manifest.kind)
+    kind = registry.manifest_kinds().get(manifest.kind)
+    key = kind.variables if kind is not None else ""
     return {
         path[1]: Setting(
             path[1], Word(raw=value.value, text=value.value, shown=value.value, span=value.span), True, "manifest"
@@ -181,9 +178,8 @@ def _command(
         if at is not None and at + 1 < len(words):
             return [this, *_shell(values[at + 1], inside, (*within, this))]
         return [this]
-    grammar = MPIRUN if program in MPI_PROGRAMS else SRUN if program == "srun" else None
-    if grammar is not None:
-        end = grammar.read(words).end
+    if (starter := registry.starts_tasks(program)) is not None:
+        end = starter.form.grammar.read(words).end
         if end < len(words):
             return [this, *_command(words[end:], values[end:], inside, (*within, this))]
     return [this]

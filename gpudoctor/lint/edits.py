@@ -3,18 +3,16 @@
 import re
 from collections.abc import Callable
 
-from gpudoctor.lint.look import NAMES, Value, World, split_endpoint, value
+from gpudoctor.lint.look import Value, World, split_endpoint, traits, value
 from gpudoctor.lint.model import Launch, Span
 from gpudoctor.lint.rule import Edit
 
 
 def spell(launch: Launch, name: str) -> str:
     """ "--node-rank" in the spelling of the text: with underscores where it uses them (every version takes those)."""
-    if launch.launcher == "accelerate":
-        name = {each[0]: each[1] for each in NAMES.values()}.get(name, name)
-    elif launch.launcher == "fabric":
-        name = {"nnodes": "num-nodes", "master-addr": "main-address", "master-port": "main-port"}.get(name, name)
-    under = any("_" in each.written for each in launch.every_option) or launch.launcher in ("accelerate", "deepspeed")
+    kind = traits(launch)
+    name = kind.own_names.get(name, name)
+    under = kind.underscores or any("_" in each.written for each in launch.every_option)
     hyphens = any("-" in each.written.lstrip("-") for each in launch.every_option)
     if under or (launch.launcher == "torch.distributed.launch" and not hyphens):
         name = name.replace("-", "_")

@@ -6,9 +6,11 @@ Nothing is run: versions are read from the names of `*.dist-info` folders.
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from gpudoctor.errors import BadInput
+from gpudoctor.launcher import registry
 from gpudoctor.lint.model import Facts
 from gpudoctor.snapshot import Snapshot
 
@@ -20,11 +22,14 @@ MOST = 1_000_000
 
 ALIASES = {"pytorch": "torch", "pytorch-lightning": "lightning", "pytorch_lightning": "lightning", "pl": "lightning"}
 """Names that people give, and the one that rules ask for."""
-MATTERING = frozenset({
-    "torch", "lightning", "pytorch-lightning", "accelerate", "deepspeed", "horovod", "torchx", "ray", "transformers",
-    "torch-xla", "mpi4py", "torchtune", "mosaicml", "colossalai", "megatron-core", "nemo-run", "fairscale",
-})  # fmt: skip
-"""Distributions that rules may ask for."""
+BESIDE = ("transformers", "mpi4py", "torchtune", "megatron-core", "nemo-run", "fairscale")
+
+
+@cache
+def mattering() -> frozenset[str]:
+    """Distributions that rules may ask for: the launchers', and some beside them."""
+    named = (name for each in registry.every() for name in (each.package, *each.other_packages) if name)
+    return frozenset((*BESIDE, *(name.replace("_", "-") for name in named)))
 
 
 class FactsProblem(BadInput):
@@ -80,14 +85,14 @@ def installed(python: str | Path) -> dict[str, str]:
             distribution, _, version = stem.partition("-")
             distribution = re.sub(r"[-_.]+", "-", distribution).lower()
             version = version.partition("-")[0]
-            if distribution in MATTERING and VERSION.fullmatch(version):
+            if distribution in mattering() and VERSION.fullmatch(version):
                 found.setdefault(distribution, version)
     return known_names(found)
 
 
 def known_names(packages: Mapping[str, str]) -> dict[str, str]:
     """The packages that matter, under the names that rules ask for."""
-    found = {name: version for name, version in packages.items() if name in MATTERING}
+    found = {name: version for name, version in packages.items() if name in mattering()}
     lightning = found.pop("pytorch-lightning", None)
     if lightning is not None:
         found.setdefault("lightning", lightning)

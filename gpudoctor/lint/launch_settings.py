@@ -6,24 +6,22 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gpudoctor.launcher import registry
+from gpudoctor.launcher.traits import LauncherTraits
 from gpudoctor.lint.model import Expansion, Invocation, Launch, Span, Word
 
 TORCHRUN = ("torchrun", "torch.distributed.launch")
 """Launchers with torchrun's options and rendezvous."""
-NAMES = {
-    "nnodes": ("nnodes", "num-machines", "num-nodes"),
-    "node-rank": ("node-rank", "machine-rank"),
-    "master-addr": ("master-addr", "main-process-ip", "main-address"),
-    "master-port": ("master-port", "main-process-port", "main-port"),
-}
-"""torchrun's name of an option -> that of torchrun, accelerate and deepspeed/fabric."""
 _VARIABLES = {
     "node-rank": ("NODE_RANK", "GROUP_RANK"),
     "master-addr": ("MASTER_ADDR",),
     "master-port": ("MASTER_PORT",),
 }
-_READS_VARIABLES = ("python", "srun", "mpirun", "fabric")
-"""Nothing between the environment and the program: env:// and Lightning read MASTER_ADDR and so on themselves."""
+
+
+def traits(launch: Launch) -> LauncherTraits:
+    """What its launcher is."""
+    return registry.traits(launch.launcher)
 
 
 class Value(Struct, frozen=True):
@@ -52,14 +50,12 @@ def number(value: Value | None) -> int | None:
 
 def value(launch: Launch, name: str) -> Value | None:
     """The setting under torchrun's name of it ("master-addr"), as this launcher takes it."""
-    names = NAMES.get(name, (name,))
-    if launch.launcher == "deepspeed" and name == "nnodes":
-        return None  # --num_nodes there chooses from the hostfile
-    found = None if launch.launcher in ("python", "srun", "mpirun") else launch.option(*names)
+    kind = traits(launch)
+    found = None if kind.bare else launch.option(kind.own_names.get(name, name))
     if found is not None and found.value is not None:
         word = found.value
         return Value(word.text, word.shown, found.written, word, word.span)
-    if launch.launcher in _READS_VARIABLES:
+    if kind.reads_master:
         for variable in _VARIABLES.get(name, ()):
             setting = launch.invocation.settings.get(variable)
             if setting is not None and setting.exported:

@@ -8,27 +8,59 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from gpudoctor.lint.launch_settings import NAMES as NAMES
-from gpudoctor.lint.launch_settings import TORCHRUN as TORCHRUN
-from gpudoctor.lint.launch_settings import Value as Value
-from gpudoctor.lint.launch_settings import backend as backend
-from gpudoctor.lint.launch_settings import endpoint as endpoint
-from gpudoctor.lint.launch_settings import is_dynamic as is_dynamic
-from gpudoctor.lint.launch_settings import is_loopback as is_loopback
-from gpudoctor.lint.launch_settings import is_static as is_static
-from gpudoctor.lint.launch_settings import master as master
-from gpudoctor.lint.launch_settings import may_hide_options as may_hide_options
-from gpudoctor.lint.launch_settings import nnodes as nnodes
-from gpudoctor.lint.launch_settings import number as number
-from gpudoctor.lint.launch_settings import origins as origins
-from gpudoctor.lint.launch_settings import port as port
-from gpudoctor.lint.launch_settings import split_endpoint as split_endpoint
-from gpudoctor.lint.launch_settings import standalone as standalone
-from gpudoctor.lint.launch_settings import value as value
+from gpudoctor.lint.launch_settings import (  # what rules ask of one launch stands there
+    TORCHRUN as TORCHRUN,
+)
+from gpudoctor.lint.launch_settings import (
+    Value as Value,
+)
+from gpudoctor.lint.launch_settings import (
+    backend as backend,
+)
+from gpudoctor.lint.launch_settings import (
+    endpoint as endpoint,
+)
+from gpudoctor.lint.launch_settings import (
+    is_dynamic as is_dynamic,
+)
+from gpudoctor.lint.launch_settings import (
+    is_loopback as is_loopback,
+)
+from gpudoctor.lint.launch_settings import (
+    is_static as is_static,
+)
+from gpudoctor.lint.launch_settings import (
+    master as master,
+)
+from gpudoctor.lint.launch_settings import (
+    may_hide_options as may_hide_options,
+)
+from gpudoctor.lint.launch_settings import (
+    nnodes as nnodes,
+)
+from gpudoctor.lint.launch_settings import (
+    number as number,
+)
+from gpudoctor.lint.launch_settings import (
+    origins as origins,
+)
+from gpudoctor.lint.launch_settings import (
+    port as port,
+)
+from gpudoctor.lint.launch_settings import (
+    split_endpoint as split_endpoint,
+)
+from gpudoctor.lint.launch_settings import (
+    standalone as standalone,
+)
+from gpudoctor.lint.launch_settings import (
+    traits as traits,
+)
+from gpudoctor.lint.launch_settings import (
+    value as value,
+)
 from gpudoctor.lint.model import Job, Launch, Span
 
-_FANS_OUT = ("deepspeed", "horovodrun", "torchx", "xla")
-"""Started once; they reach the other nodes themselves."""
 SIBLINGS = 1024
 """Starts that are looked at in one text; a text with more is no script."""
 
@@ -151,9 +183,10 @@ def meets(launch: Launch) -> bool:
     """The launch takes part in a rendezvous that the text describes, and runs on each node."""
     if launch.option("help", "version") is not None:
         return False
-    if launch.launcher in _FANS_OUT:
-        return launch.launcher == "deepspeed" and launch.option("no-ssh") is not None
-    if launch.launcher in (*TORCHRUN, "accelerate", "fabric"):
+    kind = traits(launch)
+    if kind.fans_out:
+        return launch.option("no-ssh") is not None
+    if kind.a_node:
         return True
     return any(value(launch, name) is not None for name in ("master-addr", "master-port", "node-rank"))
 

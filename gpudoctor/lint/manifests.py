@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
+from gpudoctor.launcher import registry
 from gpudoctor.lint.containers import invocations_of
 from gpudoctor.lint.model import Manifest, ManifestValue, Span
 
@@ -25,18 +26,21 @@ KUBERNETES = re.compile(
     r"""^[ \t{]{0,40}["']?apiVersion["']?[ \t]{0,9}:|,[ \t]{0,9}"apiVersion"[ \t]{0,9}:""", re.MULTILINE
 )
 KIND = re.compile(r"""^[ \t{]{0,40}["']?kind["']?[ \t]{0,9}:|,[ \t]{0,9}"kind"[ \t]{0,9}:""", re.MULTILINE)
-SKYPILOT = re.compile(r"^run:(?:[ \t]|$)", re.MULTILINE)
-SKYPILOT_BESIDE = re.compile(r"^(?:resources|num_nodes|workdir|setup|file_mounts):", re.MULTILINE)
-DSTACK = re.compile(r"^type:[ \t]{0,9}task[ \t]{0,9}$", re.MULTILINE)
 
 
 def looks_like_manifest(text: str) -> bool:
     """Whether a text is YAML or JSON with apiVersion and kind, or a task of SkyPilot or dstack."""
     if KUBERNETES.search(text) and KIND.search(text):
         return True
-    return bool(SKYPILOT.search(text) and SKYPILOT_BESIDE.search(text)) or bool(
-        DSTACK.search(text) and re.search(r"^commands:", text, re.MULTILINE)
-    )
+    return bool(_task(text))
+
+
+def _task(text: str) -> str:
+    """The kind of a task's file, which says no kind."""
+    for kind in registry.manifest_kinds().values():
+        if kind.looks and all(re.search(f"^{each}", text, re.MULTILINE) for each in kind.looks):
+            return kind.kind
+    return ""
 
 
 class _Node:
@@ -189,15 +193,12 @@ def _manifest(root: _Node) -> Manifest:
                 else:
                     pending.append(((*path, key or ""), each))
     named = {value.path: value.value for value in values if len(value.path) == 1}
-    kind = named.get(("kind",), "") or _task(values)
+    kind = named.get(("kind",), "") or _task("\n".join(_top_level(values)))
     return Manifest(kind, named.get(("apiVersion",), ""), tuple(values), fault)
 
 
-def _task(values: list[ManifestValue]) -> str:
-    """Tasks that say no kind."""
-    paths = {value.path[0] for value in values if value.path}
-    if any(value.path == ("type",) and value.value == "task" for value in values) and "commands" in paths:
-        return "dstack"
-    return (
-        "SkyPilot" if "run" in paths and paths & {"resources", "num_nodes", "workdir", "setup", "file_mounts"} else ""
-    )
+def _top_level(values: list[ManifestValue]) -> Iterator[str]:
+    """The document's own keys, as a text has them."""
+    for value in values:
+        if value.path:
+            yield f"{value.path[0]}: {value.value}" if len(value.path) == 1 else f"{value.path[0]}:"

@@ -113,21 +113,9 @@ class Option(Struct, frozen=True):
 class Launch(Struct, frozen=True, kw_only=True):
     """A start of training, understood."""
 
-    launcher: Literal[
-        "torchrun",
-        "torch.distributed.launch",
-        "accelerate",
-        "deepspeed",
-        "horovodrun",
-        "mpirun",
-        "srun",
-        "fabric",
-        "torchx",
-        "xla",
-        "python",
-        "other",
-    ]
-    """ "srun" and "mpirun": the program they start is the training itself; "python": nothing starts several."""
+    launcher: str
+    """As a launcher's file has it (`launcher.traits.Form`). "srun" and "mpirun": the program they start is the training
+    itself; "python": nothing starts several."""
     invocation: Invocation
     options: dict[str, Option] = field(default_factory=dict)
     """The last one of each name, as argparse takes it. Options of the launcher only."""

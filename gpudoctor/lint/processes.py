@@ -10,9 +10,6 @@ from gpudoctor.knowledge.visible.entries import entries
 from gpudoctor.lint import allocation, lightning, look
 from gpudoctor.lint.model import Job, Launch, Setting, Word
 
-STARTS_SEVERAL = (*look.TORCHRUN, "accelerate", "deepspeed", "fabric")
-"""Launchers that start the ranks of a node."""
-
 
 class Count(Struct, frozen=True):
     """Processes on each node, by the launch itself. `word` is the value that says so, where one does."""
@@ -25,20 +22,17 @@ class Count(Struct, frozen=True):
 
 def started(job: Job, launch: Launch) -> Count:
     """Processes that the launcher starts on a node."""
-    if launch.launcher in look.TORCHRUN:
-        return _counted(job, launch, "nproc-per-node", 1)
-    if launch.launcher == "accelerate":
-        total = _counted(job, launch, "num-processes", None)
+    kind = look.traits(launch)
+    if kind.ranks_option:
+        return _counted(job, launch, kind.ranks_option, kind.ranks_default)
+    if kind.total_option and kind.a_node:
+        total = _counted(job, launch, kind.total_option, None)
         told = look.nnodes(launch)
         if isinstance(total.number, int) and told is not None:
             return Count(total.number // max(1, told[1]), total.written, total.word)
         if isinstance(total.number, int) and launch.option("num-machines", "config-file") is None:
             return total
         return Count(None, total.written, total.word)
-    if launch.launcher == "deepspeed":
-        return _counted(job, launch, "num-gpus", None)
-    if launch.launcher == "fabric":
-        return _counted(job, launch, "devices", 1)
     return Count(None)
 
 

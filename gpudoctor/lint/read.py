@@ -5,8 +5,8 @@ from itertools import islice
 from typing import Literal
 
 from gpudoctor.errors import BadInput
+from gpudoctor.launcher.understand import understand
 from gpudoctor.lint import hostfiles, manifests, trainers
-from gpudoctor.lint.launchers import understand
 from gpudoctor.lint.model import Facts, Hostfile, Invocation, Job, Launch, Manifest, SbatchOption, Section, TrainerCall
 from gpudoctor.lint.sections import split
 from gpudoctor.lint.shell import invocations

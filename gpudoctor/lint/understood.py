@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.launcher import registry
+from gpudoctor.launcher.traits import ManifestKind
 from gpudoctor.lint import look, processes
 from gpudoctor.lint.lightning import is_lightning
 from gpudoctor.lint.model import Job, Launch, Option
@@ -10,23 +12,6 @@ from gpudoctor.lint.report import Understood
 
 SHOWN_UNKNOWN = 20
 """More open questions than that are a text that is not about starting."""
-PROCESS_OPTIONS = ("nproc-per-node", "num-gpus", "devices")
-OPEN_OPTIONS = (
-    *("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id"),
-    *("num-machines", "num-processes", "machine-rank", "main-process-ip", "main-process-port"),
-    *("num-nodes", "num-gpus", "np", "devices", "main-address", "main-port"),
-)
-"""Options whose value decides whether the ranks meet."""
-FRAMEWORKS = {
-    "torchrun": "torch",
-    "torch.distributed.launch": "torch",
-    "accelerate": "accelerate",
-    "deepspeed": "deepspeed",
-    "horovodrun": "horovod",
-    "fabric": "lightning",
-    "torchx": "torch",
-    "xla": "torch_xla",
-}
 
 
 def understood(job: Job) -> Understood:
@@ -39,8 +24,8 @@ def understood(job: Job) -> Understood:
     if launch.launcher == "horovodrun" and (shares := hosts_of(launch)):
         nodes, each = len(shares), shares[0] if len(set(shares)) == 1 else None
         return _understood(job, launch, nodes, each, sum(shares))
-    total = whole(launch.option("num-processes", "np"))
-    world = total if total is not None and launch.launcher in ("accelerate", "mpirun", "horovodrun") else None
+    total = look.traits(launch).total_option
+    world = whole(launch.option(total)) if total else None
     if world is None and nodes and each:
         world = nodes * each
     if each is None and world and nodes and world % nodes == 0:
@@ -102,10 +87,8 @@ def nodes_of(job: Job, launch: Launch) -> int | None:
         return told[1]
     if look.standalone(launch) and look.value(launch, "nnodes") is None:
         return 1  # --nnodes is 1 unless it is given
-    if launch.launcher == "torchx":
-        match = re.fullmatch(r"(\d{1,6})x\d{1,6}", launch.text("j") or "", re.ASCII)
-        if match:
-            return int(match[1])
+    if (counts := look.traits(launch).counts) is not None and (told_nodes := counts(launch)[0]):
+        return told_nodes
     if launch.launcher == "deepspeed" and (told_nodes := whole(launch.option("num-nodes"))):
         return told_nodes
     if look.sruns(launch):
@@ -119,16 +102,16 @@ def nodes_of(job: Job, launch: Launch) -> int | None:
 
 def processes_of(job: Job, launch: Launch) -> int | None:
     """Ranks on each node."""
-    found = launch.option(*PROCESS_OPTIONS)
+    kind = look.traits(launch)
+    found = launch.option(kind.ranks_option) if kind.ranks_option else None
     if found is not None and found.value is not None:
         if found.value.text in ("gpu", "auto", "-1"):
             return job.facts.gpus_per_node
         return whole(found)
-    if launch.launcher == "torchx":
-        match = re.fullmatch(r"(?:\d{1,6}x)?(\d{1,6})", launch.text("j") or "", re.ASCII)
-        return int(match[1]) if match else None
+    if kind.counts is not None:
+        return kind.counts(launch)[1]
     if launch.launcher in look.TORCHRUN and not launch.unread:
-        return 1
+        return kind.ranks_default
     if launch.launcher == "srun":
         tasks = whole(launch.option("ntasks-per-node"))
         batch = job.sbatch.get("ntasks-per-node")
@@ -146,20 +129,11 @@ def of_operator(job: Job, launch: Launch) -> tuple[int | None, int | None]:
     if not look.from_platform(job, launch) or len(job.manifests) != 1:
         return None, None
     values = {".".join(value.path): value.value for value in job.manifests[0].values}
-    kind, pods, ranks = job.manifests[0].kind, "", ""
-    if kind == "TrainJob":
-        pods, ranks = values.get("spec.trainer.numNodes", ""), values.get("spec.trainer.numProcPerNode", "")
-    elif kind == "PyTorchJob":
-        replicas = [values[path] for role in ("Master", "Worker")
-                    if (path := f"spec.pytorchReplicaSpecs.{role}.replicas") in values]  # fmt: skip
-        pods = (
-            str(sum(map(int, replicas)))
-            if all(re.fullmatch(r"[0-9]{1,6}", each, re.ASCII) for each in replicas)
-            else ""
-        )
-        ranks = values.get("spec.nprocPerNode", "")
+    kind = registry.manifest_kinds().get(job.manifests[0].kind, ManifestKind(kind=""))
+    pods = [_number(values[path]) for path in kind.pods if path in values]
+    ranks = _number(values.get(kind.ranks, ""))
     silent = launch.launcher in look.TORCHRUN and launch.option("nproc-per-node") is None
-    return _number(pods), _number(ranks) if silent else None
+    return sum(each or 0 for each in pods) or None, ranks if silent else None
 
 
 def _number(text: str) -> int | None:
@@ -178,8 +152,8 @@ def framework_of(job: Job, launch: Launch) -> str | None:
     """ "lightning", "torch", "deepspeed" ...: what trains, as far as the text shows it."""
     if is_lightning(job, launch):
         return "lightning"
-    if launch.launcher in FRAMEWORKS:
-        return FRAMEWORKS[launch.launcher]
+    if trains := look.traits(launch).trains:
+        return trains
     settings = launch.invocation.settings
     preset = [name for name in ("NODE_RANK", "LOCAL_RANK") if name in settings]
     return "lightning" if launch.launcher == "python" and len(preset) == 2 else None
@@ -194,7 +168,7 @@ def open_questions(job: Job) -> Iterator[str]:
         return
     told: set[str] = set()
     for launch in job.launches[: look.SIBLINGS]:
-        for name in OPEN_OPTIONS:
+        for name in look.traits(launch).decisive:
             option = launch.option(name)
             if option is None or option.value is None or option.value.text is not None:
                 continue

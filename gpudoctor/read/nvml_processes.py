@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from gpudoctor.knowledge.command_lines import brief
+from gpudoctor.launcher.kept import brief
 from gpudoctor.read.nvml_calls import INSUFFICIENT_SIZE, NOT_SUPPORTED, CallFailed
 from gpudoctor.read.process import INITIAL_PID_NAMESPACE, ancestors
 from gpudoctor.read.system import System, attempt

@@ -14,6 +14,7 @@ from rich.console import Console
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan, Unverified
 from gpudoctor.launch.verify import Verified, unverified
+from gpudoctor.launcher import registry
 from gpudoctor.render.prose import show, show_command
 
 NODE_RANK = re.compile(r"node rank (\d+)")
@@ -76,8 +77,8 @@ def remarks(
 ) -> None:
     """What to know before pasting: what the plan is, what is wrong with it, and what nobody has looked at."""
     ranks = counted(plan.world_size, "rank")
-    if plan.framework == "xla":
-        show("xla: a rank a chip, on as many workers as the TPU has.", screen)
+    if registry.frameworks()[plan.framework].a_chip:
+        show(f"{plan.framework}: a rank a chip, on as many workers as the TPU has.", screen)
     else:
         show(f"{plan.framework}: {ranks} on {counted(len(plan.nodes), 'node')}, world size {plan.world_size}.", screen)
     for sentence in (*said, *emission.notes):

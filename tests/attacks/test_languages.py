@@ -21,13 +21,13 @@ from gpudoctor.emit.comments import CannotExpress
 from gpudoctor.knowledge.nccl.repair import set_to, take_out
 from gpudoctor.knowledge.nccl.settings import Setting
 from gpudoctor.launch.claims_software import SoftwareClaims
+from gpudoctor.launch.write import emission
 from gpudoctor.plugins import find_checks
 from tests.attacks.mutations import HOSTILE, mutated, texts
 from tests.attacks.registry import attack, attacks
 from tests.cases import every_case
 from tests.test_env_formats import advice, expanded, read_by, wanted
 from tests.test_launch_emitters_elsewhere import commands, documents, emitted, planned
-from tests.test_launch_words import EMITTERS as LAUNCHERS
 from tests.test_launch_words import FAKES, by_shell
 from tests.test_launch_words import plan as plan_of
 
@@ -278,7 +278,7 @@ def test_a_word_of_the_program_reaches_it_as_it_is(framework: str) -> None:
     """In mpirun's and srun's case through a second shell."""
     for value in (BREAKS_OUT, *SAYABLE.values()):
         program = ("train.py", value, "last")
-        for file in (found := LAUNCHERS[framework].emit(plan_of(framework, program, value))).files or found.blocks:
+        for file in (found := emission(plan_of(framework, program, value))).files or found.blocks:
             assert by_shell("bash", f"{FAKES}\n{file.text}\n") == [value, *program]
 
 

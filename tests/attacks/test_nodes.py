@@ -13,9 +13,9 @@ from gpudoctor import report as reports
 from gpudoctor.fleet.compare import differences
 from gpudoctor.fleet.survey import Survey
 from gpudoctor.launch.decide import CannotPlan
-from gpudoctor.launch.emitters import torchrun
 from gpudoctor.launch.plan import CannotEmit
 from gpudoctor.launch.words import Unquotable
+from gpudoctor.launch.write import emission
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight_nodes import Nodes
 from gpudoctor.render.fleet import difference_line, show_survey
@@ -110,7 +110,7 @@ def test_no_start_runs_what_a_node_says(tmp_path: Path) -> None:
         if changed is None:
             continue
         try:
-            started |= {block.text for block in torchrun.emit(test_launch_plan.planned(machine=changed)).blocks}
+            started |= {block.text for block in emission(test_launch_plan.planned(machine=changed)).blocks}
         except (CannotPlan, CannotEmit, Unquotable) as error:
             assert str(error).isprintable()
     assert len(started) > 1

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpudoctor.knowledge.environment import recorded
+from gpudoctor.launcher import kept as commands
 from gpudoctor.read import host, nccl_files, nvml_processes
-from gpudoctor.read.job import commands
 from gpudoctor.redact import Pseudonyms, redact
 from gpudoctor.snapshot import GpuProcess, Snapshot, read
 from gpudoctor.snapshot import to_json as snapshot_json

@@ -74,7 +74,7 @@ def variable_not_exported(job: Job) -> Iterator[Finding]:
 def _set_already(job: Job, launch: Launch, name: str) -> bool:
     """The launcher gives it a value of its own, or SLURM has exported it before."""
     if _RENDEZVOUS.fullmatch(name):
-        return launch.launcher not in ("python", "srun", "mpirun", "fabric")
+        return not look.traits(launch).reads_master
     return name == "CUDA_VISIBLE_DEVICES" and job.is_batch
 
 

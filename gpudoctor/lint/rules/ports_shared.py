@@ -33,7 +33,7 @@ def _listens(job: Job, launch: Launch) -> tuple[str, bool] | None:
     if (
         look.standalone(launch)
         or look.may_hide_options(launch)
-        or launch.launcher not in (*TORCHRUN, "accelerate", "deepspeed", "python")
+        or not (look.traits(launch).sets_ranks or launch.launcher == "python")
     ):
         return None
     port = look.port(launch) if launch.launcher != "deepspeed" else value(launch, "master-port")

@@ -163,7 +163,7 @@ def world_size_is_not_the_ranks(job: Job) -> Iterator[Finding]:
         if setting is None:
             continue
         size, rank = number(launch, "WORLD_SIZE"), number(launch, "RANK")
-        if launch.launcher in (*look.TORCHRUN, "accelerate", "deepspeed"):
+        if look.traits(launch).sets_ranks:
             yield Finding(
                 span=span_of(job, setting),
                 severity="info",
@@ -266,7 +266,8 @@ def constant_rank_for_all_workers(job: Job) -> Iterator[Finding]:
     take GPU 0, or all want to be rank 0."""
     for launch in job.launches:
         count = processes.per_node(job, launch) if launch.launcher != "mpirun" else _mpi_ranks(launch)
-        if launch.launcher in ("python", "horovodrun", "torchx", "xla", "other"):
+        kind = look.traits(launch)
+        if not kind.sets_ranks and not kind.a_node and launch.launcher not in ("srun", "mpirun"):
             continue
         if count is None and processes.started(job, launch).number == "gpus":
             count = 2

@@ -326,7 +326,7 @@ def _running(job: Job, world: World) -> int | None:
             return lines
         told = look.nnodes(launch)
         return None if given is not None and told is not None and told[0] <= given <= told[1] else given or lines
-    if launch.launcher in ("python", "srun", "mpirun", "deepspeed"):
+    if look.traits(launch).bare or launch.launcher == "deepspeed":
         return None
     if look.sruns(launch):
         return look.srun_nodes(job, launch) if look.one_task_per_node(job, launch) else None

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.launcher import registry
+from gpudoctor.launcher.programs import is_python
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import remove
-from gpudoctor.lint.launchers.programs import is_python
 from gpudoctor.lint.model import Invocation, Job, Launch, Span, Word
 from gpudoctor.lint.rule import Edit, Finding, rule
 
@@ -15,26 +16,6 @@ _SSH = "".join(
     f"ssh n{k} 'torchrun --nnodes=2 --nproc-per-node=4 --node-rank={{}} --master-addr=n0 --master-port=6123 t.py'{{}}\n"
     for k in range(2)
 )
-_SURE = {
-    "torchrun": (
-        *("nnodes", "nproc-per-node", "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "standalone"),
-        *("max-restarts", "nnode", "nproc"),
-    ),
-    "accelerate": (
-        "num-processes",
-        "num-machines",
-        "machine-rank",
-        "main-process-ip",
-        "main-process-port",
-        "multi-gpu",
-    ),
-    "deepspeed": ("hostfile", "num-gpus", "num-nodes", "include", "exclude"),
-}
-"""Options that no script has for itself, by launcher."""
-_LIKELY = {"torchrun": ("master-addr", "master-port")}
-"""Options that some scripts have too."""
-_PROGRAMS = ("torchrun", "accelerate", "deepspeed", "horovodrun", "srun", "mpirun")
-"""Programs that Python cannot be given by their names."""
 _FLAGS = ("standalone", "multi-gpu")
 _MULTIPLEXERS = ("tmux", "screen", "pdsh", "docker", "nohup", "setsid", "parallel", "xargs", "sbatch", "bsub", "qsub")
 
@@ -60,14 +41,14 @@ def launcher_option_after_script(job: Job) -> Iterator[Finding]:
     """Everything behind the script's name goes to the script. The launcher starts with its defaults: one node and one
     process, without a word."""
     for launch in job.launches:
-        family = "torchrun" if launch.launcher in look.TORCHRUN else launch.launcher
+        kind = look.traits(launch)
         for name, span, text in _misplaced(launch):
-            sure = name in _SURE.get(family, ())
-            if not sure and name not in _LIKELY.get(family, ()):
+            sure = name in kind.unmistakable
+            if not sure and name not in kind.ambiguous:
                 continue
             if launch.option(name) is not None or any(each.name.startswith(name) for each in launch.every_option):
                 continue
-            complete = family == "torchrun" and _complete_without(launch, name)
+            complete = launch.launcher in look.TORCHRUN and _complete_without(launch, name)
             script = launch.script
             movable = script is not None and script.span.exact and span.exact and not launch.module
             edits: tuple[Edit, ...] = ()
@@ -164,7 +145,7 @@ def launcher_and_script_swapped(job: Job) -> Iterator[Finding]:
                 fix=f"Write python -m {words[at + 1].shown} OPTIONS {name}.",
                 edits=_forward(job, launch, at),
             )
-        elif launch.launcher in (*look.TORCHRUN, "accelerate", "deepspeed"):
+        elif look.traits(launch).sets_ranks:
             script = launch.script
             if script is None or launch.module or launch.option("no-python") or not is_python(script):
                 continue
@@ -182,7 +163,7 @@ def launcher_and_script_swapped(job: Job) -> Iterator[Finding]:
 def _python_of_a_program(job: Job, launch: Launch) -> Iterator[Finding]:
     """`python torchrun ...`: Python looks for a file torchrun in the folder it stands in."""
     script, words = launch.script, launch.invocation.words
-    if script is None or launch.module or script.shown not in _PROGRAMS:
+    if script is None or launch.module or script.shown not in registry.first_words(module=False):
         return
     exact = words[0].span.exact and script.span.exact
     yield Finding(

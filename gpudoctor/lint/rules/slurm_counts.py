@@ -328,7 +328,7 @@ def nodes_not_as_asked(job: Job) -> Iterator[Finding]:
                 happens=f"{fails}: the world size is not the number of tasks.",
                 fix=f"Write num_nodes {count}, or ask SLURM for {counted(argument[0], 'node')}.",
             )
-        elif told is not None and told[0] == told[1] != count and launch.launcher not in ("python", "srun", "mpirun"):
+        elif told is not None and told[0] == told[1] != count and not look.traits(launch).bare:
             shown = look.value(launch, "nnodes")
             yield Finding(
                 span=shown.span if shown is not None else launch.invocation.span,

@@ -16,7 +16,7 @@ _READ_BY_PROGRAMS = ("RANK", "LOCAL_RANK")
 
 def rank_words(launch: Launch) -> Iterator[tuple[str, Word]]:
     """What becomes a rank: options of the launcher, arguments of the script, variables that nothing overwrites."""
-    if launch.launcher not in ("python", "srun", "mpirun"):
+    if not look.traits(launch).bare:
         option = launch.option("node-rank", "machine-rank")
         if option is not None and option.value is not None:
             yield option.written, option.value
@@ -29,7 +29,7 @@ def rank_words(launch: Launch) -> Iterator[tuple[str, Word]]:
             yield word.shown.split("=")[0], word
         elif index + 1 < len(words):
             yield word.shown, words[index + 1]
-    if launch.launcher in ("python", "srun", "mpirun"):
+    if look.traits(launch).bare:
         for name in _READ_BY_PROGRAMS:
             setting = launch.invocation.settings.get(name)
             if setting is not None and setting.exported:
@@ -239,7 +239,7 @@ def task_rank_as_node_rank(job: Job) -> Iterator[Finding]:
     """SLURM_PROCID counts tasks, SLURM_NODEID nodes. They are equal while there is one task on each node."""
     for launch in job.launches:
         here = allocation.tasks_per_node(job, launch)
-        if here is None or here < 2 or launch.launcher in ("python", "srun", "mpirun"):
+        if here is None or here < 2 or look.traits(launch).bare:
             continue
         option = launch.option("node-rank", "machine-rank")
         found = _per_task(launch, option.value) if option is not None and option.value is not None else None

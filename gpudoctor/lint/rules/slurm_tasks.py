@@ -41,7 +41,7 @@ def launcher_started_per_task(job: Job) -> Iterator[Finding]:
     """torchrun, accelerate and deepspeed start the processes of a node themselves. Where srun starts several tasks on
     each node, there are as many launchers, and every GPU gets several processes."""
     for launch in job.launches:
-        if launch.launcher not in processes.STARTS_SEVERAL or allocation.srun_of(launch) is None:
+        if not (look.traits(launch).ranks_option or look.traits(launch).a_node) or allocation.srun_of(launch) is None:
             continue
         here = allocation.tasks_per_node(job, launch)
         if here is None or here < 2:
@@ -109,7 +109,7 @@ def batch_script_without_srun(job: Job) -> Iterator[Finding]:
         if invocation.program in _REACHES_NODES and _starts_work(invocation.words[1:])
     }
     for launch in job.launches:
-        if launch.launcher not in (*look.TORCHRUN, "accelerate", "python", "fabric") or _elsewhere(job, launch):
+        if not (look.traits(launch).a_node or launch.launcher == "python") or _elsewhere(job, launch):
             continue
         if launch.launcher == "python" and launch.invocation.section in reaching:
             continue

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.launcher import registry
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Expansion, Job, Launch, Option, Span, Word
 from gpudoctor.lint.rule import Edit, Example, Finding, rule
@@ -41,8 +42,6 @@ _NUMBERS = {
     "j": r"[0-9]+(?:x[0-9]+)?",
 }
 """Options that take a number, and what they take besides."""
-_TABLES = (*look.TORCHRUN, "accelerate", "deepspeed", "horovodrun", "fabric")
-"""Launchers of which every option is known (mpirun and srun have plugins' options too)."""
 
 
 def distance(one: str, other: str, most: int = 2) -> int:
@@ -210,7 +209,7 @@ def unknown_option(job: Job) -> Iterator[Finding]:
     """The launcher's options are read strictly: an unknown one is a usage error on every node. A unique beginning of an
     option (--nnode) is taken for the option."""
     for launch in job.launches:
-        if launch.launcher not in _TABLES:
+        if not registry.form(launch.launcher).all_known:
             continue
         for option in launch.every_option:
             if option.known and option.fault != "takes no value":
@@ -247,16 +246,7 @@ def _unknown(launch: Launch, option: Option) -> Finding:
 
 def _spellings(launch: Launch) -> Iterator[str]:
     """How the launcher's options are written."""
-    from gpudoctor.lint.launchers.accelerate import ACCELERATE
-    from gpudoctor.lint.launchers.deepspeed import DEEPSPEED
-    from gpudoctor.lint.launchers.fabric import FABRIC
-    from gpudoctor.lint.launchers.horovodrun import HOROVODRUN
-    from gpudoctor.lint.launchers.torchrun import LAUNCH, TORCHRUN
-
-    grammar = {
-        "accelerate": ACCELERATE, "deepspeed": DEEPSPEED, "fabric": FABRIC, "horovodrun": HOROVODRUN,
-        "torch.distributed.launch": LAUNCH,
-    }.get(launch.launcher, TORCHRUN)  # fmt: skip
+    grammar = registry.form(launch.launcher).grammar
     for spec in grammar.options:
         yield from (spelling for spelling in spec.spellings if spelling.startswith("--"))
 

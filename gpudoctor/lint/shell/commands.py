@@ -14,7 +14,7 @@ from gpudoctor.lint.shell.heredocs import Redirects, redirects
 from gpudoctor.lint.shell.sbatch import lines_of, options_of
 from gpudoctor.lint.shell.source import Run, Source
 from gpudoctor.lint.shell.variables import How, Variables
-from gpudoctor.lint.shell.wrappers import ASSIGNMENT, Started, name, started
+from gpudoctor.lint.shell.wrappers import ASSIGNMENT, WhatStarts, name, started
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -135,7 +135,7 @@ class Commands(Gathered):
             self.start(begun, invocation, words, pieces, script, outer, variables, context, found)
 
     def start(
-        self, begun: Started, invocation: Invocation, words: list[Word], pieces: list[list[Run]], script: Script,
+        self, begun: WhatStarts, invocation: Invocation, words: list[Word], pieces: list[list[Run]], script: Script,
         outer: Variables, variables: Variables, context: Context, found: Redirects,
     ) -> None:  # fmt: skip
         """Follow what a wrapper starts."""

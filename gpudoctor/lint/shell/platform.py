@@ -11,77 +11,14 @@ PREFIXES = (
 """Set by the scheduler, the operator or the launcher, each in its own name space."""
 
 NAMES = frozenset(
-    [
-        "HOSTNAME",
-        "HOST",
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "UID",
-        "EUID",
-        "PPID",
-        "PWD",
-        "OLDPWD",
-        "PATH",
-        "SHELL",
-        "SHLVL",
-        "TERM",
-        "LANG",
-        "LC_ALL",
-        "TMPDIR",
-        "TMP",
-        "TEMP",
-        "RANDOM",
-        "SRANDOM",
-        "SECONDS",
-        "LINENO",
-        "EPOCHSECONDS",
-        "EPOCHREALTIME",
-        "BASHPID",
-        "GROUPS",
-        "HOSTTYPE",
-        "MACHTYPE",
-        "OSTYPE",
-        "IFS",
-        "OPTARG",
-        "OPTIND",
-        "FUNCNAME",
-        "PIPESTATUS",
-        "REPLY",
-        "LD_LIBRARY_PATH",
-        "PYTHONPATH",
-        "CPATH",
-        "LIBRARY_PATH",
-        "VIRTUAL_ENV",
-        "EDITOR",
-        "DISPLAY",
-        "MAIL",
-        "COLUMNS",
-        "LINES",
-        "JOB_COMPLETION_INDEX",
-        "JOB_ID",
-        "JOB_NAME",
-        "PE_HOSTFILE",
-        "NHOSTS",
-        "NSLOTS",
-        "SCRATCH",
-        "WORK",
-        "CUDA_HOME",
-        "CUDA_PATH",
-        "NVIDIA_VISIBLE_DEVICES",
-        "MPI_LOCALRANKID",
-        "MPI_LOCALNRANKS",
-        "DLWS_NUM_WORKER",
-        "DLWS_ROLE_IDX",
-        "ARNOLD_WORKER_NUM",
-        "ARNOLD_ID",
-        "ARNOLD_WORKER_GPU",
-        "METIS_WORKER_0_HOST",
-        "WORKER_RANK",
-        "POD_NAME",
-        "POD_IP",
-        "POD_INDEX",
-    ]
+    """
+    HOSTNAME HOST HOME USER LOGNAME UID EUID PPID PWD OLDPWD PATH SHELL SHLVL TERM LANG LC_ALL TMPDIR TMP TEMP RANDOM
+    SRANDOM SECONDS LINENO EPOCHSECONDS EPOCHREALTIME BASHPID GROUPS HOSTTYPE MACHTYPE OSTYPE IFS OPTARG OPTIND
+    FUNCNAME PIPESTATUS REPLY LD_LIBRARY_PATH PYTHONPATH CPATH LIBRARY_PATH VIRTUAL_ENV EDITOR DISPLAY MAIL COLUMNS
+    LINES JOB_COMPLETION_INDEX JOB_ID JOB_NAME PE_HOSTFILE NHOSTS NSLOTS SCRATCH WORK CUDA_HOME CUDA_PATH
+    NVIDIA_VISIBLE_DEVICES MPI_LOCALRANKID MPI_LOCALNRANKS DLWS_NUM_WORKER DLWS_ROLE_IDX ARNOLD_WORKER_NUM ARNOLD_ID
+    ARNOLD_WORKER_GPU METIS_WORKER_0_HOST WORKER_RANK POD_NAME POD_IP POD_INDEX
+    """.split()  # noqa: SIM905 - as a text it can be read and changed
 )
 """Set by the shell, the login or the platform. PYTHONPATH and the like may be empty; nothing breaks by that."""
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from gpudoctor.lint.launchers.srun import SBATCH
+from gpudoctor.launchers.slurm import SBATCH
 from gpudoctor.lint.model import Option, SbatchOption, Word
 from gpudoctor.lint.shell.source import Source
 

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from gpudoctor.lint.launchers.mpirun import MPIRUN
-from gpudoctor.lint.launchers.mpirun import PROGRAMS as MPI_PROGRAMS
-from gpudoctor.lint.launchers.srun import SALLOC, SBATCH, SRUN
+from gpudoctor.launcher import registry
+from gpudoctor.launchers.slurm import SALLOC, SBATCH
 from gpudoctor.lint.model import Word
 
 SHELLS = ("bash", "sh", "dash", "zsh", "ksh", "ash")
@@ -15,7 +14,7 @@ ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 DURATION = re.compile(r"[\d.]+[smhd]?|\$.*")
 
 
-class Started(Struct, frozen=True):
+class WhatStarts(Struct, frozen=True):
     """What a wrapper starts. Indexes are of its words."""
 
     at: int = -1
@@ -36,13 +35,13 @@ class Started(Struct, frozen=True):
     """sbatch: as a batch script."""
 
 
-def started(words: Sequence[Word]) -> Started | None:
+def started(words: Sequence[Word]) -> WhatStarts | None:
     """What these words start; None when they start nothing that is known."""
     program = name(words[0])
     if program in SHELLS:
         return _shell(words)
-    if program in MPI_PROGRAMS:
-        return _command(words, MPIRUN.read(words).end, task=True)
+    if (starter := registry.starts_tasks(program)) is not None:
+        return _command(words, starter.form.grammar.read(words).end, task=True)
     found = _TABLE.get(program)
     if found is not None:
         return found(words)
@@ -56,8 +55,8 @@ def name(word: Word) -> str:
     return word.shown.rsplit("/", 1)[-1]
 
 
-def _command(words: Sequence[Word], at: int, *, task: bool = False, fresh: bool = False) -> Started | None:
-    return Started(at=at, task=task, fresh=fresh) if 0 < at < len(words) else None
+def _command(words: Sequence[Word], at: int, *, task: bool = False, fresh: bool = False) -> WhatStarts | None:
+    return WhatStarts(at=at, task=task, fresh=fresh) if 0 < at < len(words) else None
 
 
 def _after_options(words: Sequence[Word], at: int, with_value: str) -> int:
@@ -72,7 +71,7 @@ def _after_options(words: Sequence[Word], at: int, with_value: str) -> int:
     return at
 
 
-def _shell(words: Sequence[Word]) -> Started | None:
+def _shell(words: Sequence[Word]) -> WhatStarts | None:
     at = 1
     takes_text = False
     while at < len(words) and re.match(r"[-+]", words[at].shown):
@@ -86,13 +85,13 @@ def _shell(words: Sequence[Word]) -> Started | None:
         if not shown.startswith("--"):
             takes_text = takes_text or "c" in shown
             if "s" in shown and not takes_text:
-                return Started(reads_input=True)
+                return WhatStarts(reads_input=True)
     if at >= len(words):
-        return Started(reads_input=True)
-    return Started(texts=(at,)) if takes_text else Started(script=at)
+        return WhatStarts(reads_input=True)
+    return WhatStarts(texts=(at,)) if takes_text else WhatStarts(script=at)
 
 
-def _env(words: Sequence[Word]) -> Started | None:
+def _env(words: Sequence[Word]) -> WhatStarts | None:
     at = 1
     settings = []
     while at < len(words):
@@ -105,11 +104,11 @@ def _env(words: Sequence[Word]) -> Started | None:
         elif shown.startswith("-"):
             at += 1
         else:
-            return Started(at=at, settings=tuple(settings))
+            return WhatStarts(at=at, settings=tuple(settings))
     return None
 
 
-def _sudo(words: Sequence[Word]) -> Started | None:
+def _sudo(words: Sequence[Word]) -> WhatStarts | None:
     at = 1
     settings = []
     while at < len(words):
@@ -122,128 +121,80 @@ def _sudo(words: Sequence[Word]) -> Started | None:
         elif shown.startswith("-"):
             at += 1
         else:
-            return Started(at=at, settings=tuple(settings))
+            return WhatStarts(at=at, settings=tuple(settings))
     return None
 
 
-def _timeout(words: Sequence[Word]) -> Started | None:
+def _timeout(words: Sequence[Word]) -> WhatStarts | None:
     at = _after_options(words, 1, "-s --signal -k --kill-after")
     return _command(words, at + 1 if at < len(words) and DURATION.fullmatch(words[at].shown) else at)
 
 
-def _numactl(words: Sequence[Word]) -> Started | None:
+def _numactl(words: Sequence[Word]) -> WhatStarts | None:
     return _command(words, _after_options(words, 1, "-i -N -c -C -m -p -S -f -L -o -M"))
 
 
-def _taskset(words: Sequence[Word]) -> Started | None:
+def _taskset(words: Sequence[Word]) -> WhatStarts | None:
     at = _after_options(words, 1, "")
     return None if "-p" in [word.shown for word in words] else _command(words, at + 1)
 
 
-def _ssh(words: Sequence[Word]) -> Started | None:
+def _ssh(words: Sequence[Word]) -> WhatStarts | None:
     at = _after_options(words, 1, "-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B")
     at = _after_options(words, at + 1, "-p -l -o -i")
     if at >= len(words):
-        return Started(reads_input=True, fresh=True) if at == len(words) and len(words) > 1 else None
-    return Started(texts=tuple(range(at, len(words))), fresh=True)
+        return WhatStarts(reads_input=True, fresh=True) if at == len(words) and len(words) > 1 else None
+    return WhatStarts(texts=tuple(range(at, len(words))), fresh=True)
 
 
-def _pdsh(words: Sequence[Word]) -> Started | None:
+def _pdsh(words: Sequence[Word]) -> WhatStarts | None:
     with_value = (
         "-w -x -g -X -f -t -u -l -R -M -c -C -F -S -a"
         if name(words[0]) == "pdsh"
         else "-w -x -g -X -f -t -u -l -n -o -O -H -h -p"
     )
     at = _after_options(words, 1, with_value)
-    return Started(texts=tuple(range(at, len(words))), fresh=True) if at < len(words) else None
+    return WhatStarts(texts=tuple(range(at, len(words))), fresh=True) if at < len(words) else None
 
 
-def _sbatch(words: Sequence[Word]) -> Started | None:
+def _sbatch(words: Sequence[Word]) -> WhatStarts | None:
     for index, word in enumerate(words):
         if word.shown == "--wrap" and index + 1 < len(words):
-            return Started(texts=(index + 1,), batch=True)
+            return WhatStarts(texts=(index + 1,), batch=True)
         if word.shown.startswith("--wrap="):
-            return Started(texts=(index,), batch=True)
+            return WhatStarts(texts=(index,), batch=True)
     at = SBATCH.read(words).end
-    return Started(script=at, batch=True) if at < len(words) else Started(reads_input=True, batch=True)
+    return WhatStarts(script=at, batch=True) if at < len(words) else WhatStarts(reads_input=True, batch=True)
 
 
-def _slurm(words: Sequence[Word]) -> Started | None:
-    if name(words[0]) == "salloc":
-        return _command(words, SALLOC.read(words).end)
-    return _command(words, SRUN.read(words).end, task=True)
+def _salloc(words: Sequence[Word]) -> WhatStarts | None:
+    return _command(words, SALLOC.read(words).end)
 
 
 _CONTAINER_FLAGS = frozenset(
-    [
-        "-d",
-        "--detach",
-        "-i",
-        "--interactive",
-        "-t",
-        "--tty",
-        "-it",
-        "-ti",
-        "-dit",
-        "-itd",
-        "-id",
-        "-td",
-        "--rm",
-        "--init",
-        "--privileged",
-        "--read-only",
-        "-P",
-        "--publish-all",
-        "--no-healthcheck",
-        "--oom-kill-disable",
-        "--sig-proxy",
-        "--nv",
-        "--rocm",
-        "--nvccli",
-        "-e",
-        "--cleanenv",
-        "-c",
-        "--contain",
-        "-C",
-        "--containall",
-        "--writable",
-        "--writable-tmpfs",
-        "-w",
-        "--fakeroot",
-        "-f",
-        "--no-home",
-        "--userns",
-        "-u",
-        "--pid",
-        "-p",
-        "--net",
-        "--ipc",
-        "--no-init",
-        "--no-mount-home",
-        "--rw",
-        "--root",
-        "--unsquash",
-        "--disable-cache",
-        "--no-privs",
-        "--compat",
-    ]
+    """
+    -d --detach -i --interactive -t --tty -it -ti -dit -itd -id -td --rm --init --privileged --read-only -P
+    --publish-all --no-healthcheck --oom-kill-disable --sig-proxy --nv --rocm --nvccli -e --cleanenv -c --contain -C
+    --containall --writable --writable-tmpfs -w --fakeroot -f --no-home --userns -u --pid -p --net --ipc --no-init
+    --no-mount-home --rw --root --unsquash --disable-cache --no-privs --compat
+    """.split()  # noqa: SIM905 - as a text it can be read and changed
 )
 _DOCKER_VALUES = frozenset(("-e", "-c", "-w", "-u", "-p", "-f", "--pid", "--ipc", "--net"))
 
 
-def _docker(words: Sequence[Word]) -> Started | None:
+def _docker(words: Sequence[Word]) -> WhatStarts | None:
     verbs = [index for index, word in enumerate(words[1:4], 1) if word.shown in ("run", "exec")]
     if not verbs:
         return None
     return _container(words, verbs[0] + 1, docker=True)
 
 
-def _singularity(words: Sequence[Word]) -> Started | None:
+def _singularity(words: Sequence[Word]) -> WhatStarts | None:
     verbs = [index for index, word in enumerate(words[1:4], 1) if word.shown in ("exec", "run")]
     return _container(words, verbs[0] + 1, docker=False) if verbs else None
 
 
-def _container(words: Sequence[Word], at: int, docker: bool) -> Started | None:
+def _container(words: Sequence[Word], at: int, docker: bool) -> WhatStarts | None:
     """Options, the image, the command."""
     settings = []
     while at < len(words) and words[at].shown.startswith("-"):
@@ -256,29 +207,29 @@ def _container(words: Sequence[Word], at: int, docker: bool) -> Started | None:
             settings.append(at + 1)
         at += 2
     at += 1  # the image
-    return Started(at=at, settings=tuple(settings), fresh=docker) if at < len(words) else None
+    return WhatStarts(at=at, settings=tuple(settings), fresh=docker) if at < len(words) else None
 
 
-def _after_dashes(words: Sequence[Word]) -> Started | None:
+def _after_dashes(words: Sequence[Word]) -> WhatStarts | None:
     """`kubectl exec POD -- command`, `oc rsh`."""
     at = next((index for index, word in enumerate(words) if word.shown == "--"), len(words)) + 1
     return _command(words, at, fresh=True) if len(words) > 1 and words[1].shown == "exec" else None
 
 
-def _eval(words: Sequence[Word]) -> Started | None:
-    return Started(texts=tuple(range(1, len(words)))) if len(words) > 1 else None
+def _eval(words: Sequence[Word]) -> WhatStarts | None:
+    return WhatStarts(texts=tuple(range(1, len(words)))) if len(words) > 1 else None
 
 
-def _tmux(words: Sequence[Word]) -> Started | None:
+def _tmux(words: Sequence[Word]) -> WhatStarts | None:
     """The last word is a shell's, when it is more than a name: `tmux new -d -s a 'torchrun ...'`."""
     if len(words) > 2 and words[1].shown in ("send-keys", "send"):
         texts = [index for index, word in enumerate(words) if index > 1 and " " in word.shown]
-        return Started(texts=(texts[0],)) if texts else None
+        return WhatStarts(texts=(texts[0],)) if texts else None
     last = len(words) - 1
-    return Started(texts=(last,)) if last > 1 and " " in words[last].shown else None
+    return WhatStarts(texts=(last,)) if last > 1 and " " in words[last].shown else None
 
 
-def _screen(words: Sequence[Word]) -> Started | None:
+def _screen(words: Sequence[Word]) -> WhatStarts | None:
     return _command(words, _after_options(words, 1, "-S -dmS -DmS -c -e -h -p -s -t -T -dmLS"))
 
 
@@ -289,10 +240,10 @@ _SIMPLE = {
     "unbuffer": "", "chronic": "", "catchsegv": "", "tini": "-e -p", "dumb-init": "", "xvfb-run": "-n -s -f -e -w -p",
     "strace": "-e -o -s -p", "script_run": "", "setarch": "", "prlimit": "", "then": "", "do": "",
 }  # fmt: skip
-_TABLE: dict[str, Callable[[Sequence[Word]], Started | None]] = {
+_TABLE: dict[str, Callable[[Sequence[Word]], WhatStarts | None]] = {
     "env": _env, "sudo": _sudo, "timeout": _timeout, "gtimeout": _timeout, "numactl": _numactl, "taskset": _taskset,
     "ssh": _ssh, "pdsh": _pdsh, "clush": _pdsh, "dsh": _pdsh, "pssh": _pdsh, "parallel-ssh": _pdsh, "sbatch": _sbatch,
-    "srun": _slurm, "salloc": _slurm, "docker": _docker, "podman": _docker, "nerdctl": _docker,
+    "salloc": _salloc, "docker": _docker, "podman": _docker, "nerdctl": _docker,
     "nvidia-docker": _docker, "singularity": _singularity, "apptainer": _singularity, "kubectl": _after_dashes,
     "oc": _after_dashes, "eval": _eval, "tmux": _tmux, "screen": _screen,
 }  # fmt: skip

@@ -13,8 +13,9 @@ import msgspec
 from msgspec import structs
 
 from gpudoctor import active
+from gpudoctor.launcher import command_lines as commands
 from gpudoctor.read import kernel_log
-from gpudoctor.read.job import commands, files, gpus, kernel, processes, reach, sampling
+from gpudoctor.read.job import files, gpus, kernel, processes, reach, sampling
 from gpudoctor.read.job.layers import Layers, Rank
 from gpudoctor.read.job.own import own_pids
 from gpudoctor.read.job.sources import Sources

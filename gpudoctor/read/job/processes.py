@@ -12,10 +12,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gpudoctor.knowledge.command_lines import MOST_WORDS
 from gpudoctor.knowledge.environment import recorded
+from gpudoctor.launcher import command_lines as commands
+from gpudoctor.launcher import kept
+from gpudoctor.launcher.command_lines import MOST_WORDS
 from gpudoctor.read import process as proc
-from gpudoctor.read.job import commands, files
+from gpudoctor.read.job import files
 from gpudoctor.read.job.own import own_pids
 from gpudoctor.read.job.refusals import DENIED
 from gpudoctor.read.ranks import parse_environment
@@ -369,7 +371,7 @@ class Describer:
             state=found.state,
             exit_code=found.exit_code if found.state == "Z" else 0,
             name=found.printable,
-            command=commands.recorded(command, own=bool(own_pids((found.pid,), self.system.root / "proc"))),
+            command=kept.recorded(command, own=bool(own_pids((found.pid,), self.system.root / "proc"))),
             user_id=user_id,
             user=self.user(user_id),
             environment={} if environment is None else recorded(parse_environment(environment)),

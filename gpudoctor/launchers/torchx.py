@@ -1,8 +1,26 @@
-"""The plan for torchx: `torchx run -s slurm|kubernetes dist.ddp -j NxG` (dist.ddp's arguments as in torchx 0.7)."""
+"""torchx: `torchx run -s slurm|kubernetes dist.ddp|dist.spmd -j NxG`.
 
-from gpudoctor.launch.emitters.parts import arguments, beside, is_module, left_out, portable, same_processes, target
+Source: cli/cmd_run.py, components/dist.py of torchx 0.7. The options of both parts are read into one; "j" is NxG:
+nodes times processes per node.
+"""
+
+import re
+
+from gpudoctor.launch.parts import arguments, beside, is_module, left_out, portable, target
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, EmittedFile, LaunchPlan, Variable
 from gpudoctor.launch.words import comment, line, reasons
+from gpudoctor.launcher.grammar import Grammar
+from gpudoctor.launcher.traits import Form, LauncherTraits
+from gpudoctor.lint.model import Invocation, Launch
+
+RUN = Grammar(
+    "scheduler,-s= scheduler_args,-cfg= dryrun wait log workspace,--buck-target= parent_run_id= stdin tee_logs help,-h"
+)
+COMPONENT = Grammar(
+    "script= m,-m= image= name= h,-h= cpu= gpu= memMB= j,-j= env= max_retries= rdzv_port= rdzv_backend= rdzv_conf= "
+    "mounts= debug? tee= verbose"
+)
+COMPONENTS = ("dist.ddp", "dist.spmd")
 
 IMAGE = "REGISTRY/IMAGE:TAG"
 KUBERNETES = ("kubernetes", "-cfg", "queue=default", "--workspace", "")
@@ -14,9 +32,9 @@ def fits(value: str) -> bool:
     return "," not in value and not value.startswith("=")
 
 
-def emit(plan: LaunchPlan) -> Emission:
+def write(plan: LaunchPlan) -> Emission:
     """A line for Slurm, and one for Kubernetes as an alternative. Raises `CannotEmit`."""
-    processes = same_processes(plan, "torchx")
+    processes = plan.nodes[0].processes
     nodes = f"{plan.elastic[0]}:{plan.elastic[1]}" if plan.elastic else str(len(plan.nodes))
     cpus = ["--cpu", str(plan.cpus_per_process * processes)] if plan.cpus_per_process else []
     for each in plan.program:
@@ -77,3 +95,46 @@ def emit(plan: LaunchPlan) -> Emission:
         files=(EmittedFile(script, "\n".join(kubernetes) + "\n", executable=True, alternative=True),),
         notes=tuple(notes),
     )
+
+
+def read(form: Form, invocation: Invocation, start: int) -> Launch | None:
+    """Options of `torchx run`, a component, and the component's."""
+    words = invocation.words
+    outer = RUN.read(words, start)
+    if outer.end >= len(words) or words[outer.end].shown not in COMPONENTS:
+        return None
+    inner = COMPONENT.read(words, outer.end + 1)
+    options = {**outer.last, **inner.last}
+    named = options.get("script") or options.get("m")
+    rest = words[inner.end :]
+    return Launch(
+        launcher=form.launcher,
+        invocation=invocation,
+        options=options,
+        every_option=outer.options + inner.options,
+        script=named.value if named is not None else None,
+        script_words=rest[1:] if rest and rest[0].shown == "--" else rest,
+        module="script" not in options and "m" in options,
+        entry=f"torchx run {words[outer.end].shown}",
+        unread=outer.unread + inner.unread,
+    )
+
+
+def counts(launch: Launch) -> tuple[int | None, int | None]:
+    """Nodes and ranks on each, of -j."""
+    found = re.fullmatch(r"(?:(\d{1,6})x)?(\d{1,6})", launch.text("j") or "", re.ASCII)
+    return (int(found[1]) if found[1] else None, int(found[2])) if found else (None, None)
+
+
+LAUNCHER = LauncherTraits(
+    name="torchx",
+    forms=(Form(launcher="torchx", programs=("torchx run",), read=read),),
+    fans_out=True,
+    trains="torch",
+    counts=counts,
+    package="torchx",
+    write=write,
+    even="torchx starts the same number on every node",
+    scheduler="kubernetes",
+    in_this_shell=False,
+)

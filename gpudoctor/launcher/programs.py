@@ -1,14 +1,17 @@
 """Which words start Python, what they start with it, and what only wraps another command."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
 from gpudoctor.lint.model import Word
 
-PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?t?")
+PYTHON = re.compile(r"(?:python|pypy)[\d.]*t?(?:\.exe)?")
 PYTHON_VARIABLE = re.compile(r"\$\{?\w*(?:PYTHON|PYEXE|PY_BIN|PYBIN)\w*(?::?-[^}]*)?\}?|\$\{?PY\}?", re.IGNORECASE)
+FLAGS = frozenset("bBdEhiIOPqsSuvVx?")
+"""Of Python itself."""
 WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 WRAPPERS: dict[str, tuple[str, ...]] = {
@@ -64,7 +67,7 @@ TOOLS = frozenset(
 """Modules that `python -m` runs and that train nothing (their submodules neither, where no entry says otherwise)."""
 
 
-class Started(Struct, frozen=True):
+class StartedByPython(Struct, frozen=True):
     """What an interpreter runs. `script` is None for `-c`, for standard input and for none at all."""
 
     script: Word | None
@@ -92,32 +95,42 @@ def is_script(word: Word) -> bool:
     return word.shown.endswith(".py")
 
 
-def started_by_python(words: Sequence[Word], start: int = 1) -> Started:
-    """What `python [options] ...` runs; `words[start]` is the first after the interpreter."""
+def python_runs(shown: Sequence[str], start: int = 1) -> tuple[Literal["script", "module", "code", ""], int]:
+    """What `python [options] ...` runs, and the index of its word; `shown[start]` is the first after the interpreter.
+
+    "": standard input, or nothing; then the index is behind the options.
+    """
     index = start
-    while index < len(words):
-        shown = words[index].shown
-        if shown == "-" or not shown.startswith("-"):
-            break
-        if shown in WITH_VALUE:
+    while index < len(shown):
+        word = shown[index]
+        if word == "-":
+            return "", index
+        if not word.startswith("-"):
+            return "script", index
+        if word in WITH_VALUE:
             index += 2
             continue
-        letters = re.match(r"-[bBdEhiIOPqsSuvVx]*([mcXW])", shown)
+        letters = re.match(r"-[bBdEhiIOPqsSuvVx?]*([mcXW])", word)
         if letters is None:
             index += 1
-            continue
-        attached = len(shown) > letters.end()
-        if letters[1] in "XW":
-            index += 1 if attached else 2
-            continue
-        options = tuple(words[start:index])
-        if letters[1] == "c" or attached or index + 1 >= len(words):
-            return Started(None, letters[1] == "m", (), len(words), options)
-        return Started(words[index + 1], True, tuple(words[index + 2 :]), index + 2, options)
-    options = tuple(words[start : min(index, len(words))])
-    if index >= len(words) or words[index].shown == "-":
-        return Started(None, False, (), len(words), options)
-    return Started(words[index], False, tuple(words[index + 1 :]), index + 1, options)
+        elif letters[1] in "XW":
+            index += 1 if len(word) > letters.end() else 2
+        elif letters[1] == "c":
+            return "code", index + (len(word) == letters.end())
+        elif len(word) > letters.end() or index + 1 >= len(shown):
+            return "", index
+        else:
+            return "module", index + 1
+    return "", min(index, len(shown))
+
+
+def started_by_python(words: Sequence[Word], start: int = 1) -> StartedByPython:
+    """What `python [options] ...` runs; `words[start]` is the first after the interpreter."""
+    kind, index = python_runs([word.shown for word in words], start)
+    if kind not in ("script", "module"):
+        return StartedByPython(None, False, (), len(words), tuple(words[start:index]))
+    options = tuple(words[start : index - (kind == "module")])
+    return StartedByPython(words[index], kind == "module", tuple(words[index + 1 :]), index + 1, options)
 
 
 def trains(script: Word, module: bool) -> bool:
@@ -129,7 +142,7 @@ def trains(script: Word, module: bool) -> bool:
     return NOT_TRAINING.match(shown.rpartition("/")[2].removesuffix(".py")) is None
 
 
-def wrapped(words: Sequence[Word], starters: Sequence[str]) -> int | None:
+def wrapped(words: Sequence[Word], starters: Collection[str]) -> int | None:
     """Where the command begins that a wrapper (poetry run, nsys profile) starts; None: it is no wrapper.
 
     Wrappers' options are not read: the command is the first word that names Python, a script or a launcher.

@@ -1,33 +1,35 @@
-"""The plan for Ray Train: TorchTrainer starts the workers, so that no torchrun is started inside."""
+"""Ray Train: TorchTrainer starts the workers, so that no torchrun is started inside.
+
+`ray job submit [options] -- COMMAND`: dashboard/modules/job/cli.py of Ray 2.9 and later, of click: flags have a --no-
+form, and no option may be shortened.
+"""
 
 import json
 from collections.abc import Iterator
 
-from gpudoctor.launch.emitters.parts import (
-    arguments,
-    beside,
-    is_module,
-    job_name,
-    refuse_elastic,
-    same_processes,
-    target,
-)
+from gpudoctor.launch.parts import arguments, beside, is_module, job_name, target
 from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan
 from gpudoctor.launch.words import check, comment, line, of_node, prefixed, reasons
+from gpudoctor.launcher.grammar import Grammar
+from gpudoctor.launcher.traits import Form, LauncherTraits, ManifestKind
 
+SUBMIT = """
+    address= job-id= submission-id= runtime-env= runtime-env-json= working-dir= metadata-json= entrypoint-num-cpus=
+    entrypoint-num-gpus= entrypoint-memory= entrypoint-resources= entrypoint-label-selector= no-wait verify= headers=
+    log-style= log-color= verbose,-v
+"""
 RAY_PORT = 6379
 """Of the cluster's head, Ray's own default; training gets a free port of rank 0's node."""
 DASHBOARD = "http://127.0.0.1:8265"
 """Where jobs are handed in on the head itself, Ray's default."""
 
 
-def emit(plan: LaunchPlan) -> Emission:
+def write(plan: LaunchPlan) -> Emission:
     """Commands that make a cluster of the nodes, the program that trains on it, the line that hands it in.
 
     Raises `CannotEmit`.
     """
-    refuse_elastic(plan, "Ray Train")
-    processes = same_processes(plan, "Ray Train")
+    processes = plan.nodes[0].processes
     check(plan.program)
     file = f"{job_name(plan).replace('-', '_')}_with_ray.py"
     submit = [beside(plan.python, "ray"), "job", "submit", "--address", DASHBOARD, "--working-dir", ".", "--"]
@@ -112,3 +114,22 @@ def _program(plan: LaunchPlan, processes: int) -> Iterator[str]:
 def _literal(text: str) -> str:
     """A Python string in double quotes: what JSON writes in ASCII, Python reads alike up to surrogate pairs."""
     return json.dumps(text, ensure_ascii=True) if text.isascii() else repr(text)
+
+
+LAUNCHER = LauncherTraits(
+    name="ray",
+    forms=(
+        Form(
+            launcher="other",
+            programs=("ray job submit",),
+            grammar=Grammar(SUBMIT, prefixes=False),
+            takes_command=True,
+        ),
+    ),
+    manifests=(ManifestKind(kind="RayJob", script="spec.entrypoint"),),
+    package="ray",
+    write=write,
+    fixed="Ray Train is emitted for a fixed set of nodes",
+    even="Ray Train starts the same number on every node",
+    in_this_shell=False,
+)

@@ -1,4 +1,4 @@
-"""The plan for SkyPilot: a task whose nodes start a static torchrun from SkyPilot's own variables.
+"""SkyPilot: a task whose nodes start a static torchrun from SkyPilot's own variables.
 
 SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_NODES and SKYPILOT_NUM_GPUS_PER_NODE are set on every node
 (SkyPilot's documentation, "Distributed multi-node jobs").
@@ -7,17 +7,17 @@ SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_NODES and SKYPILOT_NUM_GPUS_
 from collections.abc import Iterator
 
 from gpudoctor.emit.kubernetes import scalar
-from gpudoctor.launch.emitters.parts import job_name, left_out, portable, refuse_elastic, same_processes
+from gpudoctor.launch.parts import job_name, left_out, portable
 from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan
 from gpudoctor.launch.words import comment, line
+from gpudoctor.launcher.traits import LauncherTraits, ManifestKind
 
 GPU_NAME = "GPU_NAME"
 
 
-def emit(plan: LaunchPlan) -> Emission:
+def write(plan: LaunchPlan) -> Emission:
     """The task's file and the line that starts it. Raises `CannotEmit`."""
-    refuse_elastic(plan, "SkyPilot")
-    processes = same_processes(plan, "SkyPilot")
+    processes = plan.nodes[0].processes
     name = job_name(plan)
     file = f"{name}.sky.yaml"
     start = line(["sky", "launch", "--cluster", name, file])
@@ -71,3 +71,22 @@ def _script(plan: LaunchPlan, processes: int) -> tuple[str, ...]:
         f'--node-rank="$SKYPILOT_NODE_RANK" --master-addr="$head_address" --master-port={plan.master_port} '
         + line(plan.program),
     )
+
+
+LAUNCHER = LauncherTraits(
+    name="skypilot",
+    manifests=(
+        ManifestKind(
+            kind="SkyPilot",
+            looks=(r"run:(?:[ \t]|$)", "(?:resources|num_nodes|workdir|setup|file_mounts):"),
+            script="run",
+            variables="envs",
+        ),
+    ),
+    package="skypilot",
+    write=write,
+    fixed="SkyPilot is emitted for a fixed set of nodes",
+    even="SkyPilot starts the same number on every node",
+    scheduler="cloud",
+    in_this_shell=False,
+)

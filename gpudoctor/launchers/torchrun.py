@@ -1,18 +1,33 @@
-"""torchrun: static rendezvous for a fixed set of nodes, --standalone on one, c10d where nodes may come and go.
+"""torchrun and its elder forms: static rendezvous for a fixed set of nodes, --standalone on one, c10d where nodes may
+come and go.
 
 Static hands MASTER_ADDR and MASTER_PORT on as they are written; c10d replaces them by rank 0's host name and a random
-port, so that it needs names that resolve everywhere (measured with torch 2.14 and 1.12; facts of issue 5, 1.1).
-Options have hyphens since torch 2.0, and underscores work in every release (run.py of the wheels).
+port, so that it needs names that resolve everywhere (measured with torch 2.14 and 1.12).
+Options: torch/distributed/run.py and launch.py of torch 1.9 to 2.14. torch 2.0 takes hyphens too and knows
+--local-addr; before, only underscores, which work in every release. Every option may come from PET_<NAME> as well.
+`@` stands where it was read in the wheels; without it, it is not known since when.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch import words
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, NodePlan
+from gpudoctor.launcher.grammar import Grammar
+from gpudoctor.launcher.traits import Form, LauncherTraits
+from gpudoctor.lint.model import Option, Setting
+
+OPTIONS = """
+    nnodes= nproc_per_node= rdzv_backend= rdzv_endpoint= rdzv_id= rdzv_conf= standalone max_restarts=
+    monitor_interval= start_method= event_log_handler= role= module,-m no_python run_path log_dir= redirects,-r=
+    tee,-t= local_ranks_filter= duplicate_stdout_filters= duplicate_stderr_filters= node_rank= master_addr=
+    master_port= local_addr=@torch:2.0 logs_specs= numa_binding=@torch:2.9 signals_to_handle=@torch:2.10
+    shutdown_timeout=@torch:2.12 virtual_local_rank@torch:2.10 help,-h
+"""
+GRAMMAR = Grammar(OPTIONS, both_dashes=True, hyphens_since="torch 2.0")
 
 FIRST = (1, 9)
 SCRIPT_SINCE = (1, 10)
@@ -34,7 +49,7 @@ def option(plan: LaunchPlan, name: str, value: str | int = "") -> str:
     return f"--{name}={value}" if value != "" else f"--{name}"
 
 
-def launcher(plan: LaunchPlan) -> list[str]:
+def program(plan: LaunchPlan) -> list[str]:
     """torchrun, or its module where the interpreter is named by a path. Raises `CannotEmit`."""
     installed = version(plan)
     if installed is not None and installed < FIRST:
@@ -46,16 +61,17 @@ def launcher(plan: LaunchPlan) -> list[str]:
     return [plan.python, "-m", "torch.distributed.run"]
 
 
-def emit(plan: LaunchPlan) -> Emission:
+def write(plan: LaunchPlan) -> Emission:
     """What to paste. Raises `CannotEmit`."""
-    if plan.strategy and plan.strategy not in ("ddp", "fsdp", "fsdp2"):
-        raise CannotEmit(
-            f"--strategy {plan.strategy}: torchrun starts processes; the script itself chooses its strategy"
-        )
     notes = _notes(plan)
     if plan.elastic:
         return Emission(blocks=tuple(_elastic(plan)), notes=notes)
-    return Emission(blocks=tuple(_block(plan, node, static_words(plan, node)) for node in plan.nodes), notes=notes)
+    return Emission(
+        blocks=tuple(
+            words.node_block(plan, node, static_words(plan, node), _comments(plan, node)) for node in plan.nodes
+        ),
+        notes=notes,
+    )
 
 
 def static_words(plan: LaunchPlan, node: NodePlan) -> list[str]:
@@ -70,14 +86,7 @@ def static_words(plan: LaunchPlan, node: NodePlan) -> list[str]:
             option(plan, "master-addr", plan.master_address),
             option(plan, "master-port", plan.master_port),
         ]
-    return [*launcher(plan), *place, *plan.program]
-
-
-def _block(plan: LaunchPlan, node: NodePlan, command: list[str], *more: str) -> Block:
-    variables = words.of_node(plan, node)
-    comments = [*_comments(plan, node), *words.reasons_for(plan, node), *(words.comment(each) for each in more)]
-    text = words.prefixed(variables, words.without_leftovers(plan, command, variables))
-    return Block(words.title(plan, node), "\n".join([*comments, text]), node.rank)
+    return [*program(plan), *place, *plan.program]
 
 
 def _comments(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
@@ -89,9 +98,7 @@ def _comments(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
         return
     yield words.comment(f"Node rank {node.rank} of {len(plan.nodes)}, world size {plan.world_size}.")
     if node.rank == 0:
-        for name, label in (("processes", "Processes"), ("master_address", "Address"), ("master_port", "Port")):
-            if reason := plan.why.get(name):
-                yield words.comment(f"{label}: {reason}.")
+        yield from words.head_reasons(plan)
 
 
 def _elastic(plan: LaunchPlan) -> Iterator[Block]:
@@ -103,7 +110,7 @@ def _elastic(plan: LaunchPlan) -> Iterator[Block]:
     for node in plan.nodes:
         here = [option(plan, "local-addr", node.address)] if has_local_address and node.known else []
         command = [
-            *launcher(plan),
+            *program(plan),
             option(plan, "nnodes", f"{fewest}:{most}"),
             option(plan, "nproc-per-node", node.processes),
             option(plan, "max-restarts", MAX_RESTARTS),
@@ -114,20 +121,22 @@ def _elastic(plan: LaunchPlan) -> Iterator[Block]:
             *here,
             *plan.program,
         ]
-        said = (
-            "is_host: the head opens the store, and the others do not try; without it torchrun compares host names and "
-            "addresses, and nobody opens it where the head's own name leads to 127.0.1.1."
-        )
+        comments = [
+            *_comments(plan, node),
+            words.comment(
+                "is_host: the head opens the store, and the others do not try; without it torchrun compares host names "
+                "and addresses, and nobody opens it where the head's own name leads to 127.0.1.1."
+            ),
+        ]
         if here:
-            yield _block(plan, node, command, said, "--local-addr: what the other nodes are told of this one.")
+            comments.append(words.comment("--local-addr: what the other nodes are told of this one."))
         elif has_local_address:
             hint = (
                 f"This node's own host name has to resolve on the others; else add {option(plan, 'local-addr')}= with "
                 "its address before the script."
             )
-            yield _block(plan, node, command, said, hint)
-        else:
-            yield _block(plan, node, command, said)
+            comments.append(words.comment(hint))
+        yield words.node_block(plan, node, command, comments)
 
 
 def endpoint(plan: LaunchPlan) -> str:
@@ -155,15 +164,64 @@ def _notes(plan: LaunchPlan) -> tuple[str, ...]:
         notes.append(
             "c10d gives the workers rank 0's address and a random port: the nodes must reach one another on all ports."
         )
-    if plan.precision:
-        notes.append(
-            f"torchrun knows no precision; {plan.precision} is for the script: "
-            + ("torch.autocast is off." if plan.precision == "fp32" else _autocast(plan))
-        )
     return tuple(notes)
 
 
-def _autocast(plan: LaunchPlan) -> str:
-    dtype = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}[plan.precision]
-    scaler = " and a torch.amp.GradScaler" if plan.precision == "fp16" else ""
-    return f'torch.autocast("{plan.accelerator}", dtype={dtype}){scaler}.'
+def of_environment(settings: Mapping[str, Setting]) -> dict[str, Option]:
+    """PET_* variables as options, by the options' names; those that the program does not get are left out."""
+    found = {}
+    for spec in GRAMMAR.options:
+        setting = settings.get("PET_" + spec.name.replace("-", "_").upper())
+        if setting is not None and setting.exported:
+            found[spec.name] = Option(spec.name, setting.name, setting.word, setting.word.span, since=spec.since)
+    return found
+
+
+LAUNCHER = LauncherTraits(
+    name="torchrun",
+    forms=(
+        Form(
+            launcher="torchrun",
+            programs=(
+                "torchrun",
+                "torchrun.exe",
+                "torchrun_main",
+                "tune run",
+            ),  # torchtune's takes a recipe for a script
+            modules=(
+                *("torch.distributed.run", "torch.distributed.elastic_launch", "torchelastic.distributed.launch"),
+                "torch.distributed.launcher.api",
+            ),
+            grammar=GRAMMAR,
+            all_known=True,
+            environment=of_environment,
+        ),
+        Form(
+            launcher="torch.distributed.launch",
+            modules=("torch.distributed.launch", "torch.distributed.launcher"),
+            grammar=Grammar(OPTIONS + "use_env", both_dashes=True, hyphens_since="torch 2.0"),
+            all_known=True,
+            environment=of_environment,
+        ),
+    ),
+    a_node=True,
+    sets_ranks=True,
+    trains="torch",
+    ranks_option="nproc-per-node",
+    ranks_default=1,
+    decisive=("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id"),
+    unmistakable=(
+        *("nnodes", "nproc-per-node", "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "standalone"),
+        *("max-restarts", "nnode", "nproc"),
+    ),
+    ambiguous=("master-addr", "master-port"),
+    runs_as="torchrun",
+    more_modules=("torch.distributed.elastic.multiprocessing",),
+    process_names=("pt_elastic",),
+    kept_numbers="nnodes nproc-per-node node-rank rdzv-backend rdzv-conf master-port max-restarts monitor-interval "
+    "start-method redirects r tee t local-ranks-filter",
+    kept_hosts="rdzv-endpoint master-addr local-addr",
+    kept_ids="rdzv-id",
+    package="torch",
+    write=write,
+)

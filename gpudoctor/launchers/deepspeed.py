@@ -1,29 +1,39 @@
-"""The plan for DeepSpeed: a hostfile and one command on the head, or the same without ssh on every node.
+"""DeepSpeed: a hostfile and one command on the head, or the same without ssh on every node.
 
-Options and files as launcher/runner.py and multinode_runner.py of DeepSpeed 0.19.8 read them.
+Options and files as launcher/runner.py and multinode_runner.py of DeepSpeed 0.19.8 read them. Its long options have
+underscores only.
 """
 
 import re
 
 from gpudoctor.knowledge.superseded import parsed
-from gpudoctor.launch.emitters.parts import arguments, beside, is_module, refuse_elastic, target
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, EmittedFile, LaunchPlan, Variable
-from gpudoctor.launch.words import comment, line, of_node, prefixed, reasons, reasons_for, title, without_leftovers
+from gpudoctor.launch.parts import arguments, beside, is_module, target
+from gpudoctor.launch.plan import Block, CannotEmit, Emission, EmittedFile, LaunchPlan
+from gpudoctor.launch.words import comment, line, node_block, of_node, without_leftovers
+from gpudoctor.launcher.grammar import Grammar
+from gpudoctor.launcher.traits import Form, LauncherTraits
+
+OPTIONS = """
+    hostfile,-H= include,-i= exclude,-e= num_nodes= min_elastic_nodes= max_elastic_nodes= num_gpus,--num_accelerators=
+    master_port= master_addr= node_rank=@deepspeed:0.14.5 launcher= launcher_args= module no_python no_local_rank
+    no_ssh@deepspeed:0.14.5 no_ssh_check force_multi save_pid enable_each_rank_log= autotuning= elastic_training
+    bind_cores_to_rank bind_core_list= ssh_port= venv_script= log_level= quiet,-q help,-h
+"""
 
 HOSTFILE = "hostfile"
 ENVIRONMENT_FILE = ".deepspeed_env"
 NO_SSH_SINCE = (0, 14, 5)
 EXPORTED = ("NCCL", "PYTHON", "MLFLOW", "MV2", "UCX")
 """Beginnings of the variables that the head's shell hands on to the other nodes."""
+LOCAL_RANK = "DeepSpeed hands --local_rank=N to the script; where the script has no such argument, add --no_local_rank."
 SURVIVES_PDSH = re.compile(r"[A-Za-z0-9_@%+=:,./ -]+")
 """pdsh joins the words for a remote shell; DeepSpeed puts quotes around blanks and around nothing else."""
 SURVIVES_EXPORT = re.compile(r'[^"$`\\\n\r]*')
 """DeepSpeed puts double quotes around a value with special letters."""
 
 
-def emit(plan: LaunchPlan) -> Emission:
+def write(plan: LaunchPlan) -> Emission:
     """The hostfile, .deepspeed_env, the head's command, and a command a node without ssh. Raises `CannotEmit`."""
-    refuse_elastic(plan, "DeepSpeed")
     if len(plan.nodes) == 1:
         return _one_node(plan)
     names = not any(
@@ -81,7 +91,7 @@ def emit(plan: LaunchPlan) -> Emission:
         )
     if by_hand and by_pdsh:
         files += [
-            EmittedFile(f"without_ssh_node{number}.sh", block.text, executable=True, alternative=True)
+            EmittedFile(f"without_ssh_node{number}.sh", f"{block.text}\n", executable=True, alternative=True)
             for number, block in enumerate(_without_ssh(plan))
         ]
         notes.append(
@@ -91,9 +101,7 @@ def emit(plan: LaunchPlan) -> Emission:
         )
     elif by_hand:
         blocks += _without_ssh(plan)
-    notes.append(
-        "DeepSpeed hands --local_rank=N to the script; where the script has no such argument, add --no_local_rank."
-    )
+    notes.append(LOCAL_RANK)
     return Emission(blocks=tuple(blocks), files=tuple(files), notes=tuple(notes))
 
 
@@ -103,30 +111,17 @@ def _hostfile(plan: LaunchPlan) -> str:
 
 
 def _command(plan: LaunchPlan, *options: str) -> list[str]:
+    address = [f"--master_addr={plan.master_address}"] if len(plan.nodes) > 1 else []
+    hosts = [f"--hostfile={HOSTFILE}"] if len(plan.nodes) > 1 else []
     module = ["--module"] if is_module(plan) else []
-    return [
-        beside(plan.python, "deepspeed"),
-        f"--hostfile={HOSTFILE}",
-        *options,
-        f"--master_addr={plan.master_address}",
-        f"--master_port={plan.master_port}",
-        *module,
-        target(plan),
-        *arguments(plan),
-    ]
+    port = f"--master_port={plan.master_port}"
+    program = [*module, target(plan), *arguments(plan)]
+    return [beside(plan.python, "deepspeed"), *hosts, *options, *address, port, *program]
 
 
 def _without_ssh(plan: LaunchPlan) -> list[Block]:
     """One command a node (DeepSpeed 0.14.5 and later)."""
-    blocks = []
-    for node in plan.nodes:
-        environment = of_node(plan, node)
-        command = _command(plan, "--no_ssh", f"--node_rank={node.rank}")
-        text = "\n".join(
-            [*reasons_for(plan, node), prefixed(environment, without_leftovers(plan, command, environment))]
-        )
-        blocks.append(Block(title(plan, node), text + "\n", node=node.rank))
-    return blocks
+    return [node_block(plan, node, _command(plan, "--no_ssh", f"--node_rank={node.rank}")) for node in plan.nodes]
 
 
 def _of_single_nodes(plan: LaunchPlan) -> list[str]:
@@ -143,18 +138,37 @@ def _of_single_nodes(plan: LaunchPlan) -> list[str]:
 def _one_node(plan: LaunchPlan) -> Emission:
     """DeepSpeed takes CUDA_VISIBLE_DEVICES for itself where no filter is given; --num_gpus would override it."""
     (node,) = plan.nodes
-    module = ["--module"] if is_module(plan) else []
-    environment: tuple[Variable, ...] = of_node(plan, node)
-    shown = any(each.name == "CUDA_VISIBLE_DEVICES" for each in environment)
-    count = [] if shown else [f"--num_gpus={node.processes}"]
-    words = [
-        beside(plan.python, "deepspeed"),
-        *count,
-        f"--master_port={plan.master_port}",
-        *module,
-        target(plan),
-        *arguments(plan),
-    ]
-    text = "\n".join([*reasons(environment), prefixed(environment, without_leftovers(plan, words, environment))])
-    note = "DeepSpeed hands --local_rank=N to the script; where the script has no such argument, add --no_local_rank."
-    return Emission(blocks=(Block(title(plan, node), text + "\n", node=0),), notes=(note,))
+    shown = any(each.name == "CUDA_VISIBLE_DEVICES" for each in of_node(plan, node))
+    command = _command(plan, *([] if shown else [f"--num_gpus={node.processes}"]))
+    return Emission(blocks=(node_block(plan, node, command),), notes=(LOCAL_RANK,))
+
+
+LAUNCHER = LauncherTraits(
+    name="deepspeed",
+    forms=(
+        Form(
+            launcher="deepspeed",
+            programs=("deepspeed", "ds", "deepspeed.pt"),
+            modules=("deepspeed.launcher.runner", "deepspeed.launcher.launch"),
+            grammar=Grammar(OPTIONS),
+            all_known=True,
+        ),
+    ),
+    fans_out=True,
+    sets_ranks=True,
+    trains="deepspeed",
+    underscores=True,
+    ranks_option="num-gpus",
+    decisive=("node-rank", "master-addr", "master-port", "num-nodes", "num-gpus"),
+    unmistakable=("hostfile", "num-gpus", "num-nodes", "include", "exclude"),
+    runs_as="deepspeed",
+    kept_numbers="num-nodes num-gpus num-accelerators ssh-port min-elastic-nodes max-elastic-nodes",
+    package="deepspeed",
+    write=write,
+    fixed="DeepSpeed is emitted for a fixed set of nodes",
+    precisions={
+        "bf16": 'DeepSpeed\'s configuration file: "bf16": {"enabled": true}',
+        "fp16": 'DeepSpeed\'s configuration file: "fp16": {"enabled": true}',
+        "fp32": "DeepSpeed's configuration file: no autocast, and 32-bit weights",
+    },
+)

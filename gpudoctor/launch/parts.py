@@ -1,36 +1,15 @@
-"""What emitters for schedulers and other launchers share: checks of the plan, and names made from it."""
+"""What is written alike for several launchers: names made from the plan, and which variables hold elsewhere."""
 
 import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from gpudoctor.launch.plan import CannotEmit, LaunchPlan, Variable
+from gpudoctor.launch.plan import LaunchPlan, Variable
 
 OF_THESE_MACHINES = re.compile(
     r"_SOCKET_IFNAME$|^NCCL_IB_(HCA|GID_INDEX|MERGE_NICS)$|_FILE$|^CUDA_VISIBLE_DEVICES$|_HCA$"
 )
 """Variables that name interfaces, adapters, devices or files of a machine: in a pod or a cloud they are others."""
-
-
-def same_processes(plan: LaunchPlan, who: str) -> int:
-    """The number of processes of every node. Raises `CannotEmit` where they differ."""
-    numbers = {node.processes for node in plan.nodes}
-    if len(numbers) > 1:
-        listed = ", ".join(f"{node.name} {node.processes}" for node in plan.nodes)
-        raise CannotEmit(
-            f"{who} starts the same number of processes on every node, and these differ ({listed}): give "
-            f"--gpus-per-node {min(numbers)}, or take --framework torchrun"
-        )
-    return numbers.pop()
-
-
-def refuse_elastic(plan: LaunchPlan, who: str) -> None:
-    """Raise `CannotEmit` where a number of nodes that changes was wished."""
-    if plan.elastic is not None:
-        raise CannotEmit(
-            f"--elastic: {who} is emitted for a fixed set of nodes; take --framework torchrun or torchx, or leave "
-            "--elastic out"
-        )
 
 
 def beside(python: str, command: str) -> str:

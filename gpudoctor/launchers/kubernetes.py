@@ -1,4 +1,4 @@
-"""The plan for Kubernetes: a manifest for each of the three usual operators, of which one is to be applied.
+"""Kubernetes: a manifest for each of the three usual operators, of which one is to be applied.
 
 PyTorchJob (Kubeflow training operator 1.9), TrainJob (Kubeflow Trainer 2), JobSet (kubernetes-sigs/jobset). The first
 two set PET_* variables, which are torchrun's own options; JobSet sets none.
@@ -7,19 +7,19 @@ two set PET_* variables, which are torchrun's own options; JobSet sets none.
 from collections.abc import Iterator
 
 from gpudoctor.emit.kubernetes import scalar
-from gpudoctor.launch.emitters.parts import job_name, left_out, portable, refuse_elastic, same_processes
+from gpudoctor.launch.parts import job_name, left_out, portable
 from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan
 from gpudoctor.launch.words import check, comment, line
+from gpudoctor.launcher.traits import LauncherTraits, ManifestKind
 
 IMAGE = "REGISTRY/IMAGE:TAG"
 NODE_RANK = "$(JOB_COMPLETION_INDEX)"
 """The kubelet puts the pod's index in its place (Kubernetes' documentation, "Indexed Job"); no shell is needed."""
 
 
-def emit(plan: LaunchPlan) -> Emission:
+def write(plan: LaunchPlan) -> Emission:
     """Three files, each complete. Raises `CannotEmit`."""
-    refuse_elastic(plan, "a manifest")
-    processes = same_processes(plan, "a manifest")
+    processes = plan.nodes[0].processes
     check(plan.program)
     name = job_name(plan)
     manifests = (
@@ -214,3 +214,21 @@ def _pod(
 def _word(text: str) -> str:
     """The kubelet expands $(NAME) in commands and values, and reads $$ as one dollar sign."""
     return scalar(text.replace("$", "$$"))
+
+
+LAUNCHER = LauncherTraits(
+    name="kubernetes",
+    manifests=(
+        ManifestKind(
+            kind="PyTorchJob",
+            pods=("spec.pytorchReplicaSpecs.Master.replicas", "spec.pytorchReplicaSpecs.Worker.replicas"),
+            ranks="spec.nprocPerNode",
+        ),
+        ManifestKind(kind="TrainJob", pods=("spec.trainer.numNodes",), ranks="spec.trainer.numProcPerNode"),
+    ),
+    write=write,
+    fixed="a manifest is emitted for a fixed set of nodes",
+    even="a manifest starts the same number on every node",
+    scheduler="kubernetes",
+    in_this_shell=False,
+)

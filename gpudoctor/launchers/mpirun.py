@@ -2,19 +2,40 @@
 
 torch knows nothing of OMPI_*: a shell around each rank says RANK, LOCAL_RANK and WORLD_SIZE. Without -x a variable
 stays on the head, and without -bind-to none Open MPI binds each of two ranks to one core (measured with 4.1.4).
+
+Canonical names: "np" (-np, -n, -c), "host" (-H, -host, -hosts), "hostfile" (-hostfile, -machinefile, -f), "npernode"
+(-npernode, -N, -ppn, -perhost), "x" (-x, one each time), "mca" (its value is "NAME VALUE"), "genv" (the same).
+Source: `mpirun --help all` of Open MPI 4.1, mpirun(1) of 5.0, mpiexec.hydra -help of Intel MPI 2021 and MPICH 4.
 """
 
 from gpudoctor import command as shell_words
 from gpudoctor.launch import words
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, Variable
+from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan
+from gpudoctor.launcher.grammar import Grammar
+from gpudoctor.launcher.traits import Form, LauncherTraits
 
+OPTIONS = """
+    np,-n,-c= host,-H,--hosts= hostfile,--machinefile,--machine,-f= npernode,-N,--ppn,--perhost,--ppr= x= mca== gmca==
+    omca== pmixmca== prtemca== am= allow-run-as-root app= bind-to= bind-to-core bind-to-socket bind-to-none bycore
+    bynode byslot cartofile,--cf= continuous cpu-list= cpu-set= cpus-per-proc= cpus-per-rank= debug,-d,--debug-devel
+    debug-daemons debugger= default-hostfile= disable-recovery display= display-allocation display-devel-map
+    display-map display-topo do-not-launch enable-recovery get-stack-traces help,-h hnp= index-argv-by-rank
+    launch-agent= leave-session-attached map-by= max-restarts= max-vm-size= merge-stderr-to-stdout nolocal
+    nooversubscribe noprefix novm npersocket= ompi-server= output= output-filename= output-proctable oversubscribe
+    path= pernode personality= prefix= preload-files= preload-binary quiet,-q rank-by= rankfile,--rf= report-bindings
+    report-events= report-pid= report-state-on-timeout report-uri= runtime-options= set-cwd-to-session-dir
+    show-progress stdin= tag-output timeout= timestamp-output tune= use-hwthread-cpus verbose,-v version,-V wdir,--wd=
+    with-ft= xml xterm= genv== genvlist= genvnone genvall genvuser genvexcl= env== envlist= envnone envall envuser
+    gwdir= gpath= gumask= ghost= ghostlist= hostlist= configfile= bootstrap,--rmk= bootstrap-exec= launcher=
+    launcher-exec= iface= binding= bind-to-all topolib= ranks-per-proc= rr grr= print-rank-map print-all-exitcodes
+    prepend-rank,-l prepend-pattern= outfile-pattern= errfile-pattern= ordered-output demux=
+    disable-hostname-propagation localhost= localroot usize= pmi-port trace check-mpi? s= cleanup nthreads=
+"""
 RANKS = "RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE"
 
 
-def emit(plan: LaunchPlan) -> Emission:
+def write(plan: LaunchPlan) -> Emission:
     """What to paste. Raises `CannotEmit`."""
-    if plan.elastic:
-        raise CannotEmit("--elastic: MPI's world is fixed; --framework torchrun is elastic")
     unknown = [node.name for node in plan.nodes if not node.known]
     if unknown:
         raise CannotEmit(
@@ -22,11 +43,7 @@ def emit(plan: LaunchPlan) -> Emission:
         )
     own = sorted({variable.name for node in plan.nodes for variable in node.environment})
     slots = ",".join(f"{_host(node.name)}:{node.processes}" for node in plan.nodes)
-    variables = (
-        Variable("MASTER_ADDR", plan.master_address, _end(plan.why.get("master_address", ""))),
-        Variable("MASTER_PORT", str(plan.master_port), _end(plan.why.get("master_port", ""))),
-        *plan.environment,
-    )
+    variables = words.rendezvous(plan, *plan.environment)
     passed_on = [part for name in plan.exported for part in ("-x", name)]
     for variable in variables:
         passed_on += ["-x", f"{variable.name}={variable.value}"]
@@ -66,5 +83,24 @@ def _host(name: str) -> str:
     return name
 
 
-def _end(reason: str) -> str:
-    return f"{reason}." if reason else ""
+LAUNCHER = LauncherTraits(
+    name="mpirun",
+    forms=(
+        Form(
+            launcher="mpirun",
+            programs=(
+                *("mpirun", "mpiexec", "orterun", "mpiexec.hydra", "mpirun.openmpi", "mpiexec.openmpi", "prterun"),
+                "mpiexec.mpich",
+            ),
+            grammar=Grammar(OPTIONS, "mpi"),
+        ),
+    ),
+    bare=True,
+    reads_master=True,
+    total_option="np",
+    decisive=("np",),
+    runs_as="mpirun",
+    kept_numbers="n np npernode ppn",
+    write=write,
+    fixed="MPI's world is fixed",
+)

@@ -1,8 +1,8 @@
 """PyTorch Lightning: the environment that its LightningEnvironment reads, and the Trainer that goes with it.
 
 Lightning starts the processes of a node itself, unless LOCAL_RANK is set: then each node has one process and the job
-hangs (every release from 1.5 to 2.6; facts of issue 5, part 2). So LOCAL_RANK is never written, nor WORLD_SIZE, which
-Lightning computes from devices and num_nodes. Arguments by release: the same facts, part 3.
+hangs (every release from 1.5 to 2.6, measured). So LOCAL_RANK is never written, nor WORLD_SIZE, which Lightning
+computes from devices and num_nodes. `fabric run` (2.2 and later), `lightning run model` (1.8 to 2.x): fabric/cli.py.
 """
 
 import re
@@ -12,6 +12,8 @@ from gpudoctor.knowledge.pytorch.cuda_versions import parsed
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch import words
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, NodePlan, Variable
+from gpudoctor.launcher.grammar import Grammar
+from gpudoctor.launcher.traits import Form, LauncherTraits
 
 FIRST = (1, 5)
 """`strategy=` came with 1.5."""
@@ -26,7 +28,6 @@ NAMES = re.compile(
     r"|deepspeed(_stage_(1|[23](_offload)?|3_offload_nvme))?|xla(_debug|_fsdp)?|single_(device|tpu|xla)|auto)"
 )
 """Strategies that Lightning 2.0 to 2.6 registers (StrategyRegistry of 2.6.6); other names are a ValueError there."""
-SAID_BEFORE = ("LOCAL_RANK", "WORLD_SIZE", "RANK", "GROUP_RANK", "NODE_RANK")
 
 
 def version(plan: LaunchPlan) -> tuple[int, ...]:
@@ -34,21 +35,13 @@ def version(plan: LaunchPlan) -> tuple[int, ...]:
     return parsed(plan.versions.get("lightning", "")) or (2, 6)
 
 
-def emit(plan: LaunchPlan) -> Emission:
+def write(plan: LaunchPlan) -> Emission:
     """What to paste. Raises `CannotEmit`."""
     installed = version(plan)
     if installed < FIRST:
         raise CannotEmit(
             f"Lightning {plan.versions['lightning']}: its Trainer has no strategy= (since 1.5); upgrade, or "
             "start the script by --framework torchrun"
-        )
-    if plan.elastic:
-        raise CannotEmit("--elastic: Lightning's own launcher has a fixed world; --framework torchrun is elastic")
-    counts = {node.processes for node in plan.nodes}
-    if len(counts) > 1:
-        raise CannotEmit(
-            f"nodes with {sorted(counts)[0]} to {sorted(counts)[-1]} processes: Trainer(devices=) is the same on every "
-            f"node; --gpus-per-node {min(counts)} uses as many on each"
         )
     return Emission(
         blocks=tuple(_block(plan, node) for node in plan.nodes), code=trainer(plan), notes=tuple(_notes(plan))
@@ -105,26 +98,12 @@ def _devices(plan: LaunchPlan) -> list[str]:
 
 
 def _block(plan: LaunchPlan, node: NodePlan) -> Block:
-    variables = words.of_node(plan, node)
-    rendezvous = (
-        Variable("MASTER_ADDR", plan.master_address, f"{_end(plan.why.get('master_address', ''))}"),
-        Variable("MASTER_PORT", str(plan.master_port), f"{_end(plan.why.get('master_port', ''))}"),
-        Variable("NODE_RANK", str(node.rank)),
+    rendezvous = words.rendezvous(plan, Variable("NODE_RANK", str(node.rank))) if len(plan.nodes) > 1 else ()
+    about = words.comment(
+        f"Lightning starts {counted(node.processes, 'process', 'processes')} here by itself. LOCAL_RANK must not be "
+        "set: with it, it would start none, and the job would wait for ever."
     )
-    every = rendezvous + variables if len(plan.nodes) > 1 else variables
-    comments = [
-        words.comment(
-            f"Lightning starts {node.processes} {'process' if node.processes == 1 else 'processes'} here by itself. "
-            "LOCAL_RANK must not be set: with it, it would start none, and the job would wait for ever."
-        ),
-        *words.reasons_for(plan, node, *(rendezvous if len(plan.nodes) > 1 else ())),
-    ]
-    command = words.without_leftovers(plan, [plan.python, *plan.program], every)
-    return Block(words.title(plan, node), "\n".join([*comments, words.prefixed(every, command)]), node.rank)
-
-
-def _end(reason: str) -> str:
-    return f"{reason}." if reason else ""
+    return words.node_block(plan, node, [plan.python, *plan.program], [about], *rendezvous)
 
 
 def _notes(plan: LaunchPlan) -> Iterator[str]:
@@ -141,3 +120,38 @@ def _notes(plan: LaunchPlan) -> Iterator[str]:
             "ddp_spawn on several nodes hangs (1.5) or crashes (1.7) at the end of fit on every node but the first; "
             "ddp does not."
         )
+
+
+LAUNCHER = LauncherTraits(
+    name="lightning",
+    forms=(
+        Form(
+            launcher="fabric",
+            programs=("fabric run", "lightning run model", "lightning run"),
+            modules=(
+                *("lightning.fabric.cli run", "lightning_fabric.cli run"),
+                *("lightning.fabric.cli", "lightning_fabric.cli"),
+            ),
+            grammar=Grammar(
+                "accelerator= strategy= devices= num-nodes= node-rank= main-address= main-port= precision= help",
+                both_dashes=True,
+                prefixes=False,
+            ),
+            all_known=True,
+        ),
+    ),
+    a_node=True,
+    reads_master=True,
+    trains="lightning",
+    own_names={"nnodes": "num-nodes", "master-addr": "main-address", "master-port": "main-port"},
+    ranks_option="devices",
+    ranks_default=1,
+    decisive=("node-rank", "num-nodes", "devices", "main-address", "main-port"),
+    runs_as="torchrun",
+    package="lightning",
+    other_packages=("pytorch-lightning",),
+    write=write,
+    fixed="Lightning's own launcher has a fixed world",
+    even="Trainer(devices=) is the same on every node",
+    any_strategy=True,
+)

@@ -2,15 +2,55 @@
 
 What a task has to know of itself (its node's rank) is expanded in the task, inside `bash -c '...'`: in the batch shell
 SLURM_NODEID and SLURM_PROCID are 0 on every node. srun repeats --cpus-per-task, which 22.05 to 23.02 do not take
-over from the header (facts of issue 5, 1.6; measured with 22.05.8).
+over from the header (measured with 22.05.8).
+
+Options of srun, sbatch and salloc: srun(1) and sbatch(1) of Slurm 22.05, the newer ones of 25.05; --container-... of
+the pyxis plugin. Older spellings with an underscore (--cpu_bind) are still taken.
 """
 
 from msgspec.structs import replace
 
 from gpudoctor import command as shell_words
 from gpudoctor.launch import words
-from gpudoctor.launch.emitters.torchrun import job_name, launcher, option
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, EmittedFile, LaunchPlan
+from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan
+from gpudoctor.launcher.grammar import Grammar
+from gpudoctor.launcher.traits import Form, LauncherTraits
+from gpudoctor.launchers.torchrun import job_name, option, program
+
+OF_ALL = """
+    account,-A= acctg-freq= bb= bbf= begin,-b= chdir,-D= cluster-constraint= clusters,-M= comment= constraint,-C=
+    container= container-id= contiguous core-spec,-S= cores-per-socket= cpu-freq= cpus-per-gpu= cpus-per-task,-c=
+    deadline= delay-boot= dependency,-d= distribution,-m= error,-e= exclude,-x= exclusive? export= extra=
+    extra-node-info,-B= gid= gpu-bind= gpu-freq= gpus,-G= gpus-per-node= gpus-per-socket= gpus-per-task= gres=
+    gres-flags= help,-h hint= hold,-H input,-i= job-name,-J= licenses,-L= mail-type= mail-user= mcs-label= mem=
+    mem-bind,--mem_bind= mem-per-cpu= mem-per-gpu= mincpus= network= nice? no-kill,-k? nodefile,-F= nodelist,-w=
+    nodes,-N= ntasks,-n= ntasks-per-core= ntasks-per-gpu= ntasks-per-node= ntasks-per-socket= open-mode= output,-o=
+    overcommit,-O oversubscribe,-s,--share partition,-p= power= prefer= priority= profile= propagate? qos,-q= quiet,-Q
+    reboot reservation= segment= signal= sockets-per-node= spread-job stepmgr switches= test-only thread-spec=
+    threads-per-core= time,-t= time-min= tmp= tres-bind= tres-per-task= uid= usage use-min-nodes verbose,-v version,-V
+    wckey= container-image= container-mounts= container-workdir= container-name= container-save= container-mount-home
+    no-container-mount-home container-remap-root no-container-remap-root container-entrypoint no-container-entrypoint
+    container-entrypoint-log container-writable container-readonly container-env=
+"""
+SRUN = Grammar(
+    OF_ALL
+    + """
+        accel-bind= bcast? bcast-exclude= compress? cpu-bind,--cpu_bind= disable-status,-X epilog= exact
+        external-launcher? het-group,--pack-group= immediate,-I? jobid= kill-on-bad-exit,-K? label,-l mpi= msg-timeout=
+        multi-prog no-allocate,-Z overlap preserve-env,-E prolog= pty? quit-on-interrupt relative,-r= resv-ports?
+        send-libs? slurmd-debug= task-epilog= task-prolog= threads,-T= treewidth= unbuffered,-u wait,-W= x11?
+    """,
+    "getopt",
+)
+SBATCH = Grammar(
+    OF_ALL
+    + """
+        array,-a= batch= export-file= get-user-env? ignore-pbs kill-on-invalid-dep= no-requeue parsable requeue wait,-W
+        wait-all-nodes= wrap=
+    """,
+    "getopt",
+)
+SALLOC = Grammar(OF_ALL + "bell get-user-env? immediate,-I? kill-command,-K? no-bell no-shell x11?", "getopt")
 
 PORT = "MASTER_PORT=$((61000 + SLURM_JOB_ID % 4536))"
 ADDRESS = 'MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
@@ -19,16 +59,8 @@ BY_SCHEDULER = ("CUDA_VISIBLE_DEVICES",)
 """SLURM sets these for each task."""
 
 
-def emit(plan: LaunchPlan) -> Emission:
+def write(plan: LaunchPlan) -> Emission:
     """What to paste. Raises `CannotEmit`."""
-    if plan.elastic:
-        raise CannotEmit("--elastic: an allocation has a fixed number of nodes; --framework torchrun is elastic")
-    counts = sorted({node.processes for node in plan.nodes})
-    if len(counts) > 1:
-        raise CannotEmit(
-            f"nodes with {counts[0]} to {counts[-1]} processes: a batch script asks for as many on each; "
-            f"--gpus-per-node {counts[0]}"
-        )
     stem = job_name(replace(plan, master_port=0)).removesuffix("-0")
     main, per_rank = f"{stem}.sbatch", f"{stem}-task-per-rank.sbatch"
     return Emission(
@@ -100,7 +132,21 @@ def _step(plan: LaunchPlan, per_rank: bool) -> list[str]:
             option(plan, "master-addr", '"$MASTER_ADDR"'),
             option(plan, "master-port", '"$MASTER_PORT"'),
         ]
-        inner = f"exec {words.line(launcher(plan))} {' '.join(options)} {words.line(plan.program)}"
+        inner = f"exec {words.line(program(plan))} {' '.join(options)} {words.line(plan.program)}"
         about = "One torchrun a node; SLURM_NODEID is expanded in the task, inside the single quotes."
     end = "--kill-on-bad-exit, --wait: when a rank fails, the others end too, and do not wait until the time limit."
     return [words.comment(about), words.comment(end), f"{' '.join(srun)} bash -c {shell_words.word(inner)}"]
+
+
+LAUNCHER = LauncherTraits(
+    name="slurm",
+    forms=(Form(launcher="srun", programs=("srun",), grammar=SRUN),),
+    bare=True,
+    reads_master=True,
+    runs_as="srun",
+    kept_numbers="nodes N ntasks n ntasks-per-node cpus-per-task c gpus G gpus-per-node gpus-per-task mpi",
+    write=write,
+    fixed="an allocation has a fixed number of nodes",
+    even="a batch script asks for as many on each",
+    scheduler="slurm",
+)

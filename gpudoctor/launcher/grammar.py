@@ -29,16 +29,17 @@ class OptionSpec(Struct, frozen=True):
 
 
 def table(text: str, *, both_dashes: bool = False, single_dash: bool = False) -> tuple[OptionSpec, ...]:
-    """A table from lines `NAME [-s] [--other] [= | == | ?] [since PACKAGE VERSION]`.
+    """A table from words `NAME[,-s][,--other][=|==|?][@PACKAGE:VERSION]`, the last one since when it is there.
 
     `=`: one value, `==`: two, `?`: one that may be missing, written with "=" only. NAME is canonical, with the
     launcher's own hyphens or underscores; `both_dashes` adds the other spelling, `single_dash` the one with one dash.
     """
-    found = []
-    for line in filter(None, map(str.strip, text.splitlines())):
-        body, _, since = line.partition(" since ")
-        first, *others = body.split()
-        spellings = [f"--{first}", *(each for each in others if each.startswith("-"))]
+    specs = []
+    for word in text.split():
+        body, _, since = word.partition("@")
+        names = body.rstrip("=?")
+        first, *others = names.split(",")
+        spellings = [f"--{first}", *others]
         if both_dashes:
             spellings += [
                 "--" + each[2:].translate(swap)
@@ -48,19 +49,20 @@ def table(text: str, *, both_dashes: bool = False, single_dash: bool = False) ->
             ]
         if single_dash:
             spellings += [each[1:] for each in list(spellings) if each.startswith("--")]
-        found.append(
+        sign = body[len(names) :]
+        specs.append(
             OptionSpec(
                 name=first.replace("_", "-"),
                 spellings=tuple(dict.fromkeys(spellings)),
-                values=2 if "==" in others else int("=" in others or "?" in others),
-                optional="?" in others,
-                since=since.strip(),
+                values=2 if sign == "==" else int(bool(sign)),
+                optional=sign == "?",
+                since=since.replace(":", " "),
             )
         )
-    return tuple(found)
+    return tuple(specs)
 
 
-class Reading(Struct, frozen=True):
+class WordsRead(Struct, frozen=True):
     """What `Grammar.read` made of the words. `end`: index of the first word that belongs to the program."""
 
     options: tuple[Option, ...]
@@ -79,14 +81,23 @@ class Grammar:
 
     def __init__(
         self,
-        options: Sequence[OptionSpec],
+        options: str,
         style: Literal["argparse", "getopt", "mpi"] = "argparse",
         *,
         prefixes: bool = True,
+        both_dashes: bool = False,
+        hyphens_since: str = "",
     ) -> None:
-        self.options = tuple(options)
+        """`options`: as `table` takes them. `hyphens_since`: before, options had underscores only."""
+        self.text = options
         self.style = style
         self.prefixes = prefixes and style != "mpi"
+        self.both_dashes = both_dashes
+        self.hyphens_since = hyphens_since
+
+    @cached_property
+    def options(self) -> tuple[OptionSpec, ...]:
+        return table(self.text, both_dashes=self.both_dashes, single_dash=self.style == "mpi")
 
     @cached_property
     def _by_spelling(self) -> dict[str, OptionSpec]:
@@ -111,9 +122,10 @@ class Grammar:
 
     def since(self, spelling: str, spec: OptionSpec) -> str:
         """Since when this spelling is understood; "" for always."""
-        return spec.since
+        hyphenated = "-" in spelling.lstrip("-") and "-" in spec.name
+        return spec.since or (self.hyphens_since if hyphenated else "")
 
-    def read(self, words: Sequence[Word], start: int = 1) -> Reading:
+    def read(self, words: Sequence[Word], start: int = 1) -> WordsRead:
         """The options in `words[start:]`, up to the program."""
         found: list[Option] = []
         unread: list[Word] = []
@@ -134,7 +146,7 @@ class Grammar:
                 break
             options, index = self._one(words, index)
             found += options
-        return Reading(tuple(found), min(index, len(words)), tuple(unread))
+        return WordsRead(tuple(found), min(index, len(words)), tuple(unread))
 
     def _one(self, words: Sequence[Word], index: int) -> tuple[list[Option], int]:
         """The option at `index` (several, of `-lN2`), and where to go on."""

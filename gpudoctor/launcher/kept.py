@@ -1,75 +1,32 @@
-"""What a command line starts: the program, the script, the launcher; and what of it may be kept of a process that is
-not the reader's own, or is handed on: these, and options that we know, with values of a known shape.
+"""What of a command line may be kept of a process that is not the reader's own, or is handed on: the program, the
+script, the launcher, and options that a launcher's file names, with values of a known shape.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from gpudoctor.knowledge import shapes
+from gpudoctor.knowledge.credentials import without_credentials
 from gpudoctor.knowledge.shapes import HIDDEN, Kind
-
-TORCHRUN_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "torch.distributed.launcher.api"})
-PROGRAMS = {
-    "torchrun": "torchrun",
-    "torchrun_main": "torchrun",
-    "accelerate": "accelerate",
-    "accelerate-launch": "accelerate",
-    "deepspeed": "deepspeed",
-    "ds": "deepspeed",
-    "srun": "srun",
-    "mpirun": "mpirun",
-    "mpiexec": "mpirun",
-    "mpiexec.hydra": "mpirun",
-    "horovodrun": "mpirun",
-    "fabric": "torchrun",
-}
-MODULES = {
-    **dict.fromkeys(TORCHRUN_MODULES, "torchrun"),
-    "torch.distributed.elastic.multiprocessing": "torchrun",
-    "accelerate.commands.launch": "accelerate",
-    "accelerate.commands.accelerate_cli": "accelerate",
-    "deepspeed.launcher.launch": "deepspeed",
-    "deepspeed.launcher.runner": "deepspeed",
-    "lightning.fabric.cli": "torchrun",
-}
-WITH_OPTIONS = ("torchrun", "accelerate", "deepspeed")
-"""Launchers whose own options stand before the script's name; srun and mpirun start any program."""
-FLAGS_OF_PYTHON = frozenset("bBdEhiIOPqsSuvVx?")
-WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
-"""Python's options of two words."""
-
-SWITCHES = frozenset(
-    """
-    standalone no-python run-path use-env m module help version enable-affinity-aware-numa duplicate-stdout-filters
-    duplicate-stderr-filters virtual-local-rank signals-to-handle-default
-    multi-gpu cpu tpu debug quiet q downcast-bf16 same-network ipex
-    """.split()  # noqa: SIM905 - as a text it can be read and changed
+from gpudoctor.launcher import registry
+from gpudoctor.launcher.command_lines import (
+    MOST_WORDS,
+    WITH_OPTIONS,
+    base,
+    is_python,
+    key,
+    names_a_module,
+    runs_as,
 )
-"""Options of torchrun and accelerate that take no value."""
-MORE_SWITCHES = re.compile(r"use-[\w-]+|dynamo-use-\w+", re.ASCII)
+from gpudoctor.launcher.programs import FLAGS, WITH_VALUE
 
-OPTIONS: dict[Kind, str] = {
-    "plain": """
-        nnodes nproc-per-node node-rank rdzv-backend rdzv-conf master-port max-restarts monitor-interval start-method
-        redirects r tee t local-ranks-filter
-        num-processes num-machines machine-rank main-process-port mixed-precision num-cpu-threads-per-process gpu-ids
-        zero-stage gradient-accumulation-steps dynamo-backend
-        num-nodes num-gpus num-accelerators ssh-port min-elastic-nodes max-elastic-nodes
-        nodes N ntasks n np ntasks-per-node npernode ppn cpus-per-task c gpus G gpus-per-node gpus-per-task mpi
-        rank global-rank world-size local-rank
-    """,
-    "hosts": "rdzv-endpoint master-addr local-addr main-process-ip",
-    "id": "rdzv-id",
-}
-"""Options that are kept by name, and what a value of each looks like: of torchrun, accelerate and deepspeed, of srun
-and mpirun, and those by which a script that is started by hand is told its rank. `_` and `-` are the same."""
 OF_A_SCRIPT = frozenset(
     "rank global-rank world-size local-rank node-rank master-addr master-port dist-url init-method".split()  # noqa: SIM905
 )
-"""The only ones of a script's own."""
+"""The only ones of a script's own, by which one that is started by hand is told its rank."""
 URLS = ("dist-url", "init-method")
 URL = re.compile(r"(tcp://)(.+)|env://", re.ASCII)
-_KINDS: dict[str, Kind] = {name: kind for kind, names in OPTIONS.items() for name in names.split()}
 
 NAME = re.compile(r"[A-Za-z0-9_][\w.:+-]{0,99}", re.ASCII)
 """A program, a script or a module."""
@@ -82,67 +39,43 @@ CODE = re.compile(
 OF_TORCH = "compile_worker/__main__.py"
 """A script that its folder names."""
 
-MOST_WORDS = 256
+LONGEST_WORD = 512
 Value = Callable[[Kind, str], str]
 """What an option's value is shown as."""
 
 
-def base(path: str) -> str:
-    return path.rpartition("/")[2]
+@cache
+def options() -> dict[Kind, frozenset[str]]:
+    """Options that are kept by name, and what a value of each looks like. `_` and `-` are the same."""
+    every = registry.every()
+    return {
+        "plain": frozenset(name for each in every for name in each.kept_numbers.split())
+        | {"rank", "global-rank", "world-size", "local-rank"},
+        "hosts": frozenset(name for each in every for name in each.kept_hosts.split()),
+        "id": frozenset(name for each in every for name in each.kept_ids.split()),
+    }
 
 
-def key(name: str) -> str:
-    """An option's name without its dashes; "_" and "-" are the same."""
-    return name.lstrip("-").replace("_", "-")
+@cache
+def switches() -> frozenset[str]:
+    """Options without a value, of the launchers whose options stand before a script."""
+    found: dict[str, bool] = {}
+    for launcher in registry.every():
+        if launcher.runs_as in WITH_OPTIONS:
+            for spec in (spec for form in launcher.forms for spec in form.grammar.options):
+                for spelling in spec.spellings:
+                    found[key(spelling)] = found.get(key(spelling), True) and spec.values == 0
+    return frozenset(name for name, is_switch in found.items() if is_switch)
 
 
-def is_python(name: str) -> bool:
-    return re.fullmatch(r"(?:pypy|python)[\d.]*(?:-\w+)?", name) is not None
-
-
-def is_switch(name: str) -> bool:
-    """Whether an option of torchrun or accelerate takes no value."""
-    return name in SWITCHES or MORE_SWITCHES.fullmatch(name) is not None
-
-
-def names_a_module(word: str) -> bool:
-    """Whether this is Python's -m, alone or behind flags: "-um"."""
-    return word == "-m" or (re.fullmatch(r"-[^-]*m", word) is not None and set(word[1:-1]) <= FLAGS_OF_PYTHON)
+@cache
+def _kinds() -> dict[str, Kind]:
+    return {name: kind for kind, names in options().items() for name in names}
 
 
 def takes_next(words: Sequence[str]) -> bool:
     """Whether the first of `words` can be the value of the option before it."""
     return bool(words) and (not words[0].startswith("-") or re.fullmatch(r"-\d+", words[0]) is not None)
-
-
-def program_of(command: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The program that a command runs, and the words after it: ("torchrun", ("train.py",)).
-
-    Of `python -m NAME` the module as "-m NAME", of `python FILE` the file's name, of `python -c TEXT` "-c"; the
-    interpreter itself where it runs none.
-    """
-    if not command:
-        return "", ()
-    name = base(command[0])
-    if not is_python(name):
-        return name, command[1:]
-    at = 1
-    while at < len(command):
-        word = command[at]
-        if names_a_module(word):
-            return (f"-m {command[at + 1]}", command[at + 2 :]) if at + 1 < len(command) else (name, ())
-        if word == "-c":
-            return "-c", command[at + 1 :]
-        if word in WITH_VALUE:
-            at += 2
-        elif word.startswith("-") and len(word) > 1:
-            at += 1
-        else:
-            return base(word), command[at + 1 :]
-    return name, ()
-
-
-# ---------------------------------------------------------------- what is kept
 
 
 def kept(command: Sequence[str], value: Value = shapes.kept) -> tuple[str, ...]:
@@ -166,7 +99,7 @@ def _program(words: list[str], value: Value) -> Iterator[str]:
     yield _named(name)
     if is_python(name):
         yield from _python(words, value)
-    elif PROGRAMS.get(name.removesuffix(".py")) in WITH_OPTIONS:
+    elif runs_as(name.removesuffix(".py")) in WITH_OPTIONS:
         yield from _launcher(words, value)
     elif name.endswith(".py"):
         yield from _script(words, value)
@@ -193,13 +126,13 @@ def _python(words: list[str], value: Value) -> Iterator[str]:
                 yield HIDDEN
                 words.pop(0)
         elif word.startswith("-") and len(word) > 1 and not names_a_module(word):
-            yield word if set(word[1:]) <= FLAGS_OF_PYTHON else f"--{HIDDEN}"
+            yield word if set(word[1:]) <= FLAGS else f"--{HIDDEN}"
         else:
-            starter = PROGRAMS.get(base(word).removesuffix(".py"))
+            starter = runs_as(base(word).removesuffix(".py"))
             if names_a_module(word):
                 yield word
                 word = words.pop(0) if words else ""
-                starter = MODULES.get(word)
+                starter = runs_as(word, module=True)
             yield OF_TORCH if word.endswith(f"/{OF_TORCH}") or word == OF_TORCH else _named(base(word))
             yield from (_launcher if starter in WITH_OPTIONS else _script)(words, value)
             return
@@ -228,8 +161,8 @@ def _option(word: str, words: list[str], value: Value) -> Iterator[str]:
     """One option, with its value where it has one."""
     written, equals, given = word.partition("=")
     name = key(written)
-    if is_switch(name) and not equals:
-        yield written if name in SWITCHES else f"--{HIDDEN}={HIDDEN}"
+    if name in switches() and not equals:
+        yield written
     elif equals:
         yield f"{written}={_value(name, given, value)}" if _is_known(name) else f"--{HIDDEN}={HIDDEN}"
     else:
@@ -239,14 +172,14 @@ def _option(word: str, words: list[str], value: Value) -> Iterator[str]:
 
 
 def _is_known(name: str) -> bool:
-    return name in _KINDS or name in URLS
+    return name in _kinds() or name in URLS
 
 
 def _value(name: str, given: str, value: Value) -> str:
     if name in URLS:
         found = URL.fullmatch(given)
         return f"{found[1]}{value('hosts', found[2])}" if found and found[1] else given if found else HIDDEN
-    return value(_KINDS[name], given) if name in _KINDS else HIDDEN
+    return value(_kinds()[name], given) if name in _kinds() else HIDDEN
 
 
 def _script(words: list[str], value: Value) -> Iterator[str]:
@@ -264,7 +197,7 @@ def _around(words: list[str], value: Value) -> Iterator[str]:
     while words:
         word = words.pop(0)
         name = base(word)
-        if is_python(name) or name.endswith(".py") or name in PROGRAMS:
+        if is_python(name) or name.endswith(".py") or runs_as(name):
             yield from _program([word, *words], value)
             return
         attached = re.fullmatch(r"-[NncG][0-9]{1,6}", word)
@@ -272,3 +205,21 @@ def _around(words: list[str], value: Value) -> Iterator[str]:
             yield from (word,) if attached else _option(word, words, value)
         else:
             yield f"--{HIDDEN}" if word.startswith("--") and "=" not in word else HIDDEN
+
+
+def recorded(words: Sequence[str], *, own: bool) -> tuple[str, ...]:
+    """A command line as evidence holds it: of the reader's own process bounded, and without what is written as a
+    secret; of another's only what `kept` leaves."""
+    bounded = [word[:LONGEST_WORD].encode("utf-8", "backslashreplace").decode()[:LONGEST_WORD] for word in words]
+    return tuple(_masked(bounded[:MOST_WORDS])) if own else kept(bounded)
+
+
+def _masked(words: Sequence[str]) -> Iterator[str]:
+    before = ""
+    for word in words:
+        own = without_credentials(word)
+        # "--api-key VALUE": the two belong together.
+        if before.startswith("-") and without_credentials(f"{before} {word}") != f"{without_credentials(before)} {own}":
+            own = HIDDEN
+        yield own
+        before = word

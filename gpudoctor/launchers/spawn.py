@@ -1,12 +1,13 @@
 """torch.multiprocessing.spawn: the script itself starts the processes of its node, and computes each one's rank.
 
 rank = node rank x processes a node + local rank. The tutorials' `rank = gpu` gives every node the same ranks, and a
-nprocs that is a constant of its own drifts from the world size (facts of issue 5, part 2).
+nprocs that is a constant of its own drifts from the world size.
 """
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch import words
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, NodePlan, Variable
+from gpudoctor.launch.plan import Block, Emission, LaunchPlan, NodePlan, Variable
+from gpudoctor.launcher.traits import Form, LauncherTraits
 
 WRAPPER = """\
 import os
@@ -39,18 +40,8 @@ DEFAULTS = """\
 """
 
 
-def emit(plan: LaunchPlan) -> Emission:
-    """What to paste. Raises `CannotEmit`."""
-    if plan.elastic:
-        raise CannotEmit("--elastic: mp.spawn ends when one process does; --framework torchrun is elastic")
-    counts = sorted({node.processes for node in plan.nodes})
-    if len(counts) > 1:
-        raise CannotEmit(
-            f"nodes with {counts[0]} to {counts[-1]} processes: the wrapper's rank needs as many on each; "
-            f"--gpus-per-node {counts[0]}, or --framework torchrun"
-        )
-    if plan.strategy and plan.strategy not in ("ddp", "fsdp"):
-        raise CannotEmit(f"--strategy {plan.strategy}: mp.spawn starts processes; the script chooses its strategy")
+def write(plan: LaunchPlan) -> Emission:
+    """What to paste."""
     notes = [
         'The code goes to the end of the script, whose training becomes main(rank, local_rank); "if __name__" has to '
         "stay, for every process imports the script anew."
@@ -75,21 +66,18 @@ def wrapper(plan: LaunchPlan) -> str:
 
 
 def _block(plan: LaunchPlan, node: NodePlan) -> Block:
-    rendezvous: tuple[Variable, ...] = ()
-    if len(plan.nodes) > 1:
-        rendezvous = (
-            Variable("MASTER_ADDR", plan.master_address, _end(plan.why.get("master_address", ""))),
-            Variable("MASTER_PORT", str(plan.master_port), _end(plan.why.get("master_port", ""))),
-            Variable("NODE_RANK", str(node.rank), "The wrapper computes each process's rank from it."),
-        )
-    variables = (*rendezvous, *words.of_node(plan, node))
-    comments = [
-        words.comment(f"The script starts {counted(node.processes, 'process', 'processes')} here by mp.spawn."),
-        *words.reasons_for(plan, node, *rendezvous),
-    ]
-    command = words.without_leftovers(plan, [plan.python, *plan.program], variables)
-    return Block(words.title(plan, node), "\n".join([*comments, words.prefixed(variables, command)]), node.rank)
+    rank = Variable("NODE_RANK", str(node.rank), "The wrapper computes each process's rank from it.")
+    about = words.comment(f"The script starts {counted(node.processes, 'process', 'processes')} here by mp.spawn.")
+    rendezvous = words.rendezvous(plan, rank) if len(plan.nodes) > 1 else ()
+    return words.node_block(plan, node, [plan.python, *plan.program], [about], *rendezvous)
 
 
-def _end(reason: str) -> str:
-    return f"{reason}." if reason else ""
+LAUNCHER = LauncherTraits(
+    name="spawn",
+    forms=(Form(launcher="python"),),  # whatever no launcher starts: the script itself may
+    bare=True,
+    reads_master=True,
+    write=write,
+    fixed="mp.spawn ends when one process does",
+    even="the wrapper's rank needs as many on each",
+)

@@ -1,11 +1,27 @@
-"""The plan for Horovod: one horovodrun on the head (options as in horovod 0.28.1, runner/launch.py)."""
+"""Horovod: one horovodrun on the head. Options as in horovod 0.28.1, runner/launch.py; "np" is -np and --num-proc."""
 
 import re
 
-from gpudoctor.launch.emitters.parts import beside, refuse_elastic
+from gpudoctor.launch.parts import beside
 from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan
 from gpudoctor.launch.words import comment, prefixed, reasons, without_leftovers
+from gpudoctor.launcher.grammar import Grammar
+from gpudoctor.launcher.traits import Form, LauncherTraits
 
+OPTIONS = """
+    np,-np,--num-proc= check-build,-cb version,-v help,-h disable-cache start-timeout=
+    network-interfaces,--network-interface= output-filename= verbose config-file= ssh-port,-p= ssh-identity-file,-i=
+    fusion-threshold-mb= cycle-time-ms= cache-capacity= hierarchical-allreduce no-hierarchical-allreduce
+    hierarchical-allgather no-hierarchical-allgather torus-allreduce no-torus-allreduce autotune no-autotune
+    autotune-log-file= autotune-warmup-samples= autotune-steps-per-sample= autotune-bayes-opt-max-samples=
+    autotune-gaussian-process-noise= min-np,--min-num-proc= max-np,--max-num-proc= slots-per-host= elastic-timeout=
+    reset-limit= blacklist-cooldown-range== timeline-filename= timeline-mark-cycles no-timeline-mark-cycles
+    no-stall-check stall-check stall-check-warning-time-seconds= stall-check-shutdown-time-seconds=
+    mpi-threads-disable no-mpi-threads-disable mpi-args= tcp binding-args= num-nccl-streams= thread-affinity=
+    gloo-timeout-seconds= log-level= log-with-timestamp log-without-timestamp
+    prefix-output-with-timestamp,-prefix-timestamp log-hide-timestamp no-log-hide-timestamp hosts,-H=
+    hostfile,-hostfile= host-discovery-script= gloo mpi jsrun
+"""
 INTERFACE = re.compile(r"=?([A-Za-z0-9_.:-]+(?:,[A-Za-z0-9_.:-]+)*)")
 CODE = """\
 import horovod.torch as hvd
@@ -20,9 +36,8 @@ hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 """
 
 
-def emit(plan: LaunchPlan) -> Emission:
+def write(plan: LaunchPlan) -> Emission:
     """The command for the head, and the lines of a script that is started by it. Raises `CannotEmit`."""
-    refuse_elastic(plan, "Horovod")
     head = plan.nodes[0]
     if colons := [node.name for node in plan.nodes if ":" in node.name and len(plan.nodes) > 1]:
         raise CannotEmit(
@@ -70,3 +85,27 @@ def _interface(plan: LaunchPlan) -> str:
             if variable.name == name and (found := INTERFACE.fullmatch(variable.value)):
                 return found[1]
     return ""
+
+
+LAUNCHER = LauncherTraits(
+    name="horovod",
+    forms=(
+        Form(
+            launcher="horovodrun",
+            programs=("horovodrun",),
+            modules=("horovod.runner.launch", "horovod.run.run"),
+            grammar=Grammar(OPTIONS),
+            takes_command=True,
+            all_known=True,
+        ),
+    ),
+    fans_out=True,
+    trains="horovod",
+    total_option="np",
+    decisive=("np",),
+    runs_as="mpirun",
+    kept_numbers="np",
+    package="horovod",
+    write=write,
+    fixed="Horovod is emitted for a fixed set of nodes",
+)

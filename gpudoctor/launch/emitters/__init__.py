@@ -1,1 +1,0 @@
-"""LaunchPlan -> text, one framework a module: `emit(plan) -> Emission`; what it cannot say, `CannotEmit` refuses."""

@@ -1,0 +1,106 @@
+"""Every launcher, found in the folder `gpudoctor/launchers/`, and by what it is called.
+
+The files are imported when somebody asks; what only wants to know what a launcher is loads `traits`.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+from gpudoctor.launcher.traits import Form, LauncherTraits, ManifestKind
+
+FOLDER = "gpudoctor.launchers"
+
+
+class Called(NamedTuple):
+    """A launcher, as words call it."""
+
+    launcher: LauncherTraits
+    form: Form
+    start: int
+    """Where its own words begin."""
+    entry: str
+    """Its words: "accelerate launch", "torch.distributed.run"."""
+
+
+@cache
+def every() -> tuple[LauncherTraits, ...]:
+    """By name."""
+    folder = importlib.import_module(FOLDER)
+    names = sorted(module.name for module in pkgutil.iter_modules(folder.__path__, f"{FOLDER}."))
+    return tuple(importlib.import_module(name).LAUNCHER for name in names)
+
+
+@cache
+def frameworks() -> dict[str, LauncherTraits]:
+    """Those that `gpudoctor launch` writes, by name."""
+    return {each.name: each for each in every() if each.write is not None}
+
+
+@cache
+def _by_form() -> dict[str, tuple[LauncherTraits, Form]]:
+    return {form.launcher: (launcher, form) for launcher in reversed(every()) for form in reversed(launcher.forms)}
+
+
+def traits(name: str) -> LauncherTraits:
+    """Of `Launch.launcher`."""
+    return _by_form()[name][0]
+
+
+def form(name: str) -> Form:
+    return _by_form()[name][1]
+
+
+Table = dict[str, list[tuple[tuple[str, ...], LauncherTraits, Form]]]
+
+
+@cache
+def _tables() -> tuple[Table, Table]:
+    """First word -> what must follow; of programs, and of modules. The longest stand first."""
+    tables: tuple[Table, Table] = ({}, {})
+    for launcher in every():
+        for each in launcher.forms:
+            for table, names in zip(tables, (each.programs, each.modules), strict=True):
+                for name in names:
+                    first, *others = name.split()
+                    table.setdefault(first, []).append((tuple(others), launcher, each))
+    for table in tables:
+        for entries in table.values():
+            entries.sort(key=lambda entry: -len(entry[0]))
+    return tables
+
+
+def called(words: Sequence[str], at: int = 0, *, module: bool = False) -> Called | None:
+    """The launcher that `words[at]`, a program or module, is together with what must follow it."""
+    if at >= len(words):
+        return None
+    for others, launcher, each in _tables()[module].get(words[at], ()):
+        start = at + 1 + len(others)
+        if tuple(words[at + 1 : start]) == others:
+            return Called(launcher, each, start, " ".join(words[at:start]))
+    return None
+
+
+@cache
+def first_words(*, module: bool) -> dict[str, LauncherTraits]:
+    """Program or module -> the launcher that has it, whatever must follow."""
+    return {name: entries[0][1] for name, entries in _tables()[module].items()}
+
+
+def starts_tasks(program: str) -> Called | None:
+    """srun, mpirun: what starts a program as it is, once for each task."""
+    found = called([program])
+    return found if found is not None and found.launcher.bare else None
+
+
+@cache
+def starters() -> frozenset[str]:
+    """Programs that start the ranks of a training and are given its script."""
+    return frozenset(program for each in every() if not each.bare for program in each.programs)
+
+
+@cache
+def manifest_kinds() -> dict[str, ManifestKind]:
+    return {kind.kind: kind for each in every() for kind in each.manifests}
