@@ -1,4 +1,4 @@
-"""What a launcher's file is written against: `LAUNCHER = LauncherTraits(...)`, with a `Form` for each way to call it."""
+"""What a launcher's file is written against: `LAUNCHER = LauncherTraits(...)`, a `Form` for each way to call it."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
