@@ -21,7 +21,7 @@ from gpudoctor.hang.causes import (
 )
 from gpudoctor.hang.job import Job, Launcher, Rank
 from gpudoctor.hang.report import HangCause
-from gpudoctor.hang.starts import address_and_port, command_with, node_counts, told
+from gpudoctor.hang.starts import address_and_port, command_with, node_counts, starts_of
 from gpudoctor.knowledge.places import Kind, Place
 from gpudoctor.snapshot.evidence import (
     Evidence,
@@ -247,7 +247,7 @@ SPEAKS: dict[str, tuple[Job, str, tuple[int, ...] | None, tuple[str, ...]]] = {
         job(by_hand("a", 0, 3), by_hand("b", 1, 3), by_hand("c", 1, 3)),
         "launcher-world-mismatch",
         (1,),
-        ("Rank 1 is claimed", "nobody is rank 2"),
+        ("rank 1 is claimed", "nobody is rank 2"),
     ),
     "a node has not come": (
         job(torchrun("a", *c10d(3), **MASTER), torchrun("b", *c10d(3))),
@@ -301,21 +301,21 @@ SPEAKS: dict[str, tuple[Job, str, tuple[int, ...] | None, tuple[str, ...]]] = {
             torchrun("b", *static(1), place="rendezvous")),
         "master-port-in-use",
         (),
-        ("Port 29500 on a", "pid 77 python", "kill 77", "--master-port 29501"),
+        ("port 29500 on a", "pid 77 python", "kill 77", "--master-port 29501"),
     ),
     "somebody else has the port": (
         job(Part(host="a", node={"listeners": (listening("::", pid=77, name="python"),)}),
             torchrun("b", *static(1), place="rendezvous")),
         "master-port-in-use",
         (),
-        ("Port 29500 on a", "pid 77 python", "ps -fp 77", "--master-port 29501"),
+        ("port 29500 on a", "pid 77 python", "ps -fp 77", "--master-port 29501"),
     ),
     "sshd has the port": (
         job(torchrun("a", *c10d(2, "10.0.0.1:22"), listeners=(listening(port=22, pid=5, name="sshd"),)),
             torchrun("b", *c10d(2, "10.0.0.1:22"))),
         "master-port-in-use",
         (),
-        ("Port 22 on a", "pid 5 sshd", "10.0.0.1:23"),
+        ("port 22 on a", "pid 5 sshd", "10.0.0.1:23"),
     ),
     "nobody hosts the rendezvous": (
         job(torchrun("a", *c10d(2, "10.0.1.1:29500"), reached=reached("refused", "10.0.1.1"),
@@ -330,7 +330,7 @@ SPEAKS: dict[str, tuple[Job, str, tuple[int, ...] | None, tuple[str, ...]]] = {
             torchrun("b", *static(1), ranks=(1,), **PEER)),
         "firewall-ephemeral-ports",
         (0,),
-        ("Rank 1 on b", "45001", "10.0.0.0/24"),
+        ("rank 1 on b", "45001", "10.0.0.0/24"),
     ),
     "docker's interface on one host": (
         job(torchrun("a", *static(0), ranks=(0,), rank_sockets=(listening("172.17.0.1", 45001),),
@@ -377,7 +377,7 @@ SPEAKS: dict[str, tuple[Job, str, tuple[int, ...] | None, tuple[str, ...]]] = {
                      frames=PRIVATE)),
         "double-init",
         (0, 1),
-        ("Ranks 0-1", "tcp://"),
+        ("ranks 0-1", "tcp://"),
     ),
     "a child initialises again": (
         job(by_hand("a", 0, 1, place="sleep", pid=50), by_hand("a", 0, 1, pid=51, parent=50)),
@@ -612,7 +612,7 @@ def test_a_thousand_ranks_are_judged_without_asking_each_pair() -> None:
 
 def test_lines_to_paste_keep_the_rest_of_the_start() -> None:
     part = torchrun("a", "--nnodes", "3", "--nproc_per_node=gpu", "--master_addr", "x y")
-    (start,) = told(job(part))
+    (start,) = starts_of(job(part))
     assert command_with(start, nnodes="2") == (
         "/opt/bin/torchrun --nnodes 2 --nproc_per_node=gpu --master_addr 'x y' train.py --lr 0.1"
     )
@@ -626,7 +626,7 @@ def test_no_line_is_made_of_what_is_not_whole(word: str) -> None:
     assert part.launcher is not None
     command = (*part.launcher.process.command, word)
     changed = replace(part.launcher, process=replace(part.launcher.process, command=command))
-    (start,) = told(job(replace(part, launcher=changed)))
+    (start,) = starts_of(job(replace(part, launcher=changed)))
     assert command_with(start, nnodes="2") == ""
 
 

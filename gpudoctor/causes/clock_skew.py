@@ -20,6 +20,17 @@ CAUSE = Cause(
         "Let all nodes keep their time by NTP (chrony, systemd-timesyncd), then start again.",
         (command("timedatectl"), command("chronyc tracking")),
     ),
+    variants={
+        "known": Fix(
+            "Set the clock of {hosts} by NTP on every node, end all launchers and start again. These "
+            "lines, on each node, set it at once and show what it is set by.",
+            (
+                command("sudo systemctl enable --now chronyd || sudo timedatectl set-ntp true"),
+                command("sudo chronyc makestep"),
+                command("timedatectl"),
+            ),
+        ),
+    },
     confirm=("Compare the clocks of all nodes: they lie more than 15 s apart."),
     source=(
         "torch elastic/rendezvous/dynamic_rendezvous.py (keep_alive_interval, keep_alive_max_attempt), measured "

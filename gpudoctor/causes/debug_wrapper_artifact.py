@@ -15,6 +15,12 @@ CAUSE = Cause(
         "sees mismatches that are none, or waits."
     ),
     fix=Fix("Take it out, and use the flight recorder instead.", (command("unset TORCH_DISTRIBUTED_DEBUG"),)),
+    variants={
+        "some": Fix(
+            "Set it for every rank or for none.",
+            (command("unset TORCH_DISTRIBUTED_DEBUG"),),
+        ),
+    },
     confirm=("Without the variable the same job runs."),
     source=("torch ProcessGroupWrapper.cpp"),
 )

@@ -17,6 +17,18 @@ CAUSE = Cause(
         "Initialise once, before the library does, and guard by torch.distributed.is_initialized(). Give a store "
         "of your own another port."
     ),
+    variants={
+        "own store": Fix(
+            "Initialise once, and from torchrun's own variables: dist.init_process_group(backend) without "
+            "init_method, rank and world_size. Where a library does it, initialise before the library or "
+            "let only the library do it. Where two stores are wanted, take the variable out before the "
+            "second: os.environ.pop('TORCHELASTIC_USE_AGENT_STORE', None).",
+        ),
+        "twice": Fix(
+            "Initialise once a process, and in no child of a rank: a child inherits RANK and MASTER_PORT "
+            "and joins as a rank that is there already. Start children with these variables taken out.",
+        ),
+    },
     confirm=(
         "Look at the stacks: init_process_group stands below a library's frame on some ranks and below the "
         "script's on others, or a second time in one process."

@@ -16,6 +16,11 @@ CAUSE = Cause(
         "more ranks than GPUs are visible.",
         (command("gpudoctor devices"), command("nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv")),
     ),
+    variants={
+        "too many": Fix(
+            "Start one rank a GPU: at most {gpus} on {host}, each with a GPU of its own.",
+        ),
+    },
     confirm=("See which PIDs stand on which GPU, and compare with their LOCAL_RANK."),
     source=("NCCL init.cc (Duplicate GPU detected); verl#161"),
 )

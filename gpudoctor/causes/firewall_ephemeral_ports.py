@@ -12,7 +12,9 @@ CAUSE = Cause(
     hangs_by="start",
     meaning=(
         "The rendezvous has one known port, and behind it every rank listens on ports of the kernel's choice. "
-        "With only MASTER_PORT open the ranks meet, and then cannot connect to each other."
+        "With only MASTER_PORT open the ranks meet, and then cannot connect to each other. Where a rule is changed "
+        "later, or forgets a connection, packets of it are lost without a word: both ranks wait until the kernel gives "
+        "up after a quarter of an hour, or the time-out comes."
     ),
     like=("wrong-nic", "master-unreachable"),
     fix=Fix(
@@ -20,6 +22,23 @@ CAUSE = Cause(
         "itself). NCCL's ports cannot be chosen.",
         (command("gpudoctor check network"), command("sudo nft list ruleset")),
     ),
+    variants={
+        "ranks": Fix(
+            "Open all ports between the nodes of the job; gloo and NCCL listen on ports of the kernel's "
+            "choice and cannot be held to one. In a cloud, a rule of the security group that allows "
+            "itself. On {hosts} the first line shows what is dropped, the second opens it for the nodes' "
+            "network.",
+        ),
+        "went dead": Fix(
+            "Find what drops the packets {way}: rules that were changed since the job began, connection "
+            "tracking that is full or times out idle connections, the link. Then start the job again from "
+            "its checkpoint; a dead connection does not come back by itself after a change of addresses.",
+            (
+                command("sudo nft list ruleset | grep -n -e drop -e reject"),
+                command("sudo dmesg | grep -i -e conntrack -e 'link is'"),
+            ),
+        ),
+    },
     confirm=("Listen on a free high port on one node and connect from another; do so both ways."),
     source=("nccl#388; NCCL bootstrap, gloo transport/tcp"),
 )

@@ -19,6 +19,12 @@ CAUSE = Cause(
         "lines and the batch script. Under a launcher that starts all ranks, let that launcher set them.",
         (command("env | grep -E '^(LOCAL_RANK|NODE_RANK|RANK|WORLD_SIZE|GROUP_RANK)='"),),
     ),
+    variants={
+        "known": Fix(
+            "Unset {variables} and start again; what sets it is an rc file, an image's ENV, or the shell "
+            "of an earlier job. The line goes before the start, in the same shell, or starts it without.",
+        ),
+    },
     confirm=("Start the same command by env -u LOCAL_RANK -u NODE_RANK: it then starts all processes."),
     source=("Lightning's ClusterEnvironment (creates_processes_externally); Lightning#5651"),
 )

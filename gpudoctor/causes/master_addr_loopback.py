@@ -19,6 +19,19 @@ CAUSE = Cause(
         "MASTER_ADDR as an address that the other nodes reach; name the interface in GLOO_SOCKET_IFNAME.",
         (command('getent ahosts "$(hostname)"'), command("gpudoctor check network")),
     ),
+    variants={
+        "head": Fix(
+            "Name the node of rank 0 by an address that the other nodes reach. The same line goes to every node.",
+        ),
+        "known head": Fix(
+            "Name the node of rank 0 by an address that the other nodes reach: {address} is {master}'s. "
+            "The same line goes to every node.",
+        ),
+        "hostname": Fix(
+            "Let the hostname resolve to the address of the network (the line of 127.0.1.1 in "
+            "/etc/hosts), or name the interface on {hosts}{interface}.",
+        ),
+    },
     confirm=("Resolve the head's name on every node: none answers 127.x, and a connection from a peer is accepted."),
     source=("gloo's transport/tcp (address of the host's name), Debian's 127.0.1.1 line; seen in our lab"),
 )

@@ -19,6 +19,12 @@ CAUSE = Cause(
         "another MASTER_PORT for every job on a shared node.",
         (command("ss -ltnp"),),
     ),
+    variants={
+        "known": Fix(
+            "End that process on {host} if it is a run that was left over, or start the job on another "
+            "port; {free} is an example. Every node needs the same port.",
+        ),
+    },
     confirm=("Look up the owner of the port on the head: it is no process of this job."),
     source=("torch c10d socket.cpp (EADDRINUSE); mmpretrain#960"),
 )

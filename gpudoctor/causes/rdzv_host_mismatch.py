@@ -19,6 +19,15 @@ CAUSE = Cause(
         "and is_host=0 into the others', or take the static rendezvous (--master-addr, --node-rank).",
         (command("hostname -f"), command("hostname -I")),
     ),
+    variants={
+        "known host": Fix(
+            "Name the endpoint by {host}'s hostname{address}, on every node; or add --rdzv-conf is_host=1 "
+            "on {host} and is_host=0 on the others.",
+        ),
+        "absent host": Fix(
+            "Start torchrun on the endpoint's node too, or name a node of the job as the endpoint, by its hostname.",
+        ),
+    },
     confirm=(
         "On the head compare the endpoint with its host name, full name and addresses; ss -ltn shows nobody "
         "on the port."

@@ -12,13 +12,23 @@ CAUSE = Cause(
     hangs_by="start",
     meaning=(
         "Ranks with another torch, NCCL, network plugin or other NCCL settings do not understand each other: "
-        "they disagree on sizes or algorithms and wait, or one of them cannot load its libraries."
+        "they disagree on sizes or algorithms and wait for one another for ever, since NCCL compares no settings, or "
+        "one of them cannot load its libraries."
     ),
     fix=Fix(
         "Start all ranks from one image or environment, with the same NCCL variables and plugin on all nodes; take "
         "foreign folders out of LD_LIBRARY_PATH.",
         (command('python -c "import torch; print(torch.__version__, torch.cuda.nccl.version())"'),),
     ),
+    variants={
+        "hosts": Fix(
+            "Start every rank from the same image or environment; these are the hosts with another one: {hosts}.",
+            (command('python -c "import torch; print(torch.__version__, torch.cuda.nccl.version())"'),),
+        ),
+        "setting": Fix(
+            "Set {variable} alike in the environment of every rank.",
+        ),
+    },
     confirm=("Compare the loaded libraries (/proc/PID/maps) and the NCCL variables of all ranks."),
     source=("NCCL init.cc (version check), bootstrap; torch's loader"),
 )

@@ -20,6 +20,12 @@ CAUSE = Cause(
         "both out; an exclusion list excludes lo too (^docker0,lo).",
         (command("ip -brief address"), command("gpudoctor check network"), command("gpudoctor env")),
     ),
+    variants={
+        "known": Fix(
+            "Name the interface that leads to the other nodes{interface}, in the environment of every "
+            "rank of that node, or unset the variable where it is set and not needed.",
+        ),
+    },
     confirm=(
         "Compare the interface of the log with the one that ip route get shows for a peer's address. A bridge "
         "has the same address on several hosts."

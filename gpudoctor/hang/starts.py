@@ -33,7 +33,7 @@ LONGEST_ARGUMENT = 512
 """An argument of this length was cut off (`evidence.Process.command`)."""
 
 
-class Told(NamedTuple):
+class Start(NamedTuple):
     """What one starter of ranks was told: a torchrun, an accelerate launch, or a rank that was started by hand."""
 
     node: NodeEvidence
@@ -66,7 +66,21 @@ class Told(NamedTuple):
     @property
     def where(self) -> str:
         """The node's name."""
-        return name(self.node)
+        return self.node.host
+
+    @property
+    def age(self) -> float:
+        return self.process.age_seconds
+
+    @property
+    def is_head(self) -> bool:
+        """Whether it is on the node of rank 0."""
+        return self.node_rank == 0 or any(rank.rank == 0 for rank in self.ranks)
+
+    @property
+    def evidences(self) -> tuple[ProcessEvidence, ...]:
+        """Of itself and of its ranks."""
+        return (self.evidence, *(rank.evidence for rank in self.ranks))
 
     @property
     def what(self) -> str:
@@ -90,10 +104,6 @@ class Told(NamedTuple):
         return any(each.process.parent == self.process.pid for each in self.node.processes)
 
 
-def name(node: NodeEvidence) -> str:
-    return node.name or node.hostname or "this node"
-
-
 def is_before_training(rank: Rank) -> bool:
     """In both looks it was in a rendezvous or set up a communicator."""
     return rank.place.kind in BEFORE_TRAINING and rank.first_place.kind in BEFORE_TRAINING
@@ -101,19 +111,15 @@ def is_before_training(rank: Rank) -> bool:
 
 def is_starting(job: Job) -> bool:
     """Whether anything of the job has not come past its start, and nothing shows that it gets past it now."""
-    return any(is_before_training(rank) for rank in job.ranks) or any(each.is_waiting for each in told(job))
+    return any(is_before_training(rank) for rank in job.ranks) or any(each.is_waiting for each in starts_of(job))
 
 
-def age(each: Told) -> float:
-    return each.process.age_seconds
-
-
-def told(job: Job) -> tuple[Told, ...]:
+def starts_of(job: Job) -> tuple[Start, ...]:
     """One entry for each launcher that starts ranks, and for each rank that none of them has started."""
-    return tuple(_told(job))
+    return tuple(_starts(job))
 
 
-def _told(job: Job) -> Iterator[Told]:
+def _starts(job: Job) -> Iterator[Start]:
     below: set[int] = set()
     by_number: dict[int, list[Rank]] = {}
     for rank in job.ranks:
@@ -137,12 +143,12 @@ def _told(job: Job) -> Iterator[Told]:
 
 
 def same_node(one: NodeEvidence, other: NodeEvidence) -> bool:
-    return (one.boot_id, one.network_namespace, name(one)) == (other.boot_id, other.network_namespace, name(other))
+    return (one.boot_id, one.network_namespace, one.host) == (other.boot_id, other.network_namespace, other.host)
 
 
-def _by_hand(rank: Rank) -> Told:
-    environment = rank.evidence.process.environment
-    return Told(
+def _by_hand(rank: Rank) -> Start:
+    environment = rank.environment
+    return Start(
         node=rank.node,
         evidence=rank.evidence,
         launcher=None,
@@ -165,7 +171,7 @@ def launch_of(process: Process) -> Launch | None:
     return commands.launch_of(process.command, process.environment)
 
 
-def _torchrun(launcher: Launcher, ranks: tuple[Rank, ...], launch: Launch) -> Told:
+def _torchrun(launcher: Launcher, ranks: tuple[Rank, ...], launch: Launch) -> Start:
     def text(option: str, default: str = "") -> str:
         found = launch.text(option)
         return default if found is None else found
@@ -183,7 +189,7 @@ def _torchrun(launcher: Launcher, ranks: tuple[Rank, ...], launch: Launch) -> To
         address, port = "localhost", 0 if standalone else C10D_PORT
     configured = dict(each.partition("=")[::2] for each in text("rdzv-conf").split(",") if "=" in each)
     is_host = configured.get("is_host", "").strip().lower()
-    return Told(
+    return Start(
         node=launcher.node,
         evidence=launcher.evidence,
         launcher=launcher,
@@ -203,11 +209,11 @@ def _torchrun(launcher: Launcher, ranks: tuple[Rank, ...], launch: Launch) -> To
     )
 
 
-def _accelerate(launcher: Launcher, ranks: tuple[Rank, ...], launch: Launch) -> Told:
+def _accelerate(launcher: Launcher, ranks: tuple[Rank, ...], launch: Launch) -> Start:
     """Options only: what its configuration file says stands in no command line."""
     nodes, world = number(launch.text("num-machines")), number(launch.text("num-processes"))
     backend = launch.text("rdzv-backend") or "static"
-    return Told(
+    return Start(
         node=launcher.node,
         evidence=launcher.evidence,
         launcher=launcher,
@@ -265,13 +271,13 @@ def shown(process: Process) -> str:
     return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}..."
 
 
-def command_with(each: Told, **options: str) -> Command:
+def command_with(start: Start, **options: str) -> Command:
     """The start line of a launcher with other values of options (their names with underscores), to be pasted.
 
     `NONE` where the process is not the reader's own, where its line is not known whole, or where it is very long.
     """
-    words = list(own_words(each.node, each.process))
-    launch = each.launch
+    words = list(own_words(start.node, start.process))
+    launch = start.launch
     if launch is None or not words:
         return NONE
     for option, value in options.items():
@@ -322,9 +328,9 @@ def processes(job: Job) -> Iterator[tuple[NodeEvidence, ProcessEvidence, Rank | 
 
 def pids(job: Job) -> set[tuple[str, int]]:
     """(node's name, pid) of all that belongs to the job."""
-    found = {(name(node), evidence.process.pid) for node, evidence, _ in processes(job)}
+    found = {(node.host, evidence.pid) for node, evidence, _ in processes(job)}
     for rank in job.ranks:
-        found.update((name(rank.node), each.process.pid) for each in (*rank.data_loaders, *rank.helpers))
+        found.update((rank.node.host, each.pid) for each in (*rank.data_loaders, *rank.helpers))
     return found
 
 
@@ -337,29 +343,32 @@ def listens(job: Job, port: int) -> list[tuple[NodeEvidence, Socket]]:
     for node, evidence, _ in processes(job):
         for socket in evidence.sockets:
             if socket.local_port == port and socket.state == "LISTEN":
-                owned = structs.replace(socket, pid=socket.pid or evidence.process.pid)
-                found.setdefault((name(node), owned.pid), (node, owned))
+                owned = structs.replace(socket, pid=socket.pid or evidence.pid)
+                found.setdefault((node.host, owned.pid), (node, owned))
     held = {host for host, _ in found}
     for node in job.evidence.nodes:
         for socket in node.listeners:
-            if socket.local_port == port and socket.state == "LISTEN" and (socket.pid or name(node) not in held):
-                found.setdefault((name(node), socket.pid), (node, socket))
+            if socket.local_port == port and socket.state == "LISTEN" and (socket.pid or node.host not in held):
+                found.setdefault((node.host, socket.pid), (node, socket))
     return list(found.values())
 
 
-def seen(each: Told, text: str) -> Seen:
-    return Seen(each.what, text)
+def seen(start: Start, text: str) -> Seen:
+    return Seen(start.what, text)
 
 
-def nodes_of(entries: Iterable[Told]) -> list[str]:
-    return list(dict.fromkeys(each.where for each in entries))
+def nodes_of(starts: Iterable[Start]) -> list[str]:
+    return list(dict.fromkeys(start.where for start in starts))
 
 
-def groups(entries: Iterable[Told], key: str) -> Mapping[object, list[Told]]:
+def ranks_in(starts: Iterable[Start]) -> list[Rank]:
+    return [rank for start in starts for rank in start.ranks]
+
+
+def groups(starts: Iterable[Start], key: str) -> Mapping[object, list[Start]]:
     """By the value of a field, None left out; the most frequent first."""
-    found: dict[object, list[Told]] = {}
-    for each in entries:
-        value = getattr(each, key)
-        if value is not None:
-            found.setdefault(value, []).append(each)
-    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+    by_value: dict[object, list[Start]] = {}
+    for start in starts:
+        if (value := getattr(start, key)) is not None:
+            by_value.setdefault(value, []).append(start)
+    return dict(sorted(by_value.items(), key=lambda item: -len(item[1])))

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.check import Fix
+from gpudoctor.causes import CAUSES
 from gpudoctor.command import command
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.starts import is_before_training, name
-from gpudoctor.knowledge.wording import counted, listed, ranges
+from gpudoctor.hang.starts import is_before_training
+from gpudoctor.hang.words import blame, numbers_of, ranks_of
+from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot.evidence import NodeEvidence
+from gpudoctor.sure import LIKELY, SEEN
 
 BEGIN = ("communicator init", "collective", "cuda sync", "backward")
 
@@ -17,7 +19,7 @@ BEGIN = ("communicator init", "collective", "cuda sync", "backward")
 def gpus_are_shared(job: Job) -> Iterator[HangCause]:
     """Several ranks of a node on one GPU, and on no other."""
     for node in job.nodes:
-        ranks = {rank.pid: rank for rank in job.ranks if name(rank.node) == name(node)}
+        ranks = {rank.pid: rank for rank in job.ranks if rank.node.host == node.host}
         if len(ranks) < 2 or not node.gpus or not any(_may_wait(rank) for rank in ranks.values()):
             continue
         on = {pid: [gpu for gpu in node.gpus if pid in gpu.pids] for pid in ranks}
@@ -34,47 +36,43 @@ def _may_wait(rank: Rank) -> bool:
 
 
 def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus: int) -> HangCause:
-    visible = {rank.evidence.process.environment.get("CUDA_VISIBLE_DEVICES", "") for rank in sharing}
+    visible = {rank.environment.get("CUDA_VISIBLE_DEVICES", "") for rank in sharing}
     one_each = all(value and "," not in value for value in visible)
     too_many = ranks > gpus
-    numbers = tuple(sorted(rank.rank for rank in sharing))
     evidence = [
-        Seen(f"node {name(node)} GPU {gpu}", f"pids {listed([str(rank.pid) for rank in sharing], 8)} hold memory")
+        Seen(f"node {node.host} GPU {gpu}", f"pids {listed([str(rank.pid) for rank in sharing], 8)} hold memory")
     ]
-    evidence += [
-        Seen(f"rank {rank.rank} environment", f"LOCAL_RANK={rank.local_rank} CUDA_VISIBLE_DEVICES="
-             f"{rank.evidence.process.environment.get('CUDA_VISIBLE_DEVICES', '(not set)')}")
-        for rank in sharing[:6]
-    ]  # fmt: skip
-    setting_up = any(is_before_training(rank) for rank in sharing)
+    for rank in sharing[:6]:
+        value = rank.environment.get("CUDA_VISIBLE_DEVICES", "(not set)")
+        evidence.append(
+            Seen(f"rank {rank.rank} environment", f"LOCAL_RANK={rank.local_rank} CUDA_VISIBLE_DEVICES={value}")
+        )
+    # Ranks that train share a GPU as well where somebody wants it so.
+    sure = SEEN if any(is_before_training(rank) for rank in sharing) else LIKELY
     if one_each or too_many:
+        known = CAUSES["duplicate-gpu"]
         why = (
             f"{counted(ranks, 'rank')} on {counted(gpus, 'GPU')}" if too_many else "CUDA_VISIBLE_DEVICES names it alone"
         )
-        return HangCause(
-            cause="duplicate-gpu",
-            confidence=0.8 if setting_up else 0.5,
-            ranks=numbers,
-            evidence=tuple(evidence),
-            summary=f"Ranks {ranges(numbers)} share GPU {gpu} of {name(node)}: {why}",
-            fix=Fix(
-                f"Start one rank a GPU: at most {gpus} on {name(node)}, each with a GPU of its own.",
-                (command("torchrun --nproc-per-node={:number}", gpus),)
-                if too_many
-                else (command("unset CUDA_VISIBLE_DEVICES"),),
-            ),
+        line = command("torchrun --nproc-per-node={:number}", gpus)
+        fix = known.remedy("", command("unset CUDA_VISIBLE_DEVICES"))
+        if too_many:
+            fix = known.remedy("too many", line, gpus=gpus, host=node.host)
+        return blame(
+            "duplicate-gpu",
+            sure,
+            sharing,
+            f"{ranks_of(sharing)} share GPU {gpu} of {node.host}: {why}",
+            evidence,
+            fix=fix,
             confirm="NCCL_DEBUG=WARN prints `Duplicate GPU detected` where this is the cause.",
         )
-    return HangCause(
-        cause="device-not-set",
-        confidence=0.75 if setting_up else 0.5,
-        ranks=tuple(each for each in numbers if each != min(numbers)),
-        evidence=tuple(evidence),
-        summary=f"Ranks {ranges(numbers)} all use GPU {gpu} of {name(node)}, which has {counted(gpus, 'GPU')}",
-        fix=Fix(
-            "Choose the device before the first collective: torch.cuda.set_device(int(os.environ['LOCAL_RANK'])), and "
-            "init_process_group(..., device_id=torch.device('cuda', local_rank)).",
-        ),
+    return blame(
+        "device-not-set",
+        sure,
+        numbers_of(sharing)[1:],
+        f"{ranks_of(sharing)} all use GPU {gpu} of {node.host}, which has {counted(gpus, 'GPU')}",
+        evidence,
         confirm="Print torch.cuda.current_device() and LOCAL_RANK on each rank before init_process_group.",
     )
 
@@ -89,29 +87,23 @@ def hosts_are_taken_for_one(job: Job) -> Iterator[HangCause]:
         return
     by_identity: dict[tuple[str, ...], dict[str, list[Rank]]] = {}
     for rank in ranks:
-        given = rank.evidence.process.environment.get("NCCL_HOSTID", "")
-        node = rank.node
-        if not given and (not node.boot_id or not node.hostname):
-            continue
-        identity: tuple[str, ...] = (given,) if given else (node.hostname, node.boot_id)
-        by_identity.setdefault(identity, {}).setdefault(name(node), []).append(rank)
+        given, node = rank.environment.get("NCCL_HOSTID", ""), rank.node
+        if given or (node.boot_id and node.hostname):
+            identity: tuple[str, ...] = (given,) if given else (node.hostname, node.boot_id)
+            by_identity.setdefault(identity, {}).setdefault(node.host, []).append(rank)
     for identity, nodes in by_identity.items():
         if len(nodes) < 2 or not _are_different_machines([ranks[0].node for ranks in nodes.values()]):
             continue
         by_setting = len(identity) == 1
         what = f"NCCL_HOSTID={identity[0]}" if by_setting else f"hostname {identity[0]} and boot id {identity[1]}"
-        yield HangCause(
-            cause="host-identity-collision",
-            confidence=0.85 if by_setting else 0.7,
-            ranks=tuple(sorted(rank.rank for each in nodes.values() for rank in each)),
-            evidence=tuple(Seen(f"node {host}", what) for host in nodes),
-            summary=f"{listed(nodes)} look like one machine to NCCL: {what}",
-            fix=Fix(
-                "Give each node an identity of its own: a hostname, or NCCL_HOSTID.",
-                (command("unset NCCL_HOSTID"),)
-                if by_setting
-                else (command("export NCCL_HOSTID={:host}", next(iter(nodes))),),
-            ),
+        line = command("unset NCCL_HOSTID") if by_setting else command("export NCCL_HOSTID={:host}", next(iter(nodes)))
+        yield blame(
+            "host-identity-collision",
+            SEEN,  # NCCL's rule; whether NCCL has come to it is in its log
+            [rank for ranks in nodes.values() for rank in ranks],
+            f"{listed(nodes)} look like one machine to NCCL: {what}",
+            [Seen(f"node {host}", what) for host in nodes],
+            fix=CAUSES["host-identity-collision"].remedy("", line),
             confirm="NCCL_DEBUG=INFO prints `via P2P` or `via SHM` between ranks of different nodes where this is "
             "the cause.",
         )

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
 from gpudoctor.hang.addresses import (
+    Owner,
     is_loopback,
     is_number,
     is_unresolvable,
@@ -19,20 +21,21 @@ from gpudoctor.hang.job import Job
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import (
     YOUNG,
-    Told,
-    age,
+    Start,
     command_with,
     listens,
-    name,
     nodes_of,
     pids,
     processes,
+    ranks_in,
     seen,
     shown,
-    told,
+    starts_of,
 )
+from gpudoctor.hang.words import blame
 from gpudoctor.knowledge.wording import ago, listed
 from gpudoctor.snapshot.evidence import NodeEvidence, Socket
+from gpudoctor.sure import LIKELY, PROVED, SEEN
 
 NO_WAY = ("no answer", "unreachable", "unresolvable")
 STALE = 60.0
@@ -41,306 +44,252 @@ STALE = 60.0
 
 def master_is_loopback(job: Job) -> Iterator[HangCause]:
     """A job over several nodes whose master is 127.x or localhost, or a name that leads there on another node."""
-    starts = [each for each in told(job) if each.address and not each.standalone]
-    several = _is_over_nodes(job, starts)
-    waiting = [each for each in starts if each.is_waiting]
-    if not several or not waiting:
-        return
-    wrong = [each for each in starts if _leads_to_itself(each)]
-    if not wrong or not any(each.is_waiting for each in wrong):
+    starts = [start for start in starts_of(job) if start.address and not start.standalone]
+    wrong = [start for start in starts if _leads_to_itself(start)]
+    if not any(start.is_waiting for start in wrong) or not _is_over_nodes(job, starts):
         return
     master = _master_node(job, starts)
     address = routable(master) if master is not None else ""
     what = "MASTER_ADDR" if wrong[0].launcher is None else _option(wrong[0])
-    alone = sorted({each.where for each in wrong})
-    yield HangCause(
-        cause="master-addr-loopback",
-        confidence=0.95,
-        ranks=_ranks(wrong),
-        evidence=tuple(seen(each, f"{what} {each.address}{_leading(each)}") for each in wrong[:8]),
-        summary=f"{what} is {wrong[0].address}, this machine itself, on {listed(alone)}; the job is over several nodes",
-        fix=Fix(
-            "Name the node of rank 0 by an address that the other nodes reach"
-            + (f": {address} is {name(master)}'s." if address and master is not None else ".")
-            + " The same line goes to every node.",
-            _with_address(wrong, address),
+    values = {"address": address, "master": master.host} if address and master is not None else {}
+    yield blame(
+        "master-addr-loopback",
+        PROVED,  # what they were told
+        ranks_in(wrong),
+        f"{what} is {wrong[0].address}, this machine itself, on {listed(sorted(nodes_of(wrong)))}; the job is over "
+        "several nodes",
+        [seen(start, f"{what} {start.address}{_leading(start)}") for start in wrong[:8]],
+        fix=CAUSES["master-addr-loopback"].remedy(
+            "known head" if values else "head", *_with_address(wrong, address), **values
         ),
     )
 
 
-def _leads_to_itself(each: Told) -> bool:
+def _leads_to_itself(start: Start) -> bool:
     """Loopback as a number, as "localhost", or as a name that this node, which is not the master's, looks up so.
 
     The master's own name may lead to 127.0.1.1 on the master (Debian's habit): torchrun listens on all addresses.
     """
-    if is_loopback(each.address):
+    if is_loopback(start.address):
         return True
-    found = numbers(each.node, each.address)
-    own = {each.node.hostname, name(each.node)}
-    return bool(found) and all(map(is_loopback, found)) and each.address not in own
+    leads_to = numbers(start.node, start.address)
+    own = {start.node.hostname, start.where}
+    return bool(leads_to) and all(map(is_loopback, leads_to)) and start.address not in own
 
 
-def _leading(each: Told) -> str:
-    found = numbers(each.node, each.address)
-    return "" if is_number(each.address) or not found else f", which is {listed(found)} there"
+def _leading(start: Start) -> str:
+    leads_to = numbers(start.node, start.address)
+    return "" if is_number(start.address) or not leads_to else f", which is {listed(leads_to)} there"
 
 
-def _is_over_nodes(job: Job, starts: Sequence[Told]) -> bool:
-    if any((each.most_nodes or 0) > 1 for each in starts):
-        return True
-    return len({name(node) for node in job.nodes}) > 1
+def _is_over_nodes(job: Job, starts: Sequence[Start]) -> bool:
+    return any((start.most_nodes or 0) > 1 for start in starts) or len({node.host for node in job.nodes}) > 1
 
 
-def _master_node(job: Job, starts: Sequence[Told]) -> NodeEvidence | None:
+def _master_node(job: Job, starts: Sequence[Start]) -> NodeEvidence | None:
     """The node of rank 0: by rank, by node rank, by the address that most were told."""
-    for rank in job.ranks:
-        if rank.rank == 0:
-            return rank.node
-    for each in starts:
-        if each.node_rank == 0:
-            return each.node
-    for each in starts:
-        for number in numbers(each.node, each.address):
-            for owner in owners(job.evidence.nodes, number):
-                return owner.node
-    return starts[0].node if starts else None
+    by_rank = (rank.node for rank in job.ranks if rank.rank == 0)
+    by_node_rank = (start.node for start in starts if start.node_rank == 0)
+    by_address = (owner.node for start in starts for owner in _owners(job, start))
+    return next((node for nodes in (by_rank, by_node_rank, by_address) for node in nodes), starts[0].node)
 
 
-def _option(each: Told) -> str:
-    if each.kind == "accelerate":
+def _owners(job: Job, start: Start) -> list[Owner]:
+    """The interfaces with the address that a starter was told, as its own node looks it up."""
+    return [owner for number in numbers(start.node, start.address) for owner in owners(job.evidence.nodes, number)]
+
+
+def _option(start: Start) -> str:
+    if start.kind == "accelerate":
         return "--main_process_ip"
-    return "--master-addr" if each.backend == "static" and not _has_endpoint(each) else "--rdzv-endpoint"
+    has_endpoint = start.launch is not None and bool(start.launch.text("rdzv-endpoint"))
+    return "--master-addr" if start.backend == "static" and not has_endpoint else "--rdzv-endpoint"
 
 
-def _has_endpoint(each: Told) -> bool:
-    return each.launch is not None and bool(each.launch.text("rdzv-endpoint"))
-
-
-def _with_address(entries: Sequence[Told], address: str, port: int = 0) -> tuple[Command, ...]:
+def _with_address(starts: Sequence[Start], address: str, port: int = 0) -> tuple[Command, ...]:
     """The start lines with another master, or the variable to export where there is no launcher."""
     if not address:
         return ()
     lines: list[Command] = []
-    for each in entries:
-        if each.launcher is None:
+    for start in starts:
+        to = port or start.port
+        if start.launcher is None:
             lines.append(command("export MASTER_ADDR={:host}", address))
             if port:
                 lines.append(command("export MASTER_PORT={:number}", port))
-            continue
-        to = port or each.port
-        if each.kind == "accelerate":
-            lines.append(command_with(each, main_process_ip=address, main_process_port=str(to)))
-        elif _option(each) == "--master-addr":
-            lines.append(command_with(each, master_addr=address, master_port=str(to)))
+        elif start.kind == "accelerate":
+            lines.append(command_with(start, main_process_ip=address, main_process_port=str(to)))
+        elif _option(start) == "--master-addr":
+            lines.append(command_with(start, master_addr=address, master_port=str(to)))
         else:
-            lines.append(command_with(each, rdzv_endpoint=f"{address}:{to}"))
+            lines.append(command_with(start, rdzv_endpoint=f"{address}:{to}"))
     return tuple(dict.fromkeys(line for line in lines if line))[:4]
 
 
 def master_unreachable(job: Job) -> Iterator[HangCause]:
     """A starter that does not get an answer from its master: an unknown name, no route, packets that are dropped."""
-    starts = [each for each in told(job) if each.address and each.port]
-    cut_off = [each for each in starts if each.is_waiting and _has_no_way(each)]
+    starts = [start for start in starts_of(job) if start.address and start.port]
+    cut_off = [start for start in starts if start.is_waiting and _has_no_way(start)]
     if not cut_off:
         return
-    first = cut_off[0]
-    without = {id(each) for each in cut_off}
-    others = [each for each in starts if id(each) not in without]
-    proofs = [proof for each in cut_off for proof in _proofs(each)]
-    sure = any("retransmi" in proof.text or "the doctor" in proof.text for proof in proofs)
-    where = listed(nodes_of(cut_off))
-    endpoint = f"{first.address}:{first.port}"
-    target = [owner for number in numbers(first.node, first.address) for owner in owners(job.evidence.nodes, number)]
-    elsewhere = [each for each in others if (each.address, each.port) != (first.address, first.port)]
-    commands: tuple[Command, ...]
-    if all(is_unresolvable(each.node, each.address) for each in cut_off):
-        known = next((routable(each.node) for each in starts if each.node_rank == 0 or _is_rank_0(each)), "")
-        summary = f"The master's name {first.address} does not resolve on {where}"
-        text = "Use a name that every node resolves, or the address itself" + (f", {known}." if known else ".")
-        commands = _with_address(cut_off, known)
-    elif elsewhere and not target:
-        right = elsewhere[0]
-        address = right.address if not is_loopback(right.address) else routable(right.node)
-        summary = (
-            f"{where} connects to {endpoint} and gets no answer; {listed(nodes_of(elsewhere))} was told "
-            f"{right.address}:{right.port}"
-        )
-        text = f"Start {where} with the master that the others have, {address}:{right.port}."
-        commands = _with_address(cut_off, address, right.port)
-    elif target:
-        master = name(target[0].node)
-        listening = [socket for node, socket in listens(job, first.port) if name(node) == master]
-        summary = f"{where} gets no answer from {endpoint}" + (
-            f", where {master} listens: packets are dropped on the way" if listening else f" on {master}"
-        )
-        text = (
-            f"Open port {first.port} of {master} for the other nodes: in its firewall, in the network's (security "
-            "group, ACL), or take an address of a network that all nodes share. The first line, on the node that "
-            f"waits, shows whether it is open; the others, on {master}, show and open it."
-        )
-        commands = (
-            _try(plain(first.address), first.port),
-            command("sudo nft list ruleset | grep -n -e drop -e reject -e {:number}", first.port),
-            command("sudo iptables -I INPUT -p tcp --dport {:number} -j ACCEPT", first.port),
-        )
-        if not is_number(first.address):
-            commands = commands[1:]
-    else:
-        summary = f"{where} connects to {endpoint} and gets no answer"
-        text = (
-            "No node that was looked at has this address. Take the address of rank 0's node in a network that all "
-            "nodes share; `ip -brief address` on that node lists its addresses."
-        )
-        commands = (command("ip -brief address"),)
-    yield HangCause(
-        cause="master-unreachable",
-        confidence=0.95 if sure else 0.8,
-        ranks=_ranks(cut_off),
-        evidence=tuple(proofs[:10]),
-        summary=summary,
-        fix=Fix(text, commands),
-        confirm=""
-        if sure
-        else f"Connect from {where} to port {first.port} of {first.address}, with `nc -zv` or telnet.",
+    proofs = [proof for start in cut_off for proof in _proofs(start)]
+    # The kernel has sent it again, or our own connection went the same way; else it may have begun this moment.
+    sure = PROVED if any("retransmi" in proof.text or "the doctor" in proof.text for proof in proofs) else SEEN
+    first, where = cut_off[0], listed(nodes_of(cut_off))
+    summary, fix = _way(job, starts, cut_off)
+    yield blame(
+        "master-unreachable",
+        sure,
+        ranks_in(cut_off),
+        summary,
+        proofs[:10],
+        fix=fix,
+        confirm=f"Connect from {where} to port {first.port} of {first.address}, with `nc -zv` or telnet.",
     )
 
 
-def _try(address: str, port: int) -> Command:
-    """Whether a port is open, with what every node has."""
-    return command("timeout 3 bash -c {:remote} && echo open", command("</dev/tcp/{:host}/{:number}", address, port))
+def _way(job: Job, starts: Sequence[Start], cut_off: Sequence[Start]) -> tuple[str, Fix]:
+    """What is wrong with the way to the master, and what to do."""
+    known = CAUSES["master-unreachable"]
+    first, where = cut_off[0], listed(nodes_of(cut_off))
+    endpoint = f"{first.address}:{first.port}"
+    no_answer = f"{where} connects to {endpoint} and gets no answer"
+    own = {id(start) for start in cut_off}
+    others = (start for start in starts if id(start) not in own)
+    elsewhere = [start for start in others if (start.address, start.port) != (first.address, first.port)]
+    target = _owners(job, first)
+    if all(is_unresolvable(start.node, start.address) for start in cut_off):
+        head = next((routable(start.node) for start in starts if start.is_head), "")
+        fix = known.remedy("name", *_with_address(cut_off, head), address=f", {head}" if head else "")
+        return f"the master's name {first.address} does not resolve on {where}", fix
+    if elsewhere and not target:
+        right = elsewhere[0]
+        address = right.address if not is_loopback(right.address) else routable(right.node)
+        lines = _with_address(cut_off, address, right.port)
+        fix = known.remedy("others' master", *lines, where=where, endpoint=f"{address}:{right.port}")
+        return f"{no_answer}; {listed(nodes_of(elsewhere))} was told {right.address}:{right.port}", fix
+    if target:
+        master = target[0].node.host
+        listening = any(node.host == master for node, _ in listens(job, first.port))
+        dropped = f", where {master} listens: packets are dropped on the way" if listening else f" on {master}"
+        # whether the port is open, with what every node has
+        look = command("</dev/tcp/{:host}/{:number}", plain(first.address), first.port)
+        lines = (
+            *((command("timeout 3 bash -c {:remote} && echo open", look),) if is_number(first.address) else ()),
+            command("sudo nft list ruleset | grep -n -e drop -e reject -e {:number}", first.port),
+            command("sudo iptables -I INPUT -p tcp --dport {:number} -j ACCEPT", first.port),
+        )
+        fix = known.remedy("dropped", *lines, port=first.port, master=master)
+        return f"{where} gets no answer from {endpoint}{dropped}", fix
+    return no_answer, known.remedy("nobody's")
 
 
-def _is_rank_0(each: Told) -> bool:
-    return any(rank.rank == 0 for rank in each.ranks)
-
-
-def _has_no_way(each: Told) -> bool:
-    if is_loopback(each.address) or _is_connected(each):
+def _has_no_way(start: Start) -> bool:
+    if is_loopback(start.address) or _is_connected(start):
         return False
-    return bool(_connecting(each)) or is_unresolvable(each.node, each.address) or _tried(each) in NO_WAY
+    return bool(_connecting(start)) or is_unresolvable(start.node, start.address) or _tried(start) in NO_WAY
 
 
-def _connecting(each: Told) -> list[Socket]:
+def _connecting(start: Start) -> list[Socket]:
     """Its own connections to the master that nobody has answered yet."""
-    wanted = set(numbers(each.node, each.address))
+    wanted = set(numbers(start.node, start.address))
     return [
         socket
-        for evidence in (each.evidence, *(rank.evidence for rank in each.ranks))
+        for evidence in start.evidences
         for socket in evidence.sockets
         if socket.state == "SYN_SENT"
-        and socket.remote_port == each.port
+        and socket.remote_port == start.port
         and (not wanted or plain(socket.remote) in wanted)
     ]
 
 
-def _is_connected(each: Told) -> bool:
+def _is_connected(start: Start) -> bool:
     """It has a connection to the master's port, whatever the doctor's own came to."""
     return any(
-        socket.state == "ESTABLISHED" and socket.remote_port == each.port
-        for evidence in (each.evidence, *(rank.evidence for rank in each.ranks))
+        socket.state == "ESTABLISHED" and socket.remote_port == start.port
+        for evidence in start.evidences
         for socket in evidence.sockets
     )
 
 
-def _tried(each: Told) -> str:
-    found = outcome(each.node, each.address, each.port)
-    return found.outcome if found is not None else ""
+def _tried(start: Start) -> str:
+    tried = outcome(start.node, start.address, start.port)
+    return tried.outcome if tried is not None else ""
 
 
-def _proofs(each: Told) -> Iterator[Seen]:
-    for socket in _connecting(each):
+def _proofs(start: Start) -> Iterator[Seen]:
+    for socket in _connecting(start):
         tries = f", {socket.retransmits} retransmits" if socket.retransmits else ""
-        yield Seen(each.what, f"SYN_SENT to {plain(socket.remote)}:{socket.remote_port}{tries}")
-    if is_unresolvable(each.node, each.address):
-        yield Seen(f"node {each.where}", f"{each.address} does not resolve, the doctor asked as well")
-    tried = outcome(each.node, each.address, each.port)
+        yield seen(start, f"SYN_SENT to {plain(socket.remote)}:{socket.remote_port}{tries}")
+    if is_unresolvable(start.node, start.address):
+        yield Seen(f"node {start.where}", f"{start.address} does not resolve, the doctor asked as well")
+    tried = outcome(start.node, start.address, start.port)
     if tried is not None and tried.outcome in NO_WAY:
         detail = f" ({tried.detail})" if tried.detail else ""
-        yield Seen(
-            f"node {each.where}",
-            f"the doctor's own connection to {tried.address}:{tried.port}: {tried.outcome}{detail}",
-        )
+        own = f"the doctor's own connection to {tried.address}:{tried.port}: {tried.outcome}{detail}"
+        yield Seen(f"node {start.where}", own)
 
 
 def port_is_taken(job: Job) -> Iterator[HangCause]:
     """Somebody who is not of the job listens on its master's port, on the master's node."""
-    starts = [each for each in told(job) if each.port]
-    waiting = [each for each in starts if each.is_waiting]
+    starts = [start for start in starts_of(job) if start.port]
+    waiting = [start for start in starts if start.is_waiting]
     if not waiting:
         return
     own = pids(job)
-    master = _master_node_by_address(job, starts)
-    for port in dict.fromkeys(each.port for each in waiting):
+    masters = {owner.node.host for start in starts for owner in _owners(job, start)}
+    masters |= {start.where for start in starts if any(map(is_loopback, numbers(start.node, start.address)))}
+    for port in dict.fromkeys(start.port for start in waiting):
         for node, socket in listens(job, port):
-            if (name(node), socket.pid) in own or (master and name(node) not in master):
+            if (node.host, socket.pid) in own or (masters and node.host not in masters):
                 continue
             yield from _taken(job, starts, waiting, node, socket)
             return
 
 
-def _master_node_by_address(job: Job, starts: Sequence[Told]) -> set[str]:
-    """Names of the nodes that have the master's address; empty where that cannot be told."""
-    found = set()
-    for each in starts:
-        for number in numbers(each.node, each.address):
-            if is_loopback(number):
-                found.add(each.where)
-            found.update(name(owner.node) for owner in owners(job.evidence.nodes, number))
-    return found
-
-
 def _taken(
-    job: Job, starts: Sequence[Told], waiting: Sequence[Told], node: NodeEvidence, socket: Socket
+    job: Job, starts: Sequence[Start], waiting: Sequence[Start], node: NodeEvidence, socket: Socket
 ) -> Iterator[HangCause]:
-    port, host = socket.local_port, name(node)
-    other = next((each for each in node.processes if each.process.pid == socket.pid), None) if socket.pid else None
-    runs = shown(other.process) if other is not None else ""
-    who = f"pid {socket.pid} {socket.process}".strip() if socket.pid else "a process whose owner could not be read"
+    port, host, pid = socket.local_port, node.host, socket.pid
+    other = next((each for each in node.processes if each.pid == pid), None) if pid else None
+    who = f"pid {pid} {socket.process}".strip() if pid else "a process whose owner could not be read"
     older = ""
-    if other is not None and other.process.age_seconds > max(age(each) for each in starts) + STALE:
+    if other is not None and other.process.age_seconds > max(start.age for start in starts) + STALE:
         older = f", started {ago(other.process.age_seconds)}"
-    if not socket.pid and (min(age(each) for each in waiting) < YOUNG or not _sockets_are_read(job, host)):
+    if not pid and (min(start.age for start in waiting) < YOUNG or not _sockets_are_read(job, host)):
         return
     evidence = [
         Seen(f"node {host} /proc/net/tcp", f"LISTEN on port {port} of {socket.local or 'all addresses'}, {who}{older}")
     ]
-    if runs:
-        evidence.append(Seen(f"node {host} pid {socket.pid}", runs))
-    evidence += [seen(each, f"waits for its master at {each.address}:{each.port}") for each in waiting[:6]]
-    absent = next((each for each in starts if each.node_rank == 0 or _is_rank_0(each)), None) is None
-    at_master = [each for each in starts if each.where == host]
-    if absent and not at_master:
+    if other is not None and (runs := shown(other.process)):
+        evidence.append(Seen(f"node {host} pid {pid}", runs))
+    evidence += [seen(start, f"waits for its master at {start.address}:{start.port}") for start in waiting[:6]]
+    if not any(start.is_head or start.where == host for start in starts):
         evidence.append(Seen(f"node {host}", "no launcher of this job is left there: it could not listen (EADDRINUSE)"))
     free = port + 1 if port < 65535 else port - 1
-    lines = [line for each in starts for line in _with_address([each], each.address, free)]
+    lines = [line for start in starts for line in _with_address([start], start.address, free)]
     # A listening socket may be handed to a process that never asked for it: nobody else's is offered to be killed.
-    is_own = socket.pid in node.own and socket.process not in ("sshd", "systemd")
-    look = (
-        command("kill {:pid}", socket.pid)
-        if is_own
-        else command("ps -fp {:pid}", socket.pid)
-        if socket.pid
-        else command("sudo ss -ltnp {}", f"sport = :{port}")
-    )
-    yield HangCause(
-        cause="master-port-in-use",
-        confidence=0.95 if socket.pid else 0.65,
-        ranks=(),
-        evidence=tuple(evidence),
-        summary=f"Port {port} on {host}, the master's, belongs to {who}{older}, which is not of this job",
-        fix=Fix(
-            f"End that process on {host} if it is a run that was left over, or start the job on another port; "
-            f"{free} is an example. Every node needs the same port.",
-            tuple(dict.fromkeys((look, *lines)))[:4],
+    if pid in node.own and socket.process not in ("sshd", "systemd"):
+        look = command("kill {:pid}", pid)
+    else:
+        look = command("ps -fp {:pid}", pid) if pid else command("sudo ss -ltnp {}", f"sport = :{port}")
+    lines = list(dict.fromkeys((look, *lines)))[:4]
+    yield blame(
+        "master-port-in-use",
+        PROVED if pid else LIKELY,  # without an owner, it may be a process of the job's own
+        (),
+        f"port {port} on {host}, the master's, belongs to {who}{older}, which is not of this job",
+        evidence,
+        fix=CAUSES["master-port-in-use"].remedy(
+            "known", *tuple(dict.fromkeys((look, *lines)))[:4], host=host, free=free
         ),
-        confirm="" if socket.pid else f"As root on {host}: `ss -ltnp 'sport = :{port}'` names the process.",
+        confirm=f"As root on {host}: `ss -ltnp 'sport = :{port}'` names the process.",
     )
 
 
 def _sockets_are_read(job: Job, host: str) -> bool:
     """Whether the job's own processes on a node told which sockets are theirs; else the listener may be one of them."""
-    own = [evidence for node, evidence, _ in processes(job) if name(node) == host]
-    return all(evidence.sockets for evidence in own)
+    return all(evidence.sockets for node, evidence, _ in processes(job) if node.host == host)
 
 
 def nobody_hosts_the_store(job: Job) -> Iterator[HangCause]:
@@ -349,94 +298,81 @@ def nobody_hosts_the_store(job: Job) -> Iterator[HangCause]:
     torchrun compares the endpoint's host with its hostname and what that resolves to
     (elastic/rendezvous/utils.py, `_matches_machine_hostname`): an address of a second NIC is not among them.
     """
-    starts = [each for each in told(job) if each.backend == "c10d" and each.launcher is not None and each.port]
-    waiting = [each for each in starts if each.is_waiting and not is_loopback(each.address)]
+    known = CAUSES["rdzv-host-mismatch"]
+    starts = [
+        start for start in starts_of(job) if start.backend == "c10d" and start.launcher is not None and start.port
+    ]
+    waiting = [start for start in starts if start.is_waiting and not is_loopback(start.address)]
     if not waiting or len(waiting) != len(starts) or listens(job, waiting[0].port):
         return
-    refused = [each for each in waiting if _tried(each) == "refused"]
-    if not refused or any(_connecting(each) for each in waiting):
+    refused = [start for start in waiting if _tried(start) == "refused"]
+    if not refused or any(_connecting(start) for start in waiting):
         return
     first = refused[0]
-    found = [owner for number in numbers(first.node, first.address) for owner in owners(job.evidence.nodes, number)]
-    at = found[0] if found else None
-    launchers_there = [each for each in starts if at is not None and each.where == name(at.node)]
     evidence = [
-        seen(each, f"in the rendezvous since {age(each):.0f} s; connection to {each.address}:{each.port}: refused")
-        for each in refused[:6]
+        seen(start, f"in the rendezvous since {start.age:.0f} s; connection to {start.address}:{start.port}: refused")
+        for start in refused[:6]
     ]
     evidence.append(Seen("nodes " + listed(nodes_of(starts)), f"nobody listens on port {first.port}"))
-    if at is not None and launchers_there:
-        own = at.node.resolved.get(at.node.hostname, ())
+    nobody = f"nobody listens on the rendezvous endpoint {first.address}:{first.port}"
+    at = next(iter(_owners(job, first)), None)
+    there = [start for start in starts if at is not None and start.where == at.node.host]
+    if at is not None and there:
+        host, hostname = at.node.host, at.node.hostname
+        own = at.node.resolved.get(hostname, ())
+        leads_to = listed(own) if own else "nothing"
         evidence.append(
-            Seen(f"node {name(at.node)}", f"{at.interface} has {first.address}; hostname {at.node.hostname} "
-                 f"resolves to {listed(own) if own else 'nothing'}")
-        )  # fmt: skip
-        forced = launchers_there[0].is_host is False
-        host = name(at.node)
-        usable = next((each for each in own if not is_loopback(each)), "")
-        lines = _with_address(starts, usable) if usable and not forced else ()
-        yield HangCause(
-            cause="rdzv-host-mismatch",
-            confidence=0.95,
-            ranks=(),
-            evidence=tuple(evidence),
-            summary=f"Nobody listens on the rendezvous endpoint {first.address}:{first.port}: "
-            + (
-                f"{host} was told is_host=0"
-                if forced
-                else f"{host} has that address, but its hostname resolves to {listed(own) if own else 'nothing'}"
-            ),
-            fix=Fix(
-                f"Name the endpoint by {host}'s hostname"
-                + (f" or by {usable}" if usable else "")
-                + f", on every node; or add --rdzv-conf is_host=1 on {host} and is_host=0 on the others.",
-                lines or (command_with(launchers_there[0], rdzv_conf="is_host=1"),),
+            Seen(f"node {host}", f"{at.interface} has {first.address}; hostname {hostname} resolves to {leads_to}")
+        )
+        forced = there[0].is_host is False
+        usable = "" if forced else next((address for address in own if not is_loopback(address)), "")
+        yield blame(
+            "rdzv-host-mismatch",
+            PROVED,  # torchrun's own comparison, made again
+            (),
+            f"{nobody}: {host} "
+            + ("was told is_host=0" if forced else f"has that address, but its hostname resolves to {leads_to}"),
+            evidence,
+            fix=known.remedy(
+                "known host",
+                *(_with_address(starts, usable) or (command_with(there[0], rdzv_conf="is_host=1"),)),
+                host=host,
+                address=f" or by {usable}" if usable else "",
             ),
         )
-        return
-    if min(age(each) for each in waiting) < YOUNG:
-        return
-    whose = f"{name(at.node)}, where no launcher of this job was seen" if at is not None else "no node looked at"
-    yield HangCause(
-        cause="rdzv-host-mismatch",
-        confidence=0.6,
-        evidence=tuple(evidence),
-        summary=f"Nobody listens on the rendezvous endpoint {first.address}:{first.port}, an address of {whose}",
-        fix=Fix(
-            "Start torchrun on the endpoint's node too, or name a node of the job as the endpoint, by its hostname.",
-            _with_address(starts, routable(first.node)),
-        ),
-        confirm="Look at the endpoint's host as well: `gpudoctor hang --hosts` with every host of the job.",
-    )
+    elif min(start.age for start in waiting) >= YOUNG:
+        whose = f"{at.node.host}, where no launcher of this job was seen" if at is not None else "no node looked at"
+        yield blame(
+            "rdzv-host-mismatch",
+            LIKELY,  # it may be on a node that was not looked at
+            (),
+            f"{nobody}, an address of {whose}",
+            evidence,
+            fix=known.remedy("absent host", *_with_address(starts, routable(first.node))),
+            confirm="Look at the endpoint's host as well: `gpudoctor hang --hosts` with every host of the job.",
+        )
 
 
 def static_master_is_not_there(job: Job) -> Iterator[HangCause]:
     """A static rendezvous whose master refuses: node 0's launcher was not started, or has ended."""
-    starts = [each for each in told(job) if each.backend in ("static", "env") and each.port and each.address]
-    waiting = [each for each in starts if each.is_waiting and not is_loopback(each.address)]
-    refused = [each for each in waiting if _tried(each) == "refused"]
-    if not refused or min(age(each) for each in refused) < YOUNG or listens(job, refused[0].port):
+    starts = [start for start in starts_of(job) if start.backend in ("static", "env") and start.port and start.address]
+    waiting = [start for start in starts if start.is_waiting and not is_loopback(start.address)]
+    refused = [start for start in waiting if _tried(start) == "refused"]
+    if not refused or min(start.age for start in refused) < YOUNG or listens(job, refused[0].port):
         return
-    if any((each.node_rank == 0 and each.launcher is not None) or _is_rank_0(each) for each in starts):
+    if any(start.is_head and (start.launcher is not None or start.ranks[0].rank == 0) for start in starts):
         return
     first = refused[0]
-    yield HangCause(
-        cause="launcher-world-mismatch",
-        confidence=0.7,
-        ranks=(0,),
-        evidence=tuple(seen(each, f"connection to {each.address}:{each.port}: refused") for each in refused[:8]),
-        summary=f"Nobody listens on the master {first.address}:{first.port}: rank 0's side was not started or has "
-        "ended",
-        fix=Fix(
-            f"Start rank 0's node, {first.address}, as well; if it was started, its own output says why it ended.",
-            (command_with(first, node_rank="0"),) if first.launcher is not None else (),
-        ),
+    again = (command_with(first, node_rank="0"),) if first.launcher is not None else ()
+    yield blame(
+        "launcher-world-mismatch",
+        SEEN,  # rank 0 may be on its way
+        [0],
+        f"nobody listens on the master {first.address}:{first.port}: rank 0's side was not started or has ended",
+        [seen(start, f"connection to {start.address}:{start.port}: refused") for start in refused[:8]],
+        fix=CAUSES["launcher-world-mismatch"].remedy("absent head", *again, head=first.address),
         confirm=f"Look at {first.address} for a launcher of this job and at its output.",
     )
-
-
-def _ranks(entries: Sequence[Told]) -> tuple[int, ...]:
-    return tuple(sorted({rank.rank for each in entries for rank in each.ranks}))
 
 
 RULES: tuple[Rule, ...] = (

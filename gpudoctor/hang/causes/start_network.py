@@ -1,17 +1,21 @@
 """Ranks that have met at the master and do not reach one another: interfaces, firewalls, connections that went dead."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
-from gpudoctor.check import Fix
+from gpudoctor.causes import CAUSES
 from gpudoctor.command import command
 from gpudoctor.hang.addresses import Owner, interface_of, is_loopback, is_private, owners, plain, routable
 from gpudoctor.hang.causes import Rule
 from gpudoctor.hang.job import Job, Rank
 from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.starts import is_before_training, name, number, processes, told
-from gpudoctor.knowledge.wording import counted, listed, ranges, size
+from gpudoctor.hang.starts import is_before_training, number, processes, starts_of
+from gpudoctor.hang.words import blame, process_of, ranks_of, verb, without
+from gpudoctor.knowledge.wording import counted, listed, size
 from gpudoctor.snapshot.evidence import NodeEvidence, ProcessEvidence, Socket
+from gpudoctor.sure import POSSIBLE, PROVED, SEEN
 
 IFNAMES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 DEAD_AFTER = 3
@@ -31,7 +35,7 @@ WAITING = (
 )
 
 
-class Attempt(NamedTuple):
+class Connection(NamedTuple):
     """A connection that a rank tries to make, or has made, to another process of its job."""
 
     node: NodeEvidence
@@ -41,17 +45,21 @@ class Attempt(NamedTuple):
 
     @property
     def source(self) -> str:
-        who = f"rank {self.rank.rank} " if self.rank is not None else ""
-        return f"{who}pid {self.evidence.process.pid} on {name(self.node)}"
+        return process_of(self.rank) if self.rank is not None else f"pid {self.evidence.pid} on {self.node.host}"
 
     @property
     def remote(self) -> str:
         return plain(self.socket.remote)
 
+    def seen(self, state: str) -> Seen:
+        """A line of evidence."""
+        to = f"{self.remote}:{self.socket.remote_port}"
+        return Seen(self.source, f"{state} to {to}, {self.socket.retransmits} retransmits")
 
-def _attempts(job: Job, states: Sequence[str]) -> list[Attempt]:
+
+def _connections(job: Job, *states: str) -> list[Connection]:
     return [
-        Attempt(node, rank, evidence, socket)
+        Connection(node, rank, evidence, socket)
         for node, evidence, rank in processes(job)
         for socket in evidence.sockets
         if socket.state in states and socket.remote
@@ -59,52 +67,49 @@ def _attempts(job: Job, states: Sequence[str]) -> list[Attempt]:
 
 
 def _master_ports(job: Job) -> set[int]:
-    return {each.port for each in told(job) if each.port} | ({job.master_port} if job.master_port else set())
+    return {port for port in (job.master_port, *(start.port for start in starts_of(job))) if port}
 
 
 def ranks_do_not_connect(job: Job) -> Iterator[HangCause]:
     """SYN_SENT from rank to rank, away from the master's port: a wrong interface, or a firewall between."""
     masters = _master_ports(job)
     blocked = [
-        each
-        for each in _attempts(job, ("SYN_SENT",))
-        if each.rank is not None
-        and each.socket.remote_port not in masters
-        and _waits(each.rank)
-        and _is_between_ranks(job, each)
+        attempt
+        for attempt in _connections(job, "SYN_SENT")
+        if attempt.rank is not None
+        and attempt.socket.remote_port not in masters
+        and _waits(attempt.rank)
+        and _is_between_ranks(job, attempt)
     ]
-    if not blocked:
-        return
-    told_interfaces = _told_interfaces(job)
-    unfit = [each for each in blocked if _is_unfit(job, each, told_interfaces)]
-    if unfit:
-        yield _wrong_interface(job, unfit)
-        return
-    yield _firewall(job, blocked)
+    if blocked:
+        told_interfaces = _told_interfaces(job)
+        unfit = [attempt for attempt in blocked if _is_unfit(job, attempt, told_interfaces)]
+        yield _wrong_interface(job, unfit) if unfit else _firewall(job, blocked)
 
 
-def _is_between_ranks(job: Job, each: Attempt) -> bool:
+def _is_between_ranks(job: Job, connection: Connection) -> bool:
     """Whether the far end may be a rank: a program also talks to services (metrics, downloads), which may be blocked.
 
     Ranks listen on ports of the kernel's choice, on nodes of the job; a node that was not seen is known by its network.
     """
-    if min(each.socket.remote_port, each.socket.local_port) < UNPRIVILEGED:
+    if min(connection.socket.remote_port, connection.socket.local_port) < UNPRIVILEGED:
         return False
-    if any(True for _ in owners(job.evidence.nodes, each.remote)) or is_loopback(each.remote):
+    remote = connection.remote
+    if any(True for _ in owners(job.evidence.nodes, remote)) or is_loopback(remote):
         return True
-    return is_private(each.remote) and (bool(job.missing) or bool(job.evidence.lost) or _is_bridge(each.remote))
+    return is_private(remote) and (bool(job.missing) or bool(job.evidence.lost) or _is_bridge(remote))
 
 
 def _waits(rank: Rank) -> bool:
     return rank.place.kind in WAITING or rank.place.kind == "unknown"
 
 
-def _is_unfit(job: Job, each: Attempt, told_interfaces: Mapping[str, set[str]]) -> bool:
+def _is_unfit(job: Job, attempt: Connection, told_interfaces: Mapping[str, set[str]]) -> bool:
     """The address cannot lead from one node to another: virtual, several nodes' own, or off the nodes' common way."""
-    found = list(owners(job.evidence.nodes, each.remote))
-    if is_loopback(each.remote) or _is_bridge(each.remote) or len({name(owner.node) for owner in found}) > 1:
+    ends = list(owners(job.evidence.nodes, attempt.remote))
+    if is_loopback(attempt.remote) or _is_bridge(attempt.remote) or len({owner.node.host for owner in ends}) > 1:
         return True
-    return any(owner.is_virtual or _is_singular(owner, told_interfaces) for owner in found)
+    return any(owner.is_virtual or _is_singular(owner, told_interfaces) for owner in ends)
 
 
 def _is_bridge(address: str) -> bool:
@@ -114,68 +119,60 @@ def _is_bridge(address: str) -> bool:
 
 def _told_interfaces(job: Job) -> dict[str, set[str]]:
     """What the ranks of each node were told of interfaces, by the node's name."""
-    found: dict[str, set[str]] = {}
+    by_host: dict[str, set[str]] = {}
     for rank in job.ranks:
-        environment = rank.evidence.process.environment
-        found.setdefault(name(rank.node), set()).update(environment[each] for each in IFNAMES if environment.get(each))
-    return found
+        values = (rank.environment.get(variable) for variable in IFNAMES)
+        by_host.setdefault(rank.node.host, set()).update(value for value in values if value)
+    return by_host
 
 
 def _is_singular(owner: Owner, told_interfaces: Mapping[str, set[str]]) -> bool:
     """The owner's ranks were told an interface of another name than the ranks of the other nodes."""
-    own = told_interfaces.get(name(owner.node), set())
+    own = told_interfaces.get(owner.node.host, set())
     if not any(owner.interface in value.lstrip("^=").split(",") for value in own):
         return False
-    others = [value for host, value in told_interfaces.items() if host != name(owner.node)]
+    others = [value for host, value in told_interfaces.items() if host != owner.node.host]
     return bool(others) and all(value != own for value in others)
 
 
-def _wrong_interface(job: Job, unfit: Sequence[Attempt]) -> HangCause:
-    first = unfit[0]
-    found = [owner for each in unfit for owner in owners(job.evidence.nodes, each.remote)]
-    listening = _listening(job, {each.remote for each in unfit}, {each.socket.remote_port for each in unfit})
-    strays = listening or [rank for owner in found[:1] for rank in job.ranks if name(rank.node) == name(owner.node)]
-    hosts = list(dict.fromkeys(name(rank.node) for rank in strays)) or [name(owner.node) for owner in found[:1]]
-    interface = found[0].interface if found else "lo" if is_loopback(first.remote) else "a virtual interface"
-    variable, value = _named(strays)
-    chosen = {id(rank) for rank in strays}
-    others = [rank for rank in job.ranks if id(rank) not in chosen]
-    right = _right_interface(strays, others, variable or IFNAMES[0])
-    evidence = [
-        Seen(each.source, f"SYN_SENT to {each.remote}:{each.socket.remote_port}, {each.socket.retransmits} retransmits")
-        for each in unfit[:6]
+def _wrong_interface(job: Job, unfit: Sequence[Connection]) -> HangCause:
+    remote = unfit[0].remote
+    ends = [owner for attempt in unfit for owner in owners(job.evidence.nodes, attempt.remote)]
+    strays = _listening(job, unfit) or [
+        rank for owner in ends[:1] for rank in job.ranks if rank.node.host == owner.node.host
     ]
+    hosts = list(dict.fromkeys(rank.node.host for rank in strays)) or [owner.node.host for owner in ends[:1]]
+    interface = ends[0].interface if ends else "lo" if is_loopback(remote) else "a virtual interface"
+    variable, value = _named(strays)
+    others = without(job.ranks, strays)
+    right = _right_interface(strays, others, variable or IFNAMES[0])
+    evidence = [attempt.seen("SYN_SENT") for attempt in unfit[:6]]
     if variable:
-        evidence.append(
-            Seen(f"{_ranks_words(strays)} environment", f"{variable}={value}; {_others_say(others, variable)}")
-        )
-    for owner in found[:3]:
-        evidence.append(Seen(f"node {name(owner.node)}", f"{first.remote} is its {owner.interface}"))
+        evidence.append(Seen(f"{ranks_of(strays)} environment", f"{variable}={value}; {_others_say(others, variable)}"))
+    evidence += [Seen(f"node {owner.node.host}", f"{remote} is its {owner.interface}") for owner in ends[:3]]
     why = f", as {variable}={value} says" if variable else ""
-    return HangCause(
-        cause="wrong-nic",
-        confidence=0.95 if variable or found else 0.85,
-        ranks=tuple(sorted({rank.rank for rank in strays})),
-        evidence=tuple(evidence),
-        summary=f"{_ranks_words(strays) or 'A rank'} on {listed(hosts) if hosts else 'an unknown node'} takes "
-        f"{interface} ({first.remote}){why}, which {_ranks_words([each.rank for each in unfit if each.rank]).lower()} "
-        "cannot reach",
-        fix=Fix(
-            "Name the interface that leads to the other nodes"
-            + (f": {right} there" if right else "")
-            + ", in the environment of every rank of that node, or unset the variable where it is set and not needed.",
-            tuple(
-                command("export {:variable}={:interface}", each, right)
-                for each in ((variable,) if variable else IFNAMES)
-                if right
-            ),
+    names = ((variable,) if variable else IFNAMES) if right else ()
+    return blame(
+        "wrong-nic",
+        PROVED if variable or ends else SEEN,  # whose address that is
+        strays,
+        f"{ranks_of(strays) if strays else 'a rank'} on {listed(hosts) if hosts else 'an unknown node'} takes "
+        f"{interface} ({remote}){why}, which {ranks_of(attempt.rank for attempt in unfit if attempt.rank)} cannot "
+        "reach",
+        evidence,
+        fix=CAUSES["wrong-nic"].remedy(
+            "known",
+            *(command("export {:variable}={:interface}", name, right) for name in names),
+            interface=f": {right} there" if right else "",
         ),
-        confirm="" if variable or found else "`ip -brief address` on each node shows whose address that is.",
+        confirm="`ip -brief address` on each node shows whose address that is.",
     )
 
 
-def _listening(job: Job, addresses: set[str], ports: set[int]) -> list[Rank]:
-    """The ranks that wait for connections there."""
+def _listening(job: Job, attempts: Sequence[Connection]) -> list[Rank]:
+    """The ranks that wait for these connections."""
+    addresses = {attempt.remote for attempt in attempts}
+    ports = {attempt.socket.remote_port for attempt in attempts}
     return [
         rank
         for rank in job.ranks
@@ -187,16 +184,13 @@ def _listening(job: Job, addresses: set[str], ports: set[int]) -> list[Rank]:
 
 
 def _named(ranks: Sequence[Rank]) -> tuple[str, str]:
-    for rank in ranks:
-        for variable in IFNAMES:
-            value = rank.evidence.process.environment.get(variable)
-            if value:
-                return variable, value
-    return "", ""
+    """The variable that names an interface, and its value."""
+    set_ones = ((name, rank.environment.get(name, "")) for rank in ranks for name in IFNAMES)
+    return next(((name, value) for name, value in set_ones if value), ("", ""))
 
 
 def _others_say(others: Sequence[Rank], variable: str) -> str:
-    values = dict.fromkeys(rank.evidence.process.environment.get(variable, "not set") for rank in others)
+    values = dict.fromkeys(rank.environment.get(variable, "not set") for rank in others)
     return f"{listed(values)} on the others" if values else "no other rank was seen"
 
 
@@ -207,65 +201,42 @@ def _right_interface(strays: Sequence[Rank], others: Sequence[Rank], variable: s
     node = strays[0].node
     names = {interface.name for interface in node.interfaces if interface.up and interface.addresses}
     for rank in others:
-        value = rank.evidence.process.environment.get(variable, "")
+        value = rank.environment.get(variable, "")
         if value in names and value != "lo":
             return value
     address = routable(node)
     return interface_of(node, address) if address else ""
 
 
-def _firewall(job: Job, blocked: Sequence[Attempt]) -> HangCause:
-    targets: dict[str, list[Rank]] = {}
-    for each in blocked:
-        for owner in owners(job.evidence.nodes, each.remote):
-            targets.setdefault(name(owner.node), [])
-    for rank in job.ranks:
-        if name(rank.node) in targets:
-            targets[name(rank.node)].append(rank)
-    ports = sorted({each.socket.remote_port for each in blocked})
-    first = blocked[0]
-    tried = any(each.socket.retransmits > 0 for each in blocked)
-    listening = _listening(job, {each.remote for each in blocked}, set(ports))
-    evidence = [
-        Seen(
-            each.source,
-            f"SYN_SENT to {each.remote}:{each.socket.remote_port}, {each.socket.retransmits} retransmits",
-        )
-        for each in blocked[:8]
-    ]
-    evidence += [
-        Seen(f"rank {rank.rank} pid {rank.pid} on {name(rank.node)}", "LISTEN there: it waits for this connection")
-        for rank in listening[:4]
-    ]
-    met = [each for each in _attempts(job, ("ESTABLISHED",)) if each.socket.remote_port in _master_ports(job)]
-    if met:
-        evidence.append(Seen(met[0].source, f"ESTABLISHED to the master {met[0].remote}:{met[0].socket.remote_port}"))
-    hosts = listed(targets) if targets else first.remote
-    sources = sorted({name(each.node) for each in blocked})
-    known = [routable(each.node) for each in blocked[:1]]
-    network = f"{known[0].rpartition('.')[0]}.0/24" if known and "." in known[0] else ""
-    confidence = 0.95 if tried and (listening or targets) else 0.8
-    return HangCause(
-        cause="firewall-ephemeral-ports",
-        confidence=confidence,
-        ranks=tuple(sorted({rank.rank for ranks in targets.values() for rank in ranks})),
-        evidence=tuple(evidence),
-        summary=f"{_ranks_words([each.rank for each in blocked if each.rank])} on {listed(sources)} gets no answer "
-        f"from {hosts} on port {listed(map(str, ports), 3)}, while the master's port works: packets are dropped",
-        fix=Fix(
-            "Open all ports between the nodes of the job; gloo and NCCL listen on ports of the kernel's choice and "
-            f"cannot be held to one. In a cloud, a rule of the security group that allows itself. On {hosts} the "
-            "first line shows what is dropped, the second opens it for the nodes' network.",
-            (
-                command("sudo nft list ruleset | grep -n -e drop -e reject"),
-                command("sudo iptables -I INPUT -s {:subnet} -p tcp -j ACCEPT", network),
-            )
-            if network
-            else (command("sudo nft list ruleset | grep -n -e drop -e reject"),),
-        ),
-        confirm="" if confidence >= 0.9 else "Listen on a free high port on that node and connect from the other: "
+def _firewall(job: Job, blocked: Sequence[Connection]) -> HangCause:
+    ends = (owner for attempt in blocked for owner in owners(job.evidence.nodes, attempt.remote))
+    targets = list(dict.fromkeys(owner.node.host for owner in ends))
+    listening = _listening(job, blocked)
+    evidence = [attempt.seen("SYN_SENT") for attempt in blocked[:8]]
+    evidence += [Seen(process_of(rank), "LISTEN there: it waits for this connection") for rank in listening[:4]]
+    masters = _master_ports(job)
+    to_master = (one for one in _connections(job, "ESTABLISHED") if one.socket.remote_port in masters)
+    evidence += [one.seen("ESTABLISHED") for one in islice(to_master, 1)]
+    hosts = listed(targets) if targets else blocked[0].remote
+    sources = listed(sorted({attempt.node.host for attempt in blocked}))
+    ports = listed(map(str, sorted({attempt.socket.remote_port for attempt in blocked})), 3)
+    lines = [command("sudo nft list ruleset | grep -n -e drop -e reject")]
+    own = routable(blocked[0].node)
+    if "." in own:
+        lines.append(command("sudo iptables -I INPUT -s {:subnet} -p tcp -j ACCEPT", f"{own.rpartition('.')[0]}.0/24"))
+    tried = any(attempt.socket.retransmits > 0 for attempt in blocked)
+    return blame(
+        "firewall-ephemeral-ports",
+        # The kernel has sent it again, to somebody who is there; else it may have begun this moment.
+        PROVED if tried and (listening or targets) else SEEN,
+        [rank for rank in job.ranks if rank.node.host in targets],
+        f"{ranks_of(attempt.rank for attempt in blocked if attempt.rank)} on {sources} gets no answer from {hosts} on "
+        f"port {ports}, while the master's port works: packets are dropped",
+        evidence,
+        fix=CAUSES["firewall-ephemeral-ports"].remedy("ranks", *lines, hosts=hosts),
+        confirm="Listen on a free high port on that node and connect from the other: "
         "`python3 -m http.server 45000` there, `timeout 3 bash -c '</dev/tcp/ADDRESS/45000'` here.",
-    )  # fmt: skip
+    )
 
 
 def loopback_is_advertised(job: Job) -> Iterator[HangCause]:
@@ -285,129 +256,100 @@ def loopback_is_advertised(job: Job) -> Iterator[HangCause]:
     ]
     if not local:
         return
-    explicit = [rank for rank, _ in local if "lo" in rank.evidence.process.environment.get(IFNAMES[0], "").split(",")]
-    hosts = list(dict.fromkeys(name(rank.node) for rank, _ in local))
-    node = local[0][0].node
-    own = tuple(plain(each) for each in node.resolved.get(node.hostname, ()))
+    ranks = [rank for rank, _ in local]
+    explicit = any("lo" in rank.environment.get(IFNAMES[0], "").split(",") for rank in ranks)
+    nodes = {rank.node.host: rank.node for rank in ranks}
+    node = ranks[0].node
+    own = tuple(map(plain, node.resolved.get(node.hostname, ())))
     by_name = bool(own) and is_loopback(own[0])
     evidence = [
-        Seen(f"rank {rank.rank} pid {rank.pid} on {name(rank.node)}", f"LISTEN on {plain(s.local)}:{s.local_port}")
-        for rank, s in local[:6]
+        Seen(process_of(rank), f"LISTEN on {plain(socket.local)}:{socket.local_port}") for rank, socket in local[:6]
     ]
-    evidence += [
-        Seen(f"node {name(each)}", f"hostname {each.hostname} resolves to {listed(each.resolved[each.hostname])}")
-        for each in {name(rank.node): rank.node for rank, _ in local}.values()
-        if each.resolved.get(each.hostname)
-    ]
+    for host, other in nodes.items():
+        if leads_to := other.resolved.get(other.hostname):
+            evidence.append(Seen(f"node {host}", f"hostname {other.hostname} resolves to {listed(leads_to)}"))
     interface = interface_of(node, routable(node)) if routable(node) else ""
     lines = [command("export GLOO_SOCKET_IFNAME={:interface}", interface)] if interface else []
     if by_name and routable(node):
         lines.append(command("getent hosts $(hostname); grep -n '^127' /etc/hosts"))
-    yield HangCause(
-        cause="wrong-nic" if explicit else "master-addr-loopback",
-        confidence=0.93 if explicit or by_name else 0.75,
-        ranks=tuple(sorted({rank.rank for rank, _ in local})),
-        evidence=tuple(evidence),
-        summary=f"{_ranks_words([rank for rank, _ in local])} on {listed(hosts)} listens on "
-        f"{plain(local[0][1].local)}, "
-        + (
-            "because GLOO_SOCKET_IFNAME names lo"
-            if explicit
-            else f"what the hostname {node.hostname} resolves to"
-            if by_name
-            else "which leads to its own node only"
-        )
-        + "; ranks on other nodes cannot connect to that",
-        fix=Fix(
-            "Let the hostname resolve to the address of the network (the line of 127.0.1.1 in /etc/hosts), or name the "
-            f"interface on {listed(hosts)}" + (f": {interface}." if interface else "."),
-            tuple(lines if explicit or not by_name else lines[:2]),
-        ),
-        confirm="" if explicit or by_name else f"`getent hosts $(hostname)` on {hosts[0]}.",
+    if explicit:
+        cause, why = "wrong-nic", "because GLOO_SOCKET_IFNAME names lo"
+        fix = CAUSES[cause].remedy("known", *lines, interface=f": {interface} there" if interface else "")
+    else:
+        cause, why = "master-addr-loopback", "which leads to its own node only"
+        why = f"what the hostname {node.hostname} resolves to" if by_name else why
+        named = f": {interface}" if interface else ""
+        fix = CAUSES[cause].remedy("hostname", *lines, hosts=listed(nodes), interface=named)
+    yield blame(
+        cause,
+        PROVED if explicit or by_name else SEEN,  # and why it takes that address
+        ranks,
+        f"{ranks_of(ranks)} on {listed(nodes)} {verb(ranks, 'listens', 'listen')} on {plain(local[0][1].local)}, "
+        f"{why}; ranks on other nodes cannot connect to that",
+        evidence,
+        fix=fix,
+        confirm=f"`getent hosts $(hostname)` on {node.host}.",
     )
 
 
 def _is_over_nodes(job: Job, ranks: Sequence[Rank]) -> bool:
     """Ranks on two nodes were seen, or there are more ranks than those of one node: the others may have ended."""
-    if len({name(rank.node) for rank in job.ranks}) > 1:
+    if len({rank.node.host for rank in job.ranks}) > 1:
         return True
-    if any((each.fewest_nodes or 0) > 1 for each in told(job)):
+    if any((start.fewest_nodes or 0) > 1 for start in starts_of(job)):
         return True
-    environment = ranks[0].evidence.process.environment
-    return (number(environment.get("GROUP_WORLD_SIZE")) or 1) > 1
+    return (number(ranks[0].environment.get("GROUP_WORLD_SIZE")) or 1) > 1
 
 
 def connections_are_dead(job: Job) -> Iterator[HangCause]:
     """Established connections between ranks whose data is not acknowledged: the way was closed in mid-run."""
     dead = [
-        each
-        for each in _attempts(job, ("ESTABLISHED", "FIN_WAIT1", "LAST_ACK", "CLOSING"))
-        if each.socket.retransmits >= DEAD_AFTER
-        and each.socket.unsent_bytes > 0
-        and not is_loopback(each.remote)
-        and _is_between_ranks(job, each)
+        one
+        for one in _connections(job, "ESTABLISHED", "FIN_WAIT1", "LAST_ACK", "CLOSING")
+        if one.socket.retransmits >= DEAD_AFTER
+        and one.socket.unsent_bytes > 0
+        and not is_loopback(one.remote)
+        and _is_between_ranks(job, one)
     ]
     if not dead or (dead[0].rank is not None and dead[0].rank.moved and not _waits(dead[0].rank)):
         return
-    ends: dict[str, list[Attempt]] = {}
-    touched: dict[str, int] = {}
-    for each in dead:
-        ends.setdefault(each.remote, []).append(each)
-        far = {name(owner.node) for owner in owners(job.evidence.nodes, each.remote)} or {each.remote}
-        for host in {name(each.node), *far}:
-            touched[host] = touched.get(host, 0) + 1
-    remote, attempts = max(ends.items(), key=lambda item: len(item[1]))
-    found = list(owners(job.evidence.nodes, remote))
-    alive = [owner for owner in found if any(name(rank.node) == name(owner.node) for rank in job.ranks)]
+    ends: dict[str, list[Socket]] = {}
+    touched: Counter[str] = Counter()
+    for one in dead:
+        ends.setdefault(one.remote, []).append(one.socket)
+        far = {owner.node.host for owner in owners(job.evidence.nodes, one.remote)} or {one.remote}
+        touched.update({one.node.host, *far})
+    remote, sockets = max(ends.items(), key=lambda item: len(item[1]))
+    hosts = {owner.node.host for owner in owners(job.evidence.nodes, remote)}
     # What all of them have in common is to blame; with two nodes, that is both.
     most = max(touched.values())
     common = sorted(host for host, count in touched.items() if count == most)
     apart = sorted(set(touched) - set(common)) or common
     way = f"between {listed(common)}" if apart == common else f"of {listed(apart)} with {listed(common)}"
     masters = _master_ports(job)
-    ports = sorted({each.socket.remote_port for each in attempts} | {each.socket.local_port for each in attempts})
-    confidence = 0.92 if alive else 0.5
-    to_master = all(each.socket.remote_port in masters or each.socket.local_port in masters for each in attempts)
-    yield HangCause(
-        cause="firewall-ephemeral-ports",
-        confidence=confidence,
-        ranks=tuple(sorted({rank.rank for rank in job.ranks if name(rank.node) in common})),
-        evidence=tuple(
-            Seen(
-                each.source,
-                f"ESTABLISHED {plain(each.socket.local)}:{each.socket.local_port} -> "
-                f"{each.remote}:{each.socket.remote_port}: "
-                f"{size(each.socket.unsent_bytes)} not acknowledged, {each.socket.retransmits} retransmits",
-            )
-            for each in dead[:8]
+    to_master = all(masters & {socket.remote_port, socket.local_port} for socket in sockets)
+    ports = sorted({port for socket in sockets for port in (socket.remote_port, socket.local_port)})
+    yield blame(
+        "firewall-ephemeral-ports",
+        # Ranks were seen to live at its other end; else the host may be gone.
+        PROVED if any(rank.node.host in hosts for rank in job.ranks) else POSSIBLE,
+        [rank for rank in job.ranks if rank.node.host in common],
+        f"{counted(len(dead), 'connection')} {way} {verb(dead, 'is', 'are')} dead: data is sent again and again and "
+        f"not acknowledged{' (the connections of the store)' if to_master else ''}",
+        [_unacknowledged(one) for one in dead[:8]],
+        fix=CAUSES["firewall-ephemeral-ports"].remedy(
+            "went dead", command("ss -tino dst {:host}", remote), command("ping -c 3 {:host}", remote), way=way
         ),
-        summary=f"{counted(len(dead), 'connection')} {way} "
-        f"{'is' if len(dead) == 1 else 'are'} dead: data is sent again and again and not acknowledged"
-        + (" (the store's connections)" if to_master else ""),
-        meaning="The connection was there and worked; since then packets of it are lost without a word: a "
-        "firewall's rule that was changed or that forgot the connection, a cable or switch, a host that has gone. "
-        "Both ranks wait, until the kernel gives up after a quarter of an hour or the time-out comes.",
-        fix=Fix(
-            f"Find what drops the packets {way}: rules that were changed since the job began, "
-            "connection tracking that is full or times out idle connections, the link. Then start the job again from "
-            "its checkpoint; a dead connection does not come back by itself after a change of addresses.",
-            (
-                command("ss -tino dst {:host}", remote),
-                command("ping -c 3 {:host}", remote),
-                command("sudo nft list ruleset | grep -n -e drop -e reject"),
-                command("sudo dmesg | grep -i -e conntrack -e 'link is'"),
-            ),
-        ),
-        confirm=""
-        if confidence >= 0.9
-        else f"Whether {remote} is still there: the second line, and a look at that host. If it is gone, that is "
+        confirm=f"Whether {remote} is still there: the second line, and a look at that host. If it is gone, that is "
         f"the cause, and the job has lost its ranks there. Ports in question: {listed(map(str, ports[:4]))}.",
-    )  # fmt: skip
+    )
 
 
-def _ranks_words(ranks: Sequence[Rank]) -> str:
-    numbers = sorted({rank.rank for rank in ranks})
-    return f"{'Rank' if len(numbers) == 1 else 'Ranks'} {ranges(numbers)}" if numbers else ""
+def _unacknowledged(one: Connection) -> Seen:
+    socket = one.socket
+    ends = f"{plain(socket.local)}:{socket.local_port} -> {one.remote}:{socket.remote_port}"
+    unsent = size(socket.unsent_bytes)
+    return Seen(one.source, f"ESTABLISHED {ends}: {unsent} not acknowledged, {socket.retransmits} retransmits")
 
 
 RULES: tuple[Rule, ...] = (ranks_do_not_connect, loopback_is_advertised, connections_are_dead)
