@@ -3,12 +3,13 @@
     @attack("files", way="checkpoint: pickle of shared storages", weakness="--fix writes more than it read")
     def test_...
 
-    @attacks("secrets", "way", ("capture --pid --redact", "an option's value survives"), ...)   # one test a pair
+    @attacks("secrets", "value", ("capture --pid --redact", "an option's value survives", "x"), ...)   # one test a row
+    @attacks("text", "host", ("a shell word is gained", "a;b"), ..., way="hang --from: host name in the evidence")
 
 `python -m tests.attacks` prints the counts by surface; docs/security.md shows them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
@@ -51,10 +52,15 @@ def attack(surface: Surface, *, way: str, weakness: str) -> Callable[[Test], Tes
     return registered
 
 
-def attacks(surface: Surface, names: str, cases: Iterable[tuple[str, str, tuple[Any, ...]]]) -> pytest.MarkDecorator:
-    """A test that is one attack a case: (way, weakness, the values of `names`)."""
-    listed = list(cases)
-    ATTACKS.extend(Attack(surface, way, weakness) for way, weakness, _ in listed)
-    return pytest.mark.parametrize(
-        names, [pytest.param(*values, id=f"{way}: {weakness}"[:80]) for way, weakness, values in listed]
+def attacks(surface: Surface, names: str, *cases: tuple[Any, ...], way: str = "") -> pytest.MarkDecorator:
+    """A test that is one attack a case: (way, weakness, value of each name).
+
+    `way`: what all ways have before them ("check --from:"), or the one way of all, which the cases then leave out.
+    """
+    listed = (
+        list(cases)
+        if not way
+        else [(f"{way} {case[0]}", *case[1:]) if way[-1] == ":" else (way, *case) for case in cases]
     )
+    ATTACKS.extend(Attack(surface, *case[:2]) for case in listed)
+    return pytest.mark.parametrize(names, [pytest.param(*case[2:], id=f"{case[0]}: {case[1]}"[:80]) for case in listed])

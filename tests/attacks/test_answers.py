@@ -84,11 +84,11 @@ def with_lines(value: Any) -> Any:
 @attacks(
     "files",
     "name",
-    [
-        (f"{name}: the fix of a finding", "a line of the attacker's is offered", (name,))
+    *(
+        (f"{name}: the fix of a finding", "a line of the attacker's is offered", name)
         for name in SAVED
         if "hang" not in name
-    ],
+    ),
 )
 def test_no_line_of_a_saved_answer_is_offered(name: str) -> None:
     saved = SAVED[name]
@@ -162,7 +162,7 @@ FREE: dict[str, list[Path]] = {}
 @attacks(
     "text",
     "name, weakness",
-    [(f"{name}: a text of the answer", weakness, (name, weakness)) for name in SAVED for weakness in SHOWN],
+    *((f"{name}: a text of the answer", weakness, name, weakness) for name in SAVED for weakness in SHOWN),
 )
 def test_whatever_an_answer_says_the_terminal_shows_it_as_text(name: str, weakness: str) -> None:
     """Every text at once is hostile, and then the hostile one behind what stood there."""
@@ -204,20 +204,15 @@ def evidence_with(**changes: Any) -> bytes:
 @attacks(
     "files",
     "changes, field",
-    [
-        ("hang --from: the name of a node", "a second command behind ssh", ({"name": "x;touch${IFS}y;#"}, "name")),
-        ("hang --from: the name of a node", "an option of ssh", ({"hostname": "-oProxyCommand=x"}, "hostname")),
-        ("hang --from: the name of a node", "a second line", ({"name": "a\nb"}, "name")),
-        ("hang --from: a process id", "a signal for every process", ({"pid": -1}, "pid")),
-        ("hang --from: a process id", "a signal for the own process group", ({"pid": 0}, "pid")),
-        ("hang --from: an interface", "a substitution", ({"interface": {"name": "$(x)"}}, "interfaces")),
-        ("hang --from: an interface", "an option", ({"interface": {"name": "-x"}}, "interfaces")),
-        (
-            "hang --from: an address",
-            "a second command",
-            ({"interface": {"name": "e", "addresses": ["1.2.3.4;x"]}}, "interfaces"),
-        ),
-    ],
+    ("the name of a node", "a second command behind ssh", {"name": "x;touch${IFS}y;#"}, "name"),
+    ("the name of a node", "an option of ssh", {"hostname": "-oProxyCommand=x"}, "hostname"),
+    ("the name of a node", "a second line", {"name": "a\nb"}, "name"),
+    ("a process id", "a signal for every process", {"pid": -1}, "pid"),
+    ("a process id", "a signal for the own process group", {"pid": 0}, "pid"),
+    ("an interface", "a substitution", {"interface": {"name": "$(x)"}}, "interfaces"),
+    ("an interface", "an option", {"interface": {"name": "-x"}}, "interfaces"),
+    ("an address", "a second command", {"interface": {"name": "e", "addresses": ["1.2.3.4;x"]}}, "interfaces"),
+    way="hang --from:",
 )
 def test_names_of_a_file_are_names(changes: dict[str, Any], field: str) -> None:
     from_json(evidence_with())
@@ -234,18 +229,9 @@ def test_whose_a_process_is_no_file_says() -> None:
 @attacks(
     "channels",
     "said",
-    [
-        (
-            "a node's first line",
-            "a host name that is a command",
-            ({"type": "Hello", "node": 0, "hostname": "$(x)", "gpudoctor": "0"},),
-        ),
-        (
-            "a node's first line",
-            "a process id below zero",
-            ({"type": "Hello", "node": 0, "hostname": "a", "gpudoctor": "0", "pid": -1},),
-        ),
-    ],
+    ("a host name that is a command", {"type": "Hello", "node": 0, "hostname": "$(x)", "gpudoctor": "0"}),
+    ("a process id below zero", {"type": "Hello", "node": 0, "hostname": "a", "gpudoctor": "0", "pid": -1}),
+    way="a node's first line",
 )
 def test_a_message_whose_names_are_none_is_not_understood(said: dict[str, Any]) -> None:
     hello = {"type": "Hello", "node": 0, "hostname": "n1", "gpudoctor": "0", "pid": 7}

@@ -70,18 +70,15 @@ def outcome(fleet: SshFleet) -> Lost | Hello:
     return found[1]
 
 
-@attacks(
-    "channels",
-    "script, words",
-    [
-        (SSH, "a line without an end", ("head -c 40000000 /dev/zero", "more than 33554432 bytes")),
-        (SSH, "lines without end that are no answers", ("yes no answer of ours", "what is no answer without end")),
-        (SSH, "an answer that is no JSON", (f"printf '@gpudoctor {{{{{{\\n'; {hello()}; cat", "no reply")),
-        (SSH, "an answer nested deeper than the stack", ("printf '@gpudoctor '; head -c 200000 /dev/zero | tr '\\0' '['; echo; cat", "no reply")),  # noqa: E501
-        (SSH, "an answer that is no UTF-8", ("printf '@gpudoctor {\"type\":\"Hello\",\"hostname\":\"\\377\"}\\n'; cat", "no reply")),  # noqa: E501
-        (SSH, "an answer that ends in the middle", ("printf '@gpudoctor {\"type\":\"Hel'; exit 3", "exit status 3")),
-        (SSH, "a shell that obeys the order instead", ("printf 'no end'; exec cat >/dev/null & sleep 1; exit 1", "exit status 1")),  # noqa: E501
-    ],
+@attacks("channels", "script, words",
+    ("a line without an end", "head -c 40000000 /dev/zero", "more than 33554432 bytes"),
+    ("lines without end that are no answers", "yes no answer of ours", "what is no answer without end"),
+    ("an answer that is no JSON", f"printf '@gpudoctor {{{{{{\\n'; {hello()}; cat", "no reply"),
+    ("an answer nested deeper than the stack", "printf '@gpudoctor '; head -c 200000 /dev/zero | tr '\\0' '['; echo; cat", "no reply"),  # noqa: E501
+    ("an answer that is no UTF-8", "printf '@gpudoctor {\"type\":\"Hello\",\"hostname\":\"\\377\"}\\n'; cat", "no reply"),  # noqa: E501
+    ("an answer that ends in the middle", "printf '@gpudoctor {\"type\":\"Hel'; exit 3", "exit status 3"),
+    ("a shell that obeys the order instead", "printf 'no end'; exec cat >/dev/null & sleep 1; exit 1", "exit status 1"),
+    way=SSH,
 )  # fmt: skip
 def test_a_node_that_says_anything_else_costs_itself(
     ssh: Ssh, script: str, words: str, monkeypatch: pytest.MonkeyPatch
@@ -138,12 +135,11 @@ def test_the_first_answer_counts(ssh: Ssh) -> None:
 @attacks(
     "channels",
     "line",
-    [
-        ("ssh: its standard error", "a sequence that the terminal obeys", ("\x1b]0;x\x07\x1b[2Jno",)),
-        ("ssh: its standard error", "text that shows in another order than it is", ("no\u202egnihton",)),
-        ("ssh: its standard error", "a line of a megabyte", ("no" * 500_000,)),
-        ("ssh: its standard error", "a cause that is ours to say", ("gpudoctor-is-missing \x1b[31m" + "x" * 9999,)),
-    ],
+    ("a sequence that the terminal obeys", "\x1b]0;x\x07\x1b[2Jno"),
+    ("text that shows in another order than it is", "no\u202egnihton"),
+    ("a line of a megabyte", "no" * 500_000),
+    ("a cause that is ours to say", "gpudoctor-is-missing \x1b[31m" + "x" * 9999),
+    way="ssh: its standard error",
 )
 def test_what_ssh_passes_on_is_a_short_line(line: str) -> None:
     for status in (255, 127, 1, -9):
@@ -206,11 +202,10 @@ print(task_self().default("distant_worker").__name__)
 @attacks(
     "channels",
     "variable, folder",
-    [
-        (ENGINE, "a user's configuration runs a shell ($CLUSTERSHELL_CFGDIR)", ("CLUSTERSHELL_CFGDIR", ".")),
-        (ENGINE, "a user's configuration runs a shell ($XDG_CONFIG_HOME)", ("XDG_CONFIG_HOME", "clustershell")),
-        (ENGINE, "a user's configuration runs a shell ($HOME)", ("HOME", ".local/etc/clustershell")),
-    ],
+    ("a user's configuration runs a shell ($CLUSTERSHELL_CFGDIR)", "CLUSTERSHELL_CFGDIR", "."),
+    ("a user's configuration runs a shell ($XDG_CONFIG_HOME)", "XDG_CONFIG_HOME", "clustershell"),
+    ("a user's configuration runs a shell ($HOME)", "HOME", ".local/etc/clustershell"),
+    way=ENGINE,
 )
 def test_no_configuration_of_the_library_is_read(tmp_path: Path, variable: str, folder: str) -> None:
     """Groups are shell commands, and defaults name modules to import."""
@@ -242,19 +237,18 @@ def test_no_configuration_of_the_library_is_read(tmp_path: Path, variable: str, 
 @attacks(
     "channels",
     "text",
-    [
-        (NAMES, "an option of ssh", ("-oProxyCommand=id",)),
-        (NAMES, "a second command", ("n1;id",)),
-        (NAMES, "a substitution", ("n$(id)",)),
-        (NAMES, "a sequence that the terminal obeys", ("n\x1b[2J1",)),
-        (NAMES, "a user that is an option", ("-l@n1",)),
-        (NAMES, "a port that is an option", ("n1:-oProxyCommand=id",)),
-        (NAMES, "more names than there is memory for", ("n[1-999999999]",)),
-        (NAMES, "more names than there is memory for, in two ranges", ("n[1-99999]m[1-99999]",)),
-        (NAMES, "a number of a million digits", ("n[1-" + "9" * 1_000_000 + "]",)),
-        (NAMES, "brackets nested a hundred thousand deep", ("n" + "[" * 100_000,)),
-        (NAMES, "an operator of the library", ("n[1-9]!n[1-9]",)),
-    ],
+    ("an option of ssh", "-oProxyCommand=id"),
+    ("a second command", "n1;id"),
+    ("a substitution", "n$(id)"),
+    ("a sequence that the terminal obeys", "n\x1b[2J1"),
+    ("a user that is an option", "-l@n1"),
+    ("a port that is an option", "n1:-oProxyCommand=id"),
+    ("more names than there is memory for", "n[1-999999999]"),
+    ("more names than there is memory for, in two ranges", "n[1-99999]m[1-99999]"),
+    ("a number of a million digits", "n[1-" + "9" * 1_000_000 + "]"),
+    ("brackets nested a hundred thousand deep", "n" + "[" * 100_000),
+    ("an operator of the library", "n[1-9]!n[1-9]"),
+    way=NAMES,
 )
 def test_what_is_no_name_is_refused_at_once(text: str, tmp_path: Path) -> None:
     file = tmp_path / "hosts"
@@ -308,18 +302,14 @@ def test_a_step_that_not_all_name_is_not_cancelled() -> None:
     assert ended("echo '0: gpudoctor-task n1 7'; echo '1: gpudoctor-task n2 7'").step == "12.7"
 
 
-@attacks(
-    "channels",
-    "script",
-    [
-        ("srun: its standard error", "a sequence that the terminal obeys", ("printf '0: \\033]0;x\\007 bad\\n' >&2",)),
-        ("srun: its standard error", "a task's number of 5,000 digits", ("printf '%05000d: x\\n' 1 >&2",)),
-        ("srun: its standard error", "a task's number that is none of the job's", ("echo '7777777: x' >&2",)),
-        ("srun: its standard error", "a failure of a hundred million tasks", ("echo 'srun: error: n1: tasks 0-99999999: x' >&2",)),  # noqa: E501
-        ("srun: its standard error", "binary noise", ("head -c 100000 /dev/urandom >&2",)),
-        (SRUN, "binary noise", ("head -c 100000 /dev/urandom",)),
-        (SRUN, "a status of many digits", ("printf '0: gpudoctor-ended %0500d\\n' 1",)),
-    ],
+@attacks("channels", "script",
+    ("srun: its standard error", "a sequence that the terminal obeys", "printf '0: \\033]0;x\\007 bad\\n' >&2"),
+    ("srun: its standard error", "a task's number of 5,000 digits", "printf '%05000d: x\\n' 1 >&2"),
+    ("srun: its standard error", "a task's number that is none of the job's", "echo '7777777: x' >&2"),
+    ("srun: its standard error", "a failure of a hundred million tasks", "echo 'srun: error: n1: tasks 0-99999999: x' >&2"),  # noqa: E501
+    ("srun: its standard error", "binary noise", "head -c 100000 /dev/urandom >&2"),
+    (SRUN, "binary noise", "head -c 100000 /dev/urandom"),
+    (SRUN, "a status of many digits", "printf '0: gpudoctor-ended %0500d\\n' 1"),
 )  # fmt: skip
 def test_whatever_srun_passes_on_ends_in_a_line(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken: list[object] = []

@@ -48,7 +48,7 @@ def spent() -> float:
     return used.ru_utime + used.ru_stime
 
 
-@attacks("files", "name", ((f"checkpoint: {name}", "its reader is used up", (name,)) for name in BOMBS))
+@attacks("files", "name", *((f"checkpoint: {name}", "its reader is used up", name) for name in BOMBS))
 def test_a_small_pickle_costs_little(tmp_path: Path, name: str) -> None:
     raw = BOMBS[name]()
     assert len(raw) < 3_000_000
@@ -170,7 +170,7 @@ ZIPS = [
 @attacks(
     "files",
     "make, word",
-    ((f"checkpoint: zip, {what}", "its directory is believed", (make, word)) for what, make, word in ZIPS),
+    *((f"checkpoint: zip, {what}", "its directory is believed", make, word) for what, make, word in ZIPS),
 )
 def test_a_zip_that_lies_is_refused(tmp_path: Path, make: object, word: str) -> None:
     import re
@@ -235,10 +235,7 @@ HEADERS = [
 @attacks(
     "files",
     "content, word",
-    (
-        (f"checkpoint: safetensors, {what}", "its header is believed", (content, word))
-        for what, content, word in HEADERS
-    ),
+    *((f"checkpoint: safetensors, {what}", "its header is believed", content, word) for what, content, word in HEADERS),
 )
 def test_a_header_that_lies_is_refused(tmp_path: Path, content: bytes, word: str) -> None:
     import re
@@ -266,8 +263,8 @@ def index(folder: Path, name: str) -> Path:
 @attacks(
     "files",
     "name",
-    [
-        (f"checkpoint: an index that names {what}", "a file elsewhere is opened", (name,))
+    *(
+        (f"checkpoint: an index that names {what}", "a file elsewhere is opened", name)
         for what, name in (
             ("an absolute path", "/etc/shadow"),
             ("a folder above", "../x.safetensors"),
@@ -275,7 +272,7 @@ def index(folder: Path, name: str) -> Path:
             ("the folder itself", "."),
             ("a Windows path", "..\\x.safetensors"),
         )
-    ],
+    ),
 )
 def test_an_index_leads_nowhere(tmp_path: Path, name: str) -> None:
     assert "which is not beside it" in refusal(index(tmp_path, name))
@@ -284,29 +281,27 @@ def test_an_index_leads_nowhere(tmp_path: Path, name: str) -> None:
 @attacks(
     "files",
     "make, word",
-    [
-        (
-            "checkpoint: an index that names a FIFO",
-            "it is waited for",
-            (lambda path: os.mkfifo(path), "no regular file"),
-        ),
-        ("checkpoint: an index that names a folder", "it is read", (lambda path: path.mkdir(), "a folder")),
-        (
-            "checkpoint: an index that names a link to /dev/zero",
-            "it is read without end",
-            (lambda path: path.symlink_to("/dev/zero"), "no regular file"),
-        ),
-        (
-            "checkpoint: an index that names a link to itself",
-            "it is followed for ever",
-            (lambda path: path.symlink_to(path), "cannot be read"),
-        ),
-        (
-            "checkpoint: an index that names a link to another user's file",
-            "its beginning is shown to root",
-            (lambda path: None, "another user"),
-        ),
-    ],
+    ("an index that names a FIFO", "it is waited for", lambda path: os.mkfifo(path), "no regular file"),
+    ("an index that names a folder", "it is read", lambda path: path.mkdir(), "a folder"),
+    (
+        "an index that names a link to /dev/zero",
+        "it is read without end",
+        lambda path: path.symlink_to("/dev/zero"),
+        "no regular file",
+    ),
+    (
+        "an index that names a link to itself",
+        "it is followed for ever",
+        lambda path: path.symlink_to(path),
+        "cannot be read",
+    ),
+    (
+        "an index that names a link to another user's file",
+        "its beginning is shown to root",
+        lambda path: None,
+        "another user",
+    ),
+    way="checkpoint:",
 )
 def test_what_an_index_names_is_a_file_beside_it(tmp_path: Path, make: object, word: str) -> None:
     shard = tmp_path / "model-1.safetensors"
@@ -338,18 +333,13 @@ def a_socket(path: Path) -> None:
 @attacks(
     "files",
     "make",
-    [
-        ("checkpoint: a FIFO", "it is waited for", (os.mkfifo,)),
-        ("checkpoint: a socket", "it is waited for", (a_socket,)),
-        ("checkpoint: a folder", "it is read", (lambda path: path.mkdir(),)),
-        ("checkpoint: a link to /dev/zero", "it is read without end", (lambda path: path.symlink_to("/dev/zero"),)),
-        ("checkpoint: a link to itself", "it is followed for ever", (lambda path: path.symlink_to(path),)),
-        (
-            "checkpoint: a link to /proc/self/mem",
-            "the reader's own memory is read",
-            (lambda path: path.symlink_to("/proc/self/mem"),),
-        ),
-    ],
+    ("a FIFO", "it is waited for", os.mkfifo),
+    ("a socket", "it is waited for", a_socket),
+    ("a folder", "it is read", lambda path: path.mkdir()),
+    ("a link to /dev/zero", "it is read without end", lambda path: path.symlink_to("/dev/zero")),
+    ("a link to itself", "it is followed for ever", lambda path: path.symlink_to(path)),
+    ("a link to /proc/self/mem", "the reader's own memory is read", lambda path: path.symlink_to("/proc/self/mem")),
+    way="checkpoint:",
 )
 def test_what_is_no_file_is_not_read(tmp_path: Path, make: object) -> None:
     path = tmp_path / "x.pt"

@@ -50,16 +50,12 @@ def struck(
         )
 
 
-@attacks(
-    "faults",
-    "module",
-    [
-        ("Ctrl-C while the command line is imported", "Python's traceback is shown", ("typer",)),
-        ("Ctrl-C while gpudoctor itself is imported", "Python's traceback is shown", ("gpudoctor.cli.agent",)),
-        ("Ctrl-C while the readers are imported", "its children stay", ("gpudoctor.read.machine",)),
-        ("Ctrl-C while the checks are imported", "the rest is called healthy", ("gpudoctor_checks",)),
-        ("Ctrl-C while the renderer is imported", "half a report", ("rich.console",)),
-    ],
+@attacks("faults", "module",
+    ("Ctrl-C while the command line is imported", "Python's traceback is shown", "typer"),
+    ("Ctrl-C while gpudoctor itself is imported", "Python's traceback is shown", "gpudoctor.cli.agent"),
+    ("Ctrl-C while the readers are imported", "its children stay", "gpudoctor.read.machine"),
+    ("Ctrl-C while the checks are imported", "the rest is called healthy", "gpudoctor_checks"),
+    ("Ctrl-C while the renderer is imported", "half a report", "rich.console"),
 )  # fmt: skip
 def test_ctrl_c_while_importing(module: str, tmp_path: Path) -> None:
     done = struck(tmp_path, module, signal.SIGINT)
@@ -132,11 +128,10 @@ def test_what_breaks_while_it_ends_is_no_bug(
 @attacks(
     "faults",
     "number",
-    [
-        ("check: kill -9 while its children wait", "they stay", (signal.SIGKILL,)),
-        ("check: SIGQUIT (Ctrl-\\) while its children wait", "they stay", (signal.SIGQUIT,)),
-        ("check: SIGXCPU, the limit of processor time", "its children stay", (signal.SIGXCPU,)),
-    ],
+    ("kill -9 while its children wait", "they stay", signal.SIGKILL),
+    ("SIGQUIT (Ctrl-\\) while its children wait", "they stay", signal.SIGQUIT),
+    ("SIGXCPU, the limit of processor time", "its children stay", signal.SIGXCPU),
+    way="check:",
 )
 def test_a_sudden_end_leaves_nobody(number: int, tmp_path: Path) -> None:
     folder = torch_package(tmp_path, "import time\ntime.sleep(600)\n")

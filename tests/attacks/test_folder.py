@@ -163,10 +163,10 @@ def test_every_command_is_tried() -> None:
 @attacks(
     "surroundings",
     "case",
-    [
-        (f"{name}: the current folder", "a module or a program of that folder runs as its user", (case,))
+    *(
+        (f"{name}: the current folder", "a module or a program of that folder runs as its user", case)
         for name, case in CASES.items()
-    ],
+    ),
 )
 def test_a_command_runs_nothing_of_the_folder_it_is_started_in(case: Case, trap: Trap, machine: dict[str, str]) -> None:
     done = run(trap, machine | case.variables, *case.arguments, told=case.told)

@@ -66,63 +66,36 @@ def text_of(size: int) -> bytes:
 @attacks(
     "files",
     "raw",
-    [
-        ("hang --dumps: a pickle", "keys whose hashes collide take minutes", (colliding,)),
-        ("hang --dumps: a pickle", "a text of 4 GiB is announced", (lambda: text_of(0xFFFFFFF0) + b"x",)),
-        ("hang --dumps: a pickle", "a memo of billions of places", (lambda: b"\x80\x02]r\xff\xff\xff\xff.",)),
-        (
-            "hang --dumps: a pickle",
-            "each list holds the one before twice: the tree is exponential",
-            (lambda: b"\x80\x02]q\x00" + b"".join(b"](h%ch%ceq%c" % (n, n, n + 1) for n in range(200)) + b".",),
-        ),
-        (
-            "hang --dumps: a pickle",
-            "lists nested a million deep",
-            (lambda: b"\x80\x02" + b"](" * 900_000 + b"e" * 900_000 + b".",),
-        ),
-        (
-            "hang --dumps: a pickle",
-            "tuples nested a million deep",
-            (lambda: b"\x80\x02N" + b"\x85" * 2_000_000 + b".",),
-        ),
-        ("hang --dumps: a pickle", "a list that holds itself", (lambda: b"\x80\x02]q\x00h\x00a.",)),
-        (
-            "hang --dumps: a pickle",
-            "a number of a megabyte",
-            (lambda: b"\x80\x02\x8b\x00\x00\x10\x00" + b"\x01" * MEBIBYTE + b".",),
-        ),
-        ("hang --dumps: JSON", "nesting of a million", (lambda: deep("[", "]", 1_000_000),)),
-        (
-            "hang --dumps: JSON",
-            "objects nested a hundred thousand deep",
-            (lambda: deep('{"a":', "0" + "}" * 0, 100_000),),
-        ),
-        (
-            "hang --dumps: JSON",
-            "a number of ten million digits",
-            (lambda: b'{"entries": [' + b"9" * 10_000_000 + b"]}",),
-        ),
-        ("hang --dumps: JSON", "a number that no double holds", (lambda: b'{"entries": [1e999999999]}',)),
-        (
-            "hang --dumps: JSON",
-            "a million lists",
-            (lambda: b'{"entries": [' + b"[]," * 2_000_000 + b"[]]}",),
-        ),
-        (
-            "hang --dumps: JSON",
-            "entries that all claim one group each",
-            (
-                lambda: json.dumps(
-                    {"entries": [{**ENTRY, "process_group": [str(n), "x" * 90]} for n in range(50_000)]}
-                ).encode(),
-            ),
-        ),
-        (
-            "hang --dumps: JSON",
-            "a group of a hundred million ranks",
-            (lambda: json.dumps({"entries": [ENTRY], "pg_config": {"0": {"ranks": "1," * 3_000_000}}}).encode(),),
-        ),
-    ],
+    ("a pickle", "keys whose hashes collide take minutes", colliding),
+    ("a pickle", "a text of 4 GiB is announced", lambda: text_of(0xFFFFFFF0) + b"x"),
+    ("a pickle", "a memo of billions of places", lambda: b"\x80\x02]r\xff\xff\xff\xff."),
+    (
+        "a pickle",
+        "each list holds the one before twice: the tree is exponential",
+        lambda: b"\x80\x02]q\x00" + b"".join(b"](h%ch%ceq%c" % (n, n, n + 1) for n in range(200)) + b".",
+    ),
+    ("a pickle", "lists nested a million deep", lambda: b"\x80\x02" + b"](" * 900_000 + b"e" * 900_000 + b"."),
+    ("a pickle", "tuples nested a million deep", lambda: b"\x80\x02N" + b"\x85" * 2_000_000 + b"."),
+    ("a pickle", "a list that holds itself", lambda: b"\x80\x02]q\x00h\x00a."),
+    ("a pickle", "a number of a megabyte", lambda: b"\x80\x02\x8b\x00\x00\x10\x00" + b"\x01" * MEBIBYTE + b"."),
+    ("JSON", "nesting of a million", lambda: deep("[", "]", 1_000_000)),
+    ("JSON", "objects nested a hundred thousand deep", lambda: deep('{"a":', "0" + "}" * 0, 100_000)),
+    ("JSON", "a number of ten million digits", lambda: b'{"entries": [' + b"9" * 10_000_000 + b"]}"),
+    ("JSON", "a number that no double holds", lambda: b'{"entries": [1e999999999]}'),
+    ("JSON", "a million lists", lambda: b'{"entries": [' + b"[]," * 2_000_000 + b"[]]}"),
+    (
+        "JSON",
+        "entries that all claim one group each",
+        lambda: json.dumps(
+            {"entries": [{**ENTRY, "process_group": [str(n), "x" * 90]} for n in range(50_000)]}
+        ).encode(),
+    ),
+    (
+        "JSON",
+        "a group of a hundred million ranks",
+        lambda: json.dumps({"entries": [ENTRY], "pg_config": {"0": {"ranks": "1," * 3_000_000}}}).encode(),
+    ),
+    way="hang --dumps:",
 )
 def test_a_dump_costs_its_own_answer_only(raw: Callable[[], bytes], tmp_path: Path) -> None:
     (tmp_path / "trace_rank_0").write_bytes(raw())
@@ -198,14 +171,13 @@ def write_proc(path: Path) -> None:
 @attacks(
     "files",
     "write",
-    [
-        ("hang --dumps: a name in the folder", "a FIFO that nobody writes to", (write_fifo,)),
-        ("hang --dumps: a name in the folder", "a link to a device without an end", (write_zero,)),
-        ("hang --dumps: a name in the folder", "a file of a terabyte", (write_sparse,)),
-        ("hang --dumps: a name in the folder", "a folder", (write_folder,)),
-        ("hang --dumps: a name in the folder", "a link to itself", (write_ring,)),
-        ("hang --dumps: a name in the folder", "a link to the memory of the machine", (write_proc,)),
-    ],
+    ("a FIFO that nobody writes to", write_fifo),
+    ("a link to a device without an end", write_zero),
+    ("a file of a terabyte", write_sparse),
+    ("a folder", write_folder),
+    ("a link to itself", write_ring),
+    ("a link to the memory of the machine", write_proc),
+    way="hang --dumps: a name in the folder",
 )
 def test_what_is_no_regular_file_is_not_read(write: Callable[[Path], None], tmp_path: Path) -> None:
     write(tmp_path / "trace_rank_0")

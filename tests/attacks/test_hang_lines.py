@@ -70,7 +70,7 @@ def places(name: str) -> tuple[dict[str, list[Place]], tuple[str, ...], tuple[st
 @attacks(
     "text",
     "weakness",
-    [("hang: a text of the evidence in a line to paste", weakness, (weakness,)) for weakness in HOSTILE],
+    *(("hang: a text of the evidence in a line to paste", weakness, weakness) for weakness in HOSTILE),
 )
 def test_no_line_gains_anything_and_the_terminal_obeys_nothing(weakness: str) -> None:
     number, hostile, lines = list(HOSTILE).index(weakness), HOSTILE[weakness][:5000], 0
@@ -174,11 +174,9 @@ def a_status(folder: Path, pid: int, uids: str) -> None:
 @attacks(
     "processes",
     "uids",
-    [
-        ("a program that borrows the reader's rights", "its real user's argv is offered", ("1000\t{0}\t{0}\t{0}",)),
-        ("a program that has given its rights away", "its saved user's argv is offered", ("{0}\t1000\t{0}\t{0}",)),
-        ("a program that keeps another's rights", "its saved user is not looked at", ("{0}\t{0}\t1000\t{0}",)),
-    ],
+    ("a program that borrows the reader's rights", "its real user's argv is offered", "1000\t{0}\t{0}\t{0}"),
+    ("a program that has given its rights away", "its saved user's argv is offered", "{0}\t1000\t{0}\t{0}"),
+    ("a program that keeps another's rights", "its saved user is not looked at", "{0}\t{0}\t1000\t{0}"),
 )
 def test_whose_a_process_is_all_three_users_say(uids: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SUDO_UID", raising=False)
@@ -191,11 +189,10 @@ def test_whose_a_process_is_all_three_users_say(uids: str, tmp_path: Path, monke
 @attacks(
     "surroundings",
     "value, effective, users",
-    [
-        ("SUDO_UID", "another user's number counts without sudo", ("1234", 500, {500})),
-        ("SUDO_UID", "a text that is no number", ("0 or 1", 0, {0})),
-        ("SUDO_UID", "a number of many digits", ("9" * 5000, 0, {0})),
-    ],
+    ("another user's number counts without sudo", "1234", 500, {500}),
+    ("a text that is no number", "0 or 1", 0, {0}),
+    ("a number of many digits", "9" * 5000, 0, {0}),
+    way="SUDO_UID",
 )
 def test_sudo_is_believed_by_root_only(
     value: str, effective: int, users: set[int], monkeypatch: pytest.MonkeyPatch

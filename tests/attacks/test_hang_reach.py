@@ -105,10 +105,9 @@ def test_where_the_job_is_connected_root_connects_too(service: Service) -> None:
 @attacks(
     "processes",
     "held, asked",
-    [
-        ("hang as root: connections of a job", "another port of the same host counts as the same", (0, 1)),
-        ("hang as root: connections of a job", "a listener counts as a connection", (None, 0)),
-    ],
+    ("another port of the same host counts as the same", 0, 1),
+    ("a listener counts as a connection", None, 0),
+    way="hang as root: connections of a job",
 )
 def test_a_connection_is_held_to_that_very_end(service: Service, held: int | None, asked: int) -> None:
     connection = socket.create_connection(("127.0.0.1", service.port + held)) if held is not None else None
@@ -227,15 +226,10 @@ def test_a_job_that_a_file_lacks_is_wrong_usage(tmp_path: Path) -> None:
 @attacks(
     "faults",
     "error",
-    [
-        (
-            "hang: no descriptor is left to look at a process",
-            "it passes for gone",
-            (OSError(24, "Too many open files"),),
-        ),
-        ("hang: the kernel has no memory to show a process", "it passes for gone", (OSError(12, "Out of memory"),)),
-        ("hang: /proc is not there", "the process passes for gone", (PermissionError(13, "Permission denied"),)),
-    ],
+    ("no descriptor is left to look at a process", "it passes for gone", OSError(24, "Too many open files")),
+    ("the kernel has no memory to show a process", "it passes for gone", OSError(12, "Out of memory")),
+    ("/proc is not there", "the process passes for gone", PermissionError(13, "Permission denied")),
+    way="hang:",
 )
 def test_what_cannot_be_looked_at_is_not_gone(error: OSError) -> None:
     class Failing(System):
@@ -264,11 +258,10 @@ def limited(which: int, value: int, words: Sequence[str]) -> "subprocess.Complet
 @attacks(
     "faults",
     "which, value",
-    [
-        ("hang: ulimit -v 300000", "a job that is there is said to have ended", (resource.RLIMIT_AS, 300_000 * 1024)),
-        ("hang: ulimit -n 24", "a job that is there is said to have ended", (resource.RLIMIT_NOFILE, 24)),
-        ("hang: ulimit -v 150000", "no job is said to be there", (resource.RLIMIT_AS, 150_000 * 1024)),
-    ],
+    ("ulimit -v 300000", "a job that is there is said to have ended", resource.RLIMIT_AS, 300_000 * 1024),
+    ("ulimit -n 24", "a job that is there is said to have ended", resource.RLIMIT_NOFILE, 24),
+    ("ulimit -v 150000", "no job is said to be there", resource.RLIMIT_AS, 150_000 * 1024),
+    way="hang:",
 )
 def test_with_too_little_it_says_that_it_could_not_look(which: int, value: int) -> None:
     require(sys.platform.startswith("linux"), "needs Linux's limits")

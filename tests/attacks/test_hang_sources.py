@@ -52,25 +52,20 @@ def read_beside(bad: Path, line: int, good: Path) -> tuple[Sources, list[str]]:
 @attacks(
     "files",
     "text, line",
-    [
-        ("hang: a user's source file", "2 MiB of short lines take gigabytes as a tree", (b"a\n" * MEBIBYTE, 7)),
-        ("hang: a user's source file", "parentheses nested beyond the parser", (b"x = " + b"(" * 100_000, 1)),
-        ("hang: a user's source file", "an expression that recurses in the parser", (b"-" * 200_000 + b"1", 1)),
-        (
-            "hang: a user's source file",
-            "a tree deeper than Python's own recursion",
-            (b"x = " + b"+".join([b"a"] * 60_000), 1),
-        ),
-        (
-            "hang: a user's source file",
-            "indentation nested beyond the tokenizer",
-            (b"".join(b" " * depth + b"if a:\n" for depth in range(99)) + b" " * 99 + b"x\n", 100),
-        ),
-        ("hang: a user's source file", "one line of megabytes", (b"x = [" + b"1," * MEBIBYTE + b"]", 1)),
-        ("hang: a user's source file", "an encoding that is none of a text", (b"# coding: zip\nx = 1\n", 2)),
-        ("hang: a user's source file", "a number of a million digits", (b"x = " + b"9" * 1_000_000, 1)),
-        ("hang: a user's source file", "names in no order of Unicode", ("x\u202e = '\ud7ff'\n".encode(), 1)),
-    ],
+    ("2 MiB of short lines take gigabytes as a tree", b"a\n" * MEBIBYTE, 7),
+    ("parentheses nested beyond the parser", b"x = " + b"(" * 100_000, 1),
+    ("an expression that recurses in the parser", b"-" * 200_000 + b"1", 1),
+    ("a tree deeper than Python's own recursion", b"x = " + b"+".join([b"a"] * 60_000), 1),
+    (
+        "indentation nested beyond the tokenizer",
+        b"".join(b" " * depth + b"if a:\n" for depth in range(99)) + b" " * 99 + b"x\n",
+        100,
+    ),
+    ("one line of megabytes", b"x = [" + b"1," * MEBIBYTE + b"]", 1),
+    ("an encoding that is none of a text", b"# coding: zip\nx = 1\n", 2),
+    ("a number of a million digits", b"x = " + b"9" * 1_000_000, 1),
+    ("names in no order of Unicode", "x\u202e = '\ud7ff'\n".encode(), 1),
+    way="hang: a user's source file",
 )
 def test_a_source_file_costs_its_own_answer_only(text: bytes, line: int, tmp_path: Path) -> None:
     bad, good = tmp_path / "bad.py", tmp_path / "good.py"

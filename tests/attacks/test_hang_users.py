@@ -56,48 +56,27 @@ def of(jobs: Sequence[Members], user: str) -> Members:
 @attacks(
     "processes",
     "claims",
-    [
-        (
-            "hang: another user's process",
-            "the same master: it becomes a rank of the job",
-            ([rank(666, 1, 1, state="T", **HOSTILE)],),
-        ),
-        (
-            "hang: another user's process",
-            "a rank that the job has already: it is there twice",
-            ([rank(666, 1, 0, **HOSTILE)],),
-        ),
-        (
-            "hang: another user's process",
-            "the job's run id: it becomes a part of it",
-            ([process(666, "python x.py", TORCHELASTIC_RUN_ID="exp7", RANK=1, WORLD_SIZE=2, **HOSTILE)],),
-        ),
-        (
-            "hang: another user's process",
-            "the job's Slurm number: it becomes a task of it",
-            ([process(666, "python x.py", SLURM_JOB_ID=4711, SLURM_PROCID=1, SLURM_NTASKS=9, **HOSTILE)],),
-        ),
-        (
-            "hang: another user's process",
-            "the job's launcher: its ranks are numbered anew",
-            ([torchrun(666, "--nproc-per-node 9 --master-addr 10.0.0.1 --master-port 29500", **HOSTILE)],),
-        ),
-        (
-            "hang: another user's process",
-            "a world size that most ranks claim",
-            ([rank(number, 1, number, 4000, **HOSTILE) for number in range(1000, 1600)],),
-        ),
-        (
-            "hang: another user's process",
-            "a twin, for whose sake the job gets another id",
-            ([torchrun(666, **HOSTILE), rank(667, 666, 0, **HOSTILE), rank(668, 666, 1, **HOSTILE)],),
-        ),
-        (
-            "hang: another user's process",
-            "the launcher as its parent, which reparenting may show",
-            ([rank(666, 10, 2, 3, **HOSTILE)],),
-        ),
-    ],
+    ("the same master: it becomes a rank of the job", [rank(666, 1, 1, state="T", **HOSTILE)]),
+    ("a rank that the job has already: it is there twice", [rank(666, 1, 0, **HOSTILE)]),
+    (
+        "the job's run id: it becomes a part of it",
+        [process(666, "python x.py", TORCHELASTIC_RUN_ID="exp7", RANK=1, WORLD_SIZE=2, **HOSTILE)],
+    ),
+    (
+        "the job's Slurm number: it becomes a task of it",
+        [process(666, "python x.py", SLURM_JOB_ID=4711, SLURM_PROCID=1, SLURM_NTASKS=9, **HOSTILE)],
+    ),
+    (
+        "the job's launcher: its ranks are numbered anew",
+        [torchrun(666, "--nproc-per-node 9 --master-addr 10.0.0.1 --master-port 29500", **HOSTILE)],
+    ),
+    ("a world size that most ranks claim", [rank(number, 1, number, 4000, **HOSTILE) for number in range(1000, 1600)]),
+    (
+        "a twin, for whose sake the job gets another id",
+        [torchrun(666, **HOSTILE), rank(667, 666, 0, **HOSTILE), rank(668, 666, 1, **HOSTILE)],
+    ),
+    ("the launcher as its parent, which reparenting may show", [rank(666, 10, 2, 3, **HOSTILE)]),
+    way="hang: another user's process",
 )
 def test_a_claim_of_another_user_changes_nothing(claims: list[Process]) -> None:
     slurm = {"SLURM_JOB_ID": "4711", "TORCHELASTIC_RUN_ID": "exp7"}
@@ -133,12 +112,11 @@ def test_evidence_of_several_users_is_told_apart() -> None:
 @attacks(
     "processes",
     "theirs, together",
-    [
-        ("hang: nodes that number users differently", "the same number of another name joins", ((MARA, "eve"), False)),
-        ("hang: nodes that number users differently", "the same name is taken for another user", ((999, "mara"), True)),
-        ("hang: nodes that number users differently", "a number without a name is nobody's", ((MARA, "12345"), True)),
-        ("hang: nodes that number users differently", "a name that is a number joins", ((77, "12345"), False)),
-    ],
+    ("the same number of another name joins", (MARA, "eve"), False),
+    ("the same name is taken for another user", (999, "mara"), True),
+    ("a number without a name is nobody's", (MARA, "12345"), True),
+    ("a name that is a number joins", (77, "12345"), False),
+    way="hang: nodes that number users differently",
 )
 def test_between_nodes_the_name_decides(theirs: tuple[int, str], together: bool) -> None:
     here = rank(11, 1, 0, **OWN)
@@ -223,11 +201,10 @@ def test_behind_sudo_the_caller_is_meant() -> None:
 @attacks(
     "surroundings",
     "told",
-    [
-        ("hang: SUDO_UID", "it is no number", ("1;id",)),
-        ("hang: SUDO_UID", "a number that no user has", ("9" * 4000,)),
-        ("hang: SUDO_UID", "a digit of another script", ("\u0661",)),
-    ],
+    ("it is no number", "1;id"),
+    ("a number that no user has", "9" * 4000),
+    ("a digit of another script", "\u0661"),
+    way="hang: SUDO_UID",
 )
 def test_a_caller_that_sudo_cannot_have_named_is_none(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)

@@ -18,13 +18,9 @@ EMPTY = "mount -t tmpfs none /mnt && mkdir /mnt/empty && mount --bind /mnt/empty
 # ---------------------------------------------------------------- disks
 
 
-@attacks(
-    "faults",
-    "size, fill, reason",
-    [
-        ("capture -o: a full disk", "the earlier one is lost", ("size=8k", "head -c 9000 /dev/zero", "No space left")),
-        ("capture -o: a disk without inodes", "an earlier capture is lost", ("nr_inodes=3", "echo", "No space left")),
-    ],
+@attacks("faults", "size, fill, reason",
+    ("a full disk", "the earlier one is lost", "size=8k", "head -c 9000 /dev/zero", "No space left"),
+    ("a disk without inodes", "an earlier capture is lost", "nr_inodes=3", "echo", "No space left"), way="capture -o:",
 )  # fmt: skip
 def test_a_full_disk_keeps_what_was_there(size: str, fill: str, reason: str, tmp_path: Path) -> None:
     disk = f"mount -t tmpfs -o {size} none /mnt && echo old > /mnt/m.json; {fill} > /mnt/fill 2>/dev/null"
@@ -91,13 +87,9 @@ def test_hang_in_a_namespace() -> None:
     one_line(done, "not read: processes (processes outside this PID namespace are not visible", status=2)
 
 
-@attacks(
-    "faults",
-    "command, says",
-    [
-        ("check: /dev has no null", "the interpreter is said to be missing", (CHECK, "be run: /dev/null: No")),
-        ("checkpoint: /dev has no null", "the file is said to be missing", (("checkpoint",), "/dev/null: No")),
-    ],
+@attacks("faults", "command, says",
+    ("check: /dev has no null", "the interpreter is said to be missing", CHECK, "be run: /dev/null: No"),
+    ("checkpoint: /dev has no null", "the file is said to be missing", ("checkpoint",), "/dev/null: No"),
 )  # fmt: skip
 def test_without_devices(command: tuple[str, ...], says: str, tmp_path: Path) -> None:
     more = (str(checkpoint(tmp_path)),) if command == ("checkpoint",) else ()

@@ -186,11 +186,10 @@ def test_the_source_that_has_most_makes_room(head: JoinFleet, strangers: context
 @attacks(
     "channels",
     "host, wanted, named",
-    [
-        ("join: an IPv4 address through IPv6", "it counts as another source", ("::ffff:10.0.0.7", "10.0.0.7", None)),
-        ("join: many addresses of one IPv6 network", "each counts as a source", ("2001:db8::7", "2001:db8::/64", None)),
-        ("join: an address with a scope", "it breaks the head", ("fe80::1%eth0", "fe80::/64", "fe80::1")),
-    ],
+    ("an IPv4 address through IPv6", "it counts as another source", "::ffff:10.0.0.7", "10.0.0.7", None),
+    ("many addresses of one IPv6 network", "each counts as a source", "2001:db8::7", "2001:db8::/64", None),
+    ("an address with a scope", "it breaks the head", "fe80::1%eth0", "fe80::/64", "fe80::1"),
+    way="join:",
 )
 def test_addresses_stand_for_machines(host: str, wanted: str, named: str | None) -> None:
     assert source(shown(host)) == wanted
@@ -287,11 +286,10 @@ def test_who_relays_a_proof_can_add_nothing(head: JoinFleet) -> None:
 @attacks(
     "channels",
     "sent, why",
-    [
-        ("join: a line without an end before the proof", "it is kept", (b"0" * 1_000_000, "it sent too much")),
-        ("join: binary noise before the proof", "it stops the head", (os.urandom(200) + b"\n", "no answer")),
-        ("join: a web browser", "it stops the head", (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "no answer")),
-    ],
+    ("a line without an end before the proof", "it is kept", b"0" * 1_000_000, "it sent too much"),
+    ("binary noise before the proof", "it stops the head", os.urandom(200) + b"\n", "no answer"),
+    ("a web browser", "it stops the head", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "no answer"),
+    way="join:",
 )
 def test_what_a_stranger_sends_is_refused_and_dropped(head: JoinFleet, sent: bytes, why: str) -> None:
     with socket.create_connection(("127.0.0.1", head.port), timeout=PATIENCE) as connection:
@@ -378,14 +376,13 @@ def test_a_name_that_is_taken_is_told_apart(head: JoinFleet, strangers: contextl
 @attacks(
     "channels",
     "name",
-    [
-        (NODE, "its name is an option of ssh", ("-oProxyCommand=id",)),
-        (NODE, "its name steers the terminal", ("n\x1b]0;x\x07\r\n2",)),
-        (NODE, "its name shows in another order than it is", ("n2\u202e3",)),
-        (NODE, "its name is a second command", ("n2;reboot",)),
-        (NODE, "its name is endless", ("n" * 100_000,)),
-        (NODE, "its name looks like another's", ("n\u00b22",)),
-    ],
+    ("its name is an option of ssh", "-oProxyCommand=id"),
+    ("its name steers the terminal", "n\x1b]0;x\x07\r\n2"),
+    ("its name shows in another order than it is", "n2\u202e3"),
+    ("its name is a second command", "n2;reboot"),
+    ("its name is endless", "n" * 100_000),
+    ("its name looks like another's", "n\u00b22"),
+    way=NODE,
 )
 def test_a_name_that_is_no_hosts_is_its_address(head: JoinFleet, strangers: contextlib.ExitStack, name: str) -> None:
     strangers.enter_context(joined(head, name)[0])
@@ -395,17 +392,12 @@ def test_a_name_that_is_no_hosts_is_its_address(head: JoinFleet, strangers: cont
 @attacks(
     "channels",
     "kind, payload",
-    [
-        (NODE, "lines nested deeper than the stack", ("C", b"[" * 100_000)),
-        (
-            NODE,
-            "a number of a million digits",
-            ("C", b'{"machine":"a","hostname":"b","protocol":1' + b"0" * 10**6 + b"}"),
-        ),
-        (NODE, "text that is no UTF-8", ("C", b'{"machine":"a","hostname":"\xff\xfe"}')),
-        (NODE, "replies before it has introduced itself", ("O", encode(Hello(node=1, hostname="a", gpudoctor="1")))),
-        (NODE, "another kind of value", ("C", b'{"machine":["a"],"hostname":null}')),
-    ],
+    ("lines nested deeper than the stack", "C", b"[" * 100_000),
+    ("a number of a million digits", "C", b'{"machine":"a","hostname":"b","protocol":1' + b"0" * 10**6 + b"}"),
+    ("text that is no UTF-8", "C", b'{"machine":"a","hostname":"\xff\xfe"}'),
+    ("replies before it has introduced itself", "O", encode(Hello(node=1, hostname="a", gpudoctor="1"))),
+    ("another kind of value", "C", b'{"machine":["a"],"hostname":null}'),
+    way=NODE,
 )
 def test_an_introduction_that_is_none_costs_the_head_nothing(
     head: JoinFleet, strangers: contextlib.ExitStack, kind: str, payload: bytes, monkeypatch: pytest.MonkeyPatch
@@ -538,11 +530,10 @@ def test_an_impostor_learns_two_numbers() -> None:
 @attacks(
     "channels",
     "greeting",
-    [
-        (HEAD, "a greeting without an end", (b"x" * 10_000_000,)),
-        (HEAD, "a greeting that is binary", (bytes(range(256)) + b"\n",)),
-        (HEAD, "a version of many digits", (b"gpudoctor-join " + b"9" * 200 + b" " + b"a" * 64 + b"\n",)),
-    ],
+    ("a greeting without an end", b"x" * 10_000_000),
+    ("a greeting that is binary", bytes(range(256)) + b"\n"),
+    ("a version of many digits", b"gpudoctor-join " + b"9" * 200 + b" " + b"a" * 64 + b"\n"),
+    way=HEAD,
 )
 def test_what_an_impostor_says_ends_in_a_line(greeting: bytes) -> None:
     status, said = against(lambda connection: connection.sendall(greeting))
@@ -552,13 +543,12 @@ def test_what_an_impostor_says_ends_in_a_line(greeting: bytes) -> None:
 @attacks(
     "channels",
     "payload",
-    [
-        (HEAD, "a place that no test has", (msgspec.json.encode(Welcome(node=5, nodes=3)),)),
-        (HEAD, "a place that is no number", (b'{"node":1e400,"nodes":3}',)),
-        (HEAD, "a test of 2**62 nodes", (msgspec.json.encode(Welcome(node=1, nodes=2**62)),)),
-        (HEAD, "a refusal of a megabyte", (msgspec.json.encode(Welcome(refused="no " * 400_000)),)),
-        (HEAD, "a welcome nested deeper than the stack", (b"[" * 100_000,)),
-    ],
+    ("a place that no test has", msgspec.json.encode(Welcome(node=5, nodes=3))),
+    ("a place that is no number", b'{"node":1e400,"nodes":3}'),
+    ("a test of 2**62 nodes", msgspec.json.encode(Welcome(node=1, nodes=2**62))),
+    ("a refusal of a megabyte", msgspec.json.encode(Welcome(refused="no " * 400_000))),
+    ("a welcome nested deeper than the stack", b"[" * 100_000),
+    way=HEAD,
 )
 def test_a_welcome_that_is_none_is_told_in_a_line(payload: bytes) -> None:
     status, said = against(with_token(("C", payload)))
@@ -590,12 +580,11 @@ def test_a_verdict_out_of_range_is_a_failure() -> None:
 @attacks(
     "channels",
     "where",
-    [
-        ("join: --join HEAD:PORT", "a head that is an option", ("-oProxyCommand=id:61000",)),
-        ("join: --join HEAD:PORT", "a head that is a second command", ("a;id:61000",)),
-        ("join: --join HEAD:PORT", "a head that steers the terminal", ("a\x1b[2J:61000",)),
-        ("join: --join HEAD:PORT", "a name of a megabyte", ("a" * 1_000_000 + ":61000",)),
-    ],
+    ("a head that is an option", "-oProxyCommand=id:61000"),
+    ("a head that is a second command", "a;id:61000"),
+    ("a head that steers the terminal", "a\x1b[2J:61000"),
+    ("a name of a megabyte", "a" * 1_000_000 + ":61000"),
+    way="join: --join HEAD:PORT",
 )
 def test_a_head_that_is_none_is_wrong_usage(where: str) -> None:
     with pytest.raises(BadInput) as refused:

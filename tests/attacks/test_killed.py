@@ -40,14 +40,10 @@ def running(living: Callable[[], list[int]], *words: bytes) -> list[int]:
     return found
 
 
-@attacks(
-    "faults",
-    "command, rank",
-    [
-        ("nccl-test: kill -9 of gpudoctor while its ranks run", "a rank stays", ("nccl-test", b"collective")),
-        ("train-test: kill -9 of gpudoctor while its ranks run", "a rank stays", ("train-test", b"train")),
-        ("amp: kill -9 of gpudoctor while its worker runs", "the worker stays", ("amp", b"amp\0")),
-    ],
+@attacks("faults", "command, rank",
+    ("nccl-test: kill -9 of gpudoctor while its ranks run", "a rank stays", "nccl-test", b"collective"),
+    ("train-test: kill -9 of gpudoctor while its ranks run", "a rank stays", "train-test", b"train"),
+    ("amp: kill -9 of gpudoctor while its worker runs", "the worker stays", "amp", b"amp\0"),
 )  # fmt: skip
 def test_the_head_is_killed(command: str, rank: bytes, tmp_path: Path) -> None:
     with marked() as (environment, living):
@@ -81,13 +77,10 @@ def test_a_capture_that_is_killed(tmp_path: Path) -> None:
 SLOW_TORCH = "import time\ntime.sleep(600)\n"
 
 
-@attacks(
-    "faults",
-    "victim, says",
-    [
-        ("check: kill -9 of the child that imports torch", "the rest is lost", (b"torch_facts", "killed by SIGKILL")),
-        ("check: kill -9 of the child that reads the host", "what it owed is OK", (b"read.local", "killed by SIGKILL")),
-    ],
+@attacks("faults", "victim, says",
+    ("kill -9 of the child that imports torch", "the rest is lost", b"torch_facts", "killed by SIGKILL"),
+    ("kill -9 of the child that reads the host", "what it owed is OK", b"read.local", "killed by SIGKILL"),
+    way="check:",
 )  # fmt: skip
 def test_a_child_is_killed(victim: bytes, says: str, tmp_path: Path) -> None:
     """The host's reader is held up by a sitecustomize, torch by itself; both are killed while they are."""
@@ -114,17 +107,16 @@ def test_a_child_is_killed(victim: bytes, says: str, tmp_path: Path) -> None:
     assert (outcomes["kernel-too-old"] == "ok") == (victim == b"torch_facts")
 
 
-GARBAGE = [
-    ("a child of check answers with half a message", "it is taken for an answer", ('{"torch": {"ver',)),
-    ("a child of check answers with a list", "its shape is trusted", ('[1, 2, {"torch": 3}]',)),
-    ("a child of check answers with numbers for texts", "their types are trusted", ('{"version": 7, "names": 3}',)),
-    ("a child of check answers with nested lists, 100,000 deep", "the doctor's stack", ("[" * 100000,)),
-    ("a child of check answers with NaN and 1e999", "a number breaks the report", ('{"version": NaN, "x": 1e999}',)),
-    ("a child of check answers with bytes of no encoding", "a decoder fails", ("\\377\\376",)),
-]  # fmt: skip
-
-
-@attacks("faults", "answer", GARBAGE)
+@attacks(
+    "faults",
+    "answer",
+    ("a child of check answers with half a message", "it is taken for an answer", '{"torch": {"ver'),
+    ("a child of check answers with a list", "its shape is trusted", '[1, 2, {"torch": 3}]'),
+    ("a child of check answers with numbers for texts", "their types are trusted", '{"version": 7, "names": 3}'),
+    ("a child of check answers with nested lists, 100,000 deep", "the doctor's stack", "[" * 100000),
+    ("a child of check answers with NaN and 1e999", "a number breaks the report", '{"version": NaN, "x": 1e999}'),
+    ("a child of check answers with bytes of no encoding", "a decoder fails", "\\377\\376"),
+)
 def test_a_child_that_answers_garbage(answer: str, tmp_path: Path) -> None:
     python = tmp_path / "python"
     (tmp_path / "answer").write_text(answer)

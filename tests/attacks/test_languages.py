@@ -64,10 +64,8 @@ FAR = 'shift; sh -c "$*"'
 @attacks(
     "text",
     "depth",
-    [
-        ("a value in a command behind ssh", "it ends the quotes of the shell over there", (1,)),
-        ("a value in a command behind ssh behind sh -c", "it ends the quotes of the third shell", (2,)),
-    ],
+    ("a value in a command behind ssh", "it ends the quotes of the shell over there", 1),
+    ("a value in a command behind ssh behind sh -c", "it ends the quotes of the third shell", 2),
 )
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_value_stays_a_word_in_the_innermost_shell(depth: int, shell: str, tmp_path: Path) -> None:
@@ -241,7 +239,7 @@ OF_FORMATS = (
 )
 
 
-@attacks("text", "form", [(f"env --format {form}: a value", ENDS[form], (form,)) for form in READERS])
+@attacks("text", "form", *((f"env --format {form}: a value", ENDS[form], form) for form in READERS))
 def test_a_value_stays_in_its_format(form: str) -> None:
     read_back = 0
     for value in (*HOSTILE.values(), *OF_FORMATS):
@@ -269,10 +267,10 @@ def test_a_reason_stays_a_comment(form: str, tmp_path: Path) -> None:
 @attacks(
     "text",
     "framework",
-    [
-        (f"launch --framework {name}: a word of the program", "it gets out of the line", (name,))
+    *(
+        (f"launch --framework {name}: a word of the program", "it gets out of the line", name)
         for name in ("torchrun", "accelerate", "mpirun", "slurm")
-    ],
+    ),
 )
 def test_a_word_of_the_program_reaches_it_as_it_is(framework: str) -> None:
     """In mpirun's and srun's case through a second shell."""

@@ -17,14 +17,14 @@ from tests.build import h100_node
 
 pytestmark = LINUX
 
-DESCRIPTORS = [
-    ("nccl-test: ulimit -n 16", "it stalls, and something else is blamed", ("nccl-test", 16)),
-    ("train-test: ulimit -n 16", "it stalls, and something else is blamed", ("train-test", 16)),
-    ("hang: ulimit -n 5", "no job is said to be there", ("hang", 5)),
-]
 
-
-@attacks("faults", "command, most", DESCRIPTORS)
+@attacks(
+    "faults",
+    "command, most",
+    ("nccl-test: ulimit -n 16", "it stalls, and something else is blamed", "nccl-test", 16),
+    ("train-test: ulimit -n 16", "it stalls, and something else is blamed", "train-test", 16),
+    ("hang: ulimit -n 5", "no job is said to be there", "hang", 5),
+)
 def test_too_few_descriptors_are_said_before_anything_starts(command: str, most: int) -> None:
     one_line(faulty(f"ulimit -n {most}", command), f"{most} are allowed (ulimit -n)", "wants 64", status=2)
 
@@ -68,10 +68,8 @@ def test_readers_without_memory() -> None:
 @attacks(
     "faults",
     "command, status",
-    [
-        ("check: ulimit -u 1", "the interpreter is said to be broken, or a bug of ours", (CHECK, 2)),
-        ("hang: ulimit -u 1", "no job is said to be there", (("hang",), 3)),
-    ],
+    ("check: ulimit -u 1", "the interpreter is said to be broken, or a bug of ours", CHECK, 2),
+    ("hang: ulimit -u 1", "no job is said to be there", ("hang",), 3),
 )
 def test_no_process_can_be_started(command: tuple[str, ...], status: int) -> None:
     if os.getuid() != 0 or not shutil.which("setpriv") or not shutil.which("prlimit"):

@@ -66,7 +66,7 @@ def hostile(machine: Snapshot, said: str) -> Iterator[tuple[str, Snapshot | None
 @attacks(
     "channels",
     "lie",
-    [(f"nccl-test: what a node says of {lie}", "a line for its neighbours gains a command", (lie,)) for lie in LIES],
+    *((f"nccl-test: what a node says of {lie}", "a line for its neighbours gains a command", lie) for lie in LIES),
 )
 def test_no_line_of_the_preflight_gains_anything(lie: str) -> None:
     nodes = cluster(n02=LIES[lie])

@@ -91,16 +91,15 @@ def a_launch(**changes: Any) -> Launch:
 @attacks(
     "channels",
     "line",
-    [
-        (LINE, "JSON deeper than the stack", (b'{"type":"Examine","resolve":' + b"[" * 100_000,)),
-        (LINE, "a number of a million digits", (b'{"type":"Ping","number":' + b"9" * 1_000_000 + b"}",)),
-        (LINE, "text that is no UTF-8", (b'{"type":"Examine","python":"\xff\xfe"}',)),
-        (LINE, "binary noise", (bytes(range(256)) * 16,)),
-        (LINE, "an order that there is not", (b'{"type":"Execute","command":"id"}',)),
-        (LINE, "a field of another type", (b'{"type":"Run","launch":{"id":["a"]},"python":7}',)),
-        (LINE, "a number that is not finite", (b'{"type":"Examine","timeout":1e999}',)),
-        (LINE, "a reply instead of an order", (MARK + b'{"type":"Pong","time":1}',)),
-    ],
+    ("JSON deeper than the stack", b'{"type":"Examine","resolve":' + b"[" * 100_000),
+    ("a number of a million digits", b'{"type":"Ping","number":' + b"9" * 1_000_000 + b"}"),
+    ("text that is no UTF-8", b'{"type":"Examine","python":"\xff\xfe"}'),
+    ("binary noise", bytes(range(256)) * 16),
+    ("an order that there is not", b'{"type":"Execute","command":"id"}'),
+    ("a field of another type", b'{"type":"Run","launch":{"id":["a"]},"python":7}'),
+    ("a number that is not finite", b'{"type":"Examine","timeout":1e999}'),
+    ("a reply instead of an order", MARK + b'{"type":"Pong","time":1}'),
+    way=LINE,
 )
 def test_a_line_that_is_no_order_is_refused_and_the_agent_stays(line: bytes) -> None:
     (reply,) = served(line)
@@ -145,32 +144,27 @@ def test_half_an_order_is_none() -> None:
 @attacks(
     "channels",
     "order, part",
-    [
-        (ORDER, "a million ranks on a node", (Run(launch=a_launch(ranks_per_node=(10**6,))), "ranks_per_node")),
-        (ORDER, "fewer than no ranks", (Run(launch=a_launch(ranks_per_node=(-1,))), "ranks_per_node")),
-        (ORDER, "nodes and ranks that do not fit", (Run(launch=a_launch(ranks_per_node=(1, 1))), "ranks_per_node")),
-        (
-            ORDER,
-            "a master that is an option",
-            (Run(launch=a_launch(master_address="--rdzv_backend=x")), "master_address"),
-        ),
-        (ORDER, "an id with a second option", (Run(launch=a_launch(id="1 --no-python")), "id")),
-        (ORDER, "a port that is none", (Run(launch=a_launch(master_port=70_000)), "master_port")),
-        (ORDER, "a size beyond all memory", (Run(launch=a_launch(measurements=(Measurement("x", 1 << 60),))), "size")),
-        (ORDER, "an interpreter with a null in it", (Run(launch=a_launch(), python="/x\0y"), "python")),
-        (ORDER, "LD_PRELOAD for the ranks", (Run(launch=a_launch(environment={"LD_PRELOAD": "/x.so"})), "LD_PRELOAD")),
-        (ORDER, "PYTHONPATH for the ranks", (Run(launch=a_launch(environment={"PYTHONPATH": "/x"})), "PYTHONPATH")),
-        (ORDER, "PATH for the ranks", (Run(launch=a_launch(environment={"PATH": "/x"})), "PATH")),
-        (
-            ORDER,
-            "a variable whose name holds another",
-            (Run(launch=a_launch(environment={"NCCL_A=1\nLD_PRELOAD": "/x"})), "LD_PRELOAD"),
-        ),
-        (ORDER, "a listener on a port below zero", (Listen(port=-1, port_on=(0,)), "port")),
-        (ORDER, "a wait of a million years", (Examine(timeout=1e14), "timeout")),
-        (ORDER, "a million files to look at", (Examine(files=("/x",) * 10**6), "files")),
-        (ORDER, "a look that never ends", (LookAt(wanted=Wanted(seconds=1e9)), "seconds")),
-    ],
+    ("a million ranks on a node", Run(launch=a_launch(ranks_per_node=(10**6,))), "ranks_per_node"),
+    ("fewer than no ranks", Run(launch=a_launch(ranks_per_node=(-1,))), "ranks_per_node"),
+    ("nodes and ranks that do not fit", Run(launch=a_launch(ranks_per_node=(1, 1))), "ranks_per_node"),
+    ("a master that is an option", Run(launch=a_launch(master_address="--rdzv_backend=x")), "master_address"),
+    ("an id with a second option", Run(launch=a_launch(id="1 --no-python")), "id"),
+    ("a port that is none", Run(launch=a_launch(master_port=70_000)), "master_port"),
+    ("a size beyond all memory", Run(launch=a_launch(measurements=(Measurement("x", 1 << 60),))), "size"),
+    ("an interpreter with a null in it", Run(launch=a_launch(), python="/x\0y"), "python"),
+    ("LD_PRELOAD for the ranks", Run(launch=a_launch(environment={"LD_PRELOAD": "/x.so"})), "LD_PRELOAD"),
+    ("PYTHONPATH for the ranks", Run(launch=a_launch(environment={"PYTHONPATH": "/x"})), "PYTHONPATH"),
+    ("PATH for the ranks", Run(launch=a_launch(environment={"PATH": "/x"})), "PATH"),
+    (
+        "a variable whose name holds another",
+        Run(launch=a_launch(environment={"NCCL_A=1\nLD_PRELOAD": "/x"})),
+        "LD_PRELOAD",
+    ),
+    ("a listener on a port below zero", Listen(port=-1, port_on=(0,)), "port"),
+    ("a wait of a million years", Examine(timeout=1e14), "timeout"),
+    ("a million files to look at", Examine(files=("/x",) * 10**6), "files"),
+    ("a look that never ends", LookAt(wanted=Wanted(seconds=1e9)), "seconds"),
+    way=ORDER,
 )
 def test_an_order_beyond_reason_is_refused(order: AnyOrder, part: str) -> None:
     with pytest.raises(NotAllowed, match=part):
@@ -248,10 +242,9 @@ def test_a_look_up_ends_with_its_deadline(monkeypatch: pytest.MonkeyPatch) -> No
 @attacks(
     "channels",
     "address",
-    [
-        (ORDER, "a connection to a name, by a look-up elsewhere", ("attacker.example",)),
-        (ORDER, "a connection to what is no address", ("127.0.0.1; id",)),
-    ],
+    ("a connection to a name, by a look-up elsewhere", "attacker.example"),
+    ("a connection to what is no address", "127.0.0.1; id"),
+    way=ORDER,
 )
 def test_only_addresses_are_connected_to(address: str) -> None:
     (touched,) = touch([Target(1, address, 80)], "s", timeout=5, payload_bytes=10**12)
@@ -319,15 +312,14 @@ def test_a_link_that_others_can_turn_is_no_own_program(tmp_path: Path) -> None:
 @attacks(
     "channels",
     "name, value",
-    [
-        (JOINED, "NCCL_NET_PLUGIN loads a library by its path", ("NCCL_NET_PLUGIN", "/tmp/x.so")),
-        (JOINED, "NCCL_TUNER_PLUGIN leaves its folder", ("NCCL_TUNER_PLUGIN", "../../tmp/x.so")),
-        (JOINED, "NCCL_DEBUG_FILE writes over a file", ("NCCL_DEBUG_FILE", "/etc/passwd")),
-        (JOINED, "NCCL_TOPO_DUMP_FILE writes into the folder it runs in", ("NCCL_TOPO_DUMP_FILE", "x")),
-        (JOINED, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE writes over a file", ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/root/x")),
-        (JOINED, "TORCH_NCCL_DEBUG_INFO_PIPE_FILE opens a pipe", ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "x")),
-        (JOINED, "NCCL_CONF_FILE reads settings of another's", ("NCCL_CONF_FILE", "/tmp/nccl.conf")),
-    ],
+    ("NCCL_NET_PLUGIN loads a library by its path", "NCCL_NET_PLUGIN", "/tmp/x.so"),
+    ("NCCL_TUNER_PLUGIN leaves its folder", "NCCL_TUNER_PLUGIN", "../../tmp/x.so"),
+    ("NCCL_DEBUG_FILE writes over a file", "NCCL_DEBUG_FILE", "/etc/passwd"),
+    ("NCCL_TOPO_DUMP_FILE writes into the folder it runs in", "NCCL_TOPO_DUMP_FILE", "x"),
+    ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE writes over a file", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/root/x"),
+    ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE opens a pipe", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "x"),
+    ("NCCL_CONF_FILE reads settings of another's", "NCCL_CONF_FILE", "/tmp/nccl.conf"),
+    way=JOINED,
 )
 def test_a_node_that_joined_is_named_no_files(name: str, value: str) -> None:
     order = Run(launch=a_launch(environment={name: value}))
@@ -339,11 +331,10 @@ def test_a_node_that_joined_is_named_no_files(name: str, value: str) -> None:
 @attacks(
     "channels",
     "order",
-    [
-        (JOINED, "stacks and sources of anybody's processes", (LookAt(wanted=Wanted(pids={"0": ((1, 1),)})),)),
-        (JOINED, "a list of anybody's processes", (FindRanks(),)),
-        (JOINED, "which files there are", (Examine(files=("/root/.ssh/id_rsa",)),)),
-    ],
+    ("stacks and sources of anybody's processes", LookAt(wanted=Wanted(pids={"0": ((1, 1),)}))),
+    ("a list of anybody's processes", FindRanks()),
+    ("which files there are", Examine(files=("/root/.ssh/id_rsa",))),
+    way=JOINED,
 )
 def test_a_node_that_joined_shows_no_more_than_a_test_wants(order: AnyOrder) -> None:
     (reply,) = served(encode(order), is_guest=True)

@@ -67,7 +67,7 @@ WRONG: dict[str, Callable[[Path], object]] = {
 @attacks(
     "files",
     "make",
-    ((f"any reader: {what}", "it is read without end, or waited for", (make,)) for what, make in WRONG.items()),
+    *((f"any reader: {what}", "it is read without end, or waited for", make) for what, make in WRONG.items()),
 )
 def test_what_is_no_file_gets_one_line(
     tmp_path: Path,
@@ -342,7 +342,7 @@ TEXTS: list[tuple[str, str, bytes]] = [
 ]
 
 
-@attacks("files", "raw", ((f"check --from: {what}", weakness, (raw,)) for what, weakness, raw in TEXTS))
+@attacks("files", "raw", *((f"check --from: {what}", weakness, raw) for what, weakness, raw in TEXTS))
 def test_a_text_that_is_no_snapshot_costs_little(raw: bytes) -> None:
     before = time.process_time()
     said = said_of(raw)
@@ -369,10 +369,10 @@ def log(raw: bytes, packer: Callable[[bytes], bytes] = bytes) -> lines.Readable:
 @attacks(
     "files",
     "packer",
-    [
-        (f"explain: a bomb of {name}", "it is unpacked for ever", (packer,))
+    *(
+        (f"explain: a bomb of {name}", "it is unpacked for ever", packer)
         for name, packer in (("gzip", gzip.compress), ("bzip2", bz2.compress), ("xz", lzma.compress))
-    ],
+    ),
 )
 def test_a_packed_log_is_no_bomb(packer: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "EXPANSION_MATTERS_BYTES", 1 << 24)
@@ -537,7 +537,7 @@ SCRIPTS: list[tuple[str, str, str]] = [
 ]
 
 
-@attacks("files", "text", ((f"lint: {what}", weakness, (text,)) for what, weakness, text in SCRIPTS))
+@attacks("files", "text", *((f"lint: {what}", weakness, text) for what, weakness, text in SCRIPTS))
 def test_a_script_costs_little(text: str) -> None:
     """In a child, as a parser of C may end its process."""
     program = (

@@ -107,7 +107,7 @@ def handed_on(document: Evidence) -> str:
 
 
 @attacks(
-    "secrets", "words", [("capture --pid --redact: a command line", name, (words,)) for name, words in WORDS.items()]
+    "secrets", "words", *(("capture --pid --redact: a command line", name, words) for name, words in WORDS.items())
 )
 def test_no_word_of_a_command_line_is_handed_on(words: tuple[str, ...]) -> None:
     for start in STARTS:
@@ -116,9 +116,7 @@ def test_no_word_of_a_command_line_is_handed_on(words: tuple[str, ...]) -> None:
             assert SECRET not in handed_on(evidence(process(line))), line
 
 
-@attacks(
-    "secrets", "words", [("capture --pid: another user's process", name, (words,)) for name, words in WORDS.items()]
-)
+@attacks("secrets", "words", *(("capture --pid: another user's process", name, words) for name, words in WORDS.items()))
 def test_of_others_processes_no_word_is_read(words: tuple[str, ...], tmp_path: Path) -> None:
     for start in STARTS:
         line = (*start, *planted(words, SECRET))
@@ -127,12 +125,14 @@ def test_of_others_processes_no_word_is_read(words: tuple[str, ...], tmp_path: P
         assert SECRET not in nvml_processes.command_of(system, 7), line
 
 
-@attacks("secrets", "name, value", [("check --json: the environment", key, pair) for key, pair in VALUES.items()])
+@attacks("secrets", "name, value", *(("check --json: the environment", key, *pair) for key, pair in VALUES.items()))
 def test_no_value_of_another_look_is_recorded(name: str, value: str) -> None:
     assert SECRET not in str(recorded({name: value.format(SECRET)}))
 
 
-@attacks("secrets", "name, value", [("capture --redact: the environment", key, pair) for key, pair in PRIVATE.items()])
+@attacks(
+    "secrets", "name, value", *(("capture --redact: the environment", key, *pair) for key, pair in PRIVATE.items())
+)
 def test_no_private_value_is_handed_on(name: str, value: str) -> None:
     environment = {name: value.format(SECRET)}
     machine = but(h100_node(1), "environment", read("environment", environment))
@@ -143,7 +143,7 @@ def test_no_private_value_is_handed_on(name: str, value: str) -> None:
 @attacks(
     "secrets",
     "name, value",
-    [("check --json: nccl.conf", key, VALUES[key]) for key in ("JSON", "a variable of a family")],
+    *(("check --json: nccl.conf", key, *VALUES[key]) for key in ("JSON", "a variable of a family")),
 )
 def test_no_line_of_a_file_of_settings_is_recorded(name: str, value: str) -> None:
     for written in (name, f"export {name}", f" {name} "):
@@ -153,11 +153,10 @@ def test_no_line_of_a_file_of_settings_is_recorded(name: str, value: str) -> Non
 @attacks(
     "secrets",
     "line",
-    [
-        ("check --json: the kernel's command line", "a parameter that nothing reads", ("ro ci.token={} iommu=pt",)),
-        ("check --json: the kernel's command line", "a known parameter with another value", ("iommu={} ro",)),
-        ("check --json: the kernel's command line", "what is for init", ("ro -- --password {}",)),
-    ],
+    ("a parameter that nothing reads", "ro ci.token={} iommu=pt"),
+    ("a known parameter with another value", "iommu={} ro"),
+    ("what is for init", "ro -- --password {}"),
+    way="check --json: the kernel's command line",
 )
 def test_no_parameter_of_the_kernel_is_recorded(line: str) -> None:
     assert SECRET not in host.command_line(line.format(SECRET))
@@ -166,15 +165,10 @@ def test_no_parameter_of_the_kernel_is_recorded(line: str) -> None:
 @attacks(
     "secrets",
     "path",
-    [
-        ("capture --pid --redact: an open file", "the folder of a person outside any home", ("/nfs/people/{}/x",)),
-        ("capture --pid --redact: an open file", "the file's own name", ("/data/{}.pt",)),
-        (
-            "capture --pid --redact: an open file",
-            "a package of one's own",
-            ("/v/lib/python3.11/site-packages/{}/a.pt",),
-        ),
-    ],
+    ("the folder of a person outside any home", "/nfs/people/{}/x"),
+    ("the file's own name", "/data/{}.pt"),
+    ("a package of one's own", "/v/lib/python3.11/site-packages/{}/a.pt"),
+    way="capture --pid --redact: an open file",
 )
 def test_no_part_of_a_path_is_handed_on(path: str) -> None:
     (node,) = evidence(process()).nodes

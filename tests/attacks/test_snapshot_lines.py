@@ -149,7 +149,7 @@ def hold(number: int, old: str, weakness: str) -> int:
 @attacks(
     "text",
     "weakness",
-    [("check --from: a text that stands in a line to paste", weakness, (weakness,)) for weakness in HOSTILE],
+    *(("check --from: a text that stands in a line to paste", weakness, weakness) for weakness in HOSTILE),
 )
 def test_no_line_of_any_check_gains_anything(weakness: str) -> None:
     """Every text that any check's line holds; each is tried with every sixth weakness."""
@@ -166,10 +166,10 @@ def test_no_line_of_any_check_gains_anything(weakness: str) -> None:
 @attacks(
     "text",
     "check",
-    [
-        (f"check --from: {what} in the line of {check}", "the line gains a command", (check,))
+    *(
+        (f"check --from: {what} in the line of {check}", "the line gains a command", check)
         for check, what in NAMED.items()
-    ],
+    ),
 )
 def test_the_lines_that_once_were_the_attackers(check: str) -> None:
     """Each with every weakness, in every text of its machine that can get near its lines."""

@@ -33,8 +33,6 @@ from tests.fake_tree import fake
 from tests.machines.reports import machines
 from tests.test_read_ranks import look, rank
 
-Change = tuple[str, Any]
-"""A place ("network.interfaces.value.0.name") and what stands there instead; "+" behind a place: a key of its dict."""
 RANK = {"pid": 7, "rank": 0, "world_size": 2}
 FILE = {"path": "/etc/nccl.conf", "settings": {"source": "x", "value": {}}}
 
@@ -47,125 +45,122 @@ def built() -> bytes:
     return msgspec.json.encode(content)
 
 
-def forged(change: Change) -> bytes:
+def forged(place: str, value: Any) -> bytes:
+    """With a value at "network.interfaces.value.0.name"; at "x.+" it is (key, value) of the dict x."""
     content = msgspec.json.decode(built())
-    here, (*steps, last) = content, change[0].split(".")
+    here, (*steps, last) = content, place.split(".")
     for step in steps:
         here = here[int(step) if step.isdigit() else step]
     if last == "+":
-        key, value = change[1]
-        here[key] = value
+        here[value[0]] = value[1]
     else:
-        here[int(last) if last.isdigit() else last] = change[1]
+        here[int(last) if last.isdigit() else last] = value
     return msgspec.json.encode(content)
 
 
 @attacks(
     "files",
-    "change, says",
-    [
-        (
-            "check --from: the name of the host",
-            "a second command",
-            (("host.hostname.value", "x;touch y"), "name of a host: 'x;touch y'"),
-        ),
-        (
-            "check --from: an address of the host",
-            "a substitution",
-            (("host.hostname_addresses.value.0", "$(x)"), "address: '$(x)'"),
-        ),
-        (
-            "check --from: an interface",
-            "an option",
-            (("network.interfaces.value.0.name", "-x"), "name of an interface: '-x'"),
-        ),
-        (
-            "check --from: the interface of a route",
-            "a second line",
-            (("network.routes.value.0.interface", "a\nb"), "name of an interface: 'a\\nb'"),
-        ),
-        (
-            "check --from: the gateway of a route",
-            "a second command",
-            (("network.routes.value.0.gateway", "1.1.1.1|x"), "address: '1.1.1.1|x'"),
-        ),
-        (
-            "check --from: an RDMA device",
-            "a second command",
-            (("network.rdma_devices.value.0.name", "mlx5_0&x"), "name of a device: 'mlx5_0&x'"),
-        ),
-        (
-            "check --from: the PCI address of a GPU",
-            "a substitution",
-            (("nvidia.gpus.value.0.pci_bus_id.value", "`x`"), "PCI address: '`x`'"),
-        ),
-        (
-            "check --from: the UUID of a GPU",
-            "a second command",
-            (("nvidia.gpus.value.0.uuid.value", "GPU-1;x"), "UUID: 'GPU-1;x'"),
-        ),
-        (
-            "check --from: the version of the driver",
-            "a substitution",
-            (("nvidia.driver_version.value", "570$(x)"), "version: '570$(x)'"),
-        ),
-        (
-            "check --from: a path of the PCI tree",
-            "a sequence that the terminal obeys",
-            (("network.pci_paths.value.+", ("\x1b[2J", {"bus_id": "0000:01:00.0"})), "PCI address: '\\x1b[2J'"),
-        ),
-        (
-            "check --from: a package",
-            "an option of pip",
-            (("training.packages.value.+", ("--index-url=http://x", "1")), "package: '--index-url=http://x'"),
-        ),
-        (
-            "check --from: the version of a package",
-            "a second word of pip's",
-            (("training.packages.value.torch", "2.0 evil"), "version: '2.0 evil'"),
-        ),
-        (
-            "check --from: a variable of the environment",
-            "a second assignment",
-            (("environment.value.+", ("NCCL_A=1;x", "2")), "variable: 'NCCL_A=1;x'"),
-        ),
-        (
-            "check --from: a setting of a rank",
-            "a substitution",
-            (("network.rank_settings.value.0.settings.+", ("NCCL_$(x)", "2")), "variable: 'NCCL_$(x)'"),
-        ),
-        (
-            "check --from: a line of NCCL's file",
-            "a second line",
-            (("network.nccl_files.value.0.settings.value.+", ("NCCL_A\nx", "2")), "variable: 'NCCL_A\\nx'"),
-        ),
-        (
-            "check --from: a module of the kernel",
-            "an option of modprobe",
-            (("accelerators.kernel_modules.value.0", "-r"), "name of a device: '-r'"),
-        ),
-        (
-            "check --from: a name",
-            "more than a screen is shown of it",
-            (("host.hostname.value", "x" * 100_000), "name of at most 255 characters: '" + "x" * 39 + "..."),
-        ),
-    ],
+    "place, value, says",
+    ("the name of the host", "a second command", "host.hostname.value", "x;touch y", "name of a host: 'x;touch y'"),
+    ("an address of the host", "a substitution", "host.hostname_addresses.value.0", "$(x)", "address: '$(x)'"),
+    ("an interface", "an option", "network.interfaces.value.0.name", "-x", "name of an interface: '-x'"),
+    (
+        "the interface of a route",
+        "a second line",
+        "network.routes.value.0.interface",
+        "a\nb",
+        "name of an interface: 'a\\nb'",
+    ),
+    (
+        "the gateway of a route",
+        "a second command",
+        "network.routes.value.0.gateway",
+        "1.1.1.1|x",
+        "address: '1.1.1.1|x'",
+    ),
+    (
+        "an RDMA device",
+        "a second command",
+        "network.rdma_devices.value.0.name",
+        "mlx5_0&x",
+        "name of a device: 'mlx5_0&x'",
+    ),
+    ("the PCI address of a GPU", "a substitution", "nvidia.gpus.value.0.pci_bus_id.value", "`x`", "PCI address: '`x`'"),
+    ("the UUID of a GPU", "a second command", "nvidia.gpus.value.0.uuid.value", "GPU-1;x", "UUID: 'GPU-1;x'"),
+    ("the version of the driver", "a substitution", "nvidia.driver_version.value", "570$(x)", "version: '570$(x)'"),
+    (
+        "a path of the PCI tree",
+        "a sequence that the terminal obeys",
+        "network.pci_paths.value.+",
+        ("\x1b[2J", {"bus_id": "0000:01:00.0"}),
+        "PCI address: '\\x1b[2J'",
+    ),
+    (
+        "a package",
+        "an option of pip",
+        "training.packages.value.+",
+        ("--index-url=http://x", "1"),
+        "package: '--index-url=http://x'",
+    ),
+    (
+        "the version of a package",
+        "a second word of pip's",
+        "training.packages.value.torch",
+        "2.0 evil",
+        "version: '2.0 evil'",
+    ),
+    (
+        "a variable of the environment",
+        "a second assignment",
+        "environment.value.+",
+        ("NCCL_A=1;x", "2"),
+        "variable: 'NCCL_A=1;x'",
+    ),
+    (
+        "a setting of a rank",
+        "a substitution",
+        "network.rank_settings.value.0.settings.+",
+        ("NCCL_$(x)", "2"),
+        "variable: 'NCCL_$(x)'",
+    ),
+    (
+        "a line of NCCL's file",
+        "a second line",
+        "network.nccl_files.value.0.settings.value.+",
+        ("NCCL_A\nx", "2"),
+        "variable: 'NCCL_A\\nx'",
+    ),
+    (
+        "a module of the kernel",
+        "an option of modprobe",
+        "accelerators.kernel_modules.value.0",
+        "-r",
+        "name of a device: '-r'",
+    ),
+    (
+        "a name",
+        "more than a screen is shown of it",
+        "host.hostname.value",
+        "x" * 100_000,
+        "name of at most 255 characters: '" + "x" * 39 + "...",
+    ),
+    way="check --from:",
 )
-def test_a_name_that_is_none_is_refused_in_one_line(change: Change, says: str) -> None:
+def test_a_name_that_is_none_is_refused_in_one_line(place: str, value: Any, says: str) -> None:
     from_json(built())
     with pytest.raises(UnreadableSnapshot) as refused:
-        snapshot_of(forged(change))
+        snapshot_of(forged(place, value))
     line = str(refused.value)
     assert line.isprintable() and line.startswith("not a gpudoctor snapshot: $.")
     assert line.endswith(says)
-    assert change[0].partition(".")[2].partition(".")[0] in line
+    assert place.partition(".")[2].partition(".")[0] in line
 
 
 @attack("files", way="every command with --from: a forged snapshot", weakness="one of them takes it")
 @pytest.mark.parametrize("command", ["check", "env", "topology", "devices"])
 def test_every_command_refuses_it(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "machine.json"
-    file.write_bytes(forged(("network.interfaces.value.0.name", "\x1b[2J;x")))
+    file.write_bytes(forged("network.interfaces.value.0.name", "\x1b[2J;x"))
     assert cli.run([command, "--from", str(file)]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
@@ -175,7 +170,7 @@ def test_every_command_refuses_it(command: str, tmp_path: Path, capsys: pytest.C
 @attack("files", way="check --from: a word of another form than a list knows", weakness="the terminal obeys it")
 def test_a_word_that_is_not_known_is_escaped() -> None:
     with pytest.raises(UnreadableSnapshot) as refused:
-        snapshot_of(forged(("nvidia.gpus.value.0.compute_mode.value", "\x1b]0;x\x07\u202e")))
+        snapshot_of(forged("nvidia.gpus.value.0.compute_mode.value", "\x1b]0;x\x07\u202e"))
     assert str(refused.value).isprintable()
 
 
@@ -197,7 +192,7 @@ def test_a_node_whose_names_are_none_is_not_examined(monkeypatch: pytest.MonkeyP
     fleet: Any = Nodes()
     sent: dict[int, Any] = {
         number: Examined(snapshot=msgspec.Raw(raw))
-        for number, raw in enumerate((built(), forged(("host.hostname.value", "$(reboot)"))))
+        for number, raw in enumerate((built(), forged("host.hostname.value", "$(reboot)")))
     }
     seen, _ = _sorted_out(fleet, sent)
     assert list(seen) == ["n0"]

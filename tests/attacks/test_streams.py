@@ -59,14 +59,13 @@ def test_standard_input_that_is_closed() -> None:
     one_line(faulty("exec <&-", "check", "--from", "-"), "standard input is closed", status=2)
 
 
-FULL = [
-    ("check --json > a full disk", "half a report passes for one", ("--json",)),
-    ("check --nagios > a full disk", "OK is said by the status alone", ("--nagios",)),
-    ("check --paste > a full disk", "half a report passes for one", ("--paste",)),
-]
-
-
-@attacks("faults", "option", FULL)
+@attacks(
+    "faults",
+    "option",
+    ("check --json > a full disk", "half a report passes for one", "--json"),
+    ("check --nagios > a full disk", "OK is said by the status alone", "--nagios"),
+    ("check --paste > a full disk", "half a report passes for one", "--paste"),
+)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk_behind_standard_output(option: str, tmp_path: Path) -> None:
     done = faulty("exec > /dev/full", "check", "--from", str(snapshot(tmp_path)), option)
@@ -112,16 +111,12 @@ def test_a_terminal_that_goes_away(tmp_path: Path) -> None:
         wait_until(lambda: not living(), "nothing is left")
 
 
-@attacks(
-    "faults",
-    "prepare",
-    [
-        ("check --from: TERM is unset and COLUMNS is no number", "a renderer fails", ("unset TERM; export COLUMNS=x",)),
-        ("check --from: a terminal of no width", "a renderer fails, or never ends", ("export COLUMNS=0 LINES=0",)),
-        ("check --from: a terminal of a billion columns", "it is filled with blanks", ("export COLUMNS=1000000000",)),
-        ("check --from: a locale that does not exist", "a name cannot be printed", ("export LC_ALL=xx_YY.UTF-9",)),
-        ("check --from: PYTHONIOENCODING=ascii:strict", "a name cannot be printed", ("export PYTHONIOENCODING=ascii",)),
-    ],
+@attacks("faults", "prepare",
+    ("TERM is unset and COLUMNS is no number", "a renderer fails", "unset TERM; export COLUMNS=x"),
+    ("a terminal of no width", "a renderer fails, or never ends", "export COLUMNS=0 LINES=0"),
+    ("a terminal of a billion columns", "it is filled with blanks", "export COLUMNS=1000000000"),
+    ("a locale that does not exist", "a name cannot be printed", "export LC_ALL=xx_YY.UTF-9"),
+    ("PYTHONIOENCODING=ascii:strict", "a name cannot be printed", "export PYTHONIOENCODING=ascii"), way="check --from:",
 )  # fmt: skip
 def test_odd_terminals_get_the_same_report(prepare: str, tmp_path: Path) -> None:
     file = str(snapshot(tmp_path))

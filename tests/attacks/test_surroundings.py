@@ -49,37 +49,24 @@ def is_answer(done: "subprocess.CompletedProcess[str]", *, says: str) -> None:
     assert "Traceback" not in done.stderr and "internal error" not in done.stderr, done.stderr
 
 
-@attacks(
-    "surroundings",
-    "variables",
-    [
-        ("PYTHONWARNINGS", "a warning of a library ends the reader", ({"PYTHONWARNINGS": "error"},)),
-        ("PYTHONOPTIMIZE", "a check that leans on asserts or on its docstring falls", ({"PYTHONOPTIMIZE": "2"},)),
-        ("PYTHONDEVMODE", "a child's warnings garble its reply", ({"PYTHONDEVMODE": "1"},)),
-        (
-            "PYTHONPROFILEIMPORTTIME, PYTHONTRACEMALLOC",
-            "what Python writes of itself passes for an answer",
-            ({"PYTHONPROFILEIMPORTTIME": "1", "PYTHONTRACEMALLOC": "1", "PYTHONVERBOSE": "1"},),
-        ),
-        (
-            "LC_ALL, LANG",
-            "a text that the locale cannot write ends a report",
-            ({"LC_ALL": "C", "LANG": "\udcff", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},),
-        ),
-        ("PYTHONIOENCODING", "a text that it cannot write ends a report", ({"PYTHONIOENCODING": "ascii:strict"},)),
-        ("COLUMNS, LINES", "a width below nothing ends a report", ({"COLUMNS": "-5", "LINES": "-1"},)),
-        ("COLUMNS", "as wide as memory", ({"COLUMNS": "1000000000"},)),
-        ("TERM", "a terminal that names a file", ({"TERM": "../../etc/passwd\x1b", "TERMINFO": "."},)),
-        ("TMPDIR", "a folder that is none", ({"TMPDIR": "/dev/null", "TEMP": ".", "TMP": "/nowhere"},)),
-        ("HOME", "a file, or relative", ({"HOME": "/dev/null", "XDG_CACHE_HOME": "x", "XDG_CONFIG_HOME": "../x"},)),
-        (
-            "RANK, WORLD_SIZE, MASTER_PORT",
-            "numbers that are none end a reader",
-            ({"RANK": "x", "WORLD_SIZE": "-1", "LOCAL_RANK": "9" * 5000, "MASTER_ADDR": "%", "MASTER_PORT": "1e9"},),
-        ),
-        ("_GPUDOCTOR_COMPLETE", "a script for the shell comes instead", ({"_GPUDOCTOR_COMPLETE": "source_bash"},)),
-        ("VIRTUAL_ENV", "a relative environment's interpreter is run", ({"VIRTUAL_ENV": ".", "CONDA_PREFIX": "x"},)),
-    ],
+@attacks("surroundings", "variables",
+    ("PYTHONWARNINGS", "a warning of a library ends the reader", {"PYTHONWARNINGS": "error"}),
+    ("PYTHONOPTIMIZE", "a check that leans on asserts or on its docstring falls", {"PYTHONOPTIMIZE": "2"}),
+    ("PYTHONDEVMODE", "a child's warnings garble its reply", {"PYTHONDEVMODE": "1"}),
+    ("PYTHONPROFILEIMPORTTIME, PYTHONTRACEMALLOC", "what Python writes of itself passes for an answer",
+        {"PYTHONPROFILEIMPORTTIME": "1", "PYTHONTRACEMALLOC": "1", "PYTHONVERBOSE": "1"}),
+    ("LC_ALL, LANG", "a text that the locale cannot write ends a report",
+        {"LC_ALL": "C", "LANG": "\udcff", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
+    ("PYTHONIOENCODING", "a text that it cannot write ends a report", {"PYTHONIOENCODING": "ascii:strict"}),
+    ("COLUMNS, LINES", "a width below nothing ends a report", {"COLUMNS": "-5", "LINES": "-1"}),
+    ("COLUMNS", "as wide as memory", {"COLUMNS": "1000000000"}),
+    ("TERM", "a terminal that names a file", {"TERM": "../../etc/passwd\x1b", "TERMINFO": "."}),
+    ("TMPDIR", "a folder that is none", {"TMPDIR": "/dev/null", "TEMP": ".", "TMP": "/nowhere"}),
+    ("HOME", "a file, or relative", {"HOME": "/dev/null", "XDG_CACHE_HOME": "x", "XDG_CONFIG_HOME": "../x"}),
+    ("RANK, WORLD_SIZE, MASTER_PORT", "numbers that are none end a reader",
+        {"RANK": "x", "WORLD_SIZE": "-1", "LOCAL_RANK": "9" * 5000, "MASTER_ADDR": "%", "MASTER_PORT": "1e9"}),
+    ("_GPUDOCTOR_COMPLETE", "a script for the shell comes instead", {"_GPUDOCTOR_COMPLETE": "source_bash"}),
+    ("VIRTUAL_ENV", "a relative environment's interpreter is run", {"VIRTUAL_ENV": ".", "CONDA_PREFIX": "x"}),
 )  # fmt: skip
 def test_a_machine_is_examined_all_the_same(variables: dict[str, str], tmp_path: Path) -> None:
     python = tmp_path / "bin" / "python"
@@ -108,21 +95,14 @@ def test_the_folder_is_not_told_from_outside(tmp_path: Path) -> None:
     is_answer(run("checkpoint", "model.pt", folder=tmp_path / "own", **told), says="module.")
 
 
-@attacks(
-    "surroundings",
-    "arguments, statuses, says",
-    [
-        ("a folder that is gone: check", "it does not look", (CHECK, (0, 1), "checks: ")),
-        ("a folder that is gone: checkpoint", "a whole path is not found", (CHECKPOINT, (0, 1), "module.")),
-        ("a folder that is gone: launch", "it does not plan", (("launch", "--", "x.py"), (0, 1), "torchrun")),
-        ("a folder that is gone: capture -o", "an error of Python's", (("capture", "-o", "x"), (2,), "is gone")),
-        ("a folder that is gone: hang --dumps", "no job is there", (("hang", "--dumps", "."), (3,), "is gone")),
-        (
-            "a folder that is gone: launch --check",
-            "it is called wrong",
-            (("launch", "--check", "--", "x.py"), (3,), "is gone"),
-        ),
-    ],
+@attacks("surroundings", "arguments, statuses, says",
+    ("check", "it does not look", CHECK, (0, 1), "checks: "),
+    ("checkpoint", "a whole path is not found", CHECKPOINT, (0, 1), "module."),
+    ("launch", "it does not plan", ("launch", "--", "x.py"), (0, 1), "torchrun"),
+    ("capture -o", "an error of Python's", ("capture", "-o", "x"), (2,), "is gone"),
+    ("hang --dumps", "no job is there", ("hang", "--dumps", "."), (3,), "is gone"),
+    ("launch --check", "it is called wrong", ("launch", "--check", "--", "x.py"), (3,), "is gone"),
+    way="a folder that is gone:",
 )  # fmt: skip
 def test_in_a_folder_that_is_gone(
     arguments: tuple[str, ...], statuses: tuple[int, ...], says: str, tmp_path: Path
@@ -159,14 +139,12 @@ def test_in_a_folder_that_is_another_users(tmp_path: Path) -> None:
 @attacks(
     "surroundings",
     "variable, arguments",
-    [
-        ("PAGER, MANPAGER", "a long text is given to it", ("PAGER", ("checks",))),
-        ("EDITOR, VISUAL", "a file is given to it", ("EDITOR", ("lint", str(EXAMPLES / "lightning-tutorial.sh")))),
-        ("BROWSER", "a page is given to it", ("BROWSER", ("checks", "gpu-busy"))),
-        ("SHELL", "a shell is asked what it is", ("SHELL", ("--help",))),
-        ("PYTHONSTARTUP", "it runs in a terminal", ("PYTHONSTARTUP", ("devices",))),
-        ("PYTHONBREAKPOINT", "a debugger is asked for", ("PYTHONBREAKPOINT", ("devices", "--json"))),
-    ],
+    ("PAGER, MANPAGER", "a long text is given to it", "PAGER", ("checks",)),
+    ("EDITOR, VISUAL", "a file is given to it", "EDITOR", ("lint", str(EXAMPLES / "lightning-tutorial.sh"))),
+    ("BROWSER", "a page is given to it", "BROWSER", ("checks", "gpu-busy")),
+    ("SHELL", "a shell is asked what it is", "SHELL", ("--help",)),
+    ("PYTHONSTARTUP", "it runs in a terminal", "PYTHONSTARTUP", ("devices",)),
+    ("PYTHONBREAKPOINT", "a debugger is asked for", "PYTHONBREAKPOINT", ("devices", "--json")),
 )
 def test_no_program_that_a_variable_names_is_run(variable: str, arguments: tuple[str, ...], tmp_path: Path) -> None:
     evidence = tmp_path / "evidence"

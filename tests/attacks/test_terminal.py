@@ -243,7 +243,7 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     yield dict(zip(WAYS, parts[1:-1], strict=True))
 
 
-@attacks("text", "way", [(f"terminal: {way}", "the terminal obeys, or lines are made up", (way,)) for way in WAYS])
+@attacks("text", "way", *((f"terminal: {way}", "the terminal obeys, or lines are made up", way) for way in WAYS))
 def test_a_text_shows_as_itself(way: str, spoken: dict[str, str]) -> None:
     said = spoken[way]
     assert "PWN" in said, said[:2000]  # it is spoken of

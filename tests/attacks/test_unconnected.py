@@ -96,14 +96,10 @@ time.time = jumping
 """
 
 
-@attacks(
-    "faults",
-    "command",
-    [
-        ("check: the clock jumps by years at every look", "a deadline passes at once", (("check", "--no-torch"),)),
-        ("hang: the clock jumps by years at every look", "an agent passes for silent", (("hang",),)),
-        ("checkpoint: the clock jumps by years at every look", "its reader passes for silent", (("checkpoint",),)),
-    ],
+@attacks("faults", "command",
+    ("check: the clock jumps by years at every look", "a deadline passes at once", ("check", "--no-torch")),
+    ("hang: the clock jumps by years at every look", "an agent passes for silent", ("hang",)),
+    ("checkpoint: the clock jumps by years at every look", "its reader passes for silent", ("checkpoint",)),
 )  # fmt: skip
 def test_clocks_that_jump(command: tuple[str, ...], tmp_path: Path) -> None:
     tmp_path.joinpath("sitecustomize.py").write_text(JUMPS)
@@ -120,10 +116,9 @@ def test_clocks_that_jump(command: tuple[str, ...], tmp_path: Path) -> None:
 @attacks(
     "faults",
     "year",
-    [
-        ("capture: the clock stands at 1970", "its time cannot be written", (-2e9,)),
-        ("capture: the clock stands behind 2106", "its time cannot be written", (3e9,)),
-    ],
+    ("the clock stands at 1970", "its time cannot be written", -2e9),
+    ("the clock stands behind 2106", "its time cannot be written", 3e9),
+    way="capture:",
 )
 def test_clocks_that_are_far_off(year: float, tmp_path: Path) -> None:
     source = f"import time\nreal = time.time\ntime.time = lambda: max(0.0, real() + {year!r})\n"
@@ -135,10 +130,9 @@ def test_clocks_that_are_far_off(year: float, tmp_path: Path) -> None:
 @attacks(
     "faults",
     "moment",
-    [
-        ("checkpoint: written in the year 2242", "its age is computed with", (2**33,)),
-        ("checkpoint: written before 1970", "its age is computed with", (-(2**31),)),
-    ],
+    ("written in the year 2242", "its age is computed with", 2**33),
+    ("written before 1970", "its age is computed with", -(2**31)),
+    way="checkpoint:",
 )
 def test_files_of_another_time(moment: int, tmp_path: Path) -> None:
     file = checkpoint(tmp_path)

@@ -39,10 +39,10 @@ def said(machine: Snapshot, *names: str, strict: bool = False) -> tuple[str, int
 @attacks(
     "faults",
     "what",
-    [
-        (f"check --nagios: {what} cannot be read", "the machine is called OK", (what,))
+    *(
+        (f"check --nagios: {what} cannot be read", "the machine is called OK", what)
         for what in ("/proc", "/sys", "NVML")
-    ],
+    ),
 )
 @pytest.mark.parametrize("strict", [False, True])
 def test_what_decides_was_not_read(what: str, strict: bool) -> None:
