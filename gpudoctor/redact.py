@@ -26,37 +26,26 @@ from gpudoctor.knowledge.private_names import (
 )
 from gpudoctor.knowledge.private_patterns import (
     BEFORE_A_VERSION,
+    DEVICE_ENTRY,
+    DOCUMENTATION_HOSTS,
     FOUR_PARTS,
     HARDWARE_ADDRESS,
+    HOME,
+    HOST_TOKEN,
+    HOSTS,
     IPV4,
     IPV6,
     MAIL,
+    URL,
+    UUID,
 )
 from gpudoctor.knowledge.pseudonymous_uuids import Uuids
 from gpudoctor.knowledge.shapes import COMMON_INTERFACE, HIDDEN, Kind
 from gpudoctor.launcher.kept import brief, kept
-from gpudoctor.report import Report
 from gpudoctor.snapshot import Reading, Snapshot, read
 
 T = TypeVar("T")
 
-
-UUID = re.compile(
-    r"(?<![0-9A-Za-z])(?:(?P<kind>MIG-GPU-|MIG-|GPU-)(?P<digits>[0-9A-Fa-f][0-9A-Fa-f-]{3,})"
-    r"|(?P<bare>[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}))(?![0-9A-Za-z])"
-)
-DEVICE_ENTRY = re.compile(
-    r"(?P<kind>MIG-GPU-|MIG-|GPU-|(?=[0-9A-Fa-f]{8}-))(?P<digits>[0-9A-Fa-f][0-9A-Fa-f-]*)(?P<rest>[^,]*)"
-)
-HOME = re.compile(
-    r"(?P<posix>/(?:home\d*|Users|users)/)(?P<posix_user>[^/\\\s:;,\"'<>|()\[\]{}*]*[^/\\\s:;,\"'<>|()\[\]{}*.])"
-    r"|(?P<windows>[A-Za-z]:\\Users\\)(?P<windows_user>[^\\/:\"<>|\r\n]+)(?=\\)"
-    r"|(?<=[^/\s]/)(?P<elsewhere_user>[^/\\\s:;,\"'<>|()\[\]{}*]{1,64})(?=/\.(?:nccl\.conf|cache)(?![\w.-]))"
-)
-"""Homes as they are usually called, and whatever folder below another holds the files that only homes hold: clusters
-have /u/alice and /gpfs/people/alice. The snapshot always names the user's .nccl.conf, there or not."""
-HOSTS = re.compile(r"(?:[^,\s;\[\]]|\[[^\]]*\])+")
-HOST_TOKEN = re.compile(r"(?P<name>[A-Za-z0-9_][\w.-]*)?(?:\[(?P<range>[\d,-]+)\])?(?P<suffix>[\w.-]*)")
 
 INTERFACE_ENTRY = re.compile(r"[A-Za-z][\w.-]*")
 LONGEST_SHOWN = 120
@@ -68,13 +57,6 @@ ZERO, LINK_LOCAL, DOCUMENTATION = "0000:0000:0000:0000", "fe80:0000:0000:0000", 
 NUMBERED = re.compile(r"0000:0000:0000:[0-9a-f]{4}|0000:ffff:0000:[0-9a-f]{4}")
 """The second half of a GID that has its pseudonym, as no port's GUID and no IPv4 address looks."""
 
-URL = re.compile(r"\b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20})://(?P<rest>[^\s'\"<>`]+)")
-DOCUMENTATION_HOSTS = re.compile(
-    r"(?:[\w-]+\.)*(?:nvidia\.com|pytorch\.org|kernel\.org|python\.org|github\.com|schedmd\.com|open-mpi\.org|amd\.com)"
-    r"(?:/[\w./~#-]*)?|github\.io(?:/[\w./~#-]*)?"
-)
-"""Pages that our own messages name. What else a URL holds is nobody's to know."""
-
 OTHER_PSEUDONYM = re.compile(r"(?:ip|mac|domain|nodes)-\d+")
 """What stands in the place of a host in a document that was redacted before."""
 
@@ -82,11 +64,6 @@ OTHER_PSEUDONYM = re.compile(r"(?:ip|mac|domain|nodes)-\d+")
 def redact(snapshot: Snapshot) -> Snapshot:
     """The snapshot with pseudonyms; the checks say the same of it."""
     return Pseudonyms(snapshot).structure(snapshot)
-
-
-def redact_report(report: Report, pseudonyms: "Pseudonyms") -> Report:
-    """The report with the pseudonyms of the snapshot that it was made of."""
-    return pseudonyms.structure(report)
 
 
 class Pseudonyms:

@@ -69,7 +69,7 @@ ROOMS = {
     "gpudoctor/plugins.py": "check",
     "gpudoctor/report.py": "check",
     "gpudoctor/diagnose.py": "check plugins report snapshot",
-    "gpudoctor/redact.py": "report snapshot knowledge launcher.kept",
+    "gpudoctor/redact.py": "snapshot knowledge launcher.kept",
     "gpudoctor/devices.py": "snapshot knowledge",
     "gpudoctor/topology.py": "snapshot knowledge",
     "gpudoctor/emit/": "emit knowledge",
@@ -103,18 +103,11 @@ LONGEST = 450
 # ---------------------------------------------------------------- exceptions, which may go and not come
 
 LONG = {
-    "gpudoctor/checkpoint/judge.py",
-    "gpudoctor/checkpoint/pickles.py",
     "gpudoctor/hang/causes/collective_divergence.py",
     "gpudoctor/hang/recorders.py",
-    "gpudoctor/redact.py",
     "gpudoctor/symptoms/python.py",
-    "gpudoctor/workers/train_verify.py",
 }
-CIRCLES = (
-    "gpudoctor.read.",  # read/local.py defines Reader, which the readers that it lists import
-    "gpudoctor.cli.check",
-)
+CIRCLES = ("gpudoctor.cli.check",)
 SEVERAL_MEANINGS = """
     Advice Answer Armed Asked Attempt Block Candidate Cause Chosen Collective Compared Context Count Counts Device
     Difference Driver Ended Entry Event Exit Facts Fault Finding Fix Found Group Interface Isolation Job Launch Line
@@ -125,7 +118,7 @@ SEVERAL_MEANINGS = """
 """
 ONLY_IN_TESTS = """
     is_starting elsewhere_words as_processes motion_of laggards sources_of is_ipv4 translated resolves_to_itself
-    of_snapshot Death by_kind grade_against_peers redact_report
+    of_snapshot Death by_kind grade_against_peers
 """
 
 # ---------------------------------------------------------------- the graph

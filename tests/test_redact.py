@@ -20,7 +20,7 @@ from gpudoctor.knowledge.environment import is_recorded, recorded
 from gpudoctor.knowledge.private_names import HARMLESS_FIELDS
 from gpudoctor.knowledge.pseudonymous_uuids import Uuids
 from gpudoctor.plugins import find_checks
-from gpudoctor.redact import Pseudonyms, redact, redact_report
+from gpudoctor.redact import Pseudonyms, redact
 from gpudoctor.report import Report, Result
 from gpudoctor.snapshot import (
     ConfigFile,
@@ -227,7 +227,7 @@ def test_no_secret_survives_in_a_report(secrets: Secrets) -> None:
         evidence=(machine.environment, machine.host.hostname, machine.nvidia.gpus),
     )
     report = Report((Result("gpu-busy", "gpu", "GPUs are idle", "problem", (problem,), (f"{secrets.host}: no",)),))
-    hidden = redact_report(report, Pseudonyms(machine))
+    hidden = Pseudonyms(machine).structure(report)
     found = survivors(secrets, reports.to_json(hidden).decode())
     assert [
         secret for secret in found if secret != "ed-the-editor"

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import msgspec
 
 from gpudoctor import programs
-from gpudoctor.checkpoint import allowance, folders, judge, wrappers
+from gpudoctor.checkpoint import allowance, folders, judge, loading, wrappers
 from gpudoctor.checkpoint.find import StateDict, parts, state_dicts
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.nonfinite import Count
@@ -220,7 +220,7 @@ def choose(dicts: list[StateDict], key: str) -> StateDict | None:
 def cleaned_names(loaded: Loaded, chosen: StateDict | None) -> Cleaned | None:
     if chosen is None:
         return None
-    return wrappers.cleaned(list(chosen.tensors), attribute=bool(judge.lightning(loaded.root)))
+    return wrappers.cleaned(list(chosen.tensors), attribute=bool(loading.lightning(loaded.root)))
 
 
 def like_shapes(file: str) -> dict[str, tuple[int, ...]]:
@@ -256,7 +256,7 @@ def report(wish: Wish, size: int, read: ReadFile, like: dict[str, tuple[int, ...
     ]
     refused = judge.refused_names(loaded.names)
     told = (
-        judge.loading(file, loaded, chosen, names, like, as_text(os.path.basename(wish.like)), bool(refused))  # noqa: PTH119
+        loading.loading(file, loaded, chosen, names, like, as_text(os.path.basename(wish.like)), bool(refused))  # noqa: PTH119
         if chosen and names
         else ()
     )
@@ -274,7 +274,7 @@ def report(wish: Wish, size: int, read: ReadFile, like: dict[str, tuple[int, ...
         file=file,
         size_bytes=size,
         format=loaded.format,
-        written_by=judge.writers(loaded.root, chosen, names),
+        written_by=loading.writers(loaded.root, chosen, names),
         chosen=printable(chosen.key, LONGEST_NAME) if chosen else "",
         parts=parts(loaded.root, read.dicts),
         tensors=tuple(

@@ -10,16 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudoctor.checkpoint.imports import PYTHON_2, standing
+from gpudoctor.checkpoint.pickle_stack import MARK, PickleStack
 from gpudoctor.checkpoint.rebuilt import rebuilt, storage_of
 from gpudoctor.checkpoint.unreadable import TOO_MUCH_MEMORY, Unreadable, printable
 from gpudoctor.checkpoint.values import Long, Name, Object, Storage, Tensor
 
 MOST_INSTRUCTIONS = 40_000_000
 """Followed at a million a second or so; a tensor takes 40, so that a million tensors fit."""
-MOST_CONTAINERS = 4_000_000
-MOST_MEMO = 16_000_000
-MOST_DEPTH = 10_000
-"""Marks that are open at one time; a state dict has four."""
 LONGEST_TEXT = 1 << 20
 """Bytes; a longer text (an array inside the pickle) is passed over."""
 LONGEST_IMPORT = 1000
@@ -27,15 +24,7 @@ LONGEST_IMPORT = 1000
 MOST_COPIES = 1_000_000
 """Entries that calls copy, beside one for each byte."""
 MOST_DIGITS = 40
-SMALL = 1 << 31
-"""Numbers below are keys as they are: there are too few of them to make a dictionary slow."""
-LONGEST_KEY = 1000
-MOST_PLAIN = 100_000
-"""Numbers and texts kept of one list."""
 BEAT = 1_000_000
-PLAIN_TYPES = (str, int, float, bool, type(None), Long)
-
-_MARK = object()
 Beat = Callable[[], None]
 
 
@@ -43,30 +32,21 @@ def _nothing() -> None:
     """Nobody wants to know how it gets on."""
 
 
-class Machine:
+class Machine(PickleStack):
     """Reads pickles that follow one another in `raw`, from `at` on. Raises `Unreadable`, nothing else."""
 
     def __init__(self, raw: bytes | bytearray | memoryview, at: int = 0, *, beat: Beat = _nothing) -> None:
-        self.raw = bytes(raw)
-        self.at = at
+        super().__init__(bytes(raw), at)
         self.names: dict[Name, int] = {}
         """What the pickle wants to import, and how often."""
         self.called: set[Name] = set()
         self._beat = beat
         self._left = MOST_INSTRUCTIONS
-        self._containers = MOST_CONTAINERS
         self._copies = MOST_COPIES + len(self.raw)
-
-    @property
-    def is_cut(self) -> bool:
-        """It ran into the end of what was given."""
-        return self.at >= len(self.raw)
 
     def next_value(self) -> Any:
         """The value of the next pickle."""
-        self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
-        self.marks = 0
+        self.clear()
         self.storages: dict[str, Storage] = {}
         try:
             return self._run()
@@ -99,114 +79,6 @@ class Machine:
             self._left -= BEAT
             self._beat()
         raise Unreadable(f"its list of tensors has more than {MOST_INSTRUCTIONS // 1_000_000} million instructions")
-
-    # ------------------------------------------------------------ bytes
-
-    def take(self, count: int) -> bytes:
-        piece = self.raw[self.at : self.at + count]
-        if len(piece) < count:
-            self.at = len(self.raw)
-            raise EOFError
-        self.at += count
-        return piece
-
-    def skip(self, count: int) -> None:
-        if self.at + count > len(self.raw):
-            self.at = len(self.raw)
-            raise EOFError
-        self.at += count
-
-    def length(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "little")
-
-    def line(self) -> bytes:
-        end = self.raw.find(b"\n", self.at, self.at + 4096)
-        if end < 0 and self.at + 4096 > len(self.raw):
-            self.at = len(self.raw)
-            raise EOFError
-        if end < 0:
-            raise Unreadable("its list of tensors is damaged: a line has no end")
-        piece = self.raw[self.at : end]
-        self.at = end + 1
-        return piece
-
-    # ------------------------------------------------------------ stack
-
-    def push(self, value: Any) -> None:
-        self.stack.append(value)
-
-    def made(self, value: Any) -> None:
-        self._containers -= 1
-        if self._containers < 0:
-            raise Unreadable(f"it has more than {MOST_CONTAINERS // 1_000_000} million lists and dictionaries")
-        self.stack.append(value)
-
-    def pop(self) -> Any:
-        value = self.stack.pop()
-        if value is _MARK:
-            raise Unreadable("its list of tensors is damaged: a mark in the place of a value")
-        return value
-
-    def top(self) -> Any:
-        value = self.stack[-1]
-        if value is _MARK:
-            raise Unreadable("its list of tensors is damaged: a mark in the place of a value")
-        return value
-
-    def mark(self) -> None:
-        self.marks += 1
-        if self.marks > MOST_DEPTH:
-            raise Unreadable(f"its values are nested more than {MOST_DEPTH} deep")
-        self.stack.append(_MARK)
-
-    def items(self) -> list[Any]:
-        """What was pushed since the last mark, and the mark with it."""
-        stack = self.stack
-        index = len(stack) - 1
-        while index >= 0 and stack[index] is not _MARK:
-            index -= 1
-        if index < 0:
-            raise Unreadable("its list of tensors is damaged: a mark is missing")
-        found = stack[index + 1 :]
-        del stack[index:]
-        self.marks -= 1
-        return found
-
-    def put(self, index: int) -> None:
-        if len(self.memo) >= MOST_MEMO:
-            raise Unreadable("its list of tensors recalls more values than a checkpoint has")
-        self.memo[index] = self.top()
-
-    def get(self, index: int) -> None:
-        self.stack.append(self.memo[index])
-
-    # ------------------------------------------------------------ containers
-
-    def tuple_of(self, count: int) -> None:
-        items = self.stack[-count:]
-        if len(items) < count or any(item is _MARK for item in items):
-            raise Unreadable("its list of tensors is damaged: too little for a tuple")
-        del self.stack[-count:]
-        self.made(tuple(items))
-
-    def extend(self, items: list[Any]) -> None:
-        target = self.top()
-        if isinstance(target, Object):
-            target = target.values
-        if type(target) is not list:
-            raise Unreadable("its list of tensors is damaged: an entry without its list")
-        if len(target) + len(items) > MOST_PLAIN:
-            items = [item for item in items if type(item) not in PLAIN_TYPES]
-        target.extend(items)
-
-    def set_items(self, flat: list[Any]) -> None:
-        target = self.top()
-        if isinstance(target, Object):
-            target = target.items
-        if type(target) is not dict or len(flat) % 2:
-            raise Unreadable("its list of tensors is damaged: an entry without its dictionary")
-        for at in range(0, len(flat), 2):
-            target[_key(flat[at])] = flat[at + 1]
 
     # ------------------------------------------------------------ what a pickle wants done
 
@@ -284,33 +156,6 @@ class Machine:
         ):  # torch keeps the first that it meets of a key, whatever the next one says
             storage = self.storages.setdefault(storage.key, storage)
         self.made(storage)
-
-
-class Key(str):
-    """A key that is no text and no small number, as text: Python's own hashes of numbers and tuples can be foretold, so
-    that somebody can choose thousands that collide; those of texts have a salt."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-def _key(key: Any) -> Any:
-    """A dictionary's key."""
-    kind = type(key)
-    if kind in (str, bool, type(None), bytes) or (kind is int and -SMALL < key < SMALL):
-        return key
-    if isinstance(key, Name):
-        return key.full
-    if kind in (int, float):
-        return Key(repr(key))
-    if kind is tuple and len(key) < 64 and all(_is_short(item) for item in key):
-        return Key(repr(key))
-    return Key(f"<{kind.__name__} {id(key)}>")
-
-
-def _is_short(item: Any) -> bool:
-    kind = type(item)
-    return kind in (int, float, bool, type(None)) or (kind is str and len(item) < LONGEST_KEY)
 
 
 Handler = Callable[[Machine], None]
@@ -420,7 +265,7 @@ def _pop_mark(machine: Machine) -> None:
 
 
 def _pop_any(machine: Machine) -> None:
-    if machine.stack.pop() is _MARK:
+    if machine.stack.pop() is MARK:
         machine.marks -= 1
 
 

@@ -16,3 +16,27 @@ FOUR_PARTS = re.compile(r"\d+(?:\.\d+){3}")
 BEFORE_A_VERSION = re.compile(
     r"(?:version|driver|cudnn|nccl|cuda|torch|kernel|[-_]cu\d+|(?<!addr )[=<>~!]=|\bv)[\s:=/(\"'-]*$", re.IGNORECASE
 )
+
+UUID = re.compile(
+    r"(?<![0-9A-Za-z])(?:(?P<kind>MIG-GPU-|MIG-|GPU-)(?P<digits>[0-9A-Fa-f][0-9A-Fa-f-]{3,})"
+    r"|(?P<bare>[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}))(?![0-9A-Za-z])"
+)
+DEVICE_ENTRY = re.compile(
+    r"(?P<kind>MIG-GPU-|MIG-|GPU-|(?=[0-9A-Fa-f]{8}-))(?P<digits>[0-9A-Fa-f][0-9A-Fa-f-]*)(?P<rest>[^,]*)"
+)
+HOME = re.compile(
+    r"(?P<posix>/(?:home\d*|Users|users)/)(?P<posix_user>[^/\\\s:;,\"'<>|()\[\]{}*]*[^/\\\s:;,\"'<>|()\[\]{}*.])"
+    r"|(?P<windows>[A-Za-z]:\\Users\\)(?P<windows_user>[^\\/:\"<>|\r\n]+)(?=\\)"
+    r"|(?<=[^/\s]/)(?P<elsewhere_user>[^/\\\s:;,\"'<>|()\[\]{}*]{1,64})(?=/\.(?:nccl\.conf|cache)(?![\w.-]))"
+)
+"""Homes as they are usually called, and whatever folder below another holds the files that only homes hold: clusters
+have /u/alice and /gpfs/people/alice. The snapshot always names the user's .nccl.conf, there or not."""
+HOSTS = re.compile(r"(?:[^,\s;\[\]]|\[[^\]]*\])+")
+HOST_TOKEN = re.compile(r"(?P<name>[A-Za-z0-9_][\w.-]*)?(?:\[(?P<range>[\d,-]+)\])?(?P<suffix>[\w.-]*)")
+
+URL = re.compile(r"\b(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20})://(?P<rest>[^\s'\"<>`]+)")
+DOCUMENTATION_HOSTS = re.compile(
+    r"(?:[\w-]+\.)*(?:nvidia\.com|pytorch\.org|kernel\.org|python\.org|github\.com|schedmd\.com|open-mpi\.org|amd\.com)"
+    r"(?:/[\w./~#-]*)?|github\.io(?:/[\w./~#-]*)?"
+)
+"""Pages that our own messages name. What else a URL holds is nobody's to know."""

@@ -5,54 +5,19 @@ and torch only. `say` sends a dict to the doctor as one marked JSON line; whatev
 standard error, so that a chatty sitecustomize or library cannot garble the reply.
 """
 
-import ctypes
 import importlib
 import json
 import os
-import signal
 import sys
-import threading
+
+from lifeline import end_with_the_listener, end_with_the_parent
 
 MARK = b"@gpudoctor "
-PR_SET_PDEATHSIG = 1
-
-
-def end_with_the_doctor():
-    # type: () -> None
-    """Have the kernel kill this process when the doctor dies, even by SIGKILL (Linux; elsewhere a no-op)."""
-    if sys.platform.startswith("linux"):
-        try:
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        except (OSError, AttributeError):
-            pass  # not vital: the doctor ends its children itself whenever it can
-
-
-def end_with_the_listener(reply):
-    # type: (int) -> None
-    """End when nobody can read our reply any more: our parent may be a wrapper script, which outlives the doctor."""
-    if not sys.platform.startswith("linux"):
-        return
-    import select  # here, for Windows knows no select.poll
-
-    closed = select.poll()
-    closed.register(reply, 0)  # POLLERR, which needs no asking: the pipe has no reader left
-
-    def watch():
-        # type: () -> None
-        closed.poll()
-        os._exit(1)
-
-    watcher = threading.Thread(target=watch)
-    watcher.daemon = True
-    try:
-        watcher.start()
-    except RuntimeError:
-        pass  # no more threads (pids.max); not vital either
 
 
 def main():
     # type: () -> None
-    end_with_the_doctor()
+    end_with_the_parent()
     reply = os.dup(1)
     os.dup2(2, 1)
     end_with_the_listener(reply)

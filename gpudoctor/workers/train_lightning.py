@@ -12,7 +12,7 @@ from typing import Any, Dict, Optional, Tuple
 import train_precision
 from train_packages import imported, installed, numbers
 from train_samples import torch_order
-from train_watch import Scale, Surroundings, Watch
+from train_watch import Scale, Surroundings, Watch, WatchedRank
 from train_way import Context, Way
 
 DISTRIBUTIONS = ("lightning", "pytorch-lightning")
@@ -49,21 +49,6 @@ def lacking(context: Context) -> str:
     return train_precision.lacking(context.torch, context.precision, context.device)
 
 
-class Rank:
-    """What a rank does around its watch; ddp_spawn has one that can be sent to the processes."""
-
-    def open(self, trainer: Any) -> Watch:
-        """When the ranks have found each other."""
-        raise NotImplementedError
-
-    def close(self, watch: Watch) -> None:
-        """When training is done."""
-        raise NotImplementedError
-
-    def failed(self, error: Exception) -> None:
-        """Before the error goes on to Lightning."""
-
-
 class Lightning(Way):
     """Trainer(strategy="ddp") in processes that torchrun, or srun, has started."""
 
@@ -88,7 +73,7 @@ class Lightning(Way):
         torch = context.torch
         found: Dict[str, Any] = {}
 
-        class Here(Rank):
+        class Here(WatchedRank):
             def open(self, trainer: Any) -> Watch:
                 return watch_of(context, scale, trainer)
 

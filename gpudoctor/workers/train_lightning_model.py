@@ -9,8 +9,8 @@ from typing import Any, Iterator
 
 import torch
 import train_net
-from train_lightning import Rank
 from train_reference import optimizer
+from train_watch import WatchedRank
 
 try:
     lightning = importlib.import_module("lightning.pytorch")
@@ -45,7 +45,7 @@ class Model(Base):  # type: ignore[misc]  # of whichever package is installed
 class Follow(Callback):  # type: ignore[misc]
     """Verifies between Lightning's steps."""
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, rank: WatchedRank) -> None:
         self.rank = rank
         self.watch: Any = None
 

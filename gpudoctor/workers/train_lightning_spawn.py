@@ -18,14 +18,12 @@ from threading import Event, Thread
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import train_lightning
+from train_children import LEAVING_SECONDS, MAXIMUM_TEXT, end_with, lacking_gpus, passed, stopped, taken_over
 from train_packages import imported
-from train_spawn import end_with
 from train_team import Team
-from train_watch import Scale, Surroundings, Watch
+from train_watch import Scale, Surroundings, Watch, WatchedRank
 from train_way import Context, FaultFound, NotApplicable, Way
 
-LEAVING_SECONDS = 10.0
-MAXIMUM_TEXT = 600
 OUR_OWN_LAUNCH = (
     "TORCHELASTIC_",
     "PET_",
@@ -50,11 +48,7 @@ class LightningSpawn(Way):
     one_process = True
 
     def lacking(self, context: Context) -> str:
-        if context.device.type == "cuda":
-            wanted, there = int(context.plan["world_size"]), context.torch.cuda.device_count()
-            if there < wanted:
-                return f"needs {wanted} GPUs, one for each process; there {'is' if there == 1 else 'are'} {there}"
-        return train_lightning.lacking(context)
+        return lacking_gpus(context) or train_lightning.lacking(context)
 
     def run(self, context: Context) -> Dict[str, Any]:
         lightning, why = imported(context, train_lightning.MODULES)
@@ -97,7 +91,7 @@ class LightningSpawn(Way):
         return heard.result(None)
 
 
-class Spawned(train_lightning.Rank):
+class Spawned(WatchedRank):
     """The rank of a process that Lightning has started. It is sent there with the callback."""
 
     def __init__(self, context: Context, writers: List[Any]) -> None:
@@ -144,27 +138,15 @@ class Spawned(train_lightning.Rank):
         return train_lightning.watch_of(self.context, Scale(self.context.plan, self.precision, ranks), trainer)
 
     def close(self, watch: Watch) -> None:
-        fields = watch.finish()
-        context = watch.context
-        self.writer.send(("passed", {**context.measured, **fields, "notes": context.notes}))
+        self.writer.send(passed(watch.context, watch.finish()))
 
     def failed(self, error: Exception) -> None:
         """Say it and end: Lightning would leave it to torch, which writes a file."""
-        context = self.context
-        try:
-            if context is not None and isinstance(error, FaultFound):
-                told = {**context.measured, "fault": error.fault, "notes": context.notes, "ranks": context.team.ranks}
-                self.writer.send(("failed", told))
-            elif context is not None and isinstance(error, NotApplicable):
-                self.writer.send(("not applicable", str(error)))
-            elif context is not None:
+        with contextlib.suppress(OSError):  # the parent is gone
+            if self.context is None or not isinstance(error, (FaultFound, NotApplicable)):
                 traceback.print_exc()
-                text = " ".join(str(error).split())
-                self.writer.send(("error", f"{type(error).__name__}: {text}"[:MAXIMUM_TEXT]))
-            else:
-                traceback.print_exc()
-        except OSError:
-            pass  # the parent is gone
+            if self.context is not None:
+                self.writer.send(stopped(self.context, error))
         sys.stderr.flush()
         os._exit(1)  # not 0: the parent would wait for a result
 
@@ -195,16 +177,8 @@ class Heard:
 
     def result(self, error: Optional[Exception]) -> Dict[str, Any]:
         kind, said = self.outcome
-        if kind == "not applicable":
-            raise NotApplicable(str(said))
-        if kind in ("passed", "failed") and (kind == "failed" or error is None):
-            said = dict(said)
-            self.context.notes.extend(said.pop("notes", []))
-            fault = said.pop("fault", None)
-            self.context.measured.update(said)
-            if fault is not None:
-                raise FaultFound(fault)
-            return said
+        if kind in ("not applicable", "failed") or (kind == "passed" and error is None):
+            return taken_over(self.context, kind, said)
         failed = getattr(error, "error_index", None)
         if error is not None and failed is not None and (failed == self.lost or not self.error):
             # torch has its exception, or how it was ended.

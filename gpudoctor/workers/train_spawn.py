@@ -4,10 +4,8 @@ The launch has one rank, which starts `world_size` processes on its machine and 
 what it has to say through a pipe of its own. They end with this process, by the kernel's hand where it is killed.
 """
 
-import ctypes
 import faulthandler
 import os
-import signal
 import sys
 import time
 import traceback
@@ -15,18 +13,16 @@ from datetime import timedelta
 from multiprocessing import connection
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from train_children import LEAVING_SECONDS, end_with, ending, error_text, lacking_gpus, taken_over
 from train_loop import Recipe, train
 from train_plain import Ddp
 from train_precision import lacking
 from train_team import Team
-from train_way import Context, FaultFound, NotApplicable, Way
+from train_way import Context, Way
 
-PR_SET_PDEATHSIG = 1
-LEAVING_SECONDS = 10.0
 OWN_STORY_SECONDS = 2.0
 """After one has failed, the others may take this long to say why they did: the first heard may be a consequence."""
 CONNECTION_WORDS = ("onnection", "onnect()", "peer", "ocket", "NCCL", "Broken pipe", "gloo")
-MAXIMUM_TEXT = 600
 
 
 class Spawn(Recipe, Way):
@@ -36,11 +32,8 @@ class Spawn(Recipe, Way):
     one_process = True
 
     def lacking(self, context: Context) -> str:
-        if context.device.type == "cuda" and not context.launch.get("ranks_share_gpu"):
-            wanted, there = int(context.plan["world_size"]), context.torch.cuda.device_count()
-            if there < wanted:
-                return f"needs {wanted} GPUs, one for each process; there {'is' if there == 1 else 'are'} {there}"
-        return lacking(context.torch, context.precision, context.device)
+        why = "" if context.launch.get("ranks_share_gpu") else lacking_gpus(context)
+        return why or lacking(context.torch, context.precision, context.device)
 
     def run(self, context: Context) -> Dict[str, Any]:
         context.enter("start of processes")
@@ -142,15 +135,9 @@ class Children:
             self.failures.append(Failure(index, True, self._told(index, how)))
 
     def _result(self, kind: str, said: Any) -> Dict[str, Any]:
-        if kind == "not applicable":
-            raise NotApplicable(str(said))
-        if kind not in ("passed", "failed"):
+        if not kind:
             raise RuntimeError("process 0 of mp.spawn ended without a result")
-        self.context.notes.extend(said.pop("notes", []))
-        self.context.measured.update(said)
-        if kind == "failed":
-            raise FaultFound(said.pop("fault"))
-        return dict(said)
+        return taken_over(self.context, kind, said)
 
     def end(self) -> None:
         """No process of the cell is left."""
@@ -175,9 +162,8 @@ def child(index: int, parent: int, wish: Dict[str, Any], writers: List[Any]) -> 
         writer.send(trained(index, wish, writer))
     except BaseException as error:
         traceback.print_exc()
-        text = " ".join(str(error).split())
         try:
-            writer.send(("error", f"{type(error).__name__}: {text}"[:MAXIMUM_TEXT]))
+            writer.send(("error", error_text(error)))
         except OSError:
             pass  # the parent is gone
         sys.stderr.flush()
@@ -215,21 +201,4 @@ def trained(index: int, wish: Dict[str, Any], writer: Any) -> Tuple[str, Any]:
         writer.send(("phase", phase.partition(" ")[2].partition(" ")[2]))  # the parent says way and precision
 
     context = Context(torch, launch, Spawn.name, precision, device, team, enter)
-    try:
-        fields: Dict[str, Any] = train(context, Ddp())
-        return "passed", {**context.measured, **fields, "notes": context.notes}
-    except FaultFound as found:
-        return "failed", {**context.measured, "fault": found.fault, "notes": context.notes, "ranks": ranks}
-    except NotApplicable as why:
-        return "not applicable", str(why)
-
-
-def end_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies, which it may have done already (Linux)."""
-    if sys.platform.startswith("linux"):
-        try:
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        except (OSError, AttributeError):
-            pass  # torch has set SIGINT for the same
-        if os.getppid() != parent:
-            os._exit(1)
+    return ending(context, lambda: train(context, Ddp()))

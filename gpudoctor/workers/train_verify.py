@@ -5,15 +5,14 @@ Every way calls the same steps in the same order, on all ranks: `model`, `wrappe
 trained, and all of them are outside the measured time.
 """
 
-import socket
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence
 
-from collective_member import bus_id
 from train_blame import fault, number_text, odd_ones, one_rank, ranks_text
 from train_digest import bits_of, digest, float_of, norm, ratio, relative
 from train_precision import DTYPES, TOLERANCE
 from train_reference import Reference
 from train_samples import Partition
+from train_verify_start import as_the_seed_gives, on_their_devices
 from train_way import Context, FaultFound
 
 FLOOR = 0.05
@@ -55,76 +54,13 @@ class Verifier:
 
         `device_of`: where a parameter or buffer must be; the rank's device without it.
         """
-        self._devices(model, device_of)
-        self._weights(dict(model.named_parameters()), "before the wrapper")
-        self._weights(dict(model.named_buffers()), "before the wrapper")
+        on_their_devices(self.context, model, device_of)
+        as_the_seed_gives(self.context, self.reference, dict(model.named_parameters()), "before the wrapper")
+        as_the_seed_gives(self.context, self.reference, dict(model.named_buffers()), "before the wrapper")
 
     def wrapped(self, parameters: Dict[str, Any]) -> None:
         """The parameters, whole and by their plain names, when the wrapper has been put around the model."""
-        self._weights(parameters, "after the wrapper")
-
-    def _devices(self, model: Any, device_of: Optional[Callable[[str], Any]]) -> None:
-        wrong: Dict[str, Any] = {}
-        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-            wanted = self.context.device if device_of is None else device_of(name)
-            if tensor.device != wanted or tensor.dtype is not self.torch.float32:
-                wrong = {"name": name, "seen": _place(tensor.device, tensor.dtype), "wanted": _place(wanted)}
-                break
-        identity = ""
-        if self.context.device.type == "cuda":
-            current = self.torch.cuda.current_device()
-            if current != self.context.device.index:
-                wrong = wrong or {
-                    "name": "",
-                    "seen": f"current CUDA device {current}",
-                    "wanted": _place(self.context.device),
-                }
-            identity = gpu_identity(self.torch, self.context.device)
-        every = self.team.exchange({"wrong": wrong, "gpu": identity, "place": _place(self.context.device)})
-        for rank, told in enumerate(every):
-            bad = told.get("wrong") or {}
-            if bad:
-                name, seen, want = (str(bad.get(key, "")) for key in ("name", "seen", "wanted"))
-                raise FaultFound(fault("device", rank, name, seen=seen, wanted=want))
-        if self.context.launch.get("ranks_share_gpu"):
-            return
-        holder: Dict[str, int] = {}
-        for rank, told in enumerate(every):
-            gpu = str(told.get("gpu", ""))
-            if gpu and gpu in holder:
-                seen = f"ranks {holder[gpu]} and {rank} train on the same GPU, {gpu.partition(' ')[2]}"
-                raise FaultFound(fault("device", rank, seen=seen, wanted="a GPU of its own for each rank"))
-            holder[gpu] = rank
-
-    def _weights(self, tensors: Dict[str, Any], when: str) -> None:
-        wanted = {**self.reference.parameters(), **dict(self.reference.model.named_buffers())}
-        names = [name for name in wanted if name in tensors]
-        numbers = []
-        for name in names:
-            numbers.append(digest(self.torch, tensors[name]))
-            numbers.append(bits_of(relative(self.torch, tensors[name], wanted[name])))
-        rows = self.team.gather_integers(numbers)
-        for place, name in enumerate(names):
-            digests = [row[2 * place] for row in rows]
-            differences = [float_of(row[2 * place + 1]) for row in rows]
-            if len(set(digests)) == 1 and any(difference <= 0.0 for difference in differences):
-                continue
-            wrong = odd_ones(digests, differences, 0.0)
-            most = number_text(max(differences[rank] for rank in wrong or range(self.team.ranks)))
-            alike = len(set(digests)) == 1
-            on = f"on {ranks_text(wrong)} " if wrong else "the same on all ranks, " if self.team.ranks > 1 else ""
-            seen = f"{when}: {on}relative difference {most} to the weights that the seed gives"
-            if not alike and not wrong:
-                seen = f"{when}: the ranks have different weights, and none has those that the seed gives"
-            raise FaultFound(
-                fault(
-                    "initial weights",
-                    one_rank(wrong, self.team.ranks),
-                    name,
-                    seen=seen,
-                    wanted=f"the same weights on all ranks (seed {self.context.plan['seed']})",
-                )
-            )
+        as_the_seed_gives(self.context, self.reference, parameters, "after the wrapper")
 
     # ---- in each step
 
@@ -199,26 +135,20 @@ class Verifier:
         took = [rank for rank, row in enumerate(rows) if row[0]]
         if took:
             named = self.team.exchange({"name": changed[0] if changed else ""})
-            raise FaultFound(
-                fault(
-                    "overflow not skipped",
-                    one_rank(took, self.team.ranks),
-                    str(named[took[0]].get("name", "")),
-                    self.step,
-                    seen=f"{ranks_text(took)} changed parameters in a step whose gradients overflowed",
-                    wanted="the step is skipped on all ranks",
-                )
+            self._fail(
+                "overflow not skipped",
+                took,
+                str(named[took[0]].get("name", "")),
+                seen=f"{ranks_text(took)} changed parameters in a step whose gradients overflowed",
+                wanted="the step is skipped on all ranks",
             )
         kept = [rank for rank, row in enumerate(rows) if abs(row[1] - 0.5) > NEAR]
         if kept:
-            raise FaultFound(
-                fault(
-                    "loss scale",
-                    one_rank(kept, self.team.ranks),
-                    step=self.step,
-                    seen=f"an overflow left the scale at {rows[kept[0]][1]:g} times what it was, on {ranks_text(kept)}",
-                    wanted="half of it",
-                )
+            self._fail(
+                "loss scale",
+                kept,
+                seen=f"an overflow left the scale at {rows[kept[0]][1]:g} times what it was, on {ranks_text(kept)}",
+                wanted="half of it",
             )
 
     def advance(self) -> None:
@@ -255,15 +185,8 @@ class Verifier:
             wrong = odd_ones(digests, differences, self.tolerance)
             seen = "equal on all ranks, " if alike and self.team.ranks > 1 else ""
             seen += f"relative difference {number_text(max(differences))} to the single-process run"
-            raise FaultFound(
-                fault(
-                    "parameter",
-                    one_rank(wrong, self.team.ranks),
-                    name,
-                    self.step,
-                    seen=seen,
-                    wanted=f"at most {self.tolerance:g}, and the same on all ranks",
-                )
+            self._fail(
+                "parameter", wrong, name, seen=seen, wanted=f"at most {self.tolerance:g}, and the same on all ranks"
             )
 
     def computed(self, dtypes: List[str]) -> None:
@@ -292,16 +215,13 @@ class Verifier:
         own = relative(self.torch, held, wanted[name], self._floor(wanted))
         differences = [row[0] for row in self.team.gather([own])]
         wrong = odd_ones(digests, differences, self.tolerance)
-        raise FaultFound(
-            fault(
-                "parameter",
-                one_rank(wrong, self.team.ranks),
-                name,
-                self.step,
-                seen=f"the ranks begin the step with different values; relative difference to the single-process run "
-                f"{number_text(max(differences, key=_size))}",
-                wanted="the same on all ranks",
-            )
+        self._fail(
+            "parameter",
+            wrong,
+            name,
+            seen=f"the ranks begin the step with different values; relative difference to the single-process run "
+            f"{number_text(max(differences, key=_size))}",
+            wanted="the same on all ranks",
         )
 
     def _same_scale(self, scales: List[float]) -> None:
@@ -309,28 +229,19 @@ class Verifier:
             return
         wrong = odd_ones([bits_of(scale) for scale in scales], [float("inf")] * len(scales), 0.0)
         shown = ", ".join(f"{scale:g}" for scale in scales[:8])
-        raise FaultFound(
-            fault(
-                "loss scale",
-                one_rank(wrong, self.team.ranks),
-                step=self.step,
-                seen=f"the ranks scale their loss by {shown}",
-                wanted="the same scale on all ranks",
-            )
+        self._fail(
+            "loss scale", wrong, seen=f"the ranks scale their loss by {shown}", wanted="the same scale on all ranks"
         )
 
     def _overflow_seen(self, differences: List[List[float]]) -> None:
         blind = [rank for rank in range(self.team.ranks) if all(every[rank] < float("inf") for every in differences)]
         if blind:
-            raise FaultFound(
-                fault(
-                    "overflow not skipped",
-                    one_rank(blind, self.team.ranks),
-                    step=self.step,
-                    seen=f"{ranks_text(blind)} saw finite gradients though the gradients of rank "
-                    f"{self.team.ranks - 1} overflowed",
-                    wanted="an overflow on one rank reaches all by the reduction",
-                )
+            self._fail(
+                "overflow not skipped",
+                blind,
+                seen=f"{ranks_text(blind)} saw finite gradients though the gradients of rank "
+                f"{self.team.ranks - 1} overflowed",
+                wanted="an overflow on one rank reaches all by the reduction",
             )
 
     def _gradient_differs(
@@ -356,15 +267,12 @@ class Verifier:
             seen = "the ranks have different gradients"
         seen += f" ({count} of {len(self.names)} parameters)"
         most = max((differences[rank] for rank in wrong or range(self.team.ranks)), key=_size)
-        raise FaultFound(
-            fault(
-                "gradient",
-                one_rank(wrong, self.team.ranks),
-                name,
-                self.step,
-                seen=f"{seen}; relative difference {number_text(most)} to the single-process run",
-                wanted="the mean over all ranks, the same on each",
-            )
+        self._fail(
+            "gradient",
+            wrong,
+            name,
+            seen=f"{seen}; relative difference {number_text(most)} to the single-process run",
+            wanted="the mean over all ranks, the same on each",
         )
 
     def _scale(self, own: Any, local: Any) -> float:
@@ -422,8 +330,13 @@ class Verifier:
             said += "; each rank's own gradient is right, and the reduction did not give their mean"
         self._fail_gradient("gradient", None, name, said)
 
-    def _fail_gradient(self, kind: str, rank: Optional[int], name: str, seen: str) -> None:
+    def _fail_gradient(self, kind: str, rank: Optional[int], name: str, seen: str) -> NoReturn:
         wanted = f"the single-process gradient within {self.tolerance:g}"
+        raise FaultFound(fault(kind, rank, name, self.step, seen=seen, wanted=wanted))
+
+    def _fail(self, kind: str, wrong: Sequence[int], name: str = "", *, seen: str, wanted: str) -> NoReturn:
+        """`wrong`: the ranks of which it is known; one of them alone is named, and never all."""
+        rank = one_rank(wrong, self.team.ranks)
         raise FaultFound(fault(kind, rank, name, self.step, seen=seen, wanted=wanted))
 
     def _local_differences(self, local: Optional[Dict[str, Any]], scale: float) -> Dict[str, float]:
@@ -464,35 +377,12 @@ class Verifier:
         if off <= self.tolerance:
             return
         bad = [rank for rank, loss in enumerate(losses) if not abs(loss) < float("inf")]
-        raise FaultFound(
-            fault(
-                "loss",
-                one_rank(bad, self.team.ranks),
-                step=self.step,
-                seen=f"{mean:.6g} over the global batch",
-                wanted=f"{references[0]:.6g}, as the single-process run has it, within {self.tolerance:g} of it",
-            )
+        self._fail(
+            "loss",
+            bad,
+            seen=f"{mean:.6g} over the global batch",
+            wanted=f"{references[0]:.6g}, as the single-process run has it, within {self.tolerance:g} of it",
         )
-
-
-def gpu_identity(torch: Any, device: Any) -> str:
-    """Which GPU of which machine this is; "" when that is not known, or for a slice of one (MIG)."""
-    import os
-
-    if "MIG" in os.environ.get("CUDA_VISIBLE_DEVICES", ""):
-        return ""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            machine = file.read().strip()
-    except OSError:
-        return ""  # a container's host name may be that of another machine's container
-    bus = bus_id(torch, device)
-    return f"{machine} {bus} of {socket.gethostname()[:100]}" if bus else ""
-
-
-def _place(device: Any, dtype: Any = None) -> str:
-    dtype_text = "float32" if dtype is None else str(dtype).replace("torch.", "")
-    return f"{dtype_text} on {device}"
 
 
 def _size(number: float) -> float:

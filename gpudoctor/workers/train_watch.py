@@ -204,3 +204,18 @@ class Surroundings:
             if name not in self.before:
                 del os.environ[name]
         os.environ.update(self.before)
+
+
+class WatchedRank:
+    """What a rank of Lightning does around its watch; ddp_spawn has one that can be sent to the processes."""
+
+    def open(self, trainer: Any) -> Watch:
+        """When the ranks have found each other."""
+        raise NotImplementedError
+
+    def close(self, watch: Watch) -> None:
+        """When training is done."""
+        raise NotImplementedError
+
+    def failed(self, error: Exception) -> None:
+        """Before the error goes on to Lightning."""

@@ -13,20 +13,19 @@ import os
 import time
 import traceback
 from threading import Lock
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
+from train_children import LEAVING_SECONDS, end_with, ending, error_text, taken_over
 from train_packages import installed, numbers
 from train_samples import torch_order
-from train_spawn import MAXIMUM_TEXT, end_with
 from train_team import Team
 from train_watch import Scale, Surroundings, Watch
-from train_way import Context, FaultFound, NotApplicable, Way
+from train_way import Context, Way
 
 DISTRIBUTIONS = ("torch-xla",)
 OLDEST = (2, 3)  # the first with torch_xla.launch
 CHIPS = "/dev/accel[0-9]*"  # TPU v2 to v4; later ones are behind vfio
 OF_A_LAUNCH = ("TORCHELASTIC_", "PET_", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE", "GROUP_", "MASTER_")
-LEAVING_SECONDS = 10.0
 START_SECONDS = 300.0
 """The first step of each graph is compiled, which the processes can say nothing of."""
 _making = Lock()  # ranks may be threads of one process, and torch's random numbers are the process's
@@ -96,15 +95,8 @@ class Launched:
         if not outcome:
             code = self.process.exitcode
             raise RuntimeError(f"torch_xla.launch ended with {code} and without a result ({self._where()})")
-        self.context.notes.extend(outcome.pop("notes", []))
-        if outcome.get("kind") == "not applicable":
-            raise NotApplicable(str(outcome.get("text", "")))
-        fault = outcome.pop("fault", None)
-        outcome.pop("kind", None)
-        self.context.measured.update(outcome)
-        if fault is not None:
-            raise FaultFound(fault)
-        return outcome
+        kind = str(outcome.pop("kind"))
+        return taken_over(self.context, kind, outcome.get("text") if kind == "not applicable" else outcome)
 
     def end(self) -> None:
         """No process of the cell is left: the ranks end with the launching process."""
@@ -152,7 +144,7 @@ def launcher(wish: Dict[str, Any]) -> None:
         torch_xla.launch(ranks_main, args=(wish, os.getpid()))
     except BaseException as error:
         traceback.print_exc()
-        pipe.say(0, "error", text=f"{type(error).__name__}: {' '.join(str(error).split())}"[:MAXIMUM_TEXT])
+        pipe.say(0, "error", text=error_text(error))
         os._exit(1)
     os._exit(0)
 
@@ -163,15 +155,15 @@ def ranks_main(ordinal: int, wish: Dict[str, Any], parent: int) -> None:
         end_with(parent)
     pipe = Pipe(wish)
     try:
-        said = trained(ordinal, wish, pipe)
+        kind, said = trained(ordinal, wish, pipe)
     except Exception as error:
         traceback.print_exc()
-        pipe.say(ordinal, "error", text=f"{type(error).__name__}: {' '.join(str(error).split())}"[:MAXIMUM_TEXT])
+        pipe.say(ordinal, "error", text=error_text(error))
         raise
-    pipe.say(ordinal, **said)
+    pipe.say(ordinal, kind, **(said if isinstance(said, dict) else {"text": said}))
 
 
-def trained(ordinal: int, wish: Dict[str, Any], pipe: Pipe) -> Dict[str, Any]:
+def trained(ordinal: int, wish: Dict[str, Any], pipe: Pipe) -> Tuple[str, Any]:
     import torch
 
     torch_xla = importlib.import_module("torch_xla")
@@ -190,13 +182,7 @@ def trained(ordinal: int, wish: Dict[str, Any], pipe: Pipe) -> Dict[str, Any]:
     context = Context(torch, launch, Xla.name, precision, torch.device("cpu"), team, enter)
     kind = str(xm.xla_device_hw(device))
     context.note(f"torch_xla {torch_xla.__version__}: {ranks} x {kind}")
-    try:
-        fields = Loop(context, torch_xla, xm, device, f"{kind}:{ordinal}").run()
-        return {"kind": "passed", **context.measured, **fields, "notes": context.notes}
-    except FaultFound as found:
-        return {"kind": "failed", **context.measured, "fault": found.fault, "notes": context.notes, "ranks": ranks}
-    except NotApplicable as why:
-        return {"kind": "not applicable", "text": str(why)}
+    return ending(context, lambda: Loop(context, torch_xla, xm, device, f"{kind}:{ordinal}").run())
 
 
 class HostTeam(Team):

@@ -5,50 +5,16 @@ started it dies, and it leaves when nobody can read its standard output any more
 same signal for themselves (__main__.py), so they follow. Nothing is imported before both are in place.
 """
 
-import ctypes
 import os
-import signal
 import sys
-import threading
-import time
 
-PR_SET_PDEATHSIG = 1
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, FOLDER)  # `python -P` leaves it out
+
+from lifeline import end_with_the_listener, end_with_the_parent  # noqa: E402
+
 GRACE_SECONDS = 5.0
-
-
-def end_with_the_doctor():
-    # type: () -> None
-    """Have the kernel kill this process when the doctor dies, even by SIGKILL (Linux; elsewhere a no-op)."""
-    if sys.platform.startswith("linux"):
-        try:
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        except (OSError, AttributeError):
-            pass  # not vital: the doctor ends its children itself whenever it can
-
-
-def end_with_the_listener():
-    # type: () -> None
-    """End when the reader of our standard output is gone: the signal above may have been set too late for it."""
-    if not sys.platform.startswith("linux"):
-        return
-    import select  # here, for Windows knows no select.poll
-
-    closed = select.poll()
-    closed.register(1, 0)  # POLLERR, which needs no asking: the pipe has no reader left
-
-    def watch():
-        # type: () -> None
-        closed.poll()
-        os.kill(os.getpid(), signal.SIGTERM)  # torchrun ends its ranks on it
-        time.sleep(GRACE_SECONDS)
-        os._exit(1)
-
-    watcher = threading.Thread(target=watch)
-    watcher.daemon = True
-    try:
-        watcher.start()
-    except RuntimeError:
-        pass  # no more threads (pids.max); not vital either
+"""For torchrun, which ends its ranks on SIGTERM."""
 
 
 def understood(arguments, version):
@@ -62,13 +28,12 @@ def understood(arguments, version):
 
 def main():
     # type: () -> None
-    end_with_the_doctor()
-    end_with_the_listener()
+    end_with_the_parent()
+    end_with_the_listener(1, GRACE_SECONDS)  # the signal may have been set too late for it
     if len(sys.argv) < 3 or sys.argv[1] != "-m":
         sys.exit("under_doctor.py: wants -m MODULE ARGUMENTS...")
-    folder = os.path.dirname(os.path.abspath(__file__))
-    # This folder must not shadow anything that the module imports (it is absent under `python -P`).
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != folder]
+    # This folder must not shadow anything that the module imports.
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != FOLDER]
     module = sys.argv[2]
     sys.argv = sys.argv[2:]
     if module == "torch.distributed.run":
