@@ -8,12 +8,12 @@ from msgspec import Struct
 from gpudoctor.errors import BadInput
 from gpudoctor.knowledge.visible.agreement import agrees, enumerated, error_of
 from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
-from gpudoctor.knowledge.visible.selection import Kind, Note, Selection
+from gpudoctor.knowledge.visible.selection import Note, Selection, SelectionKind
 from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
 from gpudoctor.snapshot import CudaAnswer, NotRead, Reading, Snapshot
 
 
-class Device(Struct, frozen=True):
+class SeenDevice(Struct, frozen=True):
     """A device as the program sees it: `cuda` is its ordinal there, `nvml` its index in nvidia-smi."""
 
     cuda: int
@@ -34,7 +34,7 @@ class Trouble(Struct, frozen=True):
     """The entry as it stands in the value; None where the whole is meant."""
     position: int | None
     """Of the entry, from 0."""
-    kind: Kind
+    kind: SelectionKind
     problem: str
     meaning: str
     fix: str
@@ -49,7 +49,7 @@ class Trouble(Struct, frozen=True):
     """Whether what CUDA does here is documented or was observed; else it is an assumption."""
 
 
-class Order(Struct, frozen=True):
+class CountingOrder(Struct, frozen=True):
     """The order in which CUDA counts the GPUs."""
 
     rule: str
@@ -59,23 +59,23 @@ class Order(Struct, frozen=True):
     """Why it is not certain; empty when it is."""
 
 
-class Driver(Struct, frozen=True):
+class DriverWord(Struct, frozen=True):
     """What libcuda itself said for this value. `visible` is None when it gave no list; `reason` says why."""
 
     visible: tuple[str, ...] | None
     reason: str
 
 
-class Answer(Struct, frozen=True):
+class DevicesAnswer(Struct, frozen=True):
     """What `gpudoctor devices` says."""
 
     cuda_visible_devices: str | None
     """None: the variable is not set."""
-    visible: tuple[Device, ...]
+    visible: tuple[SeenDevice, ...]
     problems: tuple[Trouble, ...]
     certain: bool
-    device_order: Order
-    driver: Driver
+    device_order: CountingOrder
+    driver: DriverWord
     agrees: bool | None
     """Whether libcuda gave the same devices in the same order; None when it was not asked or gave no list."""
     gpus: int
@@ -91,22 +91,24 @@ def recorded_value(machine: Snapshot) -> str | None:
     return machine.environment.value.get(VARIABLE)
 
 
-def what_if(machine: Snapshot, value: str | None, driver: Reading[CudaAnswer]) -> Answer:
+def what_if(machine: Snapshot, value: str | None, driver: Reading[CudaAnswer]) -> DevicesAnswer:
     """What a program gets under `value`; `driver` is libcuda's own answer for that value. Raises `NoGpus`."""
     try:
         selection = select_on(machine, value)
     except NotRead as error:
         raise NoGpus(f"no GPUs to select from: {error}") from None
     order = selection.enumeration
-    return Answer(
+    return DevicesAnswer(
         cuda_visible_devices=None if value is None else encodable(value),
         visible=tuple(
-            Device(device.cuda, device.nvml, device.uuid or None, device.pci or None, device.name or None, device.mig)
+            SeenDevice(
+                device.cuda, device.nvml, device.uuid or None, device.pci or None, device.name or None, device.mig
+            )
             for device in selection.devices
         ),
         problems=tuple(_trouble(note, selection) for note in selection.notes),
         certain=selection.certain,
-        device_order=Order(order.order, not order.doubt, order.doubt),
+        device_order=CountingOrder(order.order, not order.doubt, order.doubt),
         driver=_driver(driver),
         agrees=agrees(selection, driver.value) if driver.is_read else None,
         gpus=len(order.slots),
@@ -129,13 +131,13 @@ def _trouble(note: Note, selection: Selection) -> Trouble:
     )
 
 
-def _driver(answer: Reading[CudaAnswer]) -> Driver:
+def _driver(answer: Reading[CudaAnswer]) -> DriverWord:
     if not answer.is_read:
-        return Driver(None, f"{answer.source}: {answer.reason}")
+        return DriverWord(None, f"{answer.source}: {answer.reason}")
     devices = enumerated(answer.value)
     if devices is None:
-        return Driver(None, error_of(answer.value))
-    return Driver(tuple(device.uuid or device.pci_bus_id for device in devices), "")
+        return DriverWord(None, error_of(answer.value))
+    return DriverWord(tuple(device.uuid or device.pci_bus_id for device in devices), "")
 
 
 def encodable(text: str) -> str:
@@ -143,11 +145,11 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def to_json(answer: Answer, *, indent: int = 2) -> bytes:
+def to_json(answer: DevicesAnswer, *, indent: int = 2) -> bytes:
     """The answer as JSON (UTF-8)."""
     return msgspec.json.format(msgspec.json.encode(answer), indent=indent)
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of an answer."""
-    return msgspec.json.schema(Answer)
+    return msgspec.json.schema(DevicesAnswer)

@@ -40,7 +40,7 @@ from gpudoctor.knowledge.private_patterns import (
     UUID,
 )
 from gpudoctor.knowledge.pseudonymous_uuids import Uuids
-from gpudoctor.knowledge.shapes import COMMON_INTERFACE, HIDDEN, Kind
+from gpudoctor.knowledge.shapes import COMMON_INTERFACE, HIDDEN, Shape
 from gpudoctor.launcher.kept import brief, kept
 from gpudoctor.snapshot import Reading, Snapshot, read
 
@@ -181,7 +181,7 @@ class Pseudonyms:
             return self.text(value)  # a check asks whether it holds this machine's name
         return self._shown(kind_of(name) or "plain", kept_value(name, value))
 
-    def _shown(self, kind: Kind, value: str) -> str:
+    def _shown(self, kind: Shape, value: str) -> str:
         """A value that looks as its kind does."""
         if kind == "devices":
             return DEVICE_ENTRY.sub(self._device_entry, value)
@@ -202,7 +202,7 @@ class Pseudonyms:
             else known_paths.shown(self._names().sub(self._replacement, path), partial(self._name, "path"))
         )
 
-    def _option(self, kind: Kind, value: str) -> str:
+    def _option(self, kind: Shape, value: str) -> str:
         return self._shown(kind, shapes.kept(kind, value))
 
     def _interface(self, match: re.Match[str]) -> str:

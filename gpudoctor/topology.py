@@ -19,7 +19,7 @@ from gpudoctor.knowledge.wording import ranges
 from gpudoctor.snapshot import Gpu, NotRead, PciPath, RdmaDevice, Snapshot
 
 
-class Device(Struct, frozen=True):
+class TreeDevice(Struct, frozen=True):
     """A GPU or an RDMA device."""
 
     label: str
@@ -56,11 +56,11 @@ class Branch(Struct, frozen=True):
     children: tuple["Branch", ...] = ()
 
 
-class Answer(Struct, frozen=True):
+class TopologyAnswer(Struct, frozen=True):
     """What `gpudoctor topology` says."""
 
-    gpus: tuple[Device, ...]
-    nics: tuple[Device, ...]
+    gpus: tuple[TreeDevice, ...]
+    nics: tuple[TreeDevice, ...]
     pairs: tuple[Pair, ...]
     tree: tuple[Branch, ...]
     """() where the PCI tree could not be read."""
@@ -68,7 +68,7 @@ class Answer(Struct, frozen=True):
     """What could not be read, and where NVML and the PCI tree disagree."""
 
 
-def topology(machine: Snapshot) -> Answer:
+def topology(machine: Snapshot) -> TopologyAnswer:
     """Everything that is known of the places of GPUs and NICs; what is not known is a note."""
     notes: list[str] = []
     gpus = machine.nvidia.gpus.value_or(())
@@ -82,7 +82,7 @@ def topology(machine: Snapshot) -> Answer:
             notes.append(f"{what}: not read ({reading.source}: {reading.reason})")
     labelled = [(f"GPU{gpu.index}", sysfs_address(gpu)) for gpu in gpus]
     labelled += [(f"NIC{index}", address_of(nic)) for index, nic in enumerate(nics)]
-    return Answer(
+    return TopologyAnswer(
         gpus=tuple(_gpu(gpu) for gpu in gpus),
         nics=tuple(_nic(machine, index, nic) for index, nic in enumerate(nics)),
         pairs=_pairs(machine, gpus, nics, notes),
@@ -91,9 +91,9 @@ def topology(machine: Snapshot) -> Answer:
     )
 
 
-def _gpu(gpu: Gpu) -> Device:
+def _gpu(gpu: Gpu) -> TreeDevice:
     cpus = gpu.cpu_affinity.value_or(None)
-    return Device(
+    return TreeDevice(
         f"GPU{gpu.index}",
         gpu.name.value_or("?"),
         sysfs_address(gpu) or None,
@@ -102,7 +102,7 @@ def _gpu(gpu: Gpu) -> Device:
     )
 
 
-def _nic(machine: Snapshot, index: int, nic: RdmaDevice) -> Device:
+def _nic(machine: Snapshot, index: int, nic: RdmaDevice) -> TreeDevice:
     numa = nic.numa_node.value_or(None)
     cpus = (machine.host.numa_nodes.value_or({}) or {}).get(numa, ()) if numa is not None else ()
     ports = []
@@ -114,7 +114,7 @@ def _nic(machine: Snapshot, index: int, nic: RdmaDevice) -> Device:
             port.state.value_or("state unknown"),
         )
         ports.append(" ".join(word for word in words if word))
-    return Device(f"NIC{index}", nic.name, address_of(nic) or None, numa, ranges(cpus) or None, "; ".join(ports))
+    return TreeDevice(f"NIC{index}", nic.name, address_of(nic) or None, numa, ranges(cpus) or None, "; ".join(ports))
 
 
 def _pairs(machine: Snapshot, gpus: Sequence[Gpu], nics: Sequence[RdmaDevice], notes: list[str]) -> tuple[Pair, ...]:
@@ -161,24 +161,24 @@ def _disagreements(machine: Snapshot) -> list[str]:
 # ---------------------------------------------------------------- the tree
 
 
-class _Node:
+class _TreeNode:
     """A part of the tree while it grows."""
 
     def __init__(self) -> None:
-        self.children: dict[str, _Node] = {}
+        self.children: dict[str, _TreeNode] = {}
         self.devices: list[str] = []
 
 
 def _tree(machine: Snapshot, labelled: Sequence[tuple[str, str]]) -> tuple[Branch, ...]:
     paths = machine.network.pci_paths.value_or({})
-    top = _Node()
+    top = _TreeNode()
     for label, address in labelled:
         path = paths.get(address)
         if path is None:
             continue
         here = top
         for part in _way(path):
-            here = here.children.setdefault(part, _Node())
+            here = here.children.setdefault(part, _TreeNode())
         here.devices.append(f"{label} {address}")
     return tuple(_branch(name, top.children[name]) for name in sorted(top.children))
 
@@ -188,7 +188,7 @@ def _way(path: PciPath) -> list[str]:
     return [node, f"host bridge {path.root}" if path.root else "host bridge unknown", *reversed(path.upstream)]
 
 
-def _branch(name: str, node: _Node) -> Branch:
+def _branch(name: str, node: _TreeNode) -> Branch:
     """Only where ways part is there anything to see: of a chain of bridges that leads to one thing, the last is shown.
 
     That is a switch's upstream port, where there is a switch.
@@ -211,11 +211,11 @@ def _called(part: str) -> str:
     return part if part.startswith("host bridge") else f"PCIe bridge {part}"
 
 
-def to_json(answer: Answer, *, indent: int = 2) -> bytes:
+def to_json(answer: TopologyAnswer, *, indent: int = 2) -> bytes:
     """The answer as JSON (UTF-8)."""
     return msgspec.json.format(msgspec.json.encode(answer), indent=indent)
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of an answer."""
-    return msgspec.json.schema(Answer)
+    return msgspec.json.schema(TopologyAnswer)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from gpudoctor.amp.judge import judge
-from gpudoctor.amp.report import AmpReport, Compared, Device, Precision, Scaled, Speed
+from gpudoctor.amp.report import AmpDevice, AmpReport, ComparedNet, Precision, Scaled, Speed
 from gpudoctor.knowledge.precision.factors import expected_factor
 from gpudoctor.knowledge.precision.limits import LIMITS
 from gpudoctor.knowledge.precision.support import DTYPES, Dtype, Hardware, supported
@@ -21,11 +21,11 @@ MIB = 1024**2
 SCALER = Scaled(outcome="passed", scale_before=65536.0, scale_after=32768.0, skipped=True, recovered=True)
 
 
-def compared(dtype: Dtype, **odd: object) -> tuple[Compared, ...]:
+def compared(dtype: Dtype, **odd: object) -> tuple[ComparedNet, ...]:
     """Both nets; `odd` is what is otherwise of the transformer."""
     output, gradient = ERRORS[dtype]
     limit = LIMITS[dtype]
-    convolution = Compared(
+    convolution = ComparedNet(
         net="convolution",
         outcome="passed",
         output_error=output,
@@ -78,9 +78,9 @@ def works(dtype: Dtype, hardware: Hardware, teraflops: float, fp32_teraflops: fl
     return precision(dtype, hardware, **(given | fields))
 
 
-def device(hardware: Hardware, *precisions: Precision, index: int = 0, seconds: float = 9.4) -> Device:
+def device(hardware: Hardware, *precisions: Precision, index: int = 0, seconds: float = 9.4) -> AmpDevice:
     tested = {each.dtype: each for each in precisions}
-    return Device(
+    return AmpDevice(
         device=f"cuda:{index}",
         name=hardware.name,
         capability=hardware.capability,
@@ -115,7 +115,7 @@ def h100_broken_scaler() -> AmpReport:
     return answer(device(H100, fp16, works("bf16", H100, 622.0, 48.0)))
 
 
-def answer(*devices: Device) -> AmpReport:
+def answer(*devices: AmpDevice) -> AmpReport:
     return msgspec.structs.replace(judge(devices, VERSIONS), gpudoctor="0.1.0", versions=VERSIONS)
 
 

@@ -88,7 +88,7 @@ def ask(value: str) -> bytes:
         os.close(reading)
         signal.alarm(SECONDS_A_VALUE)  # a driver that hangs ends this process, and the missing answer is an error
         os.environ["CUDA_VISIBLE_DEVICES"] = value
-        os.write(writing, json.dumps(libcuda.Driver(lambda message: None).answer()).encode())
+        os.write(writing, json.dumps(libcuda.CudaDriver(lambda message: None).answer()).encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:

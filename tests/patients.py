@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpudoctor.active import Child, Reply, gather, start, worker
-from gpudoctor.read.children import Wish
+from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
 from gpudoctor.read.python import assemble
 from gpudoctor.snapshot import Training
@@ -96,7 +96,7 @@ def examine(
 ) -> Training:
     """What is read of a training interpreter, under a `--timeout` of 10 s."""
     surroundings = environment(**variables)
-    wish = Wish(Interpreter(python, "--python"), torch=torch)
+    wish = ExamineWish(Interpreter(python, "--python"), torch=torch)
     static = say(python, "python_facts", variables=surroundings, until=until_of_files)
     reply = say(python, "torch_facts", variables=surroundings, until=until) if torch else None
     return assemble(wish, static, reply)

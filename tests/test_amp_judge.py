@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpudoctor.amp import assemble
 from gpudoctor.amp.judge import judge
-from gpudoctor.amp.report import AmpReport, Compared, Device, Precision, Scaled, Speed, to_json
+from gpudoctor.amp.report import AmpDevice, AmpReport, ComparedNet, Precision, Scaled, Speed, to_json
 from gpudoctor.knowledge.precision.support import DTYPES, Dtype
 from gpudoctor.snapshot import Probe
 
@@ -42,7 +42,7 @@ def fp16(scaler: dict[str, Any] | None = None, overflow: bool = True, **changes:
     ]
 
 
-def device_of(said: list[dict[str, Any]], *dtypes: Dtype, probe: Probe = ANSWERED, **facts: Any) -> Device:
+def device_of(said: list[dict[str, Any]], *dtypes: Dtype, probe: Probe = ANSWERED, **facts: Any) -> AmpDevice:
     return assemble.device("cuda:0", dtypes or ("fp16",), [{"device": H100 | facts}, *said], probe, 3.0)
 
 
@@ -239,9 +239,11 @@ def precision(dtype: Any, support: Any = "hardware", outcome: Any = "passed", **
     return Precision(dtype=dtype, support=support, outcome=outcome, **rest)
 
 
-def gpu(*precisions: Precision, name: str = "NVIDIA H100 80GB HBM3", **rest: Any) -> Device:
+def gpu(*precisions: Precision, name: str = "NVIDIA H100 80GB HBM3", **rest: Any) -> AmpDevice:
     rest.setdefault("capability", (9, 0))
-    return Device(device=rest.pop("device", "cuda:0"), name=name, torch="2.13.0+cu130", precisions=precisions, **rest)
+    return AmpDevice(
+        device=rest.pop("device", "cuda:0"), name=name, torch="2.13.0+cu130", precisions=precisions, **rest
+    )
 
 
 T4: dict[str, Any] = {"name": "Tesla T4", "capability": (7, 5)}
@@ -323,7 +325,7 @@ def test_a_build_without_code_for_the_gpu_is_one_problem() -> None:
 
 
 def test_wrong_results_are_errors_even_by_emulation() -> None:
-    wrong = Compared(net="convolution", outcome="wrong-result", error="the output is off by 3.0e-01")
+    wrong = ComparedNet(net="convolution", outcome="wrong-result", error="the output is off by 3.0e-01")
     (problem,) = judge([gpu(precision("bf16", "emulated", "wrong-result", compared=(wrong,)), **T4)], {}).problems
     assert problem.severity == "error" and "convolution: the output is off by" in problem.summary
 

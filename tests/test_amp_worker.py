@@ -12,7 +12,7 @@ import pytest
 from gpudoctor.active import messages
 from gpudoctor.amp import assemble, run
 from gpudoctor.amp.judge import judge
-from gpudoctor.amp.report import Device, Precision
+from gpudoctor.amp.report import AmpDevice, Precision
 from gpudoctor.knowledge.precision.limits import LIMITS
 from gpudoctor.read.python import how_it_ended
 from tests.patients import environment, say, script
@@ -23,12 +23,12 @@ LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs L
 TIMEOUT = 180.0  # seconds; the machine may be crowded
 
 
-def examine(*dtypes: Any, speed: bool = False, device: str = "cpu", python: str = sys.executable) -> Device:
+def examine(*dtypes: Any, speed: bool = False, device: str = "cpu", python: str = sys.executable) -> AmpDevice:
     (found,) = run.examine([device], dtypes, python, TIMEOUT, speed=speed)
     return found
 
 
-def of(device: Device, dtype: str) -> Precision:
+def of(device: AmpDevice, dtype: str) -> Precision:
     return next(each for each in device.precisions if each.dtype == dtype)
 
 

@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from gpudoctor.checkpoint import compare, fix, nonfinite, safetensors, torch_writer, wrappers
-from gpudoctor.checkpoint.examine import Wish, examined
+from gpudoctor.checkpoint.examine import FileWish, examined
 from gpudoctor.checkpoint.foreign import STARTS, what_it_is
 from gpudoctor.checkpoint.imports import standing
 from gpudoctor.checkpoint.opened import opened
 from gpudoctor.checkpoint.pickles import Machine
 from gpudoctor.checkpoint.report import CheckpointReport
-from gpudoctor.checkpoint.source import CHUNK, Source
-from gpudoctor.checkpoint.unreadable import Unreadable
+from gpudoctor.checkpoint.source import CHUNK, OpenFile
+from gpudoctor.checkpoint.unreadable import BadFile
 from gpudoctor.checkpoint.values import Name
 from tests import checkpoint_files
 from tests.checkpoint_files import Runs, as_torch, attack, tensor, zipped
@@ -57,11 +57,11 @@ def net() -> nn.Module:
 
 
 def look(file: Path, **more: Any) -> CheckpointReport:
-    return examined(Wish(str(file), **more))
+    return examined(FileWish(str(file), **more))
 
 
 def refusal(file: Path, **more: Any) -> str:
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(BadFile) as caught:
         look(file, **more)
     said = str(caught.value)
     assert "\n" not in said and said
@@ -148,7 +148,7 @@ def test_nan_is_an_error_that_names_the_tensor(files: Path) -> None:
 
 def test_numbers_that_changed_on_the_disk_are_found_where_torch_loads_them(files: Path, tmp_path: Path) -> None:
     raw = bytearray((files / "plain.pt").read_bytes())
-    with Source(str(files / "plain.pt")) as source:
+    with OpenFile(str(files / "plain.pt")) as source:
         loaded = opened(source, lambda: None)
         raw[loaded.region(loaded.root["2.weight"].storage).offset + 1] ^= 4
     broken = write(tmp_path, bytes(raw))
@@ -301,7 +301,7 @@ def test_prefixes_of_any_names(names: list[str], attribute: bool) -> None:
 
 def copy(file: Path, out: Path, **more: Any) -> dict[str, Any]:
     out.touch()
-    return fix.copied(Wish(str(file), out=str(out), **more), str(out))
+    return fix.copied(FileWish(str(file), out=str(out), **more), str(out))
 
 
 @pytest.mark.parametrize("ending", [".pt", ".safetensors"])
@@ -363,12 +363,12 @@ def test_shared_tensors_stay_shared_and_views_take_what_they_look_at(files: Path
 
 @pytest.mark.parametrize("name", ["sparse.pt", "meta.pt"])
 def test_what_no_plain_file_can_hold_is_not_copied(files: Path, tmp_path: Path, name: str) -> None:
-    with pytest.raises(Unreadable, match="--fix copies plain tensors only, and w"):
+    with pytest.raises(BadFile, match="--fix copies plain tensors only, and w"):
         copy(files / name, tmp_path / "out.pt")
 
 
 def test_safetensors_refuses_what_it_cannot_hold(files: Path, tmp_path: Path) -> None:
-    with pytest.raises(Unreadable, match="safetensors"):
+    with pytest.raises(BadFile, match="safetensors"):
         copy(files / "kinds.pt", tmp_path / "out.safetensors")
 
 
@@ -379,20 +379,20 @@ def test_a_full_disk_is_said_before_anything_is_written(
         f_bavail, f_frsize = 1, 4096
 
     monkeypatch.setattr(os, "statvfs", lambda path: Full)
-    with pytest.raises(Unreadable, match=r"4 KiB are free"):
+    with pytest.raises(BadFile, match=r"4 KiB are free"):
         copy(files / "plain.pt", tmp_path / "out.pt")
     assert (tmp_path / "out.pt").stat().st_size == 0
 
 
 def test_a_copy_that_differs_is_noticed(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = torch_writer.Writer.entry
+    real = torch_writer.TorchWriter.entry
 
     def spoiled(self: Any, name: str, size: int, pieces: Any) -> None:
         whole = b"".join(pieces)
         real(self, name, size, [whole[:-1] + b"\1" if name == "data/0" else whole])
 
-    monkeypatch.setattr(torch_writer.Writer, "entry", spoiled)
-    with pytest.raises(Unreadable, match=r"the numbers of 0\.weight differ in the copy"):
+    monkeypatch.setattr(torch_writer.TorchWriter, "entry", spoiled)
+    with pytest.raises(BadFile, match=r"the numbers of 0\.weight differ in the copy"):
         copy(files / "plain.pt", tmp_path / "out.pt")
 
 
@@ -512,8 +512,8 @@ def test_an_attack_is_named_and_not_run(tmp_path: Path, protocol: int, wrap: Cal
     assert not marker.exists()
     assert "system" in said or (wrap is not as_torch and protocol < 2)  # protocol 0 and 1 have no mark of a pickle
     if wrap is as_torch:
-        with pytest.raises(Unreadable):
-            fix.copied(Wish(str(file), out="o.pt"), str(tmp_path / "o.pt"))
+        with pytest.raises(BadFile):
+            fix.copied(FileWish(str(file), out="o.pt"), str(tmp_path / "o.pt"))
     assert not marker.exists()
 
 
@@ -640,10 +640,10 @@ def only_ours(content: bytes) -> None:
     try:
         os.write(number, content)
         path = f"/proc/self/fd/{number}"
-        for wish in (Wish(path), Wish(path, like=path)):
+        for wish in (FileWish(path), FileWish(path, like=path)):
             try:
                 examined(wish)
-            except Unreadable as error:
+            except BadFile as error:
                 assert str(error)
     finally:
         os.close(number)
@@ -660,7 +660,7 @@ def test_any_bytes(content: bytes) -> None:
 def test_any_pickle(content: bytes, start: bytes) -> None:
     try:
         Machine(start + content).next_value()
-    except Unreadable as error:
+    except BadFile as error:
         assert str(error)
     only_ours(as_torch(start + content))
 
@@ -740,7 +740,7 @@ def test_every_piece_of_a_long_storage_is_counted(tmp_path: Path) -> None:
 @settings(deadline=None)
 def test_safetensors_written_here_are_read_back(told: list[tuple[str, str, list[int]]]) -> None:
     from gpudoctor.checkpoint import safetensors_writer
-    from gpudoctor.checkpoint.copied import Copied, Placed, Plan
+    from gpudoctor.checkpoint.copied import Copied, CopyPlan, PlacedTensor
     from gpudoctor.checkpoint.source import Region
     from gpudoctor.checkpoint.values import ITEM_BYTES, contiguous, product
 
@@ -750,9 +750,9 @@ def test_safetensors_written_here_are_read_back(told: list[tuple[str, str, list[
             continue
         dtype = safetensors.DTYPES[kind]
         placed.append(
-            Placed(name, dtype, tuple(shape), contiguous(tuple(shape)), number, 0, True, product(tuple(shape)))
+            PlacedTensor(name, dtype, tuple(shape), contiguous(tuple(shape)), number, 0, True, product(tuple(shape)))
         )
-    plan = Plan((Copied("0", Region(0, 0), 0, 0),), tuple(placed))
+    plan = CopyPlan((Copied("0", Region(0, 0), 0, 0),), tuple(placed))
     out = io.BytesIO()
 
     def pieces() -> Iterator[Iterator[bytes]]:
@@ -763,7 +763,7 @@ def test_safetensors_written_here_are_read_back(told: list[tuple[str, str, list[
     number = os.memfd_create("checkpoint")
     try:
         os.write(number, out.getvalue())
-        with Source(f"/proc/self/fd/{number}") as source:
+        with OpenFile(f"/proc/self/fd/{number}") as source:
             root = safetensors.load(source).root
     finally:
         os.close(number)

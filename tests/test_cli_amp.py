@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gpudoctor.amp.judge import judge
 from gpudoctor.amp.patient import NothingToTest, chosen, why_no_gpu
-from gpudoctor.amp.report import AmpReport, Device, Precision, UnreadableReport, from_json, to_json
+from gpudoctor.amp.report import AmpDevice, AmpReport, Precision, UnreadableAmpReport, from_json, to_json
 from gpudoctor.cli.amp_run import devices, dtypes
 from gpudoctor.errors import BadInput
 from gpudoctor.render.amp import closing_words, show_amp
@@ -243,7 +243,7 @@ def test_numbers_out_of_the_ordinary_are_shown(capsys: pytest.CaptureFixture[str
 
 
 def test_a_device_that_crashed_beside_one_that_works(capsys: pytest.CaptureFixture[str]) -> None:
-    lost = Device(device="cuda:1", error="fp16: convolution: killed by SIGSEGV", seconds=3.0)
+    lost = AmpDevice(device="cuda:1", error="fp16: convolution: killed by SIGSEGV", seconds=3.0)
     report = answer(device(H100, works("bf16", H100, 600.0, 48.0)), lost)
     text = shown(report, capsys)
     assert "cuda:1\n  not tested: fp16: convolution: killed by SIGSEGV" in text
@@ -261,7 +261,7 @@ def test_what_was_left_out_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_names_from_a_file_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     trap = "\x1b[2J\u202e"
-    device_ = Device(
+    device_ = AmpDevice(
         device=trap, name=trap, error=trap, precisions=(Precision(dtype="fp16", support="none", why=trap),)
     )
     report = AmpReport(devices=(device_,), why_devices=trap, versions={"torch": trap})
@@ -292,7 +292,7 @@ def test_the_picture_shows_measured_and_published_factors(tmp_path: Path) -> Non
     ],
 )
 def test_a_file_that_is_no_answer_is_one_line(raw: bytes, says: str) -> None:
-    with pytest.raises(UnreadableReport, match=says) as found:
+    with pytest.raises(UnreadableAmpReport, match=says) as found:
         from_json(raw)
     assert "\n" not in str(found.value)
 
@@ -301,5 +301,5 @@ def test_a_file_that_is_no_answer_is_one_line(raw: bytes, says: str) -> None:
 def test_any_bytes_are_an_answer_or_refused(raw: bytes) -> None:
     try:
         from_json(raw)
-    except UnreadableReport as error:
+    except UnreadableAmpReport as error:
         assert str(error)

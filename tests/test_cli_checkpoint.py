@@ -16,7 +16,7 @@ import torch
 
 from gpudoctor.checkpoint.report import json_schema
 from gpudoctor.checkpoint.run import concluded, name_it, progress
-from gpudoctor.checkpoint.unreadable import Unreadable
+from gpudoctor.checkpoint.unreadable import BadFile
 from tests.checkpoint_files import as_torch, attack
 
 
@@ -136,7 +136,7 @@ def test_the_input_is_never_written_to(ddp: Path, tmp_path: Path) -> None:
 def test_a_file_made_meanwhile_is_kept(tmp_path: Path) -> None:
     (tmp_path / "temporary").write_bytes(b"new")
     (tmp_path / "out").write_bytes(b"precious")
-    with (tmp_path / "temporary").open("rb") as file, pytest.raises(Unreadable, match="meanwhile"):
+    with (tmp_path / "temporary").open("rb") as file, pytest.raises(BadFile, match="meanwhile"):
         name_it(str(tmp_path / "temporary"), tmp_path / "out", file.fileno())
     assert (tmp_path / "out").read_bytes() == b"precious"
 
@@ -234,9 +234,9 @@ def test_a_reader_that_dies_is_said() -> None:
     from gpudoctor.active import Reply
 
     reply = Reply("checkpoint", b"", "", -9, timed_out=False, stuck=False, seconds=1.0, pid=1)
-    with pytest.raises(Unreadable, match="killed by SIGKILL"):
+    with pytest.raises(BadFile, match="killed by SIGKILL"):
         concluded(reply)
-    with pytest.raises(Unreadable, match="no further for 60 s"):
+    with pytest.raises(BadFile, match="no further for 60 s"):
         concluded(reply._replace(return_code=None, timed_out=True, seconds=60.2))
 
 

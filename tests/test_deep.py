@@ -11,7 +11,7 @@ from gpudoctor.amp import short as amp
 from gpudoctor.cli.deep import deepened
 from gpudoctor.nccl.rank_messages import Fault, Trained
 from gpudoctor.nccl.result import NodeRanks, RunResult
-from gpudoctor.read.children import Wish
+from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
 from gpudoctor.snapshot import (
     AmpResult,
@@ -33,8 +33,8 @@ from tests.patients import script
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 
 
-def wish(python: str = sys.executable, timeout: float = 100.0) -> Wish:
-    return Wish(Interpreter(python, "--python"), deep=True, timeout=timeout)
+def wish(python: str = sys.executable, timeout: float = 100.0) -> ExamineWish:
+    return ExamineWish(Interpreter(python, "--python"), deep=True, timeout=timeout)
 
 
 def smoked(machine: Snapshot, *devices: str, outcome: Literal["passed", "failed"] = "passed") -> Snapshot:

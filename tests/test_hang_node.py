@@ -33,7 +33,7 @@ from gpudoctor.read.job import files, gpus, kernel, layers, node, processes, sam
 from gpudoctor.read.job.layers import Rank
 from gpudoctor.read.job.tasks import Task, each
 from gpudoctor.read.job.wanted import Wanted
-from gpudoctor.read.kernel_log import Line
+from gpudoctor.read.kernel_log import KernelLine
 from gpudoctor.read.system import System
 from gpudoctor.snapshot.evidence import (
     Evidence,
@@ -639,12 +639,12 @@ def test_kills_of_the_own_cgroup_are_counted(tmp_path: Path) -> None:
 
 def test_events_of_the_kernel_log_name_their_process() -> None:
     lines = [
-        Line(10.0, "Memory cgroup out of memory: Killed process 4711 (python) total-vm:1kB"),
-        Line(20.0, "Out of memory: Killed process 12 (python3.11)"),
-        Line(30.0, "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus."),
-        Line(40.0, "python[77]: segfault at 0 ip 0000 sp 0000 error 4 in libc.so.6"),
-        Line(None, "NVRM: Xid (PCI:0000:3b:00): 31, pid='<unknown>', name=<unknown>, Ch 00000001"),
-        Line(50.0, "eth0: link up"),
+        KernelLine(10.0, "Memory cgroup out of memory: Killed process 4711 (python) total-vm:1kB"),
+        KernelLine(20.0, "Out of memory: Killed process 12 (python3.11)"),
+        KernelLine(30.0, "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus."),
+        KernelLine(40.0, "python[77]: segfault at 0 ip 0000 sp 0000 error 4 in libc.so.6"),
+        KernelLine(None, "NVRM: Xid (PCI:0000:3b:00): 31, pid='<unknown>', name=<unknown>, Ch 00000001"),
+        KernelLine(50.0, "eth0: link up"),
     ]
     found = kernel.events(lines, 100.0)
     assert [(each.kind, each.pid, each.seconds_ago) for each in found] == [
@@ -659,7 +659,7 @@ def test_events_of_the_kernel_log_name_their_process() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.text(max_size=60)))
 def test_no_line_breaks_the_kernel_log(texts: list[str]) -> None:
-    kernel.events([Line(1.0, text) for text in texts], 2.0)
+    kernel.events([KernelLine(1.0, text) for text in texts], 2.0)
 
 
 def gpu_reply(*messages: dict[str, Any], timed_out: bool = False) -> Reply:

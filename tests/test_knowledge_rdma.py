@@ -16,7 +16,7 @@ from gpudoctor.knowledge.network.gpu_direct import (
     peer_memory,
     verdicts,
 )
-from gpudoctor.knowledge.network.rdma_selection import Entry, parse_filter, rdma_choice, usable
+from gpudoctor.knowledge.network.rdma_selection import WantedPort, parse_filter, rdma_choice, usable
 from gpudoctor.snapshot import GpuDirect, NotRead, Snapshot, read
 from tests.build import but, h100_node, rtx_4090_node, t4_node, unread
 from tests.build_network import (
@@ -94,7 +94,7 @@ def test_any_filter_is_read(text: str) -> None:
 
 
 def test_only_32_entries_are_read() -> None:
-    assert parse_filter(",".join(f"d{n}" for n in range(50))).entries[-1] == Entry("d31", None)
+    assert parse_filter(",".join(f"d{n}" for n in range(50))).entries[-1] == WantedPort("d31", None)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpudoctor.read.kernel_log import (
     KEPT_PER_ERROR,
-    Line,
+    KernelLine,
     examine,
     kmsg_records,
     parse_kmsg,
@@ -24,7 +24,7 @@ FIELD = "host.kernel_log"
 
 
 def log(*texts: str) -> KernelLog:
-    return examine([Line(100.0, text) for text in texts], 160.0)
+    return examine([KernelLine(100.0, text) for text in texts], 160.0)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_limited_links_and_kills() -> None:
 
 
 def test_a_flood_of_one_error_keeps_the_newest_and_the_other_errors() -> None:
-    early = Line(1.0, "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
-    flood = [Line(float(second), "NVRM: Xid (PCI:0000:3b:00): 13, Graphics") for second in range(2, 5000)]
+    early = KernelLine(1.0, "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
+    flood = [KernelLine(float(second), "NVRM: Xid (PCI:0000:3b:00): 13, Graphics") for second in range(2, 5000)]
     events = examine([early, *flood], 5000.0).events
     assert [event.code for event in events] == [79, *[13] * KEPT_PER_ERROR]
     assert events[-1].seconds_ago == 1.0
@@ -103,24 +103,24 @@ def test_a_flood_of_one_error_keeps_the_newest_and_the_other_errors() -> None:
 
 def test_kmsg_records() -> None:
     raw = b"6,339,5140900,-;NVRM: loading\n SUBSYSTEM=pci\n3,340,7000000,-,caller=T1;a;b\nno record\n"
-    assert list(parse_kmsg(raw)) == [Line(5.1409, "NVRM: loading"), Line(7.0, "a;b")]
+    assert list(parse_kmsg(raw)) == [KernelLine(5.1409, "NVRM: loading"), KernelLine(7.0, "a;b")]
 
 
 @pytest.mark.parametrize(
     ("raw", "lines"),
     [
-        (b"[    5.140900] NVRM: loading\n", [Line(5.1409, "NVRM: loading")]),
-        (b"[12345.000001] node-1 kernel: NVRM: loading\n", [Line(12345.000001, "NVRM: loading")]),
-        (b"NVRM: printk.time is off\n", [Line(None, "NVRM: printk.time is off")]),
+        (b"[    5.140900] NVRM: loading\n", [KernelLine(5.1409, "NVRM: loading")]),
+        (b"[12345.000001] node-1 kernel: NVRM: loading\n", [KernelLine(12345.000001, "NVRM: loading")]),
+        (b"NVRM: printk.time is off\n", [KernelLine(None, "NVRM: printk.time is off")]),
         (b"-- No entries --\n", []),
     ],
 )
-def test_printed_logs(raw: bytes, lines: list[Line]) -> None:
+def test_printed_logs(raw: bytes, lines: list[KernelLine]) -> None:
     assert list(parse_printed(raw)) == lines
 
 
 def test_a_line_without_a_time_is_an_event_of_unknown_age() -> None:
-    (event,) = examine([Line(None, "NVRM: Xid (PCI:0000:3b:00): 79, off")], 100.0).events
+    (event,) = examine([KernelLine(None, "NVRM: Xid (PCI:0000:3b:00): 79, off")], 100.0).events
     assert event.seconds_ago is None
 
 

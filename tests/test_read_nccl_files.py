@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor.active import MARK, Reply
-from gpudoctor.read.children import Wish
+from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
 from gpudoctor.read.nccl_files import plugins, read_files, read_paths, read_plugins, settings
 from gpudoctor.read.python import nccl_names
@@ -36,7 +36,7 @@ def worker(name: str) -> ModuleType:
 
 
 python_facts = worker("python_facts")
-WISH = Wish(Interpreter("/opt/python", "--python"))
+WISH = ExamineWish(Interpreter("/opt/python", "--python"))
 
 
 def found(system: System) -> dict[str, ConfigFile]:

@@ -13,7 +13,7 @@ import pytest
 
 from gpudoctor.active import Reply
 from gpudoctor.read import smoke
-from gpudoctor.read.children import Wish
+from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
 from gpudoctor.snapshot import Snapshot, TorchDevice, absent, missing, read
 from tests.build import but, h100_node, node
@@ -24,8 +24,8 @@ WORKER = Path(__file__).parent.parent / "gpudoctor" / "workers" / "smoke.py"
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 
 
-def wish(python: str = sys.executable, timeout: float = 10.0) -> Wish:
-    return Wish(Interpreter(python, "--python"), deep=True, timeout=timeout)
+def wish(python: str = sys.executable, timeout: float = 10.0) -> ExamineWish:
+    return ExamineWish(Interpreter(python, "--python"), deep=True, timeout=timeout)
 
 
 @pytest.fixture

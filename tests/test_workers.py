@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor.active import MARK, Reply, signal_name
-from gpudoctor.read.children import Wish
+from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
 from gpudoctor.read.python import assemble
 from gpudoctor.snapshot import Probe, Training
@@ -369,7 +369,7 @@ REPLIES = st.builds(
 
 @given(REPLIES, REPLIES)
 def test_no_reply_makes_the_reading_raise(static: Reply, torch: Reply) -> None:
-    found = assemble(Wish(Interpreter("/usr/bin/python3", "--python")), static, torch)
+    found = assemble(ExamineWish(Interpreter("/usr/bin/python3", "--python")), static, torch)
     assert found.python_probe.is_read
     for name in ("torch", "torch_probe", "torch_files", "packages", "libraries"):
         reading = getattr(found, name)

@@ -1,4 +1,4 @@
-"""What workers/amp.py said -> `Device`: every number held against its limit, and nothing taken for granted.
+"""What workers/amp.py said -> `AmpDevice`: every number held against its limit, and nothing taken for granted.
 
 A dtype has passed only when the worker said that it was finished, its output was of the low dtype, so was every
 layer's, and the numbers are within their limits. What a crash or a deadline cut off says so.
@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.amp.report import Compared, Device, Precision, Scaled, Speed
+from gpudoctor.amp.report import AmpDevice, ComparedNet, Precision, Scaled, Speed
 from gpudoctor.knowledge.precision import limits
 from gpudoctor.knowledge.precision.factors import expected_factor
 from gpudoctor.knowledge.precision.support import Dtype, Hardware, Supported, supported
@@ -89,20 +89,20 @@ def device(
     probe: Probe,
     seconds: float,
     compiled: tuple[Said, Probe] | None = None,
-) -> Device:
+) -> AmpDevice:
     """One device from its worker's messages and how the worker ended; `compiled` from the one that compiled."""
     told = told_device(said)
     hardware = hardware_of(name, told)
     measured = any("dtype" in message and "doing" not in message for message in said)
     if not measured and probe.outcome != "answered":
-        return Device(
+        return AmpDevice(
             device=name, name=told.name, capability=told.capability, torch=told.torch, switches=told.switches,
             seconds=seconds, error=describe(probe),
         )  # fmt: skip
     precisions = [precision(dtype, hardware, said, probe) for dtype in dtypes]
     if compiled is not None:
         precisions = with_compiled(precisions, *compiled)
-    return Device(
+    return AmpDevice(
         device=name,
         name=told.name,
         capability=told.capability,
@@ -249,24 +249,24 @@ def unfinished(dtype: Dtype, support: Supported, parts: Said, probe: Probe) -> t
     return ("timeout" if probe.outcome == "hung" else "failed"), why
 
 
-def comparisons(dtype: Dtype, parts: Said) -> tuple[Compared, ...]:
+def comparisons(dtype: Dtype, parts: Said) -> tuple[ComparedNet, ...]:
     """Each net's numbers, judged; a net whose step raised is there with the exception."""
-    found: dict[str, Compared] = {}
+    found: dict[str, ComparedNet] = {}
     for message in parts[: 4 * MAXIMUM_PARTS]:
         told = converted(message.get("compared"), ToldCompared)
         net = str(message.get("net", ""))
         if told is not None and told.net in ("convolution", "transformer", "matmul"):
             found[told.net] = compare(dtype, told)
         elif "failed" in message and net in ("convolution", "transformer", "matmul"):
-            found.setdefault(net, Compared(net=cast(Any, net), outcome="failed", error=str(message["failed"])))
+            found.setdefault(net, ComparedNet(net=cast(Any, net), outcome="failed", error=str(message["failed"])))
     return tuple(found.values())
 
 
-def compare(dtype: Dtype, told: ToldCompared) -> Compared:
+def compare(dtype: Dtype, told: ToldCompared) -> ComparedNet:
     limit = limits.LIMITS[dtype]
     outcome, error = judged(dtype, told, limit)
     is_product = told.net == "matmul"
-    return Compared(
+    return ComparedNet(
         net=cast(Any, told.net),
         outcome=cast(Any, outcome),
         output_error=told.output_error,

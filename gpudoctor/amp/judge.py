@@ -6,7 +6,7 @@ from typing import Any, Literal
 from msgspec import structs
 
 from gpudoctor import __version__
-from gpudoctor.amp.report import Advice, AmpReport, Device, Precision, Speed
+from gpudoctor.amp.report import AmpAdvice, AmpDevice, AmpReport, Precision, Speed
 from gpudoctor.check import Fix, Problem
 from gpudoctor.command import command
 from gpudoctor.knowledge.precision import limits
@@ -20,7 +20,7 @@ LEAST_GAIN = 1.1
 TORCH_TYPES = {"fp16": "torch.float16", "bf16": "torch.bfloat16"}
 
 
-def judge(devices: Sequence[Device], versions: Mapping[str, str]) -> AmpReport:
+def judge(devices: Sequence[AmpDevice], versions: Mapping[str, str]) -> AmpReport:
     """The report. `versions` maps the training interpreter's distributions to their versions."""
     found = [problem for device in devices for problem in problems(device)]
     order = {"error": 0, "warning": 1, "info": 2}
@@ -48,7 +48,7 @@ def judged_again(saved: AmpReport) -> AmpReport:
 # ---------------------------------------------------------------- problems
 
 
-def problems(device: Device) -> Iterator[Problem]:
+def problems(device: AmpDevice) -> Iterator[Problem]:
     """All of one device."""
     if device.error:
         yield not_tested(device)
@@ -69,7 +69,7 @@ def problems(device: Device) -> Iterator[Problem]:
 
 
 def problem(
-    device: Device,
+    device: AmpDevice,
     severity: Literal["error", "warning", "info"],
     summary: str,
     meaning: str,
@@ -79,16 +79,16 @@ def problem(
     return Problem(severity=severity, summary=summary, meaning=meaning, fix=fix, evidence=facts)
 
 
-def named(device: Device) -> str:
+def named(device: AmpDevice) -> str:
     """ "cuda:0 (NVIDIA H100 PCIe)"."""
     return f"{device.device} ({device.name})" if device.name else device.device
 
 
-def source(device: Device, precision: Precision | None = None) -> str:
+def source(device: AmpDevice, precision: Precision | None = None) -> str:
     return f"gpudoctor amp {device.device}" + (f" {precision.dtype}" if precision else "")
 
 
-def not_tested(device: Device) -> Problem:
+def not_tested(device: AmpDevice) -> Problem:
     return problem(
         device,
         "error",
@@ -99,7 +99,7 @@ def not_tested(device: Device) -> Problem:
     )
 
 
-def build_lacks(device: Device, precision: Precision) -> Problem:
+def build_lacks(device: AmpDevice, precision: Precision) -> Problem:
     return problem(
         device,
         "error",
@@ -113,7 +113,7 @@ def build_lacks(device: Device, precision: Precision) -> Problem:
     )
 
 
-def fp32_wrong(device: Device) -> Problem:
+def fp32_wrong(device: AmpDevice) -> Problem:
     return problem(
         device,
         "error",
@@ -126,7 +126,7 @@ def fp32_wrong(device: Device) -> Problem:
     )
 
 
-def does_not_work(device: Device, precision: Precision) -> Problem:
+def does_not_work(device: AmpDevice, precision: Precision) -> Problem:
     """A dtype that was tried and failed. On hardware that has it, training in it fails too.
 
     Where it is only emulated it may fail, but neither lie nor keep who tries it, and what comes after, waiting.
@@ -176,7 +176,7 @@ def what_failed(precision: Precision) -> str:
     return precision.error or "no reason was told"
 
 
-def fix_of(device: Device, precision: Precision) -> Fix:
+def fix_of(device: AmpDevice, precision: Precision) -> Fix:
     if precision.outcome == "timeout":
         return Fix("Find out where it stands while it hangs.", (command("gpudoctor hang"),))
     if precision.scaler is not None and precision.scaler.outcome == "failed":
@@ -190,7 +190,7 @@ def fix_of(device: Device, precision: Precision) -> Fix:
     )
 
 
-def of_speed(device: Device, precision: Precision) -> Iterator[Problem]:
+def of_speed(device: AmpDevice, precision: Precision) -> Iterator[Problem]:
     """Precisions that work and gain nothing."""
     product = next((speed for speed in precision.speeds if speed.what == "matmul"), None)
     if precision.outcome != "passed" or product is None or product.factor <= 0:
@@ -218,7 +218,7 @@ def of_speed(device: Device, precision: Precision) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-def emulated(device: Device, precision: Precision, product: Speed, measured: Reading[Any]) -> Problem:
+def emulated(device: AmpDevice, precision: Precision, product: Speed, measured: Reading[Any]) -> Problem:
     return problem(
         device,
         "warning" if device.device != "cpu" else "info",
@@ -231,7 +231,7 @@ def emulated(device: Device, precision: Precision, product: Speed, measured: Rea
     )
 
 
-def no_gain(device: Device, precision: Precision, product: Speed, measured: Reading[Any]) -> Problem:
+def no_gain(device: AmpDevice, precision: Precision, product: Speed, measured: Reading[Any]) -> Problem:
     origin = source_of_factor(device.name, device.capability)
     return problem(
         device,
@@ -247,7 +247,7 @@ def no_gain(device: Device, precision: Precision, product: Speed, measured: Read
     )
 
 
-def compiled_fails(device: Device, precision: Precision) -> Problem:
+def compiled_fails(device: AmpDevice, precision: Precision) -> Problem:
     details = precision.compiled.partition(": ")[2]
     return problem(
         device,
@@ -259,7 +259,7 @@ def compiled_fails(device: Device, precision: Precision) -> Problem:
     )
 
 
-def of_tf32(device: Device) -> Iterator[Problem]:
+def of_tf32(device: AmpDevice) -> Iterator[Problem]:
     """Switches that decide over fp32's meaning without a line in the training program."""
     override = device.switches.get("NVIDIA_TF32_OVERRIDE")
     has_tf32 = has_tensor_cores("tf32", device.name, device.capability)
@@ -309,13 +309,13 @@ def products_are_ieee(switches: Mapping[str, str]) -> bool:
 # ---------------------------------------------------------------- advice
 
 
-def advice(devices: Sequence[Device], versions: Mapping[str, str]) -> Advice | None:
+def advice(devices: Sequence[AmpDevice], versions: Mapping[str, str]) -> AmpAdvice | None:
     """One precision for all devices that were tested; None when none was."""
     tested = [device for device in devices if not device.error and device.precisions]
     if not tested:
         return None
     on_cpu = all(device.device == "cpu" for device in tested)
-    verdicts: dict[Dtype, list[tuple[Device, Precision]]] = {
+    verdicts: dict[Dtype, list[tuple[AmpDevice, Precision]]] = {
         dtype: [(device, each) for device in tested for each in device.precisions if each.dtype == dtype]
         for dtype in ("fp16", "bf16")
     }
@@ -325,19 +325,19 @@ def advice(devices: Sequence[Device], versions: Mapping[str, str]) -> Advice | N
     elif not on_cpu and good(verdicts["fp16"], len(tested)) and scaler_works(verdicts["fp16"]):
         chosen = "fp16"
     device_type = tested[0].device.partition(":")[0]
-    return Advice(
+    return AmpAdvice(
         precision=chosen,
         why=why(chosen, tested, verdicts, on_cpu),
         spelled=spelled(chosen, {**versions, **with_torch(tested)}, device_type),
     )
 
 
-def with_torch(devices: Sequence[Device]) -> dict[str, str]:
+def with_torch(devices: Sequence[AmpDevice]) -> dict[str, str]:
     """The torch that was really imported goes before what a distribution's metadata says."""
     return {"torch": devices[0].torch} if devices[0].torch else {}
 
 
-def good(tried: Sequence[tuple[Device, Precision]], wanted: int) -> bool:
+def good(tried: Sequence[tuple[AmpDevice, Precision]], wanted: int) -> bool:
     """Every device has it in hardware, and it passed there."""
     return len(tried) == wanted and all(
         each.outcome == "passed"
@@ -346,12 +346,15 @@ def good(tried: Sequence[tuple[Device, Precision]], wanted: int) -> bool:
     )
 
 
-def scaler_works(tried: Sequence[tuple[Device, Precision]]) -> bool:
+def scaler_works(tried: Sequence[tuple[AmpDevice, Precision]]) -> bool:
     return all(each.scaler is not None and each.scaler.outcome == "passed" for _, each in tried)
 
 
 def why(
-    chosen: Chosen, tested: Sequence[Device], verdicts: Mapping[Dtype, Sequence[tuple[Device, Precision]]], on_cpu: bool
+    chosen: Chosen,
+    tested: Sequence[AmpDevice],
+    verdicts: Mapping[Dtype, Sequence[tuple[AmpDevice, Precision]]],
+    on_cpu: bool,
 ) -> str:
     """A sentence or two without a final period: what speaks for it, and why not the others."""
     parts = []
@@ -370,7 +373,7 @@ def why(
     return "; ".join(part for part in [*parts, fp8] if part)
 
 
-def against(dtype: Dtype, tried: Sequence[tuple[Device, Precision]]) -> str:
+def against(dtype: Dtype, tried: Sequence[tuple[AmpDevice, Precision]]) -> str:
     """Why not this one."""
     if not tried:
         return f"{dtype} was not tested"

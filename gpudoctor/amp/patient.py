@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gpudoctor.active import Child, Waiting, gather, start, worker
 from gpudoctor.errors import BadInput
-from gpudoctor.read.children import Wish
+from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
 from gpudoctor.read.python import assemble
 from gpudoctor.read.smoke import name
@@ -43,7 +43,7 @@ def look(interpreter: Interpreter, wanted: Sequence[str], timeout: float, waitin
             child.end()
         raise NothingToTest(f"{interpreter.path} cannot be run: {error.strerror or error}") from None
     replies = gather(children, waiting)
-    wish = Wish(interpreter, torch=listing, timeout=timeout)
+    wish = ExamineWish(interpreter, torch=listing, timeout=timeout)
     training = assemble(wish, replies["python"], replies.get("torch"))
     if training.torch_files.missing_kind == "absent":
         raise NothingToTest(f"{interpreter.path} has no torch: name the training interpreter with --python")

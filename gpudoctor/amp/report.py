@@ -16,7 +16,7 @@ Support = Literal["hardware", "hardware, slow", "emulated", "build", "none", "un
 CPUs). emulated: by conversion to fp32. build: the GPU could, this torch build cannot. none: not at all."""
 
 
-class Compared(Struct, frozen=True, kw_only=True):
+class ComparedNet(Struct, frozen=True, kw_only=True):
     """A small net's losses and gradients under autocast against fp32 with TF32 off."""
 
     net: Literal["convolution", "transformer", "matmul"]
@@ -74,7 +74,7 @@ class Precision(Struct, frozen=True, kw_only=True):
     why: str = ""
     """ "compute capability 7.5; tensor cores for bf16 came with 8.0"."""
     outcome: Literal["passed", "wrong-result", "failed", "not applicable", "timeout"] = "not applicable"
-    compared: tuple[Compared, ...] = ()
+    compared: tuple[ComparedNet, ...] = ()
     scaler: Scaled | None = None
     speeds: tuple[Speed, ...] = ()
     memory_fp32_bytes: int | None = None
@@ -87,7 +87,7 @@ class Precision(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Device(Struct, frozen=True, kw_only=True):
+class AmpDevice(Struct, frozen=True, kw_only=True):
     device: str
     """ "cuda:0", "cpu"."""
     name: str = ""
@@ -103,7 +103,7 @@ class Device(Struct, frozen=True, kw_only=True):
     """Why nothing was measured: deadline, crash, no such device."""
 
 
-class Advice(Struct, frozen=True, kw_only=True):
+class AmpAdvice(Struct, frozen=True, kw_only=True):
     """Which precision to use, and how to spell it."""
 
     precision: Literal["bf16", "fp16", "fp32"]
@@ -119,8 +119,8 @@ class AmpReport(Struct, frozen=True, kw_only=True):
     """Of the training interpreter's distributions that have a word for precision: torch, lightning, accelerate, ..."""
     why_devices: str = ""
     """Why these devices, where nobody named them: "no GPU is usable by this torch: tested on the CPU"."""
-    devices: tuple[Device, ...] = ()
-    advice: Advice | None = None
+    devices: tuple[AmpDevice, ...] = ()
+    advice: AmpAdvice | None = None
     problems: tuple[Problem, ...] = ()
     seconds: float = 0.0
 
@@ -139,26 +139,26 @@ def to_json(report: AmpReport) -> bytes:
     return msgspec.json.format(msgspec.json.encode(built), indent=2)
 
 
-class _Head(Struct):
+class _AmpHead(Struct):
     """What no answer lacks; all else has a default."""
 
     schema: int
     devices: list[msgspec.Raw]
 
 
-class UnreadableReport(BadInput):
+class UnreadableAmpReport(BadInput):
     """Bytes that are no answer of amp; the message is one line for the user."""
 
 
 def from_json(raw: bytes) -> AmpReport:
     """Read an answer that `to_json` wrote. Raises `UnreadableReport`."""
     try:
-        head = msgspec.json.decode(raw, type=_Head)
+        head = msgspec.json.decode(raw, type=_AmpHead)
         if head.schema != SCHEMA:
-            raise UnreadableReport(f"amp schema {head.schema}; this gpudoctor reads schema {SCHEMA}")
+            raise UnreadableAmpReport(f"amp schema {head.schema}; this gpudoctor reads schema {SCHEMA}")
         return without_lines(msgspec.json.decode(raw, type=AmpReport))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableReport(f"not an answer of gpudoctor amp --json: {error}") from None
+        raise UnreadableAmpReport(f"not an answer of gpudoctor amp --json: {error}") from None
 
 
 def json_schema() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from gpudoctor.active import Child, Reply, Waiting, gather, messages, start, worker
 from gpudoctor.amp import assemble
-from gpudoctor.amp.report import Device
+from gpudoctor.amp.report import AmpDevice
 from gpudoctor.knowledge.precision.support import Dtype
 from gpudoctor.read.python import how_it_ended
 from gpudoctor.snapshot import Probe
@@ -40,7 +40,7 @@ def examine(
     *,
     speed: bool = True,
     compile_too: bool = True,
-) -> tuple[Device, ...]:
+) -> tuple[AmpDevice, ...]:
     """Each device ("cuda:0", "cpu") with its dtypes, in `timeout` seconds each at most. Never raises for what a
     device or an interpreter does.
 
@@ -61,7 +61,7 @@ def examine_one(
     *,
     speed: bool,
     compile_too: bool,
-) -> Device:
+) -> AmpDevice:
     started = time.monotonic()
     wish: dict[str, Any] = {"dtypes": list(dtypes), "seconds": timeout * MEASURING, "speed": speed}
     said: list[dict[str, Any]] = []
@@ -83,7 +83,7 @@ def examine_one(
                 for each in children:
                     each.end()
                 text = f"{python} cannot be run: {error.strerror or error}"
-                return Device(device=device, seconds=time.monotonic() - started, error=text)
+                return AmpDevice(device=device, seconds=time.monotonic() - started, error=text)
             replies = gather(children, waiting)
             reply = replies[f"amp {device}"]
             more, probe = heard(reply, seconds)

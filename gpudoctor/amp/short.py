@@ -10,7 +10,7 @@ from gpudoctor.amp import assemble
 from gpudoctor.amp.report import Precision
 from gpudoctor.amp.run import child, heard
 from gpudoctor.knowledge.precision.support import Dtype
-from gpudoctor.read.children import Wish
+from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.python import describe
 from gpudoctor.read.smoke import AT_ONCE, SECONDS
 from gpudoctor.snapshot import AmpResult, AmpTarget, Reading, Snapshot, missing, read
@@ -19,7 +19,7 @@ SOURCE = "mixed precision test"
 TESTED: tuple[Dtype, ...] = ("fp16", "bf16")
 
 
-def run(wish: Wish, snapshot: Snapshot, waiting: Waiting | None = None) -> Reading[tuple[AmpTarget, ...]]:
+def run(wish: ExamineWish, snapshot: Snapshot, waiting: Waiting | None = None) -> Reading[tuple[AmpTarget, ...]]:
     """Every device of the snapshot's smoke test, each for max(--timeout, 30 s). Missing, with the reason, without."""
     smoke = snapshot.active.smoke
     if not smoke.is_read:

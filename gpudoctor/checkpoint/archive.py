@@ -8,8 +8,8 @@ import struct
 from typing import NamedTuple
 
 from gpudoctor.checkpoint.allowance import for_listing
-from gpudoctor.checkpoint.source import Region, Source
-from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.source import OpenFile, Region
+from gpudoctor.checkpoint.unreadable import BadFile, printable
 
 END = b"PK\x05\x06"
 END_64 = b"PK\x06\x06"
@@ -26,7 +26,7 @@ EXPANSION_MATTERS_BYTES = 64 * 1024 * 1024
 NO_SIZE = 0xFFFFFFFF
 
 
-class Entry(NamedTuple):
+class ArchiveEntry(NamedTuple):
     name: str
     size: int
     packed: int
@@ -36,53 +36,51 @@ class Entry(NamedTuple):
     """Where its local header begins."""
 
 
-def entries(source: Source) -> dict[str, Entry]:
-    """All entries by name. Raises `Unreadable`."""
+def entries(source: OpenFile) -> dict[str, ArchiveEntry]:
+    """All entries by name. Raises `BadFile`."""
     try:
         return _entries(source)
     except struct.error:
-        raise Unreadable("its directory of contents, at its end, is damaged") from None
+        raise BadFile("its directory of contents, at its end, is damaged") from None
 
 
-def _entries(source: Source) -> dict[str, Entry]:
+def _entries(source: OpenFile) -> dict[str, ArchiveEntry]:
     count, size, offset = _directory(source)
     if size > MOST_DIRECTORY_BYTES or count > MOST_ENTRIES:
-        raise Unreadable(f"its directory of contents has {count} entries, more than a checkpoint has")
+        raise BadFile(f"its directory of contents has {count} entries, more than a checkpoint has")
     if offset + size > source.size:
-        raise Unreadable("it is cut off, or damaged: its directory of contents lies past its end")
+        raise BadFile("it is cut off, or damaged: its directory of contents lies past its end")
     for_listing(size)
     raw = source.read(offset, size)
-    found: dict[str, Entry] = {}
+    found: dict[str, ArchiveEntry] = {}
     at = 0
     for _ in range(count):
         if raw[at : at + 4] != ENTRY:
-            raise Unreadable("its directory of contents, at its end, is damaged")
+            raise BadFile("its directory of contents, at its end, is damaged")
         entry, at = _entry(raw, at)
         if entry.name in found:
-            raise Unreadable(
-                f"it has two entries named {printable(entry.name)}, which torch never writes: do not load it"
-            )
+            raise BadFile(f"it has two entries named {printable(entry.name)}, which torch never writes: do not load it")
         if ".." in entry.name.split("/") or entry.name.startswith(("/", "\\")) or "\\" in entry.name:
-            raise Unreadable(f"it has an entry named {printable(entry.name)}, which leads out of it: do not unpack it")
+            raise BadFile(f"it has an entry named {printable(entry.name)}, which leads out of it: do not unpack it")
         found[entry.name] = entry
     places = {entry.header for entry in found.values()}
     if len(places) < len(found) or sum(entry.packed for entry in found.values()) > source.size:
-        raise Unreadable("its entries overlap or lie past its end: it is cut off, or made to expand without end")
+        raise BadFile("its entries overlap or lie past its end: it is cut off, or made to expand without end")
     for entry in found.values():
         if entry.size > EXPANSION_MATTERS_BYTES and entry.size > MOST_EXPANSION * max(entry.packed, 1):
-            raise Unreadable(
+            raise BadFile(
                 f"its entry {printable(entry.name)} of {entry.packed} bytes expands to {entry.size}: a zip bomb"
             )
     return found
 
 
-def _directory(source: Source) -> tuple[int, int, int]:
+def _directory(source: OpenFile) -> tuple[int, int, int]:
     """(entries, bytes, offset) of the directory."""
     tail_at = max(0, source.size - LONGEST_COMMENT - 22)
     tail = source.read(tail_at, source.size - tail_at)
     at = tail.rfind(END)
     if at < 0 or at + 22 > len(tail):
-        raise Unreadable(
+        raise BadFile(
             f"it is cut off: {source.size} bytes are there, and the directory of contents at the end of a zip file is "
             "not; copy or save it again"
         )
@@ -90,15 +88,15 @@ def _directory(source: Source) -> tuple[int, int, int]:
     if at >= 20 and tail[at - 20 : at - 16] == LOCATOR_64:
         place = struct.unpack_from("<Q", tail, at - 12)[0]
         if place + 56 > source.size:
-            raise Unreadable("it is cut off, or damaged: its directory of contents lies past its end")
+            raise BadFile("it is cut off, or damaged: its directory of contents lies past its end")
         record = source.read(place, 56)
         if record[:4] != END_64:
-            raise Unreadable("its directory of contents, at its end, is damaged")
+            raise BadFile("its directory of contents, at its end, is damaged")
         count, size, offset = struct.unpack_from("<QQQ", record, 32)
     return count, size, offset
 
 
-def _entry(raw: bytes, at: int) -> tuple[Entry, int]:
+def _entry(raw: bytes, at: int) -> tuple[ArchiveEntry, int]:
     flags, method = struct.unpack_from("<HH", raw, at + 8)
     crc, packed, size = struct.unpack_from("<III", raw, at + 16)
     name_length, extra_length, comment_length = struct.unpack_from("<HHH", raw, at + 28)
@@ -107,16 +105,16 @@ def _entry(raw: bytes, at: int) -> tuple[Entry, int]:
     extra_at = name_at + name_length
     end = extra_at + extra_length + comment_length
     if end > len(raw):
-        raise Unreadable("its directory of contents, at its end, is damaged")
+        raise BadFile("its directory of contents, at its end, is damaged")
     name = raw[name_at:extra_at].decode("utf-8", "replace")
     if flags & 1:
-        raise Unreadable("it is encrypted, as torch.save never writes; unpack it with its password first")
+        raise BadFile("it is encrypted, as torch.save never writes; unpack it with its password first")
     if method not in (0, 8):
-        raise Unreadable(f"its entry {printable(name)} is packed by method {method}, which torch does not read")
+        raise BadFile(f"its entry {printable(name)} is packed by method {method}, which torch does not read")
     size, packed, header = _extended(raw[extra_at : extra_at + extra_length], size, packed, header)
     if method == 0 and size != packed:
-        raise Unreadable("its directory of contents, at its end, is damaged: an entry has two sizes")
-    return Entry(name, size, packed, crc, method, header), end
+        raise BadFile("its directory of contents, at its end, is damaged: an entry has two sizes")
+    return ArchiveEntry(name, size, packed, crc, method, header), end
 
 
 def _extended(extra: bytes, size: int, packed: int, header: int) -> tuple[int, int, int]:
@@ -135,15 +133,15 @@ def _extended(extra: bytes, size: int, packed: int, header: int) -> tuple[int, i
     return size, packed, header
 
 
-def region(source: Source, entry: Entry) -> Region:
-    """Where the bytes of an entry lie. Raises `Unreadable`."""
+def region(source: OpenFile, entry: ArchiveEntry) -> Region:
+    """Where the bytes of an entry lie. Raises `BadFile`."""
     if entry.header + 30 > source.size:
-        raise Unreadable(f"its entry {printable(entry.name)} lies past its end")
+        raise BadFile(f"its entry {printable(entry.name)} lies past its end")
     header = source.read(entry.header, 30)
     if header[:4] != LOCAL:
-        raise Unreadable(f"its entry {printable(entry.name)} is not where its directory of contents says")
+        raise BadFile(f"its entry {printable(entry.name)} is not where its directory of contents says")
     name_length, extra_length = struct.unpack_from("<HH", header, 26)
     offset = entry.header + 30 + name_length + extra_length
     if offset + entry.packed > source.size:
-        raise Unreadable(f"its entry {printable(entry.name)} lies past its end")
+        raise BadFile(f"its entry {printable(entry.name)} lies past its end")
     return Region(offset, entry.size, entry.crc, entry.packed if entry.method else None)

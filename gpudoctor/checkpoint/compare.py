@@ -10,7 +10,7 @@ MOST_NAMES = 8
 LONGEST_NAME = 300
 
 
-class Difference(NamedTuple):
+class KeyDifference(NamedTuple):
     missing: tuple[str, ...]
     """The model has them, the state dict does not."""
     unexpected: tuple[str, ...]
@@ -24,10 +24,10 @@ class Difference(NamedTuple):
 
 def difference(
     given: Mapping[str, tuple[int, ...]], model: Mapping[str, tuple[int, ...]], *, versions: bool = True
-) -> Difference:
+) -> KeyDifference:
     """Names and shapes of a state dict against those of a model. `versions`: the state dict still has its _metadata."""
     layers = {name.rpartition(".")[0] for name in given} if versions else set()
-    return Difference(
+    return KeyDifference(
         tuple(name for name in model if name not in given and not _added(name, layers)),
         tuple(name for name in given if name not in model),
         tuple(
@@ -50,7 +50,7 @@ def _may_load(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     return shape == wanted or (wanted == () and shape == (1,))
 
 
-def in_torch_words(found: Difference, model: str = "Model") -> str:
+def in_torch_words(found: KeyDifference, model: str = "Model") -> str:
     """The text of torch's RuntimeError; empty when all fits."""
     if found.fits:
         return ""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from gpudoctor.checkpoint.find import StateDict
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.source import Region
-from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.unreadable import BadFile, printable
 from gpudoctor.checkpoint.values import STORAGE_DTYPES, Tensor
 from gpudoctor.checkpoint.wrappers import Cleaned
 
@@ -28,7 +28,7 @@ class Copied(NamedTuple):
         return self.end - self.begin
 
 
-class Placed(NamedTuple):
+class PlacedTensor(NamedTuple):
     """A tensor of the copy."""
 
     name: str
@@ -44,17 +44,17 @@ class Placed(NamedTuple):
     storage_elements: int
 
 
-class Plan(NamedTuple):
+class CopyPlan(NamedTuple):
     storages: tuple[Copied, ...]
-    tensors: tuple[Placed, ...]
+    tensors: tuple[PlacedTensor, ...]
 
     @property
     def size(self) -> int:
         return sum(storage.size for storage in self.storages)
 
 
-def planned(loaded: Loaded, chosen: StateDict, names: Cleaned) -> Plan:
-    """Raises `Unreadable` for tensors that no plain file can hold."""
+def planned(loaded: Loaded, chosen: StateDict, names: Cleaned) -> CopyPlan:
+    """Raises `BadFile` for tensors that no plain file can hold."""
     kept = {new: chosen.tensors[old] for old, new in names.names.items()}
     for name, tensor in kept.items():
         _check(name, tensor)
@@ -82,8 +82,8 @@ def planned(loaded: Loaded, chosen: StateDict, names: Cleaned) -> Plan:
         typed = len(dtypes[tensor.storage.key]) == 1 and tensor.dtype in STORAGE_OF
         offset = (_bytes(tensor)[0] - storages[number].begin) // tensor.item_bytes
         whole = storages[number].size // tensor.item_bytes if typed else storages[number].size
-        tensors.append(Placed(name, tensor.dtype, tensor.shape, tensor.stride, number, offset, typed, whole))
-    return Plan(tuple(storages), tuple(tensors))
+        tensors.append(PlacedTensor(name, tensor.dtype, tensor.shape, tensor.stride, number, offset, typed, whole))
+    return CopyPlan(tuple(storages), tuple(tensors))
 
 
 def _bytes(tensor: Tensor) -> tuple[int, int]:
@@ -102,6 +102,6 @@ def _check(name: str, tensor: Tensor) -> None:
         "nested": "is nested",
     }
     if tensor.kind in words:
-        raise Unreadable(f"--fix copies plain tensors only, and {printable(name)} {words[tensor.kind]}")
+        raise BadFile(f"--fix copies plain tensors only, and {printable(name)} {words[tensor.kind]}")
     if tensor.storage is None:
-        raise Unreadable(f"--fix copies plain tensors only, and {printable(name)} has no numbers")
+        raise BadFile(f"--fix copies plain tensors only, and {printable(name)} has no numbers")

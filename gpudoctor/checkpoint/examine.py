@@ -13,14 +13,14 @@ from gpudoctor import programs
 from gpudoctor.checkpoint import allowance, folders, judge, loading, wrappers
 from gpudoctor.checkpoint.find import StateDict, parts, state_dicts
 from gpudoctor.checkpoint.loaded import Loaded
-from gpudoctor.checkpoint.nonfinite import Count
+from gpudoctor.checkpoint.nonfinite import NotFinite
 from gpudoctor.checkpoint.nonfinite import counts as can_be_nan
 from gpudoctor.checkpoint.opened import opened
 from gpudoctor.checkpoint.place import check_place
 from gpudoctor.checkpoint.report import LARGEST, MOST_LISTED, CheckpointReport, TensorEntry
 from gpudoctor.checkpoint.scan import Scanned, scan
-from gpudoctor.checkpoint.source import Source
-from gpudoctor.checkpoint.unreadable import TOO_MUCH_MEMORY, Unreadable, printable
+from gpudoctor.checkpoint.source import OpenFile
+from gpudoctor.checkpoint.unreadable import TOO_MUCH_MEMORY, BadFile, printable
 from gpudoctor.checkpoint.values import Tensor
 from gpudoctor.checkpoint.wrappers import Cleaned
 from gpudoctor.marked import MARK
@@ -30,7 +30,7 @@ SECONDS_BETWEEN_BEATS = 0.3
 LONGEST_NAME = 500
 
 
-class Wish(msgspec.Struct, frozen=True):
+class FileWish(msgspec.Struct, frozen=True):
     """What is asked of the child."""
 
     file: str
@@ -43,8 +43,8 @@ class Wish(msgspec.Struct, frozen=True):
     """Write it though it is many times larger than the file."""
 
 
-def decoded(text: str) -> Wish:
-    return Wish(**json.loads(text))
+def decoded(text: str) -> FileWish:
+    return FileWish(**json.loads(text))
 
 
 def say(message: dict[str, Any]) -> None:
@@ -70,7 +70,7 @@ class Beats:
 
 
 def main(arguments: list[str]) -> None:
-    """Entry point: `arguments` is a `Wish` as JSON."""
+    """Entry point: `arguments` is a `FileWish` as JSON."""
     end_with_the_doctor()
     programs.go_back()
     allowance.begin()
@@ -83,7 +83,7 @@ def answer(work: Any) -> None:
     """Say what it gives, or why it gives nothing."""
     try:
         said = work()
-    except Unreadable as error:
+    except BadFile as error:
         said = {"unreadable": str(error)}
     except MemoryError:
         said = {"unreadable": TOO_MUCH_MEMORY}
@@ -92,12 +92,12 @@ def answer(work: Any) -> None:
     say(said)
 
 
-def examined(wish: Wish) -> CheckpointReport:
-    """Raises `Unreadable`."""
+def examined(wish: FileWish) -> CheckpointReport:
+    """Raises `BadFile`."""
     if wish.out:
         check_place(wish.file, wish.out)
     like = like_shapes(wish.like) if wish.like else None
-    with Source(wish.file) if not is_folder(wish.file) else refuse_folder(wish.file) as source:
+    with OpenFile(wish.file) if not is_folder(wish.file) else refuse_folder(wish.file) as source:
         beats = Beats(source.size)
         beats()
         if folders.is_index(source):
@@ -113,7 +113,7 @@ class ReadFile(NamedTuple):
     dicts: list[StateDict]
     chosen: StateDict | None
     names: Cleaned | None
-    counts: dict[int, Count]
+    counts: dict[int, NotFinite]
     damaged: frozenset[str]
 
 
@@ -122,10 +122,10 @@ def is_folder(file: str) -> bool:
 
 
 def refuse_folder(file: str) -> NoReturn:
-    raise Unreadable(folders.folder(file))
+    raise BadFile(folders.folder(file))
 
 
-def read_file(source: Source, key: str, values: bool, beats: Beats) -> ReadFile:
+def read_file(source: OpenFile, key: str, values: bool, beats: Beats) -> ReadFile:
     """List a file, and read its numbers where that is wanted."""
     if values:
         source.check_written()
@@ -142,26 +142,26 @@ def read_file(source: Source, key: str, values: bool, beats: Beats) -> ReadFile:
 
 
 def examined_index(
-    wish: Wish, source: Source, like: dict[str, tuple[int, ...]] | None, beats: Beats
+    wish: FileWish, source: OpenFile, like: dict[str, tuple[int, ...]] | None, beats: Beats
 ) -> CheckpointReport:
-    """All files of an index as one state dict. Raises `Unreadable`, also for a file that is missing."""
+    """All files of an index as one state dict. Raises `BadFile`, also for a file that is missing."""
     if wish.out:
-        raise Unreadable("--fix copies one file, and this is an index of several; name one of them")
+        raise BadFile("--fix copies one file, and this is an index of several; name one of them")
     where = folders.shards(wish.file, source.read(0, min(source.size, folders.MOST_INDEX_BYTES)))
     tensors: dict[str, Tensor] = {}
-    counts: dict[int, Count] = {}
+    counts: dict[int, NotFinite] = {}
     damaged: set[str] = set()
     first: Loaded | None = None
     total_size = 0
     for number, file in enumerate(dict.fromkeys(where.values())):
         try:
             folders.check_link(file)
-            with Source(file) as shard:
+            with OpenFile(file) as shard:
                 beats.total += shard.size
                 read = read_file(shard, "", wish.values, beats)
                 total_size += shard.size
-        except Unreadable as error:
-            raise Unreadable(f"its file {printable(os.path.basename(file))}: {error}") from None  # noqa: PTH119
+        except BadFile as error:
+            raise BadFile(f"its file {printable(os.path.basename(file))}: {error}") from None  # noqa: PTH119
         first = first or read.loaded
         first.names.update(read.loaded.names)
         for name, tensor in (read.chosen.tensors if read.chosen else {}).items():
@@ -175,9 +175,7 @@ def examined_index(
     absent = [name for name in where if name not in tensors]
     if absent or first is None:
         told = printable(absent[0]) if absent else "nothing"
-        raise Unreadable(
-            f"it names {told}, which is not in its file; {len(absent)} of {len(where)} tensors are missing"
-        )
+        raise BadFile(f"it names {told}, which is not in its file; {len(absent)} of {len(where)} tensors are missing")
     chosen = StateDict("", "", {name: tensors[name] for name in where})
     first.is_index = True
     read = ReadFile(first, [chosen], chosen, cleaned_names(first, chosen), counts, frozenset(damaged))
@@ -207,14 +205,14 @@ def _all_there(loaded: Loaded, chosen: StateDict | None) -> None:
 
 
 def choose(dicts: list[StateDict], key: str) -> StateDict | None:
-    """The state dict of `key`, or the model's. Raises `Unreadable` when there is none of that key."""
+    """The state dict of `key`, or the model's. Raises `BadFile` when there is none of that key."""
     if not key:
         return dicts[0] if dicts else None
     for each in dicts:
         if key in (each.key, each.last):
             return each
     there = ", ".join(printable(each.last or "(the file itself)", 60) for each in dicts[:8]) or "none"
-    raise Unreadable(f"it has no state dict under {printable(key)}; it has: {there}")
+    raise BadFile(f"it has no state dict under {printable(key)}; it has: {there}")
 
 
 def cleaned_names(loaded: Loaded, chosen: StateDict | None) -> Cleaned | None:
@@ -224,18 +222,18 @@ def cleaned_names(loaded: Loaded, chosen: StateDict | None) -> Cleaned | None:
 
 
 def like_shapes(file: str) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of another file's model. Raises `Unreadable` that names it."""
+    """Names and shapes of another file's model. Raises `BadFile` that names it."""
     try:
-        with Source(file) if not is_folder(file) else refuse_folder(file) as source:
+        with OpenFile(file) if not is_folder(file) else refuse_folder(file) as source:
             if folders.is_index(source):
-                raise Unreadable("it is an index of several files; name a file that has the whole model")
+                raise BadFile("it is an index of several files; name a file that has the whole model")
             loaded = opened(source, Beats())
             chosen = choose(state_dicts(loaded.root), "")
             names = cleaned_names(loaded, chosen)
-    except Unreadable as error:
-        raise Unreadable(f"--like {printable(file, 200)}: {error}") from None
+    except BadFile as error:
+        raise BadFile(f"--like {printable(file, 200)}: {error}") from None
     if chosen is None or names is None:
-        raise Unreadable(f"--like {printable(file, 200)}: it holds no state dict")
+        raise BadFile(f"--like {printable(file, 200)}: it holds no state dict")
     return {new: chosen.tensors[old].shape for old, new in names.names.items()}
 
 
@@ -244,7 +242,7 @@ def as_text(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def report(wish: Wish, size: int, read: ReadFile, like: dict[str, tuple[int, ...]] | None) -> CheckpointReport:
+def report(wish: FileWish, size: int, read: ReadFile, like: dict[str, tuple[int, ...]] | None) -> CheckpointReport:
     loaded, chosen, names = read.loaded, read.chosen, read.names
     file = as_text(wish.file)
     tensors = chosen.tensors if chosen else {}
@@ -305,9 +303,9 @@ def report(wish: Wish, size: int, read: ReadFile, like: dict[str, tuple[int, ...
     )
 
 
-def total(tensor: Tensor, counts: dict[int, Count]) -> Count | None:
+def total(tensor: Tensor, counts: dict[int, NotFinite]) -> NotFinite | None:
     """Of a tensor and its parts; None when something of it was not counted."""
-    found = Count()
+    found = NotFinite()
     for part in (tensor, *tensor.parts):
         if part.storage is None or not part.elements or not can_be_nan(part.dtype):
             continue
@@ -342,7 +340,7 @@ def shared(tensors: dict[str, Tensor]) -> list[tuple[str, ...]]:
     return [group for group in groups if len(group) > 1]
 
 
-def entry(name: str, tensor: Tensor, same_as: str, count: Count | None) -> TensorEntry:
+def entry(name: str, tensor: Tensor, same_as: str, count: NotFinite | None) -> TensorEntry:
     counted = count is not None and can_be_nan(tensor.dtype)
     storage = tensor.storage or next((part.storage for part in tensor.parts if part.storage), None)
     return TensorEntry(

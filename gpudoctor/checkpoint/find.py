@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.checkpoint.report import LARGEST, Part
-from gpudoctor.checkpoint.unreadable import Unreadable, printable, quoted
+from gpudoctor.checkpoint.unreadable import BadFile, printable, quoted
 from gpudoctor.checkpoint.values import Long, Name, Object, Tensor
 from gpudoctor.checkpoint.walk import tensors
 
@@ -133,7 +133,7 @@ def nested_tensors(value: dict[Any, Any]) -> dict[str, Tensor]:
 def _check_length(prefix: str) -> None:
     """Names are made of the names of all that they lie in: of a few long ones, told again and again, come gigabytes."""
     if len(prefix) > LONGEST_PREFIX:
-        raise Unreadable(f"it nests modules whose names together have more than {LONGEST_PREFIX} characters")
+        raise BadFile(f"it nests modules whose names together have more than {LONGEST_PREFIX} characters")
 
 
 def module_tensors(root: Object) -> dict[str, Tensor]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from gpudoctor.checkpoint.allowance import for_listing
-from gpudoctor.checkpoint.source import Source
-from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.source import OpenFile
+from gpudoctor.checkpoint.unreadable import BadFile, printable
 
 MOST_INDEX_BYTES = 64 * 1024 * 1024
 MOST_FILES = 10_000
@@ -21,12 +21,12 @@ class Index(msgspec.Struct):
 
 
 def folder(path: str) -> str:
-    """What a folder is, with what to do. Raises `Unreadable` when it cannot be read."""
+    """What a folder is, with what to do. Raises `BadFile` when it cannot be read."""
     try:
         with os.scandir(path) as found:
             names = sorted(entry.name for entry, _ in zip(found, range(MOST_FILES), strict=False))
     except OSError as error:
-        raise Unreadable(f"it cannot be read: {error.strerror or error}") from None
+        raise BadFile(f"it cannot be read: {error.strerror or error}") from None
     known = set(names)
     place = printable(path, 300).rstrip("/")
     if ".metadata" in known and any(name.endswith(".distcp") for name in names):
@@ -49,17 +49,17 @@ def folder(path: str) -> str:
 
 def check_link(path: str) -> None:
     """Refuse a file of an index that is another user's link to somebody else's file: its beginning would be shown to
-    root. Links of one's own (as the cache of huggingface_hub has) are followed. Raises `Unreadable`."""
+    root. Links of one's own (as the cache of huggingface_hub has) are followed. Raises `BadFile`."""
     try:
         link, target = os.lstat(path), os.stat(path)  # noqa: PTH116 - of names that need not be text
     except (OSError, ValueError):
         return  # said when it is opened
     own = getattr(os, "geteuid", lambda: link.st_uid)()
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in (own, 0, target.st_uid):
-        raise Unreadable("it is a link that another user has made, to a file that is not that user's: not followed")
+        raise BadFile("it is a link that another user has made, to a file that is not that user's: not followed")
 
 
-def is_index(source: Source) -> bool:
+def is_index(source: OpenFile) -> bool:
     """Whether a file is a JSON text with a weight_map."""
     if not 0 < source.size <= MOST_INDEX_BYTES or source.read(0, 1) not in (b"{", b" ", b"\n"):
         return False
@@ -67,18 +67,18 @@ def is_index(source: Source) -> bool:
 
 
 def shards(path: str, raw: bytes) -> dict[str, str]:
-    """Names of tensors -> paths of the files that an index tells. Raises `Unreadable`."""
+    """Names of tensors -> paths of the files that an index tells. Raises `BadFile`."""
     for_listing(len(raw))
     try:
         index = msgspec.json.decode(raw, type=Index)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise Unreadable("it is a JSON text, and no index of a checkpoint: it has no weight_map") from None
+        raise BadFile("it is a JSON text, and no index of a checkpoint: it has no weight_map") from None
     here = Path(path).parent
     found: dict[str, str] = {}
     for name, file in index.weight_map.items():
         if not file or file in (".", "..") or "/" in file or "\\" in file or "\0" in file:
-            raise Unreadable(f"it names the file {printable(file)}, which is not beside it: do not load it")
+            raise BadFile(f"it names the file {printable(file)}, which is not beside it: do not load it")
         found[name] = str(here / file)
     if len(set(found.values())) > MOST_FILES:
-        raise Unreadable(f"it names more than {MOST_FILES} files")
+        raise BadFile(f"it names more than {MOST_FILES} files")
     return found

@@ -9,8 +9,8 @@ from gpudoctor.checkpoint.find import StateDict
 from gpudoctor.checkpoint.imports import standing
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.loading import LONGEST_NAME, is_distributed
-from gpudoctor.checkpoint.nonfinite import Count
-from gpudoctor.checkpoint.report import Finding, Loading
+from gpudoctor.checkpoint.nonfinite import NotFinite
+from gpudoctor.checkpoint.report import CheckpointFinding, Loading
 from gpudoctor.checkpoint.unreadable import printable
 from gpudoctor.checkpoint.values import Name, Object, Tensor
 from gpudoctor.checkpoint.wrappers import Cleaned
@@ -35,13 +35,13 @@ def findings(
     loaded: Loaded,
     chosen: StateDict | None,
     names: Cleaned | None,
-    counts: Mapping[str, Count],
+    counts: Mapping[str, NotFinite],
     damaged: Sequence[str],
     told: Sequence[Loading],
     like: bool,
-) -> tuple[Finding, ...]:
+) -> tuple[CheckpointFinding, ...]:
     """The worst first."""
-    found: list[Finding | None] = [_damaged(damaged), _refused(file, loaded)]
+    found: list[CheckpointFinding | None] = [_damaged(damaged), _refused(file, loaded)]
     if chosen is None:
         found.append(_no_state_dict(file, root))
     else:
@@ -67,10 +67,10 @@ def _named(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(printable(name, LONGEST_NAME) for name in names[:MOST_NAMED])
 
 
-def _damaged(names: Sequence[str]) -> Finding | None:
+def _damaged(names: Sequence[str]) -> CheckpointFinding | None:
     if not names:
         return None
-    return Finding(
+    return CheckpointFinding(
         id="damaged-record",
         severity="error",
         summary=f"{_verb(names, 'fails its', 'fail their')} checksum: {listed(_named(names), 3)}",
@@ -81,13 +81,13 @@ def _damaged(names: Sequence[str]) -> Finding | None:
     )
 
 
-def _refused(file: str, loaded: Loaded) -> Finding | None:
+def _refused(file: str, loaded: Loaded) -> CheckpointFinding | None:
     names = refused_names(loaded.names)
     if not names:
         return None
     code = [name.full for name in loaded.names if standing(name) == "other code"]
     first = names[0]
-    return Finding(
+    return CheckpointFinding(
         id="torch-load-refuses",
         severity="warning",
         summary=f"torch.load refuses it: besides tensors its pickle names {listed(names, 3)}",
@@ -117,7 +117,7 @@ def _clean_name(file: str) -> str:
     return f"{stem}-clean{ending if ending == '.safetensors' else '.pt'}"
 
 
-def _no_state_dict(file: str, root: Any) -> Finding:
+def _no_state_dict(file: str, root: Any) -> CheckpointFinding:
     from gpudoctor.checkpoint.find import is_optimizer
 
     if isinstance(root, Tensor):
@@ -129,7 +129,7 @@ def _no_state_dict(file: str, root: Any) -> Finding:
         todo = "It can be used where that class is installed only, and not as the weights of a model."
     else:
         what, todo = "no tensors under names", "The model is in another file, or was not saved."
-    return Finding(
+    return CheckpointFinding(
         id="no-state-dict",
         severity="error",
         summary=f"It holds {what}, and no state dict of a model",
@@ -138,12 +138,12 @@ def _no_state_dict(file: str, root: Any) -> Finding:
     )
 
 
-def _shards(chosen: StateDict) -> Finding | None:
+def _shards(chosen: StateDict) -> CheckpointFinding | None:
     names = [name for name, tensor in chosen.tensors.items() if tensor.kind == "shard"]
     if not names:
         return None
     first = chosen.tensors[names[0]]
-    return Finding(
+    return CheckpointFinding(
         id="one-rank-of-several",
         severity="error",
         summary=f"{_verb(names, 'is', 'are')} one rank's part: {printable(names[0])} has "
@@ -162,11 +162,11 @@ def _shards(chosen: StateDict) -> Finding | None:
     )
 
 
-def _distributed(chosen: StateDict) -> Finding | None:
+def _distributed(chosen: StateDict) -> CheckpointFinding | None:
     names = [name for name, tensor in chosen.tensors.items() if is_distributed(tensor) and tensor.kind != "shard"]
     if not names:
         return None
-    return Finding(
+    return CheckpointFinding(
         id="distributed-tensors",
         severity="warning",
         summary=f"{_verb(names, 'is a DTensor', 'are DTensors')}, such as {printable(names[0])}; all is in this file",
@@ -176,11 +176,11 @@ def _distributed(chosen: StateDict) -> Finding | None:
     )
 
 
-def _flat(chosen: StateDict) -> Finding | None:
+def _flat(chosen: StateDict) -> CheckpointFinding | None:
     names = [name for name in chosen.tensors if name.rpartition(".")[2] in FLAT]
     if not names:
         return None
-    return Finding(
+    return CheckpointFinding(
         id="flat-parameters",
         severity="error",
         summary=f"{_verb(names, 'is a flat parameter', 'are flat parameters')} of FSDP, such as {printable(names[0])}",
@@ -194,11 +194,11 @@ def _flat(chosen: StateDict) -> Finding | None:
     )
 
 
-def _empty(root: Any, chosen: StateDict) -> Finding | None:
+def _empty(root: Any, chosen: StateDict) -> CheckpointFinding | None:
     empty = [name for name, tensor in chosen.tensors.items() if not tensor.elements]
     meta = [name for name, tensor in chosen.tensors.items() if tensor.kind == "meta"]
     if meta:
-        return Finding(
+        return CheckpointFinding(
             id="without-numbers",
             severity="error",
             summary=f"{_verb(meta, 'has', 'have')} no numbers, such as {printable(meta[0])}: saved from the "
@@ -210,7 +210,7 @@ def _empty(root: Any, chosen: StateDict) -> Finding | None:
     if len(empty) * 2 <= len(chosen.tensors):
         return None
     is_zero = type(root) is dict and ("ds_version" in root or "ds_config" in root)
-    return Finding(
+    return CheckpointFinding(
         id="empty-tensors",
         severity="error",
         summary=f"{len(empty)} of {counted(len(chosen.tensors), 'tensor')} have no elements, such as "
@@ -228,8 +228,8 @@ def _empty(root: Any, chosen: StateDict) -> Finding | None:
     )
 
 
-def _not_finite(chosen: StateDict, counts: Mapping[str, Count]) -> Finding | None:
-    names = [name for name in chosen.tensors if counts.get(name, Count()) != Count()]
+def _not_finite(chosen: StateDict, counts: Mapping[str, NotFinite]) -> CheckpointFinding | None:
+    names = [name for name in chosen.tensors if counts.get(name, NotFinite()) != NotFinite()]
     if not names:
         return None
     first = counts[names[0]]
@@ -239,7 +239,7 @@ def _not_finite(chosen: StateDict, counts: Mapping[str, Count]) -> Finding | Non
         if number
     ]
     total = chosen.tensors[names[0]].elements
-    return Finding(
+    return CheckpointFinding(
         id="values-not-finite",
         severity="error",
         summary=f"{_verb(names, 'holds', 'hold')} NaN or infinity: {listed(_named(names), 3)} "
@@ -251,10 +251,10 @@ def _not_finite(chosen: StateDict, counts: Mapping[str, Count]) -> Finding | Non
     )
 
 
-def _whole_object(file: str, chosen: StateDict, loaded: Loaded) -> Finding | None:
+def _whole_object(file: str, chosen: StateDict, loaded: Loaded) -> CheckpointFinding | None:
     if chosen.what != "module object":
         return None
-    return Finding(
+    return CheckpointFinding(
         id="whole-object",
         severity="warning",
         summary="The model itself was saved, and not its state dict: torch.save(model) instead of model.state_dict()",
@@ -267,10 +267,10 @@ def _whole_object(file: str, chosen: StateDict, loaded: Loaded) -> Finding | Non
     )
 
 
-def _collision(names: Cleaned | None) -> Finding | None:
+def _collision(names: Cleaned | None) -> CheckpointFinding | None:
     if names is None or not names.collision:
         return None
-    return Finding(
+    return CheckpointFinding(
         id="names-collide",
         severity="warning",
         summary=f"Without a wrapper's prefix, two tensors would be named {printable(names.collision)}",
@@ -279,7 +279,7 @@ def _collision(names: Cleaned | None) -> Finding | None:
     )
 
 
-def _unused(file: str, chosen: StateDict, loaded: Loaded) -> Finding | None:
+def _unused(file: str, chosen: StateDict, loaded: Loaded) -> CheckpointFinding | None:
     stored: dict[str, int] = {}
     spans: dict[str, set[tuple[int, int]]] = {}
     for tensor in chosen.tensors.values():
@@ -290,7 +290,7 @@ def _unused(file: str, chosen: StateDict, loaded: Loaded) -> Finding | None:
     used = sum(min(stored[key], sum(size for _, size in each)) for key, each in spans.items())
     if total - used < UNUSED_MATTERS_BYTES or total < UNUSED_FACTOR * used:
         return None
-    return Finding(
+    return CheckpointFinding(
         id="storage-mostly-unused",
         severity="info",
         summary=f"{size(total)} are stored for tensors of {size(used)}: they are views of larger tensors",
@@ -302,13 +302,13 @@ def _unused(file: str, chosen: StateDict, loaded: Loaded) -> Finding | None:
     )
 
 
-def _wrapped(file: str, chosen: StateDict, names: Cleaned | None, loaded: Loaded) -> Finding | None:
+def _wrapped(file: str, chosen: StateDict, names: Cleaned | None, loaded: Loaded) -> CheckpointFinding | None:
     if names is None or not names.changed:
         return None
     prefixes = listed(f'"{prefix}"' for prefix in dict.fromkeys(names.wrappers)) or listed(names.dropped)
     by = listed(names.written_by) or "the attribute of the Lightning module that is the model"
     first = next((old for old, new in names.names.items() if old != new), next(iter(chosen.tensors)))
-    return Finding(
+    return CheckpointFinding(
         id="wrapper-prefix",
         severity="warning",
         summary=f"Names carry {prefixes}, of {by}: {printable(first)} is {printable(names.names.get(first, first))} in "
@@ -322,7 +322,7 @@ def _wrapped(file: str, chosen: StateDict, names: Cleaned | None, loaded: Loaded
     )
 
 
-def _differs(told: Sequence[Loading]) -> Finding | None:
+def _differs(told: Sequence[Loading]) -> CheckpointFinding | None:
     each = next(iter(told), None)
     if each is None or not each.error:
         return None
@@ -336,7 +336,7 @@ def _differs(told: Sequence[Loading]) -> Finding | None:
         if names
     ]
     repaired = not each.error_after
-    return Finding(
+    return CheckpointFinding(
         id="keys-differ",
         severity="warning" if repaired else "error",
         summary=f"The keys of {printable(each.model)} differ: {', '.join(numbers)}"

@@ -12,7 +12,7 @@ Format = Literal["torch zip", "torch legacy", "safetensors"]
 
 @dataclass
 class Loaded:
-    """Values without their numbers. `region` says where the numbers of a storage lie; it raises `Unreadable`."""
+    """Values without their numbers. `region` says where the numbers of a storage lie; it raises `BadFile`."""
 
     format: Format
     root: Any

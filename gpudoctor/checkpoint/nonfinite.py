@@ -7,13 +7,13 @@ not, so that most pieces are cleared by one look at every n-th byte.
 from typing import NamedTuple
 
 
-class Count(NamedTuple):
+class NotFinite(NamedTuple):
     nan: int = 0
     infinite: int = 0
 
-    def __add__(self, other: object) -> "Count":
-        assert isinstance(other, Count)
-        return Count(self.nan + other.nan, self.infinite + other.infinite)
+    def __add__(self, other: object) -> "NotFinite":
+        assert isinstance(other, NotFinite)
+        return NotFinite(self.nan + other.nan, self.infinite + other.infinite)
 
 
 class _Layout(NamedTuple):
@@ -47,10 +47,10 @@ def counts(dtype: str) -> bool:
     return dtype in _FLOATS or dtype in _ALIASES or dtype in _NAN_BYTES
 
 
-def count(piece: bytes, dtype: str, *, big_endian: bool = False) -> Count:
+def count(piece: bytes, dtype: str, *, big_endian: bool = False) -> NotFinite:
     """Of whole elements; a rest at the end is passed over."""
     if dtype in _NAN_BYTES:
-        return Count(sum(piece.count(byte) for byte in _NAN_BYTES[dtype]))
+        return NotFinite(sum(piece.count(byte) for byte in _NAN_BYTES[dtype]))
     layout = _FLOATS[_ALIASES.get(dtype, dtype)]
     size = len(layout.exponent)
     if len(piece) % size:
@@ -58,18 +58,18 @@ def count(piece: bytes, dtype: str, *, big_endian: bool = False) -> Count:
     places = range(size) if big_endian else range(size - 1, -1, -1)
     columns = [piece[place::size] if size > 1 else piece for place in places]
     if not _may_be(columns[0], layout.exponent[0]):
-        return Count()
+        return NotFinite()
     suspects = -1
     for column, bits in zip(columns, layout.exponent, strict=True):
         if bits:
             suspects &= int.from_bytes(column.translate(_TABLES[bits]), "little")
     if not suspects:
-        return Count()
+        return NotFinite()
     infinite = suspects
     for column, bits in zip(columns, layout.mantissa, strict=True):
         if bits:
             infinite &= int.from_bytes(column.translate(_NONE[bits]), "little")
-    return Count(suspects.bit_count() - infinite.bit_count(), infinite.bit_count())
+    return NotFinite(suspects.bit_count() - infinite.bit_count(), infinite.bit_count())
 
 
 def _may_be(highest: bytes, bits: int) -> bool:

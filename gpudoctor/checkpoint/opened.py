@@ -4,19 +4,17 @@ from gpudoctor.checkpoint import safetensors, torch_legacy, torch_zip
 from gpudoctor.checkpoint.foreign import what_it_is
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.pickles import Beat
-from gpudoctor.checkpoint.source import Source
-from gpudoctor.checkpoint.unreadable import TOO_MUCH_MEMORY, Unreadable
+from gpudoctor.checkpoint.source import OpenFile
+from gpudoctor.checkpoint.unreadable import TOO_MUCH_MEMORY, BadFile
 
 HEAD = 4096
 
 
-def opened(source: Source, beat: Beat) -> Loaded:
-    """Raises `Unreadable`, nothing else, whatever the bytes are."""
+def opened(source: OpenFile, beat: Beat) -> Loaded:
+    """Raises `BadFile`, nothing else, whatever the bytes are."""
     head = source.read(0, min(HEAD, source.size)) if source.size else b""
     if source.path.endswith(".distcp"):
-        raise Unreadable(
-            "it is one rank's part of a torch.distributed.checkpoint; name its folder to see what reads it"
-        )
+        raise BadFile("it is one rank's part of a torch.distributed.checkpoint; name its folder to see what reads it")
     try:
         if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
             return torch_zip.load(source, beat)
@@ -25,5 +23,5 @@ def opened(source: Source, beat: Beat) -> Loaded:
         if safetensors.looks_like_it(head, source.size):
             return safetensors.load(source)
     except MemoryError:
-        raise Unreadable(TOO_MUCH_MEMORY) from None
-    raise Unreadable(what_it_is(head, source.size, source.path))
+        raise BadFile(TOO_MUCH_MEMORY) from None
+    raise BadFile(what_it_is(head, source.size, source.path))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpudoctor.checkpoint.unreadable import Unreadable
+from gpudoctor.checkpoint.unreadable import BadFile
 from gpudoctor.checkpoint.values import Long, Name, Object
 
 MOST_CONTAINERS = 4_000_000
@@ -22,7 +22,7 @@ MARK = object()
 
 
 class PickleStack:
-    """What the instructions of a pickle work on. Raises `Unreadable`, and `EOFError` at the end of the bytes."""
+    """What the instructions of a pickle work on. Raises `BadFile`, and `EOFError` at the end of the bytes."""
 
     def __init__(self, raw: bytes, at: int) -> None:
         self.raw = raw
@@ -66,7 +66,7 @@ class PickleStack:
             self.at = len(self.raw)
             raise EOFError
         if end < 0:
-            raise Unreadable("its list of tensors is damaged: a line has no end")
+            raise BadFile("its list of tensors is damaged: a line has no end")
         piece = self.raw[self.at : end]
         self.at = end + 1
         return piece
@@ -79,25 +79,25 @@ class PickleStack:
     def made(self, value: Any) -> None:
         self._containers -= 1
         if self._containers < 0:
-            raise Unreadable(f"it has more than {MOST_CONTAINERS // 1_000_000} million lists and dictionaries")
+            raise BadFile(f"it has more than {MOST_CONTAINERS // 1_000_000} million lists and dictionaries")
         self.stack.append(value)
 
     def pop(self) -> Any:
         value = self.stack.pop()
         if value is MARK:
-            raise Unreadable("its list of tensors is damaged: a mark in the place of a value")
+            raise BadFile("its list of tensors is damaged: a mark in the place of a value")
         return value
 
     def top(self) -> Any:
         value = self.stack[-1]
         if value is MARK:
-            raise Unreadable("its list of tensors is damaged: a mark in the place of a value")
+            raise BadFile("its list of tensors is damaged: a mark in the place of a value")
         return value
 
     def mark(self) -> None:
         self.marks += 1
         if self.marks > MOST_DEPTH:
-            raise Unreadable(f"its values are nested more than {MOST_DEPTH} deep")
+            raise BadFile(f"its values are nested more than {MOST_DEPTH} deep")
         self.stack.append(MARK)
 
     def items(self) -> list[Any]:
@@ -107,7 +107,7 @@ class PickleStack:
         while index >= 0 and stack[index] is not MARK:
             index -= 1
         if index < 0:
-            raise Unreadable("its list of tensors is damaged: a mark is missing")
+            raise BadFile("its list of tensors is damaged: a mark is missing")
         found = stack[index + 1 :]
         del stack[index:]
         self.marks -= 1
@@ -115,7 +115,7 @@ class PickleStack:
 
     def put(self, index: int) -> None:
         if len(self.memo) >= MOST_MEMO:
-            raise Unreadable("its list of tensors recalls more values than a checkpoint has")
+            raise BadFile("its list of tensors recalls more values than a checkpoint has")
         self.memo[index] = self.top()
 
     def get(self, index: int) -> None:
@@ -126,7 +126,7 @@ class PickleStack:
     def tuple_of(self, count: int) -> None:
         items = self.stack[-count:]
         if len(items) < count or any(item is MARK for item in items):
-            raise Unreadable("its list of tensors is damaged: too little for a tuple")
+            raise BadFile("its list of tensors is damaged: too little for a tuple")
         del self.stack[-count:]
         self.made(tuple(items))
 
@@ -135,7 +135,7 @@ class PickleStack:
         if isinstance(target, Object):
             target = target.values
         if type(target) is not list:
-            raise Unreadable("its list of tensors is damaged: an entry without its list")
+            raise BadFile("its list of tensors is damaged: an entry without its list")
         if len(target) + len(items) > MOST_PLAIN:
             items = [item for item in items if type(item) not in PLAIN_TYPES]
         target.extend(items)
@@ -145,7 +145,7 @@ class PickleStack:
         if isinstance(target, Object):
             target = target.items
         if type(target) is not dict or len(flat) % 2:
-            raise Unreadable("its list of tensors is damaged: an entry without its dictionary")
+            raise BadFile("its list of tensors is damaged: an entry without its dictionary")
         for at in range(0, len(flat), 2):
             target[_key(flat[at])] = flat[at + 1]
 

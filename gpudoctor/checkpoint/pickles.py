@@ -12,7 +12,7 @@ from typing import Any
 from gpudoctor.checkpoint.imports import PYTHON_2, standing
 from gpudoctor.checkpoint.pickle_stack import MARK, PickleStack
 from gpudoctor.checkpoint.rebuilt import rebuilt, storage_of
-from gpudoctor.checkpoint.unreadable import TOO_MUCH_MEMORY, Unreadable, printable
+from gpudoctor.checkpoint.unreadable import TOO_MUCH_MEMORY, BadFile, printable
 from gpudoctor.checkpoint.values import Long, Name, Object, Storage, Tensor
 
 MOST_INSTRUCTIONS = 40_000_000
@@ -33,7 +33,7 @@ def _nothing() -> None:
 
 
 class Machine(PickleStack):
-    """Reads pickles that follow one another in `raw`, from `at` on. Raises `Unreadable`, nothing else."""
+    """Reads pickles that follow one another in `raw`, from `at` on. Raises `BadFile`, nothing else."""
 
     def __init__(self, raw: bytes | bytearray | memoryview, at: int = 0, *, beat: Beat = _nothing) -> None:
         super().__init__(bytes(raw), at)
@@ -50,17 +50,17 @@ class Machine(PickleStack):
         self.storages: dict[str, Storage] = {}
         try:
             return self._run()
-        except Unreadable:
+        except BadFile:
             raise
         except (IndexError, EOFError):
             if self.is_cut:
                 self.at = len(self.raw)
-                raise Unreadable("it is cut off in the middle of its list of tensors") from None
-            raise Unreadable("its list of tensors is damaged: an instruction lacks its value") from None
+                raise BadFile("it is cut off in the middle of its list of tensors") from None
+            raise BadFile("its list of tensors is damaged: an instruction lacks its value") from None
         except MemoryError:
-            raise Unreadable(TOO_MUCH_MEMORY) from None
+            raise BadFile(TOO_MUCH_MEMORY) from None
         except (struct.error, ValueError, TypeError, KeyError, OverflowError, AttributeError, RecursionError) as error:
-            raise Unreadable(f"its list of tensors is damaged ({type(error).__name__})") from None
+            raise BadFile(f"its list of tensors is damaged ({type(error).__name__})") from None
 
     def _run(self) -> Any:
         raw, handlers, end = self.raw, _HANDLERS, len(self.raw)
@@ -74,20 +74,20 @@ class Machine(PickleStack):
                     return self.pop()
                 handler = handlers[code]
                 if handler is None:
-                    raise Unreadable(f"its list of tensors is damaged (byte {code:#04x} is no instruction of a pickle)")
+                    raise BadFile(f"its list of tensors is damaged (byte {code:#04x} is no instruction of a pickle)")
                 handler(self)
             self._left -= BEAT
             self._beat()
-        raise Unreadable(f"its list of tensors has more than {MOST_INSTRUCTIONS // 1_000_000} million instructions")
+        raise BadFile(f"its list of tensors has more than {MOST_INSTRUCTIONS // 1_000_000} million instructions")
 
     # ------------------------------------------------------------ what a pickle wants done
 
     def name(self, module: str, name: str) -> None:
         if not module or not name or len(module) + len(name) > LONGEST_IMPORT:
-            raise Unreadable("its list of tensors is damaged: it names nothing to import")
+            raise BadFile("its list of tensors is damaged: it names nothing to import")
         found = Name(PYTHON_2.get(module, module), name)
         if standing(found) == "dangerous":
-            raise Unreadable(
+            raise BadFile(
                 f"it wants to import {printable(found.full)}, by which loading it can run any program: do not "
                 "load it, and ask where it comes from; nothing of it was run here"
             )
@@ -97,12 +97,12 @@ class Machine(PickleStack):
     def reduce(self) -> None:
         args, function = self.pop(), self.pop()
         if type(args) is not tuple:
-            raise Unreadable("its list of tensors is damaged: a call without arguments")
+            raise BadFile("its list of tensors is damaged: a call without arguments")
         self.made(self.call(function, args))
 
     def call(self, function: Any, args: tuple[Any, ...]) -> Any:
         if not isinstance(function, Name):
-            raise Unreadable(
+            raise BadFile(
                 "its list of tensors is damaged, or made to attack: it calls what is no function; do not load it"
             )
         if function.full in ("copyreg._reconstructor", "copyreg.__newobj__") and args and isinstance(args[0], Name):
@@ -118,7 +118,7 @@ class Machine(PickleStack):
         """A call may copy what it is given: that counts as if the pickle had said it again."""
         self._copies -= sum(len(each) for each in args if isinstance(each, (list, tuple, dict)))
         if self._copies < 0:
-            raise Unreadable(
+            raise BadFile(
                 "it makes its values of copies of one another, more than its own size: made to use a reader up"
             )
 
@@ -127,7 +127,7 @@ class Machine(PickleStack):
             self.pop()
         args, kind = self.pop(), self.pop()
         if not isinstance(kind, Name) or type(args) is not tuple:
-            raise Unreadable("its list of tensors is damaged: an object without its class")
+            raise BadFile("its list of tensors is damaged: an object without its class")
         self.copied(args)
         known = rebuilt(kind, args)
         self.made(known if known is not None else Object(kind, args))
@@ -138,18 +138,18 @@ class Machine(PickleStack):
         if isinstance(target, Object):
             target.state = state
         elif not isinstance(target, (dict, Tensor, list)):  # of those: the _metadata of a state dict, and attributes
-            raise Unreadable("its list of tensors is damaged: a state without its object")
+            raise BadFile("its list of tensors is damaged: a state without its object")
 
     def persistent(self) -> None:
         told = self.pop()
         if type(told) is not tuple or not told:
-            raise Unreadable("it refers to something outside of it, as no checkpoint of torch.save does")
+            raise BadFile("it refers to something outside of it, as no checkpoint of torch.save does")
         what = told[0]
         if what == "module" and len(told) > 1:  # legacy: a class with its source text
             self.push(told[1])
             return
         if what != "storage":
-            raise Unreadable("it refers to something outside of it, as no checkpoint of torch.save does")
+            raise BadFile("it refers to something outside of it, as no checkpoint of torch.save does")
         storage = storage_of(told)
         if (
             storage.elements and len(told) == 5
@@ -190,7 +190,7 @@ def _long(size: int) -> Handler:
     def take(machine: Machine) -> None:
         count = machine.length(size)
         if count > 64:
-            raise Unreadable("it holds a number that no checkpoint has")
+            raise BadFile("it holds a number that no checkpoint has")
         machine.stack.append(int.from_bytes(machine.take(count), "little", signed=True))
 
     return take
@@ -199,7 +199,7 @@ def _long(size: int) -> Handler:
 def _decimal(machine: Machine) -> None:
     text = machine.line().decode("ascii").rstrip("L")
     if len(text) > MOST_DIGITS:
-        raise Unreadable("it holds a number that no checkpoint has")
+        raise BadFile("it holds a number that no checkpoint has")
     machine.stack.append({"00": False, "01": True}[text] if text in ("00", "01") else int(text))
 
 
@@ -223,7 +223,7 @@ def _global(machine: Machine) -> None:
 def _stack_global(machine: Machine) -> None:
     name, module = machine.pop(), machine.pop()
     if type(name) is not str or type(module) is not str:
-        raise Unreadable("its list of tensors is damaged: it names nothing to import")
+        raise BadFile("its list of tensors is damaged: it names nothing to import")
     machine.name(module, name)
 
 
@@ -257,7 +257,7 @@ def _dictionary(machine: Machine) -> None:
 
 
 def _extension(machine: Machine) -> None:
-    raise Unreadable("it wants an object of a registered extension, as no checkpoint of torch.save does")
+    raise BadFile("it wants an object of a registered extension, as no checkpoint of torch.save does")
 
 
 def _pop_mark(machine: Machine) -> None:

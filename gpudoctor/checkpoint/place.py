@@ -2,26 +2,26 @@
 
 from pathlib import Path
 
-from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.unreadable import BadFile, printable
 from gpudoctor.lacking import unwritable
 
 
 def check_place(file: str, out: str) -> None:
-    """Refuse a place for the copy before anything slow is done. Raises `Unreadable` with the option's name."""
+    """Refuse a place for the copy before anything slow is done. Raises `BadFile` with the option's name."""
     place = Path(out)
     try:
         if place.is_dir():
-            raise Unreadable(f"--fix {printable(out, 300)}: is a folder; name a file in it")
+            raise BadFile(f"--fix {printable(out, 300)}: is a folder; name a file in it")
         folder = place.absolute().parent
         if not folder.is_dir():
-            raise Unreadable(f"--fix {printable(out, 300)}: the folder {printable(str(folder), 300)} does not exist")
+            raise BadFile(f"--fix {printable(out, 300)}: the folder {printable(str(folder), 300)} does not exist")
         if place.exists() and Path(file).exists() and place.samefile(file):
-            raise Unreadable(
+            raise BadFile(
                 f"--fix {printable(out, 300)}: is the input itself, which is never written to; name another file"
             )
         if place.exists() or place.is_symlink():
-            raise Unreadable(f"--fix {printable(out, 300)}: exists already; name a new file, or move it away")
+            raise BadFile(f"--fix {printable(out, 300)}: exists already; name a new file, or move it away")
         if reason := unwritable(folder):
-            raise Unreadable(f"--fix {printable(out, 300)}: {reason} in {printable(str(folder), 300)}")
+            raise BadFile(f"--fix {printable(out, 300)}: {reason} in {printable(str(folder), 300)}")
     except (OSError, ValueError) as error:
-        raise Unreadable(f"--fix {printable(out, 300)}: {getattr(error, 'strerror', None) or error}") from None
+        raise BadFile(f"--fix {printable(out, 300)}: {getattr(error, 'strerror', None) or error}") from None

@@ -44,7 +44,7 @@ class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of a number or text."""
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class CheckpointFinding(Struct, frozen=True, kw_only=True):
     """Something to know before the file is used."""
 
     id: str
@@ -118,7 +118,7 @@ class CheckpointReport(Struct, frozen=True, kw_only=True):
     values_read: bool = False
     """Whether every number was looked at for NaN, infinity and damage."""
     loading: tuple[Loading, ...] = ()
-    problems: tuple[Finding, ...] = ()
+    problems: tuple[CheckpointFinding, ...] = ()
     fixed: Fixed | None = None
     seconds: float = 0.0
 

@@ -14,9 +14,9 @@ import msgspec
 
 from gpudoctor import __version__, cost
 from gpudoctor.active import Reply, gather, messages, own_module, start, worker
-from gpudoctor.checkpoint.examine import Wish
+from gpudoctor.checkpoint.examine import FileWish
 from gpudoctor.checkpoint.report import CheckpointReport, Fixed
-from gpudoctor.checkpoint.unreadable import SWAPPED, Unreadable, printable
+from gpudoctor.checkpoint.unreadable import SWAPPED, BadFile, printable
 from gpudoctor.knowledge.wording import size
 from gpudoctor.lacking import lacking
 
@@ -27,8 +27,8 @@ COMPUTES_SECONDS = 0.5
 Waiting = Callable[[Sequence[str]], None]
 
 
-def run(wish: Wish, *, python: str, patience: float, waiting: Waiting | None = None) -> CheckpointReport:
-    """Read, and write the clean copy where one is wanted. Raises `Unreadable`.
+def run(wish: FileWish, *, python: str, patience: float, waiting: Waiting | None = None) -> CheckpointReport:
+    """Read, and write the clean copy where one is wanted. Raises `BadFile`.
 
     `patience` is how many seconds there may be without progress.
     """
@@ -37,13 +37,13 @@ def run(wish: Wish, *, python: str, patience: float, waiting: Waiting | None = N
     try:
         report = msgspec.convert(said.get("report"), CheckpointReport)
     except msgspec.ValidationError as error:
-        raise Unreadable(f"the reader answered in an unexpected form: {error}") from None
+        raise BadFile(f"the reader answered in an unexpected form: {error}") from None
     if wish.out:
         report = msgspec.structs.replace(report, fixed=fixed(wish, report, python, patience, waiting))
     return msgspec.structs.replace(report, gpudoctor=__version__, seconds=round(time.monotonic() - started, 3))
 
 
-def encoded(wish: Wish) -> str:
+def encoded(wish: FileWish) -> str:
     return json.dumps(msgspec.structs.asdict(wish))  # ASCII: a file's name may be no text
 
 
@@ -52,7 +52,7 @@ def ask(module: str, arguments: list[str], file: str, patience: float, waiting: 
     try:
         child = start("checkpoint", own_module(module, *arguments), timeout=patience)
     except OSError as error:
-        raise Unreadable(f"no process can be started to read it: {lacking(error, sys.executable)}") from None
+        raise BadFile(f"no process can be started to read it: {lacking(error, sys.executable)}") from None
     heard = [0, 0.0, 0.0]
     spent = 0.0
 
@@ -78,44 +78,44 @@ def progress(said: bytes, file: str) -> str:
 
 
 def concluded(reply: Reply, computed: float = 0.0) -> dict[str, Any]:
-    """Its last message. Raises `Unreadable`, which says why there is none.
+    """Its last message. Raises `BadFile`, which says why there is none.
 
     `computed`: seconds that its processor has spent since it was last heard of.
     """
     said = messages(reply.output)
     last = said[-1] if said else {}
     if "unreadable" in last:
-        raise Unreadable(str(last["unreadable"]))
+        raise BadFile(str(last["unreadable"]))
     if "report" in last or "copied" in last:
         return last
     if cost.killed_by_its_bound(reply.return_code):
-        raise Unreadable(
+        raise BadFile(
             "listing it takes more computing than a checkpoint of its size needs: it is made to keep a reader busy; do "
             "not load it"
         )
     if reply.timed_out and computed >= COMPUTES_SECONDS:
-        raise Unreadable(
+        raise BadFile(
             f"listing it got no further for {reply.seconds:.0f} s, though it was computed on ({computed:.1f} s): it is "
             "made to keep a reader busy, or this machine is busy; --timeout SECONDS gives it more"
         )
     if reply.timed_out:
-        raise Unreadable(f"reading it got no further for {reply.seconds:.0f} s; is its file system there?")
-    raise Unreadable(f"it could not be read: {reply.failure or 'its reader ended without an answer'}")
+        raise BadFile(f"reading it got no further for {reply.seconds:.0f} s; is its file system there?")
+    raise BadFile(f"it could not be read: {reply.failure or 'its reader ended without an answer'}")
 
 
-def fixed(wish: Wish, report: CheckpointReport, python: str, patience: float, waiting: Waiting | None) -> Fixed:
-    """Write the copy, have it read again, and give it its name. Raises `Unreadable`; then nothing is left."""
+def fixed(wish: FileWish, report: CheckpointReport, python: str, patience: float, waiting: Waiting | None) -> Fixed:
+    """Write the copy, have it read again, and give it its name. Raises `BadFile`; then nothing is left."""
     try:
         place = Path(wish.out).absolute()
     except OSError:
-        raise Unreadable(f"--fix {printable(wish.out, 300)}: the folder that this was started in is gone") from None
+        raise BadFile(f"--fix {printable(wish.out, 300)}: the folder that this was started in is gone") from None
     temporary, number = "", -1
     try:
         try:
             # The same ending: torch and safetensors need none, and a reader of the folder sees what it is.
             number, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.stem[:100]}.", suffix=place.suffix)
         except OSError as error:
-            raise Unreadable(f"--fix {printable(wish.out, 300)}: {error.strerror or error}") from None
+            raise BadFile(f"--fix {printable(wish.out, 300)}: {error.strerror or error}") from None
         about = os.fstat(number)
         identity = f"{about.st_dev}:{about.st_ino}"
         said = ask("gpudoctor.checkpoint.fix", [encoded(wish), temporary, identity], wish.out, patience, waiting)
@@ -145,7 +145,7 @@ def fixed(wish: Wish, report: CheckpointReport, python: str, patience: float, wa
     )
 
 
-def remarks(wish: Wish, report: CheckpointReport, shared: int) -> tuple[str, ...]:
+def remarks(wish: FileWish, report: CheckpointReport, shared: int) -> tuple[str, ...]:
     found = []
     if any(problem.id == "values-not-finite" for problem in report.problems):
         found.append("NaN and infinity were copied as they are")
@@ -161,9 +161,9 @@ def remarks(wish: Wish, report: CheckpointReport, shared: int) -> tuple[str, ...
 
 def name_it(temporary: str, place: Path, number: int) -> None:
     """Give the finished copy, the open file `number`, its name: never over another file, and no other file's bytes."""
-    meanwhile = Unreadable(f"--fix {place}: somebody else has made it meanwhile; name a new file")
+    meanwhile = BadFile(f"--fix {place}: somebody else has made it meanwhile; name a new file")
     if not os.path.samestat(os.fstat(number), os.lstat(temporary)):
-        raise Unreadable(SWAPPED)
+        raise BadFile(SWAPPED)
     try:
         os.link(temporary, place, follow_symlinks=False)
     except FileExistsError:
@@ -174,9 +174,9 @@ def name_it(temporary: str, place: Path, number: int) -> None:
         try:
             Path(temporary).rename(place)
         except OSError as error:
-            raise Unreadable(f"--fix {place}: {error.strerror or error}") from None
+            raise BadFile(f"--fix {place}: {error.strerror or error}") from None
     if not os.path.samestat(os.fstat(number), os.lstat(place)):
-        raise Unreadable(SWAPPED)
+        raise BadFile(SWAPPED)
 
 
 def reload(
@@ -184,7 +184,7 @@ def reload(
 ) -> str:
     """ "torch 2.13.0, weights_only=True" when torch reads the same tensors; else why it was not asked.
 
-    Raises `Unreadable` when torch reads something else.
+    Raises `BadFile` when torch reads something else.
     """
     kind = "safetensors" if out.endswith(".safetensors") else "torch"
     try:
@@ -200,10 +200,10 @@ def reload(
     if "absent" in heard:
         return f"not reloaded by torch: {heard['absent']}"[:300]
     if "listing" not in heard:
-        raise Unreadable(
+        raise BadFile(
             f"--fix: torch {heard['torch']} does not load the copy, which was thrown away: {reply.failure}"[:400]
         )
     if heard["listing"] != said["listing"]:
-        raise Unreadable(f"--fix: torch {heard['torch']} reads other tensors in the copy, which was thrown away")
+        raise BadFile(f"--fix: torch {heard['torch']} reads other tensors in the copy, which was thrown away")
     how = f"safetensors {heard['safetensors']}" if "safetensors" in heard else "weights_only=True"
     return f"torch {heard['torch']}, {how}"

@@ -4,8 +4,8 @@ import msgspec
 
 from gpudoctor.checkpoint.allowance import for_listing
 from gpudoctor.checkpoint.loaded import Loaded
-from gpudoctor.checkpoint.source import Region, Source
-from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.source import OpenFile, Region
+from gpudoctor.checkpoint.unreadable import BadFile, printable
 from gpudoctor.checkpoint.values import ITEM_BYTES, Storage, Tensor, contiguous, product
 
 MOST_HEADER_BYTES = 100_000_000
@@ -46,37 +46,35 @@ def looks_like_it(head: bytes, size: int) -> bool:
     return head[8:9] == b"{" and 2 <= length <= max(MOST_HEADER_BYTES, size)
 
 
-def load(source: Source) -> Loaded:
-    """Raises `Unreadable`."""
+def load(source: OpenFile) -> Loaded:
+    """Raises `BadFile`."""
     length = int.from_bytes(source.read(0, 8), "little")
     if length > MOST_HEADER_BYTES:
-        raise Unreadable(f"its header claims {length} bytes; safetensors allows {MOST_HEADER_BYTES}")
+        raise BadFile(f"its header claims {length} bytes; safetensors allows {MOST_HEADER_BYTES}")
     if 8 + length > source.size:
-        raise Unreadable(f"it is cut off: its header claims {length} bytes, and {source.size} are there in all")
+        raise BadFile(f"it is cut off: its header claims {length} bytes, and {source.size} are there in all")
     for_listing(length)
     try:
         told = msgspec.json.decode(source.read(8, length), type=dict[str, msgspec.Raw])
         metadata = msgspec.json.decode(told.pop("__metadata__", msgspec.Raw(b"{}")), type=dict[str, str])
         tensors = {name: msgspec.json.decode(raw, type=_Told) for name, raw in told.items()}
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise Unreadable(f"its header is no header of safetensors: {printable(str(error))}") from None
+        raise BadFile(f"its header is no header of safetensors: {printable(str(error))}") from None
     start, room = 8 + length, source.size - 8 - length
     found: dict[str, Tensor] = {}
     reached = 0
     for name, each in sorted(tensors.items(), key=lambda item: item[1].data_offsets):
         begin, end = each.data_offsets
         if begin != reached or end < begin:
-            raise Unreadable(
-                f"its tensor {printable(name)} lies at bytes {begin} to {end}, after byte {reached}: damaged"
-            )
+            raise BadFile(f"its tensor {printable(name)} lies at bytes {begin} to {end}, after byte {reached}: damaged")
         reached = end
         found[name] = _tensor(name, each)
     if reached > room:
-        raise Unreadable(
+        raise BadFile(
             f"it is cut off: its tensors reach to byte {start + reached}, and it has {source.size}; copy it again"
         )
     if reached < room:
-        raise Unreadable(f"it has {room - reached} bytes after its tensors, which safetensors does not allow")
+        raise BadFile(f"it has {room - reached} bytes after its tensors, which safetensors does not allow")
 
     def region(storage: Storage) -> Region:
         begin, end = tensors[storage.key].data_offsets
@@ -88,11 +86,11 @@ def load(source: Source) -> Loaded:
 def _tensor(name: str, told: _Told) -> Tensor:
     dtype = DTYPES.get(told.dtype)
     if dtype is None:
-        raise Unreadable(f"its tensor {printable(name)} has the type {printable(told.dtype)}, which is not read here")
+        raise BadFile(f"its tensor {printable(name)} has the type {printable(told.dtype)}, which is not read here")
     if len(told.shape) > 64 or any(not 0 <= size < 1 << 62 for size in told.shape):
-        raise Unreadable(f"its tensor {printable(name)} has an absurd shape")
+        raise BadFile(f"its tensor {printable(name)} has an absurd shape")
     shape = tuple(told.shape)
     begin, end = told.data_offsets
     if product(shape) * ITEM_BYTES[dtype] != end - begin:
-        raise Unreadable(f"its tensor {printable(name)} has shape {list(shape)} in {end - begin} bytes: damaged")
+        raise BadFile(f"its tensor {printable(name)} has shape {list(shape)} in {end - begin} bytes: damaged")
     return Tensor(dtype, shape, contiguous(shape), 0, Storage(name, dtype, product(shape)))

@@ -5,39 +5,39 @@ from typing import IO
 
 import msgspec
 
-from gpudoctor.checkpoint.copied import Placed, Plan
+from gpudoctor.checkpoint.copied import CopyPlan, PlacedTensor
 from gpudoctor.checkpoint.safetensors import MOST_HEADER_BYTES, NAMES
-from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.unreadable import BadFile, printable
 from gpudoctor.checkpoint.values import ITEM_BYTES, Storage, Tensor, product
 
 
-def check(plan: Plan, big_endian: bool) -> None:
-    """Raises `Unreadable` for what the format cannot hold."""
+def check(plan: CopyPlan, big_endian: bool) -> None:
+    """Raises `BadFile` for what the format cannot hold."""
     if big_endian:
-        raise Unreadable("--fix: safetensors holds little-endian numbers only; give OUT the ending .pt")
+        raise BadFile("--fix: safetensors holds little-endian numbers only; give OUT the ending .pt")
     for tensor in plan.tensors:
         if tensor.dtype not in NAMES:
-            raise Unreadable(f"--fix: safetensors has no type for {printable(tensor.name)} ({tensor.dtype})")
+            raise BadFile(f"--fix: safetensors has no type for {printable(tensor.name)} ({tensor.dtype})")
         if tensor.name == "__metadata__":
-            raise Unreadable("--fix: safetensors cannot hold a tensor named __metadata__")
+            raise BadFile("--fix: safetensors cannot hold a tensor named __metadata__")
         stored = Tensor(tensor.dtype, tensor.shape, tensor.stride, 0, Storage("", tensor.dtype, 0))
         if not stored.is_contiguous:
-            raise Unreadable(
+            raise BadFile(
                 f"--fix: {printable(tensor.name)} is stored transposed, which safetensors cannot hold; give OUT the "
                 "ending .pt"
             )
 
 
-def order(plan: Plan) -> list[Placed]:
+def order(plan: CopyPlan) -> list[PlacedTensor]:
     """Largest elements first, so that every tensor stays aligned (as the safetensors package sorts)."""
     return sorted(plan.tensors, key=lambda tensor: (-ITEM_BYTES[tensor.dtype], tensor.name))
 
 
-def size_of(tensor: Placed) -> int:
+def size_of(tensor: PlacedTensor) -> int:
     return product(tensor.shape) * ITEM_BYTES[tensor.dtype]
 
 
-def header(plan: Plan) -> bytes:
+def header(plan: CopyPlan) -> bytes:
     told: dict[str, object] = {"__metadata__": {"format": "pt"}}
     at = 0
     for tensor in order(plan):
@@ -47,11 +47,11 @@ def header(plan: Plan) -> bytes:
     raw = msgspec.json.encode(told)
     raw += b" " * (-len(raw) % 8)
     if len(raw) > MOST_HEADER_BYTES:
-        raise Unreadable("--fix: safetensors cannot hold so many names; give OUT the ending .pt")
+        raise BadFile("--fix: safetensors cannot hold so many names; give OUT the ending .pt")
     return len(raw).to_bytes(8, "little") + raw
 
 
-def write(file: IO[bytes], plan: Plan, pieces: Iterator[Iterator[bytes]]) -> None:
+def write(file: IO[bytes], plan: CopyPlan, pieces: Iterator[Iterator[bytes]]) -> None:
     """`pieces` gives the bytes of each tensor, in `order`."""
     file.write(header(plan))
     for each in pieces:

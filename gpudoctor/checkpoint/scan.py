@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from gpudoctor.checkpoint import nonfinite
 from gpudoctor.checkpoint.loaded import Loaded
-from gpudoctor.checkpoint.nonfinite import Count
-from gpudoctor.checkpoint.source import Source
+from gpudoctor.checkpoint.nonfinite import NotFinite
+from gpudoctor.checkpoint.source import OpenFile
 from gpudoctor.checkpoint.values import Storage, Tensor
 
 Read = Callable[[int], None]
@@ -17,7 +17,7 @@ MOST_OVERLAP = 4
 """How often, on the average, one byte is counted for tensors that overlap; nothing but an attack overlaps more."""
 
 
-class Span(NamedTuple):
+class ByteSpan(NamedTuple):
     """Bytes of a storage that are counted together."""
 
     begin: int
@@ -26,14 +26,14 @@ class Span(NamedTuple):
 
 
 class Scanned(NamedTuple):
-    counts: dict[int, Count]
+    counts: dict[int, NotFinite]
     """id of a tensor -> its NaN and infinite elements; not there: not counted."""
     damaged: frozenset[str]
     """Keys of the storages whose checksum does not fit."""
 
 
-def scan(source: Source, loaded: Loaded, tensors: Iterable[Tensor], read: Read) -> Scanned:
-    """Raises `Unreadable` where numbers cannot be read at all."""
+def scan(source: OpenFile, loaded: Loaded, tensors: Iterable[Tensor], read: Read) -> Scanned:
+    """Raises `BadFile` where numbers cannot be read at all."""
     by_key: dict[str, list[tuple[Storage, Tensor]]] = {}
     seen: set[int] = set()
     for tensor in tensors:
@@ -41,7 +41,7 @@ def scan(source: Source, loaded: Loaded, tensors: Iterable[Tensor], read: Read) 
             if part.storage is not None and id(part) not in seen:  # one tensor may have thousands of names
                 seen.add(id(part))
                 by_key.setdefault(part.storage.key, []).append((part.storage, part))
-    counts: dict[int, Count] = {}
+    counts: dict[int, NotFinite] = {}
     damaged: set[str] = set()
     for key, users in by_key.items():
         storage = max((each for each, _ in users), key=lambda each: each.view * each.item_bytes + each.size)
@@ -51,20 +51,20 @@ def scan(source: Source, loaded: Loaded, tensors: Iterable[Tensor], read: Read) 
             damaged.add(key)
         for _, tensor in users:
             span = _span(tensor)
-            if span is not None and span in found and (tensor.is_dense or found[span] == Count()):
+            if span is not None and span in found and (tensor.is_dense or found[span] == NotFinite()):
                 counts[id(tensor)] = found[span]
     return Scanned(counts, frozenset(damaged))
 
 
-def _span(tensor: Tensor) -> Span | None:
+def _span(tensor: Tensor) -> ByteSpan | None:
     storage = tensor.storage
     if storage is None or not tensor.elements or not nonfinite.counts(tensor.dtype):
         return None
     begin = storage.view * storage.item_bytes + tensor.offset * tensor.item_bytes
-    return Span(begin, begin + tensor.span * tensor.item_bytes, tensor.dtype)
+    return ByteSpan(begin, begin + tensor.span * tensor.item_bytes, tensor.dtype)
 
 
-def _spans(users: list[tuple[Storage, Tensor]]) -> list[Span]:
+def _spans(users: list[tuple[Storage, Tensor]]) -> list[ByteSpan]:
     """Sorted; those that would count the same bytes again and again are left out."""
     every = sorted({span for _, tensor in users if (span := _span(tensor)) is not None})
     room = MOST_OVERLAP * max((span.end for span in every), default=0)
@@ -77,11 +77,11 @@ def _spans(users: list[tuple[Storage, Tensor]]) -> list[Span]:
 
 
 def _scan_storage(
-    source: Source, loaded: Loaded, storage: Storage, spans: list[Span], read: Read
-) -> tuple[Mapping[Span, Count], bool]:
+    source: OpenFile, loaded: Loaded, storage: Storage, spans: list[ByteSpan], read: Read
+) -> tuple[Mapping[ByteSpan, NotFinite], bool]:
     region = loaded.region(storage)
-    found = dict.fromkeys(spans, Count())
-    active: list[Span] = []
+    found = dict.fromkeys(spans, NotFinite())
+    active: list[ByteSpan] = []
     waiting = list(reversed(spans))
     at, crc = 0, 0
     for piece in source.chunks(region):

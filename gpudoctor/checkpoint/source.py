@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpudoctor import bounded
-from gpudoctor.checkpoint.unreadable import Unreadable
+from gpudoctor.checkpoint.unreadable import BadFile
 from gpudoctor.knowledge.wording import size as in_words
 
 CHUNK = 4 * 1024 * 1024
@@ -30,8 +30,8 @@ class Region(NamedTuple):
     """Bytes in the file where they are deflated; None: they lie there as they are."""
 
 
-class Source:
-    """An open file. A context manager; every method raises `Unreadable`."""
+class OpenFile:
+    """An open file. A context manager; every method raises `BadFile`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -39,11 +39,11 @@ class Source:
             self.number = bounded.regular(path)
         except bounded.Refused as error:
             kind = "a folder" if "a folder" in str(error) else "no regular file"
-            raise Unreadable(f"it is {kind}; a checkpoint is a file that can be read at any place") from None
+            raise BadFile(f"it is {kind}; a checkpoint is a file that can be read at any place") from None
         except FileNotFoundError:
-            raise Unreadable("there is no such file") from None
+            raise BadFile("there is no such file") from None
         except (OSError, ValueError) as error:
-            raise Unreadable(f"it cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            raise BadFile(f"it cannot be read: {getattr(error, 'strerror', None) or error}") from None
         about = os.fstat(self.number)
         self.size = about.st_size
         self.identity = (about.st_dev, about.st_ino)
@@ -51,7 +51,7 @@ class Source:
         """Bytes that the file system keeps of it: far fewer than its size where it has holes."""
         self._state = (about.st_size, about.st_mtime_ns)
 
-    def __enter__(self) -> "Source":
+    def __enter__(self) -> "OpenFile":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,9 +64,9 @@ class Source:
             try:
                 piece = os.pread(self.number, min(count, 1 << 30), offset)
             except OSError as error:
-                raise Unreadable(f"it cannot be read at byte {offset}: {error.strerror or error}") from None
+                raise BadFile(f"it cannot be read at byte {offset}: {error.strerror or error}") from None
             if not piece:
-                raise Unreadable(f"it is cut off: it ends at byte {offset}, in the middle of its contents")
+                raise BadFile(f"it is cut off: it ends at byte {offset}, in the middle of its contents")
             pieces.append(piece)
             offset, count = offset + len(piece), count - len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -93,13 +93,13 @@ class Source:
                         at += count
                     piece = engine.decompress(given, wanted - len(ready))
                     if not piece and not given:
-                        raise Unreadable("an entry of it unpacks to less than it promises; the file is damaged")
+                        raise BadFile("an entry of it unpacks to less than it promises; the file is damaged")
                     ready += piece
                 yield ready
                 left -= len(ready)
                 ready = b""
         except zlib.error:
-            raise Unreadable("an entry of it cannot be unpacked; the file is damaged") from None
+            raise BadFile("an entry of it cannot be unpacked; the file is damaged") from None
 
     def whole(self, region: Region) -> bytes:
         """All bytes of a small region."""
@@ -108,7 +108,7 @@ class Source:
     def check_written(self) -> None:
         """Refuse a file that is nearly all holes, before terabytes of zeros are read."""
         if self.size > HOLES_MATTER_BYTES and self.size > MOST_HOLES * max(self.on_disk, 1):
-            raise Unreadable(
+            raise BadFile(
                 f"of its {in_words(self.size)} the disk has {in_words(self.on_disk)}: the rest was never written, as "
                 "when a download or copy is broken off; fetch or save it again"
             )
@@ -117,4 +117,4 @@ class Source:
         """Refuse a file that somebody wrote to meanwhile."""
         about = os.fstat(self.number)
         if (about.st_size, about.st_mtime_ns) != self._state:
-            raise Unreadable("it was written to while it was read; wait until the job has saved it")
+            raise BadFile("it was written to while it was read; wait until the job has saved it")

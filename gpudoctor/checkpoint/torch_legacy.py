@@ -4,8 +4,8 @@ from gpudoctor.checkpoint.allowance import for_listing
 from gpudoctor.checkpoint.find import shown
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.pickles import Beat, Machine
-from gpudoctor.checkpoint.source import Region, Source
-from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.source import OpenFile, Region
+from gpudoctor.checkpoint.unreadable import BadFile, printable
 from gpudoctor.checkpoint.values import Name, Storage
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
@@ -15,30 +15,30 @@ WINDOWS = (1 << 20, 64 << 20, 512 << 20)
 """Bytes of the pickles: where they end is known only when they are read."""
 
 
-def load(source: Source, beat: Beat) -> Loaded:
-    """Raises `Unreadable`."""
+def load(source: OpenFile, beat: Beat) -> Loaded:
+    """Raises `BadFile`."""
     for window in WINDOWS:
         for_listing(min(window, source.size))
         machine = Machine(source.read(0, min(window, source.size)), beat=beat)
         try:
             return _load(source, machine)
-        except Unreadable:
+        except BadFile:
             if not machine.is_cut or source.size <= window:
                 raise
-    raise Unreadable("its pickles have more bytes beside the tensors than is read")
+    raise BadFile("its pickles have more bytes beside the tensors than is read")
 
 
-def _load(source: Source, machine: Machine) -> Loaded:
+def _load(source: OpenFile, machine: Machine) -> Loaded:
     if machine.next_value() != MAGIC_NUMBER:
-        raise Unreadable(other_pickle(machine))
+        raise BadFile(other_pickle(machine))
     protocol = machine.next_value()
     if protocol != PROTOCOL:
-        raise Unreadable(f"it has version {printable(shown(protocol))} of the legacy format; torch knows {PROTOCOL}")
+        raise BadFile(f"it has version {printable(shown(protocol))} of the legacy format; torch knows {PROTOCOL}")
     about = machine.next_value()
     value = machine.next_value()
     keys = machine.next_value()
     if not isinstance(keys, list) or not all(isinstance(key, (str, int)) for key in keys):
-        raise Unreadable("its list of storages is damaged")
+        raise BadFile("its list of storages is damaged")
     places: dict[str, tuple[int, int]] = {}
     order = [str(key) for key in keys]
     start = machine.at
@@ -48,10 +48,10 @@ def _load(source: Source, machine: Machine) -> Loaded:
         if not places:
             places.update(_places(source, order, sizes, start))
         if storage.key not in places:
-            raise Unreadable("it has no numbers for one of its tensors")
+            raise BadFile("it has no numbers for one of its tensors")
         offset, size = places[storage.key]
         if size < (storage.view + storage.elements) * storage.item_bytes:
-            raise Unreadable(f"it has {size} bytes for a tensor of {storage.size}")
+            raise BadFile(f"it has {size} bytes for a tensor of {storage.size}")
         return Region(offset, size)
 
     sizes = _item_bytes(value)
@@ -65,15 +65,15 @@ def _load(source: Source, machine: Machine) -> Loaded:
     )
 
 
-def _places(source: Source, order: list[str], item_bytes: dict[str, int], at: int) -> dict[str, tuple[int, int]]:
+def _places(source: OpenFile, order: list[str], item_bytes: dict[str, int], at: int) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for key in order:
         if key not in item_bytes:
-            raise Unreadable("it holds a storage that no tensor looks into, so that the next one cannot be found")
+            raise BadFile("it holds a storage that no tensor looks into, so that the next one cannot be found")
         count = int.from_bytes(source.read(at, 8), "little")
         size = count * item_bytes[key]
         if at + 8 + size > source.size:
-            raise Unreadable(
+            raise BadFile(
                 f"it is cut off: it has {source.size} bytes, and its tensors reach to byte {at + 8 + size}; copy or "
                 "save it again"
             )

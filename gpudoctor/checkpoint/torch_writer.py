@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO
 
-from gpudoctor.checkpoint.copied import STORAGE_OF, Plan
+from gpudoctor.checkpoint.copied import STORAGE_OF, CopyPlan
 
 ALIGNMENT = 64
 ROOT = "archive"
@@ -21,7 +21,7 @@ DATE = (0, 33)
 """1 January 1980: the same state dict gives the same file."""
 
 
-class Writer:
+class TorchWriter:
     """A zip file whose entries are known by size before they are written."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -98,9 +98,9 @@ class Writer:
         return struct.pack("<4sHHHHHHIIIHHHHHII", *fields) + name + extra
 
 
-def write(file: IO[bytes], plan: Plan, pieces: Iterator[tuple[int, Iterator[bytes]]], big_endian: bool) -> None:
+def write(file: IO[bytes], plan: CopyPlan, pieces: Iterator[tuple[int, Iterator[bytes]]], big_endian: bool) -> None:
     """`pieces` gives each storage's number and bytes, in order."""
-    zipped = Writer(file)
+    zipped = TorchWriter(file)
     content = pickled(plan)
     zipped.entry("data.pkl", len(content), [content])
     order = b"big" if big_endian else b"little"
@@ -111,7 +111,7 @@ def write(file: IO[bytes], plan: Plan, pieces: Iterator[tuple[int, Iterator[byte
     zipped.close()
 
 
-def pickled(plan: Plan) -> bytes:
+def pickled(plan: CopyPlan) -> bytes:
     """The state dict as an OrderedDict, in pickle protocol 2 and without a memo."""
     out = bytearray(b"\x80\x02ccollections\nOrderedDict\n)R(")
     for tensor in plan.tensors:

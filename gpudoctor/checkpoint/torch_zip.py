@@ -4,35 +4,35 @@ from gpudoctor.checkpoint import archive
 from gpudoctor.checkpoint.allowance import for_listing
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.pickles import Beat, Machine
-from gpudoctor.checkpoint.source import Region, Source
-from gpudoctor.checkpoint.unreadable import Unreadable, printable
+from gpudoctor.checkpoint.source import OpenFile, Region
+from gpudoctor.checkpoint.unreadable import BadFile, printable
 from gpudoctor.checkpoint.values import Storage
 
 MOST_PICKLE_BYTES = 512 * 1024 * 1024
 """A tensor takes 200 bytes of it; more is arrays and lists inside the pickle."""
 
 
-def load(source: Source, beat: Beat) -> Loaded:
-    """Raises `Unreadable`."""
+def load(source: OpenFile, beat: Beat) -> Loaded:
+    """Raises `BadFile`."""
     found = archive.entries(source)
     root = _root(found)
     entry = found[f"{root}data.pkl"]
     if entry.size > MOST_PICKLE_BYTES:
-        raise Unreadable(f"its pickle has {entry.size} bytes beside the tensors, more than is read")
+        raise BadFile(f"its pickle has {entry.size} bytes beside the tensors, more than is read")
     for_listing(entry.size)
     machine = Machine(source.whole(archive.region(source, entry)), beat=beat)
     value = machine.next_value()
     order = _small(source, found, f"{root}byteorder")
     if order not in (b"", b"little", b"big"):
-        raise Unreadable(f"its byte order is told as {printable(order.decode('latin-1'))}")
+        raise BadFile(f"its byte order is told as {printable(order.decode('latin-1'))}")
 
     def region(storage: Storage) -> Region:
         name = f"{root}data/{storage.key}"
         record = found.get(name)
         if record is None:
-            raise Unreadable(f"it has no entry {printable(name)}, where the numbers of a tensor should lie")
+            raise BadFile(f"it has no entry {printable(name)}, where the numbers of a tensor should lie")
         if record.size < storage.size:
-            raise Unreadable(f"its entry {printable(name)} has {record.size} bytes, and its tensor {storage.size}")
+            raise BadFile(f"its entry {printable(name)} has {record.size} bytes, and its tensor {storage.size}")
         return archive.region(source, record)._replace(size=record.size)
 
     return Loaded(
@@ -46,23 +46,23 @@ def load(source: Source, beat: Beat) -> Loaded:
     )
 
 
-def _root(found: dict[str, archive.Entry]) -> str:
+def _root(found: dict[str, archive.ArchiveEntry]) -> str:
     """The folder in which everything lies: "archive/"."""
     roots = [name[: -len("data.pkl")] for name in found if name.endswith("/data.pkl") and name.count("/") == 1]
     if len(roots) == 1:
         root = roots[0]
         if f"{root}constants.pkl" in found or any(name.startswith(f"{root}code/") for name in found):
-            raise Unreadable(
+            raise BadFile(
                 "it is a TorchScript program (torch.jit.save), which holds code: torch.jit.load reads it, and "
                 "torch.jit.load(FILE).state_dict() gives its tensors"
             )
         return root
     if len(roots) > 1:
-        raise Unreadable("it holds more than one pickle of tensors, so that readers would not agree: do not load it")
-    raise Unreadable(_other_zip(found))
+        raise BadFile("it holds more than one pickle of tensors, so that readers would not agree: do not load it")
+    raise BadFile(_other_zip(found))
 
 
-def _other_zip(found: dict[str, archive.Entry]) -> str:
+def _other_zip(found: dict[str, archive.ArchiveEntry]) -> str:
     names = list(found)
     if any(name.endswith(".npy") for name in names):
         return "it is a numpy archive (.npz): numpy.load(FILE) reads it, and torch.from_numpy makes tensors"
@@ -78,12 +78,12 @@ def _other_zip(found: dict[str, archive.Entry]) -> str:
     return f"it is a zip file without data.pkl, and none of torch.save ({printable(', '.join(names[:3]))})"
 
 
-def _small(source: Source, found: dict[str, archive.Entry], name: str) -> bytes:
+def _small(source: OpenFile, found: dict[str, archive.ArchiveEntry], name: str) -> bytes:
     entry = found.get(name)
     return source.whole(archive.region(source, entry)) if entry is not None and entry.size <= 64 else b""
 
 
-def _has_checksums(source: Source, entry: archive.Entry) -> bool:
+def _has_checksums(source: OpenFile, entry: archive.ArchiveEntry) -> bool:
     """torch.serialization.set_crc32_options(False) writes none that fit; the pickle's own shows which it is."""
     import zlib
 

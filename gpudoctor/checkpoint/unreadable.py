@@ -3,7 +3,7 @@
 from gpudoctor.errors import BadInput
 
 
-class Unreadable(BadInput):
+class BadFile(BadInput):
     """One line for the user: what the file is or lacks, and what to do. Nothing else is raised by the readers."""
 
 

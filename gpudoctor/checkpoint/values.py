@@ -89,7 +89,7 @@ class Storage:
         return self.elements * self.item_bytes
 
 
-Kind = Literal["dense", "sparse", "quantized", "shard", "meta", "subclass", "nested"]
+TensorKind = Literal["dense", "sparse", "quantized", "shard", "meta", "subclass", "nested"]
 
 
 @dataclass(eq=False, slots=True)
@@ -103,7 +103,7 @@ class Tensor:
     """Elements."""
     storage: Storage | None
     """None: it has no numbers of its own here (meta, sparse, a shard's whole)."""
-    kind: Kind = "dense"
+    kind: TensorKind = "dense"
     subclass: str = ""
     local_shape: tuple[int, ...] = ()
     """Of the part that this file holds, for a shard of a distributed tensor."""

@@ -9,7 +9,7 @@ import msgspec
 
 from gpudoctor.amp.judge import judge, judged_again
 from gpudoctor.amp.patient import ALL, NothingToTest, look
-from gpudoctor.amp.report import AmpReport, Device, UnreadableReport, from_json, to_json
+from gpudoctor.amp.report import AmpDevice, AmpReport, UnreadableAmpReport, from_json, to_json
 from gpudoctor.amp.run import examine
 from gpudoctor.cli.files import saved_answer
 from gpudoctor.errors import BadInput
@@ -76,7 +76,7 @@ def run(asked: Asked, output: Output) -> int:
             patient = look(interpreter, asked.devices, asked.timeout, progress.waiting)
     except (NoSuchInterpreter, NothingToTest) as error:
         raise BadInput(str(error)) from None
-    done: list[Device] = []
+    done: list[AmpDevice] = []
     interrupted = False
     for device in patient.devices:
         try:
@@ -99,7 +99,7 @@ def run(asked: Asked, output: Output) -> int:
 def show_again(path: str, output: Output) -> int:
     """`--from FILE`: an answer that was saved with --json; its exit status."""
     _check_output(output)
-    report = judged_again(saved_answer(path, from_json, UnreadableReport))
+    report = judged_again(saved_answer(path, from_json, UnreadableAmpReport))
     _print(report, output)
     return report.exit_status
 

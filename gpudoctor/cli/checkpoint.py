@@ -51,18 +51,18 @@ def checkpoint(
         raise BadInput("--force goes with --fix")
     if file == "-":
         raise BadInput("a checkpoint is read at many places, which standard input does not allow; name a file")
-    from gpudoctor.checkpoint.examine import Wish
+    from gpudoctor.checkpoint.examine import FileWish
     from gpudoctor.checkpoint.run import run
-    from gpudoctor.checkpoint.unreadable import Unreadable
+    from gpudoctor.checkpoint.unreadable import BadFile
     from gpudoctor.render.progress import Progress
     from gpudoctor.render.words import safe
 
     path = _interpreter(python) if fix is not None else ""
-    wish = Wish(file, like=like or "", key=key or "", values=not no_values, out=fix or "", force=force)
+    wish = FileWish(file, like=like or "", key=key or "", values=not no_values, out=fix or "", force=force)
     try:
         with Progress(sys.stderr) as progress:
             report = run(wish, python=path, patience=timeout, waiting=progress.waiting)
-    except Unreadable as error:
+    except BadFile as error:
         said = str(error)
         raise BadInput(safe(said if said.startswith("--") else f"{file}: {said}")) from None
     if json:

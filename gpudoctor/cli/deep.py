@@ -3,11 +3,11 @@
 import msgspec
 
 from gpudoctor.active import Waiting
-from gpudoctor.read.children import Wish
+from gpudoctor.read.children import ExamineWish
 from gpudoctor.snapshot import Snapshot
 
 
-def deepened(wish: Wish, snapshot: Snapshot, waiting: Waiting) -> Snapshot:
+def deepened(wish: ExamineWish, snapshot: Snapshot, waiting: Waiting) -> Snapshot:
     """The snapshot with their results. Never raises for what a test does."""
     from gpudoctor.amp import short as amp
     from gpudoctor.train import short as train

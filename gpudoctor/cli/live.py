@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.errors import BadInput
 from gpudoctor.lacking import lacking
-from gpudoctor.read.children import Wish, launch
+from gpudoctor.read.children import ExamineWish, launch
 from gpudoctor.read.interpreter import NoSuchInterpreter, choose
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def examine_machine(
     except NoSuchInterpreter as error:
         raise BadInput(str(error)) from None
     try:
-        wish = Wish(interpreter, torch=torch, deep=deep, timeout=timeout)
+        wish = ExamineWish(interpreter, torch=torch, deep=deep, timeout=timeout)
         children = launch(wish)
     except OSError as error:
         raise BadInput(f"{interpreter.path} cannot be run: {lacking(error, interpreter.path)}") from None

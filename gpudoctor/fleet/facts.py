@@ -14,7 +14,7 @@ from gpudoctor.active import Child, Reply, own_module, start, worker
 from gpudoctor.fleet.files import answers
 from gpudoctor.fleet.messages import Examine, Examined
 from gpudoctor.marked import MARK
-from gpudoctor.read.children import Wish, launch
+from gpudoctor.read.children import ExamineWish, launch
 from gpudoctor.read.driver_traces import may_have_nvml
 from gpudoctor.read.interpreter import Interpreter, NoSuchInterpreter, choose
 from gpudoctor.read.lookup import Lookup
@@ -44,7 +44,7 @@ def begin(order: Examine) -> Callable[[], Examined]:
 
     Raises `OSError` when a whole examination cannot start the training interpreter.
     """
-    wish = Wish(interpreter_for(order.python), torch=order.torch, timeout=order.timeout)
+    wish = ExamineWish(interpreter_for(order.python), torch=order.torch, timeout=order.timeout)
     lookup = Lookup(order.resolve, order.timeout)
     children, replies = begin_brief(wish) if order.brief and not order.torch else (launch(wish), {})
     if order.files:
@@ -83,7 +83,7 @@ def interpreter_for(wanted: str) -> Interpreter:
     return choose(None, os.environ)
 
 
-def begin_brief(wish: Wish) -> tuple[list[Child], dict[str, Reply]]:
+def begin_brief(wish: ExamineWish) -> tuple[list[Child], dict[str, Reply]]:
     """The children of a brief examination, and the replies that need none."""
     children: list[Child] = []
     replies = {"cuda visible": _reply("cuda visible")}

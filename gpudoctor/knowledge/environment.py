@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from gpudoctor.knowledge.nccl.variables import table
 from gpudoctor.knowledge.pytorch.torch_variables import VARIABLES
-from gpudoctor.knowledge.shapes import Kind, kept
+from gpudoctor.knowledge.shapes import Shape, kept
 
-READ: dict[Kind, str] = {
+READ: dict[Shape, str] = {
     "plain": """
         RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK GROUP_WORLD_SIZE MASTER_PORT
         OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_LOCAL_SIZE
@@ -41,12 +41,12 @@ _OF_FILES = re.compile(r"\w+_(?:FILE|PATH|LIB|PLUGIN|DIR)|NCCL_GRAPH|NCCL_PROXY_
 _OF_HOSTS = re.compile(r"NCCL_(?:COMM_ID|RAS_ADDR|HOSTID|IB_ADDR_RANGE)")
 _OF_INTERFACES = re.compile(r"NCCL_\w*(?:IFNAME|_HCA)")
 
-_KINDS: dict[str, Kind] = {name: kind for kind, names in READ.items() for name in names.split()}
+_KINDS: dict[str, Shape] = {name: kind for kind, names in READ.items() for name in names.split()}
 LONGEST = 32768
 """Linux limits one string to 128 KiB; nothing that we judge is that long."""
 
 
-def kind_of(name: str) -> Kind | None:
+def kind_of(name: str) -> Shape | None:
     """What the value of a variable looks like; None where no check reads the variable."""
     if (kind := _KINDS.get(name)) is not None:
         return kind
@@ -55,7 +55,7 @@ def kind_of(name: str) -> Kind | None:
     return None
 
 
-def _by_its_name(name: str) -> Kind:
+def _by_its_name(name: str) -> Shape:
     row = table().get(name)
     if row is None or row.kind == "text":
         for pattern, kind in _OTHERS:
@@ -64,7 +64,7 @@ def _by_its_name(name: str) -> Kind:
     return "plain"
 
 
-_OTHERS: tuple[tuple[re.Pattern[str], Kind], ...] = (
+_OTHERS: tuple[tuple[re.Pattern[str], Shape], ...] = (
     (_OF_HOSTS, "hosts"),
     (_OF_INTERFACES, "interfaces"),
     (_OF_FILES, "path"),

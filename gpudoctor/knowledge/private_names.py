@@ -68,7 +68,7 @@ HARMLESS_FIELDS = {
     "Recorder": {"version", "backend"},
     "ProcessEvidence": {"versions", "limits"},
     "GpuUse": {"uuid"},
-    "Cause": {"cause"},
+    "HangCause": {"cause"},
 }
 """Structure -> fields that hold versions, products, PCI addresses or words of our own; they are never changed.
 

@@ -9,11 +9,11 @@ from typing import Literal, get_args
 
 HIDDEN = "***"
 
-Kind = Literal["plain", "interfaces", "hosts", "devices", "path", "paths", "id"]
+Shape = Literal["plain", "interfaces", "hosts", "devices", "path", "paths", "id"]
 """plain: numbers, switches and known words, also several; interfaces: of the network or of RDMA, as NCCL lists them;
 hosts: names, addresses, SLURM's lists, with ports; devices: GPUs by number or UUID; path and paths: files and folders;
 id: what a job is called."""
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[Shape, ...] = get_args(Shape)
 
 WORDS = frozenset(
     """
@@ -128,7 +128,7 @@ def _whole(is_known: Callable[[str], object]) -> Callable[[str], str]:
     return lambda value: value if not value or is_known(value) else HIDDEN
 
 
-_KEPT: dict[Kind, Callable[[str], str]] = {
+_KEPT: dict[Shape, Callable[[str], str]] = {
     "plain": _plain,
     "interfaces": _in_parts(",", INTERFACE.fullmatch),
     "hosts": _in_parts(r"[,;\s](?![^\[\]]*\])", is_host),
@@ -139,7 +139,7 @@ _KEPT: dict[Kind, Callable[[str], str]] = {
 }
 
 
-def kept(kind: Kind, value: str) -> str:
+def kept(kind: Shape, value: str) -> str:
     """`value` with `HIDDEN` in the place of what does not look like its kind; quotes and spaces around it stay."""
     before, inner, after = AROUND.fullmatch(value).groups()  # type: ignore[union-attr]  # it fits everything
     return f"{before}{_KEPT[kind](inner)}{after}"

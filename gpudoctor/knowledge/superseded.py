@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-Kind = Literal["strategy", "argument", "value", "launcher"]
+SupersededKind = Literal["strategy", "argument", "value", "launcher"]
 """strategy: a value of `strategy=`. argument: one of `Trainer(...)`. value: an argument with this value."""
 Version = tuple[int, ...]
 NEVER: Version = ()
@@ -21,7 +21,7 @@ class Superseded(Struct, frozen=True, kw_only=True):
 
     name: str
     """As tutorials write it: "ddp_sharded", "gpus", "precision=16", "torch.distributed.launch"."""
-    kind: Kind
+    kind: SupersededKind
     package: str
     """The distribution whose version decides: "lightning", "torch", "torch_xla"."""
     first: Version = NEVER
@@ -189,7 +189,7 @@ EVERY: tuple[Superseded, ...] = (*(each for group in _LIGHTNING.values() for eac
 _BY_NAME = {(each.kind, each.name): each for each in EVERY}
 
 
-def superseded(kind: Kind, name: str) -> Superseded | None:
+def superseded(kind: SupersededKind, name: str) -> Superseded | None:
     """The entry of that name, whether or not the installed version still has it; ask `is_gone`."""
     return _BY_NAME.get((kind, name))
 

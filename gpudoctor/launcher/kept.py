@@ -8,7 +8,7 @@ from functools import cache
 
 from gpudoctor.knowledge import shapes
 from gpudoctor.knowledge.credentials import without_credentials
-from gpudoctor.knowledge.shapes import HIDDEN, Kind
+from gpudoctor.knowledge.shapes import HIDDEN, Shape
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.command_lines import (
     MOST_WORDS,
@@ -40,12 +40,12 @@ OF_TORCH = "compile_worker/__main__.py"
 """A script that its folder names."""
 
 LONGEST_WORD = 512
-Value = Callable[[Kind, str], str]
+Value = Callable[[Shape, str], str]
 """What an option's value is shown as."""
 
 
 @cache
-def options() -> dict[Kind, frozenset[str]]:
+def options() -> dict[Shape, frozenset[str]]:
     """Options that are kept by name, and what a value of each looks like. `_` and `-` are the same."""
     every = registry.every()
     return {
@@ -69,7 +69,7 @@ def switches() -> frozenset[str]:
 
 
 @cache
-def _kinds() -> dict[str, Kind]:
+def _kinds() -> dict[str, Shape]:
     return {name: kind for kind, names in options().items() for name in names}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.command import command
 from gpudoctor.fleet.names import folded
-from gpudoctor.knowledge.nccl.rank_settings import Difference, differences
+from gpudoctor.knowledge.nccl.rank_settings import RankDifference, differences
 from gpudoctor.knowledge.nccl.settings import effective, version_if_known
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight_nodes import Nodes, finding
@@ -39,7 +39,7 @@ def _settings(snapshot: Snapshot) -> dict[str, str] | None:
         return found
 
 
-def _finding(nodes: Nodes, names: list[str], difference: Difference) -> Finding:
+def _finding(nodes: Nodes, names: list[str], difference: RankDifference) -> Finding:
     groups = [(value, tuple(names[rank] for rank in ranks)) for value, ranks in difference.ranks.items()]
     usual, *rare = groups
     other = tuple(node for _, group in rare for node in group)

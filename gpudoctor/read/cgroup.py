@@ -21,7 +21,7 @@ MEMORY_FILES = {
 """By cgroup version: the limit's file, the use's file, and the line of memory.stat for droppable page cache."""
 
 
-class Place(NamedTuple):
+class CgroupFolders(NamedTuple):
     """The folders of one controller, from the own cgroup up to the top that is visible here."""
 
     version: Literal[1, 2]
@@ -69,14 +69,14 @@ def statistic(text: str, name: str) -> int:
     return 0
 
 
-def place(controller: str, member: Mapping[str, str], mounted: Sequence[Mount], system: System) -> Place | None:
+def place(controller: str, member: Mapping[str, str], mounted: Sequence[Mount], system: System) -> CgroupFolders | None:
     """Where this process's cgroup of a controller is; None when its hierarchy is not mounted here."""
     for mount in mounted:
         if mount.filesystem == "cgroup" and controller in mount.super_options and controller in member:
-            return Place(1, _upwards(mount, member[controller], system))
+            return CgroupFolders(1, _upwards(mount, member[controller], system))
     for mount in mounted:
         if mount.filesystem == "cgroup2" and "" in member:
-            return Place(2, _upwards(mount, member[""], system))
+            return CgroupFolders(2, _upwards(mount, member[""], system))
     return None
 
 
@@ -134,7 +134,7 @@ def limits(system: System) -> Cgroup:
     )
 
 
-def _memory(system: System, found: Place | None) -> tuple[int | None, int | None]:
+def _memory(system: System, found: CgroupFolders | None) -> tuple[int | None, int | None]:
     """Limit and use in bytes.
 
     Use is without `inactive_file`, page cache that the kernel drops before it kills: the "working set" by which
@@ -152,7 +152,7 @@ def _memory(system: System, found: Place | None) -> tuple[int | None, int | None
     return int(limit[0]) if limit else None, used
 
 
-def _cpu(system: System, found: Place | None) -> float | None:
+def _cpu(system: System, found: CgroupFolders | None) -> float | None:
     if found is None:
         return None
 
@@ -166,7 +166,7 @@ def _cpu(system: System, found: Place | None) -> float | None:
     return tight[0] if tight else None
 
 
-def _pids(system: System, found: Place | None) -> tuple[int | None, int | None]:
+def _pids(system: System, found: CgroupFolders | None) -> tuple[int | None, int | None]:
     if found is None:
         return None, None
     limit = tightest(found.folders, lambda folder: amount(system.text(f"{folder}/pids.max")))

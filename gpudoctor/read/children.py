@@ -8,7 +8,7 @@ from gpudoctor.active import Child, own_module, start, worker
 from gpudoctor.read.interpreter import Interpreter
 
 
-class Wish(NamedTuple):
+class ExamineWish(NamedTuple):
     """What the user asked to be examined."""
 
     interpreter: Interpreter
@@ -20,7 +20,7 @@ class Wish(NamedTuple):
     """Deadline of every child, in seconds."""
 
 
-def launch(wish: Wish) -> list[Child]:
+def launch(wish: ExamineWish) -> list[Child]:
     """Start all readers, the slowest first. Raises `OSError` when the training interpreter cannot be run.
 
     The caller owes the children to `active.gather`, or to `active.end_all`, also when this raises.

@@ -40,7 +40,7 @@ LINK_LIMIT = re.compile(r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]
 OOM_KILL = re.compile(r"[Oo]ut of memory: Kill(?:ed)? process [0-9]+ \((.{1,64}?)\)(?:,| |$)")
 
 
-class Line(NamedTuple):
+class KernelLine(NamedTuple):
     """One message; `seconds` is its time on the kernel's clock, None when the line does not tell."""
 
     seconds: float | None
@@ -50,26 +50,26 @@ class Line(NamedTuple):
 # --- parsers ------------------------------------------------------------------------------------------------------
 
 
-def parse_kmsg(raw: bytes) -> Iterator[Line]:
+def parse_kmsg(raw: bytes) -> Iterator[KernelLine]:
     """/dev/kmsg's records: "6,339,5140900,-;NVRM: loading" and indented continuation lines, which say nothing here."""
     for record in raw.decode("utf-8", "replace").split("\n"):
         head, semicolon, text = record.partition(";")
         fields = head.split(",")
         if semicolon and len(fields) >= 3 and re.fullmatch("[0-9]{1,18}", fields[2]):
-            yield Line(int(fields[2]) / 1e6, text)
+            yield KernelLine(int(fields[2]) / 1e6, text)
 
 
-def parse_printed(raw: bytes) -> Iterator[Line]:
+def parse_printed(raw: bytes) -> Iterator[KernelLine]:
     """What dmesg and `journalctl -o short-monotonic` print: "[ 5.140900] NVRM: ..." (the journal: "host kernel: ")."""
     for printed in raw.decode("utf-8", "replace").splitlines():
         found = re.match(r"\[\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\]\s?(?:\S+ kernel: )?(.*)", printed)
         if found:
-            yield Line(float(found[1]), found[2])
+            yield KernelLine(float(found[1]), found[2])
         elif printed and not printed.startswith("--"):  # the journal's own remarks
-            yield Line(None, printed)
+            yield KernelLine(None, printed)
 
 
-def examine(lines: Iterable[Line], now: float) -> KernelLog:
+def examine(lines: Iterable[KernelLine], now: float) -> KernelLog:
     """The events in a log; `now` is the kernel's clock in seconds."""
     events: deque[XidEvent] = deque()
     counts: dict[tuple[int, str], int] = {}
@@ -90,7 +90,7 @@ def examine(lines: Iterable[Line], now: float) -> KernelLog:
     return KernelLog(tuple(events), tuple(reversed(limits.values())), tuple(reversed(kills)))
 
 
-def _event(line: Line, now: float) -> XidEvent | None:
+def _event(line: KernelLine, now: float) -> XidEvent | None:
     ago = None if line.seconds is None else max(0.0, now - line.seconds)
     if found := SXID.search(line.text):
         severity = found[3].lower()
@@ -130,7 +130,7 @@ def kmsg_records(file: int, read_record: Callable[[int, int], bytes] = os.read) 
     return b"".join(records)
 
 
-def from_kmsg(system: System) -> list[Line]:
+def from_kmsg(system: System) -> list[KernelLine]:
     """Raises `OSError` (EPERM with kernel.dmesg_restrict=1 and no CAP_SYSLOG)."""
     file = os.open(system.at(KMSG), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
@@ -139,18 +139,18 @@ def from_kmsg(system: System) -> list[Line]:
         os.close(file)
 
 
-def from_journal(system: System) -> list[Line]:
+def from_journal(system: System) -> list[KernelLine]:
     """This boot's kernel messages (-k), for root and the groups adm and systemd-journal. Raises `OSError`."""
     arguments = ("-k", "-o", "short-monotonic", "--no-pager", "-q", "-n", str(JOURNAL_LINES))
     return [line for line in parse_printed(system.output("journalctl", *arguments)) if line.seconds is not None]
 
 
-def from_dmesg(system: System) -> list[Line]:
+def from_dmesg(system: System) -> list[KernelLine]:
     """syslog(2), by util-linux or busybox. Raises `OSError`."""
     return list(parse_printed(system.output("dmesg")))
 
 
-SOURCES: tuple[tuple[str, Callable[[System], list[Line]]], ...] = (
+SOURCES: tuple[tuple[str, Callable[[System], list[KernelLine]]], ...] = (
     (KMSG, from_kmsg),
     ("journalctl -k", from_journal),
     ("dmesg", from_dmesg),
@@ -169,7 +169,7 @@ def read_log(system: System, clock: Callable[[], float] = time.monotonic) -> Rea
     return read(lines.source, examine(lines.value, clock()))
 
 
-def read_lines(system: System) -> Reading[list[Line]]:
+def read_lines(system: System) -> Reading[list[KernelLine]]:
     """What the first source that yields a line says."""
     reasons: list[str] = []
     denied = False

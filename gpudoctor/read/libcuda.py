@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> None:
             line = line[os.write(reply, line) :]
 
     try:
-        say({"answer": Driver(say).answer()})
+        say({"answer": CudaDriver(say).answer()})
     except NoLibrary as error:
         say({"absent": str(error)})
     except CudaFailed as error:
@@ -53,7 +53,7 @@ class CudaFailed(Exception):
     """The library could not be loaded, or a call after cuInit failed."""
 
 
-class Driver:
+class CudaDriver:
     """libcuda, loaded. Raises `NoLibrary`, or `CudaFailed` when it is there but cannot be loaded."""
 
     def __init__(self, say: Say) -> None:

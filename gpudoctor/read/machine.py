@@ -11,7 +11,7 @@ from gpudoctor.active import Child, Reply, Waiting, gather, messages
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.knowledge.gpus.nvidia_hardware import VENDOR
 from gpudoctor.read import cuda, nvidia, python, smoke
-from gpudoctor.read.children import Wish
+from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.held import held
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import (
@@ -28,7 +28,7 @@ from gpudoctor.snapshot import (
 )
 
 
-def examine(wish: Wish, children: Sequence[Child], waiting: Waiting | None = None) -> Snapshot:
+def examine(wish: ExamineWish, children: Sequence[Child], waiting: Waiting | None = None) -> Snapshot:
     """Gather the children that `launch(wish)` started into a snapshot. Never raises for what a child did."""
     replies = gather(children, waiting)
     snapshot = assemble(wish, replies, System())
@@ -37,7 +37,7 @@ def examine(wish: Wish, children: Sequence[Child], waiting: Waiting | None = Non
     return msgspec.structs.replace(snapshot, active=Active(smoke=smoke.run(wish, snapshot, waiting)))
 
 
-def assemble(wish: Wish, replies: Mapping[str, Reply], system: System) -> Snapshot:
+def assemble(wish: ExamineWish, replies: Mapping[str, Reply], system: System) -> Snapshot:
     """Replies of the children -> Snapshot."""
     fields = local_fields(replies["local"])
     accelerators = held(fields["accelerators"], Accelerators)

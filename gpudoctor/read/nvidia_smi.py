@@ -13,7 +13,7 @@ import msgspec
 from gpudoctor import __version__
 from gpudoctor.knowledge import pci_address
 from gpudoctor.read.nvidia_smi_groups import GROUPS
-from gpudoctor.read.nvidia_smi_log import Entry, FailedGpu, Log
+from gpudoctor.read.nvidia_smi_log import FailedGpu, Log, LogEntry
 from gpudoctor.read.nvidia_smi_text import failed_gpus
 from gpudoctor.read.nvidia_smi_values import (
     NVML_TEXTS,
@@ -39,7 +39,7 @@ NOT_THERE = "not in this output"
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-class Place(NamedTuple):
+class SmiField(NamedTuple):
     """A field of `Gpu`, and where it stands in the text and in the XML form; the first that has a value counts."""
 
     field: str
@@ -49,21 +49,21 @@ class Place(NamedTuple):
 
 
 PLACES = (
-    Place("name", ("product name",), ("product_name",), label),
-    Place("uuid", ("gpu uuid",), ("uuid",), label),
-    Place("serial", ("serial number",), ("serial",), label),
-    Place("minor_number", ("minor number",), ("minor_number",), count),
-    Place("vbios_version", ("vbios version",), ("vbios_version",), label),
-    Place("gsp_firmware_version", ("gsp firmware version",), ("gsp_firmware_version",), label),
-    Place("memory_total_bytes", ("fb memory usage/total",), ("fb_memory_usage/total",), mebibytes),
-    Place("memory_used_bytes", ("fb memory usage/used",), ("fb_memory_usage/used",), mebibytes),
-    Place("memory_free_bytes", ("fb memory usage/free",), ("fb_memory_usage/free",), mebibytes),
-    Place("memory_reserved_bytes", ("fb memory usage/reserved",), ("fb_memory_usage/reserved",), mebibytes),
-    Place("utilization_gpu_percent", ("utilization/gpu",), ("utilization/gpu_util",), percent),
-    Place("utilization_memory_percent", ("utilization/memory",), ("utilization/memory_util",), percent),
-    Place("temperature_celsius", ("temperature/gpu current temp",), ("temperature/gpu_temp",), celsius),
-    Place("memory_temperature_celsius", ("temperature/memory current temp",), ("temperature/memory_temp",), celsius),
-    Place(
+    SmiField("name", ("product name",), ("product_name",), label),
+    SmiField("uuid", ("gpu uuid",), ("uuid",), label),
+    SmiField("serial", ("serial number",), ("serial",), label),
+    SmiField("minor_number", ("minor number",), ("minor_number",), count),
+    SmiField("vbios_version", ("vbios version",), ("vbios_version",), label),
+    SmiField("gsp_firmware_version", ("gsp firmware version",), ("gsp_firmware_version",), label),
+    SmiField("memory_total_bytes", ("fb memory usage/total",), ("fb_memory_usage/total",), mebibytes),
+    SmiField("memory_used_bytes", ("fb memory usage/used",), ("fb_memory_usage/used",), mebibytes),
+    SmiField("memory_free_bytes", ("fb memory usage/free",), ("fb_memory_usage/free",), mebibytes),
+    SmiField("memory_reserved_bytes", ("fb memory usage/reserved",), ("fb_memory_usage/reserved",), mebibytes),
+    SmiField("utilization_gpu_percent", ("utilization/gpu",), ("utilization/gpu_util",), percent),
+    SmiField("utilization_memory_percent", ("utilization/memory",), ("utilization/memory_util",), percent),
+    SmiField("temperature_celsius", ("temperature/gpu current temp",), ("temperature/gpu_temp",), celsius),
+    SmiField("memory_temperature_celsius", ("temperature/memory current temp",), ("temperature/memory_temp",), celsius),
+    SmiField(
         "power_draw_watts",  # one value until 580, then two, of which some GPUs have only the second
         (
             "gpu power readings/power draw",
@@ -79,7 +79,7 @@ PLACES = (
         ),
         watts,
     ),
-    Place(
+    SmiField(
         "power_limit_watts",
         (
             "gpu power readings/current power limit",
@@ -93,7 +93,7 @@ PLACES = (
         ),
         watts,
     ),
-    Place(
+    SmiField(
         "power_limit_default_watts",
         (
             "gpu power readings/default power limit",
@@ -107,43 +107,43 @@ PLACES = (
         ),
         watts,
     ),
-    Place("clock_sm_mhz", ("clocks/sm",), ("clocks/sm_clock",), megahertz),
-    Place("clock_sm_max_mhz", ("max clocks/sm",), ("max_clocks/sm_clock",), megahertz),
-    Place("clock_memory_mhz", ("clocks/memory",), ("clocks/mem_clock",), megahertz),
-    Place("clock_memory_max_mhz", ("max clocks/memory",), ("max_clocks/mem_clock",), megahertz),
-    Place("performance_state", ("performance state",), ("performance_state",), performance_state),
-    Place("ecc_mode", ("ecc mode/current",), ("ecc_mode/current_ecc",), enabled),
-    Place("ecc_mode_pending", ("ecc mode/pending",), ("ecc_mode/pending_ecc",), enabled),
-    Place(
+    SmiField("clock_sm_mhz", ("clocks/sm",), ("clocks/sm_clock",), megahertz),
+    SmiField("clock_sm_max_mhz", ("max clocks/sm",), ("max_clocks/sm_clock",), megahertz),
+    SmiField("clock_memory_mhz", ("clocks/memory",), ("clocks/mem_clock",), megahertz),
+    SmiField("clock_memory_max_mhz", ("max clocks/memory",), ("max_clocks/mem_clock",), megahertz),
+    SmiField("performance_state", ("performance state",), ("performance_state",), performance_state),
+    SmiField("ecc_mode", ("ecc mode/current",), ("ecc_mode/current_ecc",), enabled),
+    SmiField("ecc_mode_pending", ("ecc mode/pending",), ("ecc_mode/pending_ecc",), enabled),
+    SmiField(
         "pcie_generation",
         ("pci/gpu link info/pcie generation/current",),
         ("pci/pci_gpu_link_info/pcie_gen/current_link_gen",),
         count,
     ),
-    Place(
+    SmiField(
         "pcie_generation_max",
         ("pci/gpu link info/pcie generation/max",),
         ("pci/pci_gpu_link_info/pcie_gen/max_link_gen",),
         count,
     ),
-    Place(
+    SmiField(
         "pcie_width",
         ("pci/gpu link info/link width/current",),
         ("pci/pci_gpu_link_info/link_widths/current_link_width",),
         lanes,
     ),
-    Place(
+    SmiField(
         "pcie_width_max",
         ("pci/gpu link info/link width/max",),
         ("pci/pci_gpu_link_info/link_widths/max_link_width",),
         lanes,
     ),
-    Place("pcie_replays", ("pci/replays since reset",), ("pci/replay_counter",), count),
-    Place("persistence_mode", ("persistence mode",), ("persistence_mode",), enabled),
-    Place("compute_mode", ("compute mode",), ("compute_mode",), compute_mode),
-    Place("display_active", ("display active",), ("display_active",), enabled),
-    Place("mig_mode", ("mig mode/current",), ("mig_mode/current_mig",), enabled),
-    Place("mig_mode_pending", ("mig mode/pending",), ("mig_mode/pending_mig",), enabled),
+    SmiField("pcie_replays", ("pci/replays since reset",), ("pci/replay_counter",), count),
+    SmiField("persistence_mode", ("persistence mode",), ("persistence_mode",), enabled),
+    SmiField("compute_mode", ("compute mode",), ("compute_mode",), compute_mode),
+    SmiField("display_active", ("display active",), ("display_active",), enabled),
+    SmiField("mig_mode", ("mig mode/current",), ("mig_mode/current_mig",), enabled),
+    SmiField("mig_mode_pending", ("mig mode/pending",), ("mig_mode/pending_mig",), enabled),
 )
 
 MAXIMUM_GPUS = 256
@@ -251,7 +251,7 @@ def _header(log: Log, names: Iterable[str], convert: Callable[[str], Any]) -> Re
 
 
 def _gpus(log: Log, driver: Reading[str]) -> Reading[tuple[Gpu, ...]]:
-    found: list[tuple[str, Entry | FailedGpu]] = [(_sorting_address(gpu), gpu) for gpu in log.gpus]
+    found: list[tuple[str, LogEntry | FailedGpu]] = [(_sorting_address(gpu), gpu) for gpu in log.gpus]
     addresses = {address for address, _ in found}
     lost = [gpu for gpu in log.failed if not gpu.pci_bus_id or _normalised(gpu.pci_bus_id) not in addresses]
     found += [(_normalised(gpu.pci_bus_id), gpu) for gpu in lost if gpu.pci_bus_id]
@@ -268,13 +268,13 @@ def _gpus(log: Log, driver: Reading[str]) -> Reading[tuple[Gpu, ...]]:
     return read(
         log.form,
         tuple(
-            _gpu(log, index, gpu, driver) if isinstance(gpu, Entry) else _failed_gpu(log.form, index, gpu)
+            _gpu(log, index, gpu, driver) if isinstance(gpu, LogEntry) else _failed_gpu(log.form, index, gpu)
             for index, (_, gpu) in enumerate(found)
         ),
     )
 
 
-def _gpu(log: Log, index: int, entry: Entry, driver: Reading[str]) -> Gpu:
+def _gpu(log: Log, index: int, entry: LogEntry, driver: Reading[str]) -> Gpu:
     source = f"{log.form}, GPU {index}"
     fields: dict[str, Reading[Any]] = {}
     for place in PLACES:
@@ -314,7 +314,7 @@ def _failed_gpu(source: str, index: int, gpu: FailedGpu) -> Gpu:
     return msgspec.structs.replace(found, pci_bus_id=read(source, _normalised(gpu.pci_bus_id)))
 
 
-def _pci_bus_id(entry: Entry, source: str) -> Reading[str]:
+def _pci_bus_id(entry: LogEntry, source: str) -> Reading[str]:
     inner = entry.at("pci/bus id") or entry.at("pci/pci_bus_id")
     for address in (entry.value, inner.value if inner is not None else ""):
         try:
@@ -324,7 +324,7 @@ def _pci_bus_id(entry: Entry, source: str) -> Reading[str]:
     return missing(source, NOT_THERE)
 
 
-def _reading(entry: Entry, paths: tuple[str, ...], convert: Callable[[str], Any], source: str) -> Reading[Any]:
+def _reading(entry: LogEntry, paths: tuple[str, ...], convert: Callable[[str], Any], source: str) -> Reading[Any]:
     """The first path that has a value; else why the first that is there has none."""
     unreadable: list[Reading[Any]] = []
     for path in paths:
@@ -343,7 +343,7 @@ def _reading(entry: Entry, paths: tuple[str, ...], convert: Callable[[str], Any]
     return unreadable[0] if unreadable else missing(source, NOT_THERE)
 
 
-def _sorting_address(gpu: Entry) -> str:
+def _sorting_address(gpu: LogEntry) -> str:
     return _pci_bus_id(gpu, "").value_or("")
 
 

@@ -7,7 +7,7 @@ is not whole, for half a list or half a sum would be a wrong one.
 from collections.abc import Callable
 from typing import Any
 
-from gpudoctor.read.nvidia_smi_log import Entry
+from gpudoctor.read.nvidia_smi_log import LogEntry
 from gpudoctor.read.nvidia_smi_values import (
     CLOCK_EVENT_REASONS,
     FABRIC_STATES,
@@ -39,7 +39,7 @@ from gpudoctor.snapshot import (
 NOT_THERE = "not in this output"
 
 
-def first(entry: Entry, *paths: str) -> Entry | None:
+def first(entry: LogEntry, *paths: str) -> LogEntry | None:
     """The entry at the first of the paths that exists. Raises `ValueError` for one that the file ends in."""
     found = next((found for path in paths if (found := entry.at(path)) is not None), None)
     if found is not None and found.is_cut:
@@ -47,7 +47,7 @@ def first(entry: Entry, *paths: str) -> Entry | None:
     return found
 
 
-def _whole_section(section: Entry | None, source: str) -> Reading[Any] | None:
+def _whole_section(section: LogEntry | None, source: str) -> Reading[Any] | None:
     """Why a section has nothing to give; None when it is there."""
     if section is None:
         return missing(source, NOT_THERE)
@@ -57,23 +57,23 @@ def _whole_section(section: Entry | None, source: str) -> Reading[Any] | None:
     return Reading(source, missing=why or Missing(f"unexpected value {section.value[:40]!r}"))
 
 
-def _all_missing(entries: list[Entry]) -> Missing | None:
+def _all_missing(entries: list[LogEntry]) -> Missing | None:
     """The reason, when none of the values is one."""
     reasons = [why_missing(entry.value) for entry in entries]
     return reasons[0] if reasons and all(reason is not None for reason in reasons) else None
 
 
-def _needed(section: Entry, *paths: str) -> Entry:
+def _needed(section: LogEntry, *paths: str) -> LogEntry:
     found = first(section, *paths)
     if found is None:
         raise ValueError
     return found
 
 
-def ecc(counter: str) -> Callable[[Entry, str], Reading[EccCounts]]:
+def ecc(counter: str) -> Callable[[LogEntry, str], Reading[EccCounts]]:
     """ECC counts: one total per kind of error before Turing, SRAM and DRAM apart since."""
 
-    def counts(gpu: Entry, source: str) -> Reading[EccCounts]:
+    def counts(gpu: LogEntry, source: str) -> Reading[EccCounts]:
         where = f"{source}: ECC errors, {counter}"
         section = first(gpu, f"ecc errors/{counter}", f"ecc_errors/{counter}")
         absence = _whole_section(section, where)
@@ -88,7 +88,7 @@ def ecc(counter: str) -> Callable[[Entry, str], Reading[EccCounts]]:
     return counts
 
 
-def _ecc_entries(section: Entry) -> tuple[list[Entry], list[Entry]]:
+def _ecc_entries(section: LogEntry) -> tuple[list[LogEntry], list[LogEntry]]:
     if first(section, "single bit", "single_bit") is not None:
         single = _needed(section, "single bit/total", "single_bit/total")
         return [single], [_needed(section, "double bit/total", "double_bit/total")]
@@ -107,7 +107,7 @@ def _ecc_entries(section: Entry) -> tuple[list[Entry], list[Entry]]:
     ]
 
 
-def _sum(entries: list[Entry]) -> int:
+def _sum(entries: list[LogEntry]) -> int:
     """The sum of those that the GPU has; one that could not be read spoils it."""
     total = 0
     for entry in entries:
@@ -119,7 +119,7 @@ def _sum(entries: list[Entry]) -> int:
     return total
 
 
-def remapped_rows(gpu: Entry, source: str) -> Reading[RemappedRows]:
+def remapped_rows(gpu: LogEntry, source: str) -> Reading[RemappedRows]:
     where = f"{source}: remapped rows"
     section = first(gpu, "remapped rows", "remapped_rows")
     absence = _whole_section(section, where)
@@ -138,7 +138,7 @@ def remapped_rows(gpu: Entry, source: str) -> Reading[RemappedRows]:
     return read(where, RemappedRows(count(correctable), count(uncorrectable), yes(pending), yes(failure)))
 
 
-def retired_pages(gpu: Entry, source: str) -> Reading[RetiredPages]:
+def retired_pages(gpu: LogEntry, source: str) -> Reading[RetiredPages]:
     where = f"{source}: retired pages"
     section = first(gpu, "retired pages", "retired_pages")
     absence = _whole_section(section, where)
@@ -156,7 +156,7 @@ def retired_pages(gpu: Entry, source: str) -> Reading[RetiredPages]:
     return read(where, RetiredPages(count(single), count(double), yes(pending)))
 
 
-def clock_event_reasons(gpu: Entry, source: str) -> Reading[int]:
+def clock_event_reasons(gpu: LogEntry, source: str) -> Reading[int]:
     """The reasons as NVML's bit mask; "throttle" reasons until driver 535."""
     where = f"{source}: clocks event reasons"
     section = first(
@@ -183,12 +183,12 @@ def clock_event_reasons(gpu: Entry, source: str) -> Reading[int]:
     return read(where, mask)
 
 
-def _reason_name(entry: Entry) -> str:
+def _reason_name(entry: LogEntry) -> str:
     name = entry.name.removeprefix("clocks_event_reason_").removeprefix("clocks_throttle_reason_").replace("_", " ")
     return {"gpu idle": "idle", "display clocks setting": "display clock setting"}.get(name, name)
 
 
-def fabric(gpu: Entry, source: str) -> Reading[Fabric]:
+def fabric(gpu: LogEntry, source: str) -> Reading[Fabric]:
     where = f"{source}: fabric"
     section = first(gpu, "fabric")
     absence = _whole_section(section, where)
@@ -203,7 +203,7 @@ def fabric(gpu: Entry, source: str) -> Reading[Fabric]:
     return read(where, Fabric(number, word(status.value, NVML_TEXTS) if number == FABRIC_STATES["completed"] else 0))
 
 
-def recovery_action(gpu: Entry, source: str) -> Reading[int]:
+def recovery_action(gpu: LogEntry, source: str) -> Reading[int]:
     """What the driver wants done; before it had a name for that (565), whether it wanted a reset."""
     where = f"{source}: GPU recovery action"
     entry = first(gpu, "gpu recovery action", "gpu_recovery_action")
@@ -220,15 +220,15 @@ def recovery_action(gpu: Entry, source: str) -> Reading[int]:
     return missing(where, NOT_THERE)
 
 
-def slowdown(gpu: Entry, source: str) -> Reading[int]:
+def slowdown(gpu: LogEntry, source: str) -> Reading[int]:
     return _threshold(gpu, source, "slowdown", "slow")
 
 
-def shutdown(gpu: Entry, source: str) -> Reading[int]:
+def shutdown(gpu: LogEntry, source: str) -> Reading[int]:
     return _threshold(gpu, source, "shutdown", "max")
 
 
-def _threshold(gpu: Entry, source: str, word_in_text: str, word_in_xml: str) -> Reading[int]:
+def _threshold(gpu: LogEntry, source: str, word_in_text: str, word_in_xml: str) -> Reading[int]:
     """A threshold in degrees; since Ada nvidia-smi gives only how far the GPU is from it (T.Limit, a margin)."""
     where = f"{source}: GPU {word_in_text} temp"
     plain = first(gpu, f"temperature/gpu {word_in_text} temp", f"temperature/gpu_temp_{word_in_xml}_threshold")
@@ -255,7 +255,7 @@ def _threshold(gpu: Entry, source: str, word_in_text: str, word_in_xml: str) -> 
     )
 
 
-def memory_temperature_max(gpu: Entry, source: str) -> Reading[int]:
+def memory_temperature_max(gpu: LogEntry, source: str) -> Reading[int]:
     where = f"{source}: memory max operating temp"
     plain = first(gpu, "temperature/memory max operating temp", "temperature/gpu_temp_max_mem_threshold")
     margin = first(
@@ -272,7 +272,7 @@ def memory_temperature_max(gpu: Entry, source: str) -> Reading[int]:
     return read(where, celsius(plain.value))
 
 
-def sram_threshold_exceeded(gpu: Entry, source: str) -> Reading[bool]:
+def sram_threshold_exceeded(gpu: LogEntry, source: str) -> Reading[bool]:
     where = f"{source}: SRAM threshold exceeded"
     entry = first(gpu, "ecc errors/aggregate/sram threshold exceeded", "ecc_errors/aggregate/sram_threshold_exceeded")
     if entry is not None:
@@ -285,7 +285,7 @@ def sram_threshold_exceeded(gpu: Entry, source: str) -> Reading[bool]:
     return missing(where, NOT_THERE)
 
 
-def mig_devices(gpu: Entry, source: str) -> Reading[tuple[MigDevice, ...]]:
+def mig_devices(gpu: LogEntry, source: str) -> Reading[tuple[MigDevice, ...]]:
     where = f"{source}: MIG devices"
     mode = first(gpu, "mig mode/current", "mig_mode/current_mig")
     if mode is None:
@@ -304,7 +304,7 @@ def mig_devices(gpu: Entry, source: str) -> Reading[tuple[MigDevice, ...]]:
     return read(where, tuple(_mig_device(place, section, where) for place, section in enumerate(sections)))
 
 
-def _mig_device(place: int, section: Entry, source: str) -> MigDevice:
+def _mig_device(place: int, section: LogEntry, source: str) -> MigDevice:
     def value(convert: Callable[[str], int], *paths: str) -> Reading[int]:
         entry = first(section, *paths)
         if entry is None:
@@ -328,7 +328,7 @@ def _mig_device(place: int, section: Entry, source: str) -> MigDevice:
     )
 
 
-def processes(gpu: Entry, source: str) -> Reading[tuple[GpuProcess, ...]]:
+def processes(gpu: LogEntry, source: str) -> Reading[tuple[GpuProcess, ...]]:
     where = f"{source}: processes"
     section = first(gpu, "processes")
     if section is None:
@@ -343,7 +343,7 @@ def processes(gpu: Entry, source: str) -> Reading[tuple[GpuProcess, ...]]:
     return read(where, tuple(_process(process, where) for process in found))
 
 
-def _process(process: Entry, source: str) -> GpuProcess:
+def _process(process: LogEntry, source: str) -> GpuProcess:
     pid = first(process, "pid") or process
     kind = _needed(process, "type").value.split("+")
     name = _needed(process, "name", "process_name").value
@@ -360,7 +360,7 @@ def _process(process: Entry, source: str) -> GpuProcess:
     )
 
 
-GROUPS: dict[str, Callable[[Entry, str], Reading[Any]]] = {
+GROUPS: dict[str, Callable[[LogEntry, str], Reading[Any]]] = {
     "ecc_volatile": ecc("volatile"),
     "ecc_aggregate": ecc("aggregate"),
     "remapped_rows": remapped_rows,

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 Form = Literal["nvidia-smi -q", "nvidia-smi -q -x"]
 
 
-class Entry:
+class LogEntry:
     """A line of the text form, or an element of the XML form, with what stands below it.
 
     Names are in lower case with single blanks. A line such as "HW Slowdown : Not Active" has both a value and
@@ -18,16 +18,16 @@ class Entry:
     def __init__(self, name: str, value: str = "") -> None:
         self.name = " ".join(name.split()).casefold()
         self.value = value
-        self.children: list[Entry] = []
+        self.children: list[LogEntry] = []
         self.is_cut = False
 
-    def named(self, name: str) -> Iterator["Entry"]:
+    def named(self, name: str) -> Iterator["LogEntry"]:
         """The children of that name, in order."""
         return (child for child in self.children if child.name == name)
 
-    def at(self, path: str) -> "Entry | None":
+    def at(self, path: str) -> "LogEntry | None":
         """The first entry at a path of names separated by "/"; None when there is none."""
-        found: Entry | None = self
+        found: LogEntry | None = self
         for name in path.split("/"):
             found = next(found.named(name), None) if found is not None else None
         return found
@@ -47,9 +47,9 @@ class Log(NamedTuple):
     """One run of `nvidia-smi -q`."""
 
     form: Form
-    header: Entry
+    header: LogEntry
     """What stands before the first GPU: driver version, number of attached GPUs."""
-    gpus: tuple[Entry, ...]
+    gpus: tuple[LogEntry, ...]
     """One for each GPU section; the value is the PCI address in its heading."""
     failed: tuple[FailedGpu, ...] = ()
     corrupted_inforoms: tuple[str, ...] = ()

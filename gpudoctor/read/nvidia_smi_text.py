@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpudoctor.read.nvidia_smi_log import Entry, FailedGpu, Log
+from gpudoctor.read.nvidia_smi_log import FailedGpu, Log, LogEntry
 from gpudoctor.snapshot import UnreadableSnapshot
 
 PCI = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
@@ -32,7 +32,7 @@ MAXIMUM_LINE = 4096
 """Characters; nvidia-smi's longest lines are process names, and shorter."""
 
 
-class Line(NamedTuple):
+class SmiLine(NamedTuple):
     """A line of the log. `value` is None where there is no colon."""
 
     indent: int
@@ -66,13 +66,13 @@ def read_log(text: str) -> Log:
     """The first log in a text in which `find` finds one. Raises `UnreadableSnapshot` in one line."""
     start = find(text)
     assert start is not None
-    header, gpus = Entry("header"), list[Entry]()
+    header, gpus = LogEntry("header"), list[LogEntry]()
     # The innermost entry that is open at each indentation, outermost first.
-    open_entries: list[tuple[int, Entry]] = [(-1, header)]
+    open_entries: list[tuple[int, LogEntry]] = [(-1, header)]
     for text_line in _lines(text, start):
         heading = HEADING.fullmatch(text_line)
         if heading is not None:
-            gpus.append(Entry("gpu", heading["pci"]))
+            gpus.append(LogEntry("gpu", heading["pci"]))
             open_entries = [(-1, gpus[-1])]
             continue
         if FAILED_GPU.search(text_line) or CORRUPTED_INFOROM.search(text_line):
@@ -87,7 +87,7 @@ def read_log(text: str) -> Log:
             open_entries.pop()
         if len(open_entries) > MAXIMUM_DEPTH:
             raise UnreadableSnapshot("the nvidia-smi -q output in it nests deeper than nvidia-smi's ever does")
-        entry = Entry(line.name, DEPRECATED.sub("", line.value or ""))
+        entry = LogEntry(line.name, DEPRECATED.sub("", line.value or ""))
         open_entries[-1][1].children.append(entry)
         open_entries.append((line.indent, entry))
     return Log(
@@ -100,23 +100,23 @@ def read_log(text: str) -> Log:
     )
 
 
-def _line(text: str) -> Line | None:
+def _line(text: str) -> SmiLine | None:
     """A line in its parts; None for a blank one, and for one that is too long to be nvidia-smi's."""
     content = text.lstrip(" ")
     if not content or len(text) > MAXIMUM_LINE:
         return None
     name, colon, value = content.partition(":")
     if colon and (not value or value.startswith(" ")):
-        return Line(len(text) - len(content), name, value.strip())
-    return Line(len(text) - len(content), content, None)
+        return SmiLine(len(text) - len(content), name, value.strip())
+    return SmiLine(len(text) - len(content), content, None)
 
 
-def _is_of_the_header(line: Line, gpus: list[Entry]) -> bool:
+def _is_of_the_header(line: SmiLine, gpus: list[LogEntry]) -> bool:
     # "vGPU Driver Capability" (since 535) is the only section among the header's values.
     return not gpus and (line.value is not None or line.name == "vGPU Driver Capability")
 
 
-def _complain_about_lost_indentation(line: Line, gpus: list[Entry]) -> None:
+def _complain_about_lost_indentation(line: SmiLine, gpus: list[LogEntry]) -> None:
     if gpus and not gpus[-1].children and line.name.strip() == "Product Name":
         raise UnreadableSnapshot(
             "the nvidia-smi -q output in it has lost its indentation, and with it which value is which; "

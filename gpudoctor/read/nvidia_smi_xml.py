@@ -8,7 +8,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 
-from gpudoctor.read.nvidia_smi_log import Entry, Log
+from gpudoctor.read.nvidia_smi_log import Log, LogEntry
 from gpudoctor.read.nvidia_smi_text import CORRUPTED_INFOROM, failed_gpus
 from gpudoctor.snapshot import UnreadableSnapshot
 
@@ -34,7 +34,7 @@ def read_log(text: str) -> Log:
     is_whole = end >= 0
     body = text[start.start() : end + len(END) if is_whole else len(text)]
     root = _tree(body, is_whole, text.count("\n", 0, start.start()))
-    header, gpus = Entry("header"), []
+    header, gpus = LogEntry("header"), []
     for child in root.children:
         if child.name == "gpu":
             gpus.append(child)
@@ -50,10 +50,10 @@ def read_log(text: str) -> Log:
     )
 
 
-def _tree(body: str, is_whole: bool, lines_before: int) -> Entry:
-    """The root as an `Entry`. Of a cut log, what came before the cut."""
+def _tree(body: str, is_whole: bool, lines_before: int) -> LogEntry:
+    """The root as a `LogEntry`. Of a cut log, what came before the cut."""
     parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(events=("start", "end"))
-    top = Entry("")
+    top = LogEntry("")
     stack = [top]
     count = 0
     try:
@@ -66,7 +66,7 @@ def _tree(body: str, is_whole: bool, lines_before: int) -> Entry:
                     count += 1
                     if len(stack) > MAXIMUM_DEPTH or count > MAXIMUM_ELEMENTS:
                         raise UnreadableSnapshot("its XML has more elements than nvidia-smi ever writes; refused")
-                    entry = Entry(element.tag, element.get("id", ""))
+                    entry = LogEntry(element.tag, element.get("id", ""))
                     stack[-1].children.append(entry)
                     stack.append(entry)
                 else:
@@ -88,4 +88,4 @@ def _tree(body: str, is_whole: bool, lines_before: int) -> Entry:
         unfinished.is_cut = True
         if not unfinished.children:
             parent.children.remove(unfinished)
-    return top.children[0] if top.children else Entry("nvidia_smi_log")
+    return top.children[0] if top.children else LogEntry("nvidia_smi_log")

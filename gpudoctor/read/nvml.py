@@ -98,7 +98,7 @@ def say_gpu(calls: Calls, index: int, system: System, say: Say, doctor_pid: int)
         lost: Reading[Any] = Reading(error.source, missing=error.why)
         say(scope, gpu=index, fields={field: lost for fact in nvml_gpu.FACTS for field in fact.fields}, over=True)
         return
-    device = nvml_gpu.Device(calls, handle, system, doctor_pid)
+    device = nvml_gpu.NvmlDevice(calls, handle, system, doctor_pid)
     for fact in nvml_gpu.FACTS:
         say(scope, gpu=index, fields=nvml_gpu.readings(device, fact))
     say(scope, over=True)

@@ -74,7 +74,7 @@ class FabricInfoV3(ctypes.Structure):
     _fields_ = (*FabricInfoV2._fields_, ("summary", ctypes.c_ubyte))
 
 
-class Device:
+class NvmlDevice:
     """A GPU whose handle is open."""
 
     def __init__(self, calls: Calls, handle: Any, system: System, doctor_pid: int) -> None:
@@ -99,10 +99,10 @@ class Fact(NamedTuple):
 
     call: str
     fields: tuple[str, ...]
-    read: Callable[[Device], Any]
+    read: Callable[[NvmlDevice], Any]
 
 
-def readings(device: Device, fact: Fact) -> Mapping[str, Reading[Any]]:
+def readings(device: NvmlDevice, fact: Fact) -> Mapping[str, Reading[Any]]:
     """The fact's fields. Never raises: what fails is a reason."""
     answer = guarded(device.calls.source(fact.call), lambda: fact.read(device))
     if not answer.is_read:
@@ -119,19 +119,19 @@ def asked(call: str, field: str, *arguments: object, convert: Callable[[Any], An
     return Fact(call, (field,), lambda device: convert(device.ask(call, *arguments)))
 
 
-def _pci_bus_id(device: Device) -> str:
+def _pci_bus_id(device: NvmlDevice) -> str:
     found: bytes = device.ask("nvmlDeviceGetPciInfo").busId
     device.pci_bus_id = pci_address.normalised(text(found))
     return device.pci_bus_id
 
 
-def _gsp_firmware_version(device: Device) -> str:
+def _gsp_firmware_version(device: NvmlDevice) -> str:
     buffer = ctypes.create_string_buffer(64)  # NVML_GSP_FIRMWARE_VERSION_BUF_SIZE
     device.ask("nvmlDeviceGetGspFirmwareVersion", buffer)  # older nvidia-ml-py wants the buffer from its caller
     return text(buffer.value)
 
 
-def _numa_node(device: Device) -> int | Reading[int]:
+def _numa_node(device: NvmlDevice) -> int | Reading[int]:
     # Not nvmlDeviceGetNumaNodeId: that is the node of the GPU's own memory, where GPU memory is one (GH200).
     if not device.pci_bus_id:
         return missing("/sys/bus/pci/devices/*/numa_node", "the GPU's PCI address could not be read")
@@ -145,7 +145,7 @@ def _numa_node(device: Device) -> int | Reading[int]:
     return read(path, node)
 
 
-def _cpu_affinity(device: Device) -> tuple[int, ...]:
+def _cpu_affinity(device: NvmlDevice) -> tuple[int, ...]:
     words = device.ask("nvmlDeviceGetCpuAffinity", _words_for_all_cpus(device.system))
     cpus = tuple(64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1)
     if not cpus:
@@ -162,7 +162,7 @@ def _words_for_all_cpus(system: System) -> int:
         return 64
 
 
-def _memory(device: Device) -> tuple[Any, ...]:
+def _memory(device: NvmlDevice) -> tuple[Any, ...]:
     found = device.ask_first_offered(("nvmlDeviceGetMemoryInfo", MEMORY_V2), ("nvmlDeviceGetMemoryInfo",))
     reserved = getattr(found, "reserved", None)
     if reserved is None:
@@ -171,17 +171,17 @@ def _memory(device: Device) -> tuple[Any, ...]:
     return found.total, found.used, found.free, reserved
 
 
-def _utilization(device: Device) -> tuple[int, int]:
+def _utilization(device: NvmlDevice) -> tuple[int, int]:
     found = device.ask("nvmlDeviceGetUtilizationRates")
     return found.gpu, found.memory
 
 
-def _temperature(device: Device) -> int:
+def _temperature(device: NvmlDevice) -> int:
     # The first is to go with CUDA 14, the second came with driver 570.
     return int(device.ask_first_offered(("nvmlDeviceGetTemperature", 0), ("nvmlDeviceGetTemperatureV", 0)))
 
 
-def _field_value(device: Device, field: int) -> int:
+def _field_value(device: NvmlDevice, field: int) -> int:
     """A value of nvmlDeviceGetFieldValues, which has an error code of its own beside the call's."""
     (found,) = device.ask("nvmlDeviceGetFieldValues", [field])
     if found.nvmlReturn != SUCCESS:
@@ -197,7 +197,7 @@ def _watts(milliwatts: int) -> float:
     return milliwatts / 1000
 
 
-def _clock_event_reasons(device: Device) -> int:
+def _clock_event_reasons(device: NvmlDevice) -> int:
     new, old = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
     return int(device.ask_first_offered((new,), (old,)))
 
@@ -208,25 +208,25 @@ def _performance_state(state: int) -> int:
     return state
 
 
-def _both(call: str) -> Callable[[Device], tuple[bool, bool]]:
+def _both(call: str) -> Callable[[NvmlDevice], tuple[bool, bool]]:
     """A mode and the one that is pending."""
 
-    def modes(device: Device) -> tuple[bool, bool]:
+    def modes(device: NvmlDevice) -> tuple[bool, bool]:
         current, pending = device.ask(call)
         return bool(current), bool(pending)
 
     return modes
 
 
-def _ecc(counter: int) -> Callable[[Device], EccCounts]:
-    def counts(device: Device) -> EccCounts:
+def _ecc(counter: int) -> Callable[[NvmlDevice], EccCounts]:
+    def counts(device: NvmlDevice) -> EccCounts:
         corrected = device.ask("nvmlDeviceGetTotalEccErrors", CORRECTED, counter)
         return EccCounts(corrected, device.ask("nvmlDeviceGetTotalEccErrors", UNCORRECTED, counter))
 
     return counts
 
 
-def _sram_threshold_exceeded(device: Device) -> bool:
+def _sram_threshold_exceeded(device: NvmlDevice) -> bool:
     structure = getattr(device.calls.api, "c_nvmlEccSramErrorStatus_v1_t", ctypes.c_int)
     status: Any = structure()  # an nvidia-ml-py without the structure has no such function either
     # By reference: nvidia-ml-py passes on what it gets, and a structure would go by value.
@@ -234,18 +234,18 @@ def _sram_threshold_exceeded(device: Device) -> bool:
     return bool(status.bThresholdExceeded)
 
 
-def _remapped_rows(device: Device) -> RemappedRows:
+def _remapped_rows(device: NvmlDevice) -> RemappedRows:
     correctable, uncorrectable, pending, failed = device.ask("nvmlDeviceGetRemappedRows")
     return RemappedRows(correctable, uncorrectable, bool(pending), bool(failed))
 
 
-def _retired_pages(device: Device) -> RetiredPages:
+def _retired_pages(device: NvmlDevice) -> RetiredPages:
     single = len(device.ask("nvmlDeviceGetRetiredPages", CAUSE_SINGLE_BIT))
     double = len(device.ask("nvmlDeviceGetRetiredPages", CAUSE_DOUBLE_BIT))
     return RetiredPages(single, double, bool(device.ask("nvmlDeviceGetRetiredPagesPendingStatus")))
 
 
-def _inforom_valid(device: Device) -> bool:
+def _inforom_valid(device: NvmlDevice) -> bool:
     try:
         device.ask("nvmlDeviceValidateInforom")
     except CallFailed as error:
@@ -261,7 +261,7 @@ def _compute_mode(mode: int) -> str:
     return COMPUTE_MODES[mode]
 
 
-def _fabric(device: Device) -> Fabric:
+def _fabric(device: NvmlDevice) -> Fabric:
     for structure, number in ((FabricInfoV3, 3), (FabricInfoV2, 2)):
         info = structure(version=ctypes.sizeof(structure) | number << 24)  # NVML_STRUCT_VERSION
         try:
@@ -276,12 +276,12 @@ def _fabric(device: Device) -> Fabric:
     return Fabric(first.state, first.status)
 
 
-def _mig_devices(device: Device) -> tuple[MigDevice, ...]:
+def _mig_devices(device: NvmlDevice) -> tuple[MigDevice, ...]:
     current, _ = device.ask("nvmlDeviceGetMigMode")
     return tuple(_each_mig_device(device)) if current else ()
 
 
-def _each_mig_device(device: Device) -> Iterator[MigDevice]:
+def _each_mig_device(device: NvmlDevice) -> Iterator[MigDevice]:
     slots = device.ask("nvmlDeviceGetMaxMigDeviceCount")
     if slots > MAXIMUM_MIG_DEVICES:
         raise ValueError(f"answered with {slots} MIG devices")
@@ -292,14 +292,14 @@ def _each_mig_device(device: Device) -> Iterator[MigDevice]:
             if error.code == NOT_FOUND:  # an empty slot
                 continue
             raise
-        instance = Device(device.calls, handle, device.system, device.doctor_pid)
+        instance = NvmlDevice(device.calls, handle, device.system, device.doctor_pid)
         found: dict[str, Reading[Any]] = {}
         for fact in MIG_FACTS:
             found |= readings(instance, fact)
         yield MigDevice(index, **found)
 
 
-def _mig_memory(device: Device) -> tuple[int, int]:
+def _mig_memory(device: NvmlDevice) -> tuple[int, int]:
     found = device.ask("nvmlDeviceGetMemoryInfo")
     return found.total, found.used
 

@@ -14,14 +14,14 @@ ATTEMPTS = 3
 """Processes come between the question for their number and that for themselves; NVML says InsufficientSize then."""
 KEPT_CHARACTERS = 120
 
-Kind = Literal["compute", "graphics"]
+ProcessKind = Literal["compute", "graphics"]
 
 
 def processes(ask_first_offered: Callable[..., Any], system: System, doctor_pid: int) -> tuple[GpuProcess, ...]:
     """All processes on the GPU, by pid; one that computes and draws is listed once. Raises `CallFailed`."""
     found: dict[int, GpuProcess] = {}
     visible = _pids_are_ours(system)
-    kinds: tuple[tuple[Kind, str], ...] = (("compute", "Compute"), ("graphics", "Graphics"))
+    kinds: tuple[tuple[ProcessKind, str], ...] = (("compute", "Compute"), ("graphics", "Graphics"))
     for kind, word in kinds:
         try:
             listed = _listed(ask_first_offered, word)

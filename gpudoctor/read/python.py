@@ -11,7 +11,7 @@ import msgspec
 
 from gpudoctor.active import MARK, Reply, messages, signal_name
 from gpudoctor.named import VariableName, told
-from gpudoctor.read.children import Wish
+from gpudoctor.read.children import ExamineWish
 from gpudoctor.snapshot import (
     Library,
     Probe,
@@ -36,7 +36,7 @@ LIBRARY_PACKAGES = {"nccl": "nvidia-nccl-cu", "cudnn": "nvidia-cudnn-cu"}
 """The distributions that bring a library; CUDA's major version ends their names."""
 
 
-def assemble(wish: Wish, static: Reply, torch: Reply | None) -> Training:
+def assemble(wish: ExamineWish, static: Reply, torch: Reply | None) -> Training:
     """What both workers said. `torch` is None when torch was not to be imported. Never raises for what they said."""
     said = messages(static.output)
     probe = how_it_ended(static, said, wish.timeout)
@@ -57,7 +57,7 @@ def assemble(wish: Wish, static: Reply, torch: Reply | None) -> Training:
 
 
 def imported(
-    wish: Wish, static: Mapping[str, Any], reply: Reply | None, packages: Mapping[str, str]
+    wish: ExamineWish, static: Mapping[str, Any], reply: Reply | None, packages: Mapping[str, str]
 ) -> dict[str, Reading[Any]]:
     """The fields `torch` and `torch_probe`."""
     if reply is None or not wish.torch:
@@ -189,7 +189,7 @@ def libraries(
     )
 
 
-def nccl_names(wish: Wish, static: Reply) -> Reading[tuple[str, ...]]:
+def nccl_names(wish: ExamineWish, static: Reply) -> Reading[tuple[str, ...]]:
     """network.nccl_names: the NCCL_* names inside the libnccl that the training interpreter's torch would load."""
     said = messages(static.output)
     facts = merged(said)

@@ -38,7 +38,7 @@ MOST_RANKS = 1024
 """Of one user."""
 
 
-class Found(NamedTuple):
+class RankProcess(NamedTuple):
     """A process with the variables of a rank."""
 
     process: Process
@@ -56,7 +56,7 @@ def read_ranks(system: System, user: int | None = None, doctor: int | None = Non
     """
     user = os.geteuid() if user is None and hasattr(os, "geteuid") else user
     ours = os.getppid() if doctor is None else doctor
-    found: list[Found] = []
+    found: list[RankProcess] = []
     closed: list[Process] = []
 
     def look() -> None:
@@ -124,7 +124,7 @@ def parse_environment(raw: bytes) -> dict[str, str]:
     return found
 
 
-def _as_rank(system: System, process: Process, environment: Mapping[str, str], user: int) -> Iterator[Found]:
+def _as_rank(system: System, process: Process, environment: Mapping[str, str], user: int) -> Iterator[RankProcess]:
     if process.name in NO_RANK:
         return
     for rank_name, size_name, local_name in LAUNCHERS:
@@ -137,7 +137,7 @@ def _as_rank(system: System, process: Process, environment: Mapping[str, str], u
             continue
         kept = recorded(environment)
         run_id = _text(kept, "TORCHELASTIC_RUN_ID")
-        yield Found(
+        yield RankProcess(
             process,
             rank_name == "RANK",
             RankSettings(
@@ -165,14 +165,14 @@ def _text(environment: Mapping[str, str], name: str) -> str:
     return environment.get(name, "").strip()[:LONGEST_TEXT]
 
 
-def one_a_rank(found: list[Found]) -> tuple[RankSettings, ...]:
+def one_a_rank(found: list[RankProcess]) -> tuple[RankSettings, ...]:
     """The process that is the rank, of all that have its variables: data loaders and helpers inherit them.
 
     It is a Python where there is one (else a program of another kind), and the oldest. A launcher that has only SLURM's
     or Open MPI's rank is none when processes below it have a rank of their own.
     """
     launchers = {each.process.parent for each in found if each.has_own_variable}
-    ranks: dict[tuple[Any, ...], Found] = {}
+    ranks: dict[tuple[Any, ...], RankProcess] = {}
     for each in sorted(found, key=_preference):
         if each.has_own_variable or each.process.pid not in launchers:
             settings = each.settings
@@ -181,6 +181,6 @@ def one_a_rank(found: list[Found]) -> tuple[RankSettings, ...]:
     return tuple(ranks[key].settings for key in sorted(ranks))
 
 
-def _preference(found: Found) -> tuple[bool, int, int]:
+def _preference(found: RankProcess) -> tuple[bool, int, int]:
     process = found.process
     return RELEVANT.search(process.name.lower()) is None, process.start_ticks, process.pid

@@ -10,7 +10,7 @@ import msgspec
 from gpudoctor.active import Reply, Waiting, gather, messages, start, worker
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_with_uuid
 from gpudoctor.named import told
-from gpudoctor.read.children import Wish
+from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.python import describe, how_it_ended
 from gpudoctor.snapshot import Reading, SmokeResult, SmokeTarget, Snapshot, TorchDevice, missing, read
 
@@ -21,7 +21,7 @@ SECONDS = 30.0
 the same time takes some 10 s; NVRx allows 30 s for its device test, AMD's Primus 15 s."""
 
 
-def run(wish: Wish, snapshot: Snapshot, waiting: Waiting | None = None) -> Reading[tuple[SmokeTarget, ...]]:
+def run(wish: ExamineWish, snapshot: Snapshot, waiting: Waiting | None = None) -> Reading[tuple[SmokeTarget, ...]]:
     """Test every device of the snapshot's torch, at most eight at once, each for max(--timeout, 30 s).
 
     Missing, with the reason, when torch was not or could not be imported.

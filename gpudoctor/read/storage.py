@@ -13,7 +13,7 @@ from gpudoctor.read.system import System, attempt, within
 from gpudoctor.snapshot import Reading, Space, UsedPath, missing, read
 
 
-class Candidate(NamedTuple):
+class UsableFolder(NamedTuple):
     """A folder that may be used: `role` is the variable that names it, or would."""
 
     role: str
@@ -35,10 +35,10 @@ def home(system: System) -> str | None:
     return None
 
 
-def candidates(system: System, working_folder: str | None) -> list[Candidate]:
+def candidates(system: System, working_folder: str | None) -> list[UsableFolder]:
     """The folders by the rules of their users, in the order of the report."""
     variables = system.environment
-    found: list[Candidate] = []
+    found: list[UsableFolder] = []
 
     def add(role: str, default: str | None, *, always: bool = False) -> None:
         path = variables.get(role) or default
@@ -48,7 +48,7 @@ def candidates(system: System, working_folder: str | None) -> list[Candidate]:
             path = own + path[1:]
         # Text and not Path: a name may lie on a dead mount, and is not looked at here.
         whole = os.path.join(working_folder or "/", path)  # noqa: PTH118
-        found.append(Candidate(role, whole, bool(variables.get(role)) or always))
+        found.append(UsableFolder(role, whole, bool(variables.get(role)) or always))
 
     own = home(system)
     cache = variables.get("XDG_CACHE_HOME") or (os.path.join(own, ".cache") if own else None)  # noqa: PTH118
@@ -56,7 +56,7 @@ def candidates(system: System, working_folder: str | None) -> list[Candidate]:
     # Python's tempfile, and so torch, its compile workers and its data loaders' sockets.
     add("TMPDIR", temporary, always=True)
     if working_folder:
-        found.append(Candidate("working folder", working_folder, True))
+        found.append(UsableFolder("working folder", working_folder, True))
     add("XDG_CACHE_HOME", cache, always=True)
     # huggingface_hub/constants.py
     add("HF_HOME", cache and os.path.join(cache, "huggingface"))  # noqa: PTH118
@@ -101,7 +101,7 @@ def _filesystem(system: System, place: str) -> str:
 Measure = Callable[[System, str], Space]
 
 
-def used_path(system: System, candidate: Candidate, measure: Measure) -> UsedPath | None:
+def used_path(system: System, candidate: UsableFolder, measure: Measure) -> UsedPath | None:
     """A candidate with its room; None for a default that nobody has used yet."""
     source = f"statvfs {candidate.path}"
 
@@ -126,7 +126,7 @@ def read_paths(system: System, measure: Measure = space, folder: str | None = No
     wanted = candidates(system, folder or programs.folder())
     found: dict[int, UsedPath | None] = {}
 
-    def look(number: int, candidate: Candidate) -> None:
+    def look(number: int, candidate: UsableFolder) -> None:
         found[number] = used_path(system, candidate, measure)
 
     threads = [threading.Thread(target=look, args=pair, daemon=True) for pair in enumerate(wanted)]

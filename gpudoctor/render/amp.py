@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpudoctor.amp.report import Advice, AmpReport, Device, Precision, Speed
+from gpudoctor.amp.report import AmpAdvice, AmpDevice, AmpReport, Precision, Speed
 from gpudoctor.knowledge.precision.apex import translations
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.render.prose import show, show_table
@@ -46,7 +46,7 @@ def show_amp(report: AmpReport, screen: Console) -> None:
     show(closing_words(report), screen, style="bold")
 
 
-def _show_device(device: Device, screen: Console) -> None:
+def _show_device(device: AmpDevice, screen: Console) -> None:
     show(title(device), screen, style="bold")
     if device.error:
         show(f"not tested: {device.error}", screen, indent=2)
@@ -57,7 +57,7 @@ def _show_device(device: Device, screen: Console) -> None:
         show(line, screen, indent=2)
 
 
-def title(device: Device) -> str:
+def title(device: AmpDevice) -> str:
     """ "cuda:0: NVIDIA H100 80GB HBM3, compute capability 9.0, torch 2.13.0+cu130"."""
     parts = [
         device.name,
@@ -140,7 +140,7 @@ def _support_words(precision: Precision) -> str:
     )
 
 
-def _speeds(device: Device) -> Iterator[str]:
+def _speeds(device: AmpDevice) -> Iterator[str]:
     """Everything that was timed, where it is more than the table's factor."""
     for precision in device.precisions:
         parts = [_speed_words(speed) for speed in precision.speeds]
@@ -158,7 +158,7 @@ def _speed_words(speed: Speed) -> str:
     return f"{speed.what}{size} {speed.factor:.1f} times as fast{rate}"
 
 
-def _switches(device: Device) -> Iterator[str]:
+def _switches(device: AmpDevice) -> Iterator[str]:
     """How TF32 is set, where there is TF32."""
     if device.switches and any(each.dtype == "tf32" and each.support == "hardware" for each in device.precisions):
         told = (f"{name.removeprefix('torch.').removeprefix('backends.')} {value}"
@@ -166,7 +166,7 @@ def _switches(device: Device) -> Iterator[str]:
         yield f"TF32 as it is set, under torch.backends: {', '.join(told)}"
 
 
-def _show_advice(advice: Advice, screen: Console) -> None:
+def _show_advice(advice: AmpAdvice, screen: Console) -> None:
     screen.print()
     show(f"Use {advice.precision}: {advice.why}", screen, style="bold green")
     widest = max(map(len, advice.spelled), default=0)

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpudoctor.checkpoint.report import CheckpointReport, Finding, Fixed, Loading, TensorEntry
+from gpudoctor.checkpoint.report import CheckpointFinding, CheckpointReport, Fixed, Loading, TensorEntry
 from gpudoctor.knowledge.wording import counted, listed, size
 from gpudoctor.render.prose import show, show_command, show_table
 from gpudoctor.render.words import safe
@@ -75,7 +75,7 @@ def _many(number: int) -> str:
     return str(number)
 
 
-def _show_problem(problem: Finding, screen: Console) -> None:
+def _show_problem(problem: CheckpointFinding, screen: Console) -> None:
     show(f"{problem.severity} {problem.summary}  [{problem.id}]", screen, style="bold", head=COLORS[problem.severity])
     show(problem.meaning, screen, indent=2)
     show(f"Fix: {problem.fix.text}", screen, indent=2)

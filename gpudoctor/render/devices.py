@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from gpudoctor.devices import Answer, Device, Trouble
+from gpudoctor.devices import DevicesAnswer, SeenDevice, Trouble
 from gpudoctor.render.prose import show, show_command, show_table
 from gpudoctor.render.words import safe
 
@@ -15,7 +15,7 @@ SHORTEST_UUID = len("GPU-") + 8
 SHOWN_VALUE_CHARACTERS = 50
 
 
-def show_devices(answer: Answer, screen: Console) -> None:
+def show_devices(answer: DevicesAnswer, screen: Console) -> None:
     """The mapping CUDA ordinal -> nvidia-smi index -> UUID -> PCI -> name, the problems, and what libcuda said."""
     show(headline(answer), screen, style="bold")
     if answer.visible:
@@ -28,7 +28,7 @@ def show_devices(answer: Answer, screen: Console) -> None:
     show(driver_line(answer), screen, style="bold red" if answer.agrees is False else "dim")
 
 
-def headline(answer: Answer) -> str:
+def headline(answer: DevicesAnswer) -> str:
     """'CUDA_VISIBLE_DEVICES="2,1" selects 2 of 8 GPUs'."""
     value = answer.cuda_visible_devices
     count = len(answer.visible)
@@ -42,7 +42,7 @@ def headline(answer: Answer) -> str:
     return f'CUDA_VISIBLE_DEVICES="{safe(cut)}" selects {what}'
 
 
-def driver_line(answer: Answer) -> str:
+def driver_line(answer: DevicesAnswer) -> str:
     """Whether the CUDA driver says the same."""
     driver = answer.driver
     if driver.visible is None:
@@ -54,7 +54,7 @@ def driver_line(answer: Answer) -> str:
     return f"The CUDA driver itself says otherwise, and its answer is what programs get: {listed}"
 
 
-def _table(devices: Sequence[Device], *, whole: bool) -> Table:
+def _table(devices: Sequence[SeenDevice], *, whole: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("CUDA", "nvidia-smi"):
         table.add_column(title, justify="right", no_wrap=True)

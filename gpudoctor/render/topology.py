@@ -7,7 +7,7 @@ from rich.text import Text
 
 from gpudoctor.render.prose import show
 from gpudoctor.render.words import safe
-from gpudoctor.topology import Answer, Branch, Device, Pair
+from gpudoctor.topology import Branch, Pair, TopologyAnswer, TreeDevice
 
 LEGEND = (
     ("NV#", "over # NVLinks (NCCL: NVL)"),
@@ -22,7 +22,7 @@ MANY = 12
 """Columns beyond which NICs are headed "N0", to fit."""
 
 
-def show_topology(answer: Answer, screen: Console) -> None:
+def show_topology(answer: TopologyAnswer, screen: Console) -> None:
     """Fits 80 columns for 8 GPUs and 8 NICs."""
     for row in _matrix(answer):
         screen.print(row, soft_wrap=True)
@@ -48,7 +48,7 @@ def show_topology(answer: Answer, screen: Console) -> None:
         show(note, screen, style="yellow")
 
 
-def _matrix(answer: Answer) -> Iterator[Text]:
+def _matrix(answer: TopologyAnswer) -> Iterator[Text]:
     """Rows are GPUs, or NICs on a machine without GPUs; columns all devices."""
     cells = {frozenset((pair.a, pair.b)): _cell(pair) for pair in answer.pairs}
     columns = [device.label for device in (*answer.gpus, *answer.nics)]
@@ -79,7 +79,7 @@ def _cell(pair: Pair) -> str:
     return pair.path or "?"
 
 
-def _devices(devices: Sequence[Device]) -> Iterator[str]:
+def _devices(devices: Sequence[TreeDevice]) -> Iterator[str]:
     rows = [["", "PCI", "NUMA", "CPUs", ""]]
     for device in devices:
         numa = "?" if device.numa_node is None else "-" if device.numa_node < 0 else str(device.numa_node)
@@ -103,7 +103,7 @@ def _below(branches: Sequence[Branch], margin: str) -> Iterator[str]:
         yield from _below(branch.children, margin + ("   " if last else "│  "))
 
 
-def _failing(answer: Answer) -> list[str]:
+def _failing(answer: TopologyAnswer) -> list[str]:
     """Why near pairs do without GPUDirect RDMA; that far ones do is what the matrix shows."""
     reasons: dict[str, list[str]] = {}
     for pair in answer.pairs:

@@ -19,7 +19,7 @@ from gpudoctor.nccl.prepared import FIRST_PORT, LAST_PORT
 from gpudoctor.nccl.result import RunResult
 from gpudoctor.nccl.run import run_launches
 from gpudoctor.nccl.stopped import why_stopped
-from gpudoctor.read.children import Wish
+from gpudoctor.read.children import ExamineWish
 from gpudoctor.snapshot import Reading, Snapshot, TorchFacts, TrainResult, absent, missing, read
 from gpudoctor.train.judge import judge
 
@@ -34,7 +34,7 @@ PORTS_TRIED = 20
 Waiting = Callable[[list[str]], None]
 
 
-def run(wish: Wish, snapshot: Snapshot, waiting: Waiting | None = None) -> Reading[tuple[TrainResult, ...]]:
+def run(wish: ExamineWish, snapshot: Snapshot, waiting: Waiting | None = None) -> Reading[tuple[TrainResult, ...]]:
     """Train on this machine. Missing, with the reason, when torch cannot be used or the ranks cannot be started."""
     torch = snapshot.training.torch
     if not torch.is_read:

@@ -5,7 +5,7 @@ The programs are workers/train_*.py; this side must not import torch, and knows 
 
 from typing import Literal, NamedTuple
 
-from gpudoctor.knowledge.superseded import Kind, superseded
+from gpudoctor.knowledge.superseded import SupersededKind, superseded
 from gpudoctor.knowledge.wording import listed
 
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -137,7 +137,7 @@ def _of_argument(argument: str, asked: str, name: str) -> str:
     return f"{why}{where}" if why else ""
 
 
-def _gone(kind: Kind, name: str) -> str:
+def _gone(kind: SupersededKind, name: str) -> str:
     """ "removed in lightning 1.7; today: ..." of what the releases of today lack; else ""."""
     entry = superseded(kind, name)
     if entry is None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpudoctor.checkpoint import fix, run
-from gpudoctor.checkpoint.examine import Wish, examined
-from gpudoctor.checkpoint.unreadable import Unreadable
+from gpudoctor.checkpoint.examine import FileWish, examined
+from gpudoctor.checkpoint.unreadable import BadFile
 from tests.attacks.pickle_bombs import number, text
 from tests.attacks.registry import attack
 from tests.checkpoint_files import as_torch, tensor, zipped
@@ -39,7 +39,9 @@ def copied(raw: bytes, folder: Path, out: str, *, force: bool = False) -> int:
     """Bytes of the copy. Raises `Unreadable`."""
     (folder / "x.pt").write_bytes(raw)
     (folder / "temporary").touch()
-    told: int = fix.copied(Wish(str(folder / "x.pt"), out=out, force=force), str(folder / "temporary"))["size_bytes"]
+    told: int = fix.copied(FileWish(str(folder / "x.pt"), out=out, force=force), str(folder / "temporary"))[
+        "size_bytes"
+    ]
     return told
 
 
@@ -48,9 +50,7 @@ def copied(raw: bytes, folder: Path, out: str, *, force: bool = False) -> int:
 )
 def test_shared_storages_are_not_multiplied(tmp_path: Path) -> None:
     raw = views(1000, 16_384)
-    with pytest.raises(
-        Unreadable, match=r"62\.\d MiB, \d+ times the .* KiB of the file, because 1000 tensors"
-    ) as error:
+    with pytest.raises(BadFile, match=r"62\.\d MiB, \d+ times the .* KiB of the file, because 1000 tensors") as error:
         copied(raw, tmp_path, "out.safetensors")
     assert "--force" in str(error.value) and "\n" not in str(error.value)
     assert (tmp_path / "temporary").stat().st_size == 0, "nothing was written"
@@ -60,7 +60,7 @@ def test_shared_storages_are_not_multiplied(tmp_path: Path) -> None:
 @attack("files", way="checkpoint --fix --force", weakness="the refusal cannot be overruled by who knows better")
 def test_who_insists_gets_the_copy(tmp_path: Path) -> None:
     raw = views(40, 16_384)
-    with pytest.raises(Unreadable, match="--force"):
+    with pytest.raises(BadFile, match="--force"):
         copied(raw, tmp_path, "out.safetensors")
     assert copied(raw, tmp_path, "out.safetensors", force=True) > 40 * 65_536
 
@@ -70,7 +70,7 @@ def test_who_insists_gets_the_copy(tmp_path: Path) -> None:
 def test_an_expanded_tensor_is_not_written_out(tmp_path: Path, out: str) -> None:
     try:
         assert copied(expanded(1 << 38), tmp_path, out) < MIB
-    except Unreadable:
+    except BadFile:
         assert (tmp_path / "temporary").stat().st_size == 0
 
 
@@ -81,7 +81,7 @@ def test_packed_entries_are_not_written_out(tmp_path: Path) -> None:
         {"archive/data.pkl": tensor(count=elements, shape=(elements,)), "archive/data/0": bytes(4 * elements)},
         packed=True,
     )
-    with pytest.raises(Unreadable, match="because its entries are packed; nothing was written"):
+    with pytest.raises(BadFile, match="because its entries are packed; nothing was written"):
         copied(raw, tmp_path, "out.pt")
 
 
@@ -89,7 +89,7 @@ def test_packed_entries_are_not_written_out(tmp_path: Path) -> None:
 def test_room_is_looked_at_before_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     little = os.statvfs_result((4096, 4096, 100, 10, 10, 1, 1, 1, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda path: little)
-    with pytest.raises(Unreadable, match="are free where it goes"):
+    with pytest.raises(BadFile, match="are free where it goes"):
         copied(views(2, 1 << 20), tmp_path, "out.pt")
     assert (tmp_path / "temporary").stat().st_size == 0
 
@@ -99,8 +99,8 @@ def test_a_link_in_the_place_of_the_copy_is_not_followed(tmp_path: Path) -> None
     (tmp_path / "x.pt").write_bytes(views(1, 4))
     (tmp_path / "precious").write_bytes(b"precious")
     (tmp_path / "temporary").symlink_to("precious")
-    with pytest.raises((OSError, Unreadable)):
-        fix.copied(Wish(str(tmp_path / "x.pt"), out="out.pt"), str(tmp_path / "temporary"), "1:2")
+    with pytest.raises((OSError, BadFile)):
+        fix.copied(FileWish(str(tmp_path / "x.pt"), out="out.pt"), str(tmp_path / "temporary"), "1:2")
     assert (tmp_path / "precious").read_bytes() == b"precious"
 
 
@@ -114,9 +114,11 @@ def test_another_file_in_the_place_of_the_copy_is_not_written(tmp_path: Path) ->
     (tmp_path / "precious").write_bytes(b"precious")
     (tmp_path / "temporary").unlink()
     os.link(tmp_path / "precious", tmp_path / "temporary")
-    with pytest.raises(Unreadable, match="in the place of the copy"):
+    with pytest.raises(BadFile, match="in the place of the copy"):
         fix.copied(
-            Wish(str(tmp_path / "x.pt"), out="out.pt"), str(tmp_path / "temporary"), f"{about.st_dev}:{about.st_ino}"
+            FileWish(str(tmp_path / "x.pt"), out="out.pt"),
+            str(tmp_path / "temporary"),
+            f"{about.st_dev}:{about.st_ino}",
         )
     assert (tmp_path / "precious").read_bytes() == b"precious"
 
@@ -135,9 +137,9 @@ def test_the_mode_of_no_other_file_is_changed(tmp_path: Path, monkeypatch: pytes
         return "not reloaded" if more else original(temporary, "", {}, "", 1.0, None)
 
     monkeypatch.setattr(run, "reload", swapped)
-    wish = Wish(str(tmp_path / "x.pt"), out=str(tmp_path / "out.pt"))
-    with pytest.raises(Unreadable, match="in the place of the copy"):
-        run.fixed(wish, examined(Wish(wish.file)), sys.executable, 300.0, None)
+    wish = FileWish(str(tmp_path / "x.pt"), out=str(tmp_path / "out.pt"))
+    with pytest.raises(BadFile, match="in the place of the copy"):
+        run.fixed(wish, examined(FileWish(wish.file)), sys.executable, 300.0, None)
     assert secret.stat().st_mode & 0o777 == 0o600 and secret.read_text() == "root:..."
     assert not (tmp_path / "out.pt").exists()
 
@@ -146,10 +148,10 @@ def test_the_mode_of_no_other_file_is_changed(tmp_path: Path, monkeypatch: pytes
 def test_a_dangling_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "x.pt").write_bytes(views(1, 4))
     (tmp_path / "out.pt").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(Unreadable, match="exists already"):
-        examined(Wish(str(tmp_path / "x.pt"), out=str(tmp_path / "out.pt")))
+    with pytest.raises(BadFile, match="exists already"):
+        examined(FileWish(str(tmp_path / "x.pt"), out=str(tmp_path / "out.pt")))
     (tmp_path / "temporary").touch()
-    with (tmp_path / "temporary").open("rb") as file, pytest.raises(Unreadable, match="meanwhile"):
+    with (tmp_path / "temporary").open("rb") as file, pytest.raises(BadFile, match="meanwhile"):
         run.name_it(str(tmp_path / "temporary"), tmp_path / "out.pt", file.fileno())
     assert not (tmp_path / "nowhere").exists()
 
@@ -163,12 +165,12 @@ def test_the_temporary_file_is_for_its_owner_alone(tmp_path: Path, monkeypatch: 
 
     def look(module: str, arguments: list[str], *more: object) -> dict[str, object]:
         seen.append(Path(arguments[1]).stat().st_mode & 0o777)
-        raise Unreadable("enough")
+        raise BadFile("enough")
 
     monkeypatch.setattr(run, "ask", look)
-    wish = Wish(str(tmp_path / "x.pt"), out=str(tmp_path / "out.pt"))
-    with pytest.raises(Unreadable, match="enough"):
-        run.fixed(wish, examined(Wish(wish.file)), sys.executable, 60.0, None)
+    wish = FileWish(str(tmp_path / "x.pt"), out=str(tmp_path / "out.pt"))
+    with pytest.raises(BadFile, match="enough"):
+        run.fixed(wish, examined(FileWish(wish.file)), sys.executable, 60.0, None)
     assert seen == [0o600] and [path.name for path in tmp_path.iterdir()] == ["x.pt"]
 
 

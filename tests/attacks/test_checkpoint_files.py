@@ -12,14 +12,14 @@ import pytest
 from gpudoctor import bounded, cost
 from gpudoctor.active import Reply
 from gpudoctor.checkpoint import archive
-from gpudoctor.checkpoint.examine import Wish, examined
+from gpudoctor.checkpoint.examine import FileWish, examined
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.opened import opened
 from gpudoctor.checkpoint.pickles import Beat, Machine
 from gpudoctor.checkpoint.report import CheckpointReport
 from gpudoctor.checkpoint.run import concluded, run
-from gpudoctor.checkpoint.source import Source
-from gpudoctor.checkpoint.unreadable import Unreadable
+from gpudoctor.checkpoint.source import OpenFile
+from gpudoctor.checkpoint.unreadable import BadFile
 from tests.attacks.pickle_bombs import BOMBS
 from tests.attacks.registry import attack, attacks
 from tests.checkpoint_files import as_torch, tensor, zipped
@@ -28,18 +28,18 @@ SECONDS = 12
 """Of computing, for the smallest of files: what `bounded.LISTED` grants, and the start of Python."""
 
 
-def outcome(path: Path, wish: Wish | None = None, patience: float = 300.0) -> CheckpointReport | str:
+def outcome(path: Path, wish: FileWish | None = None, patience: float = 300.0) -> CheckpointReport | str:
     """What is said of a file, by a child as for a user: a report, or why there is none."""
     try:
-        return run(wish or Wish(str(path)), python="", patience=patience)
-    except Unreadable as error:
+        return run(wish or FileWish(str(path)), python="", patience=patience)
+    except BadFile as error:
         assert "\n" not in str(error)
         return str(error)
 
 
 def refusal(path: Path) -> str:
-    with pytest.raises(Unreadable) as error:
-        examined(Wish(str(path)))
+    with pytest.raises(BadFile) as error:
+        examined(FileWish(str(path)))
     return str(error.value)
 
 
@@ -80,13 +80,13 @@ def in_child(code: str, seconds: float = 2.0, memory: int = 1 << 28) -> Reply:
 def test_computing_without_end_is_ended_and_named() -> None:
     reply = in_child("(sum(range(10**12)))")  # one call of C: no Python in between
     assert cost.killed_by_its_bound(reply.return_code), reply
-    with pytest.raises(Unreadable, match="more computing than a checkpoint of its size needs"):
+    with pytest.raises(BadFile, match="more computing than a checkpoint of its size needs"):
         concluded(reply)
 
 
 @attack("files", way="checkpoint: whatever asks for memory", weakness="the machine's memory is used up")
 def test_memory_without_end_is_refused_and_named() -> None:
-    with pytest.raises(Unreadable, match="more memory than a checkpoint of its size needs"):
+    with pytest.raises(BadFile, match="more memory than a checkpoint of its size needs"):
         concluded(in_child("bytes(1 << 30)"))
 
 
@@ -95,9 +95,9 @@ def test_memory_without_end_is_refused_and_named() -> None:
 )
 def test_the_deadline_names_what_it_met() -> None:
     silent = Reply("checkpoint", b"", "", None, timed_out=True, stuck=False, seconds=60.0, pid=1)
-    with pytest.raises(Unreadable, match="though it was computed on"):
+    with pytest.raises(BadFile, match="though it was computed on"):
         concluded(silent, computed=3.0)
-    with pytest.raises(Unreadable, match="is its file system there"):
+    with pytest.raises(BadFile, match="is its file system there"):
         concluded(silent, computed=0.0)
 
 
@@ -248,7 +248,7 @@ def test_a_header_that_lies_is_refused(tmp_path: Path, content: bytes, word: str
 def test_the_last_of_two_tensors_of_one_name_counts_as_in_every_json_reader(tmp_path: Path) -> None:
     one_of = '"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}'
     (tmp_path / "x.safetensors").write_bytes(safetensors(f"{{{one_of},{one_of}}}".encode(), bytes(16)))
-    assert examined(Wish(str(tmp_path / "x.safetensors"))).tensor_count == 1
+    assert examined(FileWish(str(tmp_path / "x.safetensors"))).tensor_count == 1
 
 
 # ---------------------------------------------------------------- what the file is, and what it leads to
@@ -361,14 +361,14 @@ def test_a_file_of_holes_is_told(tmp_path: Path) -> None:
 def test_a_file_cut_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.safetensors"
     path.write_bytes(safetensors(one([1 << 22], 0, 1 << 24), bytes(1 << 24)))
-    original = Source.read
+    original = OpenFile.read
 
-    def cut(self: Source, offset: int, count: int) -> bytes:
+    def cut(self: OpenFile, offset: int, count: int) -> bytes:
         found = original(self, offset, count)
         os.truncate(path, 1 << 22)
         return found
 
-    monkeypatch.setattr(Source, "read", cut)
+    monkeypatch.setattr(OpenFile, "read", cut)
     assert "cut off" in refusal(path)
 
 
@@ -377,14 +377,14 @@ def test_a_file_swapped_while_it_is_read(tmp_path: Path, monkeypatch: pytest.Mon
     path = tmp_path / "x.safetensors"
     path.write_bytes(safetensors(one([4]), struct.pack("<4f", 1, 2, 3, 4)))
 
-    def swap(source: Source, beat: Beat) -> Loaded:
+    def swap(source: OpenFile, beat: Beat) -> Loaded:
         found = opened(source, beat)
         (tmp_path / "other").write_bytes(safetensors(one([4]), b"\xff" * 16))
         (tmp_path / "other").rename(path)
         return found
 
     monkeypatch.setattr("gpudoctor.checkpoint.examine.opened", swap)
-    told = examined(Wish(str(path)))
+    told = examined(FileWish(str(path)))
     assert told.tensors[0].nan == 0, "the file that was opened is the one that is read"
 
 

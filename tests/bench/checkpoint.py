@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpudoctor.checkpoint import torch_writer
-from gpudoctor.checkpoint.copied import Copied, Placed, Plan
+from gpudoctor.checkpoint.copied import Copied, CopyPlan, PlacedTensor
 from gpudoctor.checkpoint.source import Region
 
 PROMISE_MEGABYTES = 300
@@ -35,7 +35,7 @@ def write(path: Path, size: int) -> None:
     storages = tuple(Copied(str(n), Region(0, TENSOR_BYTES), 0, TENSOR_BYTES) for n in range(count))
     shape = (4096, TENSOR_BYTES // 4 // 4096)
     tensors = tuple(
-        Placed(f"module.layers.{n}.weight", "float32", shape, (shape[1], 1), n, 0, True, TENSOR_BYTES // 4)
+        PlacedTensor(f"module.layers.{n}.weight", "float32", shape, (shape[1], 1), n, 0, True, TENSOR_BYTES // 4)
         for n in range(count)
     )
 
@@ -44,7 +44,7 @@ def write(path: Path, size: int) -> None:
             yield number, iter([bytes(block)] * (TENSOR_BYTES // len(block)))
 
     with path.open("wb") as file:
-        torch_writer.write(file, Plan(storages, tensors), pieces(), big_endian=False)
+        torch_writer.write(file, CopyPlan(storages, tensors), pieces(), big_endian=False)
 
 
 def peaks(pid: int, found: dict[str, int], ended: threading.Event) -> None:

@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-from gpudoctor.amp.report import AmpReport, Device, Precision
+from gpudoctor.amp.report import AmpDevice, AmpReport, Precision
 from gpudoctor.snapshot import Snapshot
 
 FOLDER = "GPUDOCTOR_MEASURED"
@@ -55,7 +55,7 @@ def page(report: AmpReport, place: Where, plain_loop: dict[str, float]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def of_device(device: Device, plain: float | None) -> list[str]:
+def of_device(device: AmpDevice, plain: float | None) -> list[str]:
     capability = "compute capability {}.{}".format(*device.capability) if device.capability else "no compute capability"
     lines = [f"## {device.device}: {device.name}, {capability}", "", f"The whole test took {device.seconds:.1f} s.", ""]
     if plain is not None:

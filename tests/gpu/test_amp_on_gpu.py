@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from gpudoctor.amp.report import AmpReport, Device, Precision, Speed, from_json
+from gpudoctor.amp.report import AmpDevice, AmpReport, Precision, Speed, from_json
 from gpudoctor.knowledge.precision.support import has_tensor_cores
 from gpudoctor.snapshot import Snapshot
 from gpudoctor.snapshot import from_json as snapshot_from_json
@@ -98,7 +98,7 @@ def product(precision: Precision) -> Speed | None:
     return next((speed for speed in precision.speeds if speed.what == "matmul"), None)
 
 
-def of(device: Device, dtype: str) -> Precision:
+def of(device: AmpDevice, dtype: str) -> Precision:
     return next(each for each in device.precisions if each.dtype == dtype)
 
 

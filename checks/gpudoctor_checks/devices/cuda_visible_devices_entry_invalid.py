@@ -8,10 +8,10 @@ without "GPU-" as the number it begins with, which is another card. `gpudoctor d
 from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check
 from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
 from gpudoctor.knowledge.visible.now import gpu_list, selection, variable
-from gpudoctor.knowledge.visible.selection import Kind, Note, Selection
+from gpudoctor.knowledge.visible.selection import Note, Selection, SelectionKind
 from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
 
-ENDS_THE_LIST: tuple[Kind, ...] = (
+ENDS_THE_LIST: tuple[SelectionKind, ...] = (
     "out-of-range",
     "negative",
     "not-a-number",
@@ -22,7 +22,7 @@ ENDS_THE_LIST: tuple[Kind, ...] = (
     "ambiguous-uuid",
     "unreachable",
 )
-READ_OTHERWISE: tuple[Kind, ...] = ("ignored-text", "number-format")
+READ_OTHERWISE: tuple[SelectionKind, ...] = ("ignored-text", "number-format")
 
 
 @check("cuda-visible-devices-entry-invalid", title="Every entry of CUDA_VISIBLE_DEVICES names a GPU")

@@ -9,7 +9,7 @@ ranks on this machine are compared, as they were started: what a script sets in 
 from collections.abc import Sequence
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
-from gpudoctor.knowledge.nccl.rank_settings import Difference, differences, jobs, name_of
+from gpudoctor.knowledge.nccl.rank_settings import RankDifference, differences, jobs, name_of
 from gpudoctor.knowledge.nccl.settings import version_if_known
 from gpudoctor.snapshot import RankSettings, read
 
@@ -28,7 +28,7 @@ def nccl_settings_differ_between_ranks(machine: Snapshot) -> Problems:
                 yield _problem(job, same_kind, ranks.source)
 
 
-def _problem(job: tuple[RankSettings, ...], found: Sequence[Difference], source: str) -> Problem:
+def _problem(job: tuple[RankSettings, ...], found: Sequence[RankDifference], source: str) -> Problem:
     hangs = found[0].hangs
     more = f"; {len(found) - MOST_SHOWN} more variables differ" if len(found) > MOST_SHOWN else ""
     pids = {rank.rank: rank.pid for rank in job}

@@ -8,7 +8,7 @@ limit is that of the process which starts the job: ssh, SLURM, systemd and conta
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.network.locked_memory import WANTED, how_to_raise, is_exempt
-from gpudoctor.knowledge.network.rdma_ports import Place, places, taken
+from gpudoctor.knowledge.network.rdma_ports import DevicePort, places, taken
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import MIB, counted, size
 
@@ -33,7 +33,7 @@ def rdma_memlock_low(machine: Snapshot) -> Problems:
     )
 
 
-def _used(machine: Snapshot) -> list[Place]:
+def _used(machine: Snapshot) -> list[DevicePort]:
     """The ports that NCCL takes, and those of EFA, which its plugin takes. Raises `NotRead`."""
     efa = [place for place in places(machine) if place.device.driver == "efa" and place.port.state.value == "ACTIVE"]
     return [*taken(machine, rdma_choice(machine).taken), *efa]

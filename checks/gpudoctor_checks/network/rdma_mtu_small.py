@@ -6,7 +6,7 @@ the way must carry the larger size. (InfiniBand specification, path MTU; NVIDIA'
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
-from gpudoctor.knowledge.network.rdma_ports import Place, is_roce, taken
+from gpudoctor.knowledge.network.rdma_ports import DevicePort, is_roce, taken
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Interface
@@ -40,7 +40,7 @@ def rdma_mtu_small(machine: Snapshot) -> Problems:
         )
 
 
-def _fabric(places: list[Place]) -> list[Place]:
+def _fabric(places: list[DevicePort]) -> list[DevicePort]:
     """Without slower ports of another board: a management network has 1500 on purpose."""
     fastest = max((place.port.rate_gbps.value_or(0.0) for place in places), default=0.0)
     first = [place for place in places if place.port.rate_gbps.value_or(0.0) == fastest]
@@ -48,7 +48,7 @@ def _fabric(places: list[Place]) -> list[Place]:
     return [place for place in places if place in first or place.device.board_id.value_or("") in boards]
 
 
-def _interfaces(place: Place) -> list[str]:
+def _interfaces(place: DevicePort) -> list[str]:
     """The port's network interfaces; those of its GIDs where they are known (a bond has the addresses then)."""
     gids = place.port.gids.value_or(())
     return list(dict.fromkeys(gid.interface for gid in gids if gid.interface)) or list(place.device.interfaces)

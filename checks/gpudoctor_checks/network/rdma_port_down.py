@@ -7,7 +7,7 @@ from the other end: cable, transceiver or switch port. (NCCL src/transport/net_i
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count
-from gpudoctor.knowledge.network.rdma_ports import Place, is_roce, places
+from gpudoctor.knowledge.network.rdma_ports import DevicePort, is_roce, places
 from gpudoctor.knowledge.wording import listed
 
 POLLING = "Polling"  # IBTA PortPhysicalState 2; Disabled (3) and Sleep (1) are an administrator's doing
@@ -43,7 +43,7 @@ def rdma_port_down(machine: Snapshot) -> Problems:
         )
 
 
-def _waits_for_a_link(machine: Snapshot, place: Place) -> bool:
+def _waits_for_a_link(machine: Snapshot, place: DevicePort) -> bool:
     """Whether the port is switched on. Raises `NotRead`."""
     state = place.port.physical_state.value
     if state != DISABLED or not is_roce(place.port):
@@ -55,5 +55,5 @@ def _waits_for_a_link(machine: Snapshot, place: Place) -> bool:
     )
 
 
-def _device(place: Place) -> str:
+def _device(place: DevicePort) -> str:
     return place.device.pci_bus_id.value_or(place.device.name)

@@ -7,14 +7,14 @@ The siblings of the same board are the measure, so no table of products is neede
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.like_gpus import majority
-from gpudoctor.knowledge.network.rdma_ports import Place, alike, rate
+from gpudoctor.knowledge.network.rdma_ports import DevicePort, alike, rate
 from gpudoctor.knowledge.wording import listed
 
 
 @check("rdma-rate-below-siblings", title="RDMA ports of a model run at the same rate")
 def rdma_rate_below_siblings(machine: Snapshot) -> Problems:
     for group in alike(machine):
-        every = [Place(device, port) for device in group for port in device.ports]
+        every = [DevicePort(device, port) for device in group for port in device.ports]
         active = [place for place in every if place.port.state.value == "ACTIVE"]
         usual = majority(place.port.rate_gbps.value for place in active)
         slow = [place for place in active if usual is not None and place.port.rate_gbps.value < usual]

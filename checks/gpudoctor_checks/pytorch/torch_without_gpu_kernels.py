@@ -14,7 +14,7 @@ from gpudoctor.knowledge.pytorch.torch_wheels import advice
 from gpudoctor.snapshot import missing
 
 
-class Device(NamedTuple):
+class TrainingGpu(NamedTuple):
     name: str
     uuid: str
     capability: Capability
@@ -53,13 +53,13 @@ def torch_without_gpu_kernels(machine: Snapshot) -> Problems:
     )
 
 
-def devices(machine: Snapshot) -> list[Device]:
+def devices(machine: Snapshot) -> list[TrainingGpu]:
     """The devices that torch may use: those it enumerates, or all of NVML's where it could not."""
     facts = machine.training.torch.value
     if facts.cuda_available:
         known = [(device.name, device.uuid, device.compute_capability) for device in facts.devices]
-        return [Device(name, uuid, capability) for name, uuid, capability in known if capability is not None]
+        return [TrainingGpu(name, uuid, capability) for name, uuid, capability in known if capability is not None]
     return [
-        Device(gpu.name.value_or(f"GPU {gpu.index}"), gpu.uuid.value_or(""), gpu.compute_capability.value)
+        TrainingGpu(gpu.name.value_or(f"GPU {gpu.index}"), gpu.uuid.value_or(""), gpu.compute_capability.value)
         for gpu in machine.nvidia.gpus.value
     ]

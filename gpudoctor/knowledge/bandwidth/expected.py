@@ -39,7 +39,7 @@ class Expected(NamedTuple):
         return self.healthy_from * DEGRADED / HEALTHY
 
 
-class Row(NamedTuple):
+class BandwidthRow(NamedTuple):
     """Published runs inside a machine, or an NVLink domain."""
 
     link: str
@@ -57,27 +57,27 @@ class Row(NamedTuple):
 FROM_FOUR = (4, 8)
 """Rings through an NVSwitch do not get slower with fewer GPUs; the published runs have 8. Below 4 we know of none."""
 
-ROWS: tuple[Row, ...] = (
-    Row("nvlink", "V100", (8, 8), "ring", 150, (110, 110), "Azure's NDv2 health check", alarm=True),
-    Row("nvswitch", "A100", FROM_FOUR, "ring", 300, (230, 235), "nccl-tests#149, ml-engineering"),
-    Row("nvswitch", "H100", FROM_FOUR, "ring", 450, (360, 370), "nccl-tests#212, nccl#1442"),
-    Row("nvswitch", "H100", (8, 8), "nvls", 450, (460, 480), "nccl-tests#212, Azure's NDv5 health check"),
-    Row("nvswitch", "H200", FROM_FOUR, "ring", 450, (361, 368), "ml-engineering"),
-    Row("nvswitch", "H200", (8, 8), "nvls", 450, (480, 482), "ml-engineering"),
-    Row("nvswitch", "B200", FROM_FOUR, "ring", 900, (682, 695), "ml-engineering, nccl#2140"),
-    Row("nvswitch", "B200", (8, 8), "nvls", 900, (838, 846), "ml-engineering"),
-    Row("nvswitch", "B300", FROM_FOUR, "ring", 900, (682, 695), "nccl#2140"),
-    Row("nvswitch", "B300", (8, 8), "nvls", 900, (838, 846), "nccl#2140"),
-    Row("mnnvl", "GB200", (8, 72), "nvls", 900, (835, 847), "coreweave/nccl-tests"),
-    Row("mnnvl", "GB200", (73, 144), "nvls", 900, (820, 820), "coreweave/nccl-tests"),
-    Row("mnnvl", "GB300", (8, 72), "nvls", 900, (800, 937), "Azure's GB300 health check", alarm=True),
-    Row("xgmi", "MI300X", (8, 8), "ring", 448, (313, 314), "ml-engineering"),
-    Row("nvlink", "A100", (2, 2), "ring", 300, (193, 193), "Azure's NC A100 health check", alarm=True),
-    Row("nvlink", "H100 NVL", (2, 2), "ring", 300, (208, 208), "Azure's NC H100 health check", alarm=True),
+ROWS: tuple[BandwidthRow, ...] = (
+    BandwidthRow("nvlink", "V100", (8, 8), "ring", 150, (110, 110), "Azure's NDv2 health check", alarm=True),
+    BandwidthRow("nvswitch", "A100", FROM_FOUR, "ring", 300, (230, 235), "nccl-tests#149, ml-engineering"),
+    BandwidthRow("nvswitch", "H100", FROM_FOUR, "ring", 450, (360, 370), "nccl-tests#212, nccl#1442"),
+    BandwidthRow("nvswitch", "H100", (8, 8), "nvls", 450, (460, 480), "nccl-tests#212, Azure's NDv5 health check"),
+    BandwidthRow("nvswitch", "H200", FROM_FOUR, "ring", 450, (361, 368), "ml-engineering"),
+    BandwidthRow("nvswitch", "H200", (8, 8), "nvls", 450, (480, 482), "ml-engineering"),
+    BandwidthRow("nvswitch", "B200", FROM_FOUR, "ring", 900, (682, 695), "ml-engineering, nccl#2140"),
+    BandwidthRow("nvswitch", "B200", (8, 8), "nvls", 900, (838, 846), "ml-engineering"),
+    BandwidthRow("nvswitch", "B300", FROM_FOUR, "ring", 900, (682, 695), "nccl#2140"),
+    BandwidthRow("nvswitch", "B300", (8, 8), "nvls", 900, (838, 846), "nccl#2140"),
+    BandwidthRow("mnnvl", "GB200", (8, 72), "nvls", 900, (835, 847), "coreweave/nccl-tests"),
+    BandwidthRow("mnnvl", "GB200", (73, 144), "nvls", 900, (820, 820), "coreweave/nccl-tests"),
+    BandwidthRow("mnnvl", "GB300", (8, 72), "nvls", 900, (800, 937), "Azure's GB300 health check", alarm=True),
+    BandwidthRow("xgmi", "MI300X", (8, 8), "ring", 448, (313, 314), "ml-engineering"),
+    BandwidthRow("nvlink", "A100", (2, 2), "ring", 300, (193, 193), "Azure's NC A100 health check", alarm=True),
+    BandwidthRow("nvlink", "H100 NVL", (2, 2), "ring", 300, (208, 208), "Azure's NC H100 health check", alarm=True),
     # Where the cards share switches more is reached, through the CPU less; the lower end is what nobody should miss.
-    Row("pcie", "A100", (4, 4), "ring", 31.5, (10, 25), "nccl#841, Azure's NC A100 health check"),
-    Row("pcie", "RTX 5090", (8, 8), "ring", 63, (28, 28), "nccl#1639"),
-    Row("pcie", "RTX 5090", (4, 4), "ring", 63, (35, 35), "nccl#1639"),
+    BandwidthRow("pcie", "A100", (4, 4), "ring", 31.5, (10, 25), "nccl#841, Azure's NC A100 health check"),
+    BandwidthRow("pcie", "RTX 5090", (8, 8), "ring", 63, (28, 28), "nccl#1639"),
+    BandwidthRow("pcie", "RTX 5090", (4, 4), "ring", 63, (35, 35), "nccl#1639"),
 )
 
 WORDS = {

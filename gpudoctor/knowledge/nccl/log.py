@@ -143,13 +143,13 @@ def records(text: str) -> Iterator[tuple[str, str]]:
 
 def read_log(text: str) -> LogFacts:
     """The facts of a log. Never raises; linear in the length of the text."""
-    reader = _Reader()
+    reader = _LogReader()
     for level, message in records(text):
         reader.take(level, message)
     return reader.facts()
 
 
-class _Reader:
+class _LogReader:
     """What was found so far."""
 
     def __init__(self) -> None:

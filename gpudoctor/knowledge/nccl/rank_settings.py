@@ -32,7 +32,7 @@ AGREED = re.compile(
 """What all ranks must choose alike (the project's facts on NCCL, 4.1: differences are a known class of hangs)."""
 
 
-class Difference(NamedTuple):
+class RankDifference(NamedTuple):
     """A variable that the ranks of a job do not have alike; a value of None: it is not set."""
 
     name: str
@@ -86,7 +86,7 @@ def name_of(job: tuple[RankSettings, ...]) -> str:
     return f"the job of world size {first.world_size}{master}{port}"
 
 
-def differences(job: tuple[RankSettings, ...], version: tuple[int, int, int] | None = None) -> list[Difference]:
+def differences(job: tuple[RankSettings, ...], version: tuple[int, int, int] | None = None) -> list[RankDifference]:
     """The variables that the ranks do not have alike and should; `version` is NCCL's, which knows defaults."""
     found = []
     for name in sorted({name for rank in job for name in rank.settings}):
@@ -102,7 +102,7 @@ def differences(job: tuple[RankSettings, ...], version: tuple[int, int, int] | N
         for same in ordered:
             value = same[0].settings.get(name)
             by_value[value] = (*by_value.get(value, ()), *(rank.rank for rank in same))
-        found.append(Difference(name, by_value, AGREED.fullmatch(name) is not None))
+        found.append(RankDifference(name, by_value, AGREED.fullmatch(name) is not None))
     return found
 
 

@@ -20,7 +20,7 @@ NEWEST_IN_TABLE = (2, 31, 2)
 OLDEST_IN_TABLE = (2, 3, 5)
 
 
-class Variable(NamedTuple):
+class NcclVariable(NamedTuple):
     """A row of the table: NAME SINCE LAST KIND DEFAULTS PURPOSE."""
 
     name: str
@@ -51,21 +51,21 @@ class Variable(NamedTuple):
 
 
 @cache
-def table() -> dict[str, Variable]:
+def table() -> dict[str, NcclVariable]:
     """All rows, by name."""
     lines = (table_fabric.ROWS + table_machine.ROWS).splitlines()
     rows = (_row(line) for line in lines if line and not line.startswith("#"))
     return {row.name: row for row in rows}
 
 
-def _row(line: str) -> Variable:
+def _row(line: str) -> NcclVariable:
     name, since, last, kind, defaults, purpose = line.split(" ", 5)
     first = parsed(since)
     values: list[tuple[Version, int | None]] = []
     for part in defaults.split(",") if defaults != "-" else ():
         start, _, value = part.rpartition(":")
         values.append((parsed(start) if start else first, None if value == "auto" else int(value)))
-    return Variable(
+    return NcclVariable(
         name,
         first,
         None if last == "-" else parsed(last),

@@ -8,7 +8,7 @@ from gpudoctor.knowledge.presence import read_first
 from gpudoctor.snapshot import RdmaDevice, RdmaPort, Reading, Snapshot
 
 
-class Place(NamedTuple):
+class DevicePort(NamedTuple):
     """A port with its device."""
 
     device: RdmaDevice
@@ -20,13 +20,13 @@ class Place(NamedTuple):
         return self.device.name if len(self.device.ports) < 2 else f"{self.device.name} port {self.port.number}"
 
 
-def places(machine: Snapshot, first: Callable[[RdmaPort], Reading[Any]] | None = None) -> list[Place]:
+def places(machine: Snapshot, first: Callable[[RdmaPort], Reading[Any]] | None = None) -> list[DevicePort]:
     """Every port, those first of which the fact `first` was read. Raises `NotRead`."""
-    every = [Place(device, port) for device in machine.network.rdma_devices.value for port in device.ports]
+    every = [DevicePort(device, port) for device in machine.network.rdma_devices.value for port in device.ports]
     return every if first is None else read_first(every, lambda place: first(place.port))
 
 
-def active(machine: Snapshot) -> list[Place]:
+def active(machine: Snapshot) -> list[DevicePort]:
     """The ports that NCCL could take. Raises `NotRead`."""
     return [place for place in places(machine) if usable(place.port)]
 
@@ -40,7 +40,7 @@ def alike(machine: Snapshot) -> list[tuple[RdmaDevice, ...]]:
     return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
-def taken(machine: Snapshot, chosen: tuple[tuple[str, int], ...]) -> Iterator[Place]:
+def taken(machine: Snapshot, chosen: tuple[tuple[str, int], ...]) -> Iterator[DevicePort]:
     """The ports of a choice of NCCL's (`rdma_choice(...).taken`)."""
     for place in places(machine):
         if (place.device.name, place.port.number) in chosen:

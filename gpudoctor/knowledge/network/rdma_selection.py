@@ -15,7 +15,7 @@ MAXIMUM_DEVICES = 32
 """MAX_IB_DEVS: ports beyond it are not looked at, entries of NCCL_IB_HCA beyond it not read."""
 
 
-class Entry(NamedTuple):
+class WantedPort(NamedTuple):
     """One entry of NCCL_IB_HCA: a device, or the beginning of its name, and a port (None: any)."""
 
     device: str
@@ -27,7 +27,7 @@ class HcaFilter(NamedTuple):
 
     excludes: bool
     exact: bool
-    entries: tuple[Entry, ...]
+    entries: tuple[WantedPort, ...]
 
     def names(self, device: str, port: int) -> bool:
         """Whether an entry fits this port; a list without entries fits every one."""
@@ -61,7 +61,7 @@ def parse_filter(text: str) -> HcaFilter:
         device, *fields = part.split(":")
         if device:
             port = _atoi(fields[0]) if fields and fields[0] else -1
-            entries.append(Entry(device, None if port == -1 else port))
+            entries.append(WantedPort(device, None if port == -1 else port))
     return HcaFilter(excludes, exact, tuple(entries[:MAXIMUM_DEVICES]))
 
 

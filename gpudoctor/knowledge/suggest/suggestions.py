@@ -26,7 +26,7 @@ from gpudoctor.snapshot import NotApplicable, NotRead, Snapshot
 Rule = Callable[[Snapshot, bool], Iterator[Suggestion]]
 
 
-class Entry(NamedTuple):
+class Advised(NamedTuple):
     """A rule, and the variables that it may suggest."""
 
     names: tuple[str, ...]
@@ -34,19 +34,19 @@ class Entry(NamedTuple):
 
 
 RULES = (
-    Entry(("NCCL_IB_HCA",), hca),
-    Entry(("NCCL_IB_DISABLE",), no_rdma),
-    Entry(("NCCL_IB_GID_INDEX",), gid_index),
-    Entry(("NCCL_NET_GDR_LEVEL",), gdr_level),
-    Entry(("NCCL_CROSS_NIC",), cross_nic),
-    Entry(("NCCL_SOCKET_IFNAME",), socket_interface),
-    Entry(("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"), socket_threads),
-    Entry(("GLOO_SOCKET_IFNAME",), gloo_interface),
-    Entry(("NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"), peer_access),
-    Entry(("NCCL_SHM_DISABLE",), shared_memory),
-    Entry(("OMP_NUM_THREADS",), omp_threads),
+    Advised(("NCCL_IB_HCA",), hca),
+    Advised(("NCCL_IB_DISABLE",), no_rdma),
+    Advised(("NCCL_IB_GID_INDEX",), gid_index),
+    Advised(("NCCL_NET_GDR_LEVEL",), gdr_level),
+    Advised(("NCCL_CROSS_NIC",), cross_nic),
+    Advised(("NCCL_SOCKET_IFNAME",), socket_interface),
+    Advised(("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"), socket_threads),
+    Advised(("GLOO_SOCKET_IFNAME",), gloo_interface),
+    Advised(("NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"), peer_access),
+    Advised(("NCCL_SHM_DISABLE",), shared_memory),
+    Advised(("OMP_NUM_THREADS",), omp_threads),
 )
-WITHOUT_NCCL = (Entry(("GLOO_SOCKET_IFNAME",), gloo_interface),)
+WITHOUT_NCCL = (Advised(("GLOO_SOCKET_IFNAME",), gloo_interface),)
 """What is left where there is no GPU for NCCL, and a launch over several nodes shows that somebody means to train."""
 
 
@@ -76,7 +76,7 @@ def suggest(machine: Snapshot, nodes: int | None = None, debug: bool = False) ->
     )
 
 
-def _rules(machine: Snapshot, nodes: int | None) -> tuple[tuple[Entry, ...], str]:
+def _rules(machine: Snapshot, nodes: int | None) -> tuple[tuple[Advised, ...], str]:
     """The rules that matter here, and why there are no others."""
     try:
         if gpu_count(machine):
@@ -88,7 +88,7 @@ def _rules(machine: Snapshot, nodes: int | None) -> tuple[tuple[Entry, ...], str
     return (WITHOUT_NCCL if means_to_train else ()), silent
 
 
-def _ask(rules: tuple[Entry, ...], machine: Snapshot, several: bool) -> tuple[list[Suggestion], list[Unjudged]]:
+def _ask(rules: tuple[Advised, ...], machine: Snapshot, several: bool) -> tuple[list[Suggestion], list[Unjudged]]:
     """What the rules say, and what they could not tell.
 
     Each judges the machine as it is once what was suggested before is set: the sockets matter otherwise when the HCAs
@@ -121,7 +121,7 @@ def _settings(machine: Snapshot) -> tuple[Mapping[str, Setting], str]:
 
 
 def _present(
-    rules: tuple[Entry, ...], machine: Snapshot, several: bool, asked: set[str], settings: Mapping[str, Setting]
+    rules: tuple[Advised, ...], machine: Snapshot, several: bool, asked: set[str], settings: Mapping[str, Setting]
 ) -> list[Present]:
     """Variables that would be suggested if they were not set already, with a value that no rule objects to."""
     names = [name for entry in rules for name in entry.names if name in settings]

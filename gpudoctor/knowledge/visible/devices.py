@@ -10,10 +10,10 @@ source settles what CUDA does, the answer is marked as not certain.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpudoctor.knowledge.visible.entries import WHITESPACE, Entry, entries, shown
+from gpudoctor.knowledge.visible.entries import WHITESPACE, DeviceEntry, entries, shown
 from gpudoctor.knowledge.visible.order import Enumeration, Instance, Slot, enumerate_gpus
 from gpudoctor.knowledge.visible.repair import HIDING, looks_like_uuid, repaired, tuple_form
-from gpudoctor.knowledge.visible.selection import Kind, Note, Selection, VisibleDevice
+from gpudoctor.knowledge.visible.selection import Note, Selection, SelectionKind, VisibleDevice
 from gpudoctor.snapshot import CudaAnswer, Gpu, Snapshot
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -120,7 +120,7 @@ class _Selector:
 
     # -- the list ------------------------------------------------------------------------------------------------
 
-    def _walk(self, value: str, parsed: list[Entry]) -> tuple[list[_Pick], list[Note]]:
+    def _walk(self, value: str, parsed: list[DeviceEntry]) -> tuple[list[_Pick], list[Note]]:
         """The entries up to the one that ends the list, and what there is to say of them."""
         if value.strip(WHITESPACE + ",").lower() in HIDING:
             return [], [_hiding(value)]
@@ -162,7 +162,7 @@ class _Selector:
             notes[-1] = notes[-1]._replace(certain=False)
         return picks, notes
 
-    def _pick(self, entry: Entry, first: Entry) -> _Pick:
+    def _pick(self, entry: DeviceEntry, first: DeviceEntry) -> _Pick:
         if entry.form == "blank":
             return _ends(entry, "blank", f"entry {entry.position + 1} is blank", certain=not entry.text)
         if entry.form == "text":
@@ -176,13 +176,13 @@ class _Selector:
             return self._ordinal(entry)
         return self._gpu_uuid(entry) if entry.form == "gpu-uuid" else self._mig_uuid(entry)
 
-    def _goes_with(self, entry: Entry, first: Entry) -> bool:
+    def _goes_with(self, entry: DeviceEntry, first: DeviceEntry) -> bool:
         if entry.form == first.form:
             return True
         # From R570, MIG devices and whole GPUs can be had together (MIG User Guide); both are UUIDs.
         return self.several_mig and "ordinal" not in (entry.form, first.form)
 
-    def _text(self, entry: Entry) -> _Pick:
+    def _text(self, entry: DeviceEntry) -> _Pick:
         stripped = entry.text.strip()
         if stripped[:4] in ("GPU-", "MIG-"):
             problem = f"{_entry(entry)} has a blank before {stripped[:4]}"
@@ -194,12 +194,12 @@ class _Selector:
             return self._missing_prefix(entry)
         return _ends(entry, "not-a-number", f"{_entry(entry)} is neither a number nor a UUID")
 
-    def _missing_prefix(self, entry: Entry) -> _Pick:
+    def _missing_prefix(self, entry: DeviceEntry) -> _Pick:
         return _ends(entry, "missing-prefix", f'{_entry(entry)} is a UUID without its prefix "GPU-"')
 
     # -- one entry -----------------------------------------------------------------------------------------------
 
-    def _ordinal(self, entry: Entry) -> _Pick:
+    def _ordinal(self, entry: DeviceEntry) -> _Pick:
         count = len(self.slots)
         if entry.number < 0:
             return _ends(entry, "negative", f"{_entry(entry)} is negative", certain=entry.certain)
@@ -228,7 +228,7 @@ class _Selector:
             return pick._replace(certain=pick.certain and entry.certain)
         return pick._replace(note=note, certain=pick.certain and entry.certain)
 
-    def _gpu_uuid(self, entry: Entry) -> _Pick:
+    def _gpu_uuid(self, entry: DeviceEntry) -> _Pick:
         fitting = [slot for slot in self.slots if slot.uuid and slot.uuid.startswith(entry.text)]
         if len(fitting) == 1:
             pick = self._whole_or_first_mig(entry, fitting[0])
@@ -247,14 +247,14 @@ class _Selector:
             return _ends(entry, "unknown-uuid", f"{_entry(entry)} fits a UUID but for its {change}", certain=False)
         return _ends(entry, "unknown-uuid", f"{_entry(entry)} is no GPU of this machine")
 
-    def _whole_or_first_mig(self, entry: Entry, slot: Slot) -> _Pick:
+    def _whole_or_first_mig(self, entry: DeviceEntry, slot: Slot) -> _Pick:
         if not slot.mig_mode or not slot.instances:
             return _Pick(slot)
         name = f"GPU {slot.nvml}" if slot.nvml is not None else slot.uuid
         problem = f"{_entry(entry)} is {name}, which is in MIG mode: the program gets one of its MIG devices"
         return _Pick(slot, slot.instances[0], _note(entry, "mig-parent", problem, certain=False), certain=False)
 
-    def _mig_uuid(self, entry: Entry) -> _Pick:
+    def _mig_uuid(self, entry: DeviceEntry) -> _Pick:
         named = [(slot, instance) for slot in self.slots for instance in slot.instances]
         for slot, instance in named:
             if instance.uuid and instance.uuid == entry.text:
@@ -272,7 +272,7 @@ class _Selector:
             return pick._replace(note=pick.note._replace(candidates=tuple(pair[1].uuid for pair in fitting)))
         return _ends(entry, "unknown-uuid", f"{_entry(entry)} is no MIG device of this machine")
 
-    def _one_per_gpu_instance(self, entry: Entry, slot: Slot, instance: Instance) -> _Pick:
+    def _one_per_gpu_instance(self, entry: DeviceEntry, slot: Slot, instance: Instance) -> _Pick:
         shared = [
             other.compute_instance
             for other in slot.instances
@@ -358,15 +358,15 @@ _FORMS = {
 }
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: DeviceEntry) -> str:
     return f"entry {entry.position + 1} ({shown(entry.text)})"
 
 
-def _note(entry: Entry, kind: Kind, problem: str, *, certain: bool = True) -> Note:
+def _note(entry: DeviceEntry, kind: SelectionKind, problem: str, *, certain: bool = True) -> Note:
     return Note(kind, entry.text, entry.position, problem, certain=certain)
 
 
-def _ends(entry: Entry, kind: Kind, problem: str, *, certain: bool = True) -> _Pick:
+def _ends(entry: DeviceEntry, kind: SelectionKind, problem: str, *, certain: bool = True) -> _Pick:
     return _Pick(None, note=_note(entry, kind, problem, certain=certain))
 
 
@@ -377,7 +377,7 @@ def _hiding(value: str) -> Note:
     return Note("empty", value, 0, f"{VARIABLE} is {said}", certain=not value)
 
 
-def _repeats(behind: list[Entry], before: list[Entry]) -> bool:
+def _repeats(behind: list[DeviceEntry], before: list[DeviceEntry]) -> bool:
     texts = [entry.text.strip() for entry in behind]
     return len(set(texts)) < len(texts) or bool(set(texts) & {entry.text.strip() for entry in before})
 

@@ -19,7 +19,7 @@ LARGEST_INT = 2**31 - 1
 SHOWN_CHARACTERS = 60
 
 
-class Entry(NamedTuple):
+class DeviceEntry(NamedTuple):
     """What stands between two commas."""
 
     position: int
@@ -34,28 +34,28 @@ class Entry(NamedTuple):
     certain: bool = True
 
 
-def entries(value: str) -> list[Entry]:
+def entries(value: str) -> list[DeviceEntry]:
     """The entries of a value, in order."""
     return [_entry(position, text) for position, text in enumerate(value.split(","))]
 
 
-def _entry(position: int, text: str) -> Entry:
+def _entry(position: int, text: str) -> DeviceEntry:
     if text.startswith("GPU-"):
-        return Entry(position, text, "gpu-uuid")
+        return DeviceEntry(position, text, "gpu-uuid")
     if text.startswith("MIG-"):
-        return Entry(position, text, "mig-uuid")
+        return DeviceEntry(position, text, "mig-uuid")
     if not text.strip(WHITESPACE):
-        return Entry(position, text, "blank", certain=not text)
+        return DeviceEntry(position, text, "blank", certain=not text)
     match = NUMBER.fullmatch(text)
     if match is None:
-        return Entry(position, text, "text")
+        return DeviceEntry(position, text, "text")
     blanks, sign, digits, rest = match.groups()
     number = _bounded(digits, 10)
     other = _by_c_rules(digits, rest)
     if sign == "-":
         number, other = -number, None if other is None else -other
     certain = not blanks.strip(" ") and abs(number) <= LARGEST_INT and other in (None, number)
-    return Entry(
+    return DeviceEntry(
         position,
         text,
         "ordinal",

@@ -17,7 +17,7 @@ FEWEST_HEX_DIGITS = 4
 DECORATION = " \t\r\n\v\f\"'`[](){}<>"
 
 
-class Found(NamedTuple):
+class NamedDevice(NamedTuple):
     """A device that an entry points at; `ordinal` is None when it was named by UUID or PCI id."""
 
     slot: Slot
@@ -63,7 +63,7 @@ def _tokens(value: str) -> list[str]:
     return [token for token in tokens if token]
 
 
-def _read(token: str, slots: tuple[Slot, ...]) -> list[Found]:
+def _read(token: str, slots: tuple[Slot, ...]) -> list[NamedDevice]:
     count = len(slots)
     span = re.fullmatch(r"([0-9]{1,4})(?:-|\.\.)([0-9]{1,4})", token)
     if span:
@@ -81,23 +81,23 @@ def _read(token: str, slots: tuple[Slot, ...]) -> list[Found]:
     return []
 
 
-def _ordinal(number: int, slots: tuple[Slot, ...]) -> Found:
+def _ordinal(number: int, slots: tuple[Slot, ...]) -> NamedDevice:
     slot = slots[number]
-    return Found(slot, slot.instances[0] if slot.mig_mode and slot.instances else None, number)
+    return NamedDevice(slot, slot.instances[0] if slot.mig_mode and slot.instances else None, number)
 
 
-def _by_name(text: str, slots: tuple[Slot, ...]) -> Found | None:
+def _by_name(text: str, slots: tuple[Slot, ...]) -> NamedDevice | None:
     """The one device whose UUID (or PCI id) this is, whole or shortened; None for none or several."""
     if re.fullmatch(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9]", text):
-        return _only([Found(slot, None, None) for slot in slots if not slot.mig_mode and slot.pci.endswith(text)])
+        return _only([NamedDevice(slot, None, None) for slot in slots if not slot.mig_mode and slot.pci.endswith(text)])
     prefixed = text if text.startswith(("gpu-", "mig-")) else "gpu-" + text
     if not _is_bare_uuid(prefixed[4:]) and not prefixed.startswith("mig-gpu-"):
         return None
     if prefixed.startswith("gpu-"):
-        return _only([Found(slot, None, None) for slot in slots if slot.uuid.lower().startswith(prefixed)])
+        return _only([NamedDevice(slot, None, None) for slot in slots if slot.uuid.lower().startswith(prefixed)])
     return _only(
         [
-            Found(slot, instance, None)
+            NamedDevice(slot, instance, None)
             for slot in slots
             for instance in slot.instances
             if instance.uuid
@@ -111,24 +111,24 @@ def tuple_form(slot: Slot, instance: Instance) -> str:
     return f"MIG-{slot.uuid}/{instance.gpu_instance}/{instance.compute_instance}"
 
 
-def _only(found: list[Found]) -> Found | None:
+def _only(found: list[NamedDevice]) -> NamedDevice | None:
     return found[0] if len(found) == 1 else None
 
 
-def _distinct(found: Iterable[Found]) -> list[Found]:
+def _distinct(found: Iterable[NamedDevice]) -> list[NamedDevice]:
     """Each device once, in the order of first mention."""
-    kept: dict[tuple[str, str, str, int | None], Found] = {}
+    kept: dict[tuple[str, str, str, int | None], NamedDevice] = {}
     for device in found:
         slot, instance = device.slot, device.instance
         kept.setdefault((slot.uuid, slot.pci, instance.uuid if instance else "", slot.nvml), device)
     return list(kept.values())
 
 
-def _within_mig_limits(found: list[Found], several_mig: bool) -> list[Found]:
+def _within_mig_limits(found: list[NamedDevice], several_mig: bool) -> list[NamedDevice]:
     if not several_mig:
         first = next((device for device in found if device.instance), None)
         return [first] if first else found
-    kept: dict[tuple[str, int | None] | int, Found] = {}
+    kept: dict[tuple[str, int | None] | int, NamedDevice] = {}
     for place, device in enumerate(found):
         instance = device.instance
         kept.setdefault((device.slot.uuid, instance.gpu_instance) if instance else place, device)

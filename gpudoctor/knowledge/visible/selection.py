@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 from gpudoctor.knowledge.visible.order import Enumeration
 
-Kind = Literal[
+SelectionKind = Literal[
     "empty",
     "hides-all",
     "out-of-range",
@@ -48,7 +48,7 @@ class VisibleDevice(NamedTuple):
 class Note(NamedTuple):
     """Something about the value that its author should know."""
 
-    kind: Kind
+    kind: SelectionKind
     entry: str | None
     position: int | None
     """Of the entry, from 0; None where the whole value is meant."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.visible.devices import VARIABLE
-from gpudoctor.knowledge.visible.entries import LARGEST_INT, Entry, entries, shown
+from gpudoctor.knowledge.visible.entries import LARGEST_INT, DeviceEntry, entries, shown
 from gpudoctor.knowledge.visible.repair import HIDING
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import allocation, look, processes
@@ -126,7 +126,7 @@ def visible_devices_malformed(job: Job) -> Iterator[Finding]:
         )
 
 
-def _fault(job: Job, launch: Launch, found: list[Entry]) -> tuple[str, str, str] | None:
+def _fault(job: Job, launch: Launch, found: list[DeviceEntry]) -> tuple[str, str, str] | None:
     """What is wrong, what it does, and the list that was meant."""
     numbers = [each.number for each in found if each.form == "ordinal"]
     if len(set(numbers)) < len(numbers):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from gpudoctor.read.kernel_log import XID, Line
+from gpudoctor.read.kernel_log import XID, KernelLine
 from gpudoctor.snapshot.evidence import KernelEvent
 
 MOST_EVENTS = 256
@@ -14,7 +14,7 @@ SEGFAULT = re.compile(r"^(?:\S+ )?.{1,16}\[([0-9]{1,10})\]: segfault at |traps: 
 XID_PID = re.compile(r"\bpid='?([0-9]{1,10})")
 
 
-def events(lines: Iterable[Line], now: float) -> tuple[KernelEvent, ...]:
+def events(lines: Iterable[KernelLine], now: float) -> tuple[KernelEvent, ...]:
     """The newest events, the oldest of them first; `now` is the kernel's clock in seconds."""
     found: list[KernelEvent] = []
     for line in lines:
