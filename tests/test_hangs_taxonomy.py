@@ -66,9 +66,8 @@ NAMES = [
 """A contract with whoever reads the JSON: never renamed, never reused."""
 
 
-def test_the_names_are_the_fifty_of_the_research() -> None:
-    assert len(NAMES) == 50
-    assert set(CAUSES) == set(NAMES)
+def test_the_names_of_the_research_are_all_there() -> None:
+    assert set(NAMES) <= set(CAUSES)
     assert all(cause.id == name for name, cause in CAUSES.items())
 
 

@@ -77,7 +77,7 @@ ROOMS = {
     "gpudoctor/explain/": "cause causes symptom symptoms explain knowledge check",
     "gpudoctor/hang/": "cause causes symptom symptoms hang fleet read snapshot knowledge check lint launcher",
     "gpudoctor/fleet/": "fleet read active marked snapshot knowledge check",
-    "gpudoctor/nccl/": "cause causes symptom symptoms nccl fleet active snapshot knowledge check",
+    "gpudoctor/nccl/": "cause causes symptom symptoms nccl hang fleet active snapshot knowledge check",
     "gpudoctor/train/": "cause causes symptom symptoms train nccl fleet read snapshot knowledge check",
     "gpudoctor/amp/": "amp read active snapshot knowledge check",
     "gpudoctor/checkpoint/": "checkpoint read active marked knowledge check",

@@ -89,12 +89,12 @@ class Mishap(NamedTuple):
 
 
 MISHAPS = {
-    "a rank is killed": Mishap(lambda test: os.kill(test.rank(test.cluster.b), signal.SIGKILL), "rank-killed", ("b",)),
+    "a rank is killed": Mishap(lambda test: os.kill(test.rank(test.cluster.b), signal.SIGKILL), "rank-died", ("b",)),
     "a rank is stopped": Mishap(
-        lambda test: os.kill(test.rank(test.cluster.b), signal.SIGSTOP), "rank-stopped", ("b",), "stalled"
+        lambda test: os.kill(test.rank(test.cluster.b), signal.SIGSTOP), "stopped-rank", ("b",), "stalled"
     ),
     "torchrun is killed": Mishap(
-        lambda test: os.kill(test.torchrun(test.cluster.b), signal.SIGKILL), "torchrun-killed", ("b",)
+        lambda test: os.kill(test.torchrun(test.cluster.b), signal.SIGKILL), "rank-died", ("b",)
     ),
     "ssh is killed": Mishap(lambda test: os.kill(test.ssh(test.cluster.b), signal.SIGKILL), "node-lost", ("b",)),
     "the host is gone": Mishap(lambda test: test.cluster.b.power_off(), "node-lost", ("b",), "stalled"),

@@ -325,9 +325,9 @@ def test_a_run_on_two_nodes_of_this_machine() -> None:
 @pytest.mark.parametrize(
     ("break_it", "id", "words"),
     [
-        (lambda plan: ranks_of(plan)[0].suspend(), "rank-stopped", "stopped (state T)"),
-        (lambda plan: ranks_of(plan)[0].kill(), "rank-killed", "killed by SIGKILL"),
-        (lambda plan: torchrun_of(plan).kill(), "torchrun-killed", "was ended by SIGKILL"),
+        (lambda plan: ranks_of(plan)[0].suspend(), "stopped-rank", "stopped (state T)"),
+        (lambda plan: ranks_of(plan)[0].kill(), "rank-died", "killed by SIGKILL"),
+        (lambda plan: torchrun_of(plan).kill(), "rank-died", "was ended by SIGKILL"),
     ],
 )
 def test_the_fault_is_named_and_nothing_is_left(break_it: Callable[[Launch], object], id: str, words: str) -> None:
@@ -357,7 +357,7 @@ def test_an_agent_that_dies_in_the_middle_is_a_lost_node() -> None:
 
 @local
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize(("settings", "id"), [({"GLOO_SOCKET_IFNAME": "eth9"}, "interface-missing-on-node")])
+@pytest.mark.parametrize(("settings", "id"), [({"GLOO_SOCKET_IFNAME": "eth9"}, "wrong-nic")])
 def test_a_wrong_setting_is_named(settings: dict[str, str], id: str) -> None:
     with LocalFleet(["n01"]) as fleet:
         reach(fleet, timeout=60)

@@ -62,24 +62,24 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
     # name: run, id, nodes, ranks, words of the summary
     "a stopped rank": (
         a_run(end(1, "stopped", waiting(0)), end(2, "stopped", rank(1, process_state="T"))),
-        "rank-stopped",
+        "stopped-rank",
         ("n02",),
         (1,),
-        'rank 1 (pid 4001 on n02) was stopped (state T) in "all_reduce of 1048576 bytes"',
+        'rank 1 is stopped (state T) on n02 in "all_reduce of 1048576 bytes"',
     ),
     "a rank in a debugger": (
         a_run(end(1, "stopped", waiting(0)), end(2, "stopped", rank(1, process_state="t"))),
-        "rank-stopped",
+        "stopped-rank",
         ("n02",),
         (1,),
         "held by a debugger",
     ),
     "a stopped torchrun": (
         a_run(end(1, "stopped", waiting(0)), end(2, torchrun=Torchrun(pid=77, process_state="T"))),
-        "torchrun-stopped",
+        "stopped-rank",
         ("n02",),
         (),
-        "torchrun (pid 77 on n02) was stopped (state T)",
+        "torchrun (pid 77 on n02) is stopped",
     ),
     "a killed rank, and the OOM killer has acted": (
         a_run(
@@ -87,28 +87,28 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(2, "failed", rank(1, ended="signal", status=9), oom_kills=1),
             outcome="died",
         ),
-        "rank-killed",
+        "rank-died",
         ("n02",),
         (1,),
         'killed by SIGKILL in "all_reduce of 1048576 bytes"; the kernel\'s OOM killer ended 1 process there',
     ),
     "a killed rank, and nobody knows": (
         a_run(end(1, "stopped", waiting(0)), end(2, "failed", rank(1, ended="signal", status=9)), outcome="died"),
-        "rank-killed",
+        "rank-died",
         ("n02",),
         (1,),
         "killed by SIGKILL",
     ),
     "a crashed rank": (
         a_run(end(1, "stopped", waiting(0)), end(2, "failed", rank(1, ended="signal", status=11)), outcome="died"),
-        "rank-crashed",
+        "rank-died",
         ("n02",),
         (1,),
         "crashed with SIGSEGV",
     ),
     "a rank that was asked to end": (
         a_run(end(1, "stopped", waiting(0)), end(2, "failed", rank(1, ended="signal", status=15)), outcome="died"),
-        "rank-ended",
+        "rank-died",
         ("n02",),
         (1,),
         "was ended by SIGTERM",
@@ -119,7 +119,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(2, "failed", rank(1), error="torchrun was ended by SIGKILL"),
             outcome="died",
         ),
-        "torchrun-killed",
+        "rank-died",
         ("n02",),
         (),
         "torchrun on n02 was ended by SIGKILL",
@@ -142,7 +142,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(2, "stopped"),
             outcome="died",
         ),
-        "rendezvous-port-busy",
+        "master-port-in-use",
         ("n01",),
         (),
         "port 29613 on n01 is in use",
@@ -157,7 +157,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(2, "stopped", rank(1, "rendezvous")),
             outcome="died",
         ),
-        "interface-missing-on-node",
+        "wrong-nic",
         ("n01",),
         (0,),
         "gloo found no address on interface eth9 of n01; it has eth0",
@@ -190,7 +190,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(2, "failed", error="ModuleNotFoundError: No module named 'torch'"),
             outcome="died",
         ),
-        "torch-missing-on-node",
+        "rank-not-started",
         ("n02",),
         (),
         "has no torch",
@@ -201,14 +201,14 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(2, "failed", error="ImportError: libcudnn.so.9: cannot open shared object file"),
             outcome="died",
         ),
-        "torch-import-failed-on-node",
+        "rank-not-started",
         ("n02",),
         (),
         "torch cannot be imported on n02: ImportError: libcudnn.so.9",
     ),
     "an interpreter that is not there": (
         a_run(end(1, "stopped"), end(2, "not started", error="No such file or directory: '/x/python'"), outcome="died"),
-        "ranks-not-started",
+        "rank-not-started",
         ("n02",),
         (),
         "no rank was started on n02: No such file or directory",
@@ -219,14 +219,14 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(2, "failed", rank(1, ended="exit", status=1, error="OutOfMemoryError: CUDA out of memory")),
             outcome="died",
         ),
-        "rank-failed",
+        "rank-died",
         ("n02",),
         (1,),
         "rank 1 on n02 failed",
     ),
     "torchrun's own exception": (
         a_run(end(1, "failed", error="ValueError: Unsupported nproc_per_node value: -1"), outcome="died"),
-        "torchrun-failed",
+        "rank-not-started",
         ("n01",),
         (),
         "torchrun failed on n01: ValueError",
@@ -236,7 +236,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(1, "stopped", waiting(0)),
             end(2, "stopped", rank(1, process_state="D", waits_in="nfs_wait_on_request")),
         ),
-        "rank-in-the-kernel",
+        "storage-stall",
         ("n02",),
         (1,),
         "waits in the kernel (state D in nfs_wait_on_request)",
@@ -246,7 +246,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(1, "stopped", rank(0, "rendezvous", connecting=("10.0.0.2:41234",))),
             end(2, "stopped", rank(1, "rendezvous")),
         ),
-        "node-unreachable-from-node",
+        "firewall-ephemeral-ports",
         ("n01", "n02"),
         (0,),
         "n01 could not connect to n02 at 10.0.0.2 port 41234: no answer",
@@ -256,7 +256,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(1, "stopped"),
             end(2, "stopped", torchrun=Torchrun(pid=5, process_state="S", connecting=("10.0.0.1:29500",))),
         ),
-        "node-unreachable-from-node",
+        "master-unreachable",
         ("n02", "n01"),
         (),
         "n02 could not connect to n01 at 10.0.0.1 port 29500: no answer",
@@ -274,7 +274,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             ),
             outcome="died",
         ),
-        "node-unreachable-from-node",
+        "master-unreachable",
         ("n02", "n01"),
         (),
         "n02 could not connect to n01 at 10.0.0.1 port 29500",
@@ -295,7 +295,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(2, "stopped", rank(1, "rendezvous")),
             outcome="died",
         ),
-        "node-unreachable-from-node",
+        "firewall-ephemeral-ports",
         ("n01", "n02"),
         (0,),
         "n01 could not connect to n02 at 10.0.0.2 port 999: refused",
@@ -306,7 +306,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(2, "failed", rank(1, "rendezvous", ended="exit", status=1, error=MESH)),
             outcome="died",
         ),
-        "ranks-not-connected",
+        "firewall-ephemeral-ports",
         ("n01", "n02"),
         (0, 1),
         "ranks 0-1 on n[01-02] could not connect to all others",
@@ -316,7 +316,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(1, "stopped", rank(0, "rendezvous", process_state="S")),
             end(2, "stopped", rank(1, "import torch", process_state="S")),
         ),
-        "rank-behind",
+        "slow-rank-timeout",
         ("n02",),
         (1,),
         'rank 1 on n02 was for 60 s in "import torch", which all others have passed',
@@ -331,7 +331,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(2, "stopped", rank(1, "first all_reduce", process_state="S")),
             outcome="died",
         ),
-        "rank-behind",
+        "slow-rank-timeout",
         ("n02",),
         (1,),
         "first all_reduce",
@@ -348,7 +348,7 @@ CASES: dict[str, tuple[RunResult, str, tuple[str, ...], tuple[int, ...], str]] =
             end(1, "stopped", waiting(0), waiting(1)),
             end(2, "stopped", rank(2, process_state="R", stack=("wrong (collective_data.py:80)",))),
         ),
-        "rank-elsewhere",
+        "slow-rank-timeout",
         ("n02",),
         (2,),
         "rank 2 on n02 was in wrong (collective_data.py:80), while the others were in all_reduce",
@@ -415,12 +415,12 @@ def test_a_loopback_address_is_traced_to_its_hostname() -> None:
     )
     looped = {**TWO, "n02": machine("10.0.0.2", hostname_address="127.0.1.1")}
     (finding,) = why_stopped(run, looped)
-    assert finding.id == "loopback-address-advertised" and "n02" in finding.nodes
+    assert finding.id == "master-addr-loopback" and "n02" in finding.nodes
     assert "the hostname of n02 resolves to a loopback address there" in finding.problem.summary
     assert "gpudoctor nccl-test --interface eth0" in finding.problem.fix.commands
     well_written(finding)
     (blind,) = why_stopped(run, {})
-    assert blind.id == "loopback-address-advertised"
+    assert blind.id == "master-addr-loopback"
 
 
 def test_on_gpus_a_stall_without_a_cause_tells_what_would_prove_it() -> None:
@@ -481,7 +481,7 @@ def test_phases_of_training_have_an_order() -> None:
 
 def behind_in(first: str, second: str, **fields: Any) -> list[tuple[int, ...]]:
     run = a_run(end(1, "stopped", rank(0, first)), end(2, "stopped", rank(1, second)), outcome="stalled", **fields)
-    return [finding.ranks for finding in why_stopped(run, TWO) if finding.id == "rank-behind"]
+    return [finding.ranks for finding in why_stopped(run, TWO) if finding.id == "slow-rank-timeout"]
 
 
 @pytest.mark.parametrize(

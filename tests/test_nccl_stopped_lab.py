@@ -79,7 +79,7 @@ def findings(cluster: Cluster, meanwhile: Callable[[], object] | None = None) ->
 def test_ports_of_the_kernels_choice_are_blocked(cluster: Cluster) -> None:
     cluster.a.filter("ip saddr 10.0.0.2 tcp dport != { 22, 29500 } ct state new drop")
     ((id, nodes, summary, commands),) = findings(cluster)
-    assert (id, nodes) == ("node-unreachable-from-node", ["b", "a"])
+    assert (id, nodes) == ("firewall-ephemeral-ports", ["b", "a"])
     assert summary.startswith("b could not connect to a at 10.0.0.1 port ") and summary.endswith(": no answer")
     assert commands[0] == "ip route get 10.0.0.1  # on b"
     assert cluster.left_over() == {}
@@ -88,7 +88,7 @@ def test_ports_of_the_kernels_choice_are_blocked(cluster: Cluster) -> None:
 def test_the_port_of_the_rendezvous_is_blocked(cluster: Cluster) -> None:
     cluster.a.filter("ip saddr 10.0.0.2 tcp dport 29500 drop")
     ((id, nodes, summary, _),) = findings(cluster)
-    assert (id, nodes) == ("node-unreachable-from-node", ["b", "a"])
+    assert (id, nodes) == ("master-unreachable", ["b", "a"])
     assert summary == "b could not connect to a at 10.0.0.1 port 29500: no answer"
     assert cluster.left_over() == {}
 

@@ -213,7 +213,7 @@ def a_finding(id: str, summary: str) -> Finding:
 
 def test_a_cell_that_hung_carries_what_was_found_and_its_own_name() -> None:
     cell = Cell(way="ddp", precision="fp32", outcome="hung")
-    named = ended(cell, [a_finding("rank-stopped", 'rank 1 was stopped in "ddp fp32 step 3: backward"')])
+    named = ended(cell, [a_finding("stopped-rank", 'rank 1 was stopped in "ddp fp32 step 3: backward"')])
     assert named.finding is not None
     assert named.finding.problem.summary == 'rank 1 was stopped in "ddp fp32 step 3: backward"'
     other = ended(cell, [a_finding("node-lost", "n02 was lost while the test ran: connection lost")])

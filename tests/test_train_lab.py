@@ -82,7 +82,7 @@ def test_a_rank_that_is_killed_names_its_cell_and_the_others_go_on(fleet: LocalF
     report = train_test(fleet, wish("ddp", "no_sync", steps=60), show)
     assert outcomes(report) == {"ddp fp32": "crashed", "no_sync fp32": "passed"}
     finding = cell_named(report, "ddp fp32").finding
-    assert finding is not None and (finding.id, finding.ranks) == ("rank-killed", (1,))
+    assert finding is not None and (finding.id, finding.ranks) == ("rank-died", (1,))
     assert "rank 1" in finding.problem.summary and "ddp fp32" in finding.problem.summary
     assert show.cells == ["ddp fp32 crashed", "no_sync fp32 passed"]
     assert (report.outcome, report.exit_status) == ("complete", 1)
@@ -94,7 +94,7 @@ def test_a_cell_that_hangs_is_ended_and_the_others_go_on(fleet: LocalFleet) -> N
     report = train_test(fleet, wish("ddp", "no_sync", "fsdp", steps=60, timeout=40), show)
     assert outcomes(report) == {"ddp fp32": "passed", "no_sync fp32": "hung", "fsdp fp32": "passed"}
     finding = cell_named(report, "no_sync fp32").finding
-    assert finding is not None and (finding.id, finding.ranks) == ("rank-stopped", (1,))
+    assert finding is not None and (finding.id, finding.ranks) == ("stopped-rank", (1,))
     assert "no_sync fp32" in finding.problem.summary
 
 

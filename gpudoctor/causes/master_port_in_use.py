@@ -24,6 +24,9 @@ CAUSE = Cause(
             "End that process on {host} if it is a run that was left over, or start the job on another "
             "port; {free} is an example. Every node needs the same port.",
         ),
+        "nccl-test": Fix(
+            "End what listens there, often a job that was left behind, or take another port with --master-port."
+        ),
     },
     confirm=("Look up the owner of the port on the head: it is no process of this job."),
     source=("torch c10d socket.cpp (EADDRINUSE); mmpretrain#960"),

@@ -21,6 +21,22 @@ CAUSE = Cause(
         (command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault|Xid'"),),
     ),
     variants={
+        "killed": Fix(
+            "Look who ends processes there: the OOM killer, a scheduler, a container's runtime, or a person.",
+            (
+                command("sudo dmesg -T | grep -iE 'out of memory|oom-kill|killed process' | tail"),
+                command("free -h"),
+            ),
+        ),
+        "asked to end": Fix("Look who ended it: the scheduler's log of this job."),
+        "crashed": Fix(
+            "Examine that node, and compare its versions with those of the others.",
+            (command("gpudoctor check --deep"),),
+        ),
+        "exception": Fix(
+            "Examine that node; where only some nodes fail, compare it with one that does not.",
+            (command("gpudoctor check"),),
+        ),
         "memory": Fix(
             "Give the job more memory or let it need less: smaller batches, fewer data loader workers "
             "(num_workers x ranks processes share the limit), no copy of the data set in every worker.",

@@ -2,6 +2,7 @@
 
 from gpudoctor.cause import Cause
 from gpudoctor.check import Fix
+from gpudoctor.command import command
 
 CAUSE = Cause(
     id="slow-rank-timeout",
@@ -19,6 +20,13 @@ CAUSE = Cause(
         "Do the long work before the group is made, or on all ranks, or give the group a longer timeout "
         "(init_process_group(timeout=...))."
     ),
+    variants={
+        "import": Fix(
+            "See how long importing torch takes on that node: a slow or overloaded file system is the usual reason.",
+        ),
+        "cuda": Fix("See whether CUDA starts on that node at all.", (command("gpudoctor check --deep"),)),
+        "node": Fix("Examine that node.", (command("gpudoctor check"), command("uptime"))),
+    },
     confirm=("The busy rank's stack moves between two looks, and it comes to the collective in the end."),
     source=("torch documentation of init_process_group(timeout); torchtune#2059, litgpt#1819"),
 )

@@ -25,6 +25,10 @@ CAUSE = Cause(
             "Name the interface that leads to the other nodes{interface}, in the environment of every "
             "rank of that node, or unset the variable where it is set and not needed.",
         ),
+        "gloo": Fix(
+            "Name an interface that every node has, or take {variable} out: gloo then takes the hostname's address.",
+            (command("ip -brief address"),),
+        ),
     },
     confirm=(
         "Compare the interface of the log with the one that ip route get shows for a peer's address. A bridge "

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.result import RunResult
 from gpudoctor.nccl.stopped_network import between_nodes, rendezvous
-from gpudoctor.nccl.stopped_ranks import ended_by_a_signal, lost_nodes, own_errors, stopped_processes
+from gpudoctor.nccl.stopped_ranks import by_the_rules_of_hang, ended_by_a_signal, lost_nodes, own_errors
 from gpudoctor.nccl.stopped_start import not_started, start_errors
 from gpudoctor.nccl.stopped_where import behind, elsewhere, in_the_kernel, unexplained
 from gpudoctor.snapshot import Snapshot
@@ -21,7 +21,7 @@ Explanation = Callable[[RunResult, Mapping[str, Snapshot]], Iterator[Finding]]
 IN_ORDER: tuple[Explanation, ...] = (
     not_started,
     start_errors,
-    stopped_processes,
+    by_the_rules_of_hang,
     ended_by_a_signal,
     lost_nodes,
     own_errors,

@@ -4,7 +4,7 @@ import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 
-from gpudoctor.check import Fix, Problem
+from gpudoctor.causes import CAUSES
 from gpudoctor.command import Command, command
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.network.gloo_interface import gloo_choice
@@ -21,9 +21,7 @@ _ADDRESS = re.compile(
     r"\[(?P<a>[0-9a-fA-F.:]{2,45})\]:(?P<ap>\d{1,5})|\((?P<b>[\w.:-]{1,253}), (?P<bp>\d{1,5})\)|"
     r"(?P<c>\d{1,3}(?:\.\d{1,3}){3})[<:](?P<cp>\d{1,5})"
 )
-PORTS = (
-    "Open all TCP ports between the nodes, in both directions: gloo and NCCL listen on ports of the kernel's choice."
-)
+RULES_OF_FILTERS = command("sudo nft list ruleset; sudo iptables -S")
 
 
 class Attempt:
@@ -57,25 +55,17 @@ def _mesh(run: RunResult) -> Iterator[Finding]:
     """gloo's ranks connect each to each, and some could not; gloo does not say which (torch 2.13)."""
     some = [rank for rank in story.ranks(run) if "connectFullMesh" in rank.state.error]
     if some:
-        first = some[0].state.error.splitlines()[0]
-        yield Finding(
-            id="ranks-not-connected",
-            nodes=story.nodes_of(some),
-            ranks=story.numbers_of(some),
-            problem=Problem(
-                severity="error",
-                summary=f"{story.rank_names(some)} on {folded(story.nodes_of(some))} could not connect to all others",
-                meaning="They had found each other through the store, so the first node's port is reached; the ports "
-                "of the kernel's choice that gloo's ranks listen on are not, in one direction at least.",
-                fix=Fix(
-                    PORTS,
-                    tuple(
-                        story.on(node, command("sudo nft list ruleset; sudo iptables -S"), run)
-                        for node in run.nodes[:2]
-                    ),
-                ),
-                evidence=(read(f"error of rank {some[0].state.rank} on {some[0].node}", first),),
-            ),
+        where = story.nodes_of(some)
+        yield story.blamed(
+            "firewall-ephemeral-ports",
+            f"{story.rank_names(some)} on {folded(where)} could not connect to all others",
+            run,
+            where,
+            story.numbers_of(some),
+            meaning="They had found each other through the store, so the first node's port is reached; the ports of "
+            "the kernel's choice that gloo's ranks listen on are not, in one direction at least.",
+            commands=[story.on(node, RULES_OF_FILTERS, run) for node in run.nodes[:2]],
+            evidence=[story.error_reading(some[0])],
         )
 
 
@@ -141,18 +131,18 @@ def _unreachable(target: str, attempts: list[Attempt], run: RunResult) -> Findin
     some = [rank for rank in story.ranks(run) if rank.state.rank in {attempt.rank for attempt in attempts}]
     commands = [story.on(first.node, command("ip route get {:host}", first.address), run)]
     if target in run.nodes:
-        commands.append(story.on(target, command("sudo nft list ruleset; sudo iptables -S"), run))
-    return Finding(
-        id="node-unreachable-from-node",
-        nodes=tuple(dict.fromkeys((*sources, *([target] if target in run.nodes else ())))),
-        ranks=tuple(sorted({attempt.rank for attempt in attempts if attempt.rank is not None})),
-        problem=Problem(
-            severity="error",
-            summary=f"{folded(sources)} could not connect to {place}: {first.how}",
-            meaning=f"{meaning}{story.others(run, some)}".strip(),
-            fix=Fix(PORTS, tuple(commands)),
-            evidence=tuple(attempt.evidence for attempt in attempts[:4]),
-        ),
+        commands.append(story.on(target, RULES_OF_FILTERS, run))
+    # torchrun connects to the store and to nothing else; ranks that have met there, to each other.
+    cause = "master-unreachable" if any(attempt.rank is None for attempt in attempts) else "firewall-ephemeral-ports"
+    return story.blamed(
+        cause,
+        f"{folded(sources)} could not connect to {place}: {first.how}",
+        run,
+        tuple(dict.fromkeys((*sources, *([target] if target in run.nodes else ())))),
+        sorted({attempt.rank for attempt in attempts if attempt.rank is not None}),
+        meaning=f"{meaning}{story.others(run, some)}",
+        commands=commands,
+        evidence=[attempt.evidence for attempt in attempts[:4]],
     )
 
 
@@ -173,26 +163,17 @@ def _loopback(attempts: list[Attempt], run: RunResult, snapshots: Mapping[str, S
     if who:
         summary += f"; the hostname of {who} resolves to a loopback address there"
     on = advertisers[0] if advertisers else first.node
-    return Finding(
-        id="loopback-address-advertised",
-        nodes=tuple(dict.fromkeys((*advertisers, *(attempt.node for attempt in attempts)))),
-        ranks=tuple(sorted({attempt.rank for attempt in attempts if attempt.rank is not None})),
-        problem=Problem(
-            severity="error",
-            summary=summary,
-            meaning="A process told the others to find it at an address that every machine takes for its own. gloo "
-            "takes the address that the own hostname resolves to; some distributions map that to 127.0.1.1.",
-            fix=Fix(
-                "Map the hostname to the address of the cluster's network in /etc/hosts, or name the interface to use.",
-                (
-                    story.on(on, command('getent ahosts "$(hostname)"'), run),
-                    command("gpudoctor nccl-test --interface eth0")
-                    if not advertisers
-                    else _interface(snapshots, advertisers[0]),
-                ),
-            ),
-            evidence=tuple(evidence),
-        ),
+    interface = _interface(snapshots, on) if advertisers else command("gpudoctor nccl-test --interface eth0")
+    return story.blamed(
+        "master-addr-loopback",
+        summary,
+        run,
+        tuple(dict.fromkeys((*advertisers, *(attempt.node for attempt in attempts)))),
+        sorted({attempt.rank for attempt in attempts if attempt.rank is not None}),
+        meaning="A process told the others to find it at an address that every machine takes for its own. gloo "
+        "takes the address that the own hostname resolves to; some distributions map that to 127.0.1.1.",
+        commands=[story.on(on, command('getent ahosts "$(hostname)"'), run), interface],
+        evidence=evidence,
     )
 
 
@@ -221,24 +202,12 @@ def rendezvous(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
         summary = f"no rank was started on any of the nodes {folded(nodes)}: torchrun got no rendezvous"
         if len(nodes) == 1:
             summary = f"torchrun on {nodes[0]} never started its ranks"
-    yield Finding(
-        id="rendezvous-incomplete",
-        nodes=tuple(nodes),
-        problem=Problem(
-            severity="error",
-            summary=summary,
-            meaning="Each node's torchrun first connects to the store on the first node and waits until all have; only "
-            "then do ranks start. Importing torch from a slow file system also takes its time here.",
-            fix=Fix(
-                "See whether all nodes reach the store's port on the first, and how long torch takes to import.",
-                (story.on(nodes[0], command("time python3 -c 'import torch'"), run), *_reach(told, nodes[0], run)),
-            ),
-            evidence=tuple(_launchers(empty)),
-        ),
-    )
+    incomplete = CAUSES["rendezvous-incomplete"]
+    lines = (*(story.on(nodes[0], line, run) for line in incomplete.fix.commands), *_reach(told, run))
+    yield story.blamed(incomplete.id, summary, run, nodes, commands=lines, evidence=_launchers(empty))
 
 
-def _reach(told: list[NodeRanks], node: str, run: RunResult) -> tuple[Command, ...]:
+def _reach(told: list[NodeRanks], run: RunResult) -> tuple[Command, ...]:
     for end in told:
         if found := _ADDRESS.search(end.error):
             address = found["a"] or found["b"] or found["c"]

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from gpudoctor.check import Fix, Problem
+from gpudoctor.causes import CAUSES
+from gpudoctor.check import Fix
 from gpudoctor.command import command
 from gpudoctor.knowledge.network.gloo_interface import IFNAME
 from gpudoctor.knowledge.wording import listed
@@ -23,19 +25,13 @@ def not_started(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[F
     """Nodes whose agent could not start torchrun."""
     for end in run.ends:
         if end.how == "not started":
-            yield Finding(
-                id="ranks-not-started",
-                nodes=(end.node,),
-                problem=Problem(
-                    severity="error",
-                    summary=f"no rank was started on {end.node}: {end.error or 'no reason was given'}",
-                    meaning="The other nodes wait for its ranks at the rendezvous.",
-                    fix=Fix(
-                        "Name an interpreter with torch that exists on every node with --python.",
-                        (story.on(end.node, command("gpudoctor check"), run),),
-                    ),
-                    evidence=(read(f"agent on {end.node}", end.error),),
-                ),
+            yield story.blamed(
+                "rank-not-started",
+                f"no rank was started on {end.node}: {end.error or 'no reason was given'}",
+                run,
+                [end.node],
+                fix=CAUSES["rank-not-started"].remedy("interpreter"),
+                evidence=[read(f"agent on {end.node}", end.error)],
             )
 
 
@@ -50,94 +46,63 @@ def start_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[
             if state.ended == "exit"
         ]
         for text, source, ranks in errors:
-            finding = _recognised(text, source, ranks, end.node, run, snapshots.get(end.node))
-            if finding is not None and (finding.id, end.node) not in told:
-                told.add((finding.id, end.node))
-                yield finding
+            known = _recognised(text, end.node, snapshots.get(end.node))
+            if known is not None and (known.cause, end.node) not in told:
+                told.add((known.cause, end.node))
+                evidence = (read(source, text), *known.evidence)
+                yield story.blamed(known.cause, known.summary, run, [end.node], ranks, fix=known.fix, evidence=evidence)
 
 
-def _recognised(
-    text: str, source: str, ranks: tuple[int, ...], node: str, run: RunResult, machine: Snapshot | None
-) -> Finding | None:
-    said = read(source, text)
+class _Start(NamedTuple):
+    """What an error says of a node."""
+
+    cause: str
+    summary: str
+    fix: Fix
+    evidence: tuple[Reading[object], ...] = ()
+
+
+def _recognised(text: str, node: str, machine: Snapshot | None) -> _Start | None:
     if _BUSY.search(text):
-        return Finding(id="rendezvous-port-busy", nodes=(node,), ranks=ranks, problem=_busy(text, said, node, run))
+        return _busy(text, node)
     if found := _NO_INTERFACE.search(text):
-        problem = _no_interface(found[1], said, node, run, machine)
-        return Finding(id="interface-missing-on-node", nodes=(node,), ranks=ranks, problem=problem)
+        return _no_interface(found[1], node, machine)
+    cannot = CAUSES["rank-not-started"]
     if _NO_TORCH.search(text):
-        return Finding(
-            id="torch-missing-on-node", nodes=(node,), ranks=ranks, problem=_no_torch(said, node, run, machine)
-        )
+        python = machine.training.python.value_or("") if machine is not None else ""
+        where = f"{python} on {node}" if python else f"the training interpreter of {node}"
+        install = command("{:python} -m pip install torch", python or "python3")
+        return _Start(cannot.id, f"{where} has no torch", cannot.remedy("no torch", install))
     if _IMPORT.search(text):
         line = text.splitlines()[0][:300]
-        problem = Problem(
-            severity="error",
-            summary=f"torch cannot be imported on {node}: {line}",
-            meaning="No rank of a training job starts there, and those of the other nodes wait at the rendezvous.",
-            fix=Fix("Repair the environment of that node.", (story.on(node, command("gpudoctor check pytorch"), run),)),
-            evidence=(said,),
-        )
-        return Finding(id="torch-import-failed-on-node", nodes=(node,), ranks=ranks, problem=problem)
+        return _Start(cannot.id, f"torch cannot be imported on {node}: {line}", cannot.remedy("import"))
     return None
 
 
-def _busy(text: str, said: Reading[str], node: str, run: RunResult) -> Problem:
+def _busy(text: str, node: str) -> _Start:
     port = found[1] if (found := _PORT.search(text)) else ""
     which = f"port {port}" if port else "the port of the rendezvous"
-    return Problem(
-        severity="error",
-        summary=f"{which} on {node} is in use by another process; rank 0's store must listen on it",
-        meaning="torchrun ends at once on this node; the others would join the stranger, or wait for it in vain.",
-        fix=Fix(
-            "End what listens there, often a job that was left behind, or take another port with --master-port.",
-            (
-                story.on(
-                    node, command("sudo ss -ltnp {}", f"sport = :{port}") if port else command("sudo ss -ltnp"), run
-                ),
-            ),
-        ),
-        evidence=(said,),
+    held = command("sudo ss -ltnp {}", f"sport = :{port}") if port else command("sudo ss -ltnp")
+    return _Start(
+        "master-port-in-use",
+        f"{which} on {node} is in use by another process; rank 0's store must listen on it",
+        CAUSES["master-port-in-use"].remedy("nccl-test", held),
     )
 
 
-def _no_interface(name: str, said: Reading[str], node: str, run: RunResult, machine: Snapshot | None) -> Problem:
+def _no_interface(name: str, node: str, machine: Snapshot | None) -> _Start:
     interfaces: Reading[object] = missing("interfaces", f"{node} was not examined")
     there: list[str] = []
     if machine is not None:
-        interfaces = read(machine.network.interfaces.source, "read")
         known = machine.network.interfaces.value_or(())
         there = [each.name for each in known if each.kind != "loopback" and each.is_up and each.addresses]
-        interfaces = (
-            read(machine.network.interfaces.source, ", ".join(each.name for each in known))
-            if known
-            else machine.network.interfaces
-        )
+        names = ", ".join(each.name for each in known)
+        interfaces = read(machine.network.interfaces.source, names) if known else machine.network.interfaces
     has = f"; it has {listed(there)}" if there else ""
     line = command("export GLOO_SOCKET_IFNAME={:interface}", there[0]) if there else command("unset GLOO_SOCKET_IFNAME")
-    return Problem(
-        severity="error",
-        summary=f"gloo found no address on interface {name} of {node}{has}",
-        meaning=f"{IFNAME} names an interface that this node does not have, or that has no address; every process "
-        "that opens a gloo group there fails.",
-        fix=Fix(
-            f"Name an interface that every node has, or take {IFNAME} out: gloo then takes the hostname's address.",
-            tuple(story.on(node, each, run) for each in (line, command("ip -brief address"))),
-        ),
-        evidence=(said, interfaces),
-    )
-
-
-def _no_torch(said: Reading[str], node: str, run: RunResult, machine: Snapshot | None) -> Problem:
-    python = machine.training.python.value_or("") if machine is not None else ""
-    where = f"{python} on {node}" if python else f"the training interpreter of {node}"
-    return Problem(
-        severity="error",
-        summary=f"{where} has no torch",
-        meaning="No rank can start there, and those of the other nodes wait at the rendezvous.",
-        fix=Fix(
-            "Install the torch of the other nodes, or name the interpreter that has it with --python.",
-            (story.on(node, command("{:python} -m pip install torch", python or "python3"), run),),
-        ),
-        evidence=(said,),
+    return _Start(
+        "wrong-nic",
+        f"gloo found no address on interface {name} of {node}{has}",
+        CAUSES["wrong-nic"].remedy("gloo", line, variable=IFNAME),
+        (interfaces,),
     )

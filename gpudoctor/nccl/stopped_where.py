@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix, Problem
 from gpudoctor.command import command
 from gpudoctor.fleet.names import folded
+from gpudoctor.knowledge.place_markers import STORAGE, kernel_name
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.nccl import story
 from gpudoctor.nccl.finding import Finding
@@ -15,31 +17,20 @@ from gpudoctor.snapshot import Reading, Snapshot, read
 
 def in_the_kernel(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
     """Ranks that wait uninterruptibly in the kernel: a driver or a file system that does not answer."""
-    if run.outcome != "stalled":
-        return
     for rank in story.ranks(run):
-        if rank.state.process_state != "D":
-            continue
-        where = f" in {rank.state.waits_in}" if rank.state.waits_in else ""
-        yield Finding(
-            id="rank-in-the-kernel",
-            nodes=(rank.node,),
-            ranks=(rank.state.rank,),
-            problem=Problem(
-                severity="error",
-                summary=f"{rank.name} waits in the kernel (state D{where}) {story.in_phase(rank.state.phase)}",
-                meaning="A driver or a file system there does not answer, and nothing ends the process before it does. "
-                + story.others(run, [rank]).strip(),
-                fix=Fix(
-                    "See what the kernel says of GPUs, NICs and file systems.",
-                    (
-                        story.on(rank.node, command("sudo dmesg -T | tail -n 60"), run),
-                        story.on(rank.node, command("gpudoctor check"), run),
-                    ),
-                ),
-                evidence=(story.state_reading(rank), *story.evidence([rank])),
-            ),
-        )
+        if run.outcome == "stalled" and rank.state.process_state == "D":
+            function = rank.state.waits_in
+            cause = CAUSES["storage-stall" if STORAGE.match(kernel_name(function)) else "kernel-wait"]
+            where = f" in {function}" if function else ""
+            yield story.blamed(
+                cause.id,
+                f"{rank.name} waits in the kernel (state D{where}) {story.in_phase(rank.state.phase)}",
+                run,
+                [rank.node],
+                [rank.state.rank],
+                meaning=f"{cause.meaning} {story.others(run, [rank])}",
+                evidence=[story.state_reading(rank), *story.evidence([rank])],
+            )
 
 
 def behind(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
@@ -50,42 +41,28 @@ def behind(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Findin
         return
     least = min(places.values())
     late = [rank for rank in ranks if places[rank.state.rank] == least]
-    phase = late[0].state.phase
     seconds = max(rank.state.seconds_in_phase for rank in late)
     since = f" for {seconds:.0f} s" if seconds >= 1 else ""
-    where = folded(story.nodes_of(late))
-    yield Finding(
-        id="rank-behind",
-        nodes=story.nodes_of(late),
-        ranks=story.numbers_of(late),
-        problem=Problem(
-            severity="error",
-            summary=f"{story.rank_names(late)} on {where} {'was' if len(late) == 1 else 'were'}{since} "
-            f"{story.in_phase(phase)}, which all others have passed",
-            meaning=f"The others cannot go on without that. {story.others(run, late)}".strip(),
-            fix=_hurry(phase, late[0], run, snapshots.get(late[0].node)),
-            evidence=tuple(story.evidence(late)),
-        ),
+    where = story.nodes_of(late)
+    yield story.blamed(
+        "slow-rank-timeout",
+        f"{story.rank_names(late)} on {folded(where)} {'was' if len(late) == 1 else 'were'}{since} "
+        f"{story.in_phase(late[0].state.phase)}, which all others have passed",
+        run,
+        where,
+        story.numbers_of(late),
+        meaning=f"The others cannot go on without that. {story.others(run, late)}",
+        fix=_hurry(late[0], snapshots.get(late[0].node)),
+        evidence=story.evidence(late),
     )
 
 
-def _hurry(phase: str, rank: story.Rank, run: RunResult, machine: Snapshot | None) -> Fix:
-    if phase in ("", "import torch"):
+def _hurry(rank: story.Rank, machine: Snapshot | None) -> Fix:
+    late = CAUSES["slow-rank-timeout"]
+    if rank.state.phase in ("", "import torch"):
         python = machine.training.python.value_or("python3") if machine is not None else "python3"
-        return Fix(
-            "See how long importing torch takes on that node: a slow or overloaded file system is the usual reason.",
-            (story.on(rank.node, command("time {:python} -c 'import torch'", python), run),),
-        )
-    if phase == "CUDA start":
-        return Fix(
-            "See whether CUDA starts on that node at all.",
-            (story.on(rank.node, command("gpudoctor check --deep"), run),),
-        )
-    return Fix(
-        "Examine that node."
-        + (f" The rank was at {rank.state.stack[0]}, called by {rank.state.stack[1]}." if rank.state.stack[1:] else ""),
-        (story.on(rank.node, command("gpudoctor check"), run), story.on(rank.node, command("uptime"), run)),
-    )
+        return late.remedy("import", command("time {:python} -c 'import torch'", python))
+    return late.remedy("cuda" if rank.state.phase == "CUDA start" else "node")
 
 
 def elsewhere(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
@@ -105,18 +82,16 @@ def elsewhere(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fin
         return
     if 2 * len(few) >= len(ranks):
         return  # no side is the odd one
-    yield Finding(
-        id="rank-elsewhere",
-        nodes=story.nodes_of(few),
-        ranks=story.numbers_of(few),
-        problem=Problem(
-            severity="error",
-            summary=f"{story.rank_names(few)} on {folded(story.nodes_of(few))} was {what}, "
-            f"while the others were {most}",
-            meaning="A collective ends when all ranks have come to it; these have not.",
-            fix=Fix("Examine that node.", (story.on(few[0].node, command("gpudoctor check"), run),)),
-            evidence=tuple(story.evidence([*few[:2], *[rank for rank in ranks if rank not in few][:1]])),
-        ),
+    where = story.nodes_of(few)
+    yield story.blamed(
+        "slow-rank-timeout",
+        f"{story.rank_names(few)} on {folded(where)} was {what}, while the others were {most}",
+        run,
+        where,
+        story.numbers_of(few),
+        meaning="A collective ends when all ranks have come to it; these have not.",
+        fix=CAUSES["slow-rank-timeout"].remedy("node"),
+        evidence=story.evidence([*few[:2], *[rank for rank in ranks if rank not in few][:1]]),
     )
 
 

@@ -1,12 +1,15 @@
 """The ranks of a launch that ended early, in words: who, where, in what phase, and what they complain about."""
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+from gpudoctor.causes import CAUSES
+from gpudoctor.check import Fix, Problem
 from gpudoctor.command import Command, command
 from gpudoctor.fleet.messages import RankState
 from gpudoctor.knowledge.wording import listed, ranges
+from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.snapshot import Reading, read
 
@@ -114,6 +117,39 @@ def others(run: RunResult, some: Sequence[Rank]) -> str:
         return ""
     told = [f"{rank_names(group)} {in_phase(phase)}" for phase, group in phases.items()]
     return f"The others were last seen: {listed(told, most=3)}. "
+
+
+def blamed(
+    cause: str,
+    summary: str,
+    run: RunResult,
+    nodes: Sequence[str],
+    ranks: Sequence[int] = (),
+    *,
+    evidence: Iterable[Reading[Any]],
+    meaning: str = "",
+    fix: Fix | None = None,
+    commands: Sequence[Command] | None = None,
+) -> Finding:
+    """What is found of one of `causes.CAUSES`; without `meaning` and `fix` its own.
+
+    The lines of the fix are for the first of the nodes; `commands` stand in their place.
+    """
+    known = CAUSES[cause]
+    remedy = fix or known.fix
+    lines = [on(nodes[0], line, run) for line in remedy.commands] if commands is None else commands
+    return Finding(
+        id=cause,
+        nodes=tuple(nodes),
+        ranks=tuple(ranks),
+        problem=Problem(
+            severity="error",
+            summary=summary,
+            meaning=(meaning or known.meaning).strip(),
+            fix=Fix(remedy.text, tuple(lines)),
+            evidence=tuple(evidence),
+        ),
+    )
 
 
 def on(node: str, line: Command, run: RunResult) -> Command:

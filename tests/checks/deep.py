@@ -192,7 +192,7 @@ CASES = [
     skipped("train-ddp-differs", NO_TRAIN),
     error(
         "train-ddp-failed",
-        trained("crashed", error="rank 1 on here was killed by SIGSEGV", finding="rank-killed"),
+        trained("crashed", error="rank 1 on here was killed by SIGSEGV", finding="rank-died"),
         "over nccl",
         "killed by SIGSEGV",
         runs="gpudoctor train-test --strategy ddp",
@@ -206,7 +206,7 @@ CASES = [
     skipped("train-ddp-failed", NO_TRAIN),
     error(
         "train-ddp-hung",
-        trained("hung", error="rank 1 is behind", finding="rank-behind"),
+        trained("hung", error="rank 1 is behind", finding="slow-rank-timeout"),
         "stood still",
         "rank 1 is behind",
     ),
