@@ -33,7 +33,7 @@ import gpudoctor.topology
 import gpudoctor.train.report
 from gpudoctor.causes import CAUSES, Cause
 from gpudoctor.check import Check
-from gpudoctor.lint.rule import Example, Rule, every_rule
+from gpudoctor.lint.rule import Example, LintRule, every_rule
 from gpudoctor.plugins import find_checks
 from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms import TABLE
@@ -164,7 +164,7 @@ def index(checks: list[Check]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def lint_rules(rules: tuple[Rule, ...]) -> str:
+def lint_rules(rules: tuple[LintRule, ...]) -> str:
     """The rules of `gpudoctor lint`, each with an example that fires it and one that does not."""
     lines = [WRITTEN_RULES, "# Rules of gpudoctor lint", "", f"{len(rules)} rules. {LINT_WORDS}", ""]
     lines += [f"- [{rule.code} {rule.id}](#{rule.code.lower()}-{rule.id}): {rule.title}" for rule in rules]
@@ -172,6 +172,9 @@ def lint_rules(rules: tuple[Rule, ...]) -> str:
         lines += ["", f"## {rule.code} {rule.id}", "", f"**{rule.title}.**", ""]
         lines += [inspect.cleandoc(rule.documentation), ""]
         lines += [f"- Severity: {rule.severity}", f"- Needs: {rule.needs}", f"- Source: {rule.source}"]
+        if rule.leads_to:
+            causes = (f"[{id}](hang-causes.md#{id})" for id in rule.leads_to)
+            lines.append(f"- Leads to, as `hang` and `explain` call it: {', '.join(causes)}")
         for name, example in (("Bad", rule.bad[0]), ("Good", rule.good[0])):
             lines += ["", f"{name}{facts_of(example)}:", "", "````text", example.text.strip("\n"), "````"]
     return "\n".join(lines) + "\n"

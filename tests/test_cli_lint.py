@@ -18,8 +18,8 @@ from gpudoctor.cli.lint import command_text
 from gpudoctor.lint import report as reports
 from gpudoctor.lint.facts import parse_facts
 from gpudoctor.lint.lint import lint
-from gpudoctor.lint.model import Facts
-from gpudoctor.lint.read import Unreadable, read_job
+from gpudoctor.lint.model import LintFacts
+from gpudoctor.lint.read import UnreadableText, read_job
 from gpudoctor.lint.rule import every_rule
 from gpudoctor.lint.sections import split
 from gpudoctor.lint.shell import invocations
@@ -123,7 +123,7 @@ def test_a_command_after_two_dashes_is_read_as_typed() -> None:
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8), min_size=2, max_size=6))
 def test_words_of_a_command_are_quoted_back(words: list[str]) -> None:
     text = command_text(["program", *words])
-    (found, *_) = invocations(text, split(text), Facts(), batch=False).invocations
+    (found, *_) = invocations(text, split(text), LintFacts(), batch=False).invocations
     if not re.search(r"\r|[^\x20-\x7e]", text):  # line ends and signs of other scripts are the shell reader's matter
         assert [word.text for word in found.words] == ["program", *words]
 
@@ -224,8 +224,8 @@ PIECES = (
 
 def answers(text: str) -> None:
     try:
-        job = read_job(text, Facts(nodes=2))
-    except Unreadable:
+        job = read_job(text, LintFacts(nodes=2))
+    except UnreadableText:
         return
     answer = lint(job, RULES)
     assert not [each for each in answer.unknown if "a bug in gpudoctor" in each], answer.unknown

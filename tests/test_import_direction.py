@@ -109,10 +109,9 @@ LONG = {
 }
 CIRCLES = ("gpudoctor.cli.check",)
 SEVERAL_MEANINGS = """
-    Advice Answer Armed Asked Attempt Block Chosen Counts Ended Event Exit Facts Fault Finding Fix Found Group
-    Interface Isolation Job Launch Line Lines Member Output Place Process Progress Rank Reached Reader Reading
-    Refused Reply Request Row Rule Run Section Seen Setting Shown Started Symptom Told UnreadableReport Variable
-    Verdict Where World _Caller _Head _Look _Node _Reader _Running _State _Step
+    Advice Answer Armed Asked Ended Event Fault Group Interface Isolation Line Member Output Place Process Progress
+    Rank Reached Reader Refused Reply Request Row Seen Setting Symptom UnreadableReport Verdict Where _Caller _Head
+    _Look _Running _State _Step
 """
 ONLY_IN_TESTS = """
     is_starting elsewhere_words as_processes motion_of laggards sources_of is_ipv4 translated resolves_to_itself

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 
 from gpudoctor.launch import parts
 from gpudoctor.launch.parts import job_name
-from gpudoctor.launch.plan import CannotEmit, Emission, LaunchPlan, NodePlan, Variable
+from gpudoctor.launch.plan import CannotEmit, Emission, EnvVariable, LaunchPlan, NodePlan
 from gpudoctor.launch.words import Unquotable
 from gpudoctor.launch.write import emission
 from gpudoctor.lint.lint import lint
-from gpudoctor.lint.model import Facts
+from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.rule import every_rule
 from gpudoctor.render.launch import place
@@ -51,8 +51,8 @@ def planned(**changes: Any) -> LaunchPlan:
         master_port=61234,
         program=("train.py", "--lr", "0.1"),
         environment=(
-            Variable("OMP_NUM_THREADS", "4", "16 CPUs for 4 processes"),
-            Variable("NCCL_SOCKET_IFNAME", "=eth0", "the interface with the default route"),
+            EnvVariable("OMP_NUM_THREADS", "4", "16 CPUs for 4 processes"),
+            EnvVariable("NCCL_SOCKET_IFNAME", "=eth0", "the interface with the default route"),
         ),
         cpus_per_process=4,
     )
@@ -159,7 +159,7 @@ def test_no_preset_of_ranks(framework: str) -> None:
 def test_lint_finds_no_error_in_any_of_it(framework: str, count: int) -> None:
     """What is printed as one text, and each other file by itself."""
     found = emitted(framework, planned(nodes=planned().nodes[:count]))
-    facts = Facts(nodes=count, gpus_per_node=4, versions={"torch": "2.13.0"})
+    facts = LintFacts(nodes=count, gpus_per_node=4, versions={"torch": "2.13.0"})
     printed = [f"#@ file {file.name}\n{file.text}" for file in found.files if not file.alternative]
     printed += [block.text if block.node is None else f"#@ node {block.node}\n{block.text}" for block in found.blocks]
     others = [file.text for file in found.files if file.name.endswith((".yaml", ".sh"))]
@@ -235,7 +235,7 @@ def test_rays_program_gets_the_planned_words(arguments: list[str]) -> None:
 @settings(max_examples=40, deadline=None)
 @given(printable, printable)
 def test_values_of_variables_come_through(value: str, reason: str) -> None:
-    plan = planned(environment=(Variable("TORCH_NCCL_NOTE", value, reason),))
+    plan = planned(environment=(EnvVariable("TORCH_NCCL_NOTE", value, reason),))
     for framework in ("horovod", "kubernetes", "skypilot", "ray"):
         try:
             found = emitted(framework, plan)
@@ -316,7 +316,7 @@ def test_deepspeed_on_one_node_leaves_visible_devices_alone() -> None:
     (node,) = planned().nodes[:1]
     plain = emitted("deepspeed", planned(nodes=(node,)))
     assert "--num_gpus=4" in plain.blocks[0].text and "hostfile" not in plain.blocks[0].text
-    own = msgspec.structs.replace(node, environment=(Variable("CUDA_VISIBLE_DEVICES", "4,5,6,7"),))
+    own = msgspec.structs.replace(node, environment=(EnvVariable("CUDA_VISIBLE_DEVICES", "4,5,6,7"),))
     text = emitted("deepspeed", planned(nodes=(own,))).blocks[0].text
     assert "CUDA_VISIBLE_DEVICES=4,5,6,7 deepspeed" in text and "--num_gpus" not in text
 
@@ -355,7 +355,9 @@ def test_torchx_elastic_and_resources() -> None:
 
 
 def test_torchx_leaves_out_what_its_list_cannot_hold() -> None:
-    found = emitted("torchx", planned(environment=(Variable("NCCL_IB_HCA", "mlx5_0,mlx5_1"), Variable("A", "1=2"))))
+    found = emitted(
+        "torchx", planned(environment=(EnvVariable("NCCL_IB_HCA", "mlx5_0,mlx5_1"), EnvVariable("A", "1=2")))
+    )
     assert "--env A=1=2" in found.blocks[0].text and "mlx5_0" not in found.blocks[0].text
     assert any(note.startswith("NCCL_IB_HCA cannot be given") for note in found.notes)
     with pytest.raises(CannotEmit, match="torchx replaces"):
@@ -473,7 +475,7 @@ def test_only_one_manifest_is_printed() -> None:
 
 def test_variables_of_a_machine_are_known_by_name() -> None:
     names = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_TOPO_FILE", "CUDA_VISIBLE_DEVICES")
-    kept = parts.portable(Variable(name, "x") for name in (*names, "OMP_NUM_THREADS", "NCCL_DEBUG"))
+    kept = parts.portable(EnvVariable(name, "x") for name in (*names, "OMP_NUM_THREADS", "NCCL_DEBUG"))
     assert [each.name for each in kept] == ["OMP_NUM_THREADS", "NCCL_DEBUG"]
 
 

@@ -7,7 +7,7 @@ from gpudoctor.launch.plan import CannotEmit, LaunchPlan, LaunchWish
 from gpudoctor.launch.write import emission
 from gpudoctor.launcher import registry
 from gpudoctor.lint.lint import lint
-from gpudoctor.lint.model import Facts
+from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.rule import every_rule
 from gpudoctor.render.launch import text
@@ -53,7 +53,7 @@ def test_an_elastic_torchrun_is_ok(elastic: tuple[int, int]) -> None:
 
 
 def judge(planned: LaunchPlan, emitted: str) -> None:
-    facts = Facts(nodes=len(planned.nodes), gpus_per_node=planned.nodes[0].processes, versions=planned.versions)
+    facts = LintFacts(nodes=len(planned.nodes), gpus_per_node=planned.nodes[0].processes, versions=planned.versions)
     report = lint(read_job(emitted, facts), RULES)
     said = [f"{each.code} line {each.line}: {each.summary}" for each in report.problems if each.severity != "info"]
     assert (report.verdict, said) == ("ok", []), emitted

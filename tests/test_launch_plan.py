@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gpudoctor.launch import port, write
 from gpudoctor.launch.decide import CannotPlan, Surroundings, decide
 from gpudoctor.launch.environment import NAMES_DEVICES, naming_devices
-from gpudoctor.launch.plan import CannotEmit, Emission, LaunchPlan, LaunchWish, Variable
+from gpudoctor.launch.plan import CannotEmit, Emission, EnvVariable, LaunchPlan, LaunchWish
 from gpudoctor.snapshot import Cgroup, CudaAnswer, Snapshot, absent, read
 from tests.build import but, h100_node, unread
 from tests.suggesting import environment
@@ -296,7 +296,7 @@ def test_bf16_on_a_gpu_without_it_is_told_with_the_gpu() -> None:
 
 @pytest.mark.parametrize("framework", ["torchrun", "lightning", "accelerate", "spawn"])
 def test_reasons_are_not_told_of_nodes_where_they_were_not_seen(framework: str) -> None:
-    ifname = Variable("GLOO_SOCKET_IFNAME", "eth0", "gloo would listen on 127.0.0.1")
+    ifname = EnvVariable("GLOO_SOCKET_IFNAME", "eth0", "gloo would listen on 127.0.0.1")
     plan = planned()
     plan = replace(plan, environment=(ifname,), nodes=(plan.nodes[0], replace(plan.nodes[1], guessed=(ifname.name,))))
     head, other = (block.text for block in emitted(framework, plan).blocks)
@@ -309,7 +309,7 @@ def test_nodes_that_were_not_looked_at_have_guessed_device_names() -> None:
     machine = environment(node(), GLOO_SOCKET_IFNAME="eth0")
     both = decide(LaunchWish(), {"n01": node(), "n02": node(4, "n02")}, around("n01", "n02"))
     assert [each.guessed for each in both.nodes] == [(), ()]
-    shared = naming_devices((Variable("GLOO_SOCKET_IFNAME", "eth0"), Variable("NCCL_DEBUG", "INFO")))
+    shared = naming_devices((EnvVariable("GLOO_SOCKET_IFNAME", "eth0"), EnvVariable("NCCL_DEBUG", "INFO")))
     assert shared == ("GLOO_SOCKET_IFNAME",)
     names = {variable.name for variable in planned(machine=machine).environment}
     assert planned(machine=machine).nodes[1].guessed == tuple(name for name in NAMES_DEVICES if name in names)

@@ -13,7 +13,7 @@ import pytest
 
 from gpudoctor.fleet.files import answers, kind
 from gpudoctor.launch.claims_base import FALSE_BY, OWN_FIX
-from gpudoctor.launch.plan import LaunchPlan, NodePlan, Variable
+from gpudoctor.launch.plan import EnvVariable, LaunchPlan, NodePlan
 from gpudoctor.launch.verified import Verified, has_false, unverified
 from gpudoctor.nccl import preflight as module
 from gpudoctor.snapshot import Snapshot
@@ -138,7 +138,7 @@ def test_the_own_name_is_a_loopback_address(cluster: Cluster, job: Path) -> None
 
 def test_an_interface_in_the_plan_makes_up_for_a_loopback_name(cluster: Cluster, job: Path) -> None:
     cluster.b.etc("hosts", "127.0.0.1 localhost\n127.0.1.1 b\n10.0.0.1 a\n10.0.0.3 c\n")
-    found = checked(cluster, job, environment=(Variable("GLOO_SOCKET_IFNAME", "eth0"),))
+    found = checked(cluster, job, environment=(EnvVariable("GLOO_SOCKET_IFNAME", "eth0"),))
     assert {each.outcome for each in found.values()} == {"true"}, found
     assert "GLOO_SOCKET_IFNAME=eth0" in found["interface names"].claim
 
@@ -147,7 +147,7 @@ def test_an_interface_in_the_plan_makes_up_for_a_loopback_name(cluster: Cluster,
 def test_an_interface_of_one_node_by_itself(cluster: Cluster, job: Path, interface: str, outcome: str) -> None:
     cluster.b.etc("hosts", "127.0.0.1 localhost\n127.0.1.1 b\n10.0.0.1 a\n10.0.0.3 c\n")
     first, second, third = planned().nodes
-    second = msgspec.structs.replace(second, environment=(Variable("GLOO_SOCKET_IFNAME", interface),))
+    second = msgspec.structs.replace(second, environment=(EnvVariable("GLOO_SOCKET_IFNAME", interface),))
     found = checked(cluster, job, nodes=(first, second, third))
     assert found["interface names"].outcome == outcome
     assert {each.outcome for check, each in found.items() if check != "interface names"} == {"true"}, found
@@ -156,7 +156,7 @@ def test_an_interface_of_one_node_by_itself(cluster: Cluster, job: Path, interfa
 
 
 def test_an_interface_that_no_node_has(cluster: Cluster, job: Path) -> None:
-    found = checked(cluster, job, environment=(Variable("GLOO_SOCKET_IFNAME", "eth7"),))
+    found = checked(cluster, job, environment=(EnvVariable("GLOO_SOCKET_IFNAME", "eth7"),))
     assert found["interface names"].outcome == "false"
     assert "eth7" in found["interface names"].seen
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudoctor.launch import words
-from gpudoctor.launch.plan import Emission, LaunchPlan, NodePlan, Variable
+from gpudoctor.launch.plan import Emission, EnvVariable, LaunchPlan, NodePlan
 from gpudoctor.launch.write import emission
 
 PRINTABLE = st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "), max_size=12)
@@ -30,7 +30,7 @@ def plan(
         master_port=61234,
         program=program,
         versions={"torch": "2.13.0", "lightning": "2.6.6"},
-        environment=(Variable("NCCL_SOCKET_IFNAME", value, "it's the one; `rm -rf` $HOME > x\nnot a command"),),
+        environment=(EnvVariable("NCCL_SOCKET_IFNAME", value, "it's the one; `rm -rf` $HOME > x\nnot a command"),),
         elastic=elastic,
     )
 

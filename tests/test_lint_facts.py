@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpudoctor.lint.facts import FactsProblem, installed, merged, of_snapshot, parse_facts, read_env_file
 from gpudoctor.lint.hostfiles import looks_like_hostfile, read_hostfile
-from gpudoctor.lint.model import Facts
+from gpudoctor.lint.model import LintFacts
 from gpudoctor.snapshot import Snapshot
 from gpudoctor.snapshot.reading import read
 from gpudoctor.snapshot.training import TorchFacts, Training
@@ -20,7 +20,7 @@ def test_facts_of_the_command_line() -> None:
     assert facts.versions == {"torch": "2.4", "lightning": "1.9"}
     assert facts.given == ("nodes", "gpus_per_node", "torch", "lightning")
     assert facts.version("torch") == (2, 4)
-    assert parse_facts("") == Facts()
+    assert parse_facts("") == LintFacts()
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_what_a_snapshot_tells() -> None:
         torch=read("test", torch), packages=read("test", {"torch": "2.4.1", "numpy": "2.0", "pytorch-lightning": "2.1"})
     )
     facts = of_snapshot(Snapshot(training=training))
-    assert facts == Facts(gpus_per_node=4, versions={"torch": "2.4.1", "lightning": "2.1"})
-    assert of_snapshot(Snapshot()) == Facts()
+    assert facts == LintFacts(gpus_per_node=4, versions={"torch": "2.4.1", "lightning": "2.1"})
+    assert of_snapshot(Snapshot()) == LintFacts()
 
 
 def test_what_was_given_wins() -> None:
     given_ = parse_facts("nodes=2,torch=2.0")
-    found = Facts(nodes=5, gpus_per_node=8, versions={"torch": "2.4", "lightning": "2.1"}, variables={"A": "1"})
+    found = LintFacts(nodes=5, gpus_per_node=8, versions={"torch": "2.4", "lightning": "2.1"}, variables={"A": "1"})
     both = merged(given_, found)
     assert (both.nodes, both.gpus_per_node, both.given) == (2, 8, ("nodes", "torch"))
     assert both.versions == {"torch": "2.0", "lightning": "2.1"} and both.variables == {"A": "1"}

@@ -9,31 +9,31 @@ from hypothesis import strategies as st
 from gpudoctor.lint.facts import parse_facts
 from gpudoctor.lint.fix import apply, chosen
 from gpudoctor.lint.lint import judge, lint, linted
-from gpudoctor.lint.model import Facts, Job, Section, Span
+from gpudoctor.lint.model import LintFacts, LintJob, Span, TextSection
 from gpudoctor.lint.read import read_job
-from gpudoctor.lint.rule import Edit, Example, Finding, Rule, Severity, every_rule, rule
+from gpudoctor.lint.rule import Edit, Example, LintFinding, LintRule, Severity, every_rule, rule
 
 RULES = every_rule()
 
 
-def job_of(example: Example) -> Job:
-    return read_job(example.text, parse_facts(example.facts) if example.facts else Facts())
+def job_of(example: Example) -> LintJob:
+    return read_job(example.text, parse_facts(example.facts) if example.facts else LintFacts())
 
 
-def finding(*edits: Edit) -> Finding:
-    return Finding(span=edits[0].span, summary="s", happens="h.", fix="f.", edits=edits)
+def finding(*edits: Edit) -> LintFinding:
+    return LintFinding(span=edits[0].span, summary="s", happens="h.", fix="f.", edits=edits)
 
 
 def edit(start: int, end: int, text: str, *, exact: bool = True) -> Edit:
     return Edit(Span(start, end, 1, exact), text)
 
 
-def corrected(text: str, *judged: tuple[Severity, Finding]) -> str:
+def corrected(text: str, *judged: tuple[Severity, LintFinding]) -> str:
     return apply(text, chosen(text, judged))
 
 
 def test_of_two_edits_in_one_place_the_worse_finding_wins() -> None:
-    told: tuple[tuple[Severity, Finding], ...] = (
+    told: tuple[tuple[Severity, LintFinding], ...] = (
         ("warning", finding(edit(0, 3, "WARNING"))),
         ("error", finding(edit(2, 5, "ERROR"))),
     )
@@ -51,7 +51,7 @@ def test_the_same_edit_of_two_findings_is_made_once() -> None:
 
 
 def test_the_same_option_is_not_put_in_twice() -> None:
-    told: tuple[tuple[Severity, Finding], ...] = (
+    told: tuple[tuple[Severity, LintFinding], ...] = (
         ("error", finding(edit(4, 4, "--nnodes=2 "))),
         ("warning", finding(edit(4, 4, "--nnodes=3 "))),
         ("warning", finding(edit(4, 4, "--node-rank=0 "))),
@@ -96,7 +96,7 @@ def test_any_edits_give_a_text_in_which_what_nobody_touched_stands(
     ("each", "example"),
     [pytest.param(each, one, id=f"{each.code}-{number}") for each in RULES for number, one in enumerate(each.bad)],
 )
-def test_the_corrected_bad_example_does_not_fire_the_rule_again(each: Rule, example: Example) -> None:
+def test_the_corrected_bad_example_does_not_fire_the_rule_again(each: LintRule, example: Example) -> None:
     """Alone: the rule's own edits cure what they were made for."""
     answer = linted(job_of(example), (each,))
     fixable = [found for found in answer.found if found.finding.edits]
@@ -112,7 +112,7 @@ def test_the_corrected_bad_example_does_not_fire_the_rule_again(each: Rule, exam
     ("each", "example"),
     [pytest.param(each, one, id=f"{each.code}-{number}") for each in RULES for number, one in enumerate(each.bad)],
 )
-def test_correcting_twice_changes_nothing_more(each: Rule, example: Example) -> None:
+def test_correcting_twice_changes_nothing_more(each: LintRule, example: Example) -> None:
     """All rules together; and no correction brings an error that was not there."""
     first = linted(job_of(example), RULES)
     second = linted(read_job(first.corrected, first.job.facts, first.job.kind), RULES)
@@ -126,17 +126,17 @@ def test_correcting_twice_changes_nothing_more(each: Rule, example: Example) -> 
 
 def test_a_rule_that_crashes_is_told_and_the_others_are_heard() -> None:
     @rule("Z1", "crashes", title="t", severity="error", source="s", bad=(), good=())
-    def crashes(job: Job):  # type: ignore[no-untyped-def]
+    def crashes(job: LintJob):  # type: ignore[no-untyped-def]
         """Raises."""
         raise KeyError("x")
         yield
 
     @rule("Z2", "fires", title="t", severity="error", source="s", bad=(), good=())
-    def fires(job: Job):  # type: ignore[no-untyped-def]
+    def fires(job: LintJob):  # type: ignore[no-untyped-def]
         """Fires."""
         yield finding(edit(0, 0, ""))
 
-    job = Job(text="x", kind="shell", sections=(Section("every", text="x"),))
+    job = LintJob(text="x", kind="shell", sections=(TextSection("every", text="x"),))
     report = lint(job, (crashes, fires))
     assert [problem.code for problem in report.problems] == ["Z2"]
     assert any("Z1" in each and "KeyError" in each for each in report.unknown)

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from gpudoctor.lint.facts import parse_facts
 from gpudoctor.lint.lint import Linted, linted
-from gpudoctor.lint.model import Facts, Invocation
+from gpudoctor.lint.model import Invocation, LintFacts
 from gpudoctor.lint.quotes import unclosed
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.rule import every_rule
@@ -113,7 +113,7 @@ def test_a_text_of_thousands_of_starts_is_read_in_proportion_to_its_length() -> 
     ],
 )
 def test_what_is_left_out_of_a_huge_text_is_told(text: str, note: str) -> None:
-    found = read_job(text, Facts())
+    found = read_job(text, LintFacts())
     assert any(note in each for each in found.notes)
     assert len(found.launches) <= 4096
     assert all(len(each.words) <= 8192 for each in found.invocations)

@@ -12,7 +12,7 @@ from gpudoctor.launcher.grammar import Grammar, table
 from gpudoctor.launcher.understand import understand
 from gpudoctor.launchers.slurm import SALLOC, SBATCH, SRUN
 from gpudoctor.launchers.torchrun import GRAMMAR as TORCHRUN
-from gpudoctor.lint.model import Invocation, Launch, Setting, Span, Word
+from gpudoctor.lint.model import Invocation, LintLaunch, SetVariable, Span, Word
 
 
 def word(raw: str, at: int = 0) -> Word:
@@ -27,7 +27,7 @@ def word(raw: str, at: int = 0) -> Word:
 def invocation(line: str, *within: Invocation, environment: str = "") -> Invocation:
     words = tuple(word(each[0], each.start()) for each in re.finditer(r"""(?:'[^']*'|"[^"]*"|\S)+""", line))
     settings = {
-        name: Setting(name, word(value), True)
+        name: SetVariable(name, word(value), True)
         for name, _, value in (each.partition("=") for each in environment.split())
     }
     return Invocation(
@@ -39,13 +39,13 @@ def invocation(line: str, *within: Invocation, environment: str = "") -> Invocat
     )
 
 
-def launch(line: str, *within: Invocation, environment: str = "") -> Launch:
+def launch(line: str, *within: Invocation, environment: str = "") -> LintLaunch:
     found = understand(invocation(line, *within, environment=environment))
     assert found is not None
     return found
 
 
-def values(found: Launch) -> dict[str, str | None]:
+def values(found: LintLaunch) -> dict[str, str | None]:
     return {name: option.value.shown if option.value is not None else None for name, option in found.options.items()}
 
 

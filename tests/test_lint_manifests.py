@@ -11,7 +11,7 @@ from gpudoctor.launcher.understand import understand
 from gpudoctor.lint.containers import origins
 from gpudoctor.lint.hostfiles import looks_like_hostfile, read_hostfile
 from gpudoctor.lint.manifests import invocations_of, looks_like_manifest, read_manifests
-from gpudoctor.lint.model import Facts, Invocation
+from gpudoctor.lint.model import Invocation, LintFacts
 from gpudoctor.lint.trainers import calls
 
 PYTORCHJOB = """\
@@ -43,7 +43,7 @@ spec:
 
 
 def invocations(text: str) -> tuple[Invocation, ...]:
-    return tuple(each for manifest in read_manifests(text) for each in invocations_of(text, manifest, Facts())[0])
+    return tuple(each for manifest in read_manifests(text) for each in invocations_of(text, manifest, LintFacts())[0])
 
 
 def test_values_have_paths_and_places() -> None:
@@ -174,7 +174,7 @@ def test_a_fault_keeps_what_stood_before_it() -> None:
     one, two = read_manifests("kind: A\napiVersion: v1\n---\nkind: B\nspec: [1,\n")
     assert (one.kind, one.fault) == ("A", "")
     assert two.kind == "B" and "line" in two.fault
-    assert two.fault in invocations_of("", two, Facts())[1][0]
+    assert two.fault in invocations_of("", two, LintFacts())[1][0]
 
 
 @pytest.mark.parametrize("piece", ["\n", " {", "{\n", "\n ", "kind ", "run: \n", "h slots=1\n", ":", "Trainer(", "a."])
@@ -206,7 +206,7 @@ def test_bombs_are_bounded(text: str) -> None:
     started = time.process_time()
     for manifest in read_manifests(text):
         assert len(manifest.values) <= 20_000
-        invocations_of(text, manifest, Facts())
+        invocations_of(text, manifest, LintFacts())
     assert time.process_time() - started < 10  # seconds of work, not of waiting: an unbounded one takes hours
 
 
@@ -223,7 +223,7 @@ def test_any_text_is_read(text: str) -> None:
         for manifest in read_manifests(whole):
             for value in manifest.values:
                 assert 0 <= value.span.start <= value.span.end <= len(whole)
-            for each in invocations_of(whole, manifest, Facts())[0]:
+            for each in invocations_of(whole, manifest, LintFacts())[0]:
                 understand(each)
 
 

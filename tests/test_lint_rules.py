@@ -5,30 +5,35 @@ from collections.abc import Iterator
 
 import pytest
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.lint.facts import parse_facts
-from gpudoctor.lint.model import Facts, Job
+from gpudoctor.lint.model import LintFacts, LintJob
 from gpudoctor.lint.read import read_job
-from gpudoctor.lint.rule import Example, Finding, Rule, every_rule
+from gpudoctor.lint.rule import Example, LintFinding, LintRule, every_rule
 
 RULES = every_rule()
 
 
-def job_of(example: Example) -> Job:
-    return read_job(example.text, parse_facts(example.facts) if example.facts else Facts())
+def job_of(example: Example) -> LintJob:
+    return read_job(example.text, parse_facts(example.facts) if example.facts else LintFacts())
 
 
-def findings(job: Job) -> Iterator[tuple[Rule, Finding]]:
+def findings(job: LintJob) -> Iterator[tuple[LintRule, LintFinding]]:
     for rule in RULES:
         for finding in rule.judge(job):
             yield rule, finding
 
 
-def errors(job: Job) -> list[str]:
-    return [
-        f"{rule.code} line {finding.span.line}: {finding.summary}"
-        for rule, finding in findings(job)
-        if (finding.severity or rule.severity) == "error"
-    ]
+def cases(kind: str) -> pytest.MarkDecorator:
+    """Every example of a kind, with its rule."""
+    return pytest.mark.parametrize(
+        ("rule", "example"),
+        [
+            pytest.param(rule, example, id=f"{rule.code}-{number}")
+            for rule in RULES
+            for number, example in enumerate(getattr(rule, kind))
+        ],
+    )
 
 
 def test_codes_and_ids_are_unique() -> None:
@@ -37,24 +42,14 @@ def test_codes_and_ids_are_unique() -> None:
         assert [each for each, count in counted.items() if count > 1] == []
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_it_is_documented_and_has_examples(rule: Rule) -> None:
-    assert len(rule.documentation) > 60
-    assert rule.source
-    assert len(rule.bad) >= 2
-    assert len(rule.good) >= 2
-    assert not rule.title.endswith(".")
+def test_each_is_documented_has_examples_and_names_causes_that_there_are() -> None:
+    assert [rule.code for rule in RULES if len(rule.documentation) <= 60 or not rule.source] == []
+    assert [rule.code for rule in RULES if len(rule.bad) < 2 or len(rule.good) < 2 or rule.title.endswith(".")] == []
+    assert [(rule.code, id) for rule in RULES for id in rule.leads_to if id not in CAUSES] == []
 
 
-@pytest.mark.parametrize(
-    ("rule", "example"),
-    [
-        pytest.param(rule, example, id=f"{rule.code}-{number}")
-        for rule in RULES
-        for number, example in enumerate(rule.bad)
-    ],
-)
-def test_a_bad_example_fires_its_rule(rule: Rule, example: Example) -> None:
+@cases("bad")
+def test_a_bad_example_fires_its_rule(rule: LintRule, example: Example) -> None:
     found = list(rule.judge(job_of(example)))
     assert found
     size = len(example.text)
@@ -70,22 +65,10 @@ def test_a_bad_example_fires_its_rule(rule: Rule, example: Example) -> None:
             assert 0 <= edit.span.start <= edit.span.end <= size
 
 
-@pytest.mark.parametrize(
-    "example",
-    [pytest.param(example, id=f"{rule.code}-{number}") for rule in RULES for number, example in enumerate(rule.good)],
-)
-def test_a_good_example_fires_no_error(example: Example) -> None:
-    assert errors(job_of(example)) == []
-
-
-@pytest.mark.parametrize(
-    ("rule", "example"),
-    [
-        pytest.param(rule, example, id=f"{rule.code}-{number}")
-        for rule in RULES
-        for number, example in enumerate(rule.good)
-    ],
-)
-def test_a_good_example_does_not_fire_its_own_rule(rule: Rule, example: Example) -> None:
+@cases("good")
+def test_a_good_example_fires_no_error_and_not_its_own_rule(rule: LintRule, example: Example) -> None:
     weakened = ("info", "warning") if rule.severity == "error" else ("info",)
-    assert [finding.summary for finding in rule.judge(job_of(example)) if finding.severity not in weakened] == []
+    for fired, finding in findings(job_of(example)):
+        said = f"{fired.code} line {finding.span.line}: {finding.summary}"
+        assert (finding.severity or fired.severity) != "error", said
+        assert fired is not rule or finding.severity in weakened, said

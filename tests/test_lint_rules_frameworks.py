@@ -7,7 +7,7 @@ import pytest
 
 from gpudoctor.lint.facts import parse_facts
 from gpudoctor.lint.lint import lint
-from gpudoctor.lint.model import Facts
+from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.report import LintReport
 from gpudoctor.lint.rule import every_rule
@@ -139,7 +139,7 @@ BAD = {
 
 
 def answer(text: str, facts: str = "") -> LintReport:
-    return lint(read_job(text, parse_facts(facts) if facts else Facts()), RULES)
+    return lint(read_job(text, parse_facts(facts) if facts else LintFacts()), RULES)
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -167,21 +167,21 @@ def test_what_is_bad_is_found(code: str, facts: str) -> None:
     ],
 )
 def test_an_option_behind_the_script_is_an_error_only_where_the_launcher_lacks_it(text: str, severity: str) -> None:
-    (problem,) = [each for each in lint(read_job(text, Facts()), RULES).problems if each.code == "Q03"]
+    (problem,) = [each for each in lint(read_job(text, LintFacts()), RULES).problems if each.code == "Q03"]
     assert problem.severity == severity
 
 
 def test_ssh_to_the_second_host_waits_for_the_first() -> None:
     start = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={0} --master-addr=n0 --master-port=61234 train.py"
     text = "".join(f'ssh n{rank} "{start.format(rank)}"\n' for rank in range(2))
-    (problem,) = [each for each in lint(read_job(text, Facts()), RULES).problems if each.code == "Q05"]
+    (problem,) = [each for each in lint(read_job(text, LintFacts()), RULES).problems if each.code == "Q05"]
     assert problem.fix.corrected == text.replace('"\nssh', '" &\nssh').rstrip("\n") + " &\nwait\n"
     for fine in (problem.fix.corrected, text.replace("ssh", "ssh -f"), text.replace("train.py", "train.py &")):
-        assert "Q05" not in {each.code for each in lint(read_job(fine, Facts()), RULES).problems}
+        assert "Q05" not in {each.code for each in lint(read_job(fine, LintFacts()), RULES).problems}
 
 
 def test_a_rank_for_accelerate_is_not_put_where_the_batch_shell_fills_it_in() -> None:
     text = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\nsrun accelerate launch --multi_gpu"
     text += " --num_machines $SLURM_NNODES --num_processes 8 --main_process_ip n0 train.py\n"
-    (problem,) = [each for each in lint(read_job(text, Facts()), RULES).problems if each.code == "C02"]
+    (problem,) = [each for each in lint(read_job(text, LintFacts()), RULES).problems if each.code == "C02"]
     assert (problem.severity, "$SLURM_NODEID" in problem.fix.corrected) == ("error", False)

@@ -7,20 +7,20 @@ from hypothesis import strategies as st
 from gpudoctor.lint.facts import parse_facts
 from gpudoctor.lint.lint import lint
 from gpudoctor.lint.look import is_loopback, split_endpoint
-from gpudoctor.lint.model import Facts, Job
-from gpudoctor.lint.read import Unreadable, read_job
-from gpudoctor.lint.rule import Rule, every_rule
+from gpudoctor.lint.model import LintFacts, LintJob
+from gpudoctor.lint.read import UnreadableText, read_job
+from gpudoctor.lint.rule import LintRule, every_rule
 from tests.lint_cases.network_bad import BAD
 from tests.lint_cases.network_good import GOOD
 
 RULES = tuple(rule for rule in every_rule() if rule.code[0] in "RAP")
 
 
-def job(facts: str, text: str) -> Job:
-    return read_job(text, parse_facts(facts) if facts else Facts())
+def job(facts: str, text: str) -> LintJob:
+    return read_job(text, parse_facts(facts) if facts else LintFacts())
 
 
-def found(given: Job, rules: tuple[Rule, ...] = RULES) -> list[tuple[str, str, str]]:
+def found(given: LintJob, rules: tuple[LintRule, ...] = RULES) -> list[tuple[str, str, str]]:
     return [
         (rule.code, finding.severity or rule.severity, finding.summary)
         for rule in rules
@@ -85,7 +85,7 @@ WORDS = st.sampled_from([*PIECES.split(), *LINES])
 def test_no_text_breaks_a_rule(text: str) -> None:
     try:
         read = job("nodes=2,torch=2.4", text)
-    except Unreadable:
+    except UnreadableText:
         return
     for code, severity, summary in found(read):
         assert code
@@ -122,6 +122,6 @@ _RANDOM_PORT = (
 )
 def test_a_random_number_is_corrected(text: str, code: str, wanted: str) -> None:
     rules = every_rule()
-    (problem,) = [each for each in lint(read_job(text, Facts()), rules).problems if each.code == code]
+    (problem,) = [each for each in lint(read_job(text, LintFacts()), rules).problems if each.code == code]
     assert wanted in problem.fix.corrected
-    assert code not in {each.code for each in lint(read_job(problem.fix.corrected, Facts()), rules).problems}
+    assert code not in {each.code for each in lint(read_job(problem.fix.corrected, LintFacts()), rules).problems}

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from gpudoctor.lint import allocation
 from gpudoctor.lint.facts import parse_facts
-from gpudoctor.lint.model import Facts, Job
-from gpudoctor.lint.read import Unreadable, read_job
-from gpudoctor.lint.rule import Edit, Rule, every_rule
+from gpudoctor.lint.model import LintFacts, LintJob
+from gpudoctor.lint.read import UnreadableText, read_job
+from gpudoctor.lint.rule import Edit, LintRule, every_rule
 from tests.lint_cases.slurm_bad import BAD
 from tests.lint_cases.slurm_good import GOOD
 
@@ -17,11 +17,11 @@ RULES = tuple(rule for rule in ALL if rule.code[0] in "GES")
 BY_CODE = {rule.code: rule for rule in RULES}
 
 
-def job(facts: str, text: str) -> Job:
-    return read_job(text, parse_facts(facts) if facts else Facts())
+def job(facts: str, text: str) -> LintJob:
+    return read_job(text, parse_facts(facts) if facts else LintFacts())
 
 
-def errors(given_job: Job) -> set[str]:
+def errors(given_job: LintJob) -> set[str]:
     return {rule.code for rule in ALL for each in rule.judge(given_job) if (each.severity or rule.severity) == "error"}
 
 
@@ -60,7 +60,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("rule", "facts", "text"), [pytest.param(*each[:3], id=each[3]) for each in EXAMPLES])
-def test_a_corrected_text_has_the_fault_no_more(rule: Rule, facts: str, text: str) -> None:
+def test_a_corrected_text_has_the_fault_no_more(rule: LintRule, facts: str, text: str) -> None:
     before = errors(job(facts, text))
     for _ in range(4):  # one fault may hide the next of its kind
         edits = next((each.edits for each in rule.judge(job(facts, text)) if each.edits), ())
@@ -144,8 +144,10 @@ def test_no_text_makes_a_rule_fail(pieces: list[str], odd: str, cut: int) -> Non
     whole = "".join(pieces)
     text = whole[:cut] + odd + whole[cut:]
     try:
-        given_job = read_job(text, Facts(nodes=2, gpus_per_node=4, versions={"lightning": "2.1"}, given=("lightning",)))
-    except Unreadable:
+        given_job = read_job(
+            text, LintFacts(nodes=2, gpus_per_node=4, versions={"lightning": "2.1"}, given=("lightning",))
+        )
+    except UnreadableText:
         return
     for rule in RULES:
         for finding in rule.judge(given_job):

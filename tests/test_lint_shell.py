@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudoctor.lint.model import Facts, Invocation
-from gpudoctor.lint.read import Unreadable, read_job
+from gpudoctor.lint.model import Invocation, LintFacts
+from gpudoctor.lint.read import UnreadableText, read_job
 from gpudoctor.lint.sections import split
 from gpudoctor.lint.shell import Shell, invocations
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
 
 
-def shell(text: str, batch: bool = False, facts: Facts | None = None) -> Shell:
-    return invocations(text, split(text), facts or Facts(), batch)
+def shell(text: str, batch: bool = False, facts: LintFacts | None = None) -> Shell:
+    return invocations(text, split(text), facts or LintFacts(), batch)
 
 
 def found(text: str, program: str, batch: bool = False) -> list[Invocation]:
@@ -90,7 +90,7 @@ def test_after_a_file_that_is_not_here_nobody_knows_what_is_set() -> None:
 
 
 def test_variables_of_the_user_count() -> None:
-    (torchrun,) = shell("torchrun $A", facts=Facts(variables={"A": "3"})).invocations
+    (torchrun,) = shell("torchrun $A", facts=LintFacts(variables={"A": "3"})).invocations
     assert words(torchrun) == ["torchrun", "3"]
     assert torchrun.settings["A"].how == "file"
 
@@ -226,7 +226,7 @@ def test_sbatch_lines() -> None:
         ("gres", "gpu:4", "lower case"),
         ("time", "3", "after the first command"),
     ]
-    job = read_job(text, Facts())
+    job = read_job(text, LintFacts())
     assert job.is_batch and list(job.sbatch) == ["nodes", "ntasks-per-node"]
 
 
@@ -353,8 +353,8 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=40).flatmap(lambda parts: st.sampled_from([" ", ""]).map(lambda gap: gap.join(parts))))
 def test_no_text_is_too_odd(text: str) -> None:
     try:
-        job = read_job(text, Facts())
-    except Unreadable:
+        job = read_job(text, LintFacts())
+    except UnreadableText:
         return
     for invocation in job.invocations:
         assert 0 <= invocation.span.start <= invocation.span.end <= len(text)
@@ -368,6 +368,6 @@ def test_no_text_is_too_odd(text: str) -> None:
 @given(st.text(max_size=200))
 def test_any_text_at_all(text: str) -> None:
     try:
-        read_job(text, Facts())
-    except Unreadable as problem:
+        read_job(text, LintFacts())
+    except UnreadableText as problem:
         assert "\n" not in str(problem)

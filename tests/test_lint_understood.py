@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpudoctor.lint.model import Facts
+from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.understood import understood
 
@@ -24,5 +24,5 @@ STARTS = [
 
 @pytest.mark.parametrize(("text", "wanted"), STARTS)
 def test_a_start_is_understood(text: str, wanted: tuple[object, ...]) -> None:
-    found = understood(read_job(text + "\n", Facts()))
+    found = understood(read_job(text + "\n", LintFacts()))
     assert (found.nodes, found.processes_per_node, found.world_size, found.script) == wanted

@@ -13,7 +13,7 @@ from gpudoctor.cli.options import NoColor, Python, Timeout
 from gpudoctor.errors import BadInput
 
 if TYPE_CHECKING:
-    from gpudoctor.lint.model import Facts
+    from gpudoctor.lint.model import LintFacts
 
 COMMAND = "gpudoctor.lint.command"
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*\+?=)(.*)", re.ASCII | re.DOTALL)
@@ -75,12 +75,12 @@ def lint(
     text, name = _text(file, context.meta.get(COMMAND))
     known = _facts(facts, framework_version, env, python, text)
     from gpudoctor.lint.lint import linted
-    from gpudoctor.lint.read import Unreadable, read_job
+    from gpudoctor.lint.read import UnreadableText, read_job
     from gpudoctor.lint.rule import every_rule
 
     try:
         job = read_job(text, known, kind)
-    except Unreadable as error:
+    except UnreadableText as error:
         raise BadInput(f"{name}: {error}") from None
     rules = every_rule()
     answer = linted(job, rules)
@@ -164,15 +164,15 @@ def _decoded(raw: bytes, name: str) -> str:
         return raw.decode("latin-1")
 
 
-def _facts(given: str | None, version: str | None, env: str | None, python: str | None, text: str) -> "Facts":
+def _facts(given: str | None, version: str | None, env: str | None, python: str | None, text: str) -> "LintFacts":
     """--facts, then --framework-version, then what is installed for the training."""
     from msgspec import structs
 
     from gpudoctor.lint.facts import FactsProblem, installed, merged, parse_facts, read_env_file
-    from gpudoctor.lint.model import Facts
+    from gpudoctor.lint.model import LintFacts
 
     try:
-        known = parse_facts(given) if given is not None else Facts()
+        known = parse_facts(given) if given is not None else LintFacts()
     except FactsProblem as error:
         raise BadInput(f"--facts {given}: {error}") from None
     if version is not None:
@@ -188,7 +188,7 @@ def _facts(given: str | None, version: str | None, env: str | None, python: str 
         except FactsProblem as error:
             raise BadInput(f"--env {env}: {error}") from None
         known = structs.replace(known, variables={**variables, **known.variables})
-    return merged(known, Facts(versions=installed(_interpreter(python))))
+    return merged(known, LintFacts(versions=installed(_interpreter(python))))
 
 
 def _interpreter(wanted: str | None) -> str:

@@ -12,10 +12,10 @@ from msgspec import structs
 from gpudoctor.active import end_all, gather, own_module, start
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import replace_piece
-from gpudoctor.lint.lint import Found, Linted, linted
+from gpudoctor.lint.lint import FiredRule, Linted, linted
 from gpudoctor.lint.look import Value
-from gpudoctor.lint.model import Job
-from gpudoctor.lint.rule import Finding, Rule
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.rule import LintFinding, LintRule
 from gpudoctor.lint.understood import main_launch
 from gpudoctor.marked import messages
 from gpudoctor.snapshot.network import Rendezvous
@@ -24,7 +24,7 @@ from gpudoctor.snapshot.reading import Reading
 FREE_PORT = "61234"
 
 
-def checked(answer: Linted, rules: Sequence[Rule], timeout: float) -> Linted:
+def checked(answer: Linted, rules: Sequence[LintRule], timeout: float) -> Linted:
     """The answer, with what was seen here. Never raises."""
     job = answer.job
     address = look.master(main_launch(job)) if job.launches else None
@@ -85,13 +85,13 @@ def _look(address: str, port: str, timeout: float) -> tuple[Reading[Rendezvous],
     return tried, own
 
 
-def _recognised(seen: Rendezvous, own_addresses: Sequence[str], address: Value, rule: Rule) -> list[Found]:
+def _recognised(seen: Rendezvous, own_addresses: Sequence[str], address: Value, rule: LintRule) -> list[FiredRule]:
     """A07 on the head itself. torch compares the endpoint with the addresses of the own host name
     (`_matches_machine_hostname`, measured with 2.13)."""
     if set(own_addresses) & set(seen.resolved.value_or(())):
         return []
     resolves = ", ".join(own_addresses) if own_addresses else "nothing"
-    finding = Finding(
+    finding = LintFinding(
         span=address.span,
         severity="error",
         summary=f"this machine has {seen.address}, but its host name resolves to {resolves}: c10d does not see that "
@@ -100,24 +100,24 @@ def _recognised(seen: Rendezvous, own_addresses: Sequence[str], address: Value, 
         fix=f"Add --rdzv-conf=is_host=1 --local-addr={seen.address} here and --rdzv-conf=is_host=0 on the others, or "
         "use the static rendezvous (--master-addr, --master-port, --node-rank).",
     )
-    return [Found(rule, finding)]
+    return [FiredRule(rule, finding)]
 
 
 def _told(
-    job: Job, seen: Rendezvous, address: Value, port: Value | None, rules: dict[str, Rule]
-) -> tuple[list[Found], tuple[str, ...]]:
-    found: list[Found] = []
+    job: LintJob, seen: Rendezvous, address: Value, port: Value | None, rules: dict[str, LintRule]
+) -> tuple[list[FiredRule], tuple[str, ...]]:
+    found: list[FiredRule] = []
     if not seen.resolved.is_read:
         return found, (f"--check: {seen.address} was not looked up: {seen.resolved.reason}",)
     if not seen.resolved.value:
-        finding = Finding(
+        finding = LintFinding(
             span=address.span,
             severity="error",
             summary=f"this machine knows no host named {seen.address}",
             happens="The ranks end with 'Name or service not known', or try again until their time-out.",
             fix="Write the head's IP address, or add the name to /etc/hosts on every node.",
         )
-        return ([Found(rules["A04"], finding)] if "A04" in rules else []), ()
+        return ([FiredRule(rules["A04"], finding)] if "A04" in rules else []), ()
     where = ", ".join(seen.resolved.value)
     if not seen.is_local.value_or(False):
         reached = seen.connection.value_or("") if seen.connection.is_read else ""
@@ -127,7 +127,7 @@ def _told(
     if not seen.listener.is_read:
         return found, (f"--check: whether port {seen.port} is free here was not read: {seen.listener.reason}",)
     if listener and port is not None and "P04" in rules:
-        finding = Finding(
+        finding = LintFinding(
             span=port.span,
             severity="error",
             summary=f"port {seen.port} is taken on this machine, by {listener}; the head needs it free",
@@ -135,5 +135,5 @@ def _told(
             fix=f"Take another port on every node, such as {FREE_PORT}, or end that process.",
             edits=(replace_piece(port, port=FREE_PORT),) if port.span.exact else (),
         )
-        found.append(Found(rules["P04"], finding))
+        found.append(FiredRule(rules["P04"], finding))
     return found, ()

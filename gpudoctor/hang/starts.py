@@ -15,7 +15,7 @@ from gpudoctor.hang.job import Job, Launcher, Rank
 from gpudoctor.hang.report import Seen
 from gpudoctor.knowledge.places import Kind
 from gpudoctor.launcher import command_lines as commands
-from gpudoctor.lint.model import Launch
+from gpudoctor.lint.model import LintLaunch
 from gpudoctor.snapshot.evidence import NodeEvidence, Process, ProcessEvidence, Socket
 
 YOUNG = 15.0
@@ -57,7 +57,7 @@ class Start(NamedTuple):
     is_host: bool | None = None
     """c10d's is_host, where it is given."""
     standalone: bool = False
-    launch: Launch | None = None
+    launch: LintLaunch | None = None
 
     @property
     def process(self) -> Process:
@@ -166,12 +166,12 @@ def _by_hand(rank: Rank) -> Start:
 # ---------------------------------------------------------------- command lines
 
 
-def launch_of(process: Process) -> Launch | None:
+def launch_of(process: Process) -> LintLaunch | None:
     """What a process was started with, as lint understands it; None when it is no start of training."""
     return commands.launch_of(process.command, process.environment)
 
 
-def _torchrun(launcher: Launcher, ranks: tuple[Rank, ...], launch: Launch) -> Start:
+def _torchrun(launcher: Launcher, ranks: tuple[Rank, ...], launch: LintLaunch) -> Start:
     def text(option: str, default: str = "") -> str:
         found = launch.text(option)
         return default if found is None else found
@@ -209,7 +209,7 @@ def _torchrun(launcher: Launcher, ranks: tuple[Rank, ...], launch: Launch) -> St
     )
 
 
-def _accelerate(launcher: Launcher, ranks: tuple[Rank, ...], launch: Launch) -> Start:
+def _accelerate(launcher: Launcher, ranks: tuple[Rank, ...], launch: LintLaunch) -> Start:
     """Options only: what its configuration file says stands in no command line."""
     nodes, world = number(launch.text("num-machines")), number(launch.text("num-processes"))
     backend = launch.text("rdzv-backend") or "static"

@@ -17,7 +17,7 @@ class BadAddress(ValueError):
     """No address that a job could use; the message is one line for the user."""
 
 
-class Chosen(NamedTuple):
+class ChosenAddress(NamedTuple):
     """An address and why it is the one."""
 
     address: str
@@ -46,10 +46,10 @@ def check_given(address: str, nodes: int) -> str:
     return bare
 
 
-def of_head(machine: Snapshot, nodes: int) -> Chosen:
+def of_head(machine: Snapshot, nodes: int) -> ChosenAddress:
     """The head's address as its own snapshot tells it. Raises `BadAddress`."""
     if nodes == 1:
-        return Chosen("127.0.0.1", "one node: nothing needs to reach it from outside")
+        return ChosenAddress("127.0.0.1", "one node: nothing needs to reach it from outside")
     try:
         address = address_of(machine.network)
         interface = recommended(machine)
@@ -59,7 +59,7 @@ def of_head(machine: Snapshot, nodes: int) -> Chosen:
     by = "by which the default route leads" if _has_default_route(machine, interface) else "which leads out"
     passed_over = _passed_over(machine)
     others = f"; not {', '.join(passed_over)}, where no other node is" if passed_over else ""
-    return Chosen(address, f"the address of {described(interface)}, {by}{others}")
+    return ChosenAddress(address, f"the address of {described(interface)}, {by}{others}")
 
 
 def resolves_to_itself(machine: Snapshot, address: str) -> bool | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from gpudoctor.command import command
 from gpudoctor.fleet.names import folded
-from gpudoctor.launch.claims_base import Seen
+from gpudoctor.launch.claims_base import SeenNodes
 from gpudoctor.launch.claims_network import NetworkClaims
 from gpudoctor.launch.claims_software import SoftwareClaims
 from gpudoctor.launch.plan import LaunchPlan
@@ -17,7 +17,7 @@ from gpudoctor.launch.verified import Verified
 from gpudoctor.nccl.preflight_names import is_address
 
 
-def judge(plan: LaunchPlan, seen: Seen, script: str) -> tuple[Verified, ...]:
+def judge(plan: LaunchPlan, seen: SeenNodes, script: str) -> tuple[Verified, ...]:
     """All claims in the order of a launch. `script`: the absolute path to look at; "" where there is none."""
     return tuple(_Judge(plan, seen, script).all())
 

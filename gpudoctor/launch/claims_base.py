@@ -50,7 +50,7 @@ OF_INTERFACES = ("hostname-loopback-on-node", "address-unreachable-from-others",
 ANOTHER_COMMAND = ("gpudoctor nccl-test", "unset ", "export ")
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class SeenNodes(Struct, frozen=True, kw_only=True):
     """What was found out of the plan's nodes, by name."""
 
     nodes: Nodes
@@ -69,7 +69,7 @@ class Seen(Struct, frozen=True, kw_only=True):
 class Answers:
     """Makes answers for one plan."""
 
-    def __init__(self, plan: LaunchPlan, seen: Seen, script: str) -> None:
+    def __init__(self, plan: LaunchPlan, seen: SeenNodes, script: str) -> None:
         self.plan, self.seen, self.script = plan, seen, script
         self.names = tuple(node.name for node in plan.nodes)
         self.head = self.names[0]

@@ -169,14 +169,16 @@ def _like_the_nodes(wish: LaunchWish, snapshots: Mapping[str, Snapshot], head: s
     return {}
 
 
-def _scheduled(wish: LaunchWish) -> address.Chosen:
+def _scheduled(wish: LaunchWish) -> address.ChosenAddress:
     """Where the scheduler's first node is the head, the emitted text asks for its name."""
     if wish.master_address:
-        return address.Chosen(address.check_given(wish.master_address, wish.nodes or 1), "as asked for")
-    return address.Chosen("HEAD_ADDRESS", "the first node that the scheduler chooses")
+        return address.ChosenAddress(address.check_given(wish.master_address, wish.nodes or 1), "as asked for")
+    return address.ChosenAddress("HEAD_ADDRESS", "the first node that the scheduler chooses")
 
 
-def _master(wish: LaunchWish, names: tuple[str, ...], head: Snapshot | None, around: Surroundings) -> address.Chosen:
+def _master(
+    wish: LaunchWish, names: tuple[str, ...], head: Snapshot | None, around: Surroundings
+) -> address.ChosenAddress:
     """MASTER_ADDR with its reason."""
     if wish.master_address:
         given = address.check_given(wish.master_address, len(names))
@@ -185,12 +187,12 @@ def _master(wish: LaunchWish, names: tuple[str, ...], head: Snapshot | None, aro
                 f"--master-addr {given}: no interface of {names[0]}, where node rank 0 starts, has this address; "
                 f"start node rank 0 where it belongs (--hosts with that node first), or leave the option out"
             )
-        return address.Chosen(given, "as asked for")
+        return address.ChosenAddress(given, "as asked for")
     if head is not None:
         return address.of_head(head, len(names))
     seen = around.addresses.get(names[0], "")
     if seen and not (len(names) > 1 and is_loopback(seen)):
-        return address.Chosen(seen, f"what {names[0]} resolves to on this machine")
+        return address.ChosenAddress(seen, f"what {names[0]} resolves to on this machine")
     if len(names) > 1 and is_loopback(names[0]):
         raise CannotPlan(
             f"{names[0]}, the head, is a loopback address: each of {len(names)} nodes would wait for itself; name the "
@@ -198,8 +200,8 @@ def _master(wish: LaunchWish, names: tuple[str, ...], head: Snapshot | None, aro
         )
     told = f"resolves to {seen} here, which is no address for others" if seen else "does not resolve on this machine"
     if address.NAME.fullmatch(names[0]) is None:  # an IPv6 address as a host's name
-        return address.Chosen(names[0], "the head as it was named")
-    return address.Chosen(names[0], f"the head's name, for it {told}")
+        return address.ChosenAddress(names[0], "the head as it was named")
+    return address.ChosenAddress(names[0], f"the head's name, for it {told}")
 
 
 def _address_of(

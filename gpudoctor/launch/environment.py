@@ -7,21 +7,21 @@ from gpudoctor.command import command
 from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.launch.plan import Unverified, Variable
+from gpudoctor.launch.plan import EnvVariable, Unverified
 from gpudoctor.snapshot import NotRead, Snapshot
 
 THREADS = "OMP_NUM_THREADS"
 NAMES_DEVICES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_IB_HCA")
 """Values that name interfaces or HCAs, which another node may call otherwise."""
 
-Own = dict[str, tuple[Variable, ...]]
+Own = dict[str, tuple[EnvVariable, ...]]
 
 
 def variables(
     names: tuple[str, ...], snapshots: Mapping[str, Snapshot], processes: tuple[int, ...], accelerator: str
-) -> tuple[tuple[Variable, ...], Own, tuple[Unverified, ...]]:
+) -> tuple[tuple[EnvVariable, ...], Own, tuple[Unverified, ...]]:
     """What every node gets, what single nodes get by themselves, and what was not looked at on the others."""
-    each: dict[str, dict[str, Variable]] = {}
+    each: dict[str, dict[str, EnvVariable]] = {}
     for rank, name in enumerate(names):
         machine = snapshots.get(name)
         if machine is not None:
@@ -45,7 +45,7 @@ def variables(
     return shared, own, guesses
 
 
-def naming_devices(shared: tuple[Variable, ...]) -> tuple[str, ...]:
+def naming_devices(shared: tuple[EnvVariable, ...]) -> tuple[str, ...]:
     """Those of the variables whose values a node that was not looked at may call otherwise."""
     return tuple(variable.name for variable in shared if variable.name in NAMES_DEVICES)
 
@@ -60,11 +60,11 @@ def cpus_per_process(names: tuple[str, ...], snapshots: Mapping[str, Snapshot], 
     return max(1, min(shares)) if shares else 0
 
 
-def _of_node(machine: Snapshot, nodes: int, processes: int) -> dict[str, Variable]:
-    found: dict[str, Variable] = {}
+def _of_node(machine: Snapshot, nodes: int, processes: int) -> dict[str, EnvVariable]:
+    found: dict[str, EnvVariable] = {}
     if cpus := _cpus(machine):
         share = max(1, cpus // processes)
-        found[THREADS] = Variable(
+        found[THREADS] = EnvVariable(
             THREADS,
             str(share),
             f"{counted(cpus, 'CPU')} for {counted(processes, 'rank')} of a node. Without it torchrun sets 1 where a "
@@ -73,19 +73,19 @@ def _of_node(machine: Snapshot, nodes: int, processes: int) -> dict[str, Variabl
     advice = suggest(machine, nodes)
     for suggestion in advice.suggestions:
         if suggestion.kind != "debugging" and suggestion.name != THREADS:
-            found[suggestion.name] = Variable(suggestion.name, suggestion.value, suggestion.reason)
+            found[suggestion.name] = EnvVariable(suggestion.name, suggestion.value, suggestion.reason)
     for present in advice.present:
         if present.name != THREADS and present.origin == "environment":
-            found[present.name] = Variable(
+            found[present.name] = EnvVariable(
                 present.name, present.value, "Set in this shell, and needed; another shell does not have it."
             )
     return found
 
 
-def _agreed(each: Mapping[str, Mapping[str, Variable]]) -> tuple[tuple[Variable, ...], Own]:
+def _agreed(each: Mapping[str, Mapping[str, EnvVariable]]) -> tuple[tuple[EnvVariable, ...], Own]:
     """Variables with one value on all known nodes, and the others by node."""
-    shared: dict[str, Variable] = {}
-    own: dict[str, list[Variable]] = {}
+    shared: dict[str, EnvVariable] = {}
+    own: dict[str, list[EnvVariable]] = {}
     for found in each.values():
         for name, variable in found.items():
             values = {nodes[name].value if name in nodes else None for nodes in each.values()}
@@ -113,10 +113,12 @@ def _cpus(machine: Snapshot) -> int:
     return min(mask, max(1, math.floor(quota))) if quota is not None else mask
 
 
-def _visible(machine: Snapshot, processes: int) -> Variable | None:
+def _visible(machine: Snapshot, processes: int) -> EnvVariable | None:
     """CUDA_VISIBLE_DEVICES where this shell has it: the GPUs were counted under it."""
     value = machine.environment.value_or({}).get(VARIABLE)
     if not value:
         return None
     taken = ",".join([part.strip() for part in value.split(",")][:processes])
-    return Variable(VARIABLE, taken, f"As in the shell that was looked at ({value}); the GPUs were counted under it.")
+    return EnvVariable(
+        VARIABLE, taken, f"As in the shell that was looked at ({value}); the GPUs were counted under it."
+    )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from gpudoctor.launch.plan import LaunchPlan, Variable
+from gpudoctor.launch.plan import EnvVariable, LaunchPlan
 
 OF_THESE_MACHINES = re.compile(
     r"_SOCKET_IFNAME$|^NCCL_IB_(HCA|GID_INDEX|MERGE_NICS)$|_FILE$|^CUDA_VISIBLE_DEVICES$|_HCA$"
@@ -44,12 +44,12 @@ def job_name(plan: LaunchPlan) -> str:
     return name if name[:1].isalpha() else f"train-{name}".rstrip("-")
 
 
-def portable(variables: Iterable[Variable]) -> tuple[Variable, ...]:
+def portable(variables: Iterable[EnvVariable]) -> tuple[EnvVariable, ...]:
     """Those that hold on machines other than these."""
     return tuple(each for each in variables if not OF_THESE_MACHINES.search(each.name))
 
 
-def left_out(variables: Iterable[Variable], where: str) -> tuple[str, ...]:
+def left_out(variables: Iterable[EnvVariable], where: str) -> tuple[str, ...]:
     """A note on those that do not."""
     names = [each.name for each in variables if OF_THESE_MACHINES.search(each.name)]
     return (

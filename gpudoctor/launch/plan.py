@@ -31,7 +31,7 @@ class LaunchWish(Struct, frozen=True, kw_only=True):
     """--framework-version: as if this version were installed."""
 
 
-class Variable(Struct, frozen=True):
+class EnvVariable(Struct, frozen=True):
     """An environment variable, with its reason, which becomes a comment."""
 
     name: str
@@ -47,7 +47,7 @@ class NodePlan(Struct, frozen=True, kw_only=True):
     address: str
     processes: int
     """Ranks on it: its visible GPUs, or what was wished."""
-    environment: tuple[Variable, ...] = ()
+    environment: tuple[EnvVariable, ...] = ()
     """Only what this node needs by itself (CUDA_VISIBLE_DEVICES, an interface of another name)."""
     known: bool = True
     """False: `name` and `address` are placeholders, "NODE1" and "NODE1_ADDRESS"."""
@@ -82,7 +82,7 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
     elastic: tuple[int, int] | None = None
     versions: dict[str, str] = field(default_factory=dict)
     """Installed distributions that matter: "torch" -> "2.13.0", "lightning" -> "2.6.6", "accelerate" ..."""
-    environment: tuple[Variable, ...] = ()
+    environment: tuple[EnvVariable, ...] = ()
     """The same on every node: OMP_NUM_THREADS, NCCL_* that `gpudoctor env` finds for all of them."""
     cpus_per_process: int = 0
     """0: not known."""
@@ -105,7 +105,7 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
         return sum(node.processes for node in self.nodes)
 
 
-class Block(Struct, frozen=True):
+class PasteBlock(Struct, frozen=True):
     """Lines to paste in one place."""
 
     title: str
@@ -128,7 +128,7 @@ class EmittedFile(Struct, frozen=True):
 class Emission(Struct, frozen=True, kw_only=True):
     """What an emitter hands over. Comments with the reasons are inside the texts, in the syntax of each."""
 
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[PasteBlock, ...] = ()
     files: tuple[EmittedFile, ...] = ()
     code: str = ""
     """Python lines that belong into the training script (Trainer(...), the spawn wrapper)."""

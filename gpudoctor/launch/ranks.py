@@ -17,7 +17,7 @@ class NoRanks(ValueError):
     """Nobody can tell how many ranks, or there are too few GPUs; the message is one line for the user."""
 
 
-class Counts(NamedTuple):
+class RankCounts(NamedTuple):
     """Ranks by node rank."""
 
     processes: tuple[int, ...]
@@ -28,7 +28,7 @@ class Counts(NamedTuple):
 
 def of_nodes(
     wish: LaunchWish, names: tuple[str, ...], snapshots: Mapping[str, Snapshot], slots: Mapping[str, int]
-) -> Counts:
+) -> RankCounts:
     """Raises `NoRanks`."""
     seen: dict[str, int] = {}
     unread: dict[str, str] = {}
@@ -75,7 +75,7 @@ def of_nodes(
     # --gpus-per-node speaks of GPUs that this machine need not have (a login node); slots are ranks of any kind.
     without = bool(no_gpus) and len(no_gpus) == len(seen) and not wish.gpus_per_node
     kind: Literal["cuda", "cpu"] = "cpu" if without else "cuda"
-    return Counts(tuple(processes), kind, _why(wish, seen, no_gpus, on_cpu, slots), tuple(guesses))
+    return RankCounts(tuple(processes), kind, _why(wish, seen, no_gpus, on_cpu, slots), tuple(guesses))
 
 
 def gpus(machine: Snapshot) -> int:

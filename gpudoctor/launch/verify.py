@@ -9,7 +9,7 @@ from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import may_set
 from gpudoctor.fleet.reach import reach
 from gpudoctor.launch.claims import judge
-from gpudoctor.launch.claims_base import Seen
+from gpudoctor.launch.claims_base import SeenNodes
 from gpudoctor.launch.plan import LaunchPlan
 from gpudoctor.launch.verified import Check, Outcome, Verified, has_false, unverified
 from gpudoctor.launcher import registry
@@ -79,7 +79,9 @@ def _script(plan: LaunchPlan, folder: str) -> str:
     return str((Path(folder) if folder else Path.cwd()) / Path(plan.program[0]).expanduser())
 
 
-def _seen(plan: LaunchPlan, fleet: Fleet | None, found: Preflight | None, snapshots: Mapping[str, Snapshot]) -> Seen:
+def _seen(
+    plan: LaunchPlan, fleet: Fleet | None, found: Preflight | None, snapshots: Mapping[str, Snapshot]
+) -> SeenNodes:
     """By the plan's names: the fleet's first nodes are the plan's."""
     names = {number: node.name for number, node in enumerate(plan.nodes)}
     there = {number: names[number] for number in range(len(fleet.nodes)) if number in names} if fleet else {}
@@ -89,7 +91,7 @@ def _seen(plan: LaunchPlan, fleet: Fleet | None, found: Preflight | None, snapsh
     nodes = Nodes(own, "nccl" if plan.accelerator == "cuda" else "gloo", fleet.how if fleet else "none", ways)
     if found is None:
         unseen = {name: NOTHING_LEADS_THERE for name in names.values() if name not in own and name not in lost}
-        return Seen(nodes=nodes, snapshots=own, unseen={**lost, **unseen})
+        return SeenNodes(nodes=nodes, snapshots=own, unseen={**lost, **unseen})
     examined = {there[number]: snapshot for number, snapshot in found.snapshots.items() if number in there}
     own |= examined
     not_examined = _evidence(found.findings, "node-not-examined")
@@ -104,7 +106,7 @@ def _seen(plan: LaunchPlan, fleet: Fleet | None, found: Preflight | None, snapsh
         for touched in found.reached.values()
         for each in touched
     )
-    return Seen(
+    return SeenNodes(
         nodes=nodes,
         snapshots=own,
         findings=found.findings,

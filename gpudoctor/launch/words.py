@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from gpudoctor.command import MOST_CHARACTERS, MOST_WORDS, Command, command, joined
 from gpudoctor.emit.comments import comment as comment_lines
 from gpudoctor.errors import BadInput
-from gpudoctor.launch.plan import Block, LaunchPlan, NodePlan, Variable
+from gpudoctor.launch.plan import EnvVariable, LaunchPlan, NodePlan, PasteBlock
 
 WIDTH = 96
 
@@ -54,7 +54,7 @@ def line(words: Iterable[str]) -> Command:
     return said
 
 
-def prefixed(variables: Iterable[Variable], words: Iterable[str]) -> Command:
+def prefixed(variables: Iterable[EnvVariable], words: Iterable[str]) -> Command:
     """`A=1 B=2 command ...`: variables for this command only, so that the shell is as before. Raises `Unquotable`."""
     given = tuple(variables)
     check(each.value for each in given)
@@ -66,12 +66,12 @@ def comment(text: str) -> str:
     return "\n".join(comment_lines(text))
 
 
-def reasons(variables: Iterable[Variable]) -> list[str]:
+def reasons(variables: Iterable[EnvVariable]) -> list[str]:
     """A comment for each variable that has a reason."""
     return [comment(f"{each.name}: {each.reason}") for each in variables if each.reason]
 
 
-def reasons_for(plan: LaunchPlan, node: NodePlan, *first: Variable) -> list[str]:
+def reasons_for(plan: LaunchPlan, node: NodePlan, *first: EnvVariable) -> list[str]:
     """The reasons of a node's variables; those that all nodes share are told once, at the head, with `first`."""
     guessed = [
         comment(f"{name}: as on the nodes that were looked at; this one was not, and may call its devices otherwise.")
@@ -80,7 +80,7 @@ def reasons_for(plan: LaunchPlan, node: NodePlan, *first: Variable) -> list[str]
     return [*reasons((*first, *of_node(plan, node)) if node.rank == 0 else node.environment), *guessed]
 
 
-def without_leftovers(plan: LaunchPlan, words: list[str], given: Iterable[Variable] = ()) -> list[str]:
+def without_leftovers(plan: LaunchPlan, words: list[str], given: Iterable[EnvVariable] = ()) -> list[str]:
     """The command, freed of what an earlier job left in this shell; what stands before it (`given`) has another value
     already, which `env -u` would take out again."""
     replaced = {each.name for each in given}
@@ -88,7 +88,7 @@ def without_leftovers(plan: LaunchPlan, words: list[str], given: Iterable[Variab
     return ["env", *taken_out, *words] if taken_out else words
 
 
-def of_node(plan: LaunchPlan, node: NodePlan) -> tuple[Variable, ...]:
+def of_node(plan: LaunchPlan, node: NodePlan) -> tuple[EnvVariable, ...]:
     """The environment of one node: its own values win over those of all."""
     own = {each.name for each in node.environment}
     return (*(each for each in plan.environment if each.name not in own), *node.environment)
@@ -102,15 +102,15 @@ def title(plan: LaunchPlan, node: NodePlan) -> str:
     return f"{where} (node rank {node.rank} of {len(plan.nodes)})"
 
 
-def rendezvous(plan: LaunchPlan, *more: Variable) -> tuple[Variable, ...]:
+def rendezvous(plan: LaunchPlan, *more: EnvVariable) -> tuple[EnvVariable, ...]:
     """MASTER_ADDR and MASTER_PORT with their reasons, and what goes with them."""
 
     def why(name: str) -> str:
         return f"{plan.why[name]}." if plan.why.get(name) else ""
 
     return (
-        Variable("MASTER_ADDR", plan.master_address, why("master_address")),
-        Variable("MASTER_PORT", str(plan.master_port), why("master_port")),
+        EnvVariable("MASTER_ADDR", plan.master_address, why("master_address")),
+        EnvVariable("MASTER_PORT", str(plan.master_port), why("master_port")),
         *more,
     )
 
@@ -122,9 +122,9 @@ def head_reasons(plan: LaunchPlan) -> list[str]:
 
 
 def node_block(
-    plan: LaunchPlan, node: NodePlan, command: list[str], comments: Iterable[str] = (), *first: Variable
-) -> Block:
+    plan: LaunchPlan, node: NodePlan, command: list[str], comments: Iterable[str] = (), *first: EnvVariable
+) -> PasteBlock:
     """The command of one node under its comments; `first`: variables besides the plan's own."""
     variables = (*first, *of_node(plan, node))
     text = prefixed(variables, without_leftovers(plan, command, variables))
-    return Block(title(plan, node), "\n".join([*comments, *reasons_for(plan, node, *first), text]), node.rank)
+    return PasteBlock(title(plan, node), "\n".join([*comments, *reasons_for(plan, node, *first), text]), node.rank)

@@ -12,7 +12,7 @@ from gpudoctor.launcher.programs import FLAGS, python_runs
 from gpudoctor.launcher.programs import PYTHON as INTERPRETER
 from gpudoctor.launcher.registry import Called, called
 from gpudoctor.launcher.understand import understand
-from gpudoctor.lint.model import Invocation, Launch, Setting, Span, Word
+from gpudoctor.lint.model import Invocation, LintLaunch, SetVariable, Span, Word
 
 MOST_WORDS = 256
 WITH_OPTIONS = ("torchrun", "accelerate", "deepspeed")
@@ -172,11 +172,11 @@ def as_word(text: str) -> Word:
     return Word(raw=text, text=text, shown=text, span=NOWHERE)
 
 
-def launch_of(command: Sequence[str], environment: Mapping[str, str]) -> Launch | None:
+def launch_of(command: Sequence[str], environment: Mapping[str, str]) -> LintLaunch | None:
     """What a process was started with, as lint understands it; None when it is no start of training."""
     words = tuple(map(as_word, command))
     settings = {
-        name: Setting(name, as_word(value), exported=True, how="env")
+        name: SetVariable(name, as_word(value), exported=True, how="env")
         for name, value in environment.items()
         if name.startswith(("PET_", "ACCELERATE_"))
     }

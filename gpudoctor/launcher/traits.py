@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from gpudoctor.launcher.grammar import Grammar
-from gpudoctor.lint.model import Invocation, Launch, Option, Setting
+from gpudoctor.lint.model import Invocation, LintLaunch, Option, SetVariable
 
 if TYPE_CHECKING:
     from gpudoctor.launch.plan import Emission, LaunchPlan
@@ -25,9 +25,9 @@ class Form(Struct, frozen=True, kw_only=True):
     """It is given a whole command (`python train.py`), not a script or `-m` and a module."""
     all_known: bool = False
     """The table has every option, so that another one is a mistake."""
-    environment: Callable[[Mapping[str, Setting]], dict[str, Option]] | None = None
+    environment: Callable[[Mapping[str, SetVariable]], dict[str, Option]] | None = None
     """Variables that count as options."""
-    read: "Callable[[Form, Invocation, int], Launch | None] | None" = None
+    read: "Callable[[Form, Invocation, int], LintLaunch | None] | None" = None
     """Instead of options and a script or command: from the form, what was called, and where its words go on."""
 
 
@@ -79,7 +79,7 @@ class LauncherTraits(Struct, frozen=True, kw_only=True):
     ranks_default: int | None = None
     total_option: str = ""
     """The option with the number of all ranks."""
-    counts: Callable[[Launch], tuple[int | None, int | None]] | None = None
+    counts: Callable[[LintLaunch], tuple[int | None, int | None]] | None = None
     """Nodes, and ranks on each, where one option says both."""
     decisive: tuple[str, ...] = ()
     """Options whose value decides whether the ranks meet."""

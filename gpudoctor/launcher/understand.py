@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from gpudoctor.launcher import programs, registry
+from gpudoctor.launcher.grammar import WordsRead
 from gpudoctor.launcher.programs import StartedByPython, is_python, is_script, name_of, started_by_python
 from gpudoctor.launcher.registry import Called, called
-from gpudoctor.lint.model import Invocation, Launch, Span, Word
+from gpudoctor.lint.model import Invocation, LintLaunch, Span, Word
 
 _PROGRAM_FILE = re.compile(r".*/([\w.-]+)|[$`]\(?which ([\w.-]+)[)`]")
 
 
-def understand(invocation: Invocation) -> Launch | None:
+def understand(invocation: Invocation) -> LintLaunch | None:
     """The start of training that this is; None when it is none (`hostname`, `pip install`). Never raises.
 
     A python program under srun or mpirun is Launch(launcher="srun" or "mpirun"): `invocation` is the program's,
@@ -50,7 +51,7 @@ def understand(invocation: Invocation) -> Launch | None:
     return structs.replace(launch, around=_around(inner))
 
 
-def with_command(launch: Launch, words: tuple[Word, ...]) -> Launch:
+def with_command(launch: LintLaunch, words: tuple[Word, ...]) -> LintLaunch:
     """A launcher that is given a whole command, `python train.py`."""
     if words and is_python(words[0]):
         started = started_by_python(words)
@@ -59,26 +60,31 @@ def with_command(launch: Launch, words: tuple[Word, ...]) -> Launch:
     return structs.replace(launch, script=words[0] if words else None, script_words=words[1:])
 
 
-def _read(invocation: Invocation, found: Called) -> Launch | None:
+def _read(invocation: Invocation, found: Called) -> LintLaunch | None:
     """The launch that these words of a launcher are."""
     form = found.form
     if form.read is not None:
         return form.read(form, invocation, found.start)
     read = form.grammar.read(invocation.words, found.start)
-    launch = Launch(
-        launcher=form.launcher,
-        invocation=invocation,
-        entry=found.entry,
-        environment=form.environment(invocation.settings) if form.environment is not None else {},
-        options=read.last,
-        every_option=read.options,
-        unread=read.unread,
-    )
+    launch = _launch(form.launcher, invocation, found.entry, read)
+    if form.environment is not None:
+        launch = structs.replace(launch, environment=form.environment(invocation.settings))
     rest = invocation.words[read.end :]
     if form.takes_command:
         return with_command(launch, rest)
     script, *others = rest or (None,)
     return structs.replace(launch, script=script, script_words=tuple(others), module="module" in read.last)
+
+
+def _launch(launcher: str, invocation: Invocation, entry: str, read: WordsRead) -> LintLaunch:
+    return LintLaunch(
+        launcher=launcher,
+        invocation=invocation,
+        entry=entry,
+        options=read.last,
+        every_option=read.options,
+        unread=read.unread,
+    )
 
 
 def _unwrapped(invocation: Invocation) -> Invocation:
@@ -104,25 +110,22 @@ def _span(words: Sequence[Word]) -> Span:
     return Span(words[0].span.start, words[-1].span.end, words[0].span.line, words[0].span.exact)
 
 
-def _around(invocation: Invocation) -> tuple[Launch, ...]:
+def _around(invocation: Invocation) -> tuple[LintLaunch, ...]:
     """srun and mpirun around it, outermost first."""
     launches = []
     for outer in invocation.within:
         if (starter := registry.starts_tasks(outer.program)) is not None:
             read = starter.form.grammar.read(outer.words)
-            launches.append(
-                Launch(launcher=starter.form.launcher, invocation=outer, options=read.last, every_option=read.options,
-                       entry=outer.program, unread=read.unread)
-            )  # fmt: skip
+            launches.append(_launch(starter.form.launcher, outer, outer.program, read))
     return tuple(launches)
 
 
-def _plain(invocation: Invocation, started: StartedByPython) -> Launch | None:
+def _plain(invocation: Invocation, started: StartedByPython) -> LintLaunch | None:
     """A program that starts no ranks: alone, or one for each task of srun or mpirun."""
     if started.script is None or not programs.trains(started.script, started.module):
         return None
     around = _around(invocation)
-    launch = around[-1] if around else Launch(launcher="python", invocation=invocation, entry="python")
+    launch = around[-1] if around else LintLaunch(launcher="python", invocation=invocation, entry="python")
     return structs.replace(
         launch,
         invocation=invocation,
@@ -134,7 +137,7 @@ def _plain(invocation: Invocation, started: StartedByPython) -> Launch | None:
     )
 
 
-def _python(invocation: Invocation) -> Launch | None:
+def _python(invocation: Invocation) -> LintLaunch | None:
     """`python ...`: a launcher's module, or the training itself."""
     words = invocation.words
     started = started_by_python(words)

@@ -6,7 +6,7 @@ commands/utils.py; measured). Hyphens are taken beside underscores; abbreviation
 """
 
 from gpudoctor.launch import words
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, NodePlan, Variable
+from gpudoctor.launch.plan import CannotEmit, Emission, EnvVariable, LaunchPlan, NodePlan, PasteBlock
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
 
@@ -62,7 +62,7 @@ def program(plan: LaunchPlan) -> list[str]:
     return [plan.python, "-m", "accelerate.commands.launch"]
 
 
-def _block(plan: LaunchPlan, node: NodePlan) -> Block:
+def _block(plan: LaunchPlan, node: NodePlan) -> PasteBlock:
     total, several = plan.world_size, len(plan.nodes) > 1
     command = program(plan)
     if total > 1:
@@ -81,7 +81,7 @@ def _block(plan: LaunchPlan, node: NodePlan) -> Block:
     command += ["--mixed_precision", PRECISIONS.get(plan.precision, "no"), "--dynamo_backend", "no"]
     module = ["--module", *plan.program[1:]] if plan.program[0] == "-m" else list(plan.program)
     # Accelerator() looks for a GPU otherwise.
-    on_cpu = (Variable("ACCELERATE_USE_CPU", "true"),) if plan.accelerator == "cpu" else ()
+    on_cpu = (EnvVariable("ACCELERATE_USE_CPU", "true"),) if plan.accelerator == "cpu" else ()
     comments = [words.comment(f"--num_processes is the total: {len(plan.nodes)} x {node.processes}.")]
     if total > 1 and not plan.strategy.startswith("fsdp"):
         comments.append(

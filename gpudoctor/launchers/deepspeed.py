@@ -8,7 +8,7 @@ import re
 
 from gpudoctor.knowledge.superseded import parsed
 from gpudoctor.launch.parts import arguments, beside, is_module, target
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, EmittedFile, LaunchPlan
+from gpudoctor.launch.plan import CannotEmit, Emission, EmittedFile, LaunchPlan, PasteBlock
 from gpudoctor.launch.words import comment, line, node_block, of_node, without_leftovers
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
@@ -58,7 +58,7 @@ def write(plan: LaunchPlan) -> Emission:
     if by_pdsh:
         lines = [comment("Run it once. It reaches every host of the hostfile by ssh without a password, this one too.")]
         blocks.append(
-            Block(
+            PasteBlock(
                 f"on {plan.nodes[0].name} only (node rank 0)",
                 "\n".join([*lines, line(without_leftovers(plan, _command(plan)))]) + "\n",
                 node=0,
@@ -119,7 +119,7 @@ def _command(plan: LaunchPlan, *options: str) -> list[str]:
     return [beside(plan.python, "deepspeed"), *hosts, *options, *address, port, *program]
 
 
-def _without_ssh(plan: LaunchPlan) -> list[Block]:
+def _without_ssh(plan: LaunchPlan) -> list[PasteBlock]:
     """One command a node (DeepSpeed 0.14.5 and later)."""
     return [node_block(plan, node, _command(plan, "--no_ssh", f"--node_rank={node.rank}")) for node in plan.nodes]
 

@@ -3,7 +3,7 @@
 import re
 
 from gpudoctor.launch.parts import beside
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan
+from gpudoctor.launch.plan import CannotEmit, Emission, LaunchPlan, PasteBlock
 from gpudoctor.launch.words import comment, prefixed, reasons, without_leftovers
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
@@ -65,7 +65,9 @@ def write(plan: LaunchPlan) -> Emission:
     ]
     return Emission(
         blocks=(
-            Block(f"on {head.name} only" if len(plan.nodes) > 1 else f"on {head.name}", "\n".join(lines) + "\n", 0),
+            PasteBlock(
+                f"on {head.name} only" if len(plan.nodes) > 1 else f"on {head.name}", "\n".join(lines) + "\n", 0
+            ),
         ),
         code=CODE,
         notes=(

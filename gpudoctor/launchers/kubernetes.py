@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpudoctor.emit.kubernetes import scalar
 from gpudoctor.launch.parts import job_name, left_out, portable
-from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan
+from gpudoctor.launch.plan import Emission, EmittedFile, LaunchPlan, PasteBlock
 from gpudoctor.launch.words import check, comment, line
 from gpudoctor.launcher.traits import LauncherTraits, ManifestKind
 
@@ -36,7 +36,7 @@ def write(plan: LaunchPlan) -> Emission:
         for ending, make, _ in manifests
     )
     return Emission(
-        blocks=(Block("where kubectl works", line(["kubectl", "apply", "-f", files[0].name]) + "\n", 0),),
+        blocks=(PasteBlock("where kubectl works", line(["kubectl", "apply", "-f", files[0].name]) + "\n", 0),),
         files=files,
         notes=(
             "Apply one of the three files (-o DIR writes them all), that of the operator which your cluster has: "

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch import words
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, NodePlan, Variable
+from gpudoctor.launch.plan import CannotEmit, Emission, EnvVariable, LaunchPlan, NodePlan, PasteBlock
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
 
@@ -97,8 +97,8 @@ def _devices(plan: LaunchPlan) -> list[str]:
     return [f'accelerator="{"gpu" if plan.accelerator == "cuda" else "cpu"}"', f"devices={count}"]
 
 
-def _block(plan: LaunchPlan, node: NodePlan) -> Block:
-    rendezvous = words.rendezvous(plan, Variable("NODE_RANK", str(node.rank))) if len(plan.nodes) > 1 else ()
+def _block(plan: LaunchPlan, node: NodePlan) -> PasteBlock:
+    rendezvous = words.rendezvous(plan, EnvVariable("NODE_RANK", str(node.rank))) if len(plan.nodes) > 1 else ()
     about = words.comment(
         f"Lightning starts {counted(node.processes, 'process', 'processes')} here by itself. LOCAL_RANK must not be "
         "set: with it, it would start none, and the job would wait for ever."

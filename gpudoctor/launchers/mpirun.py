@@ -10,7 +10,7 @@ Source: `mpirun --help all` of Open MPI 4.1, mpirun(1) of 5.0, mpiexec.hydra -he
 
 from gpudoctor import command as shell_words
 from gpudoctor.launch import words
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan
+from gpudoctor.launch.plan import CannotEmit, Emission, LaunchPlan, PasteBlock
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
 
@@ -72,7 +72,7 @@ def write(plan: LaunchPlan) -> Emission:
             "(~/.bashrc is not read by its ssh), or use --framework torchrun."
         )
     where = f"on the head only, {plan.nodes[0].name}"
-    return Emission(blocks=(Block(where, "\n".join([*comments, text]), 0),), notes=tuple(notes))
+    return Emission(blocks=(PasteBlock(where, "\n".join([*comments, text]), 0),), notes=tuple(notes))
 
 
 def _host(name: str) -> str:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 
 from gpudoctor.launch.parts import arguments, beside, is_module, job_name, target
-from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan
+from gpudoctor.launch.plan import Emission, EmittedFile, LaunchPlan, PasteBlock
 from gpudoctor.launch.words import check, comment, line, of_node, prefixed, reasons
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits, ManifestKind
@@ -38,10 +38,10 @@ def write(plan: LaunchPlan) -> Emission:
         line([*submit, plan.python, file]),
     ]
     blocks = [
-        Block(f"on {node.name}, where no Ray cluster runs yet", _start(plan, rank), node=rank)
+        PasteBlock(f"on {node.name}, where no Ray cluster runs yet", _start(plan, rank), node=rank)
         for rank, node in enumerate(plan.nodes)
     ]
-    blocks.append(Block(f"on {plan.nodes[0].name}, in the folder of the script", "\n".join(lines) + "\n", node=0))
+    blocks.append(PasteBlock(f"on {plan.nodes[0].name}, in the folder of the script", "\n".join(lines) + "\n", node=0))
     return Emission(
         blocks=tuple(blocks),
         files=(EmittedFile(file, "\n".join(_program(plan, processes)) + "\n"),),

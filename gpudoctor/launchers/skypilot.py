@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpudoctor.emit.kubernetes import scalar
 from gpudoctor.launch.parts import job_name, left_out, portable
-from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan
+from gpudoctor.launch.plan import Emission, EmittedFile, LaunchPlan, PasteBlock
 from gpudoctor.launch.words import comment, line
 from gpudoctor.launcher.traits import LauncherTraits, ManifestKind
 
@@ -22,7 +22,7 @@ def write(plan: LaunchPlan) -> Emission:
     file = f"{name}.sky.yaml"
     start = line(["sky", "launch", "--cluster", name, file])
     return Emission(
-        blocks=(Block("where SkyPilot is installed", f"{start}\n", 0),),
+        blocks=(PasteBlock("where SkyPilot is installed", f"{start}\n", 0),),
         files=(EmittedFile(file, "\n".join(_task(plan, name, processes)) + "\n"),),
         notes=(
             *_about_gpus(plan, file),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gpudoctor import command as shell_words
 from gpudoctor.launch import words
-from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan
+from gpudoctor.launch.plan import Emission, EmittedFile, LaunchPlan, PasteBlock
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
 from gpudoctor.launchers.torchrun import job_name, option, program
@@ -64,7 +64,7 @@ def write(plan: LaunchPlan) -> Emission:
     stem = job_name(replace(plan, master_port=0)).removesuffix("-0")
     main, per_rank = f"{stem}.sbatch", f"{stem}-task-per-rank.sbatch"
     return Emission(
-        blocks=(Block("on a login node", f"sbatch {words.word(main)}", 0),),
+        blocks=(PasteBlock("on a login node", f"sbatch {words.word(main)}", 0),),
         files=(
             EmittedFile(main, _script(plan, stem, per_rank=False)),
             EmittedFile(per_rank, _script(plan, stem, per_rank=True), alternative=True),

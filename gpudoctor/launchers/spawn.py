@@ -6,7 +6,7 @@ nprocs that is a constant of its own drifts from the world size.
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch import words
-from gpudoctor.launch.plan import Block, Emission, LaunchPlan, NodePlan, Variable
+from gpudoctor.launch.plan import Emission, EnvVariable, LaunchPlan, NodePlan, PasteBlock
 from gpudoctor.launcher.traits import Form, LauncherTraits
 
 WRAPPER = """\
@@ -65,8 +65,8 @@ def wrapper(plan: LaunchPlan) -> str:
     return text.replace("local_rank\n\n    dist", "local_rank\n    dist") if not cuda else text
 
 
-def _block(plan: LaunchPlan, node: NodePlan) -> Block:
-    rank = Variable("NODE_RANK", str(node.rank), "The wrapper computes each process's rank from it.")
+def _block(plan: LaunchPlan, node: NodePlan) -> PasteBlock:
+    rank = EnvVariable("NODE_RANK", str(node.rank), "The wrapper computes each process's rank from it.")
     about = words.comment(f"The script starts {counted(node.processes, 'process', 'processes')} here by mp.spawn.")
     rendezvous = words.rendezvous(plan, rank) if len(plan.nodes) > 1 else ()
     return words.node_block(plan, node, [plan.python, *plan.program], [about], *rendezvous)

@@ -15,10 +15,10 @@ from pathlib import PurePath
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch import words
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, LaunchPlan, NodePlan
+from gpudoctor.launch.plan import CannotEmit, Emission, LaunchPlan, NodePlan, PasteBlock
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
-from gpudoctor.lint.model import Option, Setting
+from gpudoctor.lint.model import Option, SetVariable
 
 OPTIONS = """
     nnodes= nproc_per_node= rdzv_backend= rdzv_endpoint= rdzv_id= rdzv_conf= standalone max_restarts=
@@ -101,7 +101,7 @@ def _comments(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
         yield from words.head_reasons(plan)
 
 
-def _elastic(plan: LaunchPlan) -> Iterator[Block]:
+def _elastic(plan: LaunchPlan) -> Iterator[PasteBlock]:
     """c10d: any node may come or go, between the fewest and the most; who is the host of the store is said to each."""
     assert plan.elastic is not None
     fewest, most = plan.elastic
@@ -167,7 +167,7 @@ def _notes(plan: LaunchPlan) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def of_environment(settings: Mapping[str, Setting]) -> dict[str, Option]:
+def of_environment(settings: Mapping[str, SetVariable]) -> dict[str, Option]:
     """PET_* variables as options, by the options' names; those that the program does not get are left out."""
     found = {}
     for spec in GRAMMAR.options:

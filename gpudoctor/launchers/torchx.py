@@ -7,11 +7,11 @@ nodes times processes per node.
 import re
 
 from gpudoctor.launch.parts import arguments, beside, is_module, left_out, portable, target
-from gpudoctor.launch.plan import Block, CannotEmit, Emission, EmittedFile, LaunchPlan, Variable
+from gpudoctor.launch.plan import CannotEmit, Emission, EmittedFile, EnvVariable, LaunchPlan, PasteBlock
 from gpudoctor.launch.words import comment, line, reasons
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
-from gpudoctor.lint.model import Invocation, Launch
+from gpudoctor.lint.model import Invocation, LintLaunch
 
 RUN = Grammar(
     "scheduler,-s= scheduler_args,-cfg= dryrun wait log workspace,--buck-target= parent_run_id= stdin tee_logs help,-h"
@@ -45,7 +45,7 @@ def write(plan: LaunchPlan) -> Emission:
     gpus = processes if plan.accelerator == "cuda" else 0
     ports = ["--rdzv_port", str(plan.master_port)] if len(plan.nodes) > 1 or plan.elastic else []
 
-    def words(scheduler: tuple[str, ...], variables: tuple[Variable, ...], *options: str) -> list[str]:
+    def words(scheduler: tuple[str, ...], variables: tuple[EnvVariable, ...], *options: str) -> list[str]:
         kept = ",".join(f"{each.name}={each.value}" for each in variables if fits(each.value))
         return [
             beside(plan.python, "torchx"),
@@ -91,13 +91,13 @@ def write(plan: LaunchPlan) -> Emission:
     script = "torchx_kubernetes.sh"
     notes.append(f"For Kubernetes with Volcano instead of Slurm: {script}, which -o DIR writes.")
     return Emission(
-        blocks=(Block("on a login node of a Slurm cluster", "\n".join(slurm) + "\n"),),
+        blocks=(PasteBlock("on a login node of a Slurm cluster", "\n".join(slurm) + "\n"),),
         files=(EmittedFile(script, "\n".join(kubernetes) + "\n", executable=True, alternative=True),),
         notes=tuple(notes),
     )
 
 
-def read(form: Form, invocation: Invocation, start: int) -> Launch | None:
+def read(form: Form, invocation: Invocation, start: int) -> LintLaunch | None:
     """Options of `torchx run`, a component, and the component's."""
     words = invocation.words
     outer = RUN.read(words, start)
@@ -107,7 +107,7 @@ def read(form: Form, invocation: Invocation, start: int) -> Launch | None:
     options = {**outer.last, **inner.last}
     named = options.get("script") or options.get("m")
     rest = words[inner.end :]
-    return Launch(
+    return LintLaunch(
         launcher=form.launcher,
         invocation=invocation,
         options=options,
@@ -120,7 +120,7 @@ def read(form: Form, invocation: Invocation, start: int) -> Launch | None:
     )
 
 
-def counts(launch: Launch) -> tuple[int | None, int | None]:
+def counts(launch: LintLaunch) -> tuple[int | None, int | None]:
     """Nodes and ranks on each, of -j."""
     found = re.fullmatch(r"(?:(\d{1,6})x)?(\d{1,6})", launch.text("j") or "", re.ASCII)
     return (int(found[1]) if found[1] else None, int(found[2])) if found else (None, None)

@@ -8,13 +8,13 @@ import re
 
 from gpudoctor.knowledge.superseded import parsed
 from gpudoctor.launch.parts import elsewhere
-from gpudoctor.launch.plan import Block, Emission, LaunchPlan, Variable
+from gpudoctor.launch.plan import Emission, EnvVariable, LaunchPlan, PasteBlock
 from gpudoctor.launch.words import comment, line, prefixed
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.programs import is_python, is_script
 from gpudoctor.launcher.traits import Form, LauncherTraits
 from gpudoctor.launcher.understand import with_command
-from gpudoctor.lint.model import Invocation, Launch, Span, Word
+from gpudoctor.lint.model import Invocation, LintLaunch, Span, Word
 
 GCLOUD = Grammar("""
     command= worker= zone= project= node= batch-size= internal-ip tunnel-through-iap force-key-file-overwrite plain
@@ -44,7 +44,7 @@ if __name__ == "__main__":
 def write(plan: LaunchPlan) -> Emission:
     """Lines for the machine that has gcloud, and the start of the script. Raises `CannotEmit`."""
     kept = tuple(each for each in plan.environment if not each.name.startswith(("NCCL_", "GLOO_", "CUDA_", "OMP_")))
-    remote = prefixed((Variable("PJRT_DEVICE", "TPU"), *kept), [elsewhere(plan.python), *plan.program])
+    remote = prefixed((EnvVariable("PJRT_DEVICE", "TPU"), *kept), [elsewhere(plan.python), *plan.program])
     gcloud = ["gcloud", "compute", "tpus", "tpu-vm"]
     copy = [*gcloud, "scp", "--recurse", ".", f"{NAME}:", f"--zone={ZONE}", "--worker=all"]
     start = [*gcloud, "ssh", NAME, f"--zone={ZONE}", "--worker=all", f"--command={remote}"]
@@ -56,7 +56,7 @@ def write(plan: LaunchPlan) -> Emission:
         line(start),
     ]
     return Emission(
-        blocks=(Block("where gcloud is set up, once", "\n".join(lines) + "\n", 0),),
+        blocks=(PasteBlock("where gcloud is set up, once", "\n".join(lines) + "\n", 0),),
         code=_code(plan),
         notes=(
             "A TPU has no MASTER_ADDR, RANK or number of processes to be set: PJRT takes them from the machine, one "
@@ -83,14 +83,14 @@ def _code(plan: LaunchPlan) -> str:
     return imports + body
 
 
-def read(form: Form, invocation: Invocation, start: int) -> Launch | None:
+def read(form: Form, invocation: Invocation, start: int) -> LintLaunch | None:
     """What `--command` holds starts on every worker."""
     words = invocation.words
     read = GCLOUD.read(words, start + int(start < len(words) and not words[start].shown.startswith("-")))
     command = read.last.get("command")
     if command is None or command.value is None:
         return None
-    launch = Launch(launcher=form.launcher, invocation=invocation, options=read.last, every_option=read.options,
+    launch = LintLaunch(launcher=form.launcher, invocation=invocation, options=read.last, every_option=read.options,
                     entry="gcloud compute tpus tpu-vm ssh")  # fmt: skip
     inside = [piece for piece in _pieces(command.value) if not re.match(r"\w+=", piece.shown)]
     while inside and not (is_python(inside[0]) or is_script(inside[0])):

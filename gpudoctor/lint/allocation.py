@@ -7,7 +7,7 @@ sbatch(1) of Slurm 22.05; placements measured with two nodes of four GPUs each.
 import re
 
 from gpudoctor.lint import look
-from gpudoctor.lint.model import Invocation, Job, Launch, Option, SbatchOption, Span, Word
+from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, SbatchOption, Span, Word
 from gpudoctor.lint.rule import Edit
 
 _OF_THE_HEADER = {
@@ -24,18 +24,18 @@ _COUNT = re.compile(r"[0-9]{1,6}", re.ASCII)
 CONTAINERS = ("singularity", "apptainer", "docker", "podman", "enroot", "shifter", "charliecloud", "ch-run")
 
 
-def srun_of(launch: Launch) -> Launch | None:
+def srun_of(launch: LintLaunch) -> LintLaunch | None:
     """The innermost srun around a launch, with its options."""
     found = look.sruns(launch)
     return found[-1] if found else None
 
 
-def srun_invocation(launch: Launch) -> Invocation | None:
+def srun_invocation(launch: LintLaunch) -> Invocation | None:
     """The words of that srun."""
     return next((outer for outer in reversed(launch.invocation.within) if outer.program == "srun"), None)
 
 
-def under_mpi(launch: Launch) -> bool:
+def under_mpi(launch: LintLaunch) -> bool:
     return launch.launcher == "mpirun" or any(around.launcher == "mpirun" for around in launch.around)
 
 
@@ -43,7 +43,7 @@ def whole(text: str | None) -> int | None:
     return int(text) if text is not None and _COUNT.fullmatch(text.strip()) else None
 
 
-def resolved(job: Job, word: Word | None) -> str | None:
+def resolved(job: LintJob, word: Word | None) -> str | None:
     """A word's text; where it is one SLURM_* variable that repeats an option of the header, that option's value."""
     if word is None:
         return None
@@ -54,13 +54,13 @@ def resolved(job: Job, word: Word | None) -> str | None:
     return option.value if option is not None else None
 
 
-def in_force(job: Job, name: str) -> SbatchOption | None:
+def in_force(job: LintJob, name: str) -> SbatchOption | None:
     """An option of the batch script that SLURM reads."""
     option = job.sbatch.get(name)
     return option if option is not None and not option.ignored else None
 
 
-def asked(job: Job, launch: Launch, name: str) -> str | None:
+def asked(job: LintJob, launch: LintLaunch, name: str) -> str | None:
     """The value of an option as srun takes it: its own, else the header's. None: not given, or not known."""
     srun = srun_of(launch)
     own = srun.option(name) if srun is not None else None
@@ -70,21 +70,21 @@ def asked(job: Job, launch: Launch, name: str) -> str | None:
     return header.value if header is not None else None
 
 
-def gives(job: Job, launch: Launch, name: str) -> Option | SbatchOption | None:
+def gives(job: LintJob, launch: LintLaunch, name: str) -> Option | SbatchOption | None:
     """The option itself, whatever its value."""
     srun = srun_of(launch)
     own = srun.option(name) if srun is not None else None
     return own if own is not None else in_force(job, name)
 
 
-def nodes(job: Job, launch: Launch) -> int | None:
+def nodes(job: LintJob, launch: LintLaunch) -> int | None:
     """Nodes on which srun starts the launch; those of the header without srun."""
     if srun_of(launch) is not None:
         return look.srun_nodes(job, launch) or (None if gives(job, launch, "nodes") else _single(job, launch))
     return look.batch_nodes(job)
 
 
-def _single(job: Job, launch: Launch) -> int | None:
+def _single(job: LintJob, launch: LintLaunch) -> int | None:
     """One node where a batch script names no number of nodes and no more than one task."""
     if gives(job, launch, "nodelist") is not None:
         return None
@@ -94,7 +94,7 @@ def _single(job: Job, launch: Launch) -> int | None:
     return 1 if job.is_batch and gives(job, launch, "ntasks") is None else None
 
 
-def tasks(job: Job, launch: Launch) -> int | None:
+def tasks(job: LintJob, launch: LintLaunch) -> int | None:
     """Tasks that srun starts in all."""
     srun = srun_of(launch)
     if srun is None:
@@ -109,12 +109,12 @@ def tasks(job: Job, launch: Launch) -> int | None:
     return per_node * count if per_node is not None and count is not None else None
 
 
-def header_value(job: Job, name: str) -> str | None:
+def header_value(job: LintJob, name: str) -> str | None:
     option = in_force(job, name)
     return option.value if option is not None else None
 
 
-def tasks_per_node(job: Job, launch: Launch) -> int | None:
+def tasks_per_node(job: LintJob, launch: LintLaunch) -> int | None:
     """Tasks that srun starts on each node (on the fullest one, of an uneven split); None when it cannot be told."""
     srun = srun_of(launch)
     if srun is None:
@@ -163,7 +163,7 @@ def gpu_count(value: str | None, *, gres: bool = False) -> int | None:
     return found
 
 
-def gpus_per_node(job: Job, launch: Launch) -> int | None:
+def gpus_per_node(job: LintJob, launch: LintLaunch) -> int | None:
     """GPUs of each node that were asked of SLURM; None when none were, or when it cannot be told."""
     for name in ("gpus-per-node", "gres"):
         count = gpu_count(asked(job, launch, name), gres=name == "gres")
@@ -177,7 +177,7 @@ def gpus_per_node(job: Job, launch: Launch) -> int | None:
     return total // count if total is not None and count and total % count == 0 else None
 
 
-def binds_gpus(job: Job, launch: Launch) -> Option | SbatchOption | None:
+def binds_gpus(job: LintJob, launch: LintLaunch) -> Option | SbatchOption | None:
     """The option by which each task gets only a part of the node's GPUs to see, --gpus-per-task aside."""
     for name in ("gpu-bind", "accel-bind"):
         option = gives(job, launch, name)
@@ -188,7 +188,7 @@ def binds_gpus(job: Job, launch: Launch) -> Option | SbatchOption | None:
     return None
 
 
-def sees_own_gpus_only(job: Job, launch: Launch) -> int | None:
+def sees_own_gpus_only(job: LintJob, launch: LintLaunch) -> int | None:
     """The GPUs that each task sees under --gpus-per-task; None where it sees all of the node."""
     bind = gives(job, launch, "gpu-bind")
     if bind is not None and "none" in value_text(bind).lower():
@@ -214,7 +214,7 @@ def written(option: Option | SbatchOption) -> str:
     return f"{spelling}{glue}{text}" if text else spelling
 
 
-def set_value(job: Job, option: Option | SbatchOption, value: str) -> tuple[Edit, ...]:
+def set_value(job: LintJob, option: Option | SbatchOption, value: str) -> tuple[Edit, ...]:
     """Another value for an option of srun or of the header."""
     if isinstance(option, Option):
         return (Edit(option.value.span, value),) if option.value is not None and option.value.span.exact else ()
@@ -227,7 +227,7 @@ def set_value(job: Job, option: Option | SbatchOption, value: str) -> tuple[Edit
     return (Edit(Span(start, start + len(option.value), span.line), value),)
 
 
-def add_to_srun(launch: Launch, *options: str) -> tuple[Edit, ...]:
+def add_to_srun(launch: LintLaunch, *options: str) -> tuple[Edit, ...]:
     """More options for the srun around a launch."""
     invocation = srun_invocation(launch)
     if invocation is None or not invocation.words or not invocation.words[0].span.exact:
@@ -236,7 +236,7 @@ def add_to_srun(launch: Launch, *options: str) -> tuple[Edit, ...]:
     return (Edit(Span(first.end, first.end, first.line), " " + " ".join(options)),)
 
 
-def drop(job: Job, option: Option | SbatchOption) -> tuple[Edit, ...]:
+def drop(job: LintJob, option: Option | SbatchOption) -> tuple[Edit, ...]:
     """Without the option: out of the srun line, or the whole line out of the header."""
     start, end, line = option.span.start, option.span.end, option.span.line
     if not option.span.exact:

@@ -2,11 +2,11 @@
 
 import re
 
-from gpudoctor.lint.model import Job, Setting, Span
+from gpudoctor.lint.model import LintJob, SetVariable, Span
 from gpudoctor.lint.rule import Edit
 
 
-def name_span(job: Job, setting: Setting) -> Span | None:
+def name_span(job: LintJob, setting: SetVariable) -> Span | None:
     """Where NAME stands, when `NAME=` is right before the value."""
     value = setting.word.span
     start = value.start - len(setting.name) - 1
@@ -17,13 +17,13 @@ def name_span(job: Job, setting: Setting) -> Span | None:
     return Span(start, value.start - 1, value.line)
 
 
-def span_of(job: Job, setting: Setting) -> Span:
+def span_of(job: LintJob, setting: SetVariable) -> Span:
     """Of `NAME=value`; of the value where the name stands elsewhere."""
     name = name_span(job, setting)
     return Span(name.start, setting.word.span.end, name.line) if name is not None else setting.word.span
 
 
-def taken_out(job: Job, setting: Setting) -> tuple[Edit, ...]:
+def taken_out(job: LintJob, setting: SetVariable) -> tuple[Edit, ...]:
     """Without the assignment; without its line where that has nothing else."""
     name = name_span(job, setting)
     if name is None:
@@ -42,7 +42,7 @@ def taken_out(job: Job, setting: Setting) -> tuple[Edit, ...]:
     return (Edit(Span(start, end, name.line), ""),)
 
 
-def exported(job: Job, setting: Setting) -> tuple[Edit, ...]:
+def exported(job: LintJob, setting: SetVariable) -> tuple[Edit, ...]:
     """With `export` in front."""
     name = name_span(job, setting)
     if name is None:
@@ -53,12 +53,12 @@ def exported(job: Job, setting: Setting) -> tuple[Edit, ...]:
     return (Edit(Span(name.start, name.start, name.line), "export "),)
 
 
-def renamed(job: Job, setting: Setting, name: str) -> tuple[Edit, ...]:
+def renamed(job: LintJob, setting: SetVariable, name: str) -> tuple[Edit, ...]:
     span = name_span(job, setting)
     return (Edit(span, name),) if span is not None else ()
 
 
-def with_value(setting: Setting, value: str) -> tuple[Edit, ...]:
+def with_value(setting: SetVariable, value: str) -> tuple[Edit, ...]:
     """Another value, in the quotes of the text."""
     span, raw = setting.word.span, setting.word.raw
     if not span.exact or span.end - span.start != len(raw):

@@ -11,7 +11,17 @@ from typing import Any
 from msgspec import Struct, structs
 
 from gpudoctor.launcher import registry
-from gpudoctor.lint.model import Expansion, Facts, Invocation, Manifest, ManifestValue, Section, Setting, Span, Word
+from gpudoctor.lint.model import (
+    Expansion,
+    Invocation,
+    LintFacts,
+    Manifest,
+    ManifestValue,
+    SetVariable,
+    Span,
+    TextSection,
+    Word,
+)
 from gpudoctor.lint.shell import invocations as read_shell
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ash")
@@ -26,14 +36,14 @@ class _Inside(Struct):
     text: str
     newlines: list[int]
     path: Path
-    facts: Facts
-    settings: dict[str, Setting]
+    facts: LintFacts
+    settings: dict[str, SetVariable]
     notes: list[str]
     section: int
 
 
 def invocations_of(
-    text: str, manifest: Manifest, facts: Facts, section: int = 0
+    text: str, manifest: Manifest, facts: LintFacts, section: int = 0
 ) -> tuple[tuple[Invocation, ...], tuple[str, ...]]:
     """The commands of its containers (`understand` makes launches of them), and notes of what was not understood.
 
@@ -88,9 +98,9 @@ def _list(by_path: dict[Path, ManifestValue], path: Path) -> list[ManifestValue]
     return found
 
 
-def _environment(by_path: dict[Path, ManifestValue], path: Path) -> dict[str, Setting]:
+def _environment(by_path: dict[Path, ManifestValue], path: Path) -> dict[str, SetVariable]:
     """A container's `env`. A value that comes from elsewhere (valueFrom) is set, and not known."""
-    found: dict[str, Setting] = {}
+    found: dict[str, SetVariable] = {}
     index = 0
     while (name := by_path.get((*path, "env", str(index), "name"))) is not None:
         value = by_path.get((*path, "env", str(index), "value"))
@@ -100,17 +110,17 @@ def _environment(by_path: dict[Path, ManifestValue], path: Path) -> dict[str, Se
             word = Word(raw=value.value, text=value.value, shown=value.value, span=value.span, quoted=True)
             if REFERENCE.search(value.value):
                 word = _expanded(word, found)
-        found[name.value] = Setting(name.value, word, True, "manifest")
+        found[name.value] = SetVariable(name.value, word, True, "manifest")
         index += 1
     return found
 
 
-def _task_environment(by_path: dict[Path, ManifestValue], manifest: Manifest) -> dict[str, Setting]:
+def _task_environment(by_path: dict[Path, ManifestValue], manifest: Manifest) -> dict[str, SetVariable]:
     """`envs:` of SkyPilot, `env:` of dstack where it is a mapping."""
     kind = registry.manifest_kinds().get(manifest.kind)
     key = kind.variables if kind is not None else ""
     return {
-        path[1]: Setting(
+        path[1]: SetVariable(
             path[1], Word(raw=value.value, text=value.value, shown=value.value, span=value.span), True, "manifest"
         )
         for path, value in by_path.items()
@@ -118,7 +128,7 @@ def _task_environment(by_path: dict[Path, ManifestValue], manifest: Manifest) ->
     }
 
 
-def _word(value: ManifestValue, settings: dict[str, Setting], inside: _Inside) -> Word:
+def _word(value: ManifestValue, settings: dict[str, SetVariable], inside: _Inside) -> Word:
     raw = inside.text[value.span.start : value.span.end]
     exact = raw.strip("\"'") == value.value
     span = value.span if exact else Span(value.span.start, value.span.end, value.span.line, False)
@@ -133,7 +143,7 @@ def _word(value: ManifestValue, settings: dict[str, Setting], inside: _Inside) -
     return _expanded(word, settings) if REFERENCE.search(value.value) else word
 
 
-def _expanded(word: Word, settings: dict[str, Setting]) -> Word:
+def _expanded(word: Word, settings: dict[str, SetVariable]) -> Word:
     """With `$(NAME)` replaced. A name that the manifest does not set may come from the operator: not known."""
     expansions = []
     pieces: list[str | None] = []
@@ -188,7 +198,7 @@ def _command(
 def _shell(value: ManifestValue, inside: _Inside, within: tuple[Invocation, ...]) -> list[Invocation]:
     """A shell script in a value, read by the shell's reader and put back into the whole text."""
     script = value.value
-    shell = read_shell(script, (Section("every", text=script),), inside.facts, False)
+    shell = read_shell(script, (TextSection("every", text=script),), inside.facts, False)
     inside.notes.extend(f"in the script of line {value.span.line}: {note}" for note in shell.notes)
     moved = _Moved(value, inside, origins(inside.text[value.span.start : value.span.end], script))
     found = []

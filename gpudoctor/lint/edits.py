@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable
 
-from gpudoctor.lint.look import Value, World, split_endpoint, traits, value
-from gpudoctor.lint.model import Launch, Span
+from gpudoctor.lint.look import LintWorld, Value, split_endpoint, traits, value
+from gpudoctor.lint.model import LintLaunch, Span
 from gpudoctor.lint.rule import Edit
 
 
-def spell(launch: Launch, name: str) -> str:
+def spell(launch: LintLaunch, name: str) -> str:
     """ "--node-rank" in the spelling of the text: with underscores where it uses them (every version takes those)."""
     kind = traits(launch)
     name = kind.own_names.get(name, name)
@@ -24,7 +24,7 @@ def at(span: Span, offset: int) -> Span:
     return Span(offset, offset, span.line)
 
 
-def insert_options(launch: Launch, *options: str) -> tuple[Edit, ...]:
+def insert_options(launch: LintLaunch, *options: str) -> tuple[Edit, ...]:
     """Put options in front of the launcher's first one, or of the script."""
     anchor = launch.every_option[0].span if launch.every_option else None
     if anchor is None and launch.script is not None:
@@ -62,8 +62,8 @@ def replace_piece(value: Value, host: str | None = None, port: str | None = None
 
 
 def everywhere(
-    world: World,
-    which: Callable[[Launch], Value | None],
+    world: LintWorld,
+    which: Callable[[LintLaunch], Value | None],
     found: Value,
     host: str | None = None,
     port: str | None = None,
@@ -74,7 +74,7 @@ def everywhere(
     return tuple(replace_piece(each, host, port) for each in same.values())
 
 
-def endpoint_instead(text: str, launch: Launch) -> tuple[Edit, ...]:
+def endpoint_instead(text: str, launch: LintLaunch) -> tuple[Edit, ...]:
     """--rdzv-endpoint=ADDRESS:PORT in place of --master-addr and --master-port; empty where these are no options."""
     given, other = launch.options.get("master-addr"), launch.options.get("master-port")
     address, port = value(launch, "master-addr"), value(launch, "master-port")

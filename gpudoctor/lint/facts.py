@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpudoctor.errors import BadInput
 from gpudoctor.launcher import registry
-from gpudoctor.lint.model import Facts
+from gpudoctor.lint.model import LintFacts
 from gpudoctor.snapshot import Snapshot
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -36,7 +36,7 @@ class FactsProblem(BadInput):
     """--facts or --env cannot be read; the message is one line for the user."""
 
 
-def parse_facts(text: str) -> Facts:
+def parse_facts(text: str) -> LintFacts:
     """ "nodes=2,gpus_per_node=4,torch=2.4" -> Facts. Raises FactsProblem."""
     counts: dict[str, int] = {}
     versions: dict[str, str] = {}
@@ -60,7 +60,7 @@ def parse_facts(text: str) -> Facts:
         else:
             versions[name] = value
         given.append(name)
-    return Facts(
+    return LintFacts(
         nodes=counts.get("nodes"), gpus_per_node=counts.get("gpus_per_node"), versions=versions, given=tuple(given)
     )
 
@@ -133,7 +133,7 @@ def read_env_file(text: str) -> dict[str, str]:
     return found
 
 
-def of_snapshot(snapshot: Snapshot) -> Facts:
+def of_snapshot(snapshot: Snapshot) -> LintFacts:
     """What the examined machine says: its GPUs, and the packages of its training interpreter."""
     gpus = None
     torch = snapshot.training.torch
@@ -147,12 +147,12 @@ def of_snapshot(snapshot: Snapshot) -> Facts:
     files = snapshot.training.torch_files
     if files.is_read and files.value.version:
         versions.setdefault("torch", files.value.version)
-    return Facts(gpus_per_node=gpus, versions=versions)
+    return LintFacts(gpus_per_node=gpus, versions=versions)
 
 
-def merged(given: Facts, found: Facts) -> Facts:
+def merged(given: LintFacts, found: LintFacts) -> LintFacts:
     """What the user gave wins over what was found."""
-    return Facts(
+    return LintFacts(
         nodes=given.nodes if given.nodes is not None else found.nodes,
         gpus_per_node=given.gpus_per_node if given.gpus_per_node is not None else found.gpus_per_node,
         versions={**found.versions, **given.versions},

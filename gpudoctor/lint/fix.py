@@ -8,15 +8,15 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 
-from gpudoctor.lint.model import Job
-from gpudoctor.lint.rule import Edit, Finding, Severity
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.rule import Edit, LintFinding, Severity
 
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 MOST_ROUNDS = 6
 """Corrections that uncover another fault are rare; a chain of them this long is a rule that undoes another's work."""
 
-Judged = tuple[Severity, Finding]
-Again = Callable[[str], tuple[Job, Sequence[Judged]]]
+Judged = tuple[Severity, LintFinding]
+Again = Callable[[str], tuple[LintJob, Sequence[Judged]]]
 """Reads and judges a corrected text."""
 
 
@@ -62,12 +62,12 @@ def _options(text: str) -> set[str]:
     return {name.replace("_", "-") for name in re.findall(r"--?([\w-]+)", text)} or {text}
 
 
-def once(job: Job, judged: Sequence[Judged]) -> str:
+def once(job: LintJob, judged: Sequence[Judged]) -> str:
     """The text with one round of corrections."""
     return apply(job.text, chosen(job.text, judged))
 
 
-def corrected(job: Job, judged: Sequence[Judged], again: Again) -> str:
+def corrected(job: LintJob, judged: Sequence[Judged], again: Again) -> str:
     """The text with all corrections, also of what only a correction brings to light.
 
     A round that would bring more errors than it ends is not made.

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.traits import LauncherTraits
-from gpudoctor.lint.model import Expansion, Invocation, Launch, Span, Word
+from gpudoctor.lint.model import Expansion, Invocation, LintLaunch, Span, Word
 
 TORCHRUN = ("torchrun", "torch.distributed.launch")
 """Launchers with torchrun's options and rendezvous."""
@@ -19,7 +19,7 @@ _VARIABLES = {
 }
 
 
-def traits(launch: Launch) -> LauncherTraits:
+def traits(launch: LintLaunch) -> LauncherTraits:
     """What its launcher is."""
     return registry.traits(launch.launcher)
 
@@ -48,7 +48,7 @@ def number(value: Value | None) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"[+-]?[0-9]{1,9}", text.strip(), re.ASCII) else None
 
 
-def value(launch: Launch, name: str) -> Value | None:
+def value(launch: LintLaunch, name: str) -> Value | None:
     """The setting under torchrun's name of it ("master-addr"), as this launcher takes it."""
     kind = traits(launch)
     found = None if kind.bare else launch.option(kind.own_names.get(name, name))
@@ -64,7 +64,7 @@ def value(launch: Launch, name: str) -> Value | None:
     return None
 
 
-def backend(launch: Launch) -> str | None:
+def backend(launch: LintLaunch) -> str | None:
     """The rendezvous backend ("static" when none is named); None when it comes from outside the text."""
     if launch.launcher not in (*TORCHRUN, "accelerate"):
         return "static"
@@ -74,16 +74,16 @@ def backend(launch: Launch) -> str | None:
     return found.value.text if found.value is not None else None
 
 
-def is_static(launch: Launch) -> bool:
+def is_static(launch: LintLaunch) -> bool:
     return backend(launch) == "static"
 
 
-def is_dynamic(launch: Launch) -> bool:
+def is_dynamic(launch: LintLaunch) -> bool:
     """The rendezvous hands the ranks out by itself: c10d and etcd."""
     return backend(launch) in ("c10d", "etcd", "etcd-v2")
 
 
-def standalone(launch: Launch) -> bool:
+def standalone(launch: LintLaunch) -> bool:
     return launch.launcher in TORCHRUN and launch.option("standalone") is not None
 
 
@@ -106,12 +106,12 @@ def _piece(whole: Value, text: str) -> Value:
     return Value(known, text, whole.written, whole.word, whole.span)
 
 
-def endpoint(launch: Launch) -> Value | None:
+def endpoint(launch: LintLaunch) -> Value | None:
     """--rdzv-endpoint, where this launcher has it."""
     return value(launch, "rdzv-endpoint") if launch.launcher in TORCHRUN else None
 
 
-def master(launch: Launch) -> Value | None:
+def master(launch: LintLaunch) -> Value | None:
     """The head's address: of the endpoint where there is one, else of --master-addr and its likes."""
     whole = endpoint(launch)
     if whole is not None:
@@ -121,7 +121,7 @@ def master(launch: Launch) -> Value | None:
     return value(launch, "master-addr")
 
 
-def port(launch: Launch) -> Value | None:
+def port(launch: LintLaunch) -> Value | None:
     """The rendezvous port, where the text names one."""
     whole = endpoint(launch)
     if whole is not None:
@@ -132,7 +132,7 @@ def port(launch: Launch) -> Value | None:
     return value(launch, "master-port")
 
 
-def nnodes(launch: Launch) -> tuple[int, int] | None:
+def nnodes(launch: LintLaunch) -> tuple[int, int] | None:
     """(smallest, largest) number of nodes that the launcher is told; None when it is not told or not known."""
     found = value(launch, "nnodes")
     text = found.sure if found else None
@@ -142,7 +142,7 @@ def nnodes(launch: Launch) -> tuple[int, int] | None:
     return int(match[1]), int(match[2] or match[1])
 
 
-def may_hide_options(launch: Launch) -> bool:
+def may_hide_options(launch: LintLaunch) -> bool:
     """A word before the script may hold more options: `torchrun $DISTRIBUTED_ARGS train.py`."""
     return bool(launch.unread)
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpudoctor.lint.model import Job, Launch, Span, TrainerCall
+from gpudoctor.lint.model import LintJob, LintLaunch, Span, TrainerCall
 from gpudoctor.lint.trainers import of_arguments
 
 OWN = frozenset({"accelerator", "strategy", "num_nodes", "devices", "gpus", "distributed_backend", "precision"})
@@ -38,12 +38,12 @@ class Argument(Struct, frozen=True):
             return None
 
 
-def calls(job: Job) -> tuple[TrainerCall, ...]:
+def calls(job: LintJob) -> tuple[TrainerCall, ...]:
     """The Trainer and Fabric calls of the text that are Lightning's."""
     return tuple(call for call in job.trainers if call.name in CLASSES and OWN & call.arguments.keys())
 
 
-def is_lightning(job: Job, launch: Launch) -> bool:
+def is_lightning(job: LintJob, launch: LintLaunch) -> bool:
     """Whether this start is Lightning's, by a call, by the script's arguments or by what the user said."""
     if calls(job) or "lightning" in job.facts.given or launch.launcher == "fabric":
         return True
@@ -51,29 +51,29 @@ def is_lightning(job: Job, launch: Launch) -> bool:
     return found is not None and ("strategy" in found.arguments or len(OWN & found.arguments.keys()) > 1)
 
 
-def version(job: Job) -> tuple[int, ...] | None:
+def version(job: LintJob) -> tuple[int, ...] | None:
     return job.facts.version("lightning")
 
 
-def before(job: Job, *limit: int) -> bool:
+def before(job: LintJob, *limit: int) -> bool:
     """The version is known, and older."""
     found = version(job)
     return found is not None and found < limit
 
 
-def since(job: Job, *limit: int) -> bool:
+def since(job: LintJob, *limit: int) -> bool:
     """The version is known, and not older."""
     found = version(job)
     return found is not None and found >= limit
 
 
-def named(job: Job) -> str:
+def named(job: LintJob) -> str:
     """ "Lightning 1.9.5", or "Lightning"."""
     text = job.facts.versions.get("lightning", "")
     return f"Lightning {text}" if text else "Lightning"
 
 
-def argument(job: Job, launch: Launch, *names: str) -> Argument | None:
+def argument(job: LintJob, launch: LintLaunch, *names: str) -> Argument | None:
     """An argument of the script or of the only Trainer call, under any of these names."""
     found = of_arguments(launch)
     if found is not None:
@@ -91,7 +91,7 @@ def argument(job: Job, launch: Launch, *names: str) -> Argument | None:
     return None
 
 
-def devices(job: Job, launch: Launch) -> int | Literal["auto"] | None:
+def devices(job: LintJob, launch: LintLaunch) -> int | Literal["auto"] | None:
     """Processes a node that the Trainer asks for; "auto": all GPUs it sees; None: not known."""
     found = argument(job, launch, "devices", "gpus", "num_gpus", "num_processes")
     if found is None:
@@ -108,7 +108,7 @@ def devices(job: Job, launch: Launch) -> int | Literal["auto"] | None:
     return int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) and int(text) > 0 else None
 
 
-def num_nodes(job: Job, launch: Launch) -> tuple[int, Argument] | None:
+def num_nodes(job: LintJob, launch: LintLaunch) -> tuple[int, Argument] | None:
     """The nodes that the Trainer is told, where it is."""
     found = argument(job, launch, "num_nodes", "nodes")
     if found is None:
@@ -117,7 +117,7 @@ def num_nodes(job: Job, launch: Launch) -> tuple[int, Argument] | None:
     return (value, found) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def strategy(job: Job, launch: Launch) -> str | None:
+def strategy(job: LintJob, launch: LintLaunch) -> str | None:
     """The strategy's name where one is told ("ddp"); accelerator= and distributed_backend= held it once."""
     for name in ("strategy", "distributed_backend", "accelerator"):
         found = argument(job, launch, name)

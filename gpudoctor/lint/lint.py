@@ -6,21 +6,21 @@ from itertools import islice
 from msgspec import Struct
 
 from gpudoctor.lint.fix import ORDER, Judged, corrected
-from gpudoctor.lint.model import Job
-from gpudoctor.lint.read import Unreadable, read_job
-from gpudoctor.lint.report import Fix, LintProblem, LintReport
-from gpudoctor.lint.rule import Finding, Rule, Severity
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.read import UnreadableText, read_job
+from gpudoctor.lint.report import LintFix, LintProblem, LintReport
+from gpudoctor.lint.rule import LintFinding, LintRule, Severity
 from gpudoctor.lint.understood import open_questions, understood
 
 MOST_FINDINGS = 50
 """Of one rule: a text of a thousand equal lines is told of the first ones."""
 
 
-class Found(Struct, frozen=True):
+class FiredRule(Struct, frozen=True):
     """A rule that fired."""
 
-    rule: Rule
-    finding: Finding
+    rule: LintRule
+    finding: LintFinding
 
     @property
     def severity(self) -> Severity:
@@ -30,8 +30,8 @@ class Found(Struct, frozen=True):
 class Linted(Struct, frozen=True, kw_only=True):
     """Everything that was found, with the rules, before it becomes the answer."""
 
-    job: Job
-    found: tuple[Found, ...]
+    job: LintJob
+    found: tuple[FiredRule, ...]
     """The worst first, then in the order of the text."""
     corrected: str
     """The text with every correction made; the text itself when there is none."""
@@ -47,7 +47,7 @@ class Linted(Struct, frozen=True, kw_only=True):
             unknown=self.unknown,
         )
 
-    def _problem(self, found: Found) -> LintProblem:
+    def _problem(self, found: FiredRule) -> LintProblem:
         finding = found.finding
         changed = bool(finding.edits) and self.corrected != self.job.text
         return LintProblem(
@@ -57,14 +57,15 @@ class Linted(Struct, frozen=True, kw_only=True):
             line=finding.span.line,
             summary=finding.summary,
             happens=finding.happens,
-            fix=Fix(finding.fix, self.corrected if changed else ""),
+            fix=LintFix(finding.fix, self.corrected if changed else ""),
             source=found.rule.source,
+            leads_to=found.rule.leads_to,
         )
 
 
-def judge(job: Job, rules: Iterable[Rule]) -> tuple[tuple[Found, ...], tuple[str, ...]]:
+def judge(job: LintJob, rules: Iterable[LintRule]) -> tuple[tuple[FiredRule, ...], tuple[str, ...]]:
     """What fires, the worst first; and which rules crashed."""
-    found: list[Found] = []
+    found: list[FiredRule] = []
     crashed: list[str] = []
     for rule in rules:
         try:
@@ -73,7 +74,7 @@ def judge(job: Job, rules: Iterable[Rule]) -> tuple[tuple[Found, ...], tuple[str
                 key = finding.span.start, finding.summary
                 if key not in told:
                     told.add(key)
-                    found.append(Found(rule, finding))
+                    found.append(FiredRule(rule, finding))
         except Exception as error:  # a rule's bug must not keep the others from being heard
             crashed.append(
                 f"rule {rule.code} {rule.id} could not judge this text: {type(error).__name__}; a bug in gpudoctor"
@@ -82,15 +83,15 @@ def judge(job: Job, rules: Iterable[Rule]) -> tuple[tuple[Found, ...], tuple[str
     return tuple(found), tuple(crashed)
 
 
-def linted(job: Job, rules: Sequence[Rule], seen: Sequence[Found] = ()) -> Linted:
+def linted(job: LintJob, rules: Sequence[LintRule], seen: Sequence[FiredRule] = ()) -> Linted:
     """Judge a job, and correct its text. `seen`: what a look at this machine showed besides, which stands first."""
     found, crashed = judge(job, rules)
     found = (*seen, *found)
 
-    def again(text: str) -> tuple[Job, Sequence[Judged]]:
+    def again(text: str) -> tuple[LintJob, Sequence[Judged]]:
         try:
             following = read_job(text, job.facts, job.kind)
-        except Unreadable:
+        except UnreadableText:
             return job, judged
         return following, _judged(judge(following, rules)[0])
 
@@ -102,10 +103,10 @@ def linted(job: Job, rules: Sequence[Rule], seen: Sequence[Found] = ()) -> Linte
     return Linted(job=job, found=found, corrected=text, unknown=unknown)
 
 
-def _judged(found: Sequence[Found]) -> list[Judged]:
+def _judged(found: Sequence[FiredRule]) -> list[Judged]:
     return [(each.severity, each.finding) for each in found]
 
 
-def lint(job: Job, rules: Sequence[Rule]) -> LintReport:
+def lint(job: LintJob, rules: Sequence[LintRule]) -> LintReport:
     """The answer for a job."""
     return linted(job, rules).report

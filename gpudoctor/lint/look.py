@@ -59,24 +59,24 @@ from gpudoctor.lint.launch_settings import (
 from gpudoctor.lint.launch_settings import (
     value as value,
 )
-from gpudoctor.lint.model import Job, Launch, Span
+from gpudoctor.lint.model import LintJob, LintLaunch, Span
 
 SIBLINGS = 1024
 """Starts that are looked at in one text; a text with more is no script."""
 
 
-def from_platform(job: Job, launch: Launch) -> bool:
+def from_platform(job: LintJob, launch: LintLaunch) -> bool:
     """The start stands in a manifest, whose operator sets PET_* and MASTER_* in the pods."""
     return job.kind == "manifest" or bool(launch.invocation.manifest_path)
 
 
-def sruns(launch: Launch) -> tuple[Launch, ...]:
+def sruns(launch: LintLaunch) -> tuple[LintLaunch, ...]:
     """The sruns around it, its own included where the program under it is the training itself."""
     own = (launch,) if launch.launcher == "srun" else ()
     return (*(around for around in launch.around if around.launcher == "srun"), *own)
 
 
-def host_of(launch: Launch) -> str | None:
+def host_of(launch: LintLaunch) -> str | None:
     """The machine that the line itself names: of `ssh HOST`, `srun -w HOST`."""
     for outer in launch.invocation.within:
         if outer.program == "ssh":
@@ -89,19 +89,19 @@ def host_of(launch: Launch) -> str | None:
     return None
 
 
-def section_node(job: Job, launch: Launch) -> int | None:
+def section_node(job: LintJob, launch: LintLaunch) -> int | None:
     """The node that the launch is written for, by its section."""
     index = launch.invocation.section
     section = job.sections[index] if index < len(job.sections) else None
     return section.node if section is not None and section.kind == "node" else None
 
 
-def section_kind(job: Job, launch: Launch) -> str:
+def section_kind(job: LintJob, launch: LintLaunch) -> str:
     index = launch.invocation.section
     return job.sections[index].kind if index < len(job.sections) else "every"
 
 
-def node_of(job: Job, launch: Launch) -> int | str | None:
+def node_of(job: LintJob, launch: LintLaunch) -> int | str | None:
     """The node that takes this line, as far as the text says: its section's, of `if [ $NODE_RANK = 0 ]`, of ssh."""
     node = section_node(job, launch)
     if node is None:
@@ -109,7 +109,7 @@ def node_of(job: Job, launch: Launch) -> int | str | None:
     return host_of(launch) if node is None else node
 
 
-def says_every_node(job: Job, launch: Launch) -> bool:
+def says_every_node(job: LintJob, launch: LintLaunch) -> bool:
     """The text itself says that all nodes run this line: `#@ every node`, or srun over several nodes."""
     if node_of(job, launch) is not None:
         return False
@@ -121,7 +121,7 @@ def says_every_node(job: Job, launch: Launch) -> bool:
     return (srun_nodes(job, launch) or 1) > 1
 
 
-def in_a_task_shell(launch: Launch) -> bool:
+def in_a_task_shell(launch: LintLaunch) -> bool:
     """srun starts a shell that starts the launcher: variables in it are each task's own."""
     programs = [outer.program for outer in launch.invocation.within]
     return "srun" in programs and any(each in ("bash", "sh") for each in programs[programs.index("srun") :])
@@ -131,13 +131,13 @@ def _count(text: str | None) -> int | None:
     return int(text) if text and re.fullmatch(r"[0-9]{1,6}", text, re.ASCII) else None
 
 
-def batch_nodes(job: Job) -> int | None:
+def batch_nodes(job: LintJob) -> int | None:
     """Nodes that the batch job asks for; None when it does not say, or says a range."""
     option = job.sbatch.get("nodes")
     return _count(option.value) if option is not None and not option.ignored else None
 
 
-def srun_nodes(job: Job, launch: Launch) -> int | None:
+def srun_nodes(job: LintJob, launch: LintLaunch) -> int | None:
     """Nodes that the srun around the launch starts it on; None without srun, or when nobody knows."""
     for around in sruns(launch):
         told = around.option("nodes")
@@ -152,7 +152,7 @@ def srun_nodes(job: Job, launch: Launch) -> int | None:
     return None
 
 
-def runs_on(job: Job, launch: Launch) -> int | None:
+def runs_on(job: LintJob, launch: LintLaunch) -> int | None:
     """On how many nodes this very line runs; None when it cannot be told."""
     if sruns(launch):
         return srun_nodes(job, launch)
@@ -161,17 +161,17 @@ def runs_on(job: Job, launch: Launch) -> int | None:
     return job.facts.nodes
 
 
-class World(Struct, frozen=True, kw_only=True):
+class LintWorld(Struct, frozen=True, kw_only=True):
     """The launches that are meant to meet at one rendezvous: one line for all nodes, or a line a node."""
 
-    launches: tuple[Launch, ...]
+    launches: tuple[LintLaunch, ...]
     nodes: int | None
     """Nodes that run them, as far as text and facts tell."""
     multi: bool | None = None
     """Whether the training is for several nodes; None: cannot be told."""
 
     @property
-    def first(self) -> Launch:
+    def first(self) -> LintLaunch:
         return self.launches[0]
 
     @property
@@ -179,7 +179,7 @@ class World(Struct, frozen=True, kw_only=True):
         return len(self.launches) > 1
 
 
-def meets(launch: Launch) -> bool:
+def meets(launch: LintLaunch) -> bool:
     """The launch takes part in a rendezvous that the text describes, and runs on each node."""
     if launch.option("help", "version") is not None:
         return False
@@ -191,23 +191,23 @@ def meets(launch: Launch) -> bool:
     return any(value(launch, name) is not None for name in ("master-addr", "master-port", "node-rank"))
 
 
-def worlds(job: Job) -> tuple[World, ...]:
+def worlds(job: LintJob) -> tuple[LintWorld, ...]:
     """Who belongs together; asked by every rule, so the last job's answer is kept."""
     if _last[0][0] is not job:
         _last[0] = (job, _find_worlds(job))
     return _last[0][1]
 
 
-_last: list[tuple[Job | None, tuple["World", ...]]] = [(None, ())]
+_last: list[tuple[LintJob | None, tuple["LintWorld", ...]]] = [(None, ())]
 
 
-def _find_worlds(job: Job) -> tuple[World, ...]:
+def _find_worlds(job: LintJob) -> tuple[LintWorld, ...]:
     """The n-th starts of all node sections belong together; so do neighbouring lines of one section with
     node ranks or hosts of their own; every other line is a world by itself, run by whoever runs the text."""
-    found: list[World] = []
-    by_turn: dict[tuple[int, bool], list[Launch]] = {}
+    found: list[LintWorld] = []
+    by_turn: dict[tuple[int, bool], list[LintLaunch]] = {}
     turns: dict[tuple[int, bool], int] = {}
-    rest: dict[int, list[Launch]] = {}
+    rest: dict[int, list[LintLaunch]] = {}
     for launch in job.launches[:SIBLINGS]:
         if not meets(launch):
             continue
@@ -221,19 +221,19 @@ def _find_worlds(job: Job) -> tuple[World, ...]:
             by_turn.setdefault((turn, alone), []).append(launch)
     for together in by_turn.values():
         several = len(together) if len(together) > 1 else None
-        found.append(World(launches=tuple(together), nodes=job.facts.nodes or several))
+        found.append(LintWorld(launches=tuple(together), nodes=job.facts.nodes or several))
     for launches in rest.values():
         for lines in _siblings(launches):
             if len(lines) > 1:
-                found.append(World(launches=lines, nodes=job.facts.nodes or len(lines)))
+                found.append(LintWorld(launches=lines, nodes=job.facts.nodes or len(lines)))
             else:
-                found.append(World(launches=lines, nodes=runs_on(job, lines[0])))
+                found.append(LintWorld(launches=lines, nodes=runs_on(job, lines[0])))
     return tuple(structs.replace(world, multi=_is_multi(job, world)) for world in found)
 
 
-def _siblings(launches: Sequence[Launch]) -> Iterator[tuple[Launch, ...]]:
+def _siblings(launches: Sequence[LintLaunch]) -> Iterator[tuple[LintLaunch, ...]]:
     """Lines of one section that follow each other and are each for another node."""
-    group: list[Launch] = []
+    group: list[LintLaunch] = []
     seen: set[tuple[str, object]] = set()
     for launch in launches:
         place = _place(launch)
@@ -247,7 +247,7 @@ def _siblings(launches: Sequence[Launch]) -> Iterator[tuple[Launch, ...]]:
         yield tuple(group)
 
 
-def _place(launch: Launch) -> tuple[str, object] | None:
+def _place(launch: LintLaunch) -> tuple[str, object] | None:
     """What makes a line one node's: a host, a guard, a node rank; None when every node may run it."""
     host = host_of(launch)
     if host is not None:
@@ -260,7 +260,7 @@ def _place(launch: Launch) -> tuple[str, object] | None:
     return ("rank", rank) if rank is not None else None
 
 
-def _fits(first: Launch, last: Launch, launch: Launch) -> bool:
+def _fits(first: LintLaunch, last: LintLaunch, launch: LintLaunch) -> bool:
     if launch.launcher != first.launcher:
         return False
     told, mine = nnodes(first), nnodes(launch)
@@ -275,12 +275,12 @@ def _fits(first: Launch, last: Launch, launch: Launch) -> bool:
     return True
 
 
-def _meeting_place(launch: Launch) -> tuple[str, str]:
+def _meeting_place(launch: LintLaunch) -> tuple[str, str]:
     place, id = endpoint(launch), value(launch, "rdzv-id")
     return place.shown if place is not None else "", id.shown if id is not None else ""
 
 
-def on_one_machine(job: Job, world: World) -> bool:
+def on_one_machine(job: LintJob, world: LintWorld) -> bool:
     """The lines run side by side on the machine that runs the text: several agents for a trial, not several nodes."""
     return world.line_per_node and all(
         node_of(job, launch) is None
@@ -290,7 +290,7 @@ def on_one_machine(job: Job, world: World) -> bool:
     )
 
 
-def has_multi_node_start(job: Job) -> bool:
+def has_multi_node_start(job: LintJob) -> bool:
     """Some start is told a number of nodes; one that is not may then be a step that each node does by itself."""
     for launch in job.launches[:SIBLINGS]:
         told = nnodes(launch)
@@ -299,12 +299,12 @@ def has_multi_node_start(job: Job) -> bool:
     return False
 
 
-def is_multi(job: Job, world: World) -> bool | None:
+def is_multi(job: LintJob, world: LintWorld) -> bool | None:
     """Whether the training is for several nodes. None: cannot be told."""
     return world.multi
 
 
-def _is_multi(job: Job, world: World) -> bool | None:
+def _is_multi(job: LintJob, world: LintWorld) -> bool | None:
     """By --nnodes, else by who runs the lines."""
     if on_one_machine(job, world):
         return False
@@ -323,7 +323,7 @@ def _is_multi(job: Job, world: World) -> bool | None:
     return True if any(rank is not None and rank > 0 for rank in ranks) else None
 
 
-def label(job: Job, launch: Launch) -> str:
+def label(job: LintJob, launch: LintLaunch) -> str:
     """ "node 1", "host n1" or "line 7": the launch as a message names it."""
     node = section_node(job, launch)
     if node is None:
@@ -334,7 +334,7 @@ def label(job: Job, launch: Launch) -> str:
     return f"host {host}" if host else f"line {launch.invocation.span.line}"
 
 
-def labels(job: Job, launches: Sequence[Launch]) -> str:
+def labels(job: LintJob, launches: Sequence[LintLaunch]) -> str:
     """ "node 0 and node 1", "node 0, node 1 and 3 more"."""
     names = list(dict.fromkeys(label(job, each) for each in launches))
     if len(names) > 4:
@@ -342,19 +342,19 @@ def labels(job: Job, launches: Sequence[Launch]) -> str:
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
 
 
-def head_span(launch: Launch) -> Span:
+def head_span(launch: LintLaunch) -> Span:
     """Where to point when something is missing: the launcher's own word."""
     words = launch.invocation.words
     return words[0].span if words else launch.invocation.span
 
 
-def count_text(launch: Launch) -> str:
+def count_text(launch: LintLaunch) -> str:
     """The number of nodes as the launcher is told it: "2", "$NNODES", "several"."""
     told = value(launch, "nnodes")
     return (told.text or told.shown) if told is not None else "several"
 
 
-def tasks_per_node(job: Job, launch: Launch) -> int | None:
+def tasks_per_node(job: LintJob, launch: LintLaunch) -> int | None:
     """Tasks that the srun around it starts on each node (1 where nobody asks for more); None when it is not known."""
     for around in sruns(launch):
         for name in ("ntasks-per-node", "ntasks"):
@@ -373,14 +373,14 @@ def tasks_per_node(job: Job, launch: Launch) -> int | None:
     return None
 
 
-def one_task_per_node(job: Job, launch: Launch) -> bool:
+def one_task_per_node(job: LintJob, launch: LintLaunch) -> bool:
     """srun certainly starts one task on each node."""
     return tasks_per_node(job, launch) == 1
 
 
-def neighbours(job: Job) -> Iterator[tuple[Launch, Launch]]:
+def neighbours(job: LintJob) -> Iterator[tuple[LintLaunch, LintLaunch]]:
     """Pairs that run at once on the same machine: one in the background, and the next one before any `wait`."""
-    previous: list[Launch] = []
+    previous: list[LintLaunch] = []
     for launch in job.launches[:SIBLINGS]:
         if previous and previous[-1].invocation.section != launch.invocation.section:
             previous = []
@@ -393,7 +393,7 @@ def neighbours(job: Job) -> Iterator[tuple[Launch, Launch]]:
         previous = [*still, launch] if launch.invocation.background else still
 
 
-def _waits(job: Job, first: Launch, second: Launch) -> bool:
+def _waits(job: LintJob, first: LintLaunch, second: LintLaunch) -> bool:
     end = second.invocation.span.start
     if first.invocation.span == second.invocation.span:  # a loop, unrolled
         end = job.text.find("done", first.invocation.span.end)

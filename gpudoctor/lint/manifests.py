@@ -43,7 +43,7 @@ def _task(text: str) -> str:
     return ""
 
 
-class _Node:
+class _YamlNode:
     """A scalar (value), a mapping (pairs) or a sequence (items) of a document."""
 
     __slots__ = ("items", "key", "pairs", "span", "value")
@@ -51,8 +51,8 @@ class _Node:
     def __init__(self, span: Span, value: str | None = None) -> None:
         self.span = span
         self.value = value
-        self.items: list[_Node] | None = None
-        self.pairs: list[tuple[str | None, _Node]] | None = None
+        self.items: list[_YamlNode] | None = None
+        self.pairs: list[tuple[str | None, _YamlNode]] | None = None
         self.key: str | None = None
 
 
@@ -67,7 +67,7 @@ def read_manifests(text: str, start: int = 0, line: int = 1) -> tuple[Manifest, 
         loader = yaml.SafeLoader
     places = _Places(text, start, line)
     found: list[Manifest] = []
-    root: list[_Node] = []
+    root: list[_YamlNode] = []
     fault = ""
     try:
         for document in _documents(text, loader, places, root):
@@ -110,14 +110,14 @@ class _Places:
         return Span(self.start + begin, self.start + max(begin, end), self.line + bisect_right(self.newlines, begin))
 
 
-def _documents(text: str, loader: type, places: _Places, current: list[_Node]) -> Iterator[_Node | None]:
+def _documents(text: str, loader: type, places: _Places, current: list[_YamlNode]) -> Iterator[_YamlNode | None]:
     """The documents' roots (None: an empty one). `current` is the one being read: what stands before a fault."""
     import yaml
 
-    stack: list[_Node] = []
-    anchors: dict[str, _Node] = {}
+    stack: list[_YamlNode] = []
+    anchors: dict[str, _YamlNode] = {}
 
-    def add(node: _Node) -> None:
+    def add(node: _YamlNode) -> None:
         if not stack:
             current[:] = [node]
             return
@@ -141,15 +141,15 @@ def _documents(text: str, loader: type, places: _Places, current: list[_Node]) -
             yield current[0] if current else None
             current.clear()
         elif isinstance(event, yaml.AliasEvent):
-            add(anchors.get(event.anchor or "") or _Node(places.span(event.start_mark, event.end_mark), ""))
+            add(anchors.get(event.anchor or "") or _YamlNode(places.span(event.start_mark, event.end_mark), ""))
         elif isinstance(event, yaml.ScalarEvent):
-            node = _Node(places.span(event.start_mark, event.end_mark), event.value)
+            node = _YamlNode(places.span(event.start_mark, event.end_mark), event.value)
             if event.anchor:
                 node.span = _without_anchor(places, node.span)
                 anchors[event.anchor] = node
             add(node)
         elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-            node = _Node(places.span(event.start_mark, event.end_mark))
+            node = _YamlNode(places.span(event.start_mark, event.end_mark))
             if isinstance(event, yaml.MappingStartEvent):
                 node.pairs = []
             else:
@@ -171,9 +171,9 @@ def _without_anchor(places: _Places, span: Span) -> Span:
     return Span(span.start + before.end(), span.end, span.line) if before else span
 
 
-def _manifest(root: _Node) -> Manifest:
+def _manifest(root: _YamlNode) -> Manifest:
     values: list[ManifestValue] = []
-    pending: list[tuple[tuple[str, ...], _Node]] = [((), root)]
+    pending: list[tuple[tuple[str, ...], _YamlNode]] = [((), root)]
     steps = 0
     fault = ""
     while pending:

@@ -57,7 +57,7 @@ class Word(Struct, frozen=True):
     r"""It hands a `$` on that nobody expands any more (`'$X'` or `\$X` given to a program that is no shell)."""
 
 
-class Setting(Struct, frozen=True):
+class SetVariable(Struct, frozen=True):
     """A variable in the environment of a command, and where it was set."""
 
     name: str
@@ -74,7 +74,7 @@ class Invocation(Struct, frozen=True, kw_only=True):
     """The last part of its name: "torchrun", "srun", "python3.11"."""
     words: tuple[Word, ...]
     """All of it, program first, without assignments in front."""
-    settings: dict[str, Setting] = field(default_factory=dict)
+    settings: dict[str, SetVariable] = field(default_factory=dict)
     """Variables in effect: prefixed, exported before, of `env X=1`. Not exported ones are among them, and marked."""
     where: Where = "node"
     section: int = 0
@@ -110,7 +110,7 @@ class Option(Struct, frozen=True):
     """ "needs a value", "takes no value", "may mean --nproc-per-node or --nproc_per_node"; empty when well formed."""
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class LintLaunch(Struct, frozen=True, kw_only=True):
     """A start of training, understood."""
 
     launcher: str
@@ -126,7 +126,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     """The script's own arguments."""
     module: bool = False
     """Started with -m (or --module)."""
-    around: tuple["Launch", ...] = ()
+    around: tuple["LintLaunch", ...] = ()
     """srun, mpirun around it, outermost first, each with its options."""
     python_options: tuple[Word, ...] = ()
     environment: dict[str, Option] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class Launch(Struct, frozen=True, kw_only=True):
         return found.value.text if found is not None and found.value is not None else None
 
 
-class Section(Struct, frozen=True):
+class TextSection(Struct, frozen=True):
     """A part of the text, after `#@ node 0`, `#@ every node`, `#@ job 1, same host`, `#@ file NAME`; or all of it."""
 
     kind: Literal["node", "every", "job", "file"]
@@ -217,7 +217,7 @@ class TrainerCall(Struct, frozen=True):
     name: str = "Trainer"
 
 
-class Facts(Struct, frozen=True):
+class LintFacts(Struct, frozen=True):
     """What is known besides the text: --facts, the installed packages, the snapshot. None: not known."""
 
     nodes: int | None = None
@@ -235,14 +235,14 @@ class Facts(Struct, frozen=True):
         return tuple(int(number) for number in found[0].split(".")) if found else None
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class LintJob(Struct, frozen=True, kw_only=True):
     """Everything that a text says."""
 
     text: str
     kind: Literal["shell", "sbatch", "manifest", "hostfile", "python"]
-    sections: tuple[Section, ...]
+    sections: tuple[TextSection, ...]
     invocations: tuple[Invocation, ...] = ()
-    launches: tuple[Launch, ...] = ()
+    launches: tuple[LintLaunch, ...] = ()
     sbatch: dict[str, SbatchOption] = field(default_factory=dict)
     """Options in force, by name."""
     every_sbatch: tuple[SbatchOption, ...] = ()
@@ -250,7 +250,7 @@ class Job(Struct, frozen=True, kw_only=True):
     hostfiles: tuple[Hostfile, ...] = ()
     manifests: tuple[Manifest, ...] = ()
     trainers: tuple[TrainerCall, ...] = ()
-    facts: Facts = Facts()
+    facts: LintFacts = LintFacts()
     notes: tuple[str, ...] = ()
     """What could not be understood, with the line: becomes `unknown` in the answer."""
 
@@ -260,8 +260,8 @@ class Job(Struct, frozen=True, kw_only=True):
         return self.kind == "sbatch"
 
     @property
-    def node_sections(self) -> tuple[Section, ...]:
+    def node_sections(self) -> tuple[TextSection, ...]:
         return tuple(section for section in self.sections if section.kind == "node")
 
-    def of_section(self, index: int) -> tuple[Launch, ...]:
+    def of_section(self, index: int) -> tuple[LintLaunch, ...]:
         return tuple(launch for launch in self.launches if launch.invocation.section == index)

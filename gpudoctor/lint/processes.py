@@ -8,10 +8,10 @@ from msgspec import Struct
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.entries import entries
 from gpudoctor.lint import allocation, lightning, look
-from gpudoctor.lint.model import Job, Launch, Setting, Word
+from gpudoctor.lint.model import LintJob, LintLaunch, SetVariable, Word
 
 
-class Count(Struct, frozen=True):
+class RankCount(Struct, frozen=True):
     """Processes on each node, by the launch itself. `word` is the value that says so, where one does."""
 
     number: int | Literal["gpus"] | None
@@ -20,7 +20,7 @@ class Count(Struct, frozen=True):
     word: Word | None = None
 
 
-def started(job: Job, launch: Launch) -> Count:
+def started(job: LintJob, launch: LintLaunch) -> RankCount:
     """Processes that the launcher starts on a node."""
     kind = look.traits(launch)
     if kind.ranks_option:
@@ -29,35 +29,35 @@ def started(job: Job, launch: Launch) -> Count:
         total = _counted(job, launch, kind.total_option, None)
         told = look.nnodes(launch)
         if isinstance(total.number, int) and told is not None:
-            return Count(total.number // max(1, told[1]), total.written, total.word)
+            return RankCount(total.number // max(1, told[1]), total.written, total.word)
         if isinstance(total.number, int) and launch.option("num-machines", "config-file") is None:
             return total
-        return Count(None, total.written, total.word)
-    return Count(None)
+        return RankCount(None, total.written, total.word)
+    return RankCount(None)
 
 
-def _counted(job: Job, launch: Launch, name: str, default: int | None) -> Count:
+def _counted(job: LintJob, launch: LintLaunch, name: str, default: int | None) -> RankCount:
     option = launch.option(name)
     if option is None:
-        return Count(None if launch.unread else default)
+        return RankCount(None if launch.unread else default)
     text = allocation.resolved(job, option.value)
     if text in ("gpu", "auto", "-1"):
-        return Count("gpus", option.written, option.value)
+        return RankCount("gpus", option.written, option.value)
     number = allocation.whole(text)
     if number is None and option.value is not None and re.search(r"GPUS?_ON_NODE", option.value.shown):
         number = allocation.gpus_per_node(job, launch)
-    return Count(number, option.written, option.value)
+    return RankCount(number, option.written, option.value)
 
 
-class Shown(Struct, frozen=True):
+class ShownGpus(Struct, frozen=True):
     """The GPUs in CUDA_VISIBLE_DEVICES, as CUDA counts them: up to the first entry that it cannot take."""
 
     count: int
     value: str
-    setting: Setting
+    setting: SetVariable
 
 
-def shown_gpus(launch: Launch) -> Shown | None:
+def shown_gpus(launch: LintLaunch) -> ShownGpus | None:
     """What the text sets CUDA_VISIBLE_DEVICES to for this launch; None when it does not, or nobody knows."""
     setting = launch.invocation.settings.get(VARIABLE)
     if setting is None or not setting.exported or setting.word.text is None:
@@ -67,10 +67,10 @@ def shown_gpus(launch: Launch) -> Shown | None:
         if entry.form in ("blank", "text") or (entry.form == "ordinal" and entry.number < 0):
             break
         count += 1
-    return Shown(count, setting.word.text, setting)
+    return ShownGpus(count, setting.word.text, setting)
 
 
-def gpus(job: Job, launch: Launch) -> int | None:
+def gpus(job: LintJob, launch: LintLaunch) -> int | None:
     """GPUs that the processes of a node see, as far as text and facts tell."""
     shown = shown_gpus(launch)
     if shown is not None:
@@ -81,7 +81,7 @@ def gpus(job: Job, launch: Launch) -> int | None:
     return asked if asked is not None else job.facts.gpus_per_node
 
 
-def on_cpu(launch: Launch) -> bool:
+def on_cpu(launch: LintLaunch) -> bool:
     """The text says that the ranks compute on the CPU."""
     words = [word.shown for word in launch.script_words]
     text = " ".join(words)
@@ -94,7 +94,7 @@ def on_cpu(launch: Launch) -> bool:
     )
 
 
-def per_node(job: Job, launch: Launch) -> int | None:
+def per_node(job: LintJob, launch: LintLaunch) -> int | None:
     """Ranks on each node, of whoever starts them: the launcher, srun, Lightning."""
     count = started(job, launch)
     if isinstance(count.number, int):

@@ -7,7 +7,17 @@ from typing import Literal
 from gpudoctor.errors import BadInput
 from gpudoctor.launcher.understand import understand
 from gpudoctor.lint import hostfiles, manifests, trainers
-from gpudoctor.lint.model import Facts, Hostfile, Invocation, Job, Launch, Manifest, SbatchOption, Section, TrainerCall
+from gpudoctor.lint.model import (
+    Hostfile,
+    Invocation,
+    LintFacts,
+    LintJob,
+    LintLaunch,
+    Manifest,
+    SbatchOption,
+    TextSection,
+    TrainerCall,
+)
 from gpudoctor.lint.sections import split
 from gpudoctor.lint.shell import invocations
 from gpudoctor.lint.shell.sbatch import looks_like_batch
@@ -27,35 +37,37 @@ PYTHON = re.compile(r"^(?:import \w|from [\w.]+ import |def \w+\(|class \w+|if _
 SHEBANG_PYTHON = re.compile(r"\A#![^\n]*python")
 
 
-class Unreadable(BadInput):
+class UnreadableText(BadInput):
     """Nothing can be said of this text; the message is one line for the user."""
 
 
-def read_job(text: str, facts: Facts, kind: str | None = None) -> Job:
+def read_job(text: str, facts: LintFacts, kind: str | None = None) -> LintJob:
     """Read a shell text, sbatch file, hostfile, manifest or Python text; `kind` is guessed when it is not given.
 
     Raises Unreadable.
     """
     if len(text) > MOST_CHARACTERS:
-        raise Unreadable(f"the text has {len(text)} characters; {MOST_CHARACTERS} are read at most")
+        raise UnreadableText(f"the text has {len(text)} characters; {MOST_CHARACTERS} are read at most")
     if not text.strip("\ufeff \t\r\n"):
-        raise Unreadable("the text is empty")
+        raise UnreadableText("the text is empty")
     if "\x00" in text:
-        raise Unreadable(f"this is no text: it has a NUL character at offset {text.index(chr(0))}")
+        raise UnreadableText(f"this is no text: it has a NUL character at offset {text.index(chr(0))}")
     if kind is not None and kind not in KINDS:
-        raise Unreadable(f"{kind!r} is no kind of text; known: {', '.join(KINDS)}")
+        raise UnreadableText(f"{kind!r} is no kind of text; known: {', '.join(KINDS)}")
     sections = split(text)
     found = KINDS[kind] if kind is not None else guess(text, sections)
     if found == "manifest":
         return _manifest(text, sections, facts)
     if found == "hostfile":
-        return Job(text=text, kind=found, sections=sections, facts=facts, hostfiles=(hostfiles.read_hostfile(text),))
+        return LintJob(
+            text=text, kind=found, sections=sections, facts=facts, hostfiles=(hostfiles.read_hostfile(text),)
+        )
     if found == "python":
-        return Job(text=text, kind=found, sections=sections, facts=facts, trainers=trainers.calls(text))
+        return LintJob(text=text, kind=found, sections=sections, facts=facts, trainers=trainers.calls(text))
     return _shell(text, sections, facts, found)
 
 
-def guess(text: str, sections: tuple[Section, ...]) -> Kind:
+def guess(text: str, sections: tuple[TextSection, ...]) -> Kind:
     """What kind of text this is. Only a text without sections can be anything but shell."""
     commands = [section for section in sections if section.kind != "file"]
     if any(section.kind in ("node", "job") for section in sections):
@@ -79,7 +91,7 @@ SHELL_WORDS = re.compile(
 )
 
 
-def _manifest(text: str, sections: tuple[Section, ...], facts: Facts) -> Job:
+def _manifest(text: str, sections: tuple[TextSection, ...], facts: LintFacts) -> LintJob:
     found: list[Manifest] = []
     commands: list[Invocation] = []
     notes: list[str] = []
@@ -94,14 +106,14 @@ def _manifest(text: str, sections: tuple[Section, ...], facts: Facts) -> Job:
             commands += inner
             notes += said
     launches, left_out = _launches(commands)
-    return Job(
+    return LintJob(
         text=text, kind="manifest", sections=sections, facts=facts, manifests=tuple(found),
         invocations=tuple(commands), launches=launches, notes=(*dict.fromkeys(notes), *left_out),
         hostfiles=tuple(files.hostfiles), trainers=tuple(files.trainers),
     )  # fmt: skip
 
 
-def _shell(text: str, sections: tuple[Section, ...], facts: Facts, kind: Kind) -> Job:
+def _shell(text: str, sections: tuple[TextSection, ...], facts: LintFacts, kind: Kind) -> LintJob:
     shell = invocations(text, sections, facts, batch=kind == "sbatch")
     files = _Files()
     for section in (*sections, *shell.files):
@@ -112,7 +124,7 @@ def _shell(text: str, sections: tuple[Section, ...], facts: Facts, kind: Kind) -
     launches, left_out = _launches(shell.invocations)
     if any(option.name for option in shell.every_sbatch) and any(each.where == "batch" for each in shell.invocations):
         kind = "sbatch"
-    return Job(
+    return LintJob(
         text=text, kind=kind, sections=(*sections, *shell.files), facts=facts, invocations=shell.invocations,
         launches=launches, sbatch=in_force(shell.every_sbatch), every_sbatch=shell.every_sbatch,
         hostfiles=tuple(files.hostfiles), manifests=tuple(files.manifests), trainers=tuple(files.trainers),
@@ -128,7 +140,7 @@ class _Files:
         self.manifests: list[Manifest] = []
         self.trainers: list[TrainerCall] = []
 
-    def add(self, section: Section) -> None:
+    def add(self, section: TextSection) -> None:
         text, start, line = section.text, section.start, section.line
         if section.name.endswith(".py"):
             self.trainers += trainers.calls(text, start, line)
@@ -141,7 +153,7 @@ class _Files:
             self.hostfiles.append(hostfiles.read_hostfile(text, section.name, start, line))
 
 
-def _launches(commands: tuple[Invocation, ...] | list[Invocation]) -> tuple[tuple[Launch, ...], tuple[str, ...]]:
+def _launches(commands: tuple[Invocation, ...] | list[Invocation]) -> tuple[tuple[LintLaunch, ...], tuple[str, ...]]:
     """The starts among the commands, and a note where there are more of them than are looked at."""
     found = (launch for each in commands if (launch := understand(each)) is not None)
     launches = tuple(islice(found, MOST_LAUNCHES))

@@ -9,7 +9,7 @@ from gpudoctor.errors import BadInput
 from gpudoctor.lint.rule import Severity
 
 
-class Fix(Struct, frozen=True):
+class LintFix(Struct, frozen=True):
     """What to write instead."""
 
     text: str
@@ -29,8 +29,10 @@ class LintProblem(Struct, frozen=True, kw_only=True):
     summary: str
     happens: str
     """What will happen at run time."""
-    fix: Fix
+    fix: LintFix
     source: str
+    leads_to: tuple[str, ...] = ()
+    """What `hang` and `explain` will call it when the job runs: ids of causes."""
 
 
 class Understood(Struct, frozen=True, kw_only=True):
@@ -57,7 +59,7 @@ class LintReport(Struct, frozen=True, kw_only=True):
     """What could not be decided from the text and the facts, each with what would decide it."""
 
 
-class UnreadableReport(BadInput):
+class UnreadableLintReport(BadInput):
     """A text is no report of `gpudoctor lint --json`."""
 
 
@@ -70,7 +72,7 @@ def from_json(content: bytes | str) -> LintReport:
     try:
         return msgspec.json.decode(content, type=LintReport)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise UnreadableReport(str(error)) from None
+        raise UnreadableLintReport(str(error)) from None
 
 
 def json_schema() -> dict[str, Any]:

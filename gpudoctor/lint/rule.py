@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpudoctor.lint.model import Job, Span
+from gpudoctor.lint.model import LintJob, Span
 
 Severity = Literal["error", "warning", "info"]
 """error: it fails, hangs, or trains with a wrong world. warning: it may, or on some machines. info: worth knowing."""
@@ -23,7 +23,7 @@ class Edit(Struct, frozen=True):
     text: str
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class LintFinding(Struct, frozen=True, kw_only=True):
     """What a rule says of a text.
 
     summary: what stands there and what was wanted; one line without a final period. happens: what will happen at run
@@ -46,10 +46,10 @@ class Example(Struct, frozen=True):
     facts: str = ""
 
 
-Judge = Callable[[Job], Iterator[Finding]]
+Judge = Callable[[LintJob], Iterator[LintFinding]]
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class LintRule(Struct, frozen=True, kw_only=True):
     """`code` is a number ("R01"), `id` a readable name ("same-node-rank-twice"); neither ever changes."""
 
     id: str
@@ -60,6 +60,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     needs: Needs
     source: str
     """Where it is known from: "measured with torch 2.13", "pytorch#67581", a documentation page."""
+    leads_to: tuple[str, ...] = ()
+    """Ids of `gpudoctor.causes`: what `hang` and `explain` will call it when the job runs."""
     bad: tuple[Example, ...]
     good: tuple[Example, ...]
     judge: Judge
@@ -77,25 +79,26 @@ def rule(
     severity: Severity,
     needs: Needs = "text",
     source: str,
+    leads_to: tuple[str, ...] = (),
     bad: tuple[Example | str, ...],
     good: tuple[Example | str, ...],
-) -> Callable[[Judge], Rule]:
+) -> Callable[[Judge], LintRule]:
     """Make a rule of a generator over a `Job`; its docstring is its documentation."""
 
     def examples(given: tuple[Example | str, ...]) -> tuple[Example, ...]:
         return tuple(Example(each) if isinstance(each, str) else each for each in given)
 
-    return lambda judge: Rule(
+    return lambda judge: LintRule(
         id=id, code=code, title=title, severity=severity, needs=needs, source=source,
-        bad=examples(bad), good=examples(good), judge=judge,
+        leads_to=leads_to, bad=examples(bad), good=examples(good), judge=judge,
     )  # fmt: skip
 
 
-def every_rule() -> tuple[Rule, ...]:
+def every_rule() -> tuple[LintRule, ...]:
     """All rules of `gpudoctor.lint.rules`, by code."""
     import gpudoctor.lint.rules
 
-    found: list[Rule] = []
+    found: list[LintRule] = []
     for module in pkgutil.iter_modules(gpudoctor.lint.rules.__path__, "gpudoctor.lint.rules."):
-        found += [each for each in vars(importlib.import_module(module.name)).values() if isinstance(each, Rule)]
+        found += [each for each in vars(importlib.import_module(module.name)).values() if isinstance(each, LintRule)]
     return tuple(sorted(found, key=lambda each: each.code))

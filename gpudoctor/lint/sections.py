@@ -6,7 +6,7 @@ commands. Numbers of such comments that begin at 1 are counted from 0.
 
 import re
 
-from gpudoctor.lint.model import Section
+from gpudoctor.lint.model import TextSection
 
 MARK = re.compile(r"^[ \t]*#@[ \t]*([^\r\n]*?)[ \t]*\r?$", re.MULTILINE)
 NODE = re.compile(
@@ -32,14 +32,14 @@ CLOSES = re.compile(r"^[ \t]*(?:(?:fi|done|esac|EOF)\b|\}|#[ \t]*SBATCH)", re.MU
 WORDS = {"first": 0, "master": 0, "head": 0, "second": 1, "worker": 1, "third": 2}
 
 
-def split(text: str) -> tuple[Section, ...]:
+def split(text: str) -> tuple[TextSection, ...]:
     """The sections in order; a text without such lines is one section for every node. Never raises."""
     found = [match for match in MARK.finditer(text) if match[1]]
     if not found:
-        return _by_comments(text) or (Section("every", text=text),)
+        return _by_comments(text) or (TextSection("every", text=text),)
     sections = []
     if text[: found[0].start()].strip():
-        sections.append(Section("every", text=text[: found[0].start()]))
+        sections.append(TextSection("every", text=text[: found[0].start()]))
     for index, mark in enumerate(found):
         start = min(mark.end() + 1, len(text))
         end = found[index + 1].start() if index + 1 < len(found) else len(text)
@@ -48,21 +48,21 @@ def split(text: str) -> tuple[Section, ...]:
     return tuple(sections)
 
 
-def _section(mark: str, text: str, start: int, line: int) -> Section:
+def _section(mark: str, text: str, start: int, line: int) -> TextSection:
     """What the words behind `#@` say; words that nobody knows are for every node."""
     node = NODE.fullmatch(mark)
     if node is not None:
-        return Section("node", node=int(node[1]), name=node[2].strip(), text=text, start=start, line=line)
+        return TextSection("node", node=int(node[1]), name=node[2].strip(), text=text, start=start, line=line)
     job = JOB.fullmatch(mark)
     if job is not None:
-        return Section("job", job=int(job[1]), name=mark, text=text, start=start, line=line)
+        return TextSection("job", job=int(job[1]), name=mark, text=text, start=start, line=line)
     file = FILE.fullmatch(mark)
     if file is not None:
-        return Section("file", name=file[1].strip().strip("\"'`"), text=text, start=start, line=line)
-    return Section("every", name="" if EVERY.fullmatch(mark) else mark, text=text, start=start, line=line)
+        return TextSection("file", name=file[1].strip().strip("\"'`"), text=text, start=start, line=line)
+    return TextSection("every", name="" if EVERY.fullmatch(mark) else mark, text=text, start=start, line=line)
 
 
-def _by_comments(text: str) -> tuple[Section, ...]:
+def _by_comments(text: str) -> tuple[TextSection, ...]:
     """Sections by comments like `# node 1:`; () where that would be a guess."""
     marks = [(match, _number(match)) for match in COMMENT.finditer(text)]
     marks = [(match, number) for match, number in marks if number is not None]
@@ -77,7 +77,7 @@ def _by_comments(text: str) -> tuple[Section, ...]:
     if text[:first].strip():
         if STARTS.search(text[:first]):
             return ()
-        sections.append(Section("every", text=text[:first]))
+        sections.append(TextSection("every", text=text[:first]))
     for index, (mark, number) in enumerate(marks):
         start = min(mark.end() + 1, len(text))
         end = marks[index + 1][0].start() if index + 1 < len(marks) else len(text)
@@ -86,7 +86,7 @@ def _by_comments(text: str) -> tuple[Section, ...]:
             return ()
         line = text.count("\n", 0, start) + 1
         sections.append(
-            Section("node", node=number - least, name=mark[0].strip("# \t\r:"), text=part, start=start, line=line)
+            TextSection("node", node=number - least, name=mark[0].strip("# \t\r:"), text=part, start=start, line=line)
         )
     return tuple(sections)
 

@@ -3,7 +3,7 @@
 import re
 
 from gpudoctor.lint import allocation, look
-from gpudoctor.lint.model import Invocation, Job, Launch, Span, Word
+from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Span, Word
 from gpudoctor.lint.rule import Edit
 
 PER_TASK = ("SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID")
@@ -15,13 +15,13 @@ KEEPS_ITS_PLACE = ("exec", "time", "nohup", "command")
 SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 
 
-def in_task_shell(launch: Launch) -> bool:
+def in_task_shell(launch: LintLaunch) -> bool:
     """Whether a shell under srun reads the command: `srun bash -c '...'`."""
     behind = [outer.program for outer in launch.invocation.within]
     return "srun" in behind and any(each in SHELLS for each in behind[behind.index("srun") :])
 
 
-def first_word(launch: Launch) -> Word | None:
+def first_word(launch: LintLaunch) -> Word | None:
     """The first word of what srun starts, or would start: of the program, or of the container around it."""
     within = launch.invocation.within
     behind = [outer.program for outer in within]
@@ -31,7 +31,7 @@ def first_word(launch: Launch) -> Word | None:
     return words[0] if words else None
 
 
-def _stretch(launch: Launch) -> tuple[int, int, int] | None:
+def _stretch(launch: LintLaunch) -> tuple[int, int, int] | None:
     """Start, end and line of the command."""
     first, last = first_word(launch), launch.invocation.words[-1]
     if first is None or not first.span.exact or not last.span.exact or last.span.end <= first.span.start:
@@ -39,7 +39,7 @@ def _stretch(launch: Launch) -> tuple[int, int, int] | None:
     return first.span.start, last.span.end, first.span.line
 
 
-def wrapped(job: Job, launch: Launch, before: str = "", prefix: str = "") -> tuple[Edit, ...]:
+def wrapped(job: LintJob, launch: LintLaunch, before: str = "", prefix: str = "") -> tuple[Edit, ...]:
     """Put the command into `bash -c '...'`, in front of it `prefix` outside and `before` inside of the quotes; () where
     the text does not allow it."""
     stretch = _stretch(launch)
@@ -52,7 +52,7 @@ def wrapped(job: Job, launch: Launch, before: str = "", prefix: str = "") -> tup
     return (opening, Edit(Span(end, end, line), "'"), *expanded_outside(job, launch, launch.invocation.words))
 
 
-def expanded_outside(job: Job, launch: Launch, words: tuple[Word, ...]) -> tuple[Edit, ...]:
+def expanded_outside(job: LintJob, launch: LintLaunch, words: tuple[Word, ...]) -> tuple[Edit, ...]:
     """Of a command that gets into single quotes: `'"$NAME"'` for what the batch shell knows and a task does not."""
     start, end = launch.invocation.words[0].span.start, launch.invocation.words[-1].span.end
     edits = []
@@ -79,7 +79,7 @@ def _reaches_tasks(name: str, invocation: Invocation) -> bool:
     return setting.exported if setting is not None else name.startswith("SLURM_")
 
 
-def under_srun(job: Job, launch: Launch, *options: str) -> tuple[Edit, ...]:
+def under_srun(job: LintJob, launch: LintLaunch, *options: str) -> tuple[Edit, ...]:
     """Start the command by srun, its rank variables expanded in the task."""
     line = " ".join(("srun", *options)) + " "
     if any(
@@ -94,7 +94,7 @@ def under_srun(job: Job, launch: Launch, *options: str) -> tuple[Edit, ...]:
     return (Edit(Span(first.span.start, first.span.start, first.span.line), line),)
 
 
-def one_task_per_node(job: Job, launch: Launch) -> tuple[Edit, ...]:
+def one_task_per_node(job: LintJob, launch: LintLaunch) -> tuple[Edit, ...]:
     """Let srun start one task on each node, with all CPUs and GPUs that the tasks of a node had."""
     srun = allocation.srun_of(launch)
     if srun is None:

@@ -11,7 +11,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
-from gpudoctor.lint.model import Launch, Span, TrainerCall, Word
+from gpudoctor.lint.model import LintLaunch, Span, TrainerCall, Word
 
 NAMES = ("Trainer", "Fabric", "LightningLite", "DataParallel", "DistributedDataParallel", "init_process_group",
          "Accelerator", "spawn", "start_processes")  # fmt: skip
@@ -183,7 +183,7 @@ def _closing(text: str, opening: int) -> int | None:
     return None
 
 
-def of_arguments(launch: Launch) -> TrainerCall | None:
+def of_arguments(launch: LintLaunch) -> TrainerCall | None:
     """What a script's own arguments say to Lightning's Trainer; `name` is "arguments". None: nothing of the kind.
 
     Lightning's own command line (`--trainer.devices=4`), argparse (`--gpus 4 --num_nodes 3`), Hydra (`trainer.gpus=4`).

@@ -7,14 +7,14 @@ from gpudoctor.launcher import registry
 from gpudoctor.launcher.traits import ManifestKind
 from gpudoctor.lint import look, processes
 from gpudoctor.lint.lightning import is_lightning
-from gpudoctor.lint.model import Job, Launch, Option
+from gpudoctor.lint.model import LintJob, LintLaunch, Option
 from gpudoctor.lint.report import Understood
 
 SHOWN_UNKNOWN = 20
 """More open questions than that are a text that is not about starting."""
 
 
-def understood(job: Job) -> Understood:
+def understood(job: LintJob) -> Understood:
     """Of the first start in the text, which is the head's where the text has several nodes."""
     if not job.launches:
         return _without_launch(job)
@@ -33,7 +33,7 @@ def understood(job: Job) -> Understood:
     return _understood(job, launch, nodes, each, world)
 
 
-def _understood(job: Job, launch: Launch, nodes: int | None, each: int | None, world: int | None) -> Understood:
+def _understood(job: LintJob, launch: LintLaunch, nodes: int | None, each: int | None, world: int | None) -> Understood:
     script = launch.script
     return Understood(
         launcher=launch.launcher,
@@ -46,7 +46,7 @@ def _understood(job: Job, launch: Launch, nodes: int | None, each: int | None, w
     )
 
 
-def hosts_of(launch: Launch) -> tuple[int, ...]:
+def hosts_of(launch: LintLaunch) -> tuple[int, ...]:
     """Ranks on each host of `horovodrun -H a:2,b:2`, filled in order up to -np; () where the text does not tell."""
     shares: list[int] = []
     text, option = launch.text("hosts"), launch.option("np")
@@ -63,12 +63,12 @@ def hosts_of(launch: Launch) -> tuple[int, ...]:
     return tuple(shares) if left is None or sum(shares) == left else ()
 
 
-def main_launch(job: Job) -> Launch:
+def main_launch(job: LintJob) -> LintLaunch:
     """The start that the others take part in: of node 0 where the text says so, else the first."""
     return next((each for each in job.launches if look.section_node(job, each) == 0), job.launches[0])
 
 
-def _without_launch(job: Job) -> Understood:
+def _without_launch(job: LintJob) -> Understood:
     names = {line.name for file in job.hostfiles for line in file.lines if not line.fault}
     framework = "lightning" if job.trainers else None
     return Understood(nodes=len(names) or job.facts.nodes, framework=framework)
@@ -80,7 +80,7 @@ def whole(option: Option | None) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) else None
 
 
-def nodes_of(job: Job, launch: Launch) -> int | None:
+def nodes_of(job: LintJob, launch: LintLaunch) -> int | None:
     """Nodes of the training, from the launcher, the batch job, the sections or the facts."""
     told = look.nnodes(launch)
     if told is not None:
@@ -100,7 +100,7 @@ def nodes_of(job: Job, launch: Launch) -> int | None:
     return job.facts.nodes or look.batch_nodes(job) or (len(sections) if len(sections) > 1 else None)
 
 
-def processes_of(job: Job, launch: Launch) -> int | None:
+def processes_of(job: LintJob, launch: LintLaunch) -> int | None:
     """Ranks on each node."""
     kind = look.traits(launch)
     found = launch.option(kind.ranks_option) if kind.ranks_option else None
@@ -123,7 +123,7 @@ def processes_of(job: Job, launch: Launch) -> int | None:
     return processes.per_node(job, launch)
 
 
-def of_operator(job: Job, launch: Launch) -> tuple[int | None, int | None]:
+def of_operator(job: LintJob, launch: LintLaunch) -> tuple[int | None, int | None]:
     """Pods and ranks in each, which Kubeflow's operator hands torchrun as PET_NNODES and PET_NPROC_PER_NODE where its
     command line is silent."""
     if not look.from_platform(job, launch) or len(job.manifests) != 1:
@@ -140,7 +140,7 @@ def _number(text: str) -> int | None:
     return int(text) or None if re.fullmatch(r"[0-9]{1,6}", text, re.ASCII) else None
 
 
-def _master(launch: Launch) -> str | None:
+def _master(launch: LintLaunch) -> str | None:
     address, port = look.master(launch), look.port(launch)
     if address is None:
         return None
@@ -148,7 +148,7 @@ def _master(launch: Launch) -> str | None:
     return f"{text}:{port.text if port.text is not None else port.shown}" if port is not None else text
 
 
-def framework_of(job: Job, launch: Launch) -> str | None:
+def framework_of(job: LintJob, launch: LintLaunch) -> str | None:
     """ "lightning", "torch", "deepspeed" ...: what trains, as far as the text shows it."""
     if is_lightning(job, launch):
         return "lightning"
@@ -159,7 +159,7 @@ def framework_of(job: Job, launch: Launch) -> str | None:
     return "lightning" if launch.launcher == "python" and len(preset) == 2 else None
 
 
-def open_questions(job: Job) -> Iterator[str]:
+def open_questions(job: LintJob) -> Iterator[str]:
     """What the text and the facts do not decide."""
     yield from dict.fromkeys(job.notes)
     if not job.launches:

@@ -12,7 +12,7 @@ import msgspec
 from rich.console import Console
 
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.launch.plan import Block, Emission, EmittedFile, LaunchPlan, Unverified
+from gpudoctor.launch.plan import Emission, EmittedFile, LaunchPlan, PasteBlock, Unverified
 from gpudoctor.launch.verify import Verified, unverified
 from gpudoctor.launcher import registry
 from gpudoctor.render.prose import show, show_command
@@ -45,7 +45,7 @@ def code_name() -> str:
     return "lines_for_the_script.py"
 
 
-def place(block: Block) -> str:
+def place(block: PasteBlock) -> str:
     """Where a block belongs, in the words that divide a text for `gpudoctor lint`."""
     rank = block.node
     if rank is None:

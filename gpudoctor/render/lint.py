@@ -7,7 +7,7 @@ from rich.text import Text
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint.fix import once
-from gpudoctor.lint.lint import Found, Linted
+from gpudoctor.lint.lint import FiredRule, Linted
 from gpudoctor.lint.model import Span
 from gpudoctor.lint.report import Understood
 from gpudoctor.render.prose import show
@@ -40,14 +40,15 @@ def show_lint(answer: Linted, screen: Console, *, with_corrections: bool = True)
             show(each, screen, indent=2)
 
 
-def _show_problem(answer: Linted, found: Found, screen: Console, with_corrections: bool, same: bool) -> None:
+def _show_problem(answer: Linted, found: FiredRule, screen: Console, with_corrections: bool, same: bool) -> None:
     """`same`: what happens and what to do were said by the problem before, of another line."""
     finding = found.finding
     head = f"{found.severity} line {finding.span.line}: {finding.summary}  [{found.rule.id} {found.rule.code}]"
     show(head, screen, style="bold", head=COLORS[found.severity])
     _show_line(answer.job.text, finding.span, screen)
     if not same:
-        show(finding.happens, screen, indent=2)
+        known_as = f" ({', '.join(found.rule.leads_to)})" if found.rule.leads_to else ""
+        show(f"{finding.happens}{known_as}", screen, indent=2)
         show(f"Fix: {finding.fix}", screen, indent=2)
     if with_corrections and finding.edits:
         corrected = once(answer.job, [(found.severity, finding)])

@@ -26,7 +26,7 @@ from gpudoctor.explain.explain import explain
 from gpudoctor.explain.scan import scan
 from gpudoctor.lint.hostfiles import read_hostfile
 from gpudoctor.lint.manifests import read_manifests
-from gpudoctor.lint.model import Facts
+from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.read import read_job
 from gpudoctor.read.file import snapshot_of
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot
@@ -566,7 +566,7 @@ def test_a_long_hostfile() -> None:
 def test_nothing_is_made_of_a_manifest(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     read_manifests(f"apiVersion: v1\nkind: Pod\na: !!python/object/apply:os.system ['touch {marker}']\n")
-    read_job(f"apiVersion: v1\nkind: Pod\na: !!python/object/apply:os.system ['touch {marker}']\n", Facts(), None)
+    read_job(f"apiVersion: v1\nkind: Pod\na: !!python/object/apply:os.system ['touch {marker}']\n", LintFacts(), None)
     assert not marker.exists()
 
 

@@ -9,8 +9,8 @@ import time
 import atheris  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 with atheris.instrument_imports(include=["gpudoctor.lint"]):
-    from gpudoctor.lint.model import Facts
-    from gpudoctor.lint.read import Unreadable, read_job
+    from gpudoctor.lint.model import LintFacts
+    from gpudoctor.lint.read import UnreadableText, read_job
 
 SECONDS = 1.0
 
@@ -20,8 +20,8 @@ def one(data: bytes) -> None:
     text = data.decode("utf-8", "replace").replace("\0", " ")
     begin = time.process_time()
     try:
-        read_job(text, Facts())
-    except Unreadable:
+        read_job(text, LintFacts())
+    except UnreadableText:
         return
     assert time.process_time() - begin < SECONDS
 

@@ -15,8 +15,8 @@ import time
 import traceback
 
 from gpudoctor.lint.lint import lint
-from gpudoctor.lint.model import Facts
-from gpudoctor.lint.read import Unreadable, read_job
+from gpudoctor.lint.model import LintFacts
+from gpudoctor.lint.read import UnreadableText, read_job
 from gpudoctor.lint.rule import every_rule
 from tests.test_cli_lint import PIECES, mutated
 
@@ -66,13 +66,13 @@ def main() -> None:
     for text in texts(given.texts, given.seed):
         started = time.perf_counter()
         try:
-            answer = lint(read_job(text, Facts(nodes=2)), rules)
+            answer = lint(read_job(text, LintFacts(nodes=2)), rules)
             crashed = [each for each in answer.unknown if "a bug in gpudoctor" in each]
             if crashed:
                 broken += 1
                 if broken <= SHOWN:
                     print(crashed, repr(text))
-        except Unreadable:
+        except UnreadableText:
             pass
         except Exception:
             broken += 1

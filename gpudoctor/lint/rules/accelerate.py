@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import allocation, look, processes
 from gpudoctor.lint.edits import insert_options
-from gpudoctor.lint.model import Job, Launch
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import HEADER
 from gpudoctor.lint.understood import whole
 
@@ -34,7 +34,7 @@ _DEEPSPEED = (
 _OTHER_KINDS = ("multi-gpu", "use-fsdp", "use-megatron-lm", "cpu", "tpu", "use-xpu", "use-mps-device", "config-file")
 
 
-def _several(job: Job) -> Iterator[tuple[Launch, int]]:
+def _several(job: LintJob) -> Iterator[tuple[LintLaunch, int]]:
     """Launches that name more than one machine, with the number of machines."""
     for launch in job.launches:
         told = look.nnodes(launch) if launch.launcher == "accelerate" else None
@@ -42,7 +42,7 @@ def _several(job: Job) -> Iterator[tuple[Launch, int]]:
             yield launch, told[1]
 
 
-def _by_variable(job: Job) -> Iterator[tuple[Launch, int | None]]:
+def _by_variable(job: LintJob) -> Iterator[tuple[LintLaunch, int | None]]:
     """Launches whose number of machines is a variable: with the number that the batch script's header gives it, or
     None where nothing tells it. Nobody writes a variable for one machine alone."""
     for launch in job.launches:
@@ -56,11 +56,11 @@ def _by_variable(job: Job) -> Iterator[tuple[Launch, int | None]]:
             yield launch, machines
 
 
-def _is_deepspeed(launch: Launch) -> bool:
+def _is_deepspeed(launch: LintLaunch) -> bool:
     return launch.option(*_DEEPSPEED) is not None
 
 
-def _by_ssh(launch: Launch) -> bool:
+def _by_ssh(launch: LintLaunch) -> bool:
     """DeepSpeed's own launchers (pdsh and the like), which are run once and reach the other nodes themselves."""
     if not _is_deepspeed(launch):
         return False
@@ -68,7 +68,7 @@ def _by_ssh(launch: Launch) -> bool:
     return kind is None or launch.text("deepspeed-multinode-launcher") not in ("standard", "nossh", None)
 
 
-def _complete(launch: Launch) -> bool:
+def _complete(launch: LintLaunch) -> bool:
     """Nothing outside the text may add options."""
     return launch.option("config-file") is None and not look.may_hide_options(launch)
 
@@ -79,6 +79,7 @@ def _complete(launch: Launch) -> bool:
     title="--num_processes is the number of all processes, N machines times G GPUs",
     severity="error",
     source="accelerate 1.15, utils/launch.py: per node = num_processes // num_machines; accelerate#2521",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         _GOOD.format(0).replace("--num_processes 8", "--num_processes 1"),
         Example(_GOOD.format(0).replace("--num_processes 8", "--num_processes 4"), "nodes=2,gpus_per_node=4"),
@@ -86,7 +87,7 @@ def _complete(launch: Launch) -> bool:
     ),
     good=(_BOTH, Example(_GOOD.format(0), "nodes=2,gpus_per_node=4"), _ONE_NODE),
 )
-def accelerate_total_processes(job: Job) -> Iterator[Finding]:
+def accelerate_total_processes(job: LintJob) -> Iterator[LintFinding]:
     """accelerate divides --num_processes by --num_machines, unlike torchrun's --nproc_per_node. With the GPUs of one
     node, half of the processes start, or none."""
     for launch, machines in _several(job):
@@ -109,7 +110,7 @@ def accelerate_total_processes(job: Job) -> Iterator[Finding]:
         wanted = machines * gpus if gpus else None
         if wanted is None:
             wanted = (total // machines + 1) * machines if total > machines else None
-        yield Finding(
+        yield LintFinding(
             span=option.span,
             summary=f"{option.written} {total} is the total of {machines} machines, not the GPUs of one",
             happens=f"accelerate divides: {problem}.",
@@ -141,10 +142,10 @@ def accelerate_total_processes(job: Job) -> Iterator[Finding]:
         " --num_processes 4 train.py\n",
     ),
 )
-def accelerate_no_machine_rank(job: Job) -> Iterator[Finding]:
+def accelerate_no_machine_rank(job: LintJob) -> Iterator[LintFinding]:
     """accelerate turns --machine_rank into a number whatever the rendezvous backend is. A default configuration of
     `accelerate config` may hold one, but the same for every machine that it was copied to."""
-    several: list[tuple[Launch, int | None]] = [*_several(job), *_by_variable(job)]
+    several: list[tuple[LintLaunch, int | None]] = [*_several(job), *_by_variable(job)]
     for launch, machines in several:
         if launch.option("machine-rank") is not None or not _complete(launch) or _by_ssh(launch):
             continue
@@ -154,7 +155,7 @@ def accelerate_no_machine_rank(job: Job) -> Iterator[Finding]:
         node = look.section_node(job, launch)
         in_task = bool(look.sruns(launch)) and look.in_a_task_shell(launch)
         rank = str(node) if node is not None else "$SLURM_NODEID" if in_task else ""
-        yield Finding(
+        yield LintFinding(
             span=look.head_span(launch),
             severity=None if machines else "warning",
             summary=f"--num_machines {count} without --machine_rank",
@@ -185,7 +186,7 @@ def accelerate_no_machine_rank(job: Job) -> Iterator[Finding]:
         Example(_GOOD.format(0).replace("--multi_gpu ", ""), "nodes=2,gpus_per_node=4"),
     ),
 )
-def accelerate_separate_trainings(job: Job) -> Iterator[Finding]:
+def accelerate_separate_trainings(job: LintJob) -> Iterator[LintFinding]:
     """accelerate switches its launcher of several processes on when it sees several GPUs. With one GPU a machine it
     takes the simple launcher, which sets neither RANK nor WORLD_SIZE: every machine trains alone and says nothing."""
     for launch, machines in _several(job):
@@ -194,7 +195,7 @@ def accelerate_separate_trainings(job: Job) -> Iterator[Finding]:
         gpus = processes.gpus(job, launch)
         if gpus != 1 and not (gpus is None and whole(launch.option("num-processes")) == machines):
             continue
-        yield Finding(
+        yield LintFinding(
             span=look.head_span(launch),
             severity=None if gpus == 1 else "warning",
             summary=f"{machines} machines with one process each, and no --multi_gpu",
@@ -211,13 +212,14 @@ def accelerate_separate_trainings(job: Job) -> Iterator[Finding]:
     title="DeepSpeed on several machines has a hostfile, or the standard launcher on each",
     severity="error",
     source="accelerate 1.15, utils/launch.py: deepspeed_multinode_launcher is pdsh unless it is named",
+    leads_to=("master-port-in-use",),
     bad=(
         _GOOD.format(0).replace("--multi_gpu", "--use_deepspeed"),
         "#@ every node\n" + _GOOD.format("$NODE_RANK").replace("--multi_gpu", "--use_deepspeed --zero_stage 2"),
     ),
     good=("#@ node 0\n" + _STANDARD.format(0) + "#@ node 1\n" + _STANDARD.format(1), _PDSH, _BOTH),
 )
-def accelerate_deepspeed_pdsh(job: Job) -> Iterator[Finding]:
+def accelerate_deepspeed_pdsh(job: LintJob) -> Iterator[LintFinding]:
     """With DeepSpeed and several machines, accelerate starts DeepSpeed's pdsh launcher, which is run once, on the head,
     and reaches the others by ssh from a hostfile. Without a hostfile it stays on its own node."""
     for launch, machines in _several(job):
@@ -228,7 +230,7 @@ def accelerate_deepspeed_pdsh(job: Job) -> Iterator[Finding]:
         edits = insert_options(launch, standard)
         if kind is not None:
             edits = (Edit(kind.value.span, "standard"),) if kind.value is not None else ()
-        yield Finding(
+        yield LintFinding(
             span=kind.span if kind is not None else look.head_span(launch),
             summary=f"DeepSpeed on {machines} machines by pdsh, and no --deepspeed_hostfile",
             happens="DeepSpeed finds no hosts and stays on each node by itself: node 0 trains alone, and where the line"
@@ -257,7 +259,7 @@ def accelerate_deepspeed_pdsh(job: Job) -> Iterator[Finding]:
         + _GOOD.format(1),
     ),
 )  # fmt: skip
-def accelerate_unequal_gpus(job: Job) -> Iterator[Finding]:
+def accelerate_unequal_gpus(job: LintJob) -> Iterator[LintFinding]:
     """accelerate shares its total out evenly. A machine with fewer GPUs gets more processes than it can hold, one with
     more GPUs leaves some idle; torchrun takes another --nproc-per-node on each node."""
     several = [launch for launch, _ in _several(job) if look.section_node(job, launch) is not None]
@@ -265,7 +267,7 @@ def accelerate_unequal_gpus(job: Job) -> Iterator[Finding]:
     if len(set(counts.values())) < 2:
         return
     names = ", ".join(f"{count} on {name}" for name, count in counts.items())
-    yield Finding(
+    yield LintFinding(
         span=look.head_span(several[0]),
         summary=f"the machines show different numbers of GPUs: {names}; accelerate starts as many processes on each",
         happens="The machine with fewer GPUs gets too many processes: invalid device ordinal, and the others wait.",
@@ -281,13 +283,14 @@ def accelerate_unequal_gpus(job: Job) -> Iterator[Finding]:
     severity="warning",
     needs="facts",
     source="accelerate#953, #2468; PR #2495 (March 2024) hands --master_addr over",
+    leads_to=("master-unreachable",),
     bad=(
         Example(_PDSH, "accelerate=0.18"),
         Example(_PDSH.replace("--num_processes 16", "--num_processes 8"), "accelerate=0.15"),
     ),
     good=(Example(_PDSH, "accelerate=1.15"), _BOTH),
 )  # fmt: skip
-def accelerate_pdsh_ip(job: Job) -> Iterator[Finding]:
+def accelerate_pdsh_ip(job: LintJob) -> Iterator[LintFinding]:
     """Releases of accelerate before 0.29 do not hand --main_process_ip over to DeepSpeed's pdsh launcher, which then
     takes the first word of `hostname -I` on the first host: on a head with several networks that may be docker0's
     address."""
@@ -298,7 +301,7 @@ def accelerate_pdsh_ip(job: Job) -> Iterator[Finding]:
         option = launch.option("main-process-ip")
         if option is None or not _by_ssh(launch) or launch.option("deepspeed-hostfile") is None:
             continue
-        yield Finding(
+        yield LintFinding(
             span=option.span,
             summary=f"accelerate {job.facts.versions['accelerate']} does not hand {option.written} over to pdsh",
             happens="DeepSpeed then takes the first address of `hostname -I` on the first host: where that is another"
@@ -313,13 +316,14 @@ def accelerate_pdsh_ip(job: Job) -> Iterator[Finding]:
     title="Several machines have --main_process_ip",
     severity="error",
     source="measured with accelerate 1.15: the endpoint becomes None:29500",
+    leads_to=("master-addr-loopback",),
     bad=(
         _GOOD.format(0).replace("--main_process_ip 10.20.0.11 ", ""),
         _GOOD.format(1).replace("--main_process_ip 10.20.0.11 --main_process_port 61234 ", ""),
     ),
     good=(_BOTH, _ONE_NODE, _PDSH),
 )
-def accelerate_no_main_ip(job: Job) -> Iterator[Finding]:
+def accelerate_no_main_ip(job: LintJob) -> Iterator[LintFinding]:
     """Without --main_process_ip there is no head to meet at: accelerate writes the text None into the endpoint, or goes
     back to this machine."""
     for launch, machines in _several(job):
@@ -329,7 +333,7 @@ def accelerate_no_main_ip(job: Job) -> Iterator[Finding]:
         edits: tuple[Edit, ...] = ()
         if address is not None and address.word.text and address.exported:
             edits = insert_options(launch, f"--main_process_ip {address.word.text}")
-        yield Finding(
+        yield LintFinding(
             span=look.head_span(launch),
             summary=f"--num_machines {machines} without --main_process_ip",
             happens="The rendezvous endpoint is None:29500: the name does not resolve, or every node waits for itself.",

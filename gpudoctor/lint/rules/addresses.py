@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import replace_piece
-from gpudoctor.lint.look import Value, World, is_loopback, label, nnodes, number, value
-from gpudoctor.lint.model import Expansion, Job, Launch, Word
-from gpudoctor.lint.rule import Finding, rule
+from gpudoctor.lint.look import LintWorld, Value, is_loopback, label, nnodes, number, value
+from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Word
+from gpudoctor.lint.rule import LintFinding, rule
 
 _STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr={} --master-port=61234 train.py\n"
 _C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint={} train.py\n"
@@ -23,7 +23,7 @@ _SRUN = (
 )
 
 
-def addressed(job: Job) -> Iterator[tuple[World, tuple[tuple[Launch, Value], ...]]]:
+def addressed(job: LintJob) -> Iterator[tuple[LintWorld, tuple[tuple[LintLaunch, Value], ...]]]:
     """Worlds with the addresses of the head that their launches are given."""
     for world in look.worlds(job):
         given = [(launch, look.master(launch)) for launch in world.launches if not look.standalone(launch)]
@@ -35,10 +35,10 @@ def addressed(job: Job) -> Iterator[tuple[World, tuple[tuple[Launch, Value], ...
         if launch.launcher != "deepspeed" or look.meets(launch) or hosts < 2 or not launch.option("hostfile"):
             continue  # DeepSpeed runs once, and hands its address to all hosts of the hostfile
         if not launch.option("include", "num-nodes") and (address := value(launch, "master-addr")) is not None:
-            yield World(launches=(launch,), nodes=hosts, multi=True), ((launch, address),)
+            yield LintWorld(launches=(launch,), nodes=hosts, multi=True), ((launch, address),)
 
 
-def _one_node(world: World, launch: Launch) -> bool:
+def _one_node(world: LintWorld, launch: LintLaunch) -> bool:
     told = nnodes(launch)
     return (told is not None and told[1] < 2) or (
         launch.launcher in look.TORCHRUN and value(launch, "nnodes") is None and not world.line_per_node
@@ -51,6 +51,7 @@ def _one_node(world: World, launch: Launch) -> bool:
     title="The head's address is one that the other nodes reach",
     severity="error",
     source="measured with torch 2.13; many threads",
+    leads_to=("master-addr-loopback",),
     bad=(
         "#@ node 0\n" + _STATIC.format(0, "localhost") + "#@ node 1\n" + _STATIC.format(1, "localhost"),
         "#@ every node\n" + _C10D.format("localhost:29400"),
@@ -65,7 +66,7 @@ def _one_node(world: World, launch: Launch) -> bool:
         "deepspeed --include localhost:4,5 --master_port=29501 inference.py\n",
     ),
 )
-def loopback_master(job: Job) -> Iterator[Finding]:
+def loopback_master(job: LintJob) -> Iterator[LintFinding]:
     """localhost, 127.x and ::1 are the node itself, on every node: each waits for the head at home. On the head alone
     it works, as long as all others name the head."""
     for world, given in addressed(job):
@@ -83,7 +84,7 @@ def loopback_master(job: Job) -> Iterator[Finding]:
                     continue  # measured: static and c10d both meet
                 if look.is_dynamic(launch):
                     continue
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 summary=f"{found.written} is {found.shown}, which is each node itself;"
                 " wanted is the head's address as the other nodes reach it",
@@ -97,7 +98,7 @@ def loopback_master(job: Job) -> Iterator[Finding]:
     yield from _loopback_url(job)
 
 
-def _loopback_url(job: Job) -> Iterator[Finding]:
+def _loopback_url(job: LintJob) -> Iterator[LintFinding]:
     """`--dist-url tcp://127.0.0.1:PORT --world-size 2 --rank 1`, as scripts of the ImageNet example's kind take it."""
     for launch in job.launches[: look.SIBLINGS]:
         if launch.launcher != "python" or look.section_node(job, launch) in (None, 0):
@@ -111,7 +112,7 @@ def _loopback_url(job: Job) -> Iterator[Finding]:
         url = re.fullmatch(r"tcp://(\[[^\]]+\]|[^:/]+):\d+", texts.get("dist-url", ""))
         ranked = re.fullmatch(r"[1-9]\d{0,5}", texts.get("rank", texts.get("node-rank", "")), re.ASCII)
         if url is not None and is_loopback(url[1]) and ranked:
-            yield Finding(
+            yield LintFinding(
                 span=given["dist-url"].span,
                 summary=f"--dist-url is {url[0]} on {label(job, launch)}, which is each node itself",
                 happens="This node looks for rank 0 on itself: it waits until a time-out after 30 minutes.",
@@ -133,6 +134,7 @@ def _is_address(text: str) -> bool:
     title="All nodes are given the same address of the head",
     severity="error",
     source="measured with torch 2.13; many threads",
+    leads_to=("master-unreachable",),
     bad=(
         "#@ node 0\n" + _STATIC.format(0, "10.20.0.11") + "#@ node 1\n" + _STATIC.format(1, "10.20.0.12"),
         "#@ node 0\n" + _C10D.format("n1:29400") + "#@ node 1\n" + _C10D.format("n2:29400"),
@@ -142,7 +144,7 @@ def _is_address(text: str) -> bool:
         "#@ node 0\n" + _C10D.format("head01:29400") + "#@ node 1\n" + _C10D.format("head01.cluster:29400"),
     ),
 )
-def master_differs(job: Job) -> Iterator[Finding]:
+def master_differs(job: LintJob) -> Iterator[LintFinding]:
     """The address is the head's, on every node: not each node's own. With two addresses there are two meeting places,
     and at one of them nobody listens."""
     for _world, given in addressed(job):
@@ -155,7 +157,7 @@ def master_differs(job: Job) -> Iterator[Finding]:
             ):
                 continue  # A14 looks at names that differ in domain or case
             mixed = _is_address(one) != _is_address(other)
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 severity="warning" if mixed else None,
                 summary=f"{found.written} is {found.sure} on {label(job, launch)} and {first.sure} on"
@@ -173,6 +175,7 @@ def master_differs(job: Job) -> Iterator[Finding]:
     title="The head's address is not empty",
     severity="error",
     source="measured with torch 2.13; many threads",
+    leads_to=("master-addr-loopback",),
     bad=(
         "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=1 --master-addr= --master-port=61234 train.py\n",
         "MASTER_ADDR=10.20.0.11\n#@ node 1\n" + _STATIC.format(1, "$MASTER_ADRR"),
@@ -184,7 +187,7 @@ def master_differs(job: Job) -> Iterator[Finding]:
         _BATCH + f"export HEAD={_HEAD}\n" + _SRUN.format("$HEAD"),
     ),
 )
-def master_empty(job: Job) -> Iterator[Finding]:
+def master_empty(job: LintJob) -> Iterator[LintFinding]:
     """A variable that nothing sets expands to nothing: the option gets an empty value, swallows the next word, or
     torchrun takes 127.0.0.1. A variable that is set but not exported is empty in the shells that srun starts."""
     for world, given in addressed(job):
@@ -192,7 +195,7 @@ def master_empty(job: Job) -> Iterator[Finding]:
             continue
         for launch, found in given:
             if found.text == "" and not found.word.expansions:
-                yield Finding(
+                yield LintFinding(
                     span=found.span,
                     summary=f"{found.written} is empty",
                     happens="A usage error, or the node looks for the head on itself (127.0.0.1).",
@@ -201,7 +204,7 @@ def master_empty(job: Job) -> Iterator[Finding]:
             for each in found.word.expansions:
                 if each.name and (fault := _not_set(job, launch, each)):
                     summary, severe = fault
-                    yield Finding(
+                    yield LintFinding(
                         span=each.span or found.span,
                         severity=None if severe else "warning",
                         summary=f"{found.written} is {each.raw}, {summary}",
@@ -215,7 +218,7 @@ def master_empty(job: Job) -> Iterator[Finding]:
 _USUAL = re.compile(r"(?:MASTER|MAIN|HEAD|CHIEF|RANK_?0|RDZV|HOST_NODE|NODE_?0|LEADER|ADDR|IP|HOST)", re.ASCII)
 
 
-def _not_set(job: Job, launch: Launch, each: Expansion) -> tuple[str, bool] | None:
+def _not_set(job: LintJob, launch: LintLaunch, each: Expansion) -> tuple[str, bool] | None:
     setting = launch.invocation.settings.get(each.name)
     if setting is not None and not setting.exported and each.where == "task" and setting.how == "assignment":
         return f"and {each.name} is set in the batch script, but not exported to the tasks", True
@@ -253,6 +256,7 @@ def _near(one: str, other: str) -> bool:
     title="The head's address is an address, not 0.0.0.0",
     severity="error",
     source="measured with torch 2.13: c10d fails with 0.0.0.0 even on one node; threads",
+    leads_to=("master-addr-loopback",),
     bad=(
         "#@ every node\n" + _STATIC.format("$NODE_RANK", "0.0.0.0"),
         "torchrun --nnodes=1 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=0.0.0.0:29400 train.py\n",
@@ -262,7 +266,7 @@ def _near(one: str, other: str) -> bool:
         "torchrun --nnodes=1 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=localhost:29400 train.py\n",
     ),
 )
-def wildcard_master(job: Job) -> Iterator[Finding]:
+def wildcard_master(job: LintJob) -> Iterator[LintFinding]:
     """0.0.0.0 and :: mean "all of my addresses" to who listens; who connects to them reaches itself. c10d does not
     recognise itself in them, so nobody opens the store."""
     for world, given in addressed(job):
@@ -270,7 +274,7 @@ def wildcard_master(job: Job) -> Iterator[Finding]:
             if found.text is None or found.text.strip("[]") not in ("0.0.0.0", "::", "0", "*"):
                 continue
             failing = look.is_multi(job, world) or look.is_dynamic(launch)
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 severity=None if failing else "warning",
                 summary=f"{found.written} is {found.text}; wanted is an address to connect to",

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from gpudoctor.command import command
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import everywhere, replace_piece
-from gpudoctor.lint.look import Value, World, is_loopback, label, value
-from gpudoctor.lint.model import Job, Launch
-from gpudoctor.lint.rule import Edit, Finding, rule
+from gpudoctor.lint.look import LintWorld, Value, is_loopback, label, value
+from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.rule import Edit, LintFinding, rule
 from gpudoctor.lint.rules.addresses import addressed
 
 _STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr={} --master-port=61234 train.py\n"
@@ -43,7 +43,7 @@ def _address(text: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address 
         return None
 
 
-def _once(job: Job) -> Iterator[tuple[World, Launch, Value]]:
+def _once(job: LintJob) -> Iterator[tuple[LintWorld, LintLaunch, Value]]:
     """Each address as written, once a world."""
     for world, given in addressed(job):
         seen: set[str] = set()
@@ -60,6 +60,7 @@ def _once(job: Job) -> Iterator[tuple[World, Launch, Value]]:
     severity="warning",
     needs="probe",
     source="pytorch#49084; many threads with addresses out of the documentation",
+    leads_to=("master-unreachable",),
     bad=(
         "#@ every node\n" + _STATIC.format("$NODE_RANK", "192.168.1.1"),
         "#@ node 1\n" + _STATIC.format(1, "203.0.113.7"),
@@ -67,7 +68,7 @@ def _once(job: Job) -> Iterator[tuple[World, Launch, Value]]:
     ),
     good=(_GOOD, _GOOD_C10D),
 )
-def sample_address(job: Job) -> Iterator[Finding]:
+def sample_address(job: LintJob) -> Iterator[LintFinding]:
     """An address that was left from a tutorial, or that other machines cannot reach, belongs to nobody here. Whether an
     address is the head's own, only the head can tell."""
     for world, launch, found in _once(job):
@@ -76,7 +77,7 @@ def sample_address(job: Job) -> Iterator[Finding]:
         if not why and isinstance(address, ipaddress.IPv4Address):
             why = next((reason for network, reason in _SAMPLE_NETWORKS if address in network), "")
         if why and world.multi:
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 summary=f"{found.written} is {found.sure}: {why}",
                 happens="If it is not an address of the head, nobody listens there, and the others wait until a"
@@ -93,6 +94,7 @@ def sample_address(job: Job) -> Iterator[Finding]:
     title="The head's address is a plain host name or IP address",
     severity="error",
     source="measured: getaddrinfo; MONAI/model-zoo#146",
+    leads_to=("master-unreachable",),
     bad=(
         "#@ node 1\n" + _STATIC.format(1, "tcp://10.20.0.11"),
         "#@ node 1\n" + _STATIC.format(1, "user@10.20.0.11"),
@@ -103,14 +105,14 @@ def sample_address(job: Job) -> Iterator[Finding]:
     ),
     good=(_GOOD, _GOOD_C10D, "#@ node 1\n" + _STATIC.format(1, "fd00:20::11")),
 )
-def not_a_host(job: Job) -> Iterator[Finding]:
+def not_a_host(job: LintJob) -> Iterator[LintFinding]:
     """The address goes to getaddrinfo as it stands: a scheme, a user, a path or a port in it makes a name that nobody
     resolves. A name of digits only is taken for a 32-bit IP address."""
     for world, _launch, found in _once(job):
         text = found.sure
         listed = _NODE_LIST.fullmatch(found.shown) if world.multi and text is None else None
         if listed is not None:
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 summary=f"{found.written} is {found.shown}: the list of all nodes, not the head",
                 happens="gaierror: Name or service not known.",
@@ -121,7 +123,7 @@ def not_a_host(job: Job) -> Iterator[Finding]:
             continue
         why, right = _wrong_host(text, "endpoint" in found.written.lower())
         if why:
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 summary=f'{found.written} has "{text}" where a host name or address is due: {why}',
                 happens="gaierror: Name or service not known, or a connection to a wild address that times out.",
@@ -162,6 +164,7 @@ def _wrong_host(text: str, endpoint: bool) -> tuple[str, str]:
     severity="warning",
     needs="probe",
     source="measured with torch 2.13; pytorch#67581",
+    leads_to=("rdzv-host-mismatch",),
     bad=(
         _C10D.format("192.168.56.101:29400"),
         "#@ every node\n" + _C10D.format("10.20.0.11:29400").replace("=2 ", "=1:2 --max-restarts=3 "),
@@ -172,7 +175,7 @@ def _wrong_host(text: str, endpoint: bool) -> tuple[str, str]:
         _GOOD,
     ),
 )
-def c10d_by_address(job: Job) -> Iterator[Finding]:
+def c10d_by_address(job: LintJob) -> Iterator[LintFinding]:
     """With c10d the node that finds itself in the endpoint opens the store: by its host name, or because its host name
     resolves to the address. With a line like `127.0.1.1 NAME` in /etc/hosts, in containers and with cloud aliases it
     does not: nobody opens the store. Only the head can tell."""
@@ -185,7 +188,7 @@ def c10d_by_address(job: Job) -> Iterator[Finding]:
             continue
         if address.is_unspecified:
             continue  # A05
-        yield Finding(
+        yield LintFinding(
             span=found.span,
             summary=f"c10d's endpoint is the address {found.sure}; it works only if the head's host name resolves"
             f" to it",
@@ -198,7 +201,7 @@ def c10d_by_address(job: Job) -> Iterator[Finding]:
         )
 
 
-def backend_is_not_c10d(launch: Launch) -> bool:
+def backend_is_not_c10d(launch: LintLaunch) -> bool:
     return look.endpoint(launch) is None or look.backend(launch) != "c10d"
 
 
@@ -209,10 +212,11 @@ def backend_is_not_c10d(launch: Launch) -> bool:
     severity="info",
     needs="probe",
     source="measured with torch 2.13; pytorch#73656, #74824",
+    leads_to=("master-unreachable",),
     bad=(_GOOD_C10D, "#@ every node\n" + _C10D.format("$HEAD:29400")),
     good=(_GOOD, _C10D.format("head01:29400 --local-addr=10.20.0.11")),
 )
-def c10d_needs_names(job: Job) -> Iterator[Finding]:
+def c10d_needs_names(job: LintJob) -> Iterator[LintFinding]:
     """After the c10d rendezvous the workers connect to rank 0's full host name and a random port, whatever the endpoint
     said. Where the other nodes cannot resolve that name, the rendezvous passes and the workers hang. --local-addr makes
     it an address. Only the nodes can tell, so this is a note and not a warning."""
@@ -220,7 +224,7 @@ def c10d_needs_names(job: Job) -> Iterator[Finding]:
         if world.multi and not backend_is_not_c10d(launch) and look.value(launch, "local-addr") is None:
             place = look.endpoint(launch)
             assert place is not None
-            yield Finding(
+            yield LintFinding(
                 span=place.span,
                 summary="c10d hands the workers rank 0's host name and a random port, not this endpoint",
                 happens="Where a node cannot resolve that name, the rendezvous passes and the workers hang.",
@@ -240,7 +244,7 @@ def c10d_needs_names(job: Job) -> Iterator[Finding]:
     bad=(_C10D.format("fd00:20::11:29400"), _C10D.format("fd00:20::11"), _C10D.format("[fd00:20::11:29400")),
     good=(_C10D.format("[fd00:20::11]:29400"), _C10D.format("'[fd00:20::11]:29400'"), _GOOD_C10D),
 )
-def ipv6_without_brackets(job: Job) -> Iterator[Finding]:
+def ipv6_without_brackets(job: LintJob) -> Iterator[LintFinding]:
     """host:port is split at a colon, and an IPv6 address is full of them: only brackets say where it ends."""
     for world in look.worlds(job):
         for launch in world.launches:
@@ -261,7 +265,7 @@ def ipv6_without_brackets(job: Job) -> Iterator[Finding]:
             if not (re.fullmatch(r"\d{4,5}", port, re.ASCII) and _address(host) is not None):
                 host, port = bare, "29400"
             right = f"[{host}]:{port}"
-            yield Finding(
+            yield LintFinding(
                 span=whole.span,
                 summary=f"{whole.written} is {text}: an IPv6 address without its brackets",
                 happens="A parse error, or the last group of the address is taken for the port.",
@@ -277,6 +281,7 @@ def ipv6_without_brackets(job: Job) -> Iterator[Finding]:
     severity="warning",
     needs="probe",
     source="the source of DeepSpeed's runner; threads",
+    leads_to=("master-addr-loopback", "master-unreachable"),
     bad=(
         "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\nexport HEAD=$(hostname -I | awk '{print $1}')\n"
         "srun bash -c '" + _STATIC.format("$SLURM_NODEID", "$HEAD").strip() + "'\n",
@@ -284,7 +289,7 @@ def ipv6_without_brackets(job: Job) -> Iterator[Finding]:
     ),
     good=(_GOOD, "#@ node 0\nHEAD=$(hostname)\n" + _STATIC.format(0, "$HEAD")),
 )
-def first_of_many_addresses(job: Job) -> Iterator[Finding]:
+def first_of_many_addresses(job: LintJob) -> Iterator[LintFinding]:
     """`hostname -I` lists the addresses of all interfaces in no promised order, and `hostname -i` asks the resolver: on
     a head with docker0, a management network or a 127.0.1.1 line in /etc/hosts nobody reaches the answer."""
     for world, launch, found in _once(job):
@@ -294,7 +299,7 @@ def first_of_many_addresses(job: Job) -> Iterator[Finding]:
             asked = re.search(r"\bhostname\s+(-I|-i|--ip-address|--all-ip-addresses)\b", each.raw)
             if asked is None:
                 continue
-            yield Finding(
+            yield LintFinding(
                 span=each.span or found.span,
                 summary=f"{found.written} comes from `hostname {asked[1]}`, which may give any of the head's addresses",
                 happens="With docker0, a management network, or `127.0.1.1 NAME` in /etc/hosts the others cannot"
@@ -313,6 +318,7 @@ def first_of_many_addresses(job: Job) -> Iterator[Finding]:
     severity="warning",
     needs="probe",
     source="our inference; RFC 952 and RFC 1123",
+    leads_to=("master-unreachable",),
     bad=(
         _C10D.format("gpu_node_1:29400"),
         "#@ node 0\n" + _C10D.format("head01:29400") + "#@ node 1\n" + _C10D.format("head01.cluster:29400"),
@@ -320,7 +326,7 @@ def first_of_many_addresses(job: Job) -> Iterator[Finding]:
     ),
     good=(_GOOD, _GOOD_C10D),
 )
-def doubtful_name(job: Job) -> Iterator[Finding]:
+def doubtful_name(job: LintJob) -> Iterator[LintFinding]:
     """A name with an underscore is no valid host name, and some resolvers refuse it. A name that is written with a
     domain here and without one there may resolve to different addresses in each node's /etc/hosts."""
     for world, given in addressed(job):
@@ -333,7 +339,7 @@ def doubtful_name(job: Job) -> Iterator[Finding]:
             one, other = found.sure or "", first.sure or ""
             if one != other and one.lower().split(".")[0] == other.lower().split(".")[0]:
                 asked = command("getent ahosts {:host}", other) or "getent ahosts NAME"
-                yield Finding(
+                yield LintFinding(
                     span=found.span,
                     summary=f"{found.written} is {one} on {label(job, launch)} and {other} on"
                     f" {label(job, first_launch)}",
@@ -347,7 +353,7 @@ def doubtful_name(job: Job) -> Iterator[Finding]:
         first_launch, first = names[0]
         if "_" in (first.sure or "") and "/" not in first.shown:
             asked = command("getent ahosts {:host}", first.sure) or "getent ahosts NAME"
-            yield Finding(
+            yield LintFinding(
                 span=first.span,
                 summary=f"{first.written} is {first.sure}, with an underscore, which host names do not have",
                 happens="Some resolvers refuse such a name: 'Name or service not known' on the nodes that use them.",

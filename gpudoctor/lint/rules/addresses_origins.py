@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from gpudoctor.lint import look
 from gpudoctor.lint.look import is_loopback, number, value
-from gpudoctor.lint.model import Expansion, Job
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import Expansion, LintJob
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.addresses import addressed
 
 _STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr={} --master-port=61234 train.py\n"
@@ -33,6 +33,7 @@ _LOCAL_DEFAULT = re.compile(r"\|\|\s*(?:echo|printf)\s+[\"']?(localhost|127\.0\.
     title="A multi-node script does not fall back to localhost",
     severity="error",
     source="many threads",
+    leads_to=("master-addr-loopback",),
     bad=(
         "#@ every node\n" + _STATIC.format("$NODE_RANK", "${MASTER_IP:-localhost}"),
         "HEAD=$(cat head.txt 2>/dev/null || echo localhost)\n" + _C10D.format("$HEAD:29400"),
@@ -45,7 +46,7 @@ _LOCAL_DEFAULT = re.compile(r"\|\|\s*(?:echo|printf)\s+[\"']?(localhost|127\.0\.
         "HEAD=10.20.0.11\n" + _STATIC.format("$NODE_RANK", "${HEAD:-localhost}"),
     ),
 )
-def falls_back_to_localhost(job: Job) -> Iterator[Finding]:
+def falls_back_to_localhost(job: LintJob) -> Iterator[LintFinding]:
     """`${X:-localhost}` and `|| echo localhost` hide that the head's address is missing: the job then waits on every
     node for itself, instead of ending with a message."""
     for world, given in addressed(job):
@@ -62,7 +63,7 @@ def falls_back_to_localhost(job: Job) -> Iterator[Finding]:
                 if each.name and (set_by := launch.invocation.settings.get(each.name)) and set_by.word.text:
                     continue
                 strict = f"${{{each.name}:?}}" if each.name else ""
-                yield Finding(
+                yield LintFinding(
                     span=each.span or found.span,
                     summary=f"{found.written} falls back to {fallback} in a start of {look.count_text(launch)} nodes",
                     happens="Where the address is missing, every node waits for itself until a time-out, without a word"
@@ -79,6 +80,7 @@ def falls_back_to_localhost(job: Job) -> Iterator[Finding]:
     title="The head's address is found out once, not on every node",
     severity="error",
     source="our inference from A02, which is measured",
+    leads_to=("master-unreachable",),
     bad=(
         "#@ every node\n" + _STATIC.format("$NODE_RANK", "$(hostname -I | awk '{print $1}')"),
         _BATCH + _SRUN.format("$(hostname)"),
@@ -92,7 +94,7 @@ def falls_back_to_localhost(job: Job) -> Iterator[Finding]:
         ),
     ),
 )
-def own_name_as_master(job: Job) -> Iterator[Finding]:
+def own_name_as_master(job: LintJob) -> Iterator[LintFinding]:
     """`$(hostname)`, `$HOSTNAME` and `$(hostname -I)` are each node's own name where each node evaluates them: in a
     script that every node runs, and inside `srun bash -c '...'`. In the batch script they are the head's."""
     for world, given in addressed(job):
@@ -108,7 +110,7 @@ def own_name_as_master(job: Job) -> Iterator[Finding]:
                 if _guarded(job, each):
                     continue
                 in_srun = bool(look.sruns(launch))
-                yield Finding(
+                yield LintFinding(
                     span=each.span or found.span,
                     summary=f"{found.written} is {each.raw}: on every node another one",
                     happens="Every node takes its own address for the head's: nobody meets anybody; after 60 s (c10d)"
@@ -120,7 +122,7 @@ def own_name_as_master(job: Job) -> Iterator[Finding]:
                 break
 
 
-def _guarded(job: Job, each: Expansion) -> bool:
+def _guarded(job: LintJob, each: Expansion) -> bool:
     """The assignment stands in an `if` or after `&&`, `||`: maybe one node only takes it."""
     if each.span is None:
         return False
@@ -135,13 +137,14 @@ def _guarded(job: Job, each: Expansion) -> bool:
     title="The head is the first node of the job, not where srun was called",
     severity="warning",
     source="measured with Slurm 22.05; pith-train pull request 47",
+    leads_to=("master-unreachable",),
     bad=(
         _BATCH + "export MASTER_ADDR=$SLURM_LAUNCH_NODE_IPADDR\n" + _SRUN.format("$MASTER_ADDR"),
         _BATCH + _SRUN.format("$SLURM_LAUNCH_NODE_IPADDR"),
     ),
     good=(_BATCH + f"export MASTER_ADDR={_HEAD}\n" + _SRUN.format("$MASTER_ADDR"), _GOOD),
 )
-def slurm_launch_node_address(job: Job) -> Iterator[Finding]:
+def slurm_launch_node_address(job: LintJob) -> Iterator[LintFinding]:
     """SLURM_LAUNCH_NODE_IPADDR is the address from which srun was called: the login node, where srun is called there,
     and it is empty in the batch script."""
     for _world, given in addressed(job):
@@ -150,7 +153,7 @@ def slurm_launch_node_address(job: Job) -> Iterator[Finding]:
                 if each.name != "SLURM_LAUNCH_NODE_IPADDR":
                     continue
                 batch = each.where == "batch"
-                yield Finding(
+                yield LintFinding(
                     span=each.span or found.span,
                     summary=f"{found.written} is {each.raw}: the address of the node that called srun",
                     happens="It is empty in the batch script." if batch

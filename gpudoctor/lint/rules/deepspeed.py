@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import insert_options, remove
-from gpudoctor.lint.model import Hostfile, HostLine, Job, Launch, Option
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import Hostfile, HostLine, LintJob, LintLaunch, Option
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.understood import whole
 
 _HOSTS = "#@ file hostfile\n10.20.0.11 slots=4\n10.20.0.12 slots=4\n"
@@ -23,15 +23,15 @@ _LINE = re.compile(r"\S+\s+slots=[0-9]+")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-def _launches(job: Job) -> Iterator[Launch]:
+def _launches(job: LintJob) -> Iterator[LintLaunch]:
     return (launch for launch in job.launches if launch.launcher == "deepspeed")
 
 
-def _starts_by_hand(launch: Launch) -> bool:
+def _starts_by_hand(launch: LintLaunch) -> bool:
     return launch.option("no-ssh") is not None
 
 
-def hosts_of(job: Job, launch: Launch) -> Hostfile | None:
+def hosts_of(job: LintJob, launch: LintLaunch) -> Hostfile | None:
     """The hostfile that the launch names, where its text is given too."""
     named = launch.text("hostfile")
     if named is None:
@@ -55,7 +55,7 @@ def hosts_of(job: Job, launch: Launch) -> Hostfile | None:
     ),
     good=(_JOB, _EACH, "# two nodes\nn01 slots=8\n\nn02 slots=8\n"),
 )
-def hostfile_bad_line(job: Job) -> Iterator[Finding]:
+def hostfile_bad_line(job: LintJob) -> Iterator[LintFinding]:
     """DeepSpeed reads a hostfile line by line and stops at the first one that is not NAME slots=N, or that names a host
     a second time. Open MPI takes names alone too, DeepSpeed does not."""
     for_deepspeed = {file.name for launch in _launches(job) if (file := hosts_of(job, launch)) is not None}
@@ -68,7 +68,7 @@ def hostfile_bad_line(job: Job) -> Iterator[Finding]:
             if not (line.fault or strict) or (read_by_mpi and twice):
                 continue
             wanted = _wanted(line, raw) if not twice else ""
-            yield Finding(
+            yield LintFinding(
                 span=line.span,
                 severity="warning" if twice and file.name not in for_deepspeed else None,
                 summary=f"{file.name} holds {raw[:80]!r}: {line.fault or 'it is not NAME slots=N'}",
@@ -87,7 +87,7 @@ def _wanted(line: HostLine, raw: str) -> str:
     return f"{found[1]} slots={found[2]}" if found and int(found[2]) > 0 else ""
 
 
-def _filters(launch: Launch) -> Iterator[Option]:
+def _filters(launch: LintLaunch) -> Iterator[Option]:
     for name in ("include", "exclude"):
         option = launch.option(name)
         if option is not None:
@@ -111,7 +111,7 @@ def _filters(launch: Launch) -> Iterator[Option]:
         "deepspeed --include localhost:4,5 --master_port=61234 inference.py\n",
     ),
 )
-def deepspeed_no_such_slot(job: Job) -> Iterator[Finding]:
+def deepspeed_no_such_slot(job: LintJob) -> Iterator[LintFinding]:
     """Slots are counted from 0 on each host. A filter that names a slot or host which the hostfile does not have ends
     the start."""
     for launch in _launches(job):
@@ -137,7 +137,7 @@ def deepspeed_no_such_slot(job: Job) -> Iterator[Finding]:
                     if outside
                     else f"{host} is not in {file.name}, which has {listed(slots)}"
                 )
-                yield Finding(
+                yield LintFinding(
                     span=option.span,
                     summary=f"{option.written} {part.strip()}: {what}",
                     happens="DeepSpeed ends at once: "
@@ -163,7 +163,7 @@ def deepspeed_no_such_slot(job: Job) -> Iterator[Finding]:
     ),
     good=(Example(_JOB, "nodes=2,gpus_per_node=4"), _JOB),
 )
-def hostfile_more_slots_than_gpus(job: Job) -> Iterator[Finding]:
+def hostfile_more_slots_than_gpus(job: LintJob) -> Iterator[LintFinding]:
     """One process is started for each slot, and takes the GPU of that number."""
     gpus = job.facts.gpus_per_node
     if not gpus or not any(hosts_of(job, launch) for launch in _launches(job)):
@@ -171,7 +171,7 @@ def hostfile_more_slots_than_gpus(job: Job) -> Iterator[Finding]:
     for file in job.hostfiles:
         for line in file.lines:
             if not line.fault and line.slots is not None and line.slots > gpus:
-                yield Finding(
+                yield LintFinding(
                     span=line.span,
                     summary=f"{line.name} has slots={line.slots}; a node has {counted(gpus, 'GPU')}",
                     happens="The processes beyond the GPUs end with CUDA error: invalid device ordinal.",
@@ -179,7 +179,7 @@ def hostfile_more_slots_than_gpus(job: Job) -> Iterator[Finding]:
                 )
 
 
-def _visible(launch: Launch) -> tuple[int, ...] | None:
+def _visible(launch: LintLaunch) -> tuple[int, ...] | None:
     setting = launch.invocation.settings.get("CUDA_VISIBLE_DEVICES")
     text = setting.word.text if setting is not None and setting.exported else None
     if not text or not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", text, re.ASCII):
@@ -205,7 +205,7 @@ def _visible(launch: Launch) -> tuple[int, ...] | None:
         "deepspeed --include=localhost:4,5 train.py\n",
     ),
 )
-def deepspeed_visible_devices(job: Job) -> Iterator[Finding]:
+def deepspeed_visible_devices(job: LintJob) -> Iterator[LintFinding]:
     """The launcher sets CUDA_VISIBLE_DEVICES for each process itself. What the user sets counts on one node without
     hostfile and filters only; before 0.15.2 also that fails when the list does not begin with 0, 1, 2 ..."""
     version = job.facts.version("deepspeed")
@@ -228,7 +228,7 @@ def deepspeed_visible_devices(job: Job) -> Iterator[Finding]:
                 whole_span = type(setting.word.span)(assigned, setting.word.span.end, setting.word.span.line)
                 edits = (remove(job.text, whole_span), Edit(count.span, f"--include=localhost:{numbers}"))
         by = f"--{filters[0].replace('-', '_')}" if filters else ""
-        yield Finding(
+        yield LintFinding(
             span=setting.word.span,
             summary=f"CUDA_VISIBLE_DEVICES={numbers} "
             + (f"beside {by}: deepspeed takes no notice of it" if by else
@@ -256,7 +256,7 @@ def _remote(lines: Sequence[HostLine]) -> list[str]:
     bad=(_JOB, _JOB.replace("--hostfile=hostfile", "--num_nodes 2 --num_gpus 4 --hostfile hostfile")),
     good=(_EACH, _ONE, "deepspeed --include localhost:4,5 --master_port=61234 inference.py\n"),
 )
-def deepspeed_needs_ssh(job: Job) -> Iterator[Finding]:
+def deepspeed_needs_ssh(job: LintJob) -> Iterator[LintFinding]:
     """The launcher is run once and starts the others through pdsh and ssh. It also asks the first host of the list by
     ssh, which is the head itself in most cases: without a key for itself it ends with status 255."""
     for launch in _launches(job):
@@ -266,7 +266,7 @@ def deepspeed_needs_ssh(job: Job) -> Iterator[Finding]:
         hosts = list(dict.fromkeys(_remote(file.lines)))
         if len(hosts) < 2:
             continue
-        yield Finding(
+        yield LintFinding(
             span=look.head_span(launch),
             summary=f"deepspeed starts {counted(len(hosts), 'host')} by ssh; that it works without a password is not"
             " in the text",
@@ -290,7 +290,7 @@ def deepspeed_needs_ssh(job: Job) -> Iterator[Finding]:
     ),
     good=(_JOB, _ONE, "deepspeed --num_nodes=1 --num_gpus=4 train.py\n"),
 )
-def deepspeed_nodes_without_hostfile(job: Job) -> Iterator[Finding]:
+def deepspeed_nodes_without_hostfile(job: LintJob) -> Iterator[LintFinding]:
     """--num_nodes chooses from the hostfile. Without --hostfile, DeepSpeed looks for /job/hostfile, and without that it
     uses this node's GPUs only."""
     for launch in _launches(job):
@@ -299,7 +299,7 @@ def deepspeed_nodes_without_hostfile(job: Job) -> Iterator[Finding]:
             continue
         if look.from_platform(job, launch) or any(file.name == "/job/hostfile" for file in job.hostfiles):
             continue
-        yield Finding(
+        yield LintFinding(
             span=nodes.span,
             summary=f"{nodes.written} {whole(nodes)} and no --hostfile",
             happens="Unless /job/hostfile exists, DeepSpeed trains on this node only, and reaches no other.",
@@ -319,7 +319,7 @@ def deepspeed_nodes_without_hostfile(job: Job) -> Iterator[Finding]:
     ),
     good=("deepspeed --include localhost:0,1 train.py\n", _ONE, _JOB),
 )
-def deepspeed_two_filters(job: Job) -> Iterator[Finding]:
+def deepspeed_two_filters(job: LintJob) -> Iterator[LintFinding]:
     """--include and --exclude name hosts and slots, --num_nodes and --num_gpus count them: DeepSpeed takes one of the
     two ways, and of --include and --exclude one."""
     for launch in _launches(job):
@@ -328,7 +328,7 @@ def deepspeed_two_filters(job: Job) -> Iterator[Finding]:
         if not filters or not (counts or len(filters) > 1):
             continue
         others = counts or filters[1:]
-        yield Finding(
+        yield LintFinding(
             span=others[0].span,
             summary=f"{filters[0].written} and {listed(each.written for each in others)} together",
             happens="DeepSpeed ends at once with a ValueError: the two ways exclude each other.",
@@ -343,13 +343,14 @@ def deepspeed_two_filters(job: Job) -> Iterator[Finding]:
     title="deepspeed is started once, or on every node with --no_ssh",
     severity="error",
     source="DeepSpeed 0.19, launcher/runner.py: the pdsh launcher starts all nodes from one",
+    leads_to=("master-port-in-use",),
     bad=(
         _HOSTS + "#@ node 0\n" + _START + "#@ node 1\n" + _START,
         _HOSTS + "#@ every node\n" + _START,
     ),
     good=(_JOB, _EACH, _ONE),
 )
-def deepspeed_on_every_node(job: Job) -> Iterator[Finding]:
+def deepspeed_on_every_node(job: LintJob) -> Iterator[LintFinding]:
     """With a hostfile of several hosts the launcher starts the ranks of all of them. Run on each node, it starts
     as many jobs, which fight for the same GPUs and the same port."""
     found = [
@@ -368,7 +369,7 @@ def deepspeed_on_every_node(job: Job) -> Iterator[Finding]:
         edits = insert_options(launch, f"--no_ssh --node_rank={node}") if len(nodes) > 1 and node is not None else ()
         if edits and launch.option("no-ssh", "node-rank"):
             edits = ()
-        yield Finding(
+        yield LintFinding(
             span=look.head_span(launch),
             summary=f"deepspeed with a hostfile runs on {look.label(job, launch) if node is not None else 'every node'}"
             " too; once, on the head, is enough",

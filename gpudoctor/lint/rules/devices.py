@@ -9,8 +9,8 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import allocation, lightning, look, processes
 from gpudoctor.lint.assignments import with_value
 from gpudoctor.lint.edits import insert_options, spell
-from gpudoctor.lint.model import Job, Launch, Span, Word
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import LintJob, LintLaunch, Span, Word
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.rank_variables import number, variable
 from gpudoctor.lint.rules.slurm_examples import PLAIN, RANKED
 
@@ -24,6 +24,7 @@ _ONE = "torchrun --standalone --nproc-per-node={} train.py"
     title="Every process of a node has a GPU of its own",
     severity="error",
     source="several threads; NCCL's init.cc",
+    leads_to=("duplicate-gpu",),
     bad=(
         "CUDA_VISIBLE_DEVICES=0,1 " + _ONE.format(4) + "\n",
         "CUDA_VISIBLE_DEVICES=2,3 accelerate launch --multi_gpu --num_processes 4 train.py\n",
@@ -39,7 +40,7 @@ _ONE = "torchrun --standalone --nproc-per-node={} train.py"
         Example(_ONE.format("gpu") + "\n", "gpus_per_node=4"),
     ),
 )
-def more_processes_than_gpus(job: Job) -> Iterator[Finding]:
+def more_processes_than_gpus(job: LintJob) -> Iterator[LintFinding]:
     """Each rank takes the GPU of its local rank. A local rank beyond the last visible GPU finds none; where ranks share
     one, NCCL refuses."""
     for launch in job.launches:
@@ -65,7 +66,7 @@ def more_processes_than_gpus(job: Job) -> Iterator[Finding]:
         edits: tuple[Edit, ...] = ()
         if word is not None and word.span.exact and not word.expansions and launch.launcher in look.TORCHRUN:
             edits = (Edit(word.span, str(limit[0])),)
-        yield Finding(
+        yield LintFinding(
             span=span,
             summary=f"{written} starts {counted(wanted, 'process', 'processes')} on a node, and {limit[1]}",
             happens="CUDA error: invalid device ordinal in the local ranks beyond, or NCCL's 'Duplicate GPU detected'.",
@@ -74,7 +75,7 @@ def more_processes_than_gpus(job: Job) -> Iterator[Finding]:
         )
 
 
-def _limit(job: Job, launch: Launch) -> tuple[int, str] | None:
+def _limit(job: LintJob, launch: LintLaunch) -> tuple[int, str] | None:
     """GPUs for the launch, and the phrase that says whence."""
     if launch.launcher == "deepspeed" and launch.option("hostfile") is not None:
         return None  # CUDA_VISIBLE_DEVICES does not count there, and the hosts have their own slots
@@ -91,7 +92,7 @@ def _limit(job: Job, launch: Launch) -> tuple[int, str] | None:
     return None
 
 
-def _device_list(launch: Launch) -> Word | None:
+def _device_list(launch: LintLaunch) -> Word | None:
     """The value of `--device 0,1` (YOLO and others): two GPUs or more, which is no single device."""
     words = launch.script_words
     for index, word in enumerate(words):
@@ -123,7 +124,7 @@ def _device_list(launch: Launch) -> Word | None:
         Example(_ONE.format(2) + "\n", "gpus_per_node=8"),
     ),
 )  # fmt: skip
-def idle_gpus(job: Job) -> Iterator[Finding]:
+def idle_gpus(job: LintJob) -> Iterator[LintFinding]:
     """torchrun starts one process on a node unless --nproc-per-node says otherwise. GPUs without a process stay idle,
     and are accounted for."""
     in_section = Counter(launch.invocation.section for launch in job.launches)
@@ -141,7 +142,7 @@ def idle_gpus(job: Job) -> Iterator[Finding]:
             gpus = job.facts.gpus_per_node
         if not isinstance(count, int) or gpus is None or gpus <= count or in_section[launch.invocation.section] > 1:
             continue
-        yield Finding(
+        yield LintFinding(
             span=told.span if told is not None else launch.invocation.span,
             summary=f"{counted(count, 'process', 'processes')} on a node with {counted(gpus, 'GPU')}"
             + (" (--nproc-per-node is not given, and is 1)" if told is None else ""),
@@ -151,7 +152,7 @@ def idle_gpus(job: Job) -> Iterator[Finding]:
         )
 
 
-def _with_count(launch: Launch, gpus: int) -> tuple[Edit, ...]:
+def _with_count(launch: LintLaunch, gpus: int) -> tuple[Edit, ...]:
     told = launch.option("nproc-per-node")
     if told is None:
         return insert_options(launch, f"{spell(launch, 'nproc-per-node')}={gpus}")
@@ -176,7 +177,7 @@ def _with_count(launch: Launch, gpus: int) -> tuple[Edit, ...]:
         RANKED,
     ),
 )
-def too_many_threads(job: Job) -> Iterator[Finding]:
+def too_many_threads(job: LintJob) -> Iterator[LintFinding]:
     """Each rank starts OMP_NUM_THREADS threads. With more of them than CPUs the ranks take the CPU from each other, and
     the data loaders starve. Unset, torchrun sets 1 where a node has several ranks."""
     for launch in job.launches:
@@ -188,7 +189,7 @@ def too_many_threads(job: Job) -> Iterator[Finding]:
         threads = number(launch, "OMP_NUM_THREADS")
         share = max(1, cpus // ranks)
         if setting is not None and threads is not None and threads * ranks > cpus:
-            yield Finding(
+            yield LintFinding(
                 span=setting.word.span,
                 summary=f"OMP_NUM_THREADS={threads} for {counted(ranks, 'rank')} on {counted(cpus, 'CPU')}",
                 happens=f"{threads * ranks} threads take {cpus} CPUs from each other: slow data loading, idle GPUs.",
@@ -216,7 +217,7 @@ def too_many_threads(job: Job) -> Iterator[Finding]:
         _ONE.format(4) + " --accelerator gpu --devices auto --strategy ddp\n",
     ),
 )
-def trainer_not_as_launched(job: Job) -> Iterator[Finding]:
+def trainer_not_as_launched(job: LintJob) -> Iterator[LintFinding]:
     """Under torchrun Lightning starts nothing; it computes the world size and the sampler's shares from devices and
     num_nodes. They must be what torchrun starts."""
     for launch in job.launches:
@@ -232,14 +233,14 @@ def trainer_not_as_launched(job: Job) -> Iterator[Finding]:
         )
         both = isinstance(asked, int) and isinstance(started.number, int)
         if argument is not None and both and asked != started.number:
-            yield Finding(
+            yield LintFinding(
                 span=argument.span,
                 summary=f"{argument.written} for a Trainer of which torchrun starts {started.number} on a node",
                 happens=effect,
                 fix=f"Write devices {started.number}, or --nproc-per-node={asked}.",
             )
         if nodes is not None and told is not None and told[0] == told[1] != nodes[0]:
-            yield Finding(
+            yield LintFinding(
                 span=nodes[1].span,
                 summary=f"{nodes[1].written} for a Trainer that torchrun starts on {counted(told[0], 'node')}",
                 happens=effect,
@@ -264,7 +265,7 @@ def trainer_not_as_launched(job: Job) -> Iterator[Finding]:
         "accelerate launch --multi_gpu --num_processes 4 --gpu_ids all train.py\n",
     ),
 )
-def gpu_ids_not_visible(job: Job) -> Iterator[Finding]:
+def gpu_ids_not_visible(job: LintJob) -> Iterator[LintFinding]:
     """accelerate writes --gpu_ids into CUDA_VISIBLE_DEVICES, and deepspeed the numbers of --include: a number that the
     node does not have hides the GPUs behind it, or the launcher refuses it."""
     for launch in job.launches:
@@ -272,7 +273,7 @@ def gpu_ids_not_visible(job: Job) -> Iterator[Finding]:
             limit = job.facts.gpus_per_node
             beyond = [each for each in ids if limit is not None and each >= limit]
             if beyond and limit:
-                yield Finding(
+                yield LintFinding(
                     span=span,
                     summary=f"{name} names GPU {beyond[0]}"
                     + (f" of {host}" if host else "")
@@ -283,7 +284,7 @@ def gpu_ids_not_visible(job: Job) -> Iterator[Finding]:
             total = allocation.whole(launch.text("num-processes"))
             single = look.nnodes(launch) in (None, (1, 1))
             if launch.launcher == "accelerate" and total and single and not beyond and len(ids) < total:
-                yield Finding(
+                yield LintFinding(
                     span=span,
                     summary=f"{name} names {counted(len(ids), 'GPU')} for {total} processes",
                     happens="CUDA error: invalid device ordinal in the processes beyond.",
@@ -291,7 +292,7 @@ def gpu_ids_not_visible(job: Job) -> Iterator[Finding]:
                 )
 
 
-def _named_gpus(launch: Launch) -> Iterator[tuple[str, str, list[int], Span]]:
+def _named_gpus(launch: LintLaunch) -> Iterator[tuple[str, str, list[int], Span]]:
     if launch.launcher == "accelerate":
         option = launch.option("gpu-ids")
         if option is not None and option.value is not None and _LIST.fullmatch(option.value.text or ""):

@@ -7,8 +7,8 @@ from gpudoctor.knowledge.nccl.variables import TORCH_NAMES
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import exported, renamed, span_of
-from gpudoctor.lint.model import Invocation, Job, Launch, Setting, Span
-from gpudoctor.lint.rule import Example, Finding, rule
+from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, SetVariable, Span
+from gpudoctor.lint.rule import Example, LintFinding, rule
 
 _TORCHRUN = (
     "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=10.20.0.11 --master-port=61234 train.py\n"
@@ -45,7 +45,7 @@ _NOT_READ = re.compile(
         "set -a\nNCCL_DEBUG=INFO\nset +a\ntorchrun --standalone --nproc-per-node=2 train.py\n",
     ),
 )
-def variable_not_exported(job: Job) -> Iterator[Finding]:
+def variable_not_exported(job: LintJob) -> Iterator[LintFinding]:
     """`NAME=value` alone on a line is known to the shell only. The programs that it starts get it when it is exported,
     or stands in front of the command on the same line."""
     seen: set[int] = set()
@@ -61,7 +61,7 @@ def variable_not_exported(job: Job) -> Iterator[Finding]:
             if re.search(rf"\$\{{?{name}\b", used) or _set_already(job, launch, name) or _passed_on(job, setting):
                 continue
             seen.add(setting.word.span.start)
-            yield Finding(
+            yield LintFinding(
                 span=span_of(job, setting),
                 summary=f"{name} is set in the shell and not exported: {launch.entry or launch.launcher} does not"
                 " get it",
@@ -71,14 +71,14 @@ def variable_not_exported(job: Job) -> Iterator[Finding]:
             )
 
 
-def _set_already(job: Job, launch: Launch, name: str) -> bool:
+def _set_already(job: LintJob, launch: LintLaunch, name: str) -> bool:
     """The launcher gives it a value of its own, or SLURM has exported it before."""
     if _RENDEZVOUS.fullmatch(name):
         return not look.traits(launch).reads_master
     return name == "CUDA_VISIBLE_DEVICES" and job.is_batch
 
 
-def _passed_on(job: Job, setting: Setting) -> bool:
+def _passed_on(job: LintJob, setting: SetVariable) -> bool:
     """Another variable or command takes it further down."""
     return re.search(rf"\$\{{?{setting.name}\b", job.text[setting.word.span.end :]) is not None
 
@@ -94,6 +94,7 @@ _LEFT = re.compile(
     title="The shell has no variables of an earlier job",
     severity="warning",
     source="measured with torch 2.13 and Lightning 2.6.6",
+    leads_to=("local-rank-preset", "launcher-world-mismatch"),
     bad=(
         "export TORCHELASTIC_RUN_ID=none\npython train.py --devices 4 --num_nodes 2 --strategy ddp\n",
         "export PET_NNODES=4\nexport PET_NPROC_PER_NODE=8\ntorchrun --nnodes=2 --node-rank=0"
@@ -105,7 +106,7 @@ _LEFT = re.compile(
         "#@ node 0\n" + _TORCHRUN.format(0),
     ),
 )
-def leftover_rank_variables(job: Job) -> Iterator[Finding]:
+def leftover_rank_variables(job: LintJob) -> Iterator[LintFinding]:
     """torchrun takes each option that is not on its command line from PET_<OPTION>; Lightning takes
     TORCHELASTIC_RUN_ID for a start by torchrun. Variables that an earlier job or a container left behind decide
     then, and no message tells."""
@@ -120,7 +121,7 @@ def leftover_rank_variables(job: Job) -> Iterator[Finding]:
                 continue
             seen.add(name)
             inside = setting.how != "file"
-            yield Finding(
+            yield LintFinding(
                 span=span_of(job, setting) if inside else launch.invocation.span,
                 summary=f"{name}={setting.word.shown} is in the environment of {launch.entry or launch.launcher}",
                 happens=effect,
@@ -128,7 +129,7 @@ def leftover_rank_variables(job: Job) -> Iterator[Finding]:
             )
 
 
-def _effect(launch: Launch, name: str, *, from_file: bool) -> str | None:
+def _effect(launch: LintLaunch, name: str, *, from_file: bool) -> str | None:
     if name.startswith("PET_"):
         option = name.removeprefix("PET_").lower().replace("_", "-")
         mixed = launch.launcher in look.TORCHRUN and option in launch.environment and option not in launch.options
@@ -165,12 +166,12 @@ def _effect(launch: Launch, name: str, *, from_file: bool) -> str | None:
         "mpiexec -n 8 -ppn 4 -hosts n1,n2 -genv MASTER_ADDR 10.20.0.11 -genv MASTER_PORT 61234 python train.py\n",
     ),
 )
-def variables_stay_on_the_head(job: Job) -> Iterator[Finding]:
+def variables_stay_on_the_head(job: LintJob) -> Iterator[LintFinding]:
     """Open MPI hands on only variables that -x names, deepspeed only those that begin with NCCL, PYTHON, MV2, UCX or
     MLFLOW (and what .deepspeed_env holds), ssh none. The ranks of the other nodes run without the rest."""
     seen: set[str] = set()
     for launch in job.launches:
-        missing: dict[str, Setting] = {}
+        missing: dict[str, SetVariable] = {}
         how = ""
         if launch.launcher == "mpirun" and _open_mpi(launch) and not job.is_batch:
             given = {each.value.shown.split("=")[0] for each in launch.every_option
@@ -196,7 +197,7 @@ def variables_stay_on_the_head(job: Job) -> Iterator[Finding]:
             continue
         seen.update(missing)
         first = next(iter(missing.values()))
-        yield Finding(
+        yield LintFinding(
             span=span_of(job, first),
             summary=f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} set here, and not handed on to the other"
             " nodes",
@@ -206,7 +207,7 @@ def variables_stay_on_the_head(job: Job) -> Iterator[Finding]:
         )
 
 
-def _open_mpi(launch: Launch) -> bool:
+def _open_mpi(launch: LintLaunch) -> bool:
     """Its options are Open MPI's, and it starts on other hosts."""
     hydra = {"genv", "genvall", "env", "envall", "bootstrap", "iface"} & launch.options.keys()
     remote = {"host", "hostfile"} & launch.options.keys()
@@ -215,14 +216,14 @@ def _open_mpi(launch: Launch) -> bool:
     return bool(remote and (own or not ppn)) and not hydra
 
 
-def _invocation_of(launch: Launch, program: str) -> Invocation | None:
+def _invocation_of(launch: LintLaunch, program: str) -> Invocation | None:
     for outer in launch.invocation.within:
         if outer.program == program or (program == "mpirun" and outer.program in ("mpiexec", "orterun", "prterun")):
             return outer
     return None
 
 
-def _exported(invocation: Invocation | None) -> Mapping[str, Setting]:
+def _exported(invocation: Invocation | None) -> Mapping[str, SetVariable]:
     """Variables for the ranks among those that a command gets."""
     if invocation is None:
         return {}
@@ -255,7 +256,7 @@ _MAY_DIFFER = re.compile(r"NCCL_(?:DEBUG\w*|SOCKET_IFNAME|IB_HCA|HOSTID|\w*FILE|
         + "#@ node 1\nNCCL_SOCKET_IFNAME=eno1 " + _TORCHRUN.format(1),
     ),
 )  # fmt: skip
-def settings_differ_between_nodes(job: Job) -> Iterator[Finding]:
+def settings_differ_between_nodes(job: LintJob) -> Iterator[LintFinding]:
     """Ranks with other algorithms, protocols or transports than their peers wait for messages that never come, or fail
     when they connect."""
     for world in look.worlds(job):
@@ -271,7 +272,7 @@ def settings_differ_between_nodes(job: Job) -> Iterator[Finding]:
                 continue
             index = next(i for i, value in enumerate(values) if value != values[0])
             holder = world.launches[index] if values[index] else world.launches[0]
-            yield Finding(
+            yield LintFinding(
                 span=span_of(job, holder.invocation.settings[name]),
                 summary=f"{name} is {values[0] or 'not set'} on {look.label(job, world.launches[0])} and"
                 f" {values[index] or 'not set'} on {look.label(job, world.launches[index])}",
@@ -280,7 +281,7 @@ def settings_differ_between_nodes(job: Job) -> Iterator[Finding]:
             )
 
 
-def _value(launch: Launch, name: str) -> str | None:
+def _value(launch: LintLaunch, name: str) -> str | None:
     """Its value; "" where it is not set; None where it cannot be told."""
     setting = launch.invocation.settings.get(name)
     return "" if setting is None or not setting.exported else setting.word.text
@@ -302,7 +303,7 @@ def _value(launch: Launch, name: str) -> str | None:
         Example("NCCL_BLOCKING_WAIT=1 torchrun --standalone --nproc_per_node=4 train.py\n", "torch=1.13"),
     ),
 )
-def old_torch_nccl_name(job: Job) -> Iterator[Finding]:
+def old_torch_nccl_name(job: LintJob) -> Iterator[LintFinding]:
     """Since torch 2.2 these variables have TORCH_ in front; the old names still work and give a warning."""
     known = job.facts.version("torch")
     if known is not None and known < (2, 2):
@@ -314,7 +315,7 @@ def old_torch_nccl_name(job: Job) -> Iterator[Finding]:
             if setting is None or not setting.exported or setting.word.span in seen or setting.how == "file":
                 continue
             seen.add(setting.word.span)
-            yield Finding(
+            yield LintFinding(
                 span=span_of(job, setting),
                 summary=f"{name} is the name before torch 2.2; it is {new} now",
                 happens="It still works, with a warning that it is deprecated.",

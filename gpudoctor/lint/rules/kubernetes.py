@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.lint.model import Job, Launch, Manifest, ManifestValue
-from gpudoctor.lint.rule import Edit, Finding, rule
+from gpudoctor.lint.model import LintJob, LintLaunch, Manifest, ManifestValue
+from gpudoctor.lint.rule import Edit, LintFinding, rule
 
 _POD = """\
         template:
@@ -100,11 +100,11 @@ def _count(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 7 else None
 
 
-def _launch_in(job: Job, path: tuple[str, ...]) -> Launch | None:
+def _launch_in(job: LintJob, path: tuple[str, ...]) -> LintLaunch | None:
     return next((each for each in job.launches if each.invocation.manifest_path[: len(path)] == path), None)
 
 
-def _plain_python(job: Job, manifest: Manifest, path: tuple[str, ...]) -> Launch | None:
+def _plain_python(job: LintJob, manifest: Manifest, path: tuple[str, ...]) -> LintLaunch | None:
     """The start in this place, when it is plain Python and of this manifest."""
     launch = _launch_in(job, path)
     if launch is None or launch.launcher != "python":
@@ -115,7 +115,7 @@ def _plain_python(job: Job, manifest: Manifest, path: tuple[str, ...]) -> Launch
     return launch if inside else None
 
 
-def _to_torchrun(job: Job, launch: Launch) -> tuple[Edit, ...]:
+def _to_torchrun(job: LintJob, launch: LintLaunch) -> tuple[Edit, ...]:
     """The word python -> torchrun, its quotes kept."""
     span = launch.invocation.words[0].span
     written = job.text[span.start : span.end]
@@ -138,7 +138,7 @@ def _to_torchrun(job: Job, launch: Launch) -> tuple[Edit, ...]:
     ),
     good=(_pytorchjob("torchrun", processes="4"), _pytorchjob("python3", gpus=1)),
 )
-def pytorchjob_python_with_gpus(job: Job) -> Iterator[Finding]:
+def pytorchjob_python_with_gpus(job: LintJob) -> Iterator[LintFinding]:
     """The operator starts a pod's command once, and counts WORLD_SIZE by pods unless nprocPerNode says more. Plain
     python in a pod with several GPUs trains on one of them."""
     for manifest in job.manifests:
@@ -151,7 +151,7 @@ def pytorchjob_python_with_gpus(job: Job) -> Iterator[Finding]:
             if launch is None or (each.gpus or 0) < 2 or {"WORLD_SIZE", "RANK"} & set(launch.invocation.settings):
                 continue
             idle = counted((each.gpus or 1) - 1, "GPU")
-            yield Finding(
+            yield LintFinding(
                 span=launch.invocation.words[0].span,
                 summary=f"a pod with {counted(each.gpus or 0, 'GPU')} starts plain {launch.invocation.program}",
                 happens=f"One process a pod trains on one GPU; {idle} of each idle.",
@@ -161,7 +161,7 @@ def pytorchjob_python_with_gpus(job: Job) -> Iterator[Finding]:
         if len(set(counts.values())) > 1 and _value(manifest, "spec", "nprocPerNode") not in (None, "gpu", "auto"):
             names = ", ".join(f"{count} in {name}" for name, count in counts.items())
             first = next(each for each in found if each.gpus is not None)
-            yield Finding(
+            yield LintFinding(
                 span=next(iter(first.values.values())).span,
                 summary=f"pods with different numbers of GPUs ({names}) and one nprocPerNode",
                 happens="The smaller pod gets more processes than GPUs: invalid device ordinal, and the others wait.",
@@ -178,7 +178,7 @@ def pytorchjob_python_with_gpus(job: Job) -> Iterator[Finding]:
     bad=(_trainjob("python"), _trainjob("python3", nodes=4)),
     good=(_trainjob(), _trainjob("python", runtime="deepspeed-distributed"), _pytorchjob("python3", gpus=1)),
 )
-def trainjob_python(job: Job) -> Iterator[Finding]:
+def trainjob_python(job: LintJob) -> Iterator[LintFinding]:
     """The torch runtime of Kubeflow Trainer sets PET_NNODES, PET_NODE_RANK, PET_MASTER_ADDR and so on, which are
     torchrun's options. It sets no RANK and no WORLD_SIZE: plain python trains alone in every pod."""
     for manifest in job.manifests:
@@ -190,7 +190,7 @@ def trainjob_python(job: Job) -> Iterator[Finding]:
         launch = _plain_python(job, manifest, ("spec", "trainer"))
         if launch is None or "torch" not in runtime or max(nodes or 1, processes or 1) < 2:
             continue
-        yield Finding(
+        yield LintFinding(
             span=launch.invocation.words[0].span,
             summary=f"the TrainJob starts plain {launch.invocation.program} on {counted(nodes or 1, 'node')}",
             happens=f"{counted(nodes or 1, 'separate training')} of world size 1, without any message: nothing"
@@ -209,7 +209,7 @@ def trainjob_python(job: Job) -> Iterator[Finding]:
     bad=(_pytorchjob(name="trainer"), _pytorchjob("python3", gpus=1, name="main")),
     good=(_pytorchjob(), _trainjob()),
 )
-def pytorchjob_container_name(job: Job) -> Iterator[Finding]:
+def pytorchjob_container_name(job: LintJob) -> Iterator[LintFinding]:
     """The operator puts MASTER_ADDR, RANK and the others into the container named pytorch, and refuses a job that has
     none of that name."""
     for manifest in job.manifests:
@@ -226,7 +226,7 @@ def pytorchjob_container_name(job: Job) -> Iterator[Finding]:
             assert first is not None
             replica = inside[0].path[2] if len(inside[0].path) > 2 else "the pod"
             only = len(inside) == 1 and first.span.exact
-            yield Finding(
+            yield LintFinding(
                 span=first.span,
                 summary=f"the container of {replica} is named {first.value}; the operator looks for pytorch",
                 happens="The job is refused, or its ranks get no MASTER_ADDR, RANK and WORLD_SIZE.",
@@ -241,10 +241,11 @@ def pytorchjob_container_name(job: Job) -> Iterator[Finding]:
     title="A pod that trains mounts memory at /dev/shm",
     severity="warning",
     source="Kubernetes gives a container 64 MiB of /dev/shm; PyTorch's loader workers and NCCL use it",
+    leads_to=("shm-too-small",),
     bad=(_pod_yaml("/data"), _pytorchjob(processes="4").replace("/dev/shm", "/data")),
     good=(_pod_yaml("/dev/shm"), _pytorchjob(processes="4")),
 )
-def pod_without_shm(job: Job) -> Iterator[Finding]:
+def pod_without_shm(job: LintJob) -> Iterator[LintFinding]:
     """A container has 64 MiB of shared memory unless a volume is mounted there. Loader workers hand batches over
     through it, and NCCL the data between GPUs without a direct link."""
     for manifest in job.manifests:
@@ -255,7 +256,7 @@ def pod_without_shm(job: Job) -> Iterator[Finding]:
             if any(mount.rstrip("/") in ("/dev/shm", "/dev") for mount in each.mounts):
                 continue
             first = each.name or next(iter(each.values.values()))
-            yield Finding(
+            yield LintFinding(
                 span=first.span,
                 summary=f"container {first.value} has {counted(each.gpus, 'GPU')} and no volume at /dev/shm",
                 happens="With loader workers: 'Bus error', or a worker is killed; NCCL: no space left on device.",

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.superseded import Superseded, dotted, superseded
 from gpudoctor.lint import lightning, look
-from gpudoctor.lint.model import Job, Span, TrainerCall
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import LintJob, Span, TrainerCall
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.trainers import of_arguments
 
 _TRAINER = "#@ file train.py\nfrom lightning import Trainer\ntrainer = Trainer({})\n"
@@ -32,7 +32,7 @@ _NEW_PRECISIONS = ("16-mixed", "bf16-mixed", "32-true", "64-true", "16-true", "b
 _ERA = {"16-mixed": "16", "bf16-mixed": '"bf16"', "32-true": "32", "64-true": "64"}
 
 
-def _asked(job: Job) -> Iterator[tuple[TrainerCall, bool]]:
+def _asked(job: LintJob) -> Iterator[tuple[TrainerCall, bool]]:
     """Calls in code, and what scripts' arguments say; True: certainly Lightning's Trainer is who reads it."""
     for call in lightning.calls(job):
         yield call, True
@@ -55,7 +55,7 @@ def _name(call: TrainerCall, argument: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _value_span(job: Job, call: TrainerCall, argument: str) -> Span | None:
+def _value_span(job: LintJob, call: TrainerCall, argument: str) -> Span | None:
     """Where the argument's value stands: its source is the end of its span."""
     span, source = call.spans[argument], call.arguments[argument]
     if not span.exact or not job.text[span.start : span.end].endswith(source):
@@ -78,7 +78,7 @@ def _value_span(job: Job, call: TrainerCall, argument: str) -> Span | None:
     ),
     good=(Example(_NOW, "lightning=2.4"), Example(_OLD, "lightning=1.7"), Example(_OLD, "lightning=1.9.5")),
 )
-def trainer_argument_of_another_version(job: Job) -> Iterator[Finding]:
+def trainer_argument_of_another_version(job: LintJob) -> Iterator[LintFinding]:
     """Lightning dropped many Trainer arguments with 2.0 (gpus, amp_backend, replace_sampler_ddp ...) and others before.
     An argument that the installed release does not know is a TypeError before anything starts."""
     version = lightning.version(job)
@@ -97,7 +97,7 @@ def trainer_argument_of_another_version(job: Job) -> Iterator[Finding]:
                 )
             else:
                 continue
-            yield Finding(
+            yield LintFinding(
                 span=call.spans[argument],
                 severity=None if version is not None and sure else "warning",
                 summary=f"{argument}={source[:60]}: {told}"
@@ -110,7 +110,7 @@ def trainer_argument_of_another_version(job: Job) -> Iterator[Finding]:
             )
 
 
-def _renamed(job: Job, call: TrainerCall, argument: str, source: str) -> tuple[Edit, ...]:
+def _renamed(job: LintJob, call: TrainerCall, argument: str, source: str) -> tuple[Edit, ...]:
     """Another name for the same, where the call does not have it already."""
     new = _RENAMED.get(argument)
     if new is None or call.name == "arguments" or not call.spans[argument].exact:
@@ -139,7 +139,7 @@ def _renamed(job: Job, call: TrainerCall, argument: str, source: str) -> tuple[E
         Example(_TRAINER.format('gpus=4, num_nodes=2, accelerator="ddp"'), "lightning=1.5.10"),
     ),
 )
-def no_such_strategy(job: Job) -> Iterator[Finding]:
+def no_such_strategy(job: LintJob) -> Iterator[LintFinding]:
     """Strategies came and went: sharded DDP, Bagua and Horovod left with 2.0, dp too; "fairscale" never was one;
     since 1.7 accelerator= names hardware only."""
     version = lightning.version(job)
@@ -152,7 +152,7 @@ def no_such_strategy(job: Job) -> Iterator[Finding]:
             if not name or entry is None or not entry.is_gone(version):
                 continue
             known = version is not None or entry.since.startswith("never")
-            yield Finding(
+            yield LintFinding(
                 span=call.spans[argument],
                 severity=None if known and sure else "warning",
                 summary=f'{argument}="{name}": {entry.since}'
@@ -163,7 +163,7 @@ def no_such_strategy(job: Job) -> Iterator[Finding]:
             )
 
 
-def _strategy_edit(job: Job, call: TrainerCall, argument: str, entry: Superseded) -> tuple[Edit, ...]:
+def _strategy_edit(job: LintJob, call: TrainerCall, argument: str, entry: Superseded) -> tuple[Edit, ...]:
     span = _value_span(job, call, argument) if call.name != "arguments" else None
     if span is None:
         return ()
@@ -185,7 +185,7 @@ def _strategy_edit(job: Job, call: TrainerCall, argument: str, entry: Superseded
     ),
     good=(_NOW + _NODES, _TRAINER.format('accelerator="gpu", devices=4') + "#@ node 0\npython train.py\n"),
 )
-def trainer_without_num_nodes(job: Job) -> Iterator[Finding]:
+def trainer_without_num_nodes(job: LintJob) -> Iterator[LintFinding]:
     """num_nodes is 1 unless it is given. Every node then makes a world of its own, or under torchrun and SLURM
     Lightning sees that the numbers do not agree."""
     nodes = _nodes(job)
@@ -201,7 +201,7 @@ def trainer_without_num_nodes(job: Job) -> Iterator[Finding]:
         end = call.span.end - 1
         inside = call.span.exact and job.text[end : end + 1] == ")" and bool(call.arguments)
         tail = job.text[call.span.start : end].rstrip().endswith(",")
-        yield Finding(
+        yield LintFinding(
             span=call.span,
             summary=f"{call.name}(...) without num_nodes, for {nodes} nodes",
             happens="Each node trains alone on all of the data, without a message; or Lightning ends with a ValueError"
@@ -213,7 +213,7 @@ def trainer_without_num_nodes(job: Job) -> Iterator[Finding]:
         )
 
 
-def _nodes(job: Job) -> int | None:
+def _nodes(job: LintJob) -> int | None:
     """Nodes that the text or the facts are sure of."""
     told = [found[1] for launch in job.launches if (found := look.nnodes(launch)) is not None]
     sections = {section.node for section in job.node_sections}
@@ -234,7 +234,7 @@ def _nodes(job: Job) -> int | None:
     ),
     good=(_NOW, Example(_TRAINER.format('gpus=4, strategy="dp"'), "lightning=1.9")),
 )
-def dp_on_several_nodes(job: Job) -> Iterator[Finding]:
+def dp_on_several_nodes(job: LintJob) -> Iterator[LintFinding]:
     """DataParallel is one process with a thread for each GPU of its node: it cannot leave the node."""
     for call, _ in _asked(job):
         nodes = _constant(call.arguments.get("num_nodes", "1"))
@@ -242,7 +242,7 @@ def dp_on_several_nodes(job: Job) -> Iterator[Finding]:
             if _name(call, argument) != "dp" or not isinstance(nodes, int) or nodes < 2:
                 continue
             span = _value_span(job, call, argument) if call.name != "arguments" else None
-            yield Finding(
+            yield LintFinding(
                 span=call.spans[argument],
                 summary=f'{argument}="dp" with num_nodes={nodes}',
                 happens="DataParallel works inside one process: Lightning refuses it, or every node trains alone.",
@@ -268,7 +268,7 @@ def dp_on_several_nodes(job: Job) -> Iterator[Finding]:
         "#@ file train.py\nmodel = DataParallel(net)\n#@ node 0\npython train.py\n",
     ),
 )
-def dp_with_half_precision(job: Job) -> Iterator[Finding]:
+def dp_with_half_precision(job: LintJob) -> Iterator[LintFinding]:
     """DataParallel runs its replicas in threads, and autocast is a setting of one thread. Early releases of torch left
     it off inside the replicas; later ones switch it on there with its default type, whatever was asked for. Inputs of
     one type then meet weights of another."""
@@ -289,9 +289,9 @@ def dp_with_half_precision(job: Job) -> Iterator[Finding]:
             yield _half(call.span, f"DataParallel with {shown}", job, call, "")
 
 
-def _half(span: Span, what: str, job: Job, call: TrainerCall, argument: str) -> Finding:
+def _half(span: Span, what: str, job: LintJob, call: TrainerCall, argument: str) -> LintFinding:
     value = _value_span(job, call, argument) if argument and call.name != "arguments" else None
-    return Finding(
+    return LintFinding(
         span=span,
         summary=f"{what}: DataParallel's threads do not get the precision that was asked for",
         happens="Errors of unequal types (Half and Float) in the replicas, or a training in another precision.",
@@ -317,7 +317,7 @@ def _half(span: Span, what: str, job: Job, call: TrainerCall, argument: str) -> 
         Example(_TRAINER.format("gpus=4, num_nodes=3"), "lightning=1.7.4"),
     ),
 )
-def ddp_spawn_on_several_nodes(job: Job) -> Iterator[Finding]:
+def ddp_spawn_on_several_nodes(job: LintJob) -> Iterator[LintFinding]:
     """Up to Lightning 1.7 the spawn strategies train on several nodes and then fail at the end of fit: only global
     rank 0 hands its result over, and the other nodes wait for one (1.5) or crash without it (1.7). 1.5 takes
     ddp_spawn when no strategy is given."""
@@ -332,7 +332,7 @@ def ddp_spawn_on_several_nodes(job: Job) -> Iterator[Finding]:
         if "spawn" not in name and not (own and lightning.before(job, 1, 6) and lightning.since(job, 1, 5)):
             continue
         value = _value_span(job, call, "strategy") if name and call.name != "arguments" else None
-        yield Finding(
+        yield LintFinding(
             span=call.spans["strategy"] if name else call.span,
             summary=f"{'strategy ' + name if name else 'no strategy, which is ddp_spawn'} with num_nodes={nodes} in"
             f" {lightning.named(job)}",
@@ -359,7 +359,7 @@ def ddp_spawn_on_several_nodes(job: Job) -> Iterator[Finding]:
         Example(_NOW.replace('"16-mixed"', "16"), "lightning=2.4"),
     ),
 )
-def precision_of_another_version(job: Job) -> Iterator[Finding]:
+def precision_of_another_version(job: LintJob) -> Iterator[LintFinding]:
     """ "16-mixed" and "bf16-mixed" came with 2.0; before, precision is the number 16 or the text "bf16", and up to
     1.7 the text "16" is refused. 2.x still takes 16 and "bf16"."""
     for call, sure in _asked(job):
@@ -372,7 +372,7 @@ def precision_of_another_version(job: Job) -> Iterator[Finding]:
             continue
         wanted = _ERA.get(str(value), "16")
         span = _value_span(job, call, "precision") if call.name != "arguments" else None
-        yield Finding(
+        yield LintFinding(
             span=call.spans["precision"],
             severity=None if sure else "warning",
             summary=f"precision={call.arguments['precision']} in {lightning.named(job)}",

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import insert_options
-from gpudoctor.lint.model import Job, Launch, Option
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import LintJob, LintLaunch, Option
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.understood import whole
 
 _MPI = "mpirun -np 8 -H n01:4,n02:4 -bind-to none -map-by slot "
@@ -30,7 +30,7 @@ _BINDING = (
 _HYDRA_OPTIONS = ("genv", "genvlist", "ppn", "hosts", "bootstrap", "rr", "grr")
 
 
-def _is_open_mpi(launch: Launch) -> bool:
+def _is_open_mpi(launch: LintLaunch) -> bool:
     """Open MPI and not Hydra (Intel MPI, MPICH), as far as the options tell: -genv, -ppn and -hosts are Hydra's."""
     written = {each.written.lstrip("-") for each in launch.every_option}
     if launch.entry in ("mpiexec.hydra", "mpiexec.mpich") or written & set(_HYDRA_OPTIONS):
@@ -40,12 +40,12 @@ def _is_open_mpi(launch: Launch) -> bool:
     )
 
 
-def _by_mpi(job: Job) -> Iterator[Launch]:
+def _by_mpi(job: LintJob) -> Iterator[LintLaunch]:
     """Every mpirun of the text whose program is the training itself."""
     return (launch for launch in job.launches if launch.launcher == "mpirun")
 
 
-def _sets_ranks(launch: Launch) -> bool:
+def _sets_ranks(launch: LintLaunch) -> bool:
     return bool({"RANK", "LOCAL_RANK", "WORLD_SIZE"} & set(launch.invocation.settings))
 
 
@@ -56,6 +56,7 @@ def _sets_ranks(launch: Launch) -> bool:
     severity="error",
     needs="facts",
     source="measured with Open MPI 4.1.4; torch.distributed's env:// reads RANK, WORLD_SIZE",
+    leads_to=("duplicate-gpu",),
     bad=(_ENV_SCRIPT + _MPI + _PLAIN, _ENV_SCRIPT + "mpirun -np 4 --bind-to none python train.py\n"),
     good=(
         _MPI + _WRAPPED,
@@ -64,7 +65,7 @@ def _sets_ranks(launch: Launch) -> bool:
         _MPI + "-x NCCL_DEBUG all_reduce_perf -b 8 -e 1G -g 1\n",
     ),
 )
-def mpirun_without_rank(job: Job) -> Iterator[Finding]:
+def mpirun_without_rank(job: LintJob) -> Iterator[LintFinding]:
     """MPI tells each process its rank in variables of its own (OMPI_COMM_WORLD_RANK, PMI_RANK). torch does not read
     them: a script with env:// finds no RANK, and one that reads LOCAL_RANK with a default takes GPU 0 always."""
     if not any(_by_mpi(job)) or any(launch.launcher == "deepspeed" for launch in job.launches):
@@ -79,7 +80,7 @@ def mpirun_without_rank(job: Job) -> Iterator[Finding]:
         passed = {_variable(option) for option in launch.every_option if option.name in ("x", "genv", "env")}
         if passed & {"RANK", "WORLD_SIZE"} or not (script or "MASTER_ADDR" in passed):
             continue
-        yield Finding(
+        yield LintFinding(
             span=launch.script.span if launch.script is not None else look.head_span(launch),
             severity=None if script else "warning",
             summary=f"mpirun starts {name}, and nothing sets RANK, LOCAL_RANK and WORLD_SIZE from MPI's variables",
@@ -95,7 +96,7 @@ def _variable(option: Option) -> str:
     return re.split(r"[= ]", option.value.shown)[0] if option.value is not None else ""
 
 
-def _wrapped(job: Job, launch: Launch) -> tuple[Edit, ...]:
+def _wrapped(job: LintJob, launch: LintLaunch) -> tuple[Edit, ...]:
     """The program inside bash -c, where it holds no quote that would end there."""
     words = launch.invocation.words
     start, end = words[0].span, words[-1].span
@@ -133,7 +134,7 @@ def _slots(option: Option) -> tuple[list[tuple[str, int | None]], str] | None:
         "mpiexec.hydra -n 8 -ppn 4 -hosts n01,n02 python train_horovod.py\n",
     ),
 )
-def mpirun_slots(job: Job) -> Iterator[Finding]:
+def mpirun_slots(job: LintJob) -> Iterator[LintFinding]:
     """Slots of the first host are filled before the second gets any: with fewer processes than slots some hosts stay
     empty. A host without a number counts as one slot, and more processes than slots are refused."""
     for launch in job.launches:
@@ -175,7 +176,7 @@ def mpirun_slots(job: Job) -> Iterator[Finding]:
                 if fits_first
                 else f"The slots of {names[0]} fill up first, and the last host gets fewer processes than it has slots."
             )
-        yield Finding(
+        yield LintFinding(
             span=hosts.span,
             severity=None if total > available or fits_first else "warning",
             summary=f"-np {total}, and {hosts.written} {named[1]} makes {counted(available, 'slot')}",
@@ -185,7 +186,7 @@ def mpirun_slots(job: Job) -> Iterator[Finding]:
         )
 
 
-def _is_by_slot(launch: Launch) -> bool:
+def _is_by_slot(launch: LintLaunch) -> bool:
     """-map-by slot is the default, and fills hosts in order."""
     return launch.option("npernode", "pernode", "oversubscribe") is None and launch.text("map-by") == "slot"
 
@@ -199,7 +200,7 @@ def _is_by_slot(launch: Launch) -> bool:
     bad=("mpirun -np 2 -H n01:1,n02:1 python train_horovod.py\n", (_MPI + _WRAPPED).replace("-bind-to none ", "")),
     good=(_MPI + _WRAPPED, _HOROVOD, "mpiexec.hydra -n 8 -ppn 4 -hosts n01,n02 python train_horovod.py\n"),
 )
-def mpirun_binds_to_core(job: Job) -> Iterator[Finding]:
+def mpirun_binds_to_core(job: LintJob) -> Iterator[LintFinding]:
     """Open MPI binds each rank to one core when there are at most two, and to a part of the machine otherwise.
     The workers of a data loader, and NCCL's own threads, then share that."""
     for launch in _by_mpi(job):
@@ -210,7 +211,7 @@ def mpirun_binds_to_core(job: Job) -> Iterator[Finding]:
             continue
         total = whole(launch.option("np"))
         where = "one core" if total is not None and total <= 2 else "one core, or the cores of one socket,"
-        yield Finding(
+        yield LintFinding(
             span=look.head_span(launch),
             summary="mpirun without -bind-to none",
             happens=f"Open MPI binds each rank to {where} and its loader workers with it: the GPUs wait for data.",
@@ -241,7 +242,7 @@ def mpirun_binds_to_core(job: Job) -> Iterator[Finding]:
         ),
     ),
 )
-def horovod_under_another_launcher(job: Job) -> Iterator[Finding]:
+def horovod_under_another_launcher(job: LintJob) -> Iterator[LintFinding]:
     """Horovod asks MPI or horovodrun who it is, and does not read RANK: under torchrun every process is rank 0 of 1. In
     Lightning the horovod strategy takes one GPU a process and refuses num_nodes."""
     for launch in job.launches:
@@ -252,7 +253,7 @@ def horovod_under_another_launcher(job: Job) -> Iterator[Finding]:
             and name
             and re.search(r"^\s*(?:import|from)\s+horovod\b", text, re.MULTILINE)
         ):
-            yield Finding(
+            yield LintFinding(
                 span=look.head_span(launch),
                 summary=f"{launch.entry or launch.launcher} starts {name}, which uses Horovod",
                 happens="Horovod finds neither MPI nor horovodrun: every process is rank 0 of world size 1.",
@@ -269,7 +270,7 @@ def horovod_under_another_launcher(job: Job) -> Iterator[Finding]:
             and int(call.arguments[argument]) > 1
         ]
         if several:
-            yield Finding(
+            yield LintFinding(
                 span=call.span,
                 summary=f"strategy horovod with {' and '.join(several)}",
                 happens="Lightning's horovod strategy refuses it: it takes one GPU a process; horovodrun starts them.",

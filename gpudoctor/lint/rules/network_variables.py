@@ -7,8 +7,8 @@ from gpudoctor.knowledge.nccl.variables import INVENTED, is_known, nearest
 from gpudoctor.knowledge.network.gloo_interface import IFNAME, listed
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import renamed, span_of
-from gpudoctor.lint.model import Job, Launch, Setting
-from gpudoctor.lint.rule import Edit, Finding, rule
+from gpudoctor.lint.model import LintJob, LintLaunch, SetVariable
+from gpudoctor.lint.rule import Edit, LintFinding, rule
 
 _TORCHRUN = (
     "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=10.20.0.11 --master-port=61234 train.py\n"
@@ -60,7 +60,7 @@ _SPAWNS = re.compile(r"--(?:multiprocessing[-_]distributed|num[-_]gpus|num[-_]ma
         "MASTER_ADDR=127.0.0.1 MASTER_PORT=29501 RANK=0 WORLD_SIZE=1 python main.py --dist_url env://\n",
     ),
 )
-def distributed_script_without_launcher(job: Job) -> Iterator[Finding]:
+def distributed_script_without_launcher(job: LintJob) -> Iterator[LintFinding]:
     """env:// reads RANK and WORLD_SIZE, which a launcher sets; an address with a world size needs a rank for each
     process. Without them the script stops, or trains by itself on one GPU."""
     for launch in job.launches:
@@ -75,7 +75,7 @@ def distributed_script_without_launcher(job: Job) -> Iterator[Finding]:
         rank = re.search(r"--(?:node[-_]|machine[-_]|dist[-_])?rank(?:=|\s+)(\S+)", words)
         if asks is not None or (url is not None and url[1] == "env" and rank is None and not _SPAWNS.search(words)):
             what = (asks or url)[0]  # type: ignore[index]
-            yield Finding(
+            yield LintFinding(
                 span=launch.invocation.span,
                 summary=f"{what.strip()} expects RANK and WORLD_SIZE from a launcher, and python is started alone",
                 happens="The script stops (environment variable RANK expected, KeyError: 'RANK'), or trains on one"
@@ -84,7 +84,7 @@ def distributed_script_without_launcher(job: Job) -> Iterator[Finding]:
                 edits=_by_torchrun(launch),
             )
         elif url is not None and size is not None and size[1] != "1" and rank is None:
-            yield Finding(
+            yield LintFinding(
                 span=launch.invocation.span,
                 summary=f"--world-size {size[1]} with {url[0].strip()}..., and no --rank",
                 happens="rank parameter missing, or a rank of -1 that nobody waits for.",
@@ -93,12 +93,12 @@ def distributed_script_without_launcher(job: Job) -> Iterator[Finding]:
     yield from _loops(job)
 
 
-def _by_torchrun(launch: Launch) -> tuple[Edit, ...]:
+def _by_torchrun(launch: LintLaunch) -> tuple[Edit, ...]:
     first = launch.invocation.words[0]
     return (Edit(first.span, "torchrun --standalone --nproc-per-node=gpu"),) if _plain(launch) else ()
 
 
-def _plain(launch: Launch) -> bool:
+def _plain(launch: LintLaunch) -> bool:
     """Only `python SCRIPT ...`, whose python can be replaced."""
     first = launch.invocation.words[0]
     return (
@@ -107,9 +107,9 @@ def _plain(launch: Launch) -> bool:
     )  # fmt: skip
 
 
-def _loops(job: Job) -> Iterator[Finding]:
+def _loops(job: LintJob) -> Iterator[LintFinding]:
     """`for i in 0 1; do python main.py --rank 0 ...`: the same rank in every turn."""
-    turns: dict[int, list[Launch]] = {}
+    turns: dict[int, list[LintLaunch]] = {}
     for launch in job.launches:
         if launch.invocation.in_loop and launch.launcher == "python":
             turns.setdefault(launch.invocation.span.start, []).append(launch)
@@ -122,7 +122,7 @@ def _loops(job: Job) -> Iterator[Finding]:
         word = words[at] if "=" in words[at].shown else words[at + 1] if at + 1 < len(words) else None
         if word is None or word.expansions or not re.search(r"--world[-_]size", " ".join(each.shown for each in words)):
             continue
-        yield Finding(
+        yield LintFinding(
             span=word.span,
             summary=f"Every turn of the loop over {first.invocation.in_loop} starts --rank {word.shown.split('=')[-1]}",
             happens="All processes want to be the same rank: EADDRINUSE, or they wait for the others.",
@@ -130,7 +130,7 @@ def _loops(job: Job) -> Iterator[Finding]:
         )
 
 
-def _settings(job: Job) -> Iterator[tuple[Launch, Setting]]:
+def _settings(job: LintJob) -> Iterator[tuple[LintLaunch, SetVariable]]:
     """Every variable that a launch gets from the text, once."""
     seen: set[tuple[str, int]] = set()
     for launch in job.launches:
@@ -141,7 +141,7 @@ def _settings(job: Job) -> Iterator[tuple[Launch, Setting]]:
                 yield launch, setting
 
 
-def _several_nodes(job: Job, launch: Launch) -> bool | None:
+def _several_nodes(job: LintJob, launch: LintLaunch) -> bool | None:
     if len(job.node_sections) > 1 or (look.batch_nodes(job) or 1) > 1:
         return True
     if look.standalone(launch):
@@ -157,6 +157,7 @@ def _several_nodes(job: Job, launch: Launch) -> bool | None:
     title="The interface that ranks talk over exists on every node",
     severity="error",
     source="NCCL src/misc/socket.cc; torch ProcessGroupGloo.cpp; pytorch#81313, pytorch#52916",
+    leads_to=("wrong-nic",),
     bad=(
         "export NCCL_SOCKET_IFNAME=lo\n#@ node 0\n" + _TORCHRUN.format(0) + "#@ node 1\n" + _TORCHRUN.format(1),
         "#@ node 0\nNCCL_SOCKET_NAME=eth0 "
@@ -173,7 +174,7 @@ def _several_nodes(job: Job, launch: Launch) -> bool | None:
         "export NCCL_SOCKET_IFNAME=lo\ntorchrun --standalone --nproc-per-node=4 train.py\n",
     ),
 )
-def interface_variable_wrong(job: Job) -> Iterator[Finding]:
+def interface_variable_wrong(job: LintJob) -> Iterator[LintFinding]:
     """NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name interfaces. Over lo or docker0 no other node is reached; a name
     that nobody reads changes nothing, and the fault stays."""
     for launch, setting in _settings(job):
@@ -182,7 +183,7 @@ def interface_variable_wrong(job: Job) -> Iterator[Finding]:
             fault = _interface(job, launch, name, text)
             if fault is not None:
                 what, effect, better, severity = fault
-                yield Finding(
+                yield LintFinding(
                     span=span_of(job, setting),
                     severity="warning" if severity == "warning" else None,
                     summary=f"{name}={text}: {what}",
@@ -190,7 +191,7 @@ def interface_variable_wrong(job: Job) -> Iterator[Finding]:
                     fix=f"Name the interface that the nodes reach each other by, as {name}={better}.",
                 )
         elif name in _INTERFACE_NAMES:
-            yield Finding(
+            yield LintFinding(
                 span=span_of(job, setting),
                 summary=f"Nothing reads {name}; the variable is {_INTERFACE_NAMES[name]}",
                 happens="It is ignored: NCCL and gloo choose an interface themselves, as without it.",
@@ -201,12 +202,12 @@ def interface_variable_wrong(job: Job) -> Iterator[Finding]:
             yield from _unknown(job, setting)
 
 
-def _unknown(job: Job, setting: Setting) -> Iterator[Finding]:
+def _unknown(job: LintJob, setting: SetVariable) -> Iterator[LintFinding]:
     name, close = setting.name, nearest(setting.name)
     if name not in INVENTED and not close:
         return
     spelled = close if close and (name not in INVENTED or "the variable is" in INVENTED[name]) else ""
-    yield Finding(
+    yield LintFinding(
         span=span_of(job, setting),
         severity=None if name in INVENTED and spelled else "warning",
         summary=f"No release of NCCL reads {name}" + (f"; {spelled} is near" if spelled else ""),
@@ -218,7 +219,7 @@ def _unknown(job: Job, setting: Setting) -> Iterator[Finding]:
     )
 
 
-def _interface(job: Job, launch: Launch, name: str, text: str) -> tuple[str, str, str, str] | None:
+def _interface(job: LintJob, launch: LintLaunch, name: str, text: str) -> tuple[str, str, str, str] | None:
     """What is wrong with the value, what it does, an example, and how bad it is."""
     if name == IFNAME and re.match(r"[\^=]", text):
         return (
@@ -271,13 +272,13 @@ _SWITCHED_OFF = {
         "NCCL_IB_DISABLE=0 torchrun --standalone --nproc-per-node=4 train.py\n",
     ),
 )
-def debugging_left_on(job: Job) -> Iterator[Finding]:
+def debugging_left_on(job: LintJob) -> Iterator[LintFinding]:
     """Switches that make a start work for once, or tell more, cost speed in every step; and a transport that is
     switched off hides why it does not work."""
     for _, setting in _settings(job):
         value, effect = _SWITCHED_OFF.get(setting.name, ("", ""))
         if value and (setting.word.text or "").strip().upper() == value:
-            yield Finding(
+            yield LintFinding(
                 span=span_of(job, setting),
                 summary=f"{setting.name}={setting.word.text} is set",
                 happens=f"{effect[0].upper()}{effect[1:]}." if not effect.startswith(("NCCL", "NIC")) else f"{effect}.",

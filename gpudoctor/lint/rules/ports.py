@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import with_value
 from gpudoctor.lint.edits import everywhere
-from gpudoctor.lint.look import Value, World, value
-from gpudoctor.lint.model import Expansion, Job, Launch
-from gpudoctor.lint.rule import Edit, Finding, rule
+from gpudoctor.lint.look import LintWorld, Value, value
+from gpudoctor.lint.model import Expansion, LintJob, LintLaunch
+from gpudoctor.lint.rule import Edit, LintFinding, rule
 
 _STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=10.20.0.11 --master-port={} train.py\n"
 _C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=head01:{} train.py\n"
@@ -27,7 +27,7 @@ EPHEMERAL = (32768, 60999)
 one."""
 
 
-def ported(job: Job) -> Iterator[tuple[World, tuple[tuple[Launch, Value], ...]]]:
+def ported(job: LintJob) -> Iterator[tuple[LintWorld, tuple[tuple[LintLaunch, Value], ...]]]:
     """Worlds with the ports that their launches name."""
     for world in look.worlds(job):
         given = [(launch, look.port(launch)) for launch in world.launches if not look.standalone(launch)]
@@ -36,7 +36,7 @@ def ported(job: Job) -> Iterator[tuple[World, tuple[tuple[Launch, Value], ...]]]
             yield world, found
 
 
-def _port_of(launch: Launch) -> Value | None:
+def _port_of(launch: LintLaunch) -> Value | None:
     return look.port(launch) if launch.launcher != "deepspeed" else value(launch, "master-port")
 
 
@@ -46,7 +46,7 @@ def port_number(found: Value) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"\s*[+-]?[0-9]{1,9}\s*", text, re.ASCII) else None
 
 
-def each_port(job: Job) -> Iterator[tuple[World, Launch, Value]]:
+def each_port(job: LintJob) -> Iterator[tuple[LintWorld, LintLaunch, Value]]:
     """Each port as written, once a world. DeepSpeed's own (it runs once) is among them."""
     for world, given in ported(job):
         seen: set[str] = set()
@@ -56,7 +56,7 @@ def each_port(job: Job) -> Iterator[tuple[World, Launch, Value]]:
                 yield world, launch, found
     for launch in job.launches[: look.SIBLINGS]:
         if launch.launcher == "deepspeed" and not look.meets(launch) and (single := value(launch, "master-port")):
-            yield World(launches=(launch,), nodes=None), launch, single
+            yield LintWorld(launches=(launch,), nodes=None), launch, single
 
 
 @rule(
@@ -68,7 +68,7 @@ def each_port(job: Job) -> Iterator[tuple[World, Launch, Value]]:
     bad=(_ONE.format(70000), "#@ node 1\n" + _STATIC.format(1, "29500a"), _C10D.format("654321"), _ONE.format(-1)),
     good=(_ONE.format(29511), _GOOD, _ONE.format("$PORT")),
 )
-def port_out_of_range(job: Job) -> Iterator[Finding]:
+def port_out_of_range(job: LintJob) -> Iterator[LintFinding]:
     """A TCP port is a number from 0 to 65535. Anything else ends the start, and in old versions of torch a number that
     is too large silently becomes another port."""
     for world, _launch, found in each_port(job):
@@ -78,7 +78,7 @@ def port_out_of_range(job: Job) -> Iterator[Finding]:
         port = port_number(found)
         if port is not None and 0 <= port <= 65535:
             continue
-        yield Finding(
+        yield LintFinding(
             span=found.span,
             summary=f"{found.written} has {text} for a port; wanted is a number from 1024 to 65535",
             happens="ValueError or an OverflowError at the start; old versions wrap it around to another port.",
@@ -96,12 +96,12 @@ def port_out_of_range(job: Job) -> Iterator[Finding]:
     bad=(_ONE.format(80), "#@ node 0\n" + _STATIC.format(0, "0999") + "#@ node 1\n" + _STATIC.format(1, "0999")),
     good=(_ONE.format(1024), _GOOD, _C10D.format(29400)),
 )
-def privileged_port(job: Job) -> Iterator[Finding]:
+def privileged_port(job: LintJob) -> Iterator[LintFinding]:
     """Only root may listen on ports below 1024; the head of a job that a user starts ends at once."""
     for world, _launch, found in each_port(job):
         port = port_number(found)
         if port is not None and 1 <= port <= 1023:
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 summary=f"{found.written} has port {port}; ports below 1024 are root's",
                 happens="Permission denied (EACCES, errno 13) on the head, unless root starts it; the others time out.",
@@ -110,7 +110,7 @@ def privileged_port(job: Job) -> Iterator[Finding]:
             )
 
 
-def _formula(found: Value, launch: Launch) -> Iterator[tuple[Expansion, int, int]]:
+def _formula(found: Value, launch: LintLaunch) -> Iterator[tuple[Expansion, int, int]]:
     """Arithmetic that a port comes from, with the smallest and the largest value, where that is plain: B + X % K."""
     for each in look.origins(found.word, launch.invocation):
         if each.value is not None:
@@ -137,13 +137,14 @@ def _formula(found: Value, launch: Launch) -> Iterator[tuple[Expansion, int, int
     title="The port of a multi-node job is outside of the range that Linux hands out",
     severity="warning",
     source="Linux ip-sysctl; enroot's 50-slurm-pytorch hook uses 61000 + id % 4536; threads",
+    leads_to=("master-port-in-use",),
     bad=(
         _BATCH + "export MASTER_PORT=$((49152 + SLURM_JOB_ID % 10000))\n" + _SRUN.format("$MASTER_PORT"),
         "#@ node 0\n" + _STATIC.format(0, 45321) + "#@ node 1\n" + _STATIC.format(1, 45321),
     ),
     good=(_GOOD, _BATCH + "export MASTER_PORT=$((61000 + SLURM_JOB_ID % 4536))\n" + _SRUN.format("$MASTER_PORT")),
 )
-def port_in_ephemeral_range(job: Job) -> Iterator[Finding]:
+def port_in_ephemeral_range(job: LintJob) -> Iterator[LintFinding]:
     """Linux takes the ports 32768 to 60999 for outgoing connections: once in a while one of those is the port that the
     job wants. A constant there works nearly always; a formula over a shared machine's jobs meets it sooner or later."""
     for world, launch, found in each_port(job):
@@ -151,7 +152,7 @@ def port_in_ephemeral_range(job: Job) -> Iterator[Finding]:
             continue
         port = port_number(found)
         if port is not None and EPHEMERAL[0] <= port <= EPHEMERAL[1]:
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 severity="info",
                 summary=f"Port {port} is in the range {EPHEMERAL[0]}-{EPHEMERAL[1]}, which Linux hands out to any"
@@ -166,7 +167,7 @@ def port_in_ephemeral_range(job: Job) -> Iterator[Finding]:
                 edits: tuple[Edit, ...] = ()
                 if re.search(r"SLURM_JOB_?ID", each.raw) and each.span is not None and each.raw.startswith("$(("):
                     edits = (Edit(each.span, "$((61000 + SLURM_JOB_ID % 4536))"),)
-                yield Finding(
+                yield LintFinding(
                     span=each.span or found.span,
                     summary=f"{each.raw} gives ports from {low} to {high}; Linux hands out"
                     f" {EPHEMERAL[0]}-{EPHEMERAL[1]}",
@@ -196,7 +197,7 @@ def port_in_ephemeral_range(job: Job) -> Iterator[Finding]:
         _BATCH + "export MASTER_PORT=$((20000 + RANDOM % 10000))\n" + _SRUN.format("$MASTER_PORT"),
     ),
 )
-def random_port_too_low(job: Job) -> Iterator[Finding]:
+def random_port_too_low(job: LintJob) -> Iterator[LintFinding]:
     """$RANDOM is a number from 0 to 32767: one in 32 is a port that only root may take."""
     for _world, launch, found in each_port(job):
         for each in look.origins(found.word, launch.invocation):
@@ -211,7 +212,7 @@ def random_port_too_low(job: Job) -> Iterator[Finding]:
             ):
                 continue
             right = "$((20000 + RANDOM % 10000))"
-            yield Finding(
+            yield LintFinding(
                 span=each.span or found.span,
                 summary=f"The port comes from {each.raw}, which can be below 1024",
                 happens="Now and then the head ends with 'Permission denied' (EACCES).",
@@ -221,7 +222,7 @@ def random_port_too_low(job: Job) -> Iterator[Finding]:
             break
 
 
-def _drawn_higher(launch: Launch, found: Value, drawn: Expansion, right: str) -> tuple[Edit, ...]:
+def _drawn_higher(launch: LintLaunch, found: Value, drawn: Expansion, right: str) -> tuple[Edit, ...]:
     """`right` in place of the expansion; where that stands in an assignment (`PORT=$RANDOM`), there."""
     if drawn.span is not None:
         return (Edit(drawn.span, right),)
@@ -243,17 +244,18 @@ def _adds(found: Value) -> bool:
     title="The port of a multi-node job is a fixed one",
     severity="warning",
     source="the source of torch 2.13 and accelerate 1.15",
+    leads_to=("master-unreachable",),
     bad=(
         "#@ node 0\n" + _STATIC.format(0, 0) + "#@ node 1\n" + _STATIC.format(1, 0),
         "#@ every node\n" + _C10D.format(0),
     ),
     good=(_GOOD, "torchrun --nnodes=1 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=localhost:0 train.py\n"),
 )
-def port_zero_on_several_nodes(job: Job) -> Iterator[Finding]:
+def port_zero_on_several_nodes(job: LintJob) -> Iterator[LintFinding]:
     """Port 0 means a free one, which the head then knows, and nobody else does."""
     for world, _launch, found in each_port(job):
         if port_number(found) == 0 and look.is_multi(job, world):
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 summary=f"{found.written} has port 0 in a start of several nodes",
                 happens="The head takes any free port; the other nodes cannot know which, and time out.",

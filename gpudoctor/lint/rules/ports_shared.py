@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import insert_options, replace_piece, spell
 from gpudoctor.lint.look import TORCHRUN, label, value
-from gpudoctor.lint.model import Job, Launch
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.ports import each_port, port_number, ported
 from gpudoctor.lint.rules.rendezvous import PER_NODE
 
@@ -28,7 +28,7 @@ _OF_THE_JOB = "$((61000 + SLURM_JOB_ID % 4536))"
 _FREE_PORT = re.compile(r"free_?port|getsockname|\bss\b.*\bcomm\b|unused_?port", re.IGNORECASE)
 
 
-def _listens(job: Job, launch: Launch) -> tuple[str, bool] | None:
+def _listens(job: LintJob, launch: LintLaunch) -> tuple[str, bool] | None:
     """The port that a start on one machine listens on, and whether that is only the default; None when it is free."""
     if (
         look.standalone(launch)
@@ -48,7 +48,7 @@ def _listens(job: Job, launch: Launch) -> tuple[str, bool] | None:
     return "29500", True
 
 
-def _pairs(job: Job) -> Iterator[tuple[Launch, Launch]]:
+def _pairs(job: LintJob) -> Iterator[tuple[LintLaunch, LintLaunch]]:
     """Starts of different trainings that run at once on the same machine."""
     jobs = [launch for launch in job.launches[: look.SIBLINGS] if look.section_kind(job, launch) == "job"]
     for index, launch in enumerate(jobs):
@@ -62,7 +62,7 @@ def _pairs(job: Job) -> Iterator[tuple[Launch, Launch]]:
         yield first, second
 
 
-def _id(launch: Launch) -> str:
+def _id(launch: LintLaunch) -> str:
     found = value(launch, "rdzv-id")
     return found.shown if found is not None else ""
 
@@ -74,6 +74,7 @@ def _id(launch: Launch) -> str:
     severity="error",
     needs="facts",
     source="measured with torch 2.13 and 1.12; many threads",
+    leads_to=("master-port-in-use",),
     bad=(
         "#@ job 1, same host\n" + _ONE.format(29501) + "#@ job 2, same host\n" + _ONE.format(29501),
         Example(
@@ -90,7 +91,7 @@ def _id(launch: Launch) -> str:
         Example("torchrun --nproc-per-node=2 a.py &\ntorchrun --nproc-per-node=2 b.py &\nwait\n", "torch=2.13"),
     ),
 )
-def port_taken_by_other_job(job: Job) -> Iterator[Finding]:
+def port_taken_by_other_job(job: LintJob) -> Iterator[LintFinding]:
     """Each job's head opens a store of its own. The second one on the same port ends with EADDRINUSE, or its workers
     talk to the first one's store. Whether another user's process holds the port, only the head can tell."""
     told: set[int] = set()
@@ -125,7 +126,7 @@ def port_taken_by_other_job(job: Job) -> Iterator[Finding]:
                 (),
                 f"Give each turn of the loop its own port: $(({port} + ${second.invocation.in_loop or 'i'})).",
             )
-        yield Finding(
+        yield LintFinding(
             span=named.span if named is not None else look.head_span(second),
             severity="warning" if unsure else None,
             summary=f"Two jobs on this host use port {port}" + (" (the default)" if default else "")
@@ -143,6 +144,7 @@ def port_taken_by_other_job(job: Job) -> Iterator[Finding]:
     title="All nodes are given the same port",
     severity="error",
     source="measured with torch 2.13",
+    leads_to=("master-unreachable",),
     bad=(
         "#@ node 0\n" + _STATIC.format(0, 61234) + "#@ node 1\n" + _STATIC.format(1, 61235),
         _BATCH + _SRUN.format("$((20000 + RANDOM % 10000))"),
@@ -154,7 +156,7 @@ def port_taken_by_other_job(job: Job) -> Iterator[Finding]:
         _ONE.format("$((20000 + RANDOM % 10000))"),
     ),
 )
-def port_differs(job: Job) -> Iterator[Finding]:
+def port_differs(job: LintJob) -> Iterator[LintFinding]:
     """The port belongs to the address: all nodes meet at one. A random port that each node or each task draws for
     itself is another one everywhere; drawn in the batch script, before srun, it is one for all."""
     for world, given in ported(job):
@@ -164,7 +166,7 @@ def port_differs(job: Job) -> Iterator[Finding]:
         for launch, found in known[1:]:
             first_launch, first = known[0]
             if port_number(found) != port_number(first):
-                yield Finding(
+                yield LintFinding(
                     span=found.span,
                     summary=f"The port is {found.text} on {label(job, launch)} and {first.text} on"
                     f" {label(job, first_launch)}",
@@ -179,7 +181,7 @@ def port_differs(job: Job) -> Iterator[Finding]:
                 random = PER_NODE.search(each.raw) or _FREE_PORT.search(each.raw)
                 if each.where == "batch" or each.value is not None or not random:
                     continue
-                yield Finding(
+                yield LintFinding(
                     span=each.span or found.span,
                     summary=f"The port comes from {each.raw}, which each node evaluates for itself",
                     happens="Every node has another port: nobody meets the head, and there is a time-out after 60 s or"
@@ -208,7 +210,7 @@ def port_differs(job: Job) -> Iterator[Finding]:
         "#@ node 1\ntorchrun --nnodes=2 --nproc-per-node=4 --node-rank=1 --rdzv-endpoint=$ENDPOINT train.py\n",
     ),
 )
-def endpoint_without_port(job: Job) -> Iterator[Finding]:
+def endpoint_without_port(job: LintJob) -> Iterator[LintFinding]:
     """c10d takes 29400 when the endpoint has no port; the static backend does not."""
     for world in look.worlds(job):
         for launch in world.launches:
@@ -219,7 +221,7 @@ def endpoint_without_port(job: Job) -> Iterator[Finding]:
                 continue
             if whole.sure.count(":") > 1 and "]" not in whole.sure:
                 continue  # A12
-            yield Finding(
+            yield LintFinding(
                 span=whole.span,
                 summary=f"{whole.written} is {whole.text}, without a port",
                 happens="ValueError: the port is missing in the endpoint.",
@@ -243,13 +245,14 @@ _ONE_PORT_OPEN = re.compile(
     severity="warning",
     needs="probe",
     source="measured with torch 2.13: workers of c10d, gloo and NCCL use random ports",
+    leads_to=("firewall-ephemeral-ports",),
     bad=(
         "sudo ufw allow 61234/tcp\n#@ node 0\n" + _STATIC.format(0, 61234),
         "firewall-cmd --add-port=29400/tcp\n" + _C10D.format(29400),
     ),
     good=(_GOOD, "sudo ufw allow from 10.20.0.0/24\n#@ node 0\n" + _STATIC.format(0, 61234)),
 )
-def only_one_port_open(job: Job) -> Iterator[Finding]:
+def only_one_port_open(job: LintJob) -> Iterator[LintFinding]:
     """The rendezvous port is for the rendezvous. gloo, NCCL and c10d's workers then connect to random ports, in all
     directions; a firewall that opens the one port lets the job start and hang."""
     if not any(each in job.text for each in ("ufw allow", "--dport ", "--add-port=", "docker run")):
@@ -261,7 +264,7 @@ def only_one_port_open(job: Job) -> Iterator[Finding]:
     for world, launch, found in each_port(job):
         port = port_number(found)
         if look.is_multi(job, world) and port is not None and str(port) in opened:
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 summary=f"The text opens port {port} alone; gloo, NCCL and c10d's workers use random ports as well",
                 happens=f"The rendezvous on {label(job, launch)} passes, and the job hangs in its first collective.",

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import allocation, lightning, look, processes
 from gpudoctor.lint.assignments import span_of, taken_out, with_value
-from gpudoctor.lint.model import Job, Launch, Setting, Word
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import LintJob, LintLaunch, SetVariable, Word
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import PLAIN
 from gpudoctor.lint.task_shell import in_task_shell
 
@@ -20,13 +20,13 @@ _MANUAL = "MASTER_ADDR=10.20.0.11 MASTER_PORT=45321 WORLD_SIZE={} RANK={} LOCAL_
 _SHOWN_RANKS = 3
 
 
-def variable(launch: Launch, name: str) -> Setting | None:
+def variable(launch: LintLaunch, name: str) -> SetVariable | None:
     """A variable that the launch gets from the text (not from --env, which another rule judges)."""
     setting = launch.invocation.settings.get(name)
     return setting if setting is not None and setting.exported and setting.how != "file" else None
 
 
-def number(launch: Launch, name: str) -> int | None:
+def number(launch: LintLaunch, name: str) -> int | None:
     setting = variable(launch, name)
     if setting is None or any(each.default is not None for each in setting.word.expansions):
         return None
@@ -39,6 +39,7 @@ def number(launch: Launch, name: str) -> int | None:
     title="LOCAL_RANK is not set where Lightning starts the processes",
     severity="error",
     source="measured with Lightning 1.5.10, 1.7.4, 1.9.5 and 2.6.6; Lightning PR #19525 corrected the documentation",
+    leads_to=("local-rank-preset",),
     bad=(
         "".join(f"#@ node {k}\n" + _TUTORIAL.format(k) for k in range(3)),
         Example(_TUTORIAL.format(0).replace("10.20.0.11", "$master_ip"), "lightning=1.5.10,nodes=3,gpus_per_node=4"),
@@ -54,7 +55,7 @@ def number(launch: Launch, name: str) -> int | None:
         Example("NODE_RANK=0 LOCAL_RANK=0 python train.py --devices 1 --num_nodes 2 --strategy ddp\n", "lightning=2.6"),
     ),
 )  # fmt: skip
-def local_rank_preset_with_lightning(job: Job) -> Iterator[Finding]:
+def local_rank_preset_with_lightning(job: LintJob) -> Iterator[LintFinding]:
     """LOCAL_RANK in the environment tells Lightning (every release from 1.5 to 2.6) that something else starts the
     processes of the node. It then starts none: each node has one rank, and the job waits for the others for ever. The
     line comes from Lightning's own documentation, which was wrong until 2024."""
@@ -75,7 +76,7 @@ def local_rank_preset_with_lightning(job: Job) -> Iterator[Finding]:
         spawns = strategy is not None and lightning.SPAWNS.search(strategy) is not None
         unsure = node_rank is None and not isinstance(asked, int)
         world = variable(launch, "WORLD_SIZE")
-        yield Finding(
+        yield LintFinding(
             span=span_of(job, setting),
             severity="info" if spawns else "warning" if unsure or by_hand else None,
             summary=f"LOCAL_RANK={setting.word.text} is set for {_framework(job, certain)}, which then starts no"
@@ -93,11 +94,11 @@ def local_rank_preset_with_lightning(job: Job) -> Iterator[Finding]:
         )
 
 
-def _framework(job: Job, certain: bool) -> str:
+def _framework(job: LintJob, certain: bool) -> str:
     return lightning.named(job) if certain else "what looks like Lightning (plain python with NODE_RANK)"
 
 
-def _one_for_each_gpu(job: Job) -> set[int]:
+def _one_for_each_gpu(job: LintJob) -> set[int]:
     """The sections with one command for each GPU: several local ranks."""
     ranks: dict[int, set[str]] = {}
     for launch in job.launches:
@@ -108,14 +109,14 @@ def _one_for_each_gpu(job: Job) -> set[int]:
     return {section for section, found in ranks.items() if len(found) > 1}
 
 
-def _nodes(job: Job, launch: Launch) -> int | None:
+def _nodes(job: LintJob, launch: LintLaunch) -> int | None:
     told = lightning.num_nodes(job, launch)
     if told is not None:
         return told[0]
     return job.facts.nodes or len(job.node_sections) or number(launch, "WORLD_SIZE")
 
 
-def _what_happens(job: Job, launch: Launch, here: int | None, strategy: str | None, spawns: bool) -> str:
+def _what_happens(job: LintJob, launch: LintLaunch, here: int | None, strategy: str | None, spawns: bool) -> str:
     if spawns:
         return f"{strategy} starts its processes by multiprocessing all the same; LOCAL_RANK has no effect here."
     count = _nodes(job, launch)
@@ -144,6 +145,7 @@ def _what_happens(job: Job, launch: Launch, here: int | None, strategy: str | No
     title="WORLD_SIZE is the number of ranks",
     severity="error",
     source="measured with torch 2.13; kubeflow/trainer#1790",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         "".join(f"#@ node {k}\n" + _MANUAL.format(2, k + 1) for k in range(2)),
         PLAIN.replace("WORLD_SIZE=$SLURM_NTASKS", "WORLD_SIZE=$SLURM_NNODES"),
@@ -155,7 +157,7 @@ def _what_happens(job: Job, launch: Launch, here: int | None, strategy: str | No
         "RANK=0 WORLD_SIZE=9 torchrun --standalone --nproc-per-node=4 train.py\n",
     ),
 )
-def world_size_is_not_the_ranks(job: Job) -> Iterator[Finding]:
+def world_size_is_not_the_ranks(job: LintJob) -> Iterator[LintFinding]:
     """WORLD_SIZE counts processes, not nodes. With env:// it is taken as it stands: a rank beyond it is refused, and
     with one that is too small some ranks build a world of their own."""
     for launch in job.launches:
@@ -164,7 +166,7 @@ def world_size_is_not_the_ranks(job: Job) -> Iterator[Finding]:
             continue
         size, rank = number(launch, "WORLD_SIZE"), number(launch, "RANK")
         if look.traits(launch).sets_ranks:
-            yield Finding(
+            yield LintFinding(
                 span=span_of(job, setting),
                 severity="info",
                 summary=f"WORLD_SIZE={setting.word.shown} is set, and {launch.entry or launch.launcher} overwrites it",
@@ -172,7 +174,7 @@ def world_size_is_not_the_ranks(job: Job) -> Iterator[Finding]:
                 fix="It can go.",
             )
         elif launch.launcher == "python" and size is not None and rank is not None and rank >= size:
-            yield Finding(
+            yield LintFinding(
                 span=span_of(job, setting),
                 summary=f"RANK={rank} with WORLD_SIZE={size}: ranks go from 0 to {size - 1}",
                 happens=f"Rank {rank} is refused (the rank should be less than the world size), and the others wait for"
@@ -183,7 +185,7 @@ def world_size_is_not_the_ranks(job: Job) -> Iterator[Finding]:
             yield from _under_srun(job, launch, setting)
 
 
-def _under_srun(job: Job, launch: Launch, setting: Setting) -> Iterator[Finding]:
+def _under_srun(job: LintJob, launch: LintLaunch, setting: SetVariable) -> Iterator[LintFinding]:
     tasks = allocation.tasks(job, launch)
     rank = variable(launch, "RANK")
     by_task = rank is not None and any(
@@ -192,7 +194,7 @@ def _under_srun(job: Job, launch: Launch, setting: Setting) -> Iterator[Finding]
     told = allocation.whole(allocation.resolved(job, setting.word))
     if tasks is None or told is None or not by_task or told == tasks:
         return
-    yield Finding(
+    yield LintFinding(
         span=span_of(job, setting),
         summary=f"WORLD_SIZE={setting.word.raw} is {told}, and srun starts {counted(tasks, 'task')}",
         happens=f"Ranks {told} to {tasks - 1} are refused."
@@ -210,6 +212,7 @@ def _under_srun(job: Job, launch: Launch, setting: Setting) -> Iterator[Finding]
     severity="error",
     needs="facts",
     source="Lightning 0.9 to 1.1, accelerator_connector; several threads",
+    leads_to=("local-rank-preset",),
     bad=(
         Example("MASTER_ADDR=10.20.0.11 MASTER_PORT=45321 WORLD_SIZE=2 NODE_RANK=1 python train.py --gpus 4\n",
                 "lightning=1.0.8"),
@@ -220,7 +223,7 @@ def _under_srun(job: Job, launch: Launch, setting: Setting) -> Iterator[Finding]
         Example("MASTER_ADDR=10.20.0.11 WORLD_SIZE=2 NODE_RANK=1 python train.py --gpus 4\n", "lightning=1.3"),
     ),
 )  # fmt: skip
-def node_rank_taken_for_torchelastic(job: Job) -> Iterator[Finding]:
+def node_rank_taken_for_torchelastic(job: LintJob) -> Iterator[LintFinding]:
     """Lightning 0.9 to 1.1 takes WORLD_SIZE beside NODE_RANK or GROUP_RANK for a start by torchelastic: it starts no
     processes, and the job waits for ranks that nobody starts."""
     if not lightning.before(job, 1, 2) or lightning.before(job, 0, 9):
@@ -230,7 +233,7 @@ def node_rank_taken_for_torchelastic(job: Job) -> Iterator[Finding]:
         node = variable(launch, "NODE_RANK") or variable(launch, "GROUP_RANK")
         if launch.launcher != "python" or world is None or node is None:
             continue
-        yield Finding(
+        yield LintFinding(
             span=span_of(job, world),
             summary=f"WORLD_SIZE and {node.name} are set for {lightning.named(job)}, which takes that for torchelastic",
             happens="Lightning starts no processes of its own, and the job waits for the missing ranks.",
@@ -248,6 +251,7 @@ _CONSTANT_RANK = re.compile(r"--(local[-_]rank|rank|global[-_]rank)(?:=(\d+))?")
     title="The workers of a launcher read their own rank",
     severity="error",
     source="several threads",
+    leads_to=("duplicate-gpu", "launcher-world-mismatch"),
     bad=(
         "torchrun --standalone --nproc-per-node=4 train.py --local_rank 0\n",
         "deepspeed --num_gpus=4 train.py --deepspeed ds.json --local_rank=0\n",
@@ -261,7 +265,7 @@ _CONSTANT_RANK = re.compile(r"--(local[-_]rank|rank|global[-_]rank)(?:=(\d+))?")
         PLAIN.replace("--gres=gpu:4", "--gpus-per-task=1").replace("LOCAL_RANK=$SLURM_LOCALID", "LOCAL_RANK=0"),
     ),
 )
-def constant_rank_for_all_workers(job: Job) -> Iterator[Finding]:
+def constant_rank_for_all_workers(job: LintJob) -> Iterator[LintFinding]:
     """A launcher starts one command line several times. A rank that is written into it is the same for all of them: all
     take GPU 0, or all want to be rank 0."""
     for launch in job.launches:
@@ -279,7 +283,7 @@ def constant_rank_for_all_workers(job: Job) -> Iterator[Finding]:
             local = "local" in written.lower()
             if local and allocation.sees_own_gpus_only(job, launch) == 1:
                 continue
-            yield Finding(
+            yield LintFinding(
                 span=word.span,
                 summary=f"{written} is {value} for all {count} processes that {launch.entry or launch.launcher} starts"
                 " on a node",
@@ -291,11 +295,11 @@ def constant_rank_for_all_workers(job: Job) -> Iterator[Finding]:
             )
 
 
-def _mpi_ranks(launch: Launch) -> int | None:
+def _mpi_ranks(launch: LintLaunch) -> int | None:
     return allocation.whole(launch.text("np"))
 
 
-def _constants(job: Job, launch: Launch) -> Iterator[tuple[str, Word, str, tuple[Edit, ...]]]:
+def _constants(job: LintJob, launch: LintLaunch) -> Iterator[tuple[str, Word, str, tuple[Edit, ...]]]:
     words = launch.script_words
     for index, word in enumerate(words):
         found = _CONSTANT_RANK.fullmatch(word.shown)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import endpoint_instead, insert_options, spell
-from gpudoctor.lint.look import TORCHRUN, Value, World, label, labels, number, value
-from gpudoctor.lint.model import Job, Launch
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.look import TORCHRUN, LintWorld, Value, label, labels, number, value
+from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 
 _WAIT = "after 600 s the rendezvous ends with a time-out (torch 1.12 waits far longer)"
 _STATIC = (
@@ -25,7 +25,7 @@ _SLURM = (
 )
 
 
-def _ranked(job: Job) -> Iterator[tuple[World, tuple[tuple[Launch, Value], ...]]]:
+def _ranked(job: LintJob) -> Iterator[tuple[LintWorld, tuple[tuple[LintLaunch, Value], ...]]]:
     """Worlds in which the node rank counts (c10d hands ranks out itself), with the ranks that are given."""
     for world in look.worlds(job):
         if any(not look.is_static(launch) or look.standalone(launch) for launch in world.launches):
@@ -40,6 +40,7 @@ def _ranked(job: Job) -> Iterator[tuple[World, tuple[tuple[Launch, Value], ...]]
     title="Every node has a node rank of its own",
     severity="error",
     source="measured with torch 2.13 and 1.12; many threads",
+    leads_to=("launcher-world-mismatch", "master-port-in-use"),
     bad=(
         "#@ node 0\n" + _STATIC.format(0) + "#@ node 1\n" + _STATIC.format(0),
         "#@ every node\n" + _STATIC.format(0),
@@ -48,7 +49,7 @@ def _ranked(job: Job) -> Iterator[tuple[World, tuple[tuple[Launch, Value], ...]]
     ),
     good=(_BOTH, _STATIC.format(0), _SLURM.format(2, "$SLURM_NODEID")),
 )
-def same_node_rank_twice(job: Job) -> Iterator[Finding]:
+def same_node_rank_twice(job: LintJob) -> Iterator[LintFinding]:
     """Two nodes with the same node rank both want the same global ranks, and one rank is missing for ever. With two
     heads each opens its own store; with none, all wait. It comes from one line pasted on every node unchanged."""
     for world, ranks in _ranked(job):
@@ -57,7 +58,7 @@ def same_node_rank_twice(job: Job) -> Iterator[Finding]:
         if not world.line_per_node:
             yield from _constant(job, world, ranks)
             continue
-        first: dict[int, Launch] = {}
+        first: dict[int, LintLaunch] = {}
         for launch, found in ranks:
             rank = number(found)
             if rank is None:
@@ -67,7 +68,7 @@ def same_node_rank_twice(job: Job) -> Iterator[Finding]:
                 continue
             own = look.section_node(job, launch)
             edits = (Edit(found.span, str(own)),) if own is not None and own != rank else ()
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 summary=f"{label(job, other)} and {label(job, launch)} both have {found.written} {rank};"
                 " every node needs its own",
@@ -79,7 +80,7 @@ def same_node_rank_twice(job: Job) -> Iterator[Finding]:
             )
 
 
-def _constant(job: Job, world: World, ranks: tuple[tuple[Launch, Value], ...]) -> Iterator[Finding]:
+def _constant(job: LintJob, world: LintWorld, ranks: tuple[tuple[LintLaunch, Value], ...]) -> Iterator[LintFinding]:
     for launch, found in ranks:
         rank = number(found)
         multi = look.is_multi(job, world) or (world.nodes or 0) > 1
@@ -87,7 +88,7 @@ def _constant(job: Job, world: World, ranks: tuple[tuple[Launch, Value], ...]) -
             continue
         if look.says_every_node(job, launch):
             in_task = look.in_a_task_shell(launch) and not found.word.expansions
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 summary=f"{found.written} is {rank} on every node that runs this line; each needs its own",
                 happens=f"Every node starts the global ranks of node {rank}: EADDRINUSE, or all wait and {_WAIT}.",
@@ -97,7 +98,7 @@ def _constant(job: Job, world: World, ranks: tuple[tuple[Launch, Value], ...]) -
                 edits=(Edit(found.span, "$SLURM_NODEID"),) if in_task else (),
             )
         elif look.node_of(job, launch) is None and look.section_kind(job, launch) == "every":
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 severity="info",
                 summary=f"This line has {found.written} {rank}: it is right on one node only",
@@ -112,6 +113,7 @@ def _constant(job: Job, world: World, ranks: tuple[tuple[Launch, Value], ...]) -
     title="Node ranks go from 0 to nnodes - 1",
     severity="error",
     source="measured with torch 2.13; many threads",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         "#@ node 0\n" + _STATIC.format(1) + "#@ node 1\n" + _STATIC.format(2),
         "#@ node 1\n" + _STATIC.format(2),
@@ -119,7 +121,7 @@ def _constant(job: Job, world: World, ranks: tuple[tuple[Launch, Value], ...]) -
     ),
     good=(_BOTH, "#@ node 1\n" + _STATIC.format(1)),
 )
-def node_rank_out_of_range(job: Job) -> Iterator[Finding]:
+def node_rank_out_of_range(job: LintJob) -> Iterator[LintFinding]:
     """Node ranks count from 0. Node rank 0 opens the store that all others connect to: where no node has it, or a rank
     is beyond the number of nodes, everybody waits."""
     for world, ranks in _ranked(job):
@@ -138,7 +140,7 @@ def node_rank_out_of_range(job: Job) -> Iterator[Finding]:
             elif own is not None and own < told:
                 edits = (Edit(found.span, str(own)),)
             last = (told or len(known)) - 1
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 summary=f"{found.written} {rank} on {label(job, launch)}; node ranks go from 0 to {last}"
                 if outside
@@ -149,7 +151,7 @@ def node_rank_out_of_range(job: Job) -> Iterator[Finding]:
             )
 
 
-def _without_rank(job: Job) -> Iterator[tuple[World, Launch]]:
+def _without_rank(job: LintJob) -> Iterator[tuple[LintWorld, LintLaunch]]:
     """Launches of a static start on several nodes that get no node rank from anywhere."""
     for world in look.worlds(job):
         if not look.is_multi(job, world) or look.from_platform(job, world.first):
@@ -164,7 +166,7 @@ def _without_rank(job: Job) -> Iterator[tuple[World, Launch]]:
                 yield world, launch
 
 
-def _add_rank(job: Job, launch: Launch) -> tuple[str, tuple[Edit, ...]]:
+def _add_rank(job: LintJob, launch: LintLaunch) -> tuple[str, tuple[Edit, ...]]:
     option = spell(launch, "node-rank")
     own = look.node_of(job, launch)
     if isinstance(own, int):
@@ -187,6 +189,7 @@ def _add_rank(job: Job, launch: Launch) -> tuple[str, tuple[Edit, ...]]:
     title="A static start on several nodes tells each node its rank",
     severity="error",
     source="measured with torch 2.13",
+    leads_to=("launcher-world-mismatch", "master-port-in-use"),
     bad=(
         "torchrun --nnodes=2 --nproc-per-node=4 --master-addr=10.20.0.11 --master-port=61234 train.py\n",
         "#@ node 0\n" + _STATIC.format(0) + "#@ node 1\n" + _STATIC.replace("--node-rank={} ", ""),
@@ -198,7 +201,7 @@ def _add_rank(job: Job, launch: Launch) -> tuple[str, tuple[Edit, ...]]:
         "export PET_NODE_RANK=1 PET_MASTER_ADDR=10.20.0.11\ntorchrun --nnodes=2 --nproc-per-node=4 train.py\n",
     ),
 )
-def node_rank_missing(job: Job) -> Iterator[Finding]:
+def node_rank_missing(job: LintJob) -> Iterator[LintFinding]:
     """Without a node rank every node is node 0: the static rendezvous does not hand ranks out. Each node then opens a
     store of its own, or fails to, and waits for the others."""
     for world, launch in _without_rank(job):
@@ -211,7 +214,7 @@ def node_rank_missing(job: Job) -> Iterator[Finding]:
         ):
             continue  # the head may rely on the default of 0
         fix, edits = _add_rank(job, launch)
-        yield Finding(
+        yield LintFinding(
             span=look.head_span(launch),
             summary=f"{launch.launcher} starts {look.count_text(launch)} nodes without {spell(launch, 'node-rank')};"
             " its default is 0 on each of them",
@@ -227,6 +230,7 @@ def node_rank_missing(job: Job) -> Iterator[Finding]:
     title="A start with an endpoint and no node ranks names the c10d backend",
     severity="error",
     source="measured with torch 2.13",
+    leads_to=("launcher-world-mismatch", "master-port-in-use"),
     bad=(
         "torchrun --nnodes=2 --nproc_per_node=4 --rdzv_id=7 --rdzv_endpoint=head01:29400 train.py\n",
         "#@ every node\ntorchrun --nnodes 4 --nproc_per_node 8 --rdzv_endpoint=$HEAD:29400 train.py\n",
@@ -236,7 +240,7 @@ def node_rank_missing(job: Job) -> Iterator[Finding]:
         "#@ node 1\ntorchrun --nnodes=2 --node_rank=1 --nproc_per_node=4 --rdzv_endpoint=head01:61234 train.py\n",
     ),
 )
-def endpoint_without_backend(job: Job) -> Iterator[Finding]:
+def endpoint_without_backend(job: LintJob) -> Iterator[LintFinding]:
     """--rdzv-endpoint and --rdzv-id alone do not choose c10d: the backend stays "static", which needs a node rank, and
     that is 0 on every node when it is not given."""
     for _, launch in _without_rank(job):
@@ -249,7 +253,7 @@ def endpoint_without_backend(job: Job) -> Iterator[Finding]:
         else:
             option = spell(launch, "rdzv-backend")
             fix, edits = f"Add {option}=c10d.", insert_options(launch, f"{option}=c10d")
-        yield Finding(
+        yield LintFinding(
             span=whole.span,
             summary=f"{whole.written} is given, but no backend: it is static, and {spell(launch, 'node-rank')} is 0"
             f" on each of {look.count_text(launch)} nodes",
@@ -266,6 +270,7 @@ def endpoint_without_backend(job: Job) -> Iterator[Finding]:
     severity="error",
     needs="facts",
     source="measured with torch 2.13",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         "#@ node 0\n" + _STATIC.format(0) + "#@ node 1\n" + _STATIC.format(1).replace("=2", "=3"),
         _SLURM.format(4, "$SLURM_NODEID"),
@@ -273,7 +278,7 @@ def endpoint_without_backend(job: Job) -> Iterator[Finding]:
     ),
     good=(_BOTH, _SLURM.format("$SLURM_NNODES", "$SLURM_NODEID"), _SLURM.format(2, "$SLURM_NODEID")),
 )
-def wrong_number_of_nodes(job: Job) -> Iterator[Finding]:
+def wrong_number_of_nodes(job: LintJob) -> Iterator[LintFinding]:
     """The rendezvous waits until as many nodes are there as --nnodes says. With more it turns the rest away, with less
     it waits; where the nodes do not agree, both happen."""
     for world in look.worlds(job):
@@ -285,7 +290,7 @@ def wrong_number_of_nodes(job: Job) -> Iterator[Finding]:
         different = next((each for each in told if each[2] != known), None)
         if different is not None:
             wanted = len(world.launches) if world.nodes is None else world.nodes
-            yield Finding(
+            yield LintFinding(
                 span=different[1].span,
                 summary=f"{different[1].written} is {different[1].text} on {label(job, different[0])} and"
                 f" {found.text} on {label(job, launch)}",
@@ -299,7 +304,7 @@ def wrong_number_of_nodes(job: Job) -> Iterator[Finding]:
         if running is None or known[0] <= running <= known[1]:
             continue
         few = running < known[0]
-        yield Finding(
+        yield LintFinding(
             span=found.span,
             summary=f"{found.written} is {found.text}, but {running} {'node' if running == 1 else 'nodes'} will run it",
             happens=f"The rendezvous waits for {known[0] - running} more; {_WAIT}."
@@ -312,7 +317,7 @@ def wrong_number_of_nodes(job: Job) -> Iterator[Finding]:
         )
 
 
-def _running(job: Job, world: World) -> int | None:
+def _running(job: LintJob, world: LintWorld) -> int | None:
     """How many nodes run the lines, where that is certain enough to contradict --nnodes."""
     launch = world.first
     if any(each.invocation.conditional and each.invocation.node_guard is None for each in world.launches):
@@ -347,7 +352,7 @@ def _running(job: Job, world: World) -> int | None:
     ),
     good=(_BOTH, _STATIC.format(0)),
 )
-def processes_per_node_differ(job: Job) -> Iterator[Finding]:
+def processes_per_node_differ(job: LintJob) -> Iterator[LintFinding]:
     """torchrun accepts nodes with different numbers of processes. Scripts that compute the world size or the batch
     size as nodes x processes of this node are then wrong, each on its node in another way."""
     for world in look.worlds(job):
@@ -357,7 +362,7 @@ def processes_per_node_differ(job: Job) -> Iterator[Finding]:
         for launch, found in counts[1:]:
             first_launch, first = counts[0]
             if number(found) != number(first):
-                yield Finding(
+                yield LintFinding(
                     span=found.span,
                     summary=f"{label(job, first_launch)} starts {number(first)} processes,"
                     f" {label(job, launch)} starts {number(found)}",

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import endpoint_instead, insert_options, remove, spell
-from gpudoctor.lint.look import TORCHRUN, World, label, number, value
-from gpudoctor.lint.model import Job, Launch
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.look import TORCHRUN, LintWorld, label, number, value
+from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 
 _C10D = (
     "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id={} --rdzv-backend=c10d --rdzv-endpoint=head01:29400 train.py\n"
@@ -22,7 +22,7 @@ PER_NODE = re.compile(r"\bRANDOM\b|\bSRANDOM\b|\$\$|\bBASHPID\b|\bdate\b|\buuidg
 """What gives another value each time that a shell evaluates it."""
 
 
-def _torchruns(job: Job) -> Iterator[tuple[World, Launch]]:
+def _torchruns(job: LintJob) -> Iterator[tuple[LintWorld, LintLaunch]]:
     for world in look.worlds(job):
         if look.from_platform(job, world.first):
             continue
@@ -31,11 +31,11 @@ def _torchruns(job: Job) -> Iterator[tuple[World, Launch]]:
                 yield world, launch
 
 
-def _maybe_not_run(launch: Launch) -> bool:
+def _maybe_not_run(launch: LintLaunch) -> bool:
     return launch.invocation.conditional and launch.invocation.node_guard is None
 
 
-def _several(job: Job, world: World, launch: Launch, other_starts: bool) -> str:
+def _several(job: LintJob, world: LintWorld, launch: LintLaunch, other_starts: bool) -> str:
     """Why a start without --nnodes is meant for several nodes; empty when nothing says so."""
     if job.facts.nodes == 1 and not world.line_per_node:
         return ""
@@ -78,7 +78,7 @@ def _several(job: Job, world: World, launch: Launch, other_starts: bool) -> str:
         _BATCH.replace("nodes=2", "nodes=1") + "srun torchrun --nproc-per-node=4 train.py\n",
     ),
 )
-def nnodes_missing(job: Job) -> Iterator[Finding]:
+def nnodes_missing(job: LintJob) -> Iterator[LintFinding]:
     """--nnodes defaults to 1, whatever --node-rank and --master-addr say. From torch 2.12 on each node then trains
     alone on all of the data and ends with status 0; nobody is told."""
     other_starts = look.has_multi_node_start(job)
@@ -116,7 +116,7 @@ def nnodes_missing(job: Job) -> Iterator[Finding]:
             happens = "Each node takes itself for the only one: separate trainings, or a crash with a reset connection."
         else:
             happens = "Each node trains alone, with a world of its own, without a message and with exit status 0."
-        yield Finding(
+        yield LintFinding(
             span=look.head_span(launch),
             summary=f"{option} is missing, and its default is 1; {why}",
             happens=happens,
@@ -132,6 +132,7 @@ def nnodes_missing(job: Job) -> Iterator[Finding]:
     severity="error",
     needs="facts",
     source="measured with torch 2.13",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         "torchrun --standalone --nnodes=2 --nproc-per-node=4 train.py\n",
         Example("#@ every node\n" + _ONE, "nodes=2"),
@@ -139,7 +140,7 @@ def nnodes_missing(job: Job) -> Iterator[Finding]:
     ),
     good=(_ONE, "torchrun --standalone --nnodes=1 --nproc-per-node=gpu train.py\n", _BOTH),
 )
-def standalone_on_several_nodes(job: Job) -> Iterator[Finding]:
+def standalone_on_several_nodes(job: LintJob) -> Iterator[LintFinding]:
     """--standalone wins over every other rendezvous option: each node opens a rendezvous on its own localhost. With
     --nnodes above 1 that waits for nodes that cannot come; without it every node trains alone."""
     other_starts = look.has_multi_node_start(job)
@@ -162,7 +163,7 @@ def standalone_on_several_nodes(job: Job) -> Iterator[Finding]:
         if look.master(launch) is None:
             parts.append(f"{spell(launch, 'master-addr')}= with the head's address")
             parts.append(f"{spell(launch, 'master-port')}=61234")
-        yield Finding(
+        yield LintFinding(
             span=standalone.span,
             summary=f"{standalone.written} with {count} nodes",
             happens="RendezvousTimeoutError after 600 s: each node waits on its own localhost for the others."
@@ -180,6 +181,7 @@ def standalone_on_several_nodes(job: Job) -> Iterator[Finding]:
     title="A static start on several nodes names the head's address",
     severity="error",
     source="measured with torch 2.13; many threads",
+    leads_to=("master-addr-loopback",),
     bad=(
         "#@ node 0\ntorchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 train.py\n"
         "#@ node 1\ntorchrun --nnodes=2 --nproc-per-node=4 --node-rank=1 train.py\n",
@@ -188,7 +190,7 @@ def standalone_on_several_nodes(job: Job) -> Iterator[Finding]:
     ),
     good=(_BOTH, _C10D.format(7), "export PET_MASTER_ADDR=10.20.0.11\n#@ node 1\n" + _STATIC.format(1)),
 )
-def master_address_missing(job: Job) -> Iterator[Finding]:
+def master_address_missing(job: LintJob) -> Iterator[LintFinding]:
     """--master-addr defaults to 127.0.0.1: each node then looks for the head on itself. torchrun does not read
     MASTER_ADDR from the environment (only PET_MASTER_ADDR)."""
     for world, launch in _torchruns(job):
@@ -214,7 +216,7 @@ def master_address_missing(job: Job) -> Iterator[Finding]:
             edits = insert_options(launch, f"{option}={address}")
         elif ignored is not None and ignored.exported and ignored.how == "export":
             edits = insert_options(launch, f'{option}="$MASTER_ADDR"')
-        yield Finding(
+        yield LintFinding(
             span=look.head_span(launch),
             summary=f"{look.count_text(launch)} nodes and no {option}; its default is 127.0.0.1"
             + (", and torchrun does not read MASTER_ADDR" if ignored is not None else ""),
@@ -231,13 +233,14 @@ def master_address_missing(job: Job) -> Iterator[Finding]:
     title="c10d gets its address from --rdzv-endpoint",
     severity="error",
     source="measured with torch 2.13; many threads",
+    leads_to=("master-addr-loopback",),
     bad=(
         "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --master-addr=10.20.0.11 --master-port=6123 t.py\n",
         "#@ every node\ntorchrun --nnodes=2 --nproc_per_node=4 --rdzv_backend c10d --rdzv_id 7 train.py\n",
     ),
     good=(_C10D.format(7), _BOTH, "torchrun --nnodes=1 --nproc-per-node=4 --rdzv-backend=c10d train.py\n"),
 )
-def c10d_without_endpoint(job: Job) -> Iterator[Finding]:
+def c10d_without_endpoint(job: LintJob) -> Iterator[LintFinding]:
     """The c10d backend takes no notice of --master-addr and --master-port; without --rdzv-endpoint it uses localhost,
     and each node waits for the others on itself."""
     for world, launch in _torchruns(job):
@@ -250,7 +253,7 @@ def c10d_without_endpoint(job: Job) -> Iterator[Finding]:
         port = value(launch, "master-port")
         where = f"{address.shown}:{port.shown if port is not None else 29400}" if address is not None else "HOST:PORT"
         edits = endpoint_instead(job.text, launch)
-        yield Finding(
+        yield LintFinding(
             span=address.span if address is not None else look.head_span(launch),
             summary=f"The c10d backend has no {option}"
             + (f" and takes no notice of {address.written}" if address is not None else ""),
@@ -267,6 +270,7 @@ def c10d_without_endpoint(job: Job) -> Iterator[Finding]:
     title="The rendezvous id is the same on every node",
     severity="error",
     source="measured with torch 2.13; pytorch/examples pull request 1254",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         "#@ node 0\n" + _C10D.format(1) + "#@ node 1\n" + _C10D.format(2),
         "#@ every node\n" + _C10D.format("$RANDOM"),
@@ -280,7 +284,7 @@ def c10d_without_endpoint(job: Job) -> Iterator[Finding]:
         "#@ node 0\n" + _STATIC.format("0 --rdzv-id=1") + "#@ node 1\n" + _STATIC.format("1 --rdzv-id=2"),
     ),
 )
-def rendezvous_id_differs(job: Job) -> Iterator[Finding]:
+def rendezvous_id_differs(job: LintJob) -> Iterator[LintFinding]:
     """With c10d and etcd only agents with the same --rdzv-id meet. A random number or the time, evaluated on each node,
     gives every node an id of its own. In a batch script it is evaluated once, before srun: that is right."""
     for world in look.worlds(job):
@@ -297,7 +301,7 @@ def rendezvous_id_differs(job: Job) -> Iterator[Finding]:
             if random is None or (look.host_of(launch) is not None and random.where == "node"):
                 continue
             fixed = "$SLURM_JOB_ID" if look.sruns(launch) else "train1"
-            yield Finding(
+            yield LintFinding(
                 span=found.span,
                 summary=f"{found.written} has {random.raw}, which each node evaluates for itself",
                 happens="Every node has another rendezvous id: nobody meets anybody, and after 600 s a time-out.",
@@ -308,7 +312,7 @@ def rendezvous_id_differs(job: Job) -> Iterator[Finding]:
         for launch, found in known[1:]:
             first_launch, first = known[0]
             if found.sure != first.sure:
-                yield Finding(
+                yield LintFinding(
                     span=found.span,
                     summary=f"{found.written} is {found.text} on {label(job, launch)} and {first.text} on"
                     f" {label(job, first_launch)}",
@@ -330,7 +334,7 @@ def rendezvous_id_differs(job: Job) -> Iterator[Finding]:
     ),
     good=(_C10D.format(7), _C10D.format(7).replace("--nnodes=2", "--nnodes=1:4 --max-restarts=3")),
 )
-def elastic_for_a_fixed_job(job: Job) -> Iterator[Finding]:
+def elastic_for_a_fixed_job(job: LintJob) -> Iterator[LintFinding]:
     """With --nnodes=MIN:MAX the training starts 30 s after MIN nodes have come. A node that is late finds it running;
     without --max-restarts it fails, and the job has fewer ranks than were paid for."""
     for world, launch in _torchruns(job):
@@ -341,7 +345,7 @@ def elastic_for_a_fixed_job(job: Job) -> Iterator[Finding]:
         if restarts is not None and number(restarts) != 0:
             continue
         wanted = world.nodes if world.nodes and told[0] <= world.nodes <= told[1] else told[1]
-        yield Finding(
+        yield LintFinding(
             span=found.span,
             summary=f"{found.written} {found.text} starts with {told[0]} to {told[1]} nodes, and without restarts",
             happens=f"30 s after {told[0]} {'node has' if told[0] == 1 else 'nodes have'} come the training starts;"
@@ -357,6 +361,7 @@ def elastic_for_a_fixed_job(job: Job) -> Iterator[Finding]:
     title="One torchrun runs on each node",
     severity="warning",
     source="measured with torch 2.13",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         "#@ node 0\n" + _C10D.format(7).strip() + " &\n" + _C10D.format(7) + "wait\n#@ node 1\n" + _C10D.format(7),
         _BATCH.replace("node=1", "node=2") + "srun " + _C10D.format("$SLURM_JOB_ID").replace("node=4", "node=1"),
@@ -366,7 +371,7 @@ def elastic_for_a_fixed_job(job: Job) -> Iterator[Finding]:
         _BATCH + "srun " + _C10D.format("$SLURM_JOB_ID"),
     ),
 )
-def two_agents_on_a_node(job: Job) -> Iterator[Finding]:
+def two_agents_on_a_node(job: LintJob) -> Iterator[LintFinding]:
     """c10d takes the first agents that come, as many as --nnodes says. With two on a node both may be of the same one,
     and another node is turned away."""
     for _, launch in _torchruns(job):
@@ -376,7 +381,7 @@ def two_agents_on_a_node(job: Job) -> Iterator[Finding]:
         tasks = look.tasks_per_node(job, launch)
         nodes = look.srun_nodes(job, launch)
         if tasks and tasks > 1 and nodes and tasks * nodes > told[1]:
-            yield Finding(
+            yield LintFinding(
                 span=look.head_span(launch),
                 summary=f"srun starts {tasks * nodes} agents ({tasks} on each of {nodes} nodes) for {told[1]} places",
                 happens="The first ones win, maybe all on one node; the others are turned away.",
@@ -394,7 +399,7 @@ def two_agents_on_a_node(job: Job) -> Iterator[Finding]:
         places = [each.shown if (each := look.endpoint(launch)) else None for launch in (first, second)]
         ids = [each.shown if (each := value(launch, "rdzv-id")) else None for launch in (first, second)]
         if places[0] == places[1] and ids[0] == ids[1]:
-            yield Finding(
+            yield LintFinding(
                 span=look.head_span(second),
                 summary=f"A second agent of the same rendezvous starts on {label(job, second)}",
                 happens="c10d takes the first agents that come; both may be of this node; another is left out.",

@@ -7,8 +7,8 @@ from gpudoctor.launcher import registry
 from gpudoctor.launcher.programs import is_python
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import remove
-from gpudoctor.lint.model import Invocation, Job, Launch, Span, Word
-from gpudoctor.lint.rule import Edit, Finding, rule
+from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Span, Word
+from gpudoctor.lint.rule import Edit, LintFinding, rule
 
 _ONE = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
 _BATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\nsrun python train.py{}\n"
@@ -37,7 +37,7 @@ _MULTIPLEXERS = ("tmux", "screen", "pdsh", "docker", "nohup", "setsid", "paralle
         _ONE.replace("train.py", "train.py --nnodes 2"),
     ),
 )
-def launcher_option_after_script(job: Job) -> Iterator[Finding]:
+def launcher_option_after_script(job: LintJob) -> Iterator[LintFinding]:
     """Everything behind the script's name goes to the script. The launcher starts with its defaults: one node and one
     process, without a word."""
     for launch in job.launches:
@@ -55,7 +55,7 @@ def launcher_option_after_script(job: Job) -> Iterator[Finding]:
             if movable and script is not None:
                 before = Span(script.span.start, script.span.start, script.span.line)
                 edits = (Edit(before, text + " "), _taken(job.text, span))
-            yield Finding(
+            yield LintFinding(
                 span=span,
                 severity=None if sure and not complete else "warning",
                 summary=f"{text[:60]} stands behind {script.shown if script else 'the script'}, which gets it",
@@ -68,7 +68,7 @@ def launcher_option_after_script(job: Job) -> Iterator[Finding]:
             )
 
 
-def _complete_without(launch: Launch, name: str) -> bool:
+def _complete_without(launch: LintLaunch, name: str) -> bool:
     """torchrun starts as many nodes and processes as are meant without this option, and they meet."""
     if name in ("nproc-per-node", "nproc"):
         return False
@@ -83,7 +83,7 @@ def _complete_without(launch: Launch, name: str) -> bool:
     return look.is_static(launch) and all(look.value(launch, each) is not None for each in static)
 
 
-def _misplaced(launch: Launch) -> Iterator[tuple[str, Span, str]]:
+def _misplaced(launch: LintLaunch) -> Iterator[tuple[str, Span, str]]:
     """Words behind the script that look like options: their canonical name, where they stand, and their text."""
     words = launch.script_words
     for index, word in enumerate(words):
@@ -127,7 +127,7 @@ def _taken(text: str, span: Span) -> Edit:
         "python /opt/conda/bin/torchrun --nproc_per_node=4 train.py\n",
     ),
 )
-def launcher_and_script_swapped(job: Job) -> Iterator[Finding]:
+def launcher_and_script_swapped(job: LintJob) -> Iterator[LintFinding]:
     """`python -m torch.distributed.run` must stand before the script; and torchrun calls Python itself, so that the
     word python behind its options is taken for the script's name."""
     for launch in job.launches:
@@ -138,7 +138,7 @@ def launcher_and_script_swapped(job: Job) -> Iterator[Finding]:
             if at is None or not words[at + 1].shown.startswith(("torch.distributed.", "accelerate.commands")):
                 continue
             name = launch.script.shown if launch.script else "SCRIPT"
-            yield Finding(
+            yield LintFinding(
                 span=Span(words[at].span.start, words[at + 1].span.end, words[at].span.line, words[at].span.exact),
                 summary=f"-m {words[at + 1].shown} stands behind {name}",
                 happens="Python runs the script alone, as one process, and hands it these words.",
@@ -151,7 +151,7 @@ def launcher_and_script_swapped(job: Job) -> Iterator[Finding]:
                 continue
             if not words or not (words[0].shown.endswith(".py") or words[0].shown.startswith("-")):
                 continue
-            yield Finding(
+            yield LintFinding(
                 span=script.span,
                 summary=f"{launch.entry or launch.launcher} is given {script.shown} for its script",
                 happens=f"Every process ends with: can't open file '{script.shown}': No such file or directory.",
@@ -160,13 +160,13 @@ def launcher_and_script_swapped(job: Job) -> Iterator[Finding]:
             )
 
 
-def _python_of_a_program(job: Job, launch: Launch) -> Iterator[Finding]:
+def _python_of_a_program(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
     """`python torchrun ...`: Python looks for a file torchrun in the folder it stands in."""
     script, words = launch.script, launch.invocation.words
     if script is None or launch.module or script.shown not in registry.first_words(module=False):
         return
     exact = words[0].span.exact and script.span.exact
-    yield Finding(
+    yield LintFinding(
         span=script.span,
         summary=f"Python is given {script.shown}, which is a program of its own",
         happens=f"It ends with: can't open file '{script.shown}': No such file or directory.",
@@ -175,7 +175,7 @@ def _python_of_a_program(job: Job, launch: Launch) -> Iterator[Finding]:
     )
 
 
-def _forward(job: Job, launch: Launch, at: int) -> tuple[Edit, ...]:
+def _forward(job: LintJob, launch: LintLaunch, at: int) -> tuple[Edit, ...]:
     """Move `-m torch.distributed...` and the launcher's options that follow in front of the script."""
     script, words = launch.script, launch.script_words[at:]
     if script is None or not all(word.span.exact for word in (script, *words)) or launch.module:
@@ -213,7 +213,7 @@ def _forward(job: Job, launch: Launch, at: int) -> tuple[Edit, ...]:
         "for seed in 0 1; do\n  torchrun --standalone --nproc-per-node=4 train.py --seed $seed\ndone\n",
     ),
 )
-def background_without_wait(job: Job) -> Iterator[Finding]:
+def background_without_wait(job: LintJob) -> Iterator[LintFinding]:
     """A batch job ends with its script, and takes what runs in the background along. The other way round, a loop that
     starts one rank a turn without & never comes to the second."""
     told: set[int] = set()
@@ -228,7 +228,7 @@ def background_without_wait(job: Job) -> Iterator[Finding]:
                 else len(job.text)
             )
             lead = "" if job.text[:end].endswith("\n") else "\n"
-            yield Finding(
+            yield LintFinding(
                 span=inside.span,
                 summary="started in the background, and no wait follows",
                 happens="The batch script ends, and SLURM ends the job with everything that it started.",
@@ -239,9 +239,9 @@ def background_without_wait(job: Job) -> Iterator[Finding]:
     yield from _one_host_after_the_other(job)
 
 
-def _blocking(job: Job) -> Iterator[Finding]:
+def _blocking(job: LintJob) -> Iterator[LintFinding]:
     """A line in a loop that is meant to start one rank a turn, and waits for it."""
-    turns: dict[int, list[Launch]] = {}
+    turns: dict[int, list[LintLaunch]] = {}
     for launch in job.launches:
         outer = {each.program for each in launch.invocation.within}
         if launch.invocation.in_loop and not launch.invocation.background and not outer & set(_MULTIPLEXERS):
@@ -253,7 +253,7 @@ def _blocking(job: Job) -> Iterator[Finding]:
             continue
         if nodes is not None and nodes[1] < 2:
             continue
-        yield Finding(
+        yield LintFinding(
             span=launches[0].invocation.span,
             summary=f"node ranks {ranks[0]} to {ranks[-1]} are started one after the other, each waited for",
             happens=f"Node rank {ranks[0]} waits for the others, which are never started: a rendezvous time-out.",
@@ -261,10 +261,10 @@ def _blocking(job: Job) -> Iterator[Finding]:
         )
 
 
-def _one_host_after_the_other(job: Job) -> Iterator[Finding]:
+def _one_host_after_the_other(job: LintJob) -> Iterator[LintFinding]:
     """`ssh n1 torchrun ...` and then `ssh n2 torchrun ...`, the first of them not in the background. A warning: both
     lines may also be meant for two terminals."""
-    groups: dict[tuple[int, str], list[Launch]] = {}
+    groups: dict[tuple[int, str], list[LintLaunch]] = {}
     for launch in job.launches[: look.SIBLINGS]:
         inside, told = launch.invocation, look.nnodes(launch)
         if inside.in_loop or inside.node_guard is not None or told is None or told[1] < 2 or not _ssh(launch):
@@ -281,7 +281,7 @@ def _one_host_after_the_other(job: Job) -> Iterator[Finding]:
         if len(launches) < 2 or len(set(ranks)) < len(ranks):
             continue
         first, following = blocking[0], launches[launches.index(blocking[0]) + 1]
-        yield Finding(
+        yield LintFinding(
             span=first.invocation.span,
             summary=f"ssh to {look.host_of(first)} is not in the background, and the start on"
             f" {look.host_of(following)} follows",
@@ -292,7 +292,7 @@ def _one_host_after_the_other(job: Job) -> Iterator[Finding]:
         )
 
 
-def _ssh(launch: Launch) -> Invocation | None:
+def _ssh(launch: LintLaunch) -> Invocation | None:
     """The ssh around a start; None where something lets go of it (tmux, nohup with &)."""
     within = launch.invocation.within
     if any(each.program in _MULTIPLEXERS and each.program != "nohup" for each in within) or look.sruns(launch):
@@ -300,14 +300,14 @@ def _ssh(launch: Launch) -> Invocation | None:
     return next((each for each in within if each.program == "ssh"), None)
 
 
-def _returns_at_once(launch: Launch) -> bool:
+def _returns_at_once(launch: LintLaunch) -> bool:
     outer = _ssh(launch)
     if launch.invocation.background or outer is None or outer.background:
         return True
     return any(re.fullmatch(r"-[46AaCGgKkMNnqsTtVvXxYy]*f\w*", word.shown) for word in outer.words[1:])
 
 
-def _to_background(job: Job, launches: list[Launch]) -> tuple[Edit, ...]:
+def _to_background(job: LintJob, launches: list[LintLaunch]) -> tuple[Edit, ...]:
     edits = []
     for each in launches:
         outer = _ssh(each)
@@ -339,7 +339,7 @@ def _to_background(job: Job, launches: list[Launch]) -> tuple[Edit, ...]:
         "sudo docker run --gpus all image torchrun --nproc-per-node=4 train.py\n",
     ),
 )
-def sudo_before_launcher(job: Job) -> Iterator[Finding]:
+def sudo_before_launcher(job: LintJob) -> Iterator[LintFinding]:
     """sudo resets PATH and the environment: another Python than the one with torch, and no NCCL_, MASTER_ or CUDA_
     variables. Training needs no root."""
     for launch in job.launches:
@@ -355,7 +355,7 @@ def sudo_before_launcher(job: Job) -> Iterator[Finding]:
         whole = job.text[span.start : span.end] == "sudo" and span.exact
         after = job.text[span.end :].lstrip(" \t")
         plain = bool(re.match(r"(?:\w+=|torchrun|python|accelerate|deepspeed)", after))
-        yield Finding(
+        yield LintFinding(
             span=span,
             summary=f"sudo before {launch.entry or launch.launcher}",
             happens="sudo resets PATH and the environment: another Python may run, without torch, and without the"

@@ -5,9 +5,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from gpudoctor.lint import look
-from gpudoctor.lint.model import Invocation, Job, Launch, Option, Span, Word
+from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, Span, Word
 from gpudoctor.lint.quotes import unclosed
-from gpudoctor.lint.rule import Edit, Finding, rule
+from gpudoctor.lint.rule import Edit, LintFinding, rule
 
 _LINES = (
     "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 \\\n  --master-addr=10.20.0.11 --master-port=61234 \\\n"
@@ -51,7 +51,7 @@ def _begin(invocation: Invocation) -> int:
     return invocation.span.start
 
 
-def _in_shell(job: Job, launch: Launch) -> bool:
+def _in_shell(job: LintJob, launch: LintLaunch) -> bool:
     return not launch.invocation.manifest_path and launch.invocation.span.exact
 
 
@@ -75,7 +75,7 @@ def _in_shell(job: Job, launch: Launch) -> bool:
         _LINES.replace("\n", "\r\n"),
     ),
 )
-def broken_continuation(job: Job) -> Iterator[Finding]:
+def broken_continuation(job: LintJob) -> Iterator[LintFinding]:
     """A command goes on in the next line only when a backslash is the very last character. A blank or comment behind
     it, a comment line between, an empty line, or a missing backslash end the command there: the rest is another
     command."""
@@ -111,11 +111,11 @@ def broken_continuation(job: Job) -> Iterator[Finding]:
             yield _ends(job, end, "an empty line follows", (Edit(Span(first, last, 1), ""),))
 
 
-def _ends(job: Job, at: int, why: str, edits: tuple[Edit, ...]) -> Finding:
+def _ends(job: LintJob, at: int, why: str, edits: tuple[Edit, ...]) -> LintFinding:
     line = _line_of(job.text, at)
     start = job.text.rfind("\n", 0, at) + 1
     end = job.text.find("\n", at)
-    return Finding(
+    return LintFinding(
         span=Span(start, end if end >= 0 else len(job.text), line),
         summary=f"the command ends in line {line}: {why}",
         happens="What follows is a command of its own (`--option: command not found`): the launcher starts without"
@@ -138,7 +138,7 @@ def _ends(job: Job, at: int, why: str, edits: tuple[Edit, ...]) -> Finding:
     ),
     good=(_ONE, _ONE.replace("10.20.0.11", '"10.20.0.11"'), 'echo "it\'s fine"\n' + _ONE + "# don't mind\n"),
 )
-def stray_quote(job: Job) -> Iterator[Finding]:
+def stray_quote(job: LintJob) -> Iterator[LintFinding]:
     """Editors and web pages turn quotes into typographic ones, which the shell takes for letters: they become part of
     the address or number. A quote that is not closed swallows the lines that follow."""
     for launch in job.launches:
@@ -150,7 +150,7 @@ def stray_quote(job: Job) -> Iterator[Finding]:
                 continue  # a text for the script, in real quotes
             if _AROUND.search(word.raw):
                 plain = "".join(_QUOTES.get(letter, letter) for letter in word.raw)
-                yield Finding(
+                yield LintFinding(
                     span=word.span,
                     summary=f"{word.raw[:60]} has typographic quotes, which the shell takes for letters",
                     happens="They become part of the value: the address does not resolve, or the number is none.",
@@ -161,7 +161,7 @@ def stray_quote(job: Job) -> Iterator[Finding]:
     yield from _unclosed(job)
 
 
-def _inner_quotes(launch: Launch) -> Iterator[Finding]:
+def _inner_quotes(launch: LintLaunch) -> Iterator[LintFinding]:
     """Quotes that arrive at the launcher, in the value of an address or number."""
     for option in launch.every_option:
         value = option.value
@@ -171,7 +171,7 @@ def _inner_quotes(launch: Launch) -> Iterator[Finding]:
             continue
         plain = re.sub(r"[\"']", "", value.text)
         safe = re.fullmatch(r"[\w.:@%/,-]+", plain) is not None
-        yield Finding(
+        yield LintFinding(
             span=option.span,
             summary=f"{option.written} gets {value.text[:60]}, quotes included",
             happens="The quotes are part of the value: the address does not resolve, or the number is none.",
@@ -180,7 +180,7 @@ def _inner_quotes(launch: Launch) -> Iterator[Finding]:
         )
 
 
-def _unclosed(job: Job) -> Iterator[Finding]:
+def _unclosed(job: LintJob) -> Iterator[LintFinding]:
     for index, section in enumerate(job.sections):
         if section.kind == "file" or job.kind not in ("shell", "sbatch"):
             continue
@@ -192,7 +192,7 @@ def _unclosed(job: Job) -> Iterator[Finding]:
             span = launch.invocation.span
             if span.exact and span.start <= at <= _line_end(job.text, span.end):
                 end = job.text.find("\n", at)
-                yield Finding(
+                yield LintFinding(
                     span=Span(at, end if end >= 0 else len(job.text), _line_of(job.text, at)),
                     summary="a quote is opened here and not closed",
                     happens="The shell waits for more input, or the following lines become part of one argument.",
@@ -215,7 +215,7 @@ def _unclosed(job: Job) -> Iterator[Finding]:
     ),
     good=(_ONE, _ONE.replace("train.py", 'train.py --name "a \u2013 b"')),
 )
-def typographic_dash(job: Job) -> Iterator[Finding]:
+def typographic_dash(job: LintJob) -> Iterator[LintFinding]:
     """Word processors and chats turn -- into an en or em dash, and blanks into no-break spaces; keyboards of other
     scripts write full-width signs. The launcher sees no option in them."""
     for launch in job.launches:
@@ -234,7 +234,7 @@ def typographic_dash(job: Job) -> Iterator[Finding]:
             plain = "".join(_WIDE.get(letter, letter) for letter in plain)
             signs = [*(dashed[0] if dashed else ""), *sorted(wide)]
             odd = ", ".join(dict.fromkeys(f"U+{ord(sign):04X}" for sign in signs if sign != "-"))
-            yield Finding(
+            yield LintFinding(
                 span=word.span,
                 summary=f"{word.raw[:60]} is written with {odd}; options are written with ASCII signs",
                 happens="The launcher takes it for the script's name or an unknown argument, and ends with an error.",
@@ -257,7 +257,7 @@ def typographic_dash(job: Job) -> Iterator[Finding]:
     ),
     good=(_ONE, _ONE.replace("10.20.0.11", "n01"), _ONE.replace("train.py\n", "train.py < input.txt > log.txt\n")),
 )
-def placeholder_left(job: Job) -> Iterator[Finding]:
+def placeholder_left(job: LintJob) -> Iterator[LintFinding]:
     """Instructions leave gaps for the reader: <IP>, MASTER_IP, xxx.xxx.xxx.xxx, three dots. The shell takes <IP> for
     the name of a file to read from; the others become names that do not resolve."""
     for launch in job.launches:
@@ -277,9 +277,9 @@ def placeholder_left(job: Job) -> Iterator[Finding]:
             yield _left(script, None, script.text or "...")
 
 
-def _left(word: Word, option: Option | None, text: str) -> Finding:
+def _left(word: Word, option: Option | None, text: str) -> LintFinding:
     where = f"{option.written} is " if option is not None else ""
-    return Finding(
+    return LintFinding(
         span=word.span,
         summary=f"{where}{text}: a placeholder of the instructions that nobody filled in",
         happens="It is taken as it stands: no host or file of that name is found.",
@@ -287,11 +287,11 @@ def _left(word: Word, option: Option | None, text: str) -> Finding:
     )
 
 
-def _angles(job: Job, launch: Launch) -> Iterator[Finding]:
+def _angles(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
     start = launch.invocation.span.start
     end = _line_end(job.text, launch.invocation.span.end)
     for found in _ANGLE.finditer(job.text, start, end):
-        yield Finding(
+        yield LintFinding(
             span=Span(found.start(), found.end(), _line_of(job.text, found.start())),
             summary=f"{found[0]} is a placeholder of the instructions that nobody filled in",
             happens=f"The shell reads <{found[1]} as the name of a file to read from, and ends with: No such file or"

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import allocation, lightning, look, processes
-from gpudoctor.lint.model import Job, Launch, Option, SbatchOption
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import LintJob, LintLaunch, Option, SbatchOption
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, C10D, HEADER, LIGHTNING, PER_GPU, PLAIN, RANKED
 
 _BY_LOCAL_RANK = re.compile(
@@ -35,7 +35,7 @@ _TASK_GPU = PER_GPU.replace("--gres=gpu:4", "--gpus-per-task=1")
         HEADER.replace("--gres=gpu:4", "--gpus-per-task=4") + ADDRESS + "srun --cpus-per-task=32 " + C10D + "\n",
     ),
 )
-def one_gpu_per_task_and_local_rank(job: Job) -> Iterator[Finding]:
+def one_gpu_per_task_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
     """With --gpus-per-task=1 (or --ntasks-per-gpu) each task sees one GPU, which is cuda:0 for it. A program that takes
     cuda:LOCAL_RANK, or Lightning with several devices, finds one GPU where it looks for the second."""
     for launch in job.launches:
@@ -47,7 +47,7 @@ def one_gpu_per_task_and_local_rank(job: Job) -> Iterator[Finding]:
         if not (isinstance(asked, int) and asked > seen) and not _uses_local_rank(job, launch):
             continue
         total = seen * here
-        yield Finding(
+        yield LintFinding(
             span=option.span,
             summary=f"{allocation.written(option)} shows each of {here} tasks a node {counted(seen, 'GPU')}, and the"
             f" program looks for {counted(total, 'GPU')}",
@@ -58,7 +58,7 @@ def one_gpu_per_task_and_local_rank(job: Job) -> Iterator[Finding]:
         )
 
 
-def _uses_local_rank(job: Job, launch: Launch) -> bool:
+def _uses_local_rank(job: LintJob, launch: LintLaunch) -> bool:
     setting = launch.invocation.settings.get("LOCAL_RANK")
     given = setting is not None and any(
         each.name == "SLURM_LOCALID" for each in look.origins(setting.word, launch.invocation)
@@ -69,7 +69,7 @@ def _uses_local_rank(job: Job, launch: Launch) -> bool:
     )
 
 
-def _by_node(job: Job, launch: Launch, option: Option | SbatchOption, total: int) -> tuple[Edit, ...]:
+def _by_node(job: LintJob, launch: LintLaunch, option: Option | SbatchOption, total: int) -> tuple[Edit, ...]:
     if any(allocation.gives(job, launch, name) for name in ("gres", "gpus-per-node", "gpus")):
         return ()
     if not isinstance(option, SbatchOption) or option.name != "gpus-per-task":
@@ -83,13 +83,14 @@ def _by_node(job: Job, launch: Launch, option: Option | SbatchOption, total: int
     title="--ntasks is nodes times --ntasks-per-node",
     severity="error",
     source="measured with Slurm 22.05; many threads",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         PER_GPU + "#SBATCH --ntasks=4\nsrun --cpus-per-task=8 python train.py\n",
         "#!/bin/bash\n#SBATCH -N 4\n#SBATCH -n 4\n#SBATCH --ntasks-per-node=8\nsrun python train.py\n",
     ),
     good=(PLAIN, PER_GPU + "#SBATCH --ntasks=8\nsrun --cpus-per-task=8 python train.py\n"),
 )
-def ntasks_is_not_the_product(job: Job) -> Iterator[Finding]:
+def ntasks_is_not_the_product(job: LintJob) -> Iterator[LintFinding]:
     """Where both are given, --ntasks wins, and --ntasks-per-node is only a limit: the number of ranks is another one
     than nodes times tasks per node."""
     total, per_node = allocation.in_force(job, "ntasks"), allocation.in_force(job, "ntasks-per-node")
@@ -101,7 +102,7 @@ def ntasks_is_not_the_product(job: Job) -> Iterator[Finding]:
         return
     if all(look.sruns(launch) and look.sruns(launch)[-1].option("ntasks") for launch in job.launches):
         return  # every step says its own number
-    yield Finding(
+    yield LintFinding(
         span=total.span,
         summary=f"--ntasks={tasks} is not --nodes={nodes} times --ntasks-per-node={each}, which are {nodes * each}",
         happens=f"--ntasks wins: srun starts {counted(tasks, 'task')} on {counted(nodes, 'node')}, and ranks are"
@@ -119,6 +120,7 @@ def ntasks_is_not_the_product(job: Job) -> Iterator[Finding]:
     title="A node has a GPU for each of its ranks",
     severity="error",
     source="deepops#1102; measured with Slurm 22.05",
+    leads_to=("duplicate-gpu",),
     bad=(
         PLAIN.replace("gpu:4", "gpu:2"),
         HEADER.replace("gpu:4", "gpu:a100:2") + ADDRESS + "srun --cpus-per-task=32 " + C10D + "\n",
@@ -128,7 +130,7 @@ def ntasks_is_not_the_product(job: Job) -> Iterator[Finding]:
     good=(PLAIN, LIGHTNING, PLAIN.replace("--gres=gpu:4", "--gpus=8"),
           HEADER + "srun --ntasks=2 --ntasks-per-node=1 python prepare_data.py\n" + RANKED.splitlines()[-1] + "\n"),
 )  # fmt: skip
-def fewer_gpus_than_ranks(job: Job) -> Iterator[Finding]:
+def fewer_gpus_than_ranks(job: LintJob) -> Iterator[LintFinding]:
     """NCCL refuses two ranks on one GPU, and a local rank beyond the last GPU finds none."""
     for launch in job.launches:
         gpus = allocation.gpus_per_node(job, launch)
@@ -143,7 +145,7 @@ def fewer_gpus_than_ranks(job: Job) -> Iterator[Finding]:
         if ranks is None or ranks <= gpus or gpus == 0:
             continue
         option = _gpu_option(job, launch)
-        yield Finding(
+        yield LintFinding(
             span=option.span,
             summary=f"{allocation.written(option)} gives a node {counted(gpus, 'GPU')}, and {ranks} ranks start there",
             happens="CUDA error: invalid device ordinal for the local ranks beyond, or NCCL's 'Duplicate GPU detected'"
@@ -152,7 +154,7 @@ def fewer_gpus_than_ranks(job: Job) -> Iterator[Finding]:
         )
 
 
-def _gpu_option(job: Job, launch: Launch) -> Option | SbatchOption:
+def _gpu_option(job: LintJob, launch: LintLaunch) -> Option | SbatchOption:
     """What `allocation.gpus_per_node` has its number from."""
     return next(
         found
@@ -161,10 +163,10 @@ def _gpu_option(job: Job, launch: Launch) -> Option | SbatchOption:
     )
 
 
-def _more_tasks(job: Job, launch: Launch, tasks: int, gpus: int) -> Finding:
+def _more_tasks(job: LintJob, launch: LintLaunch, tasks: int, gpus: int) -> LintFinding:
     """Tasks of which the text does not tell whether each takes a GPU: some may work on the CPU alone."""
     option = _gpu_option(job, launch)
-    return Finding(
+    return LintFinding(
         span=option.span,
         severity="warning",
         summary=f"{allocation.written(option)} gives a node {counted(gpus, 'GPU')}; srun starts {tasks} tasks there",
@@ -174,7 +176,7 @@ def _more_tasks(job: Job, launch: Launch, tasks: int, gpus: int) -> Finding:
     )
 
 
-def _ranks_here(job: Job, launch: Launch) -> int | None:
+def _ranks_here(job: LintJob, launch: LintLaunch) -> int | None:
     """Ranks on a node; None where they need not each have a GPU of their own."""
     if launch.launcher == "srun":
         here = allocation.tasks_per_node(job, launch)
@@ -201,7 +203,7 @@ def _ranks_here(job: Job, launch: Launch) -> int | None:
     ),
     good=(PLAIN, HEADER.replace("--ntasks-per-node=1", "--ntasks=2") + ADDRESS + "srun " + C10D + "\n"),
 )  # fmt: skip
-def tasks_may_split_unevenly(job: Job) -> Iterator[Finding]:
+def tasks_may_split_unevenly(job: LintJob) -> Iterator[LintFinding]:
     """--nodes and --ntasks say how many tasks there are, not where: SLURM fills the first node's CPUs before it goes to
     the next. Lightning 1.8 and later refuse --ntasks without --ntasks-per-node."""
     seen: set[int] = set()
@@ -218,7 +220,7 @@ def tasks_may_split_unevenly(job: Job) -> Iterator[Finding]:
             continue
         seen.add(option.span.start)
         even = tasks // count if count and tasks % count == 0 else None
-        yield Finding(
+        yield LintFinding(
             span=option.span,
             severity="error" if refused else None,
             summary=f"{allocation.written(option)} on {counted(count or 1, 'node')} without --ntasks-per-node",
@@ -231,7 +233,7 @@ def tasks_may_split_unevenly(job: Job) -> Iterator[Finding]:
         )
 
 
-def _per_node(job: Job, option: Option | SbatchOption, even: int | None) -> tuple[Edit, ...]:
+def _per_node(job: LintJob, option: Option | SbatchOption, even: int | None) -> tuple[Edit, ...]:
     piece = job.text[option.span.start : option.span.end]
     if even is None or not option.span.exact or not re.fullmatch(r"(?:--ntasks(?:=|\s+)|-n\s*)\d+", piece):
         return ()
@@ -251,7 +253,7 @@ def _per_node(job: Job, option: Option | SbatchOption, even: int | None) -> tupl
     ),
     good=(LIGHTNING, LIGHTNING.replace("srun ", "srun --gpu-bind=none ")),
 )
-def gpu_bind_hides_gpus(job: Job) -> Iterator[Finding]:
+def gpu_bind_hides_gpus(job: LintJob) -> Iterator[LintFinding]:
     """--gpu-bind=closest and single show each task only a part of the node's GPUs, numbered from 0. A launcher that
     counts the GPUs, or takes cuda:LOCAL_RANK, finds fewer than there are ranks."""
     for launch in job.launches:
@@ -265,7 +267,7 @@ def gpu_bind_hides_gpus(job: Job) -> Iterator[Finding]:
         here = allocation.tasks_per_node(job, launch)
         if here == 1 and launch.launcher == "srun" and not trainer:
             continue
-        yield Finding(
+        yield LintFinding(
             span=option.span,
             severity="error" if automatic and here != 1 else None,
             summary=f"{allocation.written(option)} shows each task only a part of the node's GPUs; all were wanted",
@@ -276,7 +278,7 @@ def gpu_bind_hides_gpus(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _bound(job: Job, here: int | None) -> str:
+def _bound(job: LintJob, here: int | None) -> str:
     tasks = f"{here} tasks" if here else "the tasks"
     if lightning.since(job, 2, 1):
         return (
@@ -295,6 +297,7 @@ def _bound(job: Job, here: int | None) -> str:
     title="The training counts as many nodes as SLURM gives",
     severity="warning",
     source="measured with Lightning 2.6.6 under Slurm 22.05",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         RANKED.replace("--nnodes=2", "--nnodes=4"),
         LIGHTNING.replace("--num_nodes 2", "--num_nodes 3"),
@@ -302,7 +305,7 @@ def _bound(job: Job, here: int | None) -> str:
     ),
     good=(RANKED, LIGHTNING, RANKED.replace("--nnodes=2", "--nnodes=$SLURM_NNODES")),
 )
-def nodes_not_as_asked(job: Job) -> Iterator[Finding]:
+def nodes_not_as_asked(job: LintJob) -> Iterator[LintFinding]:
     """The number of nodes stands twice: in the header and in the start. Where they differ, ranks wait for nodes that
     are not there, or nodes stay idle."""
     for launch in job.launches:
@@ -321,7 +324,7 @@ def nodes_not_as_asked(job: Job) -> Iterator[Finding]:
             fails = (
                 f"{lightning.named(job)} ends with a ValueError" if lightning.since(job, 2, 1) else "The start waits"
             )
-            yield Finding(
+            yield LintFinding(
                 span=argument[1].span,
                 severity="error" if lightning.version(job) is not None else None,
                 summary=f"{argument[1].written}, and SLURM gives {counted(count, 'node')}",
@@ -330,7 +333,7 @@ def nodes_not_as_asked(job: Job) -> Iterator[Finding]:
             )
         elif told is not None and told[0] == told[1] != count and not look.traits(launch).bare:
             shown = look.value(launch, "nnodes")
-            yield Finding(
+            yield LintFinding(
                 span=shown.span if shown is not None else launch.invocation.span,
                 summary=f"The start is for {counted(told[0], 'node')}, and SLURM gives {counted(count, 'node')}",
                 happens="The rendezvous waits for nodes that never come, until it times out."

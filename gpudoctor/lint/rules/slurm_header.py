@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import allocation, lightning
-from gpudoctor.lint.model import Job, SbatchOption, Span
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import LintJob, SbatchOption, Span
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, C10D, HEADER, LIGHTNING, PER_GPU, PLAIN, RANKED
 
 _RESOURCES = frozenset({
@@ -36,7 +36,7 @@ _REPEATS = ((22, 5), (23, 11))
         RANKED.replace("#SBATCH --", "#SBATCH--"),  # read all the same: measured with Slurm 22.05
     ),
 )
-def sbatch_line_ignored(job: Job) -> Iterator[Finding]:
+def sbatch_line_ignored(job: LintJob) -> Iterator[LintFinding]:
     """sbatch reads lines that begin with `#SBATCH` exactly, up to the first command. What stands behind a command, or
     is spelled otherwise, is a comment, and sbatch says nothing of it."""
     after = _end_of_header(job)
@@ -55,7 +55,7 @@ def sbatch_line_ignored(job: Job) -> Iterator[Finding]:
             severity = "info"
         elif option.name not in _RESOURCES:
             severity = "warning"
-        yield Finding(
+        yield LintFinding(
             span=option.span,
             severity=severity,  # type: ignore[arg-type]
             summary=f"SLURM does not read {allocation.written(option)} ({option.ignored})",
@@ -72,14 +72,14 @@ def sbatch_line_ignored(job: Job) -> Iterator[Finding]:
         )
 
 
-def _end_of_header(job: Job) -> int:
+def _end_of_header(job: LintJob) -> int:
     """Behind the last line that SLURM reads."""
     end = job.text.find("\n") + 1 if job.text.startswith("#!") else 0
     last = max((each.span.end for each in job.every_sbatch if not each.ignored and each.span.exact), default=0)
     return max(end, job.text.find("\n", last) + 1) if last else end
 
 
-def _heeded(job: Job, option: SbatchOption, late: bool, after: int) -> tuple[Edit, ...]:
+def _heeded(job: LintJob, option: SbatchOption, late: bool, after: int) -> tuple[Edit, ...]:
     if not option.span.exact:
         return ()
     start = job.text.rfind("\n", 0, option.span.start) + 1
@@ -111,7 +111,7 @@ def _heeded(job: Job, option: SbatchOption, late: bool, after: int) -> tuple[Edi
     good=(RANKED, RANKED.replace("srun --cpus-per-task=32 ", "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\nsrun "),
           Example(RANKED.replace("srun --cpus-per-task=32 ", "srun "), "slurm=23.11")),
 )  # fmt: skip
-def srun_drops_cpus_per_task(job: Job) -> Iterator[Finding]:
+def srun_drops_cpus_per_task(job: LintJob) -> Iterator[LintFinding]:
     """From Slurm 22.05 to 23.02 srun does not take --cpus-per-task over from the batch script: each task may use one
     CPU, and the data loaders share it."""
     header = allocation.in_force(job, "cpus-per-task")
@@ -127,7 +127,7 @@ def srun_drops_cpus_per_task(job: Job) -> Iterator[Finding]:
         if srun.option("cpus-per-task", "exclusive", "cpus-per-gpu") or "SRUN_CPUS_PER_TASK" in invocation.settings:
             continue
         seen.add(invocation.span.start)
-        yield Finding(
+        yield LintFinding(
             span=invocation.words[0].span,
             severity="warning" if known is not None else None,
             summary=f"srun is not told --cpus-per-task, which the header sets to {header.value}",
@@ -150,7 +150,7 @@ def srun_drops_cpus_per_task(job: Job) -> Iterator[Finding]:
     ),
     good=(LIGHTNING, LIGHTNING.replace("#SBATCH --nodes=2\n", "#SBATCH --nodes=2\n#SBATCH -J bash-ddp\n")),
 )
-def interactive_job_name(job: Job) -> Iterator[Finding]:
+def interactive_job_name(job: LintJob) -> Iterator[LintFinding]:
     """Lightning takes a job named bash or interactive for a shell in which somebody types, and does not read SLURM's
     ranks there: every task starts processes of its own."""
     for launch in job.launches:
@@ -159,7 +159,7 @@ def interactive_job_name(job: Job) -> Iterator[Finding]:
         option = allocation.gives(job, launch, "job-name")
         if option is None or allocation.value_text(option) not in ("bash", "interactive"):
             continue
-        yield Finding(
+        yield LintFinding(
             span=option.span,
             summary=f"The job is named {allocation.value_text(option)}: Lightning takes it for an interactive shell",
             happens="Lightning ignores SLURM's ranks, and every task that srun starts is a world of its own.",
@@ -175,10 +175,11 @@ def interactive_job_name(job: Job) -> Iterator[Finding]:
     title="srun ends the other tasks when one fails",
     severity="info",
     source="torchx and NeMo-Run start theirs so; srun(1)",
+    leads_to=("rank-died",),
     bad=(RANKED, PLAIN),
     good=(RANKED.replace("srun ", "srun --kill-on-bad-exit=1 "), PLAIN.replace("srun ", "srun -K ")),
 )
-def srun_lets_survivors_wait(job: Job) -> Iterator[Finding]:
+def srun_lets_survivors_wait(job: LintJob) -> Iterator[LintFinding]:
     """When a task fails, the others wait in their next collective. Without --kill-on-bad-exit they do so until a
     time-out or the end of the job, and the nodes are billed."""
     for launch in job.launches:
@@ -188,7 +189,7 @@ def srun_lets_survivors_wait(job: Job) -> Iterator[Finding]:
             continue
         if srun.option("kill-on-bad-exit", "wait") or "SLURM_KILL_BAD_EXIT" in invocation.settings:
             continue
-        yield Finding(
+        yield LintFinding(
             span=invocation.words[0].span,
             summary=f"srun starts {tasks} tasks without --kill-on-bad-exit=1",
             happens="When one task fails, the others may wait in a collective until the job's time limit.",
@@ -214,7 +215,7 @@ def srun_lets_survivors_wait(job: Job) -> Iterator[Finding]:
         HEADER + ADDRESS + "srun --cpus-per-task=32 singularity exec --nv torch.sif " + C10D + "\n",
     ),
 )  # fmt: skip
-def slurm_tools_inside_a_container(job: Job) -> Iterator[Finding]:
+def slurm_tools_inside_a_container(job: LintJob) -> Iterator[LintFinding]:
     """Images for training mostly have neither scontrol nor srun: what they should print is empty, and so is the address
     that is made of it."""
     for invocation in job.invocations:
@@ -231,7 +232,7 @@ def slurm_tools_inside_a_container(job: Job) -> Iterator[Finding]:
         used = re.search(r"(?:^|\$\(|`)\s*(scontrol|sinfo|squeue|srun)\b", "\n".join(texts), re.MULTILINE)
         if used is None:
             continue
-        yield Finding(
+        yield LintFinding(
             span=invocation.span,
             summary=f"{used[1]} is called inside a container; images mostly do not have it",
             happens="Its output is empty there, and an address made of it too: the rendezvous fails.",

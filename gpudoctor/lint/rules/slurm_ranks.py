@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import allocation, lightning, look
-from gpudoctor.lint.model import Expansion, Job, Launch, Span, Word
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Span, Word
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, HEADER, PER_GPU, PLAIN, RANKED, TORCHRUN
 from gpudoctor.lint.task_shell import PER_TASK, expanded_outside, in_task_shell, wrapped
 
@@ -14,7 +14,7 @@ _LITERAL = re.compile(r"\$\{?(SLURM_\w+|MASTER_ADDR|MASTER_PORT|(?:NODE_|LOCAL_|
 _READ_BY_PROGRAMS = ("RANK", "LOCAL_RANK")
 
 
-def rank_words(launch: Launch) -> Iterator[tuple[str, Word]]:
+def rank_words(launch: LintLaunch) -> Iterator[tuple[str, Word]]:
     """What becomes a rank: options of the launcher, arguments of the script, variables that nothing overwrites."""
     if not look.traits(launch).bare:
         option = launch.option("node-rank", "machine-rank")
@@ -36,7 +36,7 @@ def rank_words(launch: Launch) -> Iterator[tuple[str, Word]]:
                 yield name, setting.word
 
 
-def _per_task(launch: Launch, word: Word) -> Expansion | None:
+def _per_task(launch: LintLaunch, word: Word) -> Expansion | None:
     """The SLURM rank variable that a word comes from."""
     return next((each for each in look.origins(word, launch.invocation) if each.name in PER_TASK), None)
 
@@ -47,6 +47,7 @@ def _per_task(launch: Launch, word: Word) -> Expansion | None:
     title="SLURM_PROCID, SLURM_NODEID and SLURM_LOCALID are expanded in the task",
     severity="error",
     source="measured with Slurm 22.05; many threads",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         HEADER + ADDRESS + "srun " + TORCHRUN.format("$SLURM_NODEID") + "\n",
         HEADER + ADDRESS + "NODE_RANK=$SLURM_PROCID\nsrun --cpus-per-task=32 " + TORCHRUN.format("$NODE_RANK") + "\n",
@@ -62,7 +63,7 @@ def _per_task(launch: Launch, word: Word) -> Expansion | None:
         + "srun torchrun --nproc-per-node=4 --standalone train.py --run $SLURM_NODEID\n",
     ),
 )
-def slurm_rank_expanded_too_early(job: Job) -> Iterator[Finding]:
+def slurm_rank_expanded_too_early(job: LintJob) -> Iterator[LintFinding]:
     """A `$` outside of single quotes is expanded by the shell that reads the line. In a batch script that is one shell
     on the first node, where SLURM_PROCID, SLURM_NODEID and SLURM_LOCALID are 0: srun then hands 0 to every task."""
     told: set[int] = set()
@@ -86,7 +87,7 @@ def slurm_rank_expanded_too_early(job: Job) -> Iterator[Finding]:
             ignored = look.is_dynamic(launch) and re.match(r"--(?:node|machine)[-_]rank", written) is not None
             at = word.span if early.span is None else early.span
             value = "0" if early.where == "batch" else "empty"
-            yield Finding(
+            yield LintFinding(
                 span=at,
                 severity="info" if ignored else None,
                 summary=f"{written} gets ${early.name} from the shell that reads this line, where it is {value}"
@@ -100,7 +101,7 @@ def slurm_rank_expanded_too_early(job: Job) -> Iterator[Finding]:
             )
 
 
-def _late(job: Job, launch: Launch, written: str, word: Word, early: Expansion) -> tuple[Edit, ...]:
+def _late(job: LintJob, launch: LintLaunch, written: str, word: Word, early: Expansion) -> tuple[Edit, ...]:
     if in_task_shell(launch):  # in bash -c "...": the dollar needs a backslash
         span = early.span
         if span is None or not span.exact or not job.text.startswith("$", span.start):
@@ -129,7 +130,7 @@ def _late(job: Job, launch: Launch, written: str, word: Word, early: Expansion) 
     good=(RANKED, HEADER + ADDRESS + 'srun bash -c "' + TORCHRUN.format("\\$SLURM_NODEID") + '"\n',
           RANKED.replace("train.py", "train.py --pattern \\${now}")),
 )  # fmt: skip
-def literal_dollar(job: Job) -> Iterator[Finding]:
+def literal_dollar(job: LintJob) -> Iterator[LintFinding]:
     r"""`\$X` and `'$X'` keep the shell from expanding. Where what gets the word is no shell (srun starts torchrun
     without one), nobody expands it any more, and the program gets the letters `$SLURM_NODEID`."""
     for launch in job.launches:
@@ -142,7 +143,7 @@ def literal_dollar(job: Job) -> Iterator[Finding]:
             found = _LITERAL.search(word.shown) if word.literal_dollar else None
             if found is None:
                 continue
-            yield Finding(
+            yield LintFinding(
                 span=word.span,
                 summary=f"{word.raw} reaches {launch.entry or launch.launcher} as the letters {word.shown};"
                 " nothing expands it",
@@ -157,7 +158,7 @@ def literal_dollar(job: Job) -> Iterator[Finding]:
             break
 
 
-def _unquoted(job: Job, launch: Launch, word: Word) -> tuple[Edit, ...]:
+def _unquoted(job: LintJob, launch: LintLaunch, word: Word) -> tuple[Edit, ...]:
     """Without backslash or single quotes, in a shell of the task's own."""
     if not word.span.exact or job.text[word.span.start : word.span.end] != word.raw:
         return ()
@@ -174,7 +175,7 @@ def _unquoted(job: Job, launch: Launch, word: Word) -> tuple[Edit, ...]:
     return (edit, *around) if around else ()
 
 
-def wrapped_regardless(job: Job, launch: Launch, quoted: Word) -> tuple[Edit, ...]:
+def wrapped_regardless(job: LintJob, launch: LintLaunch, quoted: Word) -> tuple[Edit, ...]:
     """`bash -c '...'` around a command whose only single quotes, in `quoted`, are taken out by another edit."""
     first, last = launch.invocation.words[0].span, launch.invocation.words[-1].span
     if in_task_shell(launch):
@@ -191,13 +192,14 @@ def wrapped_regardless(job: Job, launch: Launch, quoted: Word) -> tuple[Edit, ..
     severity="error",
     needs="facts",
     source="measured with Lightning 1.9.5 and 2.6.6 under Slurm 22.05",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         Example(RANKED, "nodes=2,lightning=1.9.5"),
         Example(RANKED.replace("train.py", "train.py --devices 4 --strategy ddp"), "lightning=2.0.3"),
     ),
     good=(Example(RANKED, "nodes=2,lightning=2.6.6"), Example(RANKED, "nodes=2")),
 )
-def torchrun_under_srun_with_old_lightning(job: Job) -> Iterator[Finding]:
+def torchrun_under_srun_with_old_lightning(job: LintJob) -> Iterator[LintFinding]:
     """Lightning before 2.1 looks for SLURM before it looks for torchrun: under srun it takes SLURM_PROCID for the rank,
     and what torchrun says is not read."""
     for launch in job.launches:
@@ -207,7 +209,7 @@ def torchrun_under_srun_with_old_lightning(job: Job) -> Iterator[Finding]:
             continue
         if processes_certainly_one(job, launch):
             continue
-        yield Finding(
+        yield LintFinding(
             span=launch.invocation.span,
             summary=f"{launch.entry or 'torchrun'} under srun starts {lightning.named(job)}, which takes its ranks from"
             " SLURM; torchrun's are read from 2.1 on",
@@ -218,7 +220,7 @@ def torchrun_under_srun_with_old_lightning(job: Job) -> Iterator[Finding]:
         )
 
 
-def processes_certainly_one(job: Job, launch: Launch) -> bool:
+def processes_certainly_one(job: LintJob, launch: LintLaunch) -> bool:
     return (launch.text("nproc-per-node") or "1") == "1" and launch.option("nproc-per-node") is not None
 
 
@@ -228,6 +230,7 @@ def processes_certainly_one(job: Job, launch: Launch) -> bool:
     title="The node rank is SLURM_NODEID, not SLURM_PROCID",
     severity="warning",
     source="measured with Slurm 22.05",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         PER_GPU + ADDRESS + "srun --cpus-per-task=8 bash -c '" + TORCHRUN.format("$SLURM_PROCID") + "'\n",
         PER_GPU + ADDRESS + "srun bash -c 'accelerate launch --multi_gpu --num_machines 2 --num_processes 2"
@@ -235,7 +238,7 @@ def processes_certainly_one(job: Job, launch: Launch) -> bool:
     ),
     good=(RANKED, RANKED.replace("SLURM_NODEID", "SLURM_PROCID"), PLAIN),
 )  # fmt: skip
-def task_rank_as_node_rank(job: Job) -> Iterator[Finding]:
+def task_rank_as_node_rank(job: LintJob) -> Iterator[LintFinding]:
     """SLURM_PROCID counts tasks, SLURM_NODEID nodes. They are equal while there is one task on each node."""
     for launch in job.launches:
         here = allocation.tasks_per_node(job, launch)
@@ -247,7 +250,7 @@ def task_rank_as_node_rank(job: Job) -> Iterator[Finding]:
             continue
         span = found.span
         exact = span is not None and "SLURM_PROCID" in job.text[span.start : span.end] and span.exact
-        yield Finding(
+        yield LintFinding(
             span=span or option.span,
             summary=f"{option.written} is $SLURM_PROCID with {here} tasks a node: it counts tasks, and runs up to"
             f" {(allocation.nodes(job, launch) or 1) * here - 1}",

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import allocation, lightning, look, processes
-from gpudoctor.lint.model import Job, Launch, Span
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import LintJob, LintLaunch, Span
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, C10D, HEADER, LIGHTNING, PER_GPU, PLAIN, RANKED, TORCHRUN
 from gpudoctor.lint.task_shell import one_task_per_node, under_srun
 
@@ -23,6 +23,7 @@ _REACHES_NODES = frozenset({
     title="srun starts one launcher a node, or one task a rank",
     severity="error",
     source="measured with Slurm 22.05; many threads",
+    leads_to=("duplicate-gpu", "master-port-in-use"),
     bad=(
         PER_GPU + ADDRESS + "srun --cpus-per-task=8 " + C10D + "\n",
         PER_GPU + "srun --cpus-per-task=8 accelerate launch --multi_gpu --num_processes 4 train.py\n",
@@ -37,7 +38,7 @@ _REACHES_NODES = frozenset({
         PER_GPU + ADDRESS + "srun --ntasks=2 --ntasks-per-node=1 " + C10D + "\n",
     ),
 )  # fmt: skip
-def launcher_started_per_task(job: Job) -> Iterator[Finding]:
+def launcher_started_per_task(job: LintJob) -> Iterator[LintFinding]:
     """torchrun, accelerate and deepspeed start the processes of a node themselves. Where srun starts several tasks on
     each node, there are as many launchers, and every GPU gets several processes."""
     for launch in job.launches:
@@ -52,7 +53,7 @@ def launcher_started_per_task(job: Job) -> Iterator[Finding]:
         if not several or (each is None and (processes.gpus(job, launch) or 2) < 2):
             continue
         made = f"{each * here} processes on each node" if each else "as many processes for each GPU"
-        yield Finding(
+        yield LintFinding(
             span=_tasks_span(job, launch) or launch.invocation.span,
             summary=f"srun starts {here} tasks a node, and each starts {launch.entry or launch.launcher} with"
             f" {count.written} {count.word.shown if count.word else 1}: one launcher a node was wanted",
@@ -67,7 +68,7 @@ def _of_gpus(shown: str) -> bool:
     return "$" in shown and re.search(r"GPU", shown, re.IGNORECASE) is not None
 
 
-def _tasks_span(job: Job, launch: Launch) -> Span | None:
+def _tasks_span(job: LintJob, launch: LintLaunch) -> Span | None:
     for name in ("ntasks-per-node", "ntasks"):
         option = allocation.gives(job, launch, name)
         if option is not None:
@@ -95,7 +96,7 @@ def _tasks_span(job: Job, launch: Launch) -> Span | None:
         "deepspeed --hostfile hf train.py\n",
     ),
 )  # fmt: skip
-def batch_script_without_srun(job: Job) -> Iterator[Finding]:
+def batch_script_without_srun(job: LintJob) -> Iterator[LintFinding]:
     """A batch script runs on the first node of the allocation only, whatever --nodes and --ntasks say. srun (or mpirun,
     or a launcher that reaches the nodes itself) starts the tasks."""
     if not job.is_batch:
@@ -129,7 +130,7 @@ def batch_script_without_srun(job: Job) -> Iterator[Finding]:
         else:
             continue
         srun_options = _one_a_node(count, tasks) if launch.launcher != "python" else ()
-        yield Finding(
+        yield LintFinding(
             span=launch.invocation.span,
             summary=f"{launch.entry or 'python'} is started without srun in a batch script for {wanted}",
             happens="A batch script runs on the first node only. " + effect,
@@ -138,7 +139,7 @@ def batch_script_without_srun(job: Job) -> Iterator[Finding]:
         )
 
 
-def told_nodes(job: Job, launch: Launch) -> int | None:
+def told_nodes(job: LintJob, launch: LintLaunch) -> int | None:
     """The largest number of nodes that the launcher is told; $SLURM_NNODES is the header's."""
     told = look.nnodes(launch)
     if told is not None:
@@ -151,7 +152,7 @@ def _one_a_node(count: int, tasks: int | None) -> tuple[str, ...]:
     return (f"--ntasks={count}", "--ntasks-per-node=1") if tasks is not None and tasks != count else ()
 
 
-def _elsewhere(job: Job, launch: Launch) -> bool:
+def _elsewhere(job: LintJob, launch: LintLaunch) -> bool:
     """Something around it reaches the other nodes, or the line is one of several for single nodes."""
     if launch.around or any(outer.program in _REACHES_NODES for outer in launch.invocation.within):
         return True
@@ -169,6 +170,7 @@ def _starts_work(words: Sequence[object]) -> bool:
     title="The ranks of a job start at the same time, each on its own node",
     severity="error",
     source="measured with Slurm 22.05; many threads",
+    leads_to=("master-port-in-use",),
     bad=(
         HEADER + ADDRESS + "".join(
             f"srun --nodes=1 --ntasks=1 -w node{k} {TORCHRUN.format(k)}\n" for k in range(2)
@@ -184,10 +186,10 @@ def _starts_work(words: Sequence[object]) -> bool:
         " --strategy ddp\n",
     ),
 )  # fmt: skip
-def one_srun_after_the_other(job: Job) -> Iterator[Finding]:
+def one_srun_after_the_other(job: LintJob) -> Iterator[LintFinding]:
     """srun returns when its tasks have ended. The next srun line starts only then, unless the first is in the
     background; and each srun takes the whole allocation, unless it is told -N1 -n1 and a node."""
-    groups: dict[tuple[int, str], list[Launch]] = {}
+    groups: dict[tuple[int, str], list[LintLaunch]] = {}
     for launch in job.launches:
         srun = allocation.srun_of(launch)
         if srun is None:
@@ -204,7 +206,7 @@ def one_srun_after_the_other(job: Job) -> Iterator[Finding]:
         if blocking:
             yield _blocking(job, blocking[0], launches)
         elif (allocation.nodes(job, first) or 1) > 1 and allocation.gives(job, first, "nodelist") is None:
-            yield Finding(
+            yield LintFinding(
                 span=first.invocation.span,
                 summary=f"srun starts node rank {_rank(first)} on all {allocation.nodes(job, first)} nodes of the"
                 " allocation; one node was wanted",
@@ -214,16 +216,16 @@ def one_srun_after_the_other(job: Job) -> Iterator[Finding]:
             )
 
 
-def _rank(launch: Launch) -> int | None:
+def _rank(launch: LintLaunch) -> int | None:
     return look.number(look.value(launch, "node-rank"))
 
 
-def _in_background(launch: Launch) -> bool:
+def _in_background(launch: LintLaunch) -> bool:
     srun = allocation.srun_invocation(launch)
     return launch.invocation.background or (srun is not None and srun.background)
 
 
-def _blocking(job: Job, launch: Launch, launches: Sequence[Launch]) -> Finding:
+def _blocking(job: LintJob, launch: LintLaunch, launches: Sequence[LintLaunch]) -> LintFinding:
     edits = []
     for each in launches if not launch.invocation.in_loop else ():
         outer = allocation.srun_invocation(each)
@@ -232,7 +234,7 @@ def _blocking(job: Job, launch: Launch, launches: Sequence[Launch]) -> Finding:
         end = len(job.text) if end < 0 else end
         if span.exact and not _in_background(each):
             edits.append(Edit(Span(end, end, span.line), " &" + ("\nwait" if each is launches[-1] else "")))
-    return Finding(
+    return LintFinding(
         span=launch.invocation.span,
         summary=f"The srun of node rank {_rank(launch)} is not in the background, and that of the next rank follows",
         happens="The first srun waits for the other ranks, which start only when it has ended: the rendezvous times"
@@ -249,6 +251,7 @@ def _blocking(job: Job, launch: Launch, launches: Sequence[Launch]) -> Finding:
     title="Lightning's devices are the tasks on a node",
     severity="error",
     source="measured with Lightning 1.9.5 and 2.6.6 under Slurm 22.05",
+    leads_to=("launcher-world-mismatch",),
     bad=(
         HEADER + "srun python train.py --accelerator gpu --devices 4 --num_nodes 2 --strategy ddp\n",
         Example(LIGHTNING.replace("--devices 4", "--devices 2"), "lightning=1.9"),
@@ -256,7 +259,7 @@ def _blocking(job: Job, launch: Launch, launches: Sequence[Launch]) -> Finding:
     ),
     good=(LIGHTNING, LIGHTNING.replace("--devices 4", "--devices -1"), PLAIN),
 )
-def lightning_devices_not_tasks(job: Job) -> Iterator[Finding]:
+def lightning_devices_not_tasks(job: LintJob) -> Iterator[LintFinding]:
     """Under srun Lightning starts no processes: each task is a rank. devices must be the number of tasks on a node,
     from which Lightning computes the world size and the sampler its share of the data."""
     for launch in job.launches:
@@ -271,7 +274,7 @@ def lightning_devices_not_tasks(job: Job) -> Iterator[Finding]:
         wanted = allocation.gpus_per_node(job, launch) if asked == "auto" else asked
         if wanted is None or wanted == here:
             continue
-        yield Finding(
+        yield LintFinding(
             span=argument.span,
             summary=f"{argument.written} is {counted(wanted, 'rank')} a node, and srun starts {counted(here, 'task')}"
             " on each",
@@ -281,7 +284,7 @@ def lightning_devices_not_tasks(job: Job) -> Iterator[Finding]:
         )
 
 
-def _mismatch(job: Job, here: int, wanted: int) -> str:
+def _mismatch(job: LintJob, here: int, wanted: int) -> str:
     if lightning.since(job, 2, 1):
         return f"{lightning.named(job)} ends with a ValueError: devices {wanted} is not --ntasks-per-node {here}."
     if lightning.before(job, 1, 6):
@@ -299,7 +302,7 @@ def _mismatch(job: Job, here: int, wanted: int) -> str:
     )
 
 
-def _tasks_edit(job: Job, launch: Launch, wanted: int) -> tuple[Edit, ...]:
+def _tasks_edit(job: LintJob, launch: LintLaunch, wanted: int) -> tuple[Edit, ...]:
     option = allocation.gives(job, launch, "ntasks-per-node")
     if option is None or allocation.gives(job, launch, "ntasks") is not None:
         return ()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launcher import registry
 from gpudoctor.lint import look
-from gpudoctor.lint.model import Expansion, Job, Launch, Option, Span, Word
-from gpudoctor.lint.rule import Edit, Example, Finding, rule
+from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Option, Span, Word
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 
 _GOOD = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
 _UNDER = (
@@ -79,7 +79,7 @@ def nearest(name: str, known: Iterator[str] | tuple[str, ...] | list[str]) -> st
         _GOOD.replace("rank=0", "rank=$1"),
     ),
 )
-def variable_nothing_sets(job: Job) -> Iterator[Finding]:
+def variable_nothing_sets(job: LintJob) -> Iterator[LintFinding]:
     """A variable that nothing sets is empty text: the option gets no value, or swallows the next word. A name that is
     nearly one that is set is a typing error."""
     for launch in job.launches:
@@ -92,7 +92,7 @@ def variable_nothing_sets(job: Job) -> Iterator[Finding]:
                 meant = nearest(each.name, known)
                 if not meant:
                     continue
-                yield Finding(
+                yield LintFinding(
                     span=option.span,
                     summary=f"{option.written} uses ${each.name}, which nothing sets; {meant} is nearly the same name",
                     happens=f"${each.name} is empty: {option.written} gets no value, which is an error, or it takes the"
@@ -102,7 +102,7 @@ def variable_nothing_sets(job: Job) -> Iterator[Finding]:
                 )
 
 
-def _renamed(job: Job, each: Expansion, meant: str) -> tuple[Edit, ...]:
+def _renamed(job: LintJob, each: Expansion, meant: str) -> tuple[Edit, ...]:
     span = each.span
     if span is None or not span.exact:
         return ()
@@ -134,13 +134,13 @@ def _renamed(job: Job, each: Expansion, meant: str) -> tuple[Edit, ...]:
         ),
     ),
 )
-def not_a_number(job: Job) -> Iterator[Finding]:
+def not_a_number(job: LintJob) -> Iterator[LintFinding]:
     """SLURM writes some counts in its own way: SLURM_GPUS_PER_NODE may be h100:4, SLURM_TASKS_PER_NODE is 4(x2) on two
     nodes. A launcher that is due a number ends."""
     for launch in job.launches:
         for option in launch.every_option:
             if option.known and option.fault == "needs a value":
-                yield Finding(
+                yield LintFinding(
                     span=option.span,
                     summary=f"{option.written} has no value",
                     happens=f"The launcher ends with: argument {option.written}: expected one argument.",
@@ -158,7 +158,7 @@ def not_a_number(job: Job) -> Iterator[Finding]:
             on_node = option.name in ("nproc-per-node", "num-gpus")
             number = re.match(r"(?:[A-Za-z][\w.-]*:)?(\d{1,4})(?:\(x\d+\))?$", shown, re.ASCII)
             wanted = "$SLURM_GPUS_ON_NODE" if value.text is None and on_node else number[1] if number else ""
-            yield Finding(
+            yield LintFinding(
                 span=option.span,
                 summary=f"{option.written} is {shown[:60]!r}; it takes a number",
                 happens=f"The launcher ends with a ValueError or usage error at {option.written}.",
@@ -167,7 +167,7 @@ def not_a_number(job: Job) -> Iterator[Finding]:
             )
 
 
-def _of_slurm(job: Job, value: Word) -> str | None:
+def _of_slurm(job: LintJob, value: Word) -> str | None:
     """What a SLURM variable certainly holds here, when that is no number."""
     if len(value.expansions) != 1 or value.shown.strip() != value.expansions[0].raw:
         return None
@@ -182,7 +182,7 @@ def _of_slurm(job: Job, value: Word) -> str | None:
     return None
 
 
-def _replaced(job: Job, value: Word, wanted: str) -> tuple[Edit, ...]:
+def _replaced(job: LintJob, value: Word, wanted: str) -> tuple[Edit, ...]:
     if len(value.expansions) == 1 and (inner := value.expansions[0].span) is not None:
         return (Edit(inner, wanted),) if inner.exact else ()
     return (Edit(value.span, wanted),) if value.span.exact else ()
@@ -205,7 +205,7 @@ def _replaced(job: Job, value: Word, wanted: str) -> tuple[Edit, ...]:
         "torchrun --nproc-per-node=4 train.py --nproc-per-nodes 3\n",
     ),
 )
-def unknown_option(job: Job) -> Iterator[Finding]:
+def unknown_option(job: LintJob) -> Iterator[LintFinding]:
     """The launcher's options are read strictly: an unknown one is a usage error on every node. A unique beginning of an
     option (--nnode) is taken for the option."""
     for launch in job.launches:
@@ -219,10 +219,10 @@ def unknown_option(job: Job) -> Iterator[Finding]:
             yield _unknown(launch, option)
 
 
-def _unknown(launch: Launch, option: Option) -> Finding:
+def _unknown(launch: LintLaunch, option: Option) -> LintFinding:
     name = launch.entry or launch.launcher
     if option.known:
-        return Finding(
+        return LintFinding(
             span=option.span,
             summary=f"{option.written} takes no value",
             happens=f"{name} ends with a usage error on every node.",
@@ -235,7 +235,7 @@ def _unknown(launch: Launch, option: Option) -> Finding:
         meant = starts[-1] if starts else ""
     start = option.span.start
     span = Span(start, start + len(option.written), option.span.line, option.span.exact)
-    return Finding(
+    return LintFinding(
         span=option.span,
         summary=f"{option.written} is no option of {name}" + (f"; {meant} is" if meant else ""),
         happens=f"{name} ends with a usage error on every node: unrecognized arguments.",
@@ -244,7 +244,7 @@ def _unknown(launch: Launch, option: Option) -> Finding:
     )
 
 
-def _spellings(launch: Launch) -> Iterator[str]:
+def _spellings(launch: LintLaunch) -> Iterator[str]:
     """How the launcher's options are written."""
     grammar = registry.form(launch.launcher).grammar
     for spec in grammar.options:
@@ -261,7 +261,7 @@ def _spellings(launch: Launch) -> Iterator[str]:
     bad=(Example(_GOOD, "torch=1.13"), Example("torchrun --nproc-per-node=4 train.py\n", "torch=1.12.1")),
     good=(Example(_UNDER, "torch=1.13"), Example(_GOOD, "torch=2.0"), _GOOD),
 )
-def option_newer_than_launcher(job: Job) -> Iterator[Finding]:
+def option_newer_than_launcher(job: LintJob) -> Iterator[LintFinding]:
     """torchrun takes --nproc-per-node since torch 2.0 and knew only --nproc_per_node before; some options came later
     still. Underscores are taken by every version."""
     for launch in job.launches:
@@ -275,7 +275,7 @@ def option_newer_than_launcher(job: Job) -> Iterator[Finding]:
             start = option.span.start
             span = Span(start, start + len(option.written), option.span.line, option.span.exact)
             wanted = "--" + option.written.lstrip("-").replace("-", "_")
-            yield Finding(
+            yield LintFinding(
                 span=option.span,
                 summary=f"{option.written} came with {option.since}; {package} {job.facts.versions[package]} is used",
                 happens=f"{launch.entry or launch.launcher} ends with: unrecognized arguments: {option.written}.",
@@ -311,7 +311,7 @@ def option_newer_than_launcher(job: Job) -> Iterator[Finding]:
         _LAUNCH.format(""),
     ),
 )
-def launch_hands_local_rank(job: Job) -> Iterator[Finding]:
+def launch_hands_local_rank(job: LintJob) -> Iterator[LintFinding]:
     """torch.distributed.launch adds an argument to the script: --local_rank=N up to torch 1.13, --local-rank=N from
     2.0 on. A script that knows only the other one, or none, ends with unrecognized arguments. torchrun hands
     LOCAL_RANK over in the environment."""
@@ -332,7 +332,7 @@ def launch_hands_local_rank(job: Job) -> Iterator[Finding]:
         if script is None and (version < (2, 0) or "torch" not in job.facts.given):
             continue
         takes = f"takes {other} only" if script is not None and other in script else "does not take it"
-        yield Finding(
+        yield LintFinding(
             span=look.head_span(launch),
             summary=f"torch {job.facts.versions['torch']}'s launch module hands {handed}=N to {name or 'the script'}"
             + (f", which {takes}" if script is not None else f"; scripts of its time take {other}"),
@@ -343,7 +343,7 @@ def launch_hands_local_rank(job: Job) -> Iterator[Finding]:
         )
 
 
-def _as_torchrun(job: Job, launch: Launch) -> tuple[Edit, ...]:
+def _as_torchrun(job: LintJob, launch: LintLaunch) -> tuple[Edit, ...]:
     """`python -m torch.distributed.launch` -> `torchrun`, where nothing else stands between."""
     words = launch.invocation.words
     at = next((index for index, word in enumerate(words) if word.shown == launch.entry), None)
@@ -368,7 +368,7 @@ def _as_torchrun(job: Job, launch: Launch) -> tuple[Edit, ...]:
     bad=(_LAUNCH.format(""), "python -m torch.distributed.elastic_launch --nproc_per_node=4 train.py\n"),
     good=(_GOOD, "python -m torch.distributed.run --nproc_per_node=4 train.py\n"),
 )
-def superseded_launcher(job: Job) -> Iterator[Finding]:
+def superseded_launcher(job: LintJob) -> Iterator[LintFinding]:
     """torch.distributed.launch still runs, by way of torchrun; elastic_launch and torch_xla's xla_dist are gone."""
     for launch in job.launches:
         if launch.entry.endswith("elastic_launch"):
@@ -382,7 +382,7 @@ def superseded_launcher(job: Job) -> Iterator[Finding]:
         else:
             continue
         plain = launch.entry.endswith("elastic_launch")
-        yield Finding(
+        yield LintFinding(
             span=look.head_span(launch),
             summary=f"{launch.entry} is superseded",
             happens=happens,

@@ -9,8 +9,8 @@ from gpudoctor.knowledge.visible.repair import HIDING
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import allocation, look, processes
 from gpudoctor.lint.assignments import span_of, taken_out, with_value
-from gpudoctor.lint.model import Job, Launch, Setting
-from gpudoctor.lint.rule import Example, Finding, rule
+from gpudoctor.lint.model import LintJob, LintLaunch, SetVariable
+from gpudoctor.lint.rule import Example, LintFinding, rule
 from gpudoctor.lint.rules.rank_variables import variable
 from gpudoctor.lint.rules.slurm_examples import PLAIN, RANKED
 
@@ -39,7 +39,7 @@ _PHYSICAL = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_G
         "for i in 0 1 2 3; do\n  CUDA_VISIBLE_DEVICES=$i python train.py --seed $i &\ndone\nwait\n",
     ),
 )
-def one_gpu_shown_and_local_rank(job: Job) -> Iterator[Finding]:
+def one_gpu_shown_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
     """CUDA numbers the GPUs that a process sees from 0. A process that sees one GPU and takes cuda:LOCAL_RANK with a
     local rank above 0 asks for a GPU that is not there."""
     for launch in job.launches:
@@ -57,7 +57,7 @@ def one_gpu_shown_and_local_rank(job: Job) -> Iterator[Finding]:
         elif one is None or one.count != 1 or not isinstance(rank, int) or rank == 0:
             continue
         local = "its own number" if launch.launcher == "srun" else str(rank)
-        yield Finding(
+        yield LintFinding(
             span=span_of(job, setting),
             summary=f"The process sees one GPU ({VARIABLE}={setting.word.shown}) and gets local rank {local}",
             happens="A script that takes cuda:LOCAL_RANK fails with: CUDA error: invalid device ordinal. Only local"
@@ -68,7 +68,7 @@ def one_gpu_shown_and_local_rank(job: Job) -> Iterator[Finding]:
         )
 
 
-def _local_rank(launch: Launch) -> int | str | None:
+def _local_rank(launch: LintLaunch) -> int | str | None:
     """A number, "SLURM_LOCALID", or None."""
     setting = variable(launch, "LOCAL_RANK")
     if setting is not None:
@@ -101,7 +101,7 @@ def _local_rank(launch: Launch) -> int | str | None:
         Example("CUDA_VISIBLE_DEVICES=4,5,6,7 torchrun --standalone --nproc-per-node=4 train.py\n", "gpus_per_node=8"),
     ),
 )
-def visible_devices_malformed(job: Job) -> Iterator[Finding]:
+def visible_devices_malformed(job: LintJob) -> Iterator[LintFinding]:
     """CUDA reads numbers or UUIDs between commas, up to the first entry that names no GPU; the rest is hidden. A number
     that comes twice hides all. No message tells of it."""
     seen: set[int] = set()
@@ -117,7 +117,7 @@ def visible_devices_malformed(job: Job) -> Iterator[Finding]:
         if fault is None:
             continue
         what, effect, better = fault
-        yield Finding(
+        yield LintFinding(
             span=span_of(job, setting),
             summary=f"{VARIABLE} is {shown(text)}: {what}",
             happens=effect,
@@ -126,7 +126,7 @@ def visible_devices_malformed(job: Job) -> Iterator[Finding]:
         )
 
 
-def _fault(job: Job, launch: Launch, found: list[DeviceEntry]) -> tuple[str, str, str] | None:
+def _fault(job: LintJob, launch: LintLaunch, found: list[DeviceEntry]) -> tuple[str, str, str] | None:
     """What is wrong, what it does, and the list that was meant."""
     numbers = [each.number for each in found if each.form == "ordinal"]
     if len(set(numbers)) < len(numbers):
@@ -184,7 +184,7 @@ def _fault(job: Job, launch: Launch, found: list[DeviceEntry]) -> tuple[str, str
         RANKED.replace("srun ", "echo GPUs: $SLURM_JOB_GPUS\nsrun ", 1),
     ),
 )
-def physical_gpu_numbers(job: Job) -> Iterator[Finding]:
+def physical_gpu_numbers(job: LintJob) -> Iterator[LintFinding]:
     """SLURM_JOB_GPUS and SLURM_STEP_GPUS are the numbers of the whole machine. In a job that is held to its GPUs by
     cgroups these count from 0, and SLURM has set CUDA_VISIBLE_DEVICES right already."""
     seen: set[int] = set()
@@ -201,7 +201,7 @@ def physical_gpu_numbers(job: Job) -> Iterator[Finding]:
             continue
         seen.add(setting.word.span.start)
         count = source in ("SLURM_GPUS_ON_NODE", "SLURM_GPUS")
-        yield Finding(
+        yield LintFinding(
             span=span_of(job, setting),
             summary=f"{VARIABLE} is set from ${source}, which is "
             + ("a number of GPUs, not a list" if count else "the numbers of the whole machine"),
@@ -211,7 +211,7 @@ def physical_gpu_numbers(job: Job) -> Iterator[Finding]:
         )
 
 
-def _beyond_allocation(job: Job, launch: Launch, setting: Setting) -> Finding | None:
+def _beyond_allocation(job: LintJob, launch: LintLaunch, setting: SetVariable) -> LintFinding | None:
     """Numbers beyond the GPUs that SLURM gives a node. Only a machine without so many GPUs makes it certain: whether
     cgroups hide the others (ConstrainDevices) does not stand in the text."""
     given = allocation.gpus_per_node(job, launch) if job.is_batch or look.sruns(launch) else None
@@ -224,7 +224,7 @@ def _beyond_allocation(job: Job, launch: Launch, setting: Setting) -> Finding | 
     there = job.facts.gpus_per_node
     certain = there is not None and max(beyond) >= there
     replaced = bool(look.sruns(launch)) and not look.in_a_task_shell(launch)
-    return Finding(
+    return LintFinding(
         span=span_of(job, setting),
         severity="error" if certain and not replaced else "warning",
         summary=f"{VARIABLE} names GPU {beyond[0]}, and SLURM gives the job {counted(given, 'GPU')} a node",
@@ -236,6 +236,6 @@ def _beyond_allocation(job: Job, launch: Launch, setting: Setting) -> Finding | 
     )
 
 
-def _source(setting: Setting, launch: Launch) -> str | None:
+def _source(setting: SetVariable, launch: LintLaunch) -> str | None:
     names = [each.name for each in look.origins(setting.word, launch.invocation)]
     return next((name for name in names if name in _PHYSICAL), None)

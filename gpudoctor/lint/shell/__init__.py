@@ -6,7 +6,7 @@ know what srun, ssh, env or `bash -c` start. `source` says for each character wh
 
 from msgspec import Struct
 
-from gpudoctor.lint.model import Facts, Invocation, SbatchOption, Section
+from gpudoctor.lint.model import Invocation, LintFacts, SbatchOption, TextSection
 
 
 class Shell(Struct, frozen=True, kw_only=True):
@@ -16,12 +16,12 @@ class Shell(Struct, frozen=True, kw_only=True):
     """In the order in which they would run; wrappers (srun, env, bash -c) before what they start, which has them in
     `within`. A `for` over known words comes once for each value. Commands inside `$(...)` are not among them."""
     every_sbatch: tuple[SbatchOption, ...] = ()
-    files: tuple[Section, ...] = ()
+    files: tuple[TextSection, ...] = ()
     """Files that the text writes itself: `cat > hostfile <<EOF`."""
     notes: tuple[str, ...] = ()
 
 
-def invocations(text: str, sections: tuple[Section, ...], facts: Facts, batch: bool) -> Shell:
+def invocations(text: str, sections: tuple[TextSection, ...], facts: LintFacts, batch: bool) -> Shell:
     """Every command of the sections that are not files; never raises.
 
     `batch`: the text is what sbatch runs, on the first node only. Spans are offsets into `text`. What a section for
@@ -30,19 +30,19 @@ def invocations(text: str, sections: tuple[Section, ...], facts: Facts, batch: b
     from gpudoctor.lint.shell.context import Context
     from gpudoctor.lint.shell.follow import Follower
     from gpudoctor.lint.shell.sbatch import lines_of
-    from gpudoctor.lint.shell.source import Source
+    from gpudoctor.lint.shell.source import ShellSource
     from gpudoctor.lint.shell.variables import Variables
 
     follower = Follower(text)
     for section in sections:
         if section.kind == "file":
-            follower.files[section.name.rsplit("/", 1)[-1]] = Source(section.text, follower.lines, section.start)
+            follower.files[section.name.rsplit("/", 1)[-1]] = ShellSource(section.text, follower.lines, section.start)
     every = Variables(facts)
     own: dict[tuple[str, int | None], Variables] = {}
     for index, section in enumerate(sections):
         if section.kind == "file":
             continue
-        source = Source(section.text, follower.lines, section.start)
+        source = ShellSource(section.text, follower.lines, section.start)
         if section.kind == "every":
             variables = every
         else:

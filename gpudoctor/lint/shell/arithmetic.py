@@ -48,7 +48,7 @@ def evaluate(text: str, value: Callable[[str], str | None]) -> int:
         else:
             tokens.append(sign)
         at = found.end()
-    reader = _Reader(tokens)
+    reader = _Arithmetic(tokens)
     result = reader.choice(0)
     if reader.at != len(tokens):
         raise Unknown
@@ -62,7 +62,7 @@ def _number(text: str, base: int) -> int:
         raise Unknown from None
 
 
-class _Reader:
+class _Arithmetic:
     def __init__(self, tokens: list[str]) -> None:
         self.tokens = tokens
         self.at = 0

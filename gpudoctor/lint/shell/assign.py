@@ -3,11 +3,11 @@
 import re
 from typing import TYPE_CHECKING, Literal
 
-from gpudoctor.lint.model import Setting, Word
+from gpudoctor.lint.model import SetVariable, Word
 from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.fields import fields, word
-from gpudoctor.lint.shell.source import Run
-from gpudoctor.lint.shell.variables import Variable, Variables
+from gpudoctor.lint.shell.source import CommandRun
+from gpudoctor.lint.shell.variables import ShellVariable, Variables
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -28,10 +28,10 @@ def assign(node: "Node", expander: Expander, how: How, *, exported: bool, into: 
     target = expander.variables if into is None else into
     start, end = found.end(), node.end_byte
     array = next((child for child in node.children if child.type == "array"), None)
-    items: tuple[tuple[Run, ...], ...] | None = None
+    items: tuple[tuple[CommandRun, ...], ...] | None = None
     before = target.get(name)
     if array is not None:
-        listed: list[tuple[Run, ...]] = []
+        listed: list[tuple[CommandRun, ...]] = []
         for child in array.children:
             if child.is_named and child.type != "comment":
                 listed += [tuple(each) for each in fields(expander.runs(child.start_byte, child.end_byte))]
@@ -40,7 +40,7 @@ def assign(node: "Node", expander: Expander, how: How, *, exported: bool, into: 
         # An unknown piece outside quotes may be any number of words: hosts=($(scontrol show hostnames))
         certain = all(run.known or not run.splits for item in listed for run in item)
         items = tuple(listed[:MOST_ITEMS]) if certain else None
-        runs: tuple[Run, ...] | None = listed[0] if listed and certain else None
+        runs: tuple[CommandRun, ...] | None = listed[0] if listed and certain else None
     else:
         runs = tuple(expander.runs(start, end))
         if sign == "+=" and before is not None and before.runs is not None:
@@ -57,7 +57,7 @@ def assign(node: "Node", expander: Expander, how: How, *, exported: bool, into: 
             if number <= len(before.items) and runs is not None:
                 items = (*before.items[:number], runs, *before.items[number + 1 :])
         runs = items[0] if items else None
-    target.set(name, Variable(Setting(name, value, exported, how), runs, items))
+    target.set(name, ShellVariable(SetVariable(name, value, exported, how), runs, items))
 
 
 def declare(node: "Node", expander: Expander) -> None:
@@ -79,7 +79,7 @@ def declare(node: "Node", expander: Expander) -> None:
             elif not exported:
                 place = expander.source.span(child.start_byte, child.end_byte)
                 empty = Word(raw="", text="", shown="", span=place)
-                expander.variables.set(written, Variable(Setting(written, empty, False, how), ()))
+                expander.variables.set(written, ShellVariable(SetVariable(written, empty, False, how), ()))
         elif child.is_named and not written.startswith("-"):
             _from_word(child, expander, how, exported)
 
@@ -92,7 +92,7 @@ def _from_word(node: "Node", expander: Expander, how: How, exported: bool) -> No
         if found is None or found[2]:
             continue
         left = found.end()
-        rest: list[Run] = []
+        rest: list[CommandRun] = []
         for run in runs:
             cut = min(left, len(run.text))
             left -= cut
@@ -108,7 +108,7 @@ def _from_word(node: "Node", expander: Expander, how: How, exported: bool) -> No
             expansions=made.expansions,
             quoted=made.quoted,
         )
-        expander.variables.set(found[1], Variable(Setting(found[1], value, exported, how), tuple(rest)))
+        expander.variables.set(found[1], ShellVariable(SetVariable(found[1], value, exported, how), tuple(rest)))
 
 
 def read_into(words: list[Word], variables: Variables) -> bool:
@@ -139,5 +139,5 @@ def read_into(words: list[Word], variables: Variables) -> bool:
     for name in names:
         if NAME.fullmatch(name):
             place = Word(raw="", text=None, shown=f"${name}", span=words[0].span)
-            variables.set(name, Variable(Setting(name, place, False, "assignment"), None))
+            variables.set(name, ShellVariable(SetVariable(name, place, False, "assignment"), None))
     return True

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from gpudoctor.lint.model import Invocation, Setting, Where, Word
+from gpudoctor.lint.model import Invocation, SetVariable, Where, Word
 from gpudoctor.lint.shell import loops
 from gpudoctor.lint.shell.assign import assign, read_into
 from gpudoctor.lint.shell.context import DEEPEST, SHELL_DEPTH, Context, Function, Gathered, Script
@@ -12,7 +12,7 @@ from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.fields import fields, word
 from gpudoctor.lint.shell.heredocs import Redirects, redirects
 from gpudoctor.lint.shell.sbatch import lines_of, options_of
-from gpudoctor.lint.shell.source import Run, Source
+from gpudoctor.lint.shell.source import CommandRun, ShellSource
 from gpudoctor.lint.shell.variables import How, Variables
 from gpudoctor.lint.shell.wrappers import ASSIGNMENT, WhatStarts, name, started
 
@@ -66,7 +66,7 @@ class Commands(Gathered):
         source = script.source
         expander = Expander(source, variables, context.where)
         words: list[Word] = []
-        pieces: list[list[Run]] = []
+        pieces: list[list[CommandRun]] = []
         for start, end in places:
             made = fields(expander.runs(start, end))
             for field in made:
@@ -84,7 +84,7 @@ class Commands(Gathered):
         self.run(words, pieces, script, variables, own, context, found)
 
     def run(
-        self, words: list[Word], pieces: list[list[Run]], script: Script, outer: Variables, variables: Variables,
+        self, words: list[Word], pieces: list[list[CommandRun]], script: Script, outer: Variables, variables: Variables,
         context: Context, found: Redirects,
     ) -> None:  # fmt: skip
         """A command with its words expanded. `variables`: those that it gets; `outer`: those of the shell."""
@@ -135,8 +135,8 @@ class Commands(Gathered):
             self.start(begun, invocation, words, pieces, script, outer, variables, context, found)
 
     def start(
-        self, begun: WhatStarts, invocation: Invocation, words: list[Word], pieces: list[list[Run]], script: Script,
-        outer: Variables, variables: Variables, context: Context, found: Redirects,
+        self, begun: WhatStarts, invocation: Invocation, words: list[Word], pieces: list[list[CommandRun]],
+        script: Script, outer: Variables, variables: Variables, context: Context, found: Redirects,
     ) -> None:  # fmt: skip
         """Follow what a wrapper starts."""
         where: Where = "task" if begun.task else "batch" if begun.batch else context.where
@@ -169,13 +169,13 @@ class Commands(Gathered):
         if invocation.program == "sbatch":
             self.every_sbatch += options_of(words)
         if begun.texts:
-            runs: list[Run] = []
+            runs: list[CommandRun] = []
             for number, index in enumerate(begun.texts):
                 if number:
-                    runs.append(Run(" "))
+                    runs.append(CommandRun(" "))
                 prefix = "--wrap=" if begun.batch and words[index].shown.startswith("--wrap=") else ""
                 runs += _without_prefix(pieces[index], prefix)
-            self.text(Source.of_runs(runs, self.lines), shell, inside)
+            self.text(ShellSource.of_runs(runs, self.lines), shell, inside)
             if invocation.program == "eval":
                 outer.unread_source = outer.unread_source or any(not run.known for run in runs)
         elif begun.script >= 0:
@@ -185,7 +185,7 @@ class Commands(Gathered):
                 self.every_sbatch += lines_of(found.stdin)
             self.text(found.stdin, shell, inside)
 
-    def _setting(self, word_: Word, runs: list[Run], into: Variables, how: How) -> None:
+    def _setting(self, word_: Word, runs: list[CommandRun], into: Variables, how: How) -> None:
         match = ASSIGNMENT.match(word_.shown)
         if match is None:
             return
@@ -209,7 +209,7 @@ class Commands(Gathered):
             name_,
             value,
             tuple(value_runs),
-            setting=Setting(name_, value, True, how),
+            setting=SetVariable(name_, value, True, how),
         )
 
     def source_file(self, words: list[Word], script: Script, variables: Variables, context: Context) -> None:
@@ -243,10 +243,10 @@ def _line_ends(text: str, start: int, end: int) -> bool:
     return "\n" in text[start:end].replace("\\\r\n", "").replace("\\\n", "")
 
 
-def _without_prefix(runs: list[Run], prefix: str) -> list[Run]:
+def _without_prefix(runs: list[CommandRun], prefix: str) -> list[CommandRun]:
     """The pieces behind `NAME=`."""
     left = len(prefix)
-    found: list[Run] = []
+    found: list[CommandRun] = []
     for run in runs:
         if left >= len(run.text) and left:
             left -= len(run.text)

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gpudoctor.lint.model import Invocation, SbatchOption, Section, Where, Word
-from gpudoctor.lint.shell.source import Lines, Run, Source
+from gpudoctor.lint.model import Invocation, SbatchOption, TextSection, Where, Word
+from gpudoctor.lint.shell.source import CommandRun, ShellLines, ShellSource
 from gpudoctor.lint.shell.variables import Variables
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Context(Struct, frozen=True, kw_only=True):
 class Script(Struct, frozen=True):
     """A parsed source."""
 
-    source: Source
+    source: ShellSource
     last_wait: int
     """Where the last `wait` stands; -1 when there is none."""
 
@@ -60,11 +60,11 @@ class Gathered:
     """What has been found so far. The methods are those by which the parts of the follower call each other."""
 
     def __init__(self, text: str) -> None:
-        self.lines = Lines(text)
+        self.lines = ShellLines(text)
         self.invocations: list[Invocation] = []
         self.every_sbatch: list[SbatchOption] = []
-        self.files: dict[str, Source] = {}
-        self.written: list[Section] = []
+        self.files: dict[str, ShellSource] = {}
+        self.written: list[TextSection] = []
         self.notes: list[str] = []
         self.heredocs: list[tuple[int, int]] = []
         self.work = WORK
@@ -78,7 +78,7 @@ class Gathered:
         if self.work < 0 or len(self.invocations) >= MOST_COMMANDS:
             raise Exhausted
 
-    def text(self, source: Source, variables: Variables, context: Context) -> None:
+    def text(self, source: ShellSource, variables: Variables, context: Context) -> None:
         raise NotImplementedError
 
     def statement(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
@@ -91,7 +91,7 @@ class Gathered:
         raise NotImplementedError
 
     def call(
-        self, function: Function, arguments: list[list[Run]], place: Word, variables: Variables, context: Context
+        self, function: Function, arguments: list[list[CommandRun]], place: Word, variables: Variables, context: Context
     ) -> None:
         raise NotImplementedError
 

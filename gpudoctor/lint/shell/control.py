@@ -9,7 +9,7 @@ from gpudoctor.lint.shell import loops
 from gpudoctor.lint.shell.context import DEEPEST, Context, Function, Gathered, Script, statements_of, written
 from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.guards import Decision, decide
-from gpudoctor.lint.shell.source import Run
+from gpudoctor.lint.shell.source import CommandRun
 from gpudoctor.lint.shell.variables import Variables
 
 if TYPE_CHECKING:
@@ -149,8 +149,8 @@ class Control(Gathered):
         self.rounds(label or "for", values, node.child_by_field_name("body"), script, variables, context)
 
     def rounds(
-        self, label: str, values: list[list[Run]] | None, body: "Node | None", script: Script, variables: Variables,
-        context: Context,
+        self, label: str, values: list[list[CommandRun]] | None, body: "Node | None", script: Script,
+        variables: Variables, context: Context,
     ) -> None:  # fmt: skip
         if body is None:
             return
@@ -177,7 +177,12 @@ class Control(Gathered):
             variables.functions[written(name_node, script)] = Function(body, script)
 
     def call(
-        self, function: "Function", arguments: list[list[Run]], place: Word, variables: Variables, context: Context
+        self,
+        function: "Function",
+        arguments: list[list[CommandRun]],
+        place: Word,
+        variables: Variables,
+        context: Context,
     ) -> None:
         function.called = True
         if function.running or context.depth > DEEPEST // 2:

@@ -7,7 +7,7 @@ from typing import Literal
 from gpudoctor.lint.model import Expansion, Where
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
 from gpudoctor.lint.shell.parameters import operated, split_parameter
-from gpudoctor.lint.shell.source import Run, Source
+from gpudoctor.lint.shell.source import CommandRun, ShellSource
 from gpudoctor.lint.shell.variables import Variables
 
 NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!_-]", re.ASCII)
@@ -30,14 +30,14 @@ Mode = Literal["word", "quotes", "here"]
 class Expander:
     """Expands words of one source with the variables as they are now."""
 
-    def __init__(self, source: Source, variables: Variables, where: Where) -> None:
+    def __init__(self, source: ShellSource, variables: Variables, where: Where) -> None:
         self.source = source
         self.variables = variables
         self.where = where
 
-    def runs(self, start: int, end: int, mode: Mode = "word", depth: int = 0) -> list[Run]:
+    def runs(self, start: int, end: int, mode: Mode = "word", depth: int = 0) -> list[CommandRun]:
         """The pieces of `source.text[start:end]`, in order."""
-        found: list[Run] = []
+        found: list[CommandRun] = []
         size = 0
         for run in self._runs(start, end, mode, depth):
             found.append(run)
@@ -46,15 +46,15 @@ class Expander:
                 return [self._unknown("", start, end, mode != "word")]  # no word of a launch command
         return found
 
-    def _literal(self, start: int, end: int, text: str | None = None, quoted: bool = False) -> Run:
+    def _literal(self, start: int, end: int, text: str | None = None, quoted: bool = False) -> CommandRun:
         first, last, exact = self.source.place(start, end)
         plain = self.source.text[start:end] if text is None else text
         dollar = quoted and DOLLAR.search(plain) is not None
         if not exact and last - first == len(plain):
             last = first  # as many characters, but others: nobody may take them for the same
-        return Run(plain, first, last, quoted=quoted, dollar=dollar)
+        return CommandRun(plain, first, last, quoted=quoted, dollar=dollar)
 
-    def _runs(self, start: int, end: int, mode: Mode, depth: int) -> Iterator[Run]:
+    def _runs(self, start: int, end: int, mode: Mode, depth: int) -> Iterator[CommandRun]:
         text = self.source.text
         at = start
         quoted = mode != "word"
@@ -95,7 +95,7 @@ class Expander:
                 yield self._literal(at, at + 1, quoted=quoted)
                 at += 1
 
-    def _escape(self, at: int, end: int, mode: Mode) -> tuple[Run | None, int]:
+    def _escape(self, at: int, end: int, mode: Mode) -> tuple[CommandRun | None, int]:
         text = self.source.text
         following = text[at + 1 : at + 2] if at + 1 < end else ""
         if following == "\n":
@@ -110,7 +110,7 @@ class Expander:
             return run, at + 2
         return self._literal(at, at + 1, quoted=mode != "word"), at + 1
 
-    def _unknown(self, name: str, start: int, end: int, quoted: bool, **more: object) -> Run:
+    def _unknown(self, name: str, start: int, end: int, quoted: bool, **more: object) -> CommandRun:
         """A piece that nobody knows; it is shown as written."""
         first, last, exact = self.source.place(start, end)
         raw = self.source.text[start:end]
@@ -130,9 +130,9 @@ class Expander:
         )
         nested = more.get("nested")
         expansions = (expansion, *(nested if isinstance(nested, tuple) else ()))
-        return Run(raw, first, last, known=False, quoted=quoted, splits=not quoted, expansions=expansions)
+        return CommandRun(raw, first, last, known=False, quoted=quoted, splits=not quoted, expansions=expansions)
 
-    def _dollar(self, at: int, end: int, mode: Mode, depth: int) -> tuple[list[Run], int]:
+    def _dollar(self, at: int, end: int, mode: Mode, depth: int) -> tuple[list[CommandRun], int]:
         text = self.source.text
         quoted = mode != "word"
         if text.startswith("$((", at):
@@ -154,9 +154,9 @@ class Expander:
             return [self._literal(at, at + 1, quoted=quoted)], at + 1
         return self.variable(name[0], at, name.end(), quoted), name.end()
 
-    def _ansi(self, at: int, end: int) -> tuple[list[Run], int]:
+    def _ansi(self, at: int, end: int) -> tuple[list[CommandRun], int]:
         text = self.source.text
-        runs: list[Run] = []
+        runs: list[CommandRun] = []
         at += 2
         while at < end and text[at] != "'":
             if text[at] == "\\" and at + 1 < end:
@@ -167,7 +167,7 @@ class Expander:
                 at += 1
         return runs, at + 1
 
-    def _arithmetic(self, at: int, close: int, quoted: bool) -> Run:
+    def _arithmetic(self, at: int, close: int, quoted: bool) -> CommandRun:
         try:
             value = str(evaluate(self.source.text[at + 3 : close - 2], self._text_of))
         except Unknown:
@@ -178,13 +178,13 @@ class Expander:
         variable = self.variables.get(name)
         return variable.text if variable is not None and variable.is_set else None
 
-    def _known(self, name: str, start: int, end: int, quoted: bool, value: str) -> Run:
+    def _known(self, name: str, start: int, end: int, quoted: bool, value: str) -> CommandRun:
         unknown = self._unknown(name, start, end, quoted, is_set=True)
         expansion = unknown.expansions[0]
         told = Expansion(name, expansion.raw, value, True, None, self.where, expansion.span)
-        return Run(value, -1, -1, quoted=quoted, splits=not quoted, expansions=(told,))
+        return CommandRun(value, -1, -1, quoted=quoted, splits=not quoted, expansions=(told,))
 
-    def _command(self, at: int, close: int, quoted: bool) -> Run:
+    def _command(self, at: int, close: int, quoted: bool) -> CommandRun:
         raw = self.source.text[at:close]
         echo = ECHO.fullmatch(raw)
         if echo is not None:
@@ -192,7 +192,7 @@ class Expander:
         default = OR_ECHO.search(raw)
         return self._unknown("", at, close, quoted, is_set=True, default=default[1].strip("\"'") if default else None)
 
-    def variable(self, name: str, start: int, end: int, quoted: bool) -> list[Run]:
+    def variable(self, name: str, start: int, end: int, quoted: bool) -> list[CommandRun]:
         """`$X`: its pieces, each with the place where it was written when the text says so."""
         variable = self.variables.get(name)
         if name in ("@", "*") and variable is not None and variable.items is not None:
@@ -202,14 +202,14 @@ class Expander:
             return [self._unknown(name, start, end, quoted, is_set=self.variables.is_set(name))]
         return self._of_runs(name, runs, start, end, quoted)
 
-    def _of_runs(self, name: str, runs: tuple[Run, ...], start: int, end: int, quoted: bool) -> list[Run]:
+    def _of_runs(self, name: str, runs: tuple[CommandRun, ...], start: int, end: int, quoted: bool) -> list[CommandRun]:
         unknown = self._unknown(name, start, end, quoted, is_set=True)
         if len(runs) > MOST_RUNS or sum(len(run.text) for run in runs) > LONGEST:
             return [unknown]
         first = unknown.expansions[0]
         text = "".join(run.text for run in runs) if all(run.known for run in runs) else None
         own = Expansion(first.name, first.raw, text, True, first.default, first.where, first.span)
-        found = [Run("", -1, -1, quoted=quoted, splits=not quoted, expansions=(own,))]
+        found = [CommandRun("", -1, -1, quoted=quoted, splits=not quoted, expansions=(own,))]
         for run in runs:
             # What stands inside the value was expanded elsewhere: told, but not a place to edit here.
             nested = tuple(
@@ -219,15 +219,17 @@ class Expander:
             found.append(run._replace(quoted=quoted, splits=not quoted, expansions=nested))
         return found
 
-    def _items(self, items: tuple[tuple[Run, ...], ...], name: str, start: int, end: int, quoted: bool) -> list[Run]:
-        found: list[Run] = []
+    def _items(
+        self, items: tuple[tuple[CommandRun, ...], ...], name: str, start: int, end: int, quoted: bool
+    ) -> list[CommandRun]:
+        found: list[CommandRun] = []
         for index, item in enumerate(items):
             if index:
-                found.append(Run("", breaks=True))
+                found.append(CommandRun("", breaks=True))
             found += self._of_runs(name, item, start, end, quoted)
-        return found or [Run("", breaks=True)]
+        return found or [CommandRun("", breaks=True)]
 
-    def _parameter(self, at: int, close: int, quoted: bool, depth: int) -> list[Run]:
+    def _parameter(self, at: int, close: int, quoted: bool, depth: int) -> list[CommandRun]:
         parts = split_parameter(self.source.text[at + 2 : close - 1])
         if parts is None or depth > DEEPEST:
             return [self._unknown("", at, close, quoted)]
@@ -269,7 +271,7 @@ class Expander:
             ]
         return [self._known(name, at, close, quoted, value)]
 
-    def _element(self, name: str, index: str, operator: str, at: int, close: int, quoted: bool) -> list[Run]:
+    def _element(self, name: str, index: str, operator: str, at: int, close: int, quoted: bool) -> list[CommandRun]:
         """`${X[0]}`, `${X[@]}`, `${#X[@]}`, `${!X[@]}`."""
         variable = self.variables.get(name)
         items = variable.items if variable is not None else None
@@ -281,7 +283,7 @@ class Expander:
             if operator == "#":
                 return [self._known(name, at, close, quoted, str(len(items)))]
             if operator == "!":
-                indexes = tuple((Run(str(number)),) for number in range(len(items)))
+                indexes = tuple((CommandRun(str(number)),) for number in range(len(items)))
                 return self._items(indexes, name, at, close, quoted)
             return (
                 self._items(items, name, at, close, quoted)

@@ -4,16 +4,16 @@ import itertools
 import re
 
 from gpudoctor.lint.model import Expansion, Word
-from gpudoctor.lint.shell.source import Run, Source
+from gpudoctor.lint.shell.source import CommandRun, ShellSource
 
 BLANKS = re.compile(r"[ \t\n]+")
 MOST_WORDS = 2000
 
 
-def fields(runs: list[Run]) -> list[list[Run]]:
+def fields(runs: list[CommandRun]) -> list[list[CommandRun]]:
     """The words that an unquoted place gives: expansions split at blanks, arrays at their elements."""
-    found: list[list[Run]] = []
-    current: list[Run] = []
+    found: list[list[CommandRun]] = []
+    current: list[CommandRun] = []
     for run in runs:
         if run.breaks:
             if current:
@@ -38,18 +38,18 @@ def fields(runs: list[Run]) -> list[list[Run]]:
     return found[:MOST_WORDS]
 
 
-def _gives_word(runs: list[Run]) -> bool:
+def _gives_word(runs: list[CommandRun]) -> bool:
     """An empty expansion outside quotes is no word; `""` is one."""
     return any(run.text or run.quoted for run in runs)
 
 
-def part(run: Run, start: int, end: int) -> Run:
+def part(run: CommandRun, start: int, end: int) -> CommandRun:
     if run.exact:
         return run._replace(text=run.text[start:end], start=run.start + start, end=run.start + end)
     return run._replace(text=run.text[start:end], start=-1, end=-1)
 
 
-def word(source: Source, start: int, end: int, runs: list[Run], *, whole: bool = True) -> Word:
+def word(source: ShellSource, start: int, end: int, runs: list[CommandRun], *, whole: bool = True) -> Word:
     """The word of `source.text[start:end]`. `whole`: it is the only one that stands there."""
     known = all(run.known for run in runs)
     shown = "".join(run.text for run in runs)

@@ -12,7 +12,7 @@ from gpudoctor.lint.shell.control import Control
 from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.heredocs import Redirects, redirects
 from gpudoctor.lint.shell.parse import TooTangled, parse
-from gpudoctor.lint.shell.source import Source
+from gpudoctor.lint.shell.source import ShellSource
 from gpudoctor.lint.shell.variables import Variables
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ WAIT = re.compile(r"(?<![\w.=/-])wait(?![\w.=/-])")
 class Follower(Control, Commands):
     """Gathers what the shell texts of one job do."""
 
-    def text(self, source: Source, variables: Variables, context: Context) -> None:
+    def text(self, source: ShellSource, variables: Variables, context: Context) -> None:
         """Follow a whole text."""
         if not source.text.strip() or context.shells > SHELL_DEPTH:
             return

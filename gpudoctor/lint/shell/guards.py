@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
 from gpudoctor.lint.shell.expand import Expander
-from gpudoctor.lint.shell.source import Run
+from gpudoctor.lint.shell.source import CommandRun
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -89,7 +89,7 @@ def _flat(places: list[tuple[int, int]], expander: Expander) -> Decision:
     return Decision(_compared(_text(left), sign, _text(right)), _node(left, sign, right))
 
 
-def _node(left: list[Run], sign: str, right: list[Run]) -> int | None:
+def _node(left: list[CommandRun], sign: str, right: list[CommandRun]) -> int | None:
     if sign not in ("=", "==", "-eq"):
         return None
     for one, other in ((left, right), (right, left)):
@@ -100,7 +100,7 @@ def _node(left: list[Run], sign: str, right: list[Run]) -> int | None:
     return None
 
 
-def _text(runs: list[Run]) -> str | None:
+def _text(runs: list[CommandRun]) -> str | None:
     return "".join(run.text for run in runs) if all(run.known for run in runs) else None
 
 

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gpudoctor.lint.model import Section
+from gpudoctor.lint.model import TextSection
 from gpudoctor.lint.shell.expand import Expander
-from gpudoctor.lint.shell.source import Source
+from gpudoctor.lint.shell.source import ShellSource
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -16,9 +16,9 @@ class Redirects(Struct, frozen=True):
     """`stdin`: what the command reads. `extra`: words of the command behind a redirection. `writes`: name and text of
     files. `commands`: what follows in the same pipeline."""
 
-    stdin: Source | None = None
+    stdin: ShellSource | None = None
     extra: "list[tuple[int, int]]" = []
-    writes: "list[tuple[str, Source, Section]]" = []
+    writes: "list[tuple[str, ShellSource, TextSection]]" = []
     commands: "list[Node]" = []
     document: tuple[int, int] | None = None
     """Where the here-document stands in the whole text."""
@@ -27,7 +27,7 @@ class Redirects(Struct, frozen=True):
 def redirects(node: "Node", expander: Expander) -> Redirects:
     """Of a `redirected_statement` or a `command`."""
     source = expander.source
-    stdin: Source | None = None
+    stdin: ShellSource | None = None
     raw: tuple[int, int] | None = None
     extra: list[tuple[int, int]] = []
     commands: list[Node] = []
@@ -58,22 +58,22 @@ def redirects(node: "Node", expander: Expander) -> Redirects:
             inner = [each for each in child.children if each.is_named]
             if inner:
                 runs = expander.runs(inner[0].start_byte, inner[0].end_byte)
-                stdin = Source.of_runs(runs, source.lines)
-    writes: list[tuple[str, Source, Section]] = []
+                stdin = ShellSource.of_runs(runs, source.lines)
+    writes: list[tuple[str, ShellSource, TextSection]] = []
     if raw is not None and stdin is not None:
         target = target or _tee(node, source)
         if target:
             name = target.rsplit("/", 1)[-1]
             first, _last, exact = source.place(*raw)
             if exact:
-                section = Section(
+                section = TextSection(
                     "file", name=name, text=source.text[raw[0] : raw[1]], start=first, line=source.lines.at(first)
                 )
                 writes.append((name, stdin, section))
     return Redirects(stdin, extra, writes, commands, source.place(*raw)[:2] if raw is not None else None)
 
 
-def _written(source: Source, node: "Node") -> str:
+def _written(source: ShellSource, node: "Node") -> str:
     return source.text[node.start_byte : node.end_byte]
 
 
@@ -86,18 +86,18 @@ def _body(text: str, body: "Node") -> tuple[int, int]:
     return start, body.end_byte
 
 
-def _source(source: Source, raw: tuple[int, int], delimiter: str, expander: Expander) -> Source:
+def _source(source: ShellSource, raw: tuple[int, int], delimiter: str, expander: Expander) -> ShellSource:
     if source.places is None and ("'" in delimiter or '"' in delimiter or "\\" in delimiter):
-        return Source(source.text[raw[0] : raw[1]], source.lines, source.base + raw[0])
+        return ShellSource(source.text[raw[0] : raw[1]], source.lines, source.base + raw[0])
     quoted = "'" in delimiter or '"' in delimiter or "\\" in delimiter
     if quoted:
-        inner = Source(source.text[raw[0] : raw[1]], source.lines)
+        inner = ShellSource(source.text[raw[0] : raw[1]], source.lines)
         inner.places = source.places[raw[0] : raw[1]] if source.places is not None else None
         inner.placeholders = source.placeholders
         return inner
     if "$" not in source.text[raw[0] : raw[1]] and "\\" not in source.text[raw[0] : raw[1]] and source.places is None:
-        return Source(source.text[raw[0] : raw[1]], source.lines, source.base + raw[0])
-    return Source.of_runs(expander.runs(raw[0], raw[1], "here"), source.lines)
+        return ShellSource(source.text[raw[0] : raw[1]], source.lines, source.base + raw[0])
+    return ShellSource.of_runs(expander.runs(raw[0], raw[1], "here"), source.lines)
 
 
 def _target(node: "Node", expander: Expander, extra: list[tuple[int, int]]) -> str:
@@ -111,7 +111,7 @@ def _target(node: "Node", expander: Expander, extra: list[tuple[int, int]]) -> s
     return "".join(run.text for run in runs)
 
 
-def _tee(node: "Node", source: Source) -> str:
+def _tee(node: "Node", source: ShellSource) -> str:
     """`tee hostfile <<EOF`."""
     words = source.text[node.start_byte : node.end_byte].split("<<", 1)[0].split()
     while words and words[0] in ("sudo", "-a", "-E"):

@@ -3,13 +3,13 @@
 import re
 from typing import TYPE_CHECKING
 
-from gpudoctor.lint.model import Setting, Word
+from gpudoctor.lint.model import SetVariable, Word
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
 from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.fields import fields
 from gpudoctor.lint.shell.guards import is_node_rank
-from gpudoctor.lint.shell.source import Run
-from gpudoctor.lint.shell.variables import Variable, Variables
+from gpudoctor.lint.shell.source import CommandRun
+from gpudoctor.lint.shell.variables import ShellVariable, Variables
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -24,10 +24,10 @@ COUNTED = re.compile(
 )
 
 
-def values_of(node: "Node", expander: Expander) -> list[list[Run]] | None:
+def values_of(node: "Node", expander: Expander) -> list[list[CommandRun]] | None:
     """What a `for` goes through; None when it is not known, or more than 64 values."""
     text = expander.source.text
-    values: list[list[Run]] = []
+    values: list[list[CommandRun]] = []
     variable = node.child_by_field_name("variable")
     body = node.child_by_field_name("body")
     listed = False
@@ -53,18 +53,18 @@ def values_of(node: "Node", expander: Expander) -> list[list[Run]] | None:
     return values if len(values) <= MOST else None
 
 
-def _static(written: str, expander: Expander, at: int) -> list[list[Run]] | None:
+def _static(written: str, expander: Expander, at: int) -> list[list[CommandRun]] | None:
     """`{0..3}`, `n{1,2}`, `$(seq 0 $((N-1)))`."""
     found = RANGE.fullmatch(written)
     if found is not None:
         first, last = int(found[2]), int(found[3])
         if abs(last - first) >= MOST:
-            return [[Run("?", known=False, splits=True)]] * (MOST + 1)
+            return [[CommandRun("?", known=False, splits=True)]] * (MOST + 1)
         step = 1 if last >= first else -1
-        return [[Run(f"{found[1]}{number}{found[4]}")] for number in range(first, last + step, step)]
+        return [[CommandRun(f"{found[1]}{number}{found[4]}")] for number in range(first, last + step, step)]
     found = CHOICE.fullmatch(written)
     if found is not None:
-        return [[Run(f"{found[1]}{each}{found[3]}")] for each in found[2].split(",")]
+        return [[CommandRun(f"{found[1]}{each}{found[3]}")] for each in found[2].split(",")]
     found = SEQ.fullmatch(written)
     if found is None:
         return None
@@ -82,10 +82,10 @@ def _static(written: str, expander: Expander, at: int) -> list[list[Run]] | None
     )  # fmt: skip
     if step == 0 or abs((last - first) // step) >= MOST:
         return None
-    return [[Run(str(number))] for number in range(first, last + (1 if step > 0 else -1), step)]
+    return [[CommandRun(str(number))] for number in range(first, last + (1 if step > 0 else -1), step)]
 
 
-def counted(head: str, expander: Expander) -> tuple[str, list[list[Run]] | None]:
+def counted(head: str, expander: Expander) -> tuple[str, list[list[CommandRun]] | None]:
     """`for ((i = 0; i < N; i++))` -> the variable and its values."""
     found = COUNTED.match(head)
     if found is None or found[1] != found[3]:
@@ -104,18 +104,22 @@ def counted(head: str, expander: Expander) -> tuple[str, list[list[Run]] | None]
     end = {"<": bound, "<=": bound + 1, ">": bound, ">=": bound - 1, "!=": bound}[sign]
     if abs(end - begin) > MOST:
         return counter, None
-    return counter, [[Run(str(number))] for number in range(begin, end, by)]
+    return counter, [[CommandRun(str(number))] for number in range(begin, end, by)]
 
 
 def bind(
-    variables: Variables, name: str, place: Word, runs: tuple[Run, ...] | None, setting: Setting | None = None
+    variables: Variables,
+    name: str,
+    place: Word,
+    runs: tuple[CommandRun, ...] | None,
+    setting: SetVariable | None = None,
 ) -> None:
     """Give a variable a value; None: one that nobody knows."""
-    variables.set(name, Variable(setting or Setting(name, place, False, "assignment"), runs))
+    variables.set(name, ShellVariable(setting or SetVariable(name, place, False, "assignment"), runs))
 
 
-def bind_items(variables: Variables, name: str, place: Word, items: tuple[tuple[Run, ...], ...]) -> None:
-    variables.set(name, Variable(Setting(name, place, False, "assignment"), items[0] if items else (), items))
+def bind_items(variables: Variables, name: str, place: Word, items: tuple[tuple[CommandRun, ...], ...]) -> None:
+    variables.set(name, ShellVariable(SetVariable(name, place, False, "assignment"), items[0] if items else (), items))
 
 
 def case_parts(item: "Node") -> "tuple[list[Node], list[Node]]":
@@ -133,7 +137,7 @@ def case_parts(item: "Node") -> "tuple[list[Node], list[Node]]":
     return patterns, body
 
 
-def case_guard(value: list[Run], patterns: list[str]) -> int | None:
+def case_guard(value: list[CommandRun], patterns: list[str]) -> int | None:
     """The node rank that alone gets here."""
     names = [each.name for run in value for each in run.expansions]
     if not names or not is_node_rank(names[0]) or len(patterns) != 1:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gpudoctor.launchers.slurm import SBATCH
 from gpudoctor.lint.model import Option, SbatchOption, Word
-from gpudoctor.lint.shell.source import Source
+from gpudoctor.lint.shell.source import ShellSource
 
 LINE = re.compile(r"^([ \t]*)(#+)([ \t]*)(SBATCH)\b[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
 COMMAND = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
@@ -17,7 +17,7 @@ def looks_like_batch(text: str) -> bool:
     return any("-" in found[5] for found in LINE.finditer(text))
 
 
-def lines_of(source: Source) -> list[SbatchOption]:
+def lines_of(source: ShellSource) -> list[SbatchOption]:
     """All `#SBATCH` lines, those too that SLURM does not read."""
     found: list[SbatchOption] = []
     text = source.text
@@ -43,7 +43,7 @@ def _ignored(line: re.Match[str], late: bool) -> str:
     return "after the first command" if late else ""
 
 
-def _options(source: Source, line: re.Match[str], ignored: str) -> list[SbatchOption]:
+def _options(source: ShellSource, line: re.Match[str], ignored: str) -> list[SbatchOption]:
     words = [Word(raw="sbatch", text="sbatch", shown="sbatch", span=source.span(line.start(4), line.end(4)))]
     at = line.start(5)
     for part in WORD.finditer(line[5]):

@@ -14,7 +14,7 @@ from gpudoctor.lint.model import Expansion, Span
 PLACEHOLDER = 0xF0000
 
 
-class Run(NamedTuple):
+class CommandRun(NamedTuple):
     """A piece of what a word gives. `start` and `end` are offsets in the whole text, -1 where it stands nowhere."""
 
     text: str
@@ -37,7 +37,7 @@ class Run(NamedTuple):
         return self.start >= 0 and self.end - self.start == len(self.text)
 
 
-class Lines:
+class ShellLines:
     """Offsets to line numbers."""
 
     def __init__(self, text: str) -> None:
@@ -54,18 +54,18 @@ class Lines:
         return Span(start, max(start, end), self.at(start), exact)
 
 
-class Source:
+class ShellSource:
     """A text to parse. `base`: where it begins in the whole, when it stands there as it is."""
 
-    def __init__(self, text: str, lines: Lines, base: int = 0) -> None:
+    def __init__(self, text: str, lines: ShellLines, base: int = 0) -> None:
         self.text = text
         self.lines = lines
         self.base = base
         self.places: list[tuple[int, int]] | None = None
-        self.placeholders: dict[str, Run] = {}
+        self.placeholders: dict[str, CommandRun] = {}
 
     @classmethod
-    def of_runs(cls, runs: Sequence[Run], lines: Lines) -> "Source":
+    def of_runs(cls, runs: Sequence[CommandRun], lines: ShellLines) -> "ShellSource":
         """What an inner shell reads."""
         source = cls("", lines)
         source.places = []

@@ -5,19 +5,19 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from gpudoctor.lint.model import Facts, Setting, Span, Word
+from gpudoctor.lint.model import LintFacts, SetVariable, Span, Word
 from gpudoctor.lint.shell.platform import SPECIAL, is_platform
-from gpudoctor.lint.shell.source import Run
+from gpudoctor.lint.shell.source import CommandRun
 
 How = Literal["prefix", "export", "assignment", "env", "sbatch", "launcher", "file", "manifest"]
 
 
-class Variable(Struct, frozen=True):
+class ShellVariable(Struct, frozen=True):
     """`runs` None: it is set, nobody knows to what. `items`: of an array."""
 
-    setting: Setting
-    runs: tuple[Run, ...] | None = None
-    items: tuple[tuple[Run, ...], ...] | None = None
+    setting: SetVariable
+    runs: tuple[CommandRun, ...] | None = None
+    items: tuple[tuple[CommandRun, ...], ...] | None = None
     is_set: bool | None = True
 
     @property
@@ -31,16 +31,16 @@ class Variable(Struct, frozen=True):
 class Variables:
     """Names to what they hold; copied for subshells and branches, and on writing shared ones."""
 
-    def __init__(self, facts: Facts | None = None) -> None:
-        self._all: dict[str, Variable] = {}
-        self._settings: dict[str, Setting] | None = None
+    def __init__(self, facts: LintFacts | None = None) -> None:
+        self._all: dict[str, ShellVariable] = {}
+        self._settings: dict[str, SetVariable] | None = None
         self.functions: dict[str, object] = {}
         self.export_all = False
         self.unread_source = False
         """A `source` or `eval` ran whose text is not here: it may have set anything."""
         for name, value in (facts.variables if facts else {}).items():
             word = Word(raw=value, text=value, shown=value, span=Span(0, 0, 1, exact=False))
-            self.set(name, Variable(Setting(name, word, True, "file"), (Run(value),)))
+            self.set(name, ShellVariable(SetVariable(name, word, True, "file"), (CommandRun(value),)))
 
     def copy(self) -> "Variables":
         other = Variables()
@@ -54,10 +54,10 @@ class Variables:
     def __len__(self) -> int:
         return len(self._all)
 
-    def get(self, name: str) -> Variable | None:
+    def get(self, name: str) -> ShellVariable | None:
         return self._all.get(name)
 
-    def set(self, name: str, variable: Variable) -> None:
+    def set(self, name: str, variable: ShellVariable) -> None:
         before = self._all.get(name)
         exported = variable.setting.exported or self.export_all or (before is not None and before.setting.exported)
         if exported and not variable.setting.exported:
@@ -87,7 +87,7 @@ class Variables:
             return True
         return None if self.unread_source else False
 
-    def settings(self) -> dict[str, Setting]:
+    def settings(self) -> dict[str, SetVariable]:
         """A snapshot, shared until something changes. Variables that may not be set are among them."""
         if self._settings is None:
             self._settings = {name: each.setting for name, each in self._all.items() if name.isidentifier()}
@@ -103,7 +103,7 @@ class Variables:
     def merge(self, branches: Iterable["Variables"]) -> None:
         """After an `if`: what all branches agree in is known, the rest is set to one of several values."""
         first, *others = branches
-        merged: dict[str, Variable] = {}
+        merged: dict[str, ShellVariable] = {}
         everything: Mapping[str, None] = dict.fromkeys(
             name for each in (first, *others) for name in each._all
         )  # in a stable order
@@ -119,7 +119,7 @@ class Variables:
             # One of several values, or none: whoever looks at the setting is not to take the last one for it.
             word = structs.replace(setting.word, text=None, shown=f"${name}")
             setting = structs.replace(setting, word=word)
-            merged[name] = Variable(setting, None, None, True if other_way else None)
+            merged[name] = ShellVariable(setting, None, None, True if other_way else None)
         self._all = merged
         self._settings = None
         for each in (first, *others):
