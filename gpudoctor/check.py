@@ -34,6 +34,11 @@ class Fix(Struct, frozen=True):
     text: str
     commands: tuple[Command, ...] = ()
 
+    @classmethod
+    def of(cls, text: str, *commands: Command) -> "Fix":
+        """The sentence, and the lines one after the other."""
+        return cls(text, commands)
+
     def __post_init__(self) -> None:
         # A command that could not be said is "": it is left out, and the sentence stays.
         if not all(self.commands):

@@ -149,14 +149,12 @@ def _shards(chosen: StateDict) -> CheckpointFinding | None:
         summary=f"{_verb(names, 'is', 'are')} one rank's part: {printable(names[0])} has "
         f"{list(first.local_shape)} of {list(first.shape)} here ({first.placements or 'a shard'})",
         meaning="The other parts are in the files of the other ranks; this one alone is no model.",
-        fix=Fix(
+        fix=Fix.of(
             "Save the whole model on rank 0, with the ranks of the run still there: get_model_state_dict gathers it.",
-            (
-                command("from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict"),
-                command("options = StateDictOptions(full_state_dict=True, cpu_offload=True)"),
-                command("state = get_model_state_dict(model, options=options)"),
-                command('if rank == 0: torch.save(state, "model.pt")'),
-            ),
+            command("from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict"),
+            command("options = StateDictOptions(full_state_dict=True, cpu_offload=True)"),
+            command("state = get_model_state_dict(model, options=options)"),
+            command('if rank == 0: torch.save(state, "model.pt")'),
         ),
         tensors=_named(names),
     )

@@ -35,14 +35,12 @@ def amd_gpu_without_rocm_torch(machine: Snapshot) -> Problems:
         meaning="torch.cuda.is_available() is False, and training runs on the CPU."
         + ("" if instinct else " Graphics that are part of the CPU may not be supported by ROCm."),
         evidence=(pci, *((files,) if torch else ())),
-        fix=Fix(
+        fix=Fix.of(
             "Install the ROCm build into the training interpreter; its ROCm has to fit the installed driver.",
-            commands=(
-                command(
-                    "{:python} -m pip install --force-reinstall torch --index-url {:name}",
-                    interpreter(machine),
-                    INDEX,
-                ),
+            command(
+                "{:python} -m pip install --force-reinstall torch --index-url {:name}",
+                interpreter(machine),
+                INDEX,
             ),
         ),
     )

@@ -31,14 +31,12 @@ def intel_gpu_without_xpu_torch(machine: Snapshot) -> Problems:
         f"{listed((device.bus_id for device in found), 3)}, and {state} built for XPU",
         meaning="torch.xpu.is_available() is False, and training runs on the CPU.",
         evidence=(pci, *((files,) if torch else ())),
-        fix=Fix(
+        fix=Fix.of(
             "Install the XPU build into the training interpreter; it needs Intel's compute runtime on the machine.",
-            commands=(
-                command(
-                    "{:python} -m pip install --force-reinstall torch --index-url {:name}",
-                    interpreter(machine),
-                    INDEX,
-                ),
+            command(
+                "{:python} -m pip install --force-reinstall torch --index-url {:name}",
+                interpreter(machine),
+                INDEX,
             ),
         ),
     )

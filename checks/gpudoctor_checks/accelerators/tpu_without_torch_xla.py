@@ -25,16 +25,14 @@ def tpu_without_torch_xla(machine: Snapshot) -> Problems:
             + (f"torch {torch.version} without torch_xla" if torch else "neither torch nor torch_xla"),
             meaning="Training runs on the CPU of the TPU's host.",
             evidence=(machine.accelerators.pci, machine.training.packages),
-            fix=Fix(
+            fix=Fix.of(
                 "Install torch and torch_xla of one release into the training interpreter.",
-                commands=(
-                    command(
-                        "{:python} -m pip install torch=={:version} {:name} -f {:name}",
-                        interpreter(machine),
-                        RELEASE,
-                        f"torch_xla[tpu]=={RELEASE}",
-                        LIBTPU,
-                    ),
+                command(
+                    "{:python} -m pip install torch=={:version} {:name} -f {:name}",
+                    interpreter(machine),
+                    RELEASE,
+                    f"torch_xla[tpu]=={RELEASE}",
+                    LIBTPU,
                 ),
             ),
         )

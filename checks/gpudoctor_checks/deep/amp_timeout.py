@@ -22,12 +22,10 @@ def amp_timeout(machine: Snapshot) -> Problems:
             summary=f"{named(target, gpu)}: {late[0].rstrip('.')}",
             meaning="A training in mixed precision may hang on this device, and all its ranks with it.",
             evidence=(target.results, amp),
-            fix=Fix(
+            fix=Fix.of(
                 "Give it more time once, alone; when it hangs again, read the kernel log.",
-                commands=(
-                    command("gpudoctor amp --device {:device} --timeout 300", target.device),
-                    command("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20"),
-                ),
+                command("gpudoctor amp --device {:device} --timeout 300", target.device),
+                command("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20"),
             ),
             gpus=(gpu.index,) if gpu else (),
         )

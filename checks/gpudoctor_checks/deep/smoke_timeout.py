@@ -20,13 +20,11 @@ def smoke_timeout(machine: Snapshot) -> Problems:
             summary=f"{named(target, gpu)}: {target.result.reason}",
             meaning="A training that uses this device hangs, and all its ranks with it.",
             evidence=(smoke, target.result),
-            fix=Fix(
+            fix=Fix.of(
                 "Give it more time once; when it hangs again, read the kernel log and reset the GPU, or reboot.",
-                commands=(
-                    command("gpudoctor check --deep --timeout 120 deep"),
-                    command("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20"),
-                    *((command("sudo nvidia-smi --gpu-reset -i {:number}", gpu.index),) if gpu else ()),
-                ),
+                command("gpudoctor check --deep --timeout 120 deep"),
+                command("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20"),
+                *((command("sudo nvidia-smi --gpu-reset -i {:number}", gpu.index),) if gpu else ()),
             ),
             gpus=(gpu.index,) if gpu else (),
         )

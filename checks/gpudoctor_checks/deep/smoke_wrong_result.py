@@ -26,18 +26,16 @@ def smoke_wrong_result(machine: Snapshot) -> Problems:
             summary=f"{named(target, gpu)}: {found.error or 'a wrong result'}; the CPU's result was wanted",
             meaning="This device corrupts the training without an error message.",
             evidence=(target.result, smoke),
-            fix=Fix(
+            fix=Fix.of(
                 "Take the device out of service, run the test again, and have it replaced when it fails twice. "
                 "An overclocked GPU computes wrongly too.",
-                commands=(
-                    command("gpudoctor check --deep deep"),
-                    *(
-                        (command("sudo nvidia-smi -i {:number} -q -d ECC,ROW_REMAPPER,CLOCK,TEMPERATURE", gpu.index),)
-                        if gpu
-                        else ()
-                    ),
-                    *((command("sudo dcgmi diag -r 3 -i {:number}", gpu.index),) if gpu else ()),
+                command("gpudoctor check --deep deep"),
+                *(
+                    (command("sudo nvidia-smi -i {:number} -q -d ECC,ROW_REMAPPER,CLOCK,TEMPERATURE", gpu.index),)
+                    if gpu
+                    else ()
                 ),
+                *((command("sudo dcgmi diag -r 3 -i {:number}", gpu.index),) if gpu else ()),
             ),
             gpus=(gpu.index,) if gpu else (),
         )

@@ -18,11 +18,9 @@ def train_ddp_failed(machine: Snapshot) -> Problems:
                 f"{found.error.rstrip('.') or 'no message'}",
                 meaning="A training with torchrun fails on this machine too.",
                 evidence=(train,),
-                fix=Fix(
+                fix=Fix.of(
                     "Run it at length, with what each rank said before it ended; then the collectives alone.",
-                    commands=(
-                        command("gpudoctor train-test --strategy {:name}", found.way),
-                        command("gpudoctor nccl-test"),
-                    ),
+                    command("gpudoctor train-test --strategy {:name}", found.way),
+                    command("gpudoctor nccl-test"),
                 ),
             )

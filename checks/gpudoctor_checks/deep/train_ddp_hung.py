@@ -19,12 +19,10 @@ def train_ddp_hung(machine: Snapshot) -> Problems:
             f"{found.error.rstrip('.') or 'no rank got on'}",
             meaning="A training with torchrun hangs on this machine too.",
             evidence=(train,),
-            fix=Fix(
+            fix=Fix.of(
                 "Run it at length: each rank's phase and stack say where. The collectives alone tell whether the way "
                 "between the processes is at fault.",
-                commands=(
-                    command("gpudoctor train-test --strategy {:name}", found.way),
-                    command("gpudoctor nccl-test"),
-                ),
+                command("gpudoctor train-test --strategy {:name}", found.way),
+                command("gpudoctor nccl-test"),
             ),
         )

@@ -30,14 +30,12 @@ def gpu_not_enumerated_by_cuda(machine: Snapshot) -> Problems:
                 summary=f"{label(gpu)} is in nvidia-smi, but not among the {len(devices)} devices of the CUDA driver",
                 meaning="No CUDA program can use this GPU, whatever CUDA_VISIBLE_DEVICES says; the numbers of the "
                 "others have moved up.",
-                fix=Fix(
+                fix=Fix.of(
                     "See whether its device file is there and readable, whether an MPS daemon runs, and what the "
                     "kernel log says of it.",
-                    commands=(
-                        command("ls -l /dev/nvidia{:number}", gpu.minor_number.value_or(gpu.index)),
-                        command("pgrep -a nvidia-cuda-mps"),
-                        command("sudo dmesg -T | grep -i nvrm"),
-                    ),
+                    command("ls -l /dev/nvidia{:number}", gpu.minor_number.value_or(gpu.index)),
+                    command("pgrep -a nvidia-cuda-mps"),
+                    command("sudo dmesg -T | grep -i nvrm"),
                 ),
                 evidence=(driver_list(answer), gpu.uuid),
                 gpus=(gpu.index,),

@@ -16,12 +16,10 @@ def mig_mode_without_instances(gpu: Gpu, machine: Snapshot) -> Problems:
         severity="error",
         summary=f"{label(gpu)} is in MIG mode with 0 MIG devices; CUDA needs at least one",
         meaning="No CUDA program can use this GPU.",
-        fix=Fix(
+        fix=Fix.of(
             "Leave MIG mode to have the whole GPU (it must be idle), or list the profiles and create instances.",
-            commands=(
-                command("sudo nvidia-smi -i {:number} -mig 0", gpu.index),
-                command("sudo nvidia-smi mig -i {:number} -lgip", gpu.index),
-            ),
+            command("sudo nvidia-smi -i {:number} -mig 0", gpu.index),
+            command("sudo nvidia-smi mig -i {:number} -lgip", gpu.index),
         ),
         evidence=(gpu.mig_mode, gpu.mig_devices),
     )

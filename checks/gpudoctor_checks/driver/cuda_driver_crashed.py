@@ -25,17 +25,15 @@ def cuda_driver_crashed(machine: Snapshot) -> Problems:
         summary=f"The CUDA driver library crashes: {answer.reason}",
         meaning="A training dies in its first CUDA call, often without a message.",
         evidence=(answer, *((machine.environment,) if suspects else ())),
-        fix=Fix(
+        fix=Fix.of(
             (f"Look at {suspects[0]} first: it puts other libraries into the process. " if suspects else "")
             + "See which libcuda is loaded, and reinstall the driver when it is the driver's own.",
-            commands=(
-                *(
-                    (command("env -u LD_PRELOAD -u LD_LIBRARY_PATH -u CUDA_INJECTION64_PATH nvidia-smi"),)
-                    if suspects
-                    else ()
-                ),
-                command("ldconfig -p | grep libcuda.so"),
-                command("sudo dmesg -T | grep -iE 'segfault|nvrm' | tail -n 20"),
+            *(
+                (command("env -u LD_PRELOAD -u LD_LIBRARY_PATH -u CUDA_INJECTION64_PATH nvidia-smi"),)
+                if suspects
+                else ()
             ),
+            command("ldconfig -p | grep libcuda.so"),
+            command("sudo dmesg -T | grep -iE 'segfault|nvrm' | tail -n 20"),
         ),
     )

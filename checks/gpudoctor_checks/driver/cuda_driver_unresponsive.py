@@ -23,13 +23,11 @@ def cuda_driver_unresponsive(machine: Snapshot) -> Problems:
         meaning="A training hangs before its first line of output."
         + (f" Stuck in the kernel already: {named}." if hanging else ""),
         evidence=(answer, *((stuck,) if hanging else ())),
-        fix=Fix(
+        fix=Fix.of(
             "Read what the driver last said; reload nvidia_uvm when nothing uses the GPUs, or reboot. Without "
             "persistence mode, many GPUs can take longer than the deadline: then ask again with more patience.",
-            commands=(
-                command("sudo dmesg -T | grep -iE 'xid|nvrm' | tail -n 20"),
-                command("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm"),
-                command("gpudoctor check --timeout 60"),
-            ),
+            command("sudo dmesg -T | grep -iE 'xid|nvrm' | tail -n 20"),
+            command("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm"),
+            command("gpudoctor check --timeout 60"),
         ),
     )

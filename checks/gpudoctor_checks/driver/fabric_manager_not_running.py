@@ -30,11 +30,9 @@ def fabric_manager_not_running(machine: Snapshot) -> Problems:
         summary=f"No fabric manager runs; the machine has {len(switches)} NVSwitches that need it",
         meaning="CUDA fails to start with error 802 (system not yet initialized), or NVLink is not used.",
         evidence=(manager, machine.accelerators.pci),
-        fix=Fix(
+        fix=Fix.of(
             f"Start it; where it is not installed, install the version of the driver{package}.",
-            commands=(
-                command("sudo systemctl enable --now nvidia-fabricmanager"),
-                command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
-            ),
+            command("sudo systemctl enable --now nvidia-fabricmanager"),
+            command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
         ),
     )

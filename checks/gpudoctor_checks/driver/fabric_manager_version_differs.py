@@ -29,12 +29,10 @@ def fabric_manager_version_differs(machine: Snapshot) -> Problems:
             summary=f"Fabric manager {manager.value} does not match driver {driver.value}; they must be equal",
             meaning="The NVSwitch fabric is not set up, and CUDA fails to start with error 802.",
             evidence=(manager, driver),
-            fix=Fix(
+            fix=Fix.of(
                 "Install the fabric manager of the driver's version and restart it; keep both packages from being "
                 "upgraded apart. The first line is for Ubuntu.",
-                commands=(
-                    command("sudo apt install {}", f"nvidia-fabricmanager-{branch}={driver.value}*"),
-                    command("sudo systemctl restart nvidia-fabricmanager"),
-                ),
+                command("sudo apt install {}", f"nvidia-fabricmanager-{branch}={driver.value}*"),
+                command("sudo systemctl restart nvidia-fabricmanager"),
             ),
         )

@@ -32,13 +32,11 @@ def gpu_count_below_pci(machine: Snapshot) -> Problems:
         summary=f"The driver serves {len(gpus.value)} of the {len(devices)} NVIDIA GPUs on the PCI bus" + named,
         meaning="A job that counts on the missing GPU does not start, or waits for its rank until it times out.",
         evidence=(gpus, machine.accelerators.pci),
-        fix=Fix(
+        fix=Fix.of(
             "Read why the driver could not initialise it; a power cycle often brings it back, a GPU that is too old "
             "for this driver stays away.",
-            commands=(
-                command("sudo dmesg -T | grep -iE 'nvrm|xid'"),
-                *(command("lspci -nnk -s {:pci}", device.bus_id) for device in missing[:4]),
-            ),
+            command("sudo dmesg -T | grep -iE 'nvrm|xid'"),
+            *(command("lspci -nnk -s {:pci}", device.bus_id) for device in missing[:4]),
         ),
     )
 

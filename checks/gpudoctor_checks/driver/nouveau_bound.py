@@ -25,15 +25,13 @@ def nouveau_bound(machine: Snapshot) -> Problems:
         f"({', '.join(device.bus_id for device in held[:4])}) held by nouveau, which has no CUDA",
         meaning="CUDA cannot use " + ("this GPU." if len(held) == 1 else "these GPUs."),
         evidence=(machine.accelerators.pci,),
-        fix=Fix(
+        fix=Fix.of(
             "Keep nouveau from being loaded, install NVIDIA's driver, and reboot.",
-            commands=(
-                command(
-                    "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee "
-                    "/etc/modprobe.d/blacklist-nouveau.conf"
-                ),
-                INITRAMFS.get(distribution, command("sudo dracut --force")),
-                command("sudo reboot"),
+            command(
+                "printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee "
+                "/etc/modprobe.d/blacklist-nouveau.conf"
             ),
+            INITRAMFS.get(distribution, command("sudo dracut --force")),
+            command("sudo reboot"),
         ),
     )

@@ -59,11 +59,9 @@ def _fix(forbidden: list[DeviceNode], *, inside: bool) -> Fix:
             f"Join group {node.group}, then log in again.",
             commands=(command('sudo usermod -aG {:user} "$USER"', node.group), command("ls -l /dev/nvidia*")),
         )
-    return Fix(
+    return Fix.of(
         "Give the files back the driver's default mode, and look for NVreg_DeviceFileMode in the module's options, "
         "which would set another one again at boot.",
-        commands=(
-            command("sudo chmod 0666 {:paths}", [one.path for one in forbidden]),
-            command("grep -rs NVreg_DeviceFile /etc/modprobe.d"),
-        ),
+        command("sudo chmod 0666 {:paths}", [one.path for one in forbidden]),
+        command("grep -rs NVreg_DeviceFile /etc/modprobe.d"),
     )

@@ -36,12 +36,10 @@ def nvidia_driver_missing(machine: Snapshot) -> Problems:
             summary=f"{first}, kernel driver {module.value} is loaded, but its library libnvidia-ml.so.1 was not found",
             meaning="CUDA programs find no GPU: the user-space half of the driver is not installed.",
             evidence=(code, module, machine.accelerators.pci),
-            fix=Fix(
+            fix=Fix.of(
                 f"Install the libraries of exactly version {module.value}; on Ubuntu and Debian the lines do it.",
-                commands=(
-                    command("sudo apt install {:name}", "libnvidia-compute-" + module.value.partition(".")[0]),
-                    command("ldconfig -p | grep libnvidia-ml"),
-                ),
+                command("sudo apt install {:name}", "libnvidia-compute-" + module.value.partition(".")[0]),
+                command("ldconfig -p | grep libnvidia-ml"),
             ),
         )
         return

@@ -49,13 +49,11 @@ def nvml_broken(machine: Snapshot) -> Problems:
         summary=f"The NVIDIA management library could not be used: {_reason(broken)}",
         meaning="nvidia-smi and torch are likely to fail in the same way, and facts about the GPUs are missing here.",
         evidence=tuple(broken),
-        fix=Fix(
+        fix=Fix.of(
             "See whether nvidia-smi works and which library is loaded; reinstall the driver when it crashes.",
-            commands=(
-                command("nvidia-smi"),
-                command("ldconfig -p | grep libnvidia-ml"),
-                command("sudo dmesg -T | grep -iE 'nvrm|segfault' | tail -n 20"),
-            ),
+            command("nvidia-smi"),
+            command("ldconfig -p | grep libnvidia-ml"),
+            command("sudo dmesg -T | grep -iE 'nvrm|segfault' | tail -n 20"),
         ),
     )
 

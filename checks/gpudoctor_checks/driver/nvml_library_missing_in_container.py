@@ -14,12 +14,10 @@ START = {
         "Start the container with the GPUs; the host needs nvidia-container-toolkit.",
         commands=(command("docker run --gpus all ..."), command("docker run --rm --gpus all ubuntu nvidia-smi")),
     ),
-    "podman": Fix(
+    "podman": Fix.of(
         "Start the container with the GPUs through CDI; the first line, on the host, describes them.",
-        commands=(
-            command("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
-            command("podman run --device nvidia.com/gpu=all ..."),
-        ),
+        command("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
+        command("podman run --device nvidia.com/gpu=all ..."),
     ),
     "kubernetes": Fix(
         "Ask for GPUs in the pod's spec (resources: limits: nvidia.com/gpu: 1); the node needs NVIDIA's device "
@@ -30,12 +28,10 @@ START = {
         "Start the container with --nv.",
         commands=(command("singularity exec --nv ..."), command("apptainer exec --nv ...")),
     ),
-    "enroot": Fix(
+    "enroot": Fix.of(
         "Start the container with the GPUs made visible.",
-        commands=(
-            command("export NVIDIA_VISIBLE_DEVICES=all"),
-            command("export NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
-        ),
+        command("export NVIDIA_VISIBLE_DEVICES=all"),
+        command("export NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
     ),
 }
 UTILITY = Fix(

@@ -41,13 +41,11 @@ def nvml_unresponsive(machine: Snapshot) -> Problems:
         + (f" Stuck in the kernel already: {named}." if hanging else ""),
         evidence=(slow[0], *((stuck,) if hanging else ())),
         gpus=tuple(gpu.index for gpu in hung),
-        fix=Fix(
+        fix=Fix.of(
             "Read what the driver last said and reboot; when the machine does not come down, power-cycle it. A GPU "
             "that does it again wants its power, cooling and seating looked at. If the machine was only slow, ask "
             "again with more patience.",
-            commands=(
-                command("sudo dmesg -T | grep -iE 'xid|nvrm' | tail -n 20"),
-                command("gpudoctor check --timeout 60"),
-            ),
+            command("sudo dmesg -T | grep -iE 'xid|nvrm' | tail -n 20"),
+            command("gpudoctor check --timeout 60"),
         ),
     )

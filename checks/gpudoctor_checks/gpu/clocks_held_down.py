@@ -31,15 +31,13 @@ def clocks_held_down(gpu: Gpu, machine: Snapshot) -> Problems:
         meaning="; ".join(f"{event.name}: {event.meaning}" for event in events)
         + ". Every other GPU of a job waits for this one.",
         evidence=(gpu.clock_event_reasons, *((degrees,) if degrees.is_read else ())),
-        fix=Fix(
+        fix=Fix.of(
             "Clear the air path, look at the fans and the room's temperature."
             if hot
             else "Plug in the notebook's own charger."
             if on_battery
             else "Look at the power cables, the power supplies and the chassis' power limit.",
-            commands=(
-                command("nvidia-smi -q -i {:number} -d PERFORMANCE,TEMPERATURE,POWER", gpu.index),
-                command("nvidia-smi dmon -i {:number} -s pcv -c 10", gpu.index),
-            ),
+            command("nvidia-smi -q -i {:number} -d PERFORMANCE,TEMPERATURE,POWER", gpu.index),
+            command("nvidia-smi dmon -i {:number} -s pcv -c 10", gpu.index),
         ),
     )

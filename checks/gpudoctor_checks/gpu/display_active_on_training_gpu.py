@@ -23,12 +23,10 @@ def display_active_on_training_gpu(machine: Snapshot) -> Problems:
             meaning="The desktop takes memory and time from the rank on this GPU.",
             evidence=(shown[0].display_active, free[0].display_active),
             gpus=tuple(gpu.index for gpu in shown),
-            fix=Fix(
+            fix=Fix.of(
                 "Where memory is tight, leave this GPU to the desktop, or run without one.",
-                commands=(
-                    command("export CUDA_DEVICE_ORDER=PCI_BUS_ID"),
-                    command("export CUDA_VISIBLE_DEVICES={:numbers}", comma_separated(free)),
-                ),
+                command("export CUDA_DEVICE_ORDER=PCI_BUS_ID"),
+                command("export CUDA_VISIBLE_DEVICES={:numbers}", comma_separated(free)),
             ),
         )
     raise_unread(gpu.display_active for gpu in gpus)

@@ -24,12 +24,10 @@ def ecc_mode_differs(machine: Snapshot) -> Problems:
                 "bits.",
                 evidence=(on[0].ecc_mode, off[0].ecc_mode),
                 gpus=tuple(gpu.index for gpu in (on if len(on) < len(off) else off)),
-                fix=Fix(
+                fix=Fix.of(
                     "Switch ECC on everywhere, then reset the GPUs or reboot.",
-                    commands=(
-                        command("sudo nvidia-smi -i {:numbers} -e 1", comma_separated(off)),
-                        command("sudo reboot"),
-                    ),
+                    command("sudo nvidia-smi -i {:numbers} -e 1", comma_separated(off)),
+                    command("sudo reboot"),
                 ),
             )
     raise_unread(gpu.name for gpu in gpus)

@@ -20,12 +20,10 @@ def ecc_uncorrected_errors(gpu: Gpu, machine: Snapshot) -> Problems:
             f"expected",
             meaning="A job on this GPU was killed by it or will be, and its last results are not to be trusted.",
             evidence=(gpu.ecc_volatile,),
-            fix=Fix(
+            fix=Fix.of(
                 "End what uses this GPU and reset it, which retires or remaps the faulty memory. When errors come "
                 "back, have the GPU replaced.",
-                commands=(
-                    reset(gpu),
-                    command("nvidia-smi -q -i {:number} -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", gpu.index),
-                ),
+                reset(gpu),
+                command("nvidia-smi -q -i {:number} -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", gpu.index),
             ),
         )

@@ -41,14 +41,12 @@ def fabric_not_ready(machine: Snapshot) -> Problems:
             "machine.",
             evidence=tuple(gpu.fabric for gpu in same),
             gpus=tuple(gpu.index for gpu in same),
-            fix=Fix(
+            fix=Fix.of(
                 "Start the fabric manager, which must be of exactly the driver's version; right after boot, wait a "
                 "minute.",
-                commands=(
-                    command("sudo systemctl enable --now nvidia-fabricmanager"),
-                    command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
-                    command("nvidia-smi -q -i {:number} | grep -A 4 Fabric", same[0].index),
-                ),
+                command("sudo systemctl enable --now nvidia-fabricmanager"),
+                command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
+                command("nvidia-smi -q -i {:number} | grep -A 4 Fabric", same[0].index),
             ),
         )
     raise_unread(gpu.fabric for gpu in gpus)
@@ -64,11 +62,9 @@ def _unhealthy(gpu: Gpu, health: int) -> Problems:
             meaning="Collectives through this GPU are slow or fail.",
             evidence=(gpu.fabric,),
             gpus=(gpu.index,),
-            fix=Fix(
+            fix=Fix.of(
                 "Look at the GPU's links and at the fabric manager's log; a reset of the GPUs trains the links again.",
-                commands=(
-                    command("nvidia-smi nvlink -i {:number} -s", gpu.index),
-                    command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
-                ),
+                command("nvidia-smi nvlink -i {:number} -s", gpu.index),
+                command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
             ),
         )

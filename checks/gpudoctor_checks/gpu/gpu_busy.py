@@ -28,11 +28,9 @@ def gpu_busy(gpu: Gpu, machine: Snapshot) -> Problems:
         + (f" (process {named})" if named else ""),
         meaning="A training started now shares the GPU with this work, and its other GPUs wait for this one.",
         evidence=(gpu.utilization_gpu_percent, *((gpu.processes,) if foreign else ())),
-        fix=Fix(
+        fix=Fix.of(
             "Wait for the other work, or leave this GPU out with CUDA_VISIBLE_DEVICES.",
-            commands=(
-                command("nvidia-smi pmon -i {:number} -c 1", gpu.index),
-                *(command("ps -fp {:pid}", process.pid) for process in foreign[:4]),
-            ),
+            command("nvidia-smi pmon -i {:number} -c 1", gpu.index),
+            *(command("ps -fp {:pid}", process.pid) for process in foreign[:4]),
         ),
     )

@@ -41,14 +41,12 @@ def gpu_memory_held(gpu: Gpu, machine: Snapshot) -> Problems:
 
 def _fix(gpu: Gpu, foreign: list[GpuProcess]) -> Fix:
     if not foreign:
-        return Fix(
+        return Fix.of(
             "Find who has the device file open; the second line lists processes that are ending but not gone.",
-            commands=(
-                command("sudo fuser -v /dev/nvidia{:number}", gpu.minor_number.value)
-                if gpu.minor_number.is_read
-                else command("sudo fuser -v /dev/nvidia*"),
-                command("ps -eo pid,ppid,user,stat,args | awk '$4 ~ /^[DZ]/'"),
-            ),
+            command("sudo fuser -v /dev/nvidia{:number}", gpu.minor_number.value)
+            if gpu.minor_number.is_read
+            else command("sudo fuser -v /dev/nvidia*"),
+            command("ps -eo pid,ppid,user,stat,args | awk '$4 ~ /^[DZ]/'"),
         )
     look = tuple(command("ps -o pid,user,lstart,args -p {:pid}", process.pid) for process in foreign[:4])
     if any(not process.command.is_read for process in foreign):

@@ -23,12 +23,10 @@ def gpu_models_differ(machine: Snapshot) -> Problems:
             meaning="A job over all of them runs at the pace of the slowest and with the memory of the smallest.",
             evidence=tuple(group[0].name for group in groups),
             gpus=tuple(gpu.index for group in groups if group is not largest for gpu in group),
-            fix=Fix(
+            fix=Fix.of(
                 f"Train on GPUs of one model, and number them as nvidia-smi does: the lines choose {labels(largest)}.",
-                commands=(
-                    command("export CUDA_DEVICE_ORDER=PCI_BUS_ID"),
-                    command("export CUDA_VISIBLE_DEVICES={:numbers}", comma_separated(largest)),
-                ),
+                command("export CUDA_DEVICE_ORDER=PCI_BUS_ID"),
+                command("export CUDA_VISIBLE_DEVICES={:numbers}", comma_separated(largest)),
             ),
         )
     raise_unread(gpu.name for gpu in gpus)

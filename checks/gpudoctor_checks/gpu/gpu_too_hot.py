@@ -19,11 +19,9 @@ def gpu_too_hot(gpu: Gpu, machine: Snapshot) -> Problems:
             summary=f"{label(gpu)} is at {degrees} °C; it slows down at {limit} °C",
             meaning="Its clocks drop under load, and every other GPU of the job waits for it.",
             evidence=(gpu.temperature_celsius, gpu.temperature_slowdown_celsius),
-            fix=Fix(
+            fix=Fix.of(
                 "Clear the air path, look at the fans and the room's temperature, and see what else runs on this GPU.",
-                commands=(
-                    command("nvidia-smi -q -i {:number} -d TEMPERATURE", gpu.index),
-                    command("nvidia-smi dmon -i {:number} -s p -c 10", gpu.index),
-                ),
+                command("nvidia-smi -q -i {:number} -d TEMPERATURE", gpu.index),
+                command("nvidia-smi dmon -i {:number} -s p -c 10", gpu.index),
             ),
         )

@@ -16,12 +16,10 @@ def inforom_corrupted(gpu: Gpu, machine: Snapshot) -> Problems:
             summary=f"{label(gpu)} has a corrupted InfoROM",
             meaning="The record of faulty memory may be lost, so that errors already dealt with can come back.",
             evidence=(gpu.inforom_valid,),
-            fix=Fix(
+            fix=Fix.of(
                 "Reboot once; when the InfoROM is still corrupted, have the board vendor rewrite it or replace the "
                 "board.",
-                commands=(
-                    command("nvidia-smi -q -i {:number} -d ECC,ROW_REMAPPER", gpu.index),
-                    command("sudo nvidia-bug-report.sh"),
-                ),
+                command("nvidia-smi -q -i {:number} -d ECC,ROW_REMAPPER", gpu.index),
+                command("sudo nvidia-bug-report.sh"),
             ),
         )

@@ -18,12 +18,10 @@ def memory_too_hot(gpu: Gpu, machine: Snapshot) -> Problems:
             summary=f"{label(gpu)} memory is at {degrees} °C; its maximum is {limit} °C",
             meaning="The memory clock drops and memory errors become more likely.",
             evidence=(gpu.memory_temperature_celsius, gpu.memory_temperature_max_celsius),
-            fix=Fix(
+            fix=Fix.of(
                 "Clear the air path, look at the fans and the room's temperature; on a card with its own cooler, the "
                 "thermal pads of the memory.",
-                commands=(
-                    command("nvidia-smi -q -i {:number} -d TEMPERATURE", gpu.index),
-                    command("nvidia-smi dmon -i {:number} -s p -c 10", gpu.index),
-                ),
+                command("nvidia-smi -q -i {:number} -d TEMPERATURE", gpu.index),
+                command("nvidia-smi dmon -i {:number} -s p -c 10", gpu.index),
             ),
         )

@@ -36,12 +36,10 @@ def nvlink_errors(gpu: Gpu, machine: Snapshot) -> Problems:
             f"since the driver was loaded ({crc} CRC errors); none are expected",
             meaning="Collectives over this link stall, and a link that fails for good kills the job.",
             evidence=(gpu.nvlinks,),
-            fix=Fix(
+            fix=Fix.of(
                 "Reset the counters, run a load and look again; when they grow, reseat the GPU or its bridge, or have "
                 "the baseboard inspected.",
-                commands=(
-                    command("nvidia-smi nvlink -i {:number} -e", gpu.index),
-                    command("sudo nvidia-smi nvlink -i {:number} -re", gpu.index),
-                ),
+                command("nvidia-smi nvlink -i {:number} -e", gpu.index),
+                command("sudo nvidia-smi nvlink -i {:number} -re", gpu.index),
             ),
         )

@@ -56,13 +56,11 @@ def _all_down(judged: list[Gpu], machine: Snapshot) -> Problems:
         meaning="CUDA fails to start with error 802, or the GPUs talk over PCIe at a tenth of the speed or less.",
         evidence=(judged[0].nvlinks, machine.accelerators.pci),
         gpus=tuple(gpu.index for gpu in judged),
-        fix=Fix(
+        fix=Fix.of(
             "Start the fabric manager, which must be of exactly the driver's version, and read its log.",
-            commands=(
-                command("sudo systemctl enable --now nvidia-fabricmanager"),
-                command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
-                command("nvidia-smi nvlink -s"),
-            ),
+            command("sudo systemctl enable --now nvidia-fabricmanager"),
+            command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
+            command("nvidia-smi nvlink -s"),
         ),
     )
 
@@ -76,12 +74,10 @@ def _outlier(gpu: Gpu, active: int, usual: int, count: int) -> Problem:
         meaning="NCCL's collectives run at the speed of this GPU's links, fall back to PCIe, or do not start.",
         evidence=(gpu.nvlinks,),
         gpus=(gpu.index,),
-        fix=Fix(
+        fix=Fix.of(
             "Look for Xid 74 and SXid events of this GPU, then reset all GPUs or power-cycle the machine so that the "
             "links train again; reseat the GPU or its bridge when a link stays down.",
-            commands=(
-                command("nvidia-smi nvlink -i {:number} -s", gpu.index),
-                command("sudo dmesg -T | grep -iE 'xid|nvlink'"),
-            ),
+            command("nvidia-smi nvlink -i {:number} -s", gpu.index),
+            command("sudo dmesg -T | grep -iE 'xid|nvlink'"),
         ),
     )

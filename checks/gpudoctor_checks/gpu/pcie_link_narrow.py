@@ -26,12 +26,10 @@ def pcie_link_narrow(gpu: Gpu, machine: Snapshot) -> Problems:
         summary=f"{label(gpu)} runs its PCIe link at x{width}; GPU and slot support x{possible}",
         meaning=f"Copies to and from this GPU run at about {width}/{possible} of their speed.",
         evidence=(gpu.pcie_width, gpu.pcie_width_max),
-        fix=Fix(
+        fix=Fix.of(
             "Reseat the card or its riser, look for a slot that shares its lanes, and for the BIOS' bifurcation "
             "setting.",
-            commands=(
-                *((command("sudo lspci -vv -s {:pci} | grep LnkSta", address),) if address else ()),
-                command("sudo dmesg -T | grep -i 'limited by'"),
-            ),
+            *((command("sudo lspci -vv -s {:pci} | grep LnkSta", address),) if address else ()),
+            command("sudo dmesg -T | grep -i 'limited by'"),
         ),
     )

@@ -49,12 +49,10 @@ def _slower(
         meaning="Every step waits for the GPU behind the slower slot, more so without NVLink.",
         evidence=(same[0].pcie_generation_max, same[0].pcie_width_max, peers[0].pcie_generation_max),
         gpus=tuple(gpu.index for gpu in same),
-        fix=Fix(
+        fix=Fix.of(
             "Move the card to a slot like its peers', or look for a riser, a retimer or a BIOS setting that limits it.",
-            commands=(
-                command("sudo lspci -vv -s {:pci} | grep -E 'LnkCap|LnkSta'", address)
-                if address
-                else command("nvidia-smi topo -m"),
-            ),
+            command("sudo lspci -vv -s {:pci} | grep -E 'LnkCap|LnkSta'", address)
+            if address
+            else command("nvidia-smi topo -m"),
         ),
     )

@@ -26,11 +26,9 @@ def pcie_replays(gpu: Gpu, machine: Snapshot) -> Problems:
             f"up to {REPLAYS_PER_MINUTE} a minute are normal",
             meaning="The link's signal is bad: copies are slow, and the GPU may fall off the bus.",
             evidence=(gpu.pcie_replays, uptime),
-            fix=Fix(
+            fix=Fix.of(
                 "Reseat the card or its riser; when the count still grows, try another slot or replace the riser.",
-                commands=(
-                    command("nvidia-smi -q -i {:number} | grep -i replay", gpu.index),
-                    command("sudo dmesg -T | grep -iE 'aer|pcieport'"),
-                ),
+                command("nvidia-smi -q -i {:number} | grep -i replay", gpu.index),
+                command("sudo dmesg -T | grep -iE 'aer|pcieport'"),
             ),
         )

@@ -31,12 +31,10 @@ def persistence_mode_off(machine: Snapshot) -> Problems:
             "zero.",
             evidence=(off[0].persistence_mode,),
             gpus=tuple(gpu.index for gpu in off),
-            fix=Fix(
+            fix=Fix.of(
                 f"Switch it on{outside}; the service does it at every boot.",
-                commands=(
-                    command("sudo nvidia-smi -i {:numbers} -pm 1", comma_separated(off)),
-                    command("sudo systemctl enable --now nvidia-persistenced"),
-                ),
+                command("sudo nvidia-smi -i {:numbers} -pm 1", comma_separated(off)),
+                command("sudo systemctl enable --now nvidia-persistenced"),
             ),
         )
     raise_unread(gpu.persistence_mode for gpu in gpus)

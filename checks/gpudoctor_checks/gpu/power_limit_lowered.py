@@ -33,12 +33,10 @@ def power_limit_lowered(machine: Snapshot) -> Problems:
                 + (f", and {labels(rest)} of the same model will wait in every step." if rest else "."),
                 evidence=(same[0].power_limit_watts, same[0].power_limit_default_watts),
                 gpus=tuple(gpu.index for gpu in same),
-                fix=Fix(
+                fix=Fix.of(
                     "Unless the limit is meant (cooling, power budget), set it back. It does not survive a reboot: "
                     "look for the service that sets it. If it cannot be raised, look at the power cables.",
-                    commands=(
-                        command("sudo nvidia-smi -i {:numbers} -pl {:number}", comma_separated(same), f"{default:.0f}"),
-                    ),
+                    command("sudo nvidia-smi -i {:numbers} -pl {:number}", comma_separated(same), f"{default:.0f}"),
                 ),
             )
     raise_unread(gpu.name for gpu in gpus)

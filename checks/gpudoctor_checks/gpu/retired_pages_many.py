@@ -23,11 +23,9 @@ def retired_pages_many(gpu: Gpu, machine: Snapshot) -> Problems:
             meaning="The memory of this GPU is wearing out: jobs on it are killed by uncorrectable errors more and "
             "more often.",
             evidence=(gpu.retired_pages,),
-            fix=Fix(
+            fix=Fix.of(
                 "Have the GPU replaced; the vendor asks for the list of retired pages.",
-                commands=(
-                    command("nvidia-smi -q -i {:number} -d PAGE_RETIREMENT", gpu.index),
-                    command("sudo nvidia-bug-report.sh"),
-                ),
+                command("nvidia-smi -q -i {:number} -d PAGE_RETIREMENT", gpu.index),
+                command("sudo nvidia-bug-report.sh"),
             ),
         )

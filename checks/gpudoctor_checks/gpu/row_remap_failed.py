@@ -18,12 +18,10 @@ def row_remap_failed(gpu: Gpu, machine: Snapshot) -> Problems:
             f"({rows.uncorrectable} rows were remapped for uncorrectable errors before)",
             meaning="The faulty row stays in use: jobs on this GPU are killed by uncorrectable ECC errors.",
             evidence=(gpu.remapped_rows,),
-            fix=Fix(
+            fix=Fix.of(
                 "Take the GPU out of service and have it replaced: NVIDIA's memory error management counts a failed "
                 "remap as a reason for return.",
-                commands=(
-                    command("nvidia-smi -q -i {:number} -d ROW_REMAPPER", gpu.index),
-                    command("sudo nvidia-bug-report.sh"),
-                ),
+                command("nvidia-smi -q -i {:number} -d ROW_REMAPPER", gpu.index),
+                command("sudo nvidia-bug-report.sh"),
             ),
         )

@@ -17,11 +17,9 @@ def sram_errors_over_threshold(gpu: Gpu, machine: Snapshot) -> Problems:
             summary=f"{label(gpu)} has exceeded the driver's threshold of uncorrectable SRAM errors",
             meaning="Jobs on this GPU are likely to be killed by ECC errors; a reset does not cure it.",
             evidence=(gpu.sram_threshold_exceeded,),
-            fix=Fix(
+            fix=Fix.of(
                 "Take the GPU out of service and have it replaced; the vendor asks for the output of the first line.",
-                commands=(
-                    command("nvidia-smi -q -i {:number} -d ECC", gpu.index),
-                    command("sudo nvidia-bug-report.sh"),
-                ),
+                command("nvidia-smi -q -i {:number} -d ECC", gpu.index),
+                command("sudo nvidia-bug-report.sh"),
             ),
         )

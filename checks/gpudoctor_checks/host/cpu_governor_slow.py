@@ -26,10 +26,8 @@ def cpu_governor_slow(machine: Snapshot) -> Problems:
             summary=f'{seen}; "performance" launches kernels soonest',
             meaning="Models with many small kernels can wait for the CPU; large matrix products do not notice.",
             evidence=(governors,),
-            fix=Fix(
+            fix=Fix.of(
                 "Until the next restart:",
-                commands=(
-                    command("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"),
-                ),
+                command("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"),
             ),
         )

@@ -27,15 +27,13 @@ def nvswitch_sxid(machine: Snapshot) -> Problems:
             if fatal
             else "The hardware went on; many of them tell of a bad link or of a GPU that failed first.",
             evidence=(read(log.source, latest(events).message or f"SXid {code}"),),
-            fix=Fix(
+            fix=Fix.of(
                 "Drain the machine and restart it, which resets the whole fabric; show the log to the vendor when it "
                 "comes back."
                 if fatal
                 else "Look for a fatal one, or an Xid of a GPU, at the same time.",
-                commands=(
-                    command("sudo dmesg -T | grep -E 'SXid|NVRM: Xid' | tail -n 20"),
-                    command("nvidia-smi nvlink -e"),
-                ),
+                command("sudo dmesg -T | grep -E 'SXid|NVRM: Xid' | tail -n 20"),
+                command("nvidia-smi nvlink -e"),
             ),
         )
 

@@ -16,12 +16,10 @@ def path_unresponsive(machine: Snapshot) -> Problems:
                 summary=f"{used.path} ({used.role}) does not answer: {used.space.reason}",
                 meaning="A process that touches it hangs in the kernel and cannot be killed; so will the job.",
                 evidence=(machine.host.paths, used.space),
-                fix=Fix(
+                fix=Fix.of(
                     "Look at the server and the network to it, or point the variable to another disk. These lines read "
                     "tables of the kernel and do not touch the path:",
-                    commands=(
-                        command("cat /proc/self/mounts"),
-                        command("sudo dmesg | grep -iE 'nfs|lustre|gpfs|ceph|not responding' | tail"),
-                    ),
+                    command("cat /proc/self/mounts"),
+                    command("sudo dmesg | grep -iE 'nfs|lustre|gpfs|ceph|not responding' | tail"),
                 ),
             )

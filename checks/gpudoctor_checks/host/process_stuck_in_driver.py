@@ -30,13 +30,11 @@ def process_stuck_in_driver(machine: Snapshot) -> Problems:
                 summary=f"Process {process.pid} ({process.name}) hangs in the kernel{where} (state D{age})",
                 meaning="It cannot be killed, and whatever asks its GPU next hangs too.",
                 evidence=(processes,),
-                fix=Fix(
+                fix=Fix.of(
                     "See where it waits and whether the kernel log names a GPU; when it stays there, drain the machine "
                     "and restart it.",
-                    commands=(
-                        command("sudo cat /proc/{:pid}/stack", process.pid),
-                        command("sudo dmesg -T | grep -E 'NVRM|Xid' | tail"),
-                    ),
+                    command("sudo cat /proc/{:pid}/stack", process.pid),
+                    command("sudo dmesg -T | grep -E 'NVRM|Xid' | tail"),
                 ),
             )
 

@@ -28,13 +28,11 @@ def zombie_holds_gpu(machine: Snapshot) -> Problems:
                     summary=f"Process {dead.pid} ({dead.name}) is dead and still {held} on GPU {gpu.index}",
                     meaning="Jobs on this GPU run out of memory although nothing seems to use it.",
                     evidence=(processes, gpu.processes),
-                    fix=Fix(
+                    fix=Fix.of(
                         f"Its parent, process {dead.parent_pid}, has to end; when the memory stays taken after that, "
                         f"the driver keeps it, and the GPU needs a reset or the machine a restart.",
-                        commands=(
-                            command("ps -o pid,ppid,stat,etime,args -p {:pid},{:pid}", dead.pid, dead.parent_pid),
-                            *((command("kill {:pid}", dead.parent_pid),) if dead.parent_pid > 1 else ()),
-                        ),
+                        command("ps -o pid,ppid,stat,etime,args -p {:pid},{:pid}", dead.pid, dead.parent_pid),
+                        *((command("kill {:pid}", dead.parent_pid),) if dead.parent_pid > 1 else ()),
                     ),
                     gpus=(gpu.index,),
                 )

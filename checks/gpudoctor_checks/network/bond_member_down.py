@@ -25,11 +25,9 @@ def bond_member_down(machine: Snapshot) -> Problems:
             f"{listed(member.name for member in down)} {'has' if len(down) == 1 else 'have'} no link",
             meaning="The bond carries less than it should, and what is left of it has no spare.",
             evidence=(seen(machine, bond.name, *bond.members),),
-            fix=Fix(
+            fix=Fix.of(
                 "Look at cable, transceiver and switch port of that member.",
-                commands=(
-                    command("cat /proc/net/bonding/{:interface}", bond.name),
-                    *(command("sudo ethtool {:interface}", member.name) for member in down),
-                ),
+                command("cat /proc/net/bonding/{:interface}", bond.name),
+                *(command("sudo ethtool {:interface}", member.name) for member in down),
             ),
         )

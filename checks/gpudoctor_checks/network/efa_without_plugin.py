@@ -21,12 +21,10 @@ def efa_without_plugin(machine: Snapshot) -> Problems:
         summary=f"{counted(len(devices), 'EFA device')}, and no libnccl-net.so that NCCL could load",
         meaning="NCCL falls back to TCP without a warning, at a tenth of the bandwidth.",
         evidence=(plugins, machine.network.rdma_devices),
-        fix=Fix(
+        fix=Fix.of(
             "Install aws-ofi-nccl (AWS' EFA installer brings it), and put its folder where the loader looks.",
-            commands=(
-                command("curl -O https://efa-installer.amazonaws.com/aws-efa-installer-latest.tar.gz"),
-                command("tar xf aws-efa-installer-latest.tar.gz && cd aws-efa-installer && sudo ./efa_installer.sh -y"),
-                command("find /opt -name 'libnccl-net*.so'"),
-            ),
+            command("curl -O https://efa-installer.amazonaws.com/aws-efa-installer-latest.tar.gz"),
+            command("tar xf aws-efa-installer-latest.tar.gz && cd aws-efa-installer && sudo ./efa_installer.sh -y"),
+            command("find /opt -name 'libnccl-net*.so'"),
         ),
     )

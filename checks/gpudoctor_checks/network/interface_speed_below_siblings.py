@@ -34,12 +34,10 @@ def interface_speed_below_siblings(machine: Snapshot) -> Problems:
                 f"at {_gigabits(fastest)}",
                 meaning="Traffic that is spread over the ports moves at the pace of the slowest.",
                 evidence=(seen(machine, *(each.name for each in group)),),
-                fix=Fix(
+                fix=Fix.of(
                     "Look at cable, transceiver and switch port, and at the speeds that both ends offer.",
-                    commands=(
-                        command("sudo ethtool {:interface}", port.name),
-                        command("sudo ethtool -m {:interface}", port.name),
-                    ),
+                    command("sudo ethtool {:interface}", port.name),
+                    command("sudo ethtool -m {:interface}", port.name),
                 ),
             )
 

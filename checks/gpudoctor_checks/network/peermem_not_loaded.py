@@ -33,12 +33,10 @@ def peermem_not_loaded(machine: Snapshot) -> Problems:
         summary=f"NCCL cannot use GPUDirect RDMA: {found[0].reason}",
         meaning="What GPUs send to other nodes goes through the host's memory, at a fraction of the bandwidth.",
         evidence=(machine.network.gpu_direct, machine.cuda.visible),
-        fix=Fix(
+        fix=Fix.of(
             text,
-            commands=(
-                command("sudo modprobe nvidia-peermem"),
-                command("echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf"),
-            ),
+            command("sudo modprobe nvidia-peermem"),
+            command("echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf"),
         ),
         gpus=tuple(sorted({verdict.gpu for verdict in found})),
     )

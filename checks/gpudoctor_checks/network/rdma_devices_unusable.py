@@ -24,12 +24,10 @@ def rdma_devices_unusable(machine: Snapshot) -> Problems:
             f"{seen}, but {node.path} cannot be opened by this user "
             f"(mode {node.mode:04o}, owner {node.owner}, group {node.group})"
         )
-        fix = Fix(
+        fix = Fix.of(
             "Give users the files: rdma-core's udev rules set mode 0666.",
-            commands=(
-                command("ls -l /dev/infiniband"),
-                command("sudo chmod 0666 /dev/infiniband/uverbs* /dev/infiniband/rdma_cm"),
-            ),
+            command("ls -l /dev/infiniband"),
+            command("sudo chmod 0666 /dev/infiniband/uverbs* /dev/infiniband/rdma_cm"),
         )
     elif in_container(machine):
         summary = f"{seen}, but this container has no /dev/infiniband/uverbs*"

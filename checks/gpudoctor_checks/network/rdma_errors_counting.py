@@ -30,16 +30,14 @@ def rdma_errors_counting(machine: Snapshot) -> Problems:
                 if damaged
                 else "Packets are lost in the network; RDMA sends them again, slower, until it gives up.",
                 evidence=(counting,),
-                fix=Fix(
+                fix=Fix.of(
                     "Clean or replace cable and transceiver."
                     if damaged
                     else "Look at flow control (PFC) and ECN of switches and NIC, and at a receiver that is too slow.",
-                    commands=(
-                        command(
-                            "grep -s . /sys/class/infiniband/{:interface}/ports/{:number}/*counters/* | tail -n 80",
-                            place.device.name,
-                            place.port.number,
-                        ),
+                    command(
+                        "grep -s . /sys/class/infiniband/{:interface}/ports/{:number}/*counters/* | tail -n 80",
+                        place.device.name,
+                        place.port.number,
                     ),
                 ),
             )

@@ -26,11 +26,9 @@ def rdma_link_flapping(machine: Snapshot) -> Problems:
                 summary=f"{place.name} drops its link right now: within 50 ms {words}",
                 meaning="Jobs over this port end with retries exceeded (status=12), or hang.",
                 evidence=(counting,),
-                fix=Fix(
+                fix=Fix.of(
                     "Take the port out of use, and replace cable or transceiver.",
-                    commands=(
-                        command("export NCCL_IB_HCA={:value}", f"^={place.device.name}"),
-                        command("sudo mlxlink -d {:name} -m -e", place.device.pci_bus_id.value_or(place.device.name)),
-                    ),
+                    command("export NCCL_IB_HCA={:value}", f"^={place.device.name}"),
+                    command("sudo mlxlink -d {:name} -m -e", place.device.pci_bus_id.value_or(place.device.name)),
                 ),
             )

@@ -33,12 +33,10 @@ def rdma_port_down(machine: Snapshot) -> Problems:
             evidence=tuple(
                 reading for place in waiting[:4] for reading in (place.port.state, place.port.physical_state)
             ),
-            fix=Fix(
+            fix=Fix.of(
                 "Look at cable, transceiver and the switch's port. Ports that are not cabled on purpose need nothing.",
-                commands=(
-                    command("ibstat {:interface}", first.device.name),
-                    command("sudo mlxlink -d {:name} -m", _device(first)),
-                ),
+                command("ibstat {:interface}", first.device.name),
+                command("sudo mlxlink -d {:name} -m", _device(first)),
             ),
         )
 

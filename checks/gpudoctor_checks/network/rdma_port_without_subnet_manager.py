@@ -29,13 +29,11 @@ def rdma_port_without_subnet_manager(machine: Snapshot) -> Problems:
             evidence=tuple(
                 reading for place in lonely[:4] for reading in (place.port.state, place.port.subnet_manager_lid)
             ),
-            fix=Fix(
+            fix=Fix.of(
                 "Start the subnet manager of this fabric: on the switch, by UFM, or opensm on one host of it. With "
                 "several fabrics, each needs its own.",
-                commands=(
-                    command("ibstat {:interface}", name),
-                    command("sudo sminfo -C {:interface}", name),
-                    command("systemctl status opensm"),
-                ),
+                command("ibstat {:interface}", name),
+                command("sudo sminfo -C {:interface}", name),
+                command("systemctl status opensm"),
             ),
         )

@@ -37,13 +37,11 @@ def roce_without_v2_gid(machine: Snapshot) -> Problems:
             meaning="NCCL takes a v1 or link-local GID, which reaches nodes of the same Ethernet segment only; others "
             "time out.",
             evidence=(place.port.gids,),
-            fix=Fix(
+            fix=Fix.of(
                 "Give the port's interface an IP address, and let the driver make RoCE v2 entries; or keep NCCL from "
                 "this port with NCCL_IB_HCA.",
-                commands=(
-                    *((command("ip addr show {:interface}", interface),) if interface else ()),
-                    command("sudo cma_roce_mode -d {:interface} -p {:number}", place.device.name, place.port.number),
-                ),
+                *((command("ip addr show {:interface}", interface),) if interface else ()),
+                command("sudo cma_roce_mode -d {:interface} -p {:number}", place.device.name, place.port.number),
             ),
         )
     if unknown is not None:

@@ -33,13 +33,11 @@ def topology_flattened(machine: Snapshot) -> Problems:
             "without any PCIe switch between them",
             meaning="NCCL cannot tell which NIC is near which GPU, and leaves GPUDirect RDMA off.",
             evidence=(paths,),
-            fix=Fix(
+            fix=Fix.of(
                 "Use the topology file that the provider publishes for this type of machine (Azure: in "
                 "/opt/microsoft, or azhpc-images on GitHub).",
-                commands=(
-                    command("ls /opt/microsoft/*.xml"),
-                    command("export NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml"),
-                ),
+                command("ls /opt/microsoft/*.xml"),
+                command("export NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml"),
             ),
         )
     elif if_present(machine.nvidia.topology):

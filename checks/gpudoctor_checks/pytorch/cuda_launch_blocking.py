@@ -20,11 +20,9 @@ def cuda_launch_blocking(machine: Snapshot) -> Problems:
         summary=f"{VARIABLE}={value} is set; training wants it unset",
         meaning="Every kernel launch waits for its end, so steps take longer, small kernels several times so.",
         evidence=(environment,),
-        fix=Fix(
+        fix=Fix.of(
             "Unset it when the error it was set for is found; look for it in the job script and the container's image.",
-            commands=(
-                command("unset {:variable}", VARIABLE),
-                command("grep -n {:variable} ~/.bashrc ~/.profile /etc/environment", VARIABLE),
-            ),
+            command("unset {:variable}", VARIABLE),
+            command("grep -n {:variable} ~/.bashrc ~/.profile /etc/environment", VARIABLE),
         ),
     )

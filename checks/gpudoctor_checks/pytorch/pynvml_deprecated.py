@@ -28,11 +28,9 @@ def pynvml_deprecated(machine: Snapshot) -> Problems:
         if clashes
         else "Imports of pynvml, torch's among them, warn; nothing else is lost.",
         evidence=(packages,),
-        fix=Fix(
+        fix=Fix.of(
             "Keep nvidia-ml-py only; it provides the same module.",
-            commands=(
-                pip(machine, "uninstall", "-y", "pynvml"),
-                pip(machine, "install", "--force-reinstall", "nvidia-ml-py"),
-            ),
+            pip(machine, "uninstall", "-y", "pynvml"),
+            pip(machine, "install", "--force-reinstall", "nvidia-ml-py"),
         ),
     )

@@ -25,26 +25,24 @@ def torch_import_hangs(machine: Snapshot) -> Problems:
         summary=f"{probe.step}{where} did not return within {probe.timeout_seconds:g} s{stuck}",
         meaning="A training hangs in the same place; what torch could tell was not read.",
         evidence=(training.torch_probe, training.python),
-        fix=Fix(
+        fix=Fix.of(
             "See where it waits, and whether more time helps. "
             + (
                 "Inside the CUDA driver, the kernel log names the GPU; a reset or a reboot frees it."
                 if in_driver
                 else "A first import from a network file system can take a minute; install torch on a local disk."
             ),
-            commands=(
-                command(
-                    "{:python} -c 'import faulthandler, sys; "
-                    "faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True); "
-                    "import torch; torch.cuda.is_available()' {:number}"
-                    if in_driver
-                    else "{:python} -c 'import faulthandler, sys; "
-                    "faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True); import torch' {:number}",
-                    python,
-                    f"{seconds:g}",
-                ),
-                command("gpudoctor check --python {:path} --timeout {:number}", python, f"{seconds:g}"),
-                *((command("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20"),) if in_driver else ()),
+            command(
+                "{:python} -c 'import faulthandler, sys; "
+                "faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True); "
+                "import torch; torch.cuda.is_available()' {:number}"
+                if in_driver
+                else "{:python} -c 'import faulthandler, sys; "
+                "faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True); import torch' {:number}",
+                python,
+                f"{seconds:g}",
             ),
+            command("gpudoctor check --python {:path} --timeout {:number}", python, f"{seconds:g}"),
+            *((command("sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20"),) if in_driver else ()),
         ),
     )

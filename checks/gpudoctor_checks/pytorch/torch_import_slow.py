@@ -24,11 +24,9 @@ def torch_import_slow(machine: Snapshot) -> Problems:
         summary=f"import torch took {seconds:.1f} s{where}; from a local disk it takes 1 to 2 s",
         meaning="Each rank and each restart waits as long; a first import after a reboot is always slower.",
         evidence=(torch, files),
-        fix=Fix(
+        fix=Fix.of(
             "Measure again; when it stays slow, put the environment on a local disk or into a container image.",
-            commands=(
-                command("time {:python} -c 'import torch'", python),
-                *((command("df -hT {:path}", folder.path),) if folder else ()),
-            ),
+            command("time {:python} -c 'import torch'", python),
+            *((command("df -hT {:path}", folder.path),) if folder else ()),
         ),
     )

@@ -20,11 +20,9 @@ def torch_worker_garbled(machine: Snapshot) -> Problems:
         summary=f"{probe.step} ended without an error and without an answer; the process wrote {probe.detail}",
         meaning="A training with this interpreter may end in the same place and look successful.",
         evidence=(training.torch_probe, training.python),
-        fix=Fix(
+        fix=Fix.of(
             "Look for what ends the process: sitecustomize, a wrapper around the interpreter, a package named torch.",
-            commands=(
-                command("{:python} -c 'import torch; print(torch.__file__, torch.__version__)'; echo $?", python),
-                command("{:python} -v -c 'import torch' 2>&1 | tail -n 20", python),
-            ),
+            command("{:python} -c 'import torch; print(torch.__file__, torch.__version__)'; echo $?", python),
+            command("{:python} -v -c 'import torch' 2>&1 | tail -n 20", python),
         ),
     )
