@@ -10,10 +10,12 @@ from types import ModuleType
 import jsonschema
 import msgspec
 import pytest
+from typer.main import get_command
 
 from gpudoctor import devices, report
 from gpudoctor.causes import CAUSES
 from gpudoctor.check import Check
+from gpudoctor.cli import app
 from gpudoctor.diagnose import ask, diagnose
 from gpudoctor.plugins import find_checks
 from gpudoctor.snapshot import to_json
@@ -25,6 +27,7 @@ from tests.test_every_check import wrong
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+COMMANDS = [name for name, command in get_command(app).commands.items() if not command.hidden]  # type: ignore[attr-defined]
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 
 
@@ -49,35 +52,13 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "check",
-        "capture",
-        "devices",
-        "checks",
-        "env",
-        "topology",
-        "nccl-test",
-        "train-test",
-        "amp",
-        "checkpoint",
-        "launch",
-        "lint",
-    ],
-)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_page_that_readme_or_docs_link(command: str) -> None:
     assert (DOCS / f"{command}.md").exists()
     assert f"{command}.md" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        *("check", "capture", "devices", "checks", "env", "topology", "network", "nccl-settings"),
-        *("nccl-test", "train-test", "amp", "checkpoint", "check-hosts", "launch", "lint"),
-    ],
-)
+@pytest.mark.parametrize("page", [*COMMANDS, "network", "nccl-settings", "check-hosts"])
 def test_a_page_starts_from_a_trouble_and_ends_with_what_to_do_next(page: str) -> None:
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
     assert re.match(r'# .+\n\n\*"', text)
