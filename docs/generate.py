@@ -79,6 +79,8 @@ HANG_WORDS = (
     "their kind: numbers, names and prefixes vary. A line that is *context* or a *consequence* speaks for a cause only "
     "together with others; so does a failed *connection*, which the end of the other rank explains as well."
 )
+CAUSE_IDS = DOCS / "cause-ids.txt"
+"""Every id that a cause has ever had: a contract with whoever reads the JSON. It never loses a line."""
 WRITTEN_CAUSES = "<!-- Written by docs/generate.py; edit gpudoctor/causes/ and gpudoctor/symptoms/ instead. -->"
 WRITTEN_RULES = "<!-- Written by docs/generate.py; edit the rule in gpudoctor/lint/rules/ instead. -->"
 WRITTEN_BY = "<!-- Written by docs/generate.py; edit the check's own file instead. -->"
@@ -93,6 +95,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
     yield DOCS / "cli.md", command_help()
     yield DOCS / "lint-rules.md", lint_rules(every_rule())
     yield DOCS / "hang-causes.md", hang_causes()
+    yield CAUSE_IDS, "\n".join(sorted({*CAUSE_IDS.read_text().split(), *CAUSES})) + "\n"
     for name, schema in (
         ("snapshot", gpudoctor.snapshot.json_schema()),
         ("report", gpudoctor.report.json_schema()),
@@ -194,7 +197,14 @@ def hang_cause(cause: Cause, symptoms: list[Symptom]) -> Iterator[str]:
     yield from ("", f"## {cause.id}", "", f"**{sentence(cause.title)}**", "", cause.meaning, "")
     yield f"- Shows itself: {', '.join(cause.stages)}"
     yield f"- What decides: {cause.confirm}"
+    yield f"- Whom it is the fault of: {cause.blame}"
+    if cause.like:
+        yield f"- Mistaken for: {', '.join(f'[{id}](#{id})' for id in cause.like)}"
+    if cause.foreseen_by:
+        yield f"- Foreseen by: {', '.join(f'[{id}](checks/{id}.md)' for id in cause.foreseen_by)}"
     yield f"- What to do: {cause.fix.text}"
+    for name, fix in cause.variants.items():
+        yield f"    - {name}: {fix.text}"
     yield f"- Source: {cause.source}"
     if cause.fix.commands:
         yield from ("", "```text", *cause.fix.commands, "```")

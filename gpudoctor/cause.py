@@ -4,6 +4,7 @@
 lint say what they lead to by it. What is special to one job is said where the cause is found.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Literal, get_args
 
@@ -11,7 +12,7 @@ from msgspec import Struct
 
 from gpudoctor.check import Fix
 from gpudoctor.command import Command
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import UNSAID, Symptom
 
 Stage = Literal["rendezvous", "communicator", "first collective", "training", "end"]
 """Of a job, in the order in which it passes them."""
@@ -53,17 +54,27 @@ class Cause(Struct, frozen=True, kw_only=True):
     fix: Fix
     """What to do, with lines to paste that need no value of the job."""
     variants: Mapping[str, Fix] = {}
-    """The fix for what was seen, by a short name of that; texts may name values in braces."""
+    """The fix for what was seen, by a short name of that; texts may name values in braces. One without lines of its own
+    has those of `fix`."""
     confirm: str
     """The test that decides, as sentences."""
     foreseen_by: tuple[str, ...] = ()
     """Ids of the checks that would have told before the start."""
+    kind: str = ""
+    """Its class, for programs that decide what to do with the job; empty: none is said."""
+    restart: bool | None = None
+    """Whether starting the job again, as it is, helps; None: that depends, or is not known."""
     symptoms: tuple[Symptom, ...] = ()
-    """Lines of logs that tell of this cause and no other. Those that several speakers share stand in `symptoms/`."""
+    """Lines of logs that tell of this cause; they need not name it. Those that belong together by their speaker, and
+    tell of several causes, stand in `symptoms/`."""
     source: str
+
+    def __post_init__(self) -> None:
+        for symptom in self.symptoms:
+            symptom.cause = self.id
 
     def remedy(self, variant: str = "", *commands: Command, **values: object) -> Fix:
         """The fix, or a variant of it with this job's values; with `commands` before its own lines."""
         fix = self.variants[variant] if variant else self.fix
-        text = fix.text.format_map(values) if values else fix.text
-        return Fix(text, (*commands, *fix.commands))
+        text = fix.text.format_map(defaultdict(lambda: UNSAID, values)) if values else fix.text
+        return Fix(text, (*commands, *fix.commands) or self.fix.commands)

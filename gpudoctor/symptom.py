@@ -1,29 +1,36 @@
-"""What an entry of the symptom tables is, and an event: where a log shows one."""
+"""What an entry of the symptom tables is: one kind of line in a log, and the cause that it speaks for."""
 
 import re
+from collections import defaultdict
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Literal
+from string import Formatter
+from typing import Literal, get_args
 
-from msgspec import Struct, field
-
-from gpudoctor.command import Command
+from gpudoctor.sure import HINT, LIKELY, POSSIBLE, SEEN
 
 Role = Literal["cause", "connection", "consequence", "context"]
 """cause: explains the failure by itself. connection: a connection failed, by the network or because the other end died.
 consequence: something failed before, here or elsewhere (a watchdog's time-out, "connection closed by peer", SIGTERM).
 context: no fault, and worth knowing for the conclusion (a rank has started, NCCL uses lo, an operation's number)."""
+ROLES: tuple[Role, ...] = get_args(Role)
+"""The most decisive first."""
+USUAL: Mapping[Role, float] = {"cause": SEEN, "connection": LIKELY, "consequence": POSSIBLE, "context": HINT}
+"""How sure an entry is of its cause that says nothing else."""
 
 NUMBERED = "__"
 """Between the name of a group and the number of the pattern that it is of."""
 GROUP = re.compile(r"\(\?P<(\w+)>")
+UNSAID = "?"
+"""For a value that the line does not tell."""
 
 
 class Symptom:
-    """An entry: what a line looks like, and which cause of the taxonomy it speaks for.
+    """An entry: what a line looks like, and which of the causes it speaks for.
 
     `needle`: literal text that every such line holds; it is looked for before the pattern is tried. Of several texts
     one must be there. `pattern`: tried on the line (without colours and line end), with named groups for the values
-    that `seen` and `fix` name: rank, other, host, address, port, operation, sequence, size, file, ...
+    that `seen` and the cause's fix name: rank, other, host, address, port, operation, sequence, size, file, ...
     Of several patterns one must fit; they may name the same groups. A line that holds `unless` is another matter.
     `sample` and `counter` are lines that it must find and must not find: its test.
     """
@@ -35,12 +42,11 @@ class Symptom:
         needle: str | tuple[str, ...],
         pattern: str | tuple[str, ...] = "",
         unless: str = "",
-        cause: str,
+        cause: str = "",
+        variant: str = "",
         role: Role = "cause",
-        confidence: float = 0.8,
-        seen: str,
-        fix: str = "",
-        commands: tuple[Command, ...] = (),
+        confidence: float | None = None,
+        seen: str | tuple[str, ...],
         versions: str = "",
         source: str,
         sample: str | tuple[str, ...],
@@ -48,10 +54,12 @@ class Symptom:
     ) -> None:
         self.id = id
         self.needles = (needle,) if isinstance(needle, str) else needle
-        self.cause, self.role, self.confidence = cause, role, confidence
-        """`cause`: a name of `causes.CAUSES`; "" where it speaks for none by itself (context)."""
-        self.seen, self.fix, self.commands = seen, fix, commands
-        """`fix`: empty: the taxonomy's."""
+        self.cause, self.variant = cause, variant
+        """`cause`: a name of `causes.CAUSES`; "" where it speaks for none by itself. `variant`: which of its fixes."""
+        self.role: Role = role
+        self.confidence = USUAL[role] if confidence is None else confidence
+        self.seen = (seen,) if isinstance(seen, str) else seen
+        """What the line says, in words. Of several, the first whose values the line tells."""
         self.versions, self.source = versions, source
         """`versions`: "nccl >= 2.24", "torch 2.1-2.4"; empty: all that were read."""
         self.samples = (sample,) if isinstance(sample, str) else sample
@@ -79,25 +87,17 @@ class Symptom:
 
     def match(self, line: str) -> dict[str, str] | None:
         """The values of a line that this entry is about; None when it is not."""
-        found = self.pattern.search(line)
-        if found is None:
+        matched = self.pattern.search(line)
+        if matched is None:
             return None
-        return {name.partition(NUMBERED)[0]: value for name, value in found.groupdict().items() if value}
+        return {name.partition(NUMBERED)[0]: value for name, value in matched.groupdict().items() if value}
+
+    def said(self, values: Mapping[str, str]) -> str:
+        """What a line with these values says."""
+        text = next((text for text in self.seen if wanted(text) <= values.keys()), self.seen[-1])
+        return text.format_map(defaultdict(lambda: UNSAID, values))
 
 
-class Event(Struct, frozen=True, kw_only=True):
-    """A line that shows a symptom."""
-
-    symptom: str
-    """Its id."""
-    file: str
-    line: int
-    """From 1."""
-    text: str
-    """The line, at most 500 characters, without colours and control characters."""
-    values: dict[str, str] = field(default_factory=dict)
-    rank: int | None = None
-    """Whose line it is, from the line's own words or its prefix ("[rank3]:", "[default3]:", "3: ")."""
-    host: str = ""
-    time: float | None = None
-    """Seconds since the epoch (local times taken as UTC), where the line or one before it of the same writer tells."""
+def wanted(text: str) -> set[str]:
+    """The values that a text names in braces."""
+    return {name for _, name, _, _ in Formatter().parse(text) if name is not None}

@@ -44,17 +44,19 @@ def line_of(text: str) -> int:
 def test_a_rank_that_raises(tmp_path: Path) -> None:
     answer = explained(faulty(tmp_path, "raises"))
     first = answer.causes[0]
-    assert (first.cause, first.ranks) == ("rank-died", (1,))
+    assert (first.cause, first.ranks) == ("program-error", (1,))
     assert "KeyError: 'input_ids'" in first.summary
     assert f"train.py:{line_of('batch[')}" in first.summary
     assert first.confidence >= 0.8
     assert answer.consequences, "the other rank's complaint"
 
 
-@pytest.mark.parametrize(("fault", "signal_name"), [("killed", "SIGKILL"), ("crashed", "SIGSEGV")])
-def test_a_rank_that_a_signal_ends(tmp_path: Path, fault: str, signal_name: str) -> None:
+@pytest.mark.parametrize(
+    ("fault", "signal_name", "cause"), [("killed", "SIGKILL", "rank-died"), ("crashed", "SIGSEGV", "native-crash")]
+)
+def test_a_rank_that_a_signal_ends(tmp_path: Path, fault: str, signal_name: str, cause: str) -> None:
     first = explained(faulty(tmp_path, fault)).causes[0]
-    assert (first.cause, first.ranks) == ("rank-died", (1,))
+    assert (first.cause, first.ranks) == (cause, (1,))
     assert signal_name in first.summary
 
 
@@ -79,7 +81,7 @@ def test_a_kernel_log_beside_it_makes_it_sure(tmp_path: Path) -> None:
         "file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:17000kB oom_score_adj:0\n"
     )
     alone, both = explained(log).causes[0], explained(log, kernel).causes[0]
-    assert both.cause == "rank-died"
+    assert both.cause == "host-out-of-memory"
     assert both.ranks == (1,)
     assert both.confidence > alone.confidence
     assert any(line.file == str(kernel) for line in both.evidence)
@@ -161,7 +163,7 @@ def test_a_process_of_spawn_that_raises(tmp_path: Path) -> None:
     script.write_text(SPAWN.replace("for step in", 'if rank: raise KeyError("input_ids")\n    for step in'))
     assert output_of([sys.executable, str(script), str(free_port())], log) != 0
     first = explained(log).causes[0]
-    assert first.cause == "rank-died"
+    assert first.cause == "program-error"
     assert "KeyError: 'input_ids'" in first.summary
 
 
@@ -185,7 +187,7 @@ EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 
 def test_the_rank_that_torchrun_blames_is_the_victim() -> None:
     first = explained(EXAMPLES / "train-watchdog.log").causes[0]
-    assert (first.cause, first.ranks) == ("rank-died", (2,))
+    assert (first.cause, first.ranks) == ("program-error", (2,))
     assert "KeyError: 'shard-0417' at /home/mara/run/data.py:34" in first.summary
 
 

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.explain.context import CONTEXT
 from gpudoctor.explain.explain import explain
 from gpudoctor.explain.lines import AHEAD, BLOCK, LONGEST_LINE, NotALog, blocks, open_log
-from gpudoctor.explain.match import Matcher, anchors
 from gpudoctor.explain.report import Explanation
 from gpudoctor.explain.scan import EXTRA, clean, scan
 from gpudoctor.explain.tracebacks import read_traceback
 from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
 from gpudoctor.knowledge.pytorch.torchrun_exits import read_exit
 from gpudoctor.symptom import Role, Symptom
+from gpudoctor.symptoms import TABLE as WHOLE_TABLE
+from gpudoctor.symptoms.match import Matcher, anchors
 
 
 def symptom(
@@ -63,7 +63,7 @@ TABLE = (
         role="consequence",
     ),
     symptom("loopback", "Using interface lo", cause="wrong-nic", role="context", confidence=0.9),
-    *CONTEXT,
+    *(each for each in WHOLE_TABLE if each.id in ("lightning-member", "lightning-registered", "tensor-size-told")),
 )
 
 
@@ -227,7 +227,7 @@ def test_the_quick_search_finds_what_a_plain_one_finds() -> None:
         for line, needles, _ in matcher.candidates("\n".join(rows).encode(), 1)
         for found, _ in matcher.matches(line.text, needles)
     }
-    plain = {(number, found.id) for number, row in enumerate(rows, 1) for found, _ in matcher.in_line(row)}
+    plain = {(number, found.id) for number, row in enumerate(rows, 1) for _, found, _ in matcher.in_text(row)}
     assert quick == plain
     assert len(plain) > 100
 
@@ -246,8 +246,8 @@ def test_of_several_symptoms_a_line_shows_the_one_that_says_most_and_all_context
         symptom("sharp", "went wrong on port", confidence=0.8),
         symptom("note", "port", role="context"),
     )
-    found = Matcher(table).in_line("it went wrong on port 7")
-    assert [each.id for each, _ in found] == ["note", "sharper"]
+    found = list(Matcher(table).in_text("it went wrong on port 7"))
+    assert [each.id for _, each, _ in found] == ["note", "sharper"]
 
 
 def test_a_log_that_repeats_itself_keeps_few_events() -> None:
@@ -474,7 +474,7 @@ def traceback(rank: int, error: str, file: str = "train.py", line: int = 9) -> s
 def test_an_error_of_the_program_is_named_with_its_rank_and_place() -> None:
     answer = explained(watchdog(0, 7) + traceback(3, "KeyError: 'tokens'") + watchdog(1, 7))
     first = answer.causes[0]
-    assert (first.cause, first.ranks) == ("rank-died", (3,))
+    assert (first.cause, first.ranks) == ("program-error", (3,))
     assert "KeyError: 'tokens'" in first.summary
     assert "/home/mara/train.py:9" in first.summary
     assert first.evidence[0].line == 5
@@ -497,12 +497,15 @@ def test_a_process_that_its_launcher_killed_has_not_died_of_it() -> None:
 
 
 def test_a_killed_rank_is_named_and_the_kernel_log_makes_it_sure(tmp_path: Path) -> None:
-    table = (*TABLE, symptom("oom", "Killed process", pattern=r"Killed process (?P<pid>\d+)", cause="rank-died"))
+    table = (
+        *TABLE,
+        symptom("oom", "Killed process", pattern=r"Killed process (?P<pid>\d+)", cause="host-out-of-memory"),
+    )
     console, kernel = ROW + "\n", "Nov 22 01:02:02 n1 kernel: Out of memory: Killed process 4242 (python)\n"
     alone = explained(console, table=table).causes[0]
     both = explained(console, kernel, table=table, tmp=tmp_path).causes[0]
     assert (alone.cause, alone.ranks) == ("rank-died", (5,))
-    assert both.cause == "rank-died"
+    assert both.cause == "host-out-of-memory"
     assert both.confidence > alone.confidence
 
 

@@ -1,8 +1,6 @@
 """The symptom tables: every entry finds its samples and not its counter-examples, and says one thing about a line."""
 
 import re
-import string
-import subprocess
 import time
 from collections.abc import Iterator
 
@@ -12,12 +10,9 @@ from hypothesis import strategies as st
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.knowledge.gpus.xid import CATALOG
-from gpudoctor.knowledge.nccl.symptoms import TABLE as NCCL_TABLE
-from gpudoctor.symptom import Symptom
-from gpudoctor.symptoms import FAMILIES, TABLE
-from gpudoctor.symptoms.nccl_table import ELSEWHERE, MEANINGS
+from gpudoctor.symptom import ROLES, Symptom, wanted
+from gpudoctor.symptoms import TABLE
 
-ROLES = ("cause", "connection", "consequence", "context")
 SIBLINGS: dict[str, set[str]] = {
     # a line that both are about, where the first says more
     "fingerprint": {"fingerprint-operation"},
@@ -49,7 +44,6 @@ def test_there_are_as_many_as_was_promised() -> None:
     assert len(TABLE) >= 200
     assert len([symptom for symptom in TABLE if symptom.role == "cause"]) >= 60
     assert len({symptom.id for symptom in TABLE}) == len(TABLE)
-    assert sum(len(family.SYMPTOMS) for family in FAMILIES) == len(TABLE)
 
 
 @every
@@ -77,7 +71,16 @@ def test_a_line_shows_one_thing(symptom: Symptom, sample: str) -> None:
 def test_a_line_is_found_behind_any_prefix(symptom: Symptom) -> None:
     """Ranks, hosts and times are put before lines by launchers; what stands at the beginning is then elsewhere."""
     if symptom.id.startswith(
-        ("frame-", "gil-owner", "stack-of", "gil-wanted-frame", "hydra-", "horovod-stalled", "debugger")
+        (
+            "frame-",
+            "gil-owner",
+            "stack-of",
+            "gil-wanted-frame",
+            "hydra-",
+            "horovod-stalled",
+            "debugger",
+            "kernel-loading",
+        )
     ):
         pytest.skip("a whole line of a dump, whose beginning is its form")
     for sample in symptom.samples:
@@ -97,43 +100,24 @@ def test_what_it_speaks_for_is_in_the_taxonomy(symptom: Symptom) -> None:
 @every
 def test_texts_keep_the_rules_of_messages(symptom: Symptom) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", symptom.id)
-    assert symptom.seen and not symptom.seen.endswith(".") and "\n" not in symptom.seen
-    assert not symptom.fix or symptom.fix.endswith(".")
-    for text in (symptom.seen, symptom.fix):
+    for text in symptom.seen:
+        assert text and not text.endswith(".") and "\n" not in text
         assert "!" not in text and "  " not in text
         assert not re.search(r"\b(simply|just|please|ensure)\b", text, re.IGNORECASE), text
     assert symptom.source and not symptom.source.endswith(".")
-    for text in (symptom.seen, symptom.fix):
-        wanted = {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
-        for sample in symptom.samples:
-            values = symptom.match(sample)
-            assert values is not None and wanted <= values.keys(), f"{text!r} has a gap for {sample!r}"
 
 
 @every
-def test_commands_can_be_pasted(symptom: Symptom) -> None:
-    for command in symptom.commands:
-        assert not re.search(r"\.\.\.|<|>", command), command
-        parsed = subprocess.run(["bash", "-n", "-c", command], capture_output=True, check=False, timeout=60)
-        assert parsed.returncode == 0
-
-
-def test_causes_that_only_few_logs_tell_are_told_by_some() -> None:
-    """What a log can show of the taxonomy. The rest is seen in live processes, or told by comparing ranks."""
-    told = {symptom.cause for symptom in TABLE if symptom.cause}
-    assert {
-        "launcher-world-mismatch", "master-addr-loopback", "master-unreachable", "master-port-in-use", "double-init",
-        "clock-skew", "version-mismatch", "wrong-nic", "firewall-ephemeral-ports", "duplicate-gpu", "device-not-set",
-        "shm-too-small", "memlock-limit", "fabric-manager", "p2p-acs-iommu", "gdr-broken", "roce-gid-index",
-        "ib-link-down", "rail-cross-nic", "launch-blocking-env", "uneven-inputs", "rank0-only-collective",
-        "collective-order-mismatch", "shape-mismatch", "unused-parameters", "rank-died", "checkpoint-race",
-        "storage-stall", "dataloader-fork-deadlock", "gil-deadlock", "xid-gpu-lost", "stopped-rank",
-        "debug-wrapper-artifact", "teardown-deadlock", "store-host-exit",
-    } <= told  # fmt: skip
-
-
-def test_nccls_table_is_taken_over_whole() -> None:
-    assert {rule.id for rule in NCCL_TABLE} == MEANINGS.keys() | ELSEWHERE.keys()
+def test_its_words_and_its_remedy_have_no_gaps(symptom: Symptom) -> None:
+    """Every sample gives the values that the text names, and those that the cause's fix for it names."""
+    cause = CAUSES.get(symptom.cause)
+    assert not symptom.variant or cause is not None
+    fix = cause.variants[symptom.variant] if cause and symptom.variant else cause.fix if cause else None
+    for sample in symptom.samples:
+        values = symptom.match(sample)
+        assert values is not None
+        assert any(wanted(text) <= values.keys() for text in symptom.seen), f"{symptom.seen} has a gap for {sample!r}"
+        assert fix is None or wanted(fix.text) <= values.keys(), f"{fix.text!r} has a gap for {sample!r}"
 
 
 @pytest.mark.parametrize("xid", CATALOG.values(), ids=lambda xid: str(xid.code))
@@ -141,7 +125,7 @@ def test_every_xid_of_the_catalog_is_placed(xid) -> None:  # type: ignore[no-unt
     line = f"kernel: NVRM: Xid (PCI:0000:17:00): {xid.code}, pid=4, name=python, a text"
     (found,) = primary(line)
     by_id = {symptom.id: symptom for symptom in TABLE}
-    wanted = {"hardware": "xid-gpu-lost", "application": "rank-died", "notice": ""}[xid.level]
+    wanted = {"hardware": "xid-gpu-lost", "application": "gpu-program-fault", "notice": ""}[xid.level]
     assert by_id[found].cause == wanted
     values = by_id[found].match(line)
     assert values is not None and values["code"] == str(xid.code) and values["address"] == "0000:17:00"
@@ -183,9 +167,10 @@ VALUES: list[tuple[str, str, dict[str, str]]] = [
      {"address": "10.1.9.9", "port": "5050"}),
     ("monitored-barrier", "[Rank 0]: Ranks 1, 4, 5 failed to pass monitoredBarrier in 7000 ms",
      {"ranks": "1, 4, 5", "timeout": "7000"}),
-    ("lightning-member", "initializing ddp: GLOBAL_RANK: 7, MEMBER: 8/8", {"rank": "7", "member": "8", "size": "8"}),
+    ("lightning-member", "initializing ddp: GLOBAL_RANK: 7, MEMBER: 8/8",
+     {"rank": "7", "member": "8", "world_size": "8"}),
     ("lightning-member", "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/2",
-     {"rank": "0", "member": "1", "size": "2"}),
+     {"rank": "0", "member": "1", "world_size": "2"}),
     ("oom-kill",
      "Aug 19 11:40:02 n7 kernel: Memory cgroup out of memory: Killed process 881 (python) total-vm:1kB, anon-rss:1kB",
      {"pid": "881", "process": "python"}),

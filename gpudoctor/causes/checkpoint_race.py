@@ -2,6 +2,10 @@
 
 from gpudoctor.cause import Cause
 from gpudoctor.check import Fix
+from gpudoctor.sure import LIKELY
+from gpudoctor.symptom import Symptom
+
+CHECKPOINT = r"(?i:checkpoint|ckpt|[\w-]*\.tmp|tmp-|global_step|safetensors|optimizer|\.pth?\b|best_model|last_model)"
 
 CAUSE = Cause(
     id="checkpoint-race",
@@ -14,6 +18,62 @@ CAUSE = Cause(
         "there and fails, and the others wait for it."
     ),
     fix=Fix("Write on one rank, and let the others wait in a barrier; create folders with exist_ok=True."),
+    variants={
+        "gone": Fix(
+            "Where another rank writes or deletes it: do that on one rank, and let the others wait in a barrier. "
+            "Where it was never there: correct the path."
+        ),
+    },
     confirm=("The one traceback names a path that another rank handles in the same second."),
+    symptoms=(
+        Symptom(
+            "rename-race",
+            needle=(
+                "[Errno 2] No such file or directory: ",
+                "[Errno 17] File exists: ",
+                "[Errno 39] Directory not empty: ",
+            ),
+            pattern=r"\[Errno (?:2|17|39)\] (?:No such file or directory|File exists|Directory not empty): "
+            r"b?'(?P<file>[^'\n]{1,1000})' -> b?'(?P<target>[^'\n]{1,1000})'",
+            seen="{file} could not be renamed: another process had moved, created or deleted it",
+            source="Python's os.rename, os.replace",
+            sample="FileNotFoundError: [Errno 2] No such file or directory: '/mnt/run7/tmp-checkpoint-900' -> "
+            "'/mnt/run7/checkpoint-900'",
+            counter="FileNotFoundError: [Errno 2] No such file or directory: '/data/train/0001.tar'",
+        ),
+        Symptom(
+            "checkpoint-file-race",
+            needle=(
+                "[Errno 2] No such file or directory: ",
+                "[Errno 39] Directory not empty: ",
+                "[Errno 116] Stale file handle",
+            ),
+            pattern=(
+                r"\[Errno (?:2|39)\] (?:No such file or directory|Directory not empty): b?'(?P<file>[^'\n]{0,900}"
+                + CHECKPOINT
+                + r"[^'\n]{0,300})'(?! ->)",
+                r"\[Errno 116\] Stale file handle(?:: b?'(?P<file>[^'\n]{1,1000})')?",
+            ),
+            variant="gone",
+            confidence=LIKELY,
+            seen="a file of a checkpoint was gone when a rank wanted it",
+            source="Python's os functions on shared file systems",
+            sample=(
+                "FileNotFoundError: [Errno 2] No such file or directory: '/mnt/run7/checkpoint-900/rng_state_3.pth'",
+                "OSError: [Errno 39] Directory not empty: 'checkpoint-800'",
+            ),
+            counter="FileNotFoundError: [Errno 2] No such file or directory: '/data/train/0001.tar'",
+        ),
+        Symptom(
+            "folder-race",
+            needle="[Errno 17] File exists: ",
+            pattern=r"\[Errno 17\] File exists: b?'(?P<file>[^'\n]{1,1000})'(?! ->)",
+            confidence=LIKELY,
+            seen="{file} was made by another rank in the same moment",
+            source="Python's os.mkdir",
+            sample="FileExistsError: [Errno 17] File exists: '/mnt/run7/logs'",
+            counter="FileExistsError: [Errno 17] File exists: 'a.tmp' -> 'a'",
+        ),
+    ),
     source=("reports in several public threads"),
 )

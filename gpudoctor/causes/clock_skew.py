@@ -3,6 +3,8 @@
 from gpudoctor.cause import Cause
 from gpudoctor.check import Fix
 from gpudoctor.command import command
+from gpudoctor.sure import LIKELY
+from gpudoctor.symptom import Symptom
 
 CAUSE = Cause(
     id="clock-skew",
@@ -16,6 +18,7 @@ CAUSE = Cause(
         "node that is more than 15 s behind is taken for dead and left out. The others train with a smaller world "
         "without a word, and the node that was left out waits."
     ),
+    like=("rdzv-host-mismatch",),
     fix=Fix(
         "Let all nodes keep their time by NTP (chrony, systemd-timesyncd), then start again.",
         (command("timedatectl"), command("chronyc tracking")),
@@ -32,6 +35,19 @@ CAUSE = Cause(
         ),
     },
     confirm=("Compare the clocks of all nodes: they lie more than 15 s apart."),
+    foreseen_by=("clock-offset-large", "clock-unsynchronised"),
+    symptoms=(
+        Symptom(
+            "clock-wrong",
+            needle="clock wrong by ",
+            pattern=r"[Ss]ystem clock wrong by (?P<seconds>-?(?:\d{3,}|[2-9]\d|1[5-9])\.\d+) seconds",
+            confidence=LIKELY,
+            seen="the clock of this node was wrong by {seconds} s",
+            source="chrony",
+            sample="Aug 19 11:40:02 gpu-a03 chronyd[911]: System clock wrong by 41.220184 seconds",
+            counter="Aug 19 11:40:02 gpu-a03 chronyd[911]: System clock wrong by 1.220184 seconds",
+        ),
+    ),
     source=(
         "torch elastic/rendezvous/dynamic_rendezvous.py (keep_alive_interval, keep_alive_max_attempt), measured "
         "with torch 2.13; awsome-distributed-ai#180, #202"

@@ -14,6 +14,7 @@ CAUSE = Cause(
         "Two communicators on one GPU whose kernels start in different order on different ranks can each hold "
         "what the other needs."
     ),
+    like=("cuda-lazy-loading", "nccl-bug"),
     fix=Fix(
         "Use one group at a time in the same order on all ranks; NCCL 2.26 and later order them by "
         "NCCL_LAUNCH_ORDER_IMPLICIT=1.",

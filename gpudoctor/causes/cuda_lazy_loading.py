@@ -3,6 +3,8 @@
 from gpudoctor.cause import Cause
 from gpudoctor.check import Fix
 from gpudoctor.command import command
+from gpudoctor.sure import POSSIBLE
+from gpudoctor.symptom import Symptom
 
 CAUSE = Cause(
     id="cuda-lazy-loading",
@@ -14,10 +16,29 @@ CAUSE = Cause(
         "CUDA loads a kernel at its first use, and may wait for the GPU to be idle. A running collective that "
         "waits for this rank is never idle."
     ),
+    like=("concurrent-communicators", "nccl-bug"),
     fix=Fix(
         "Load kernels at the start, or run each operation once before the communicators are used together.",
         (command("export CUDA_MODULE_LOADING=EAGER"),),
     ),
     confirm=("With CUDA_MODULE_LOADING=EAGER the same job runs."),
+    symptoms=(
+        Symptom(
+            "kernel-loading-frame",
+            needle=("cuLibraryLoad", "cuModuleLoad", "cudaFuncGetAttributes", "cuLibraryGetKernel"),
+            pattern=r"^\s{0,8}(?:#\d+\s{1,4}|)(?:0x[0-9a-f]+ in )?(?P<function>cuLibraryLoad\w{0,16}|"
+            r"cuModuleLoad\w{0,16}|"
+            r"cudaFuncGetAttributes|cuLibraryGetKernel)\b",
+            role="context",
+            confidence=POSSIBLE,
+            seen="a thread loads a kernel of the GPU ({function})",
+            source="CUDA driver API, lazy loading; gdb, pstack, py-spy --native; torchcomms#2334",
+            sample=(
+                "#4  0x00007f2188123456 in cuLibraryLoadData () from /lib/x86_64-linux-gnu/libcuda.so.1",
+                "    cuModuleLoadDataEx (libcuda.so.570.86.15)",
+            ),
+            counter="the driver calls cuLibraryLoadData at the first use of a kernel",
+        ),
+    ),
     source=("CUDA programming guide, lazy loading (concurrent execution)"),
 )

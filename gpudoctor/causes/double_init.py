@@ -2,6 +2,8 @@
 
 from gpudoctor.cause import Cause
 from gpudoctor.check import Fix
+from gpudoctor.sure import PROVED
+from gpudoctor.symptom import Symptom
 
 CAUSE = Cause(
     id="double-init",
@@ -13,6 +15,7 @@ CAUSE = Cause(
         "A library and the script both set up torch.distributed, or a private store is opened on the port of "
         "the launcher's. The second one waits for ranks that have joined already."
     ),
+    like=("launcher-world-mismatch",),
     fix=Fix(
         "Initialise once, before the library does, and guard by torch.distributed.is_initialized(). Give a store "
         "of your own another port."
@@ -32,6 +35,17 @@ CAUSE = Cause(
     confirm=(
         "Look at the stacks: init_process_group stands below a library's frame on some ranks and below the "
         "script's on others, or a second time in one process."
+    ),
+    symptoms=(
+        Symptom(
+            "initialised-twice",
+            needle="initialize the default process group twice",
+            confidence=PROVED,
+            seen="the default process group was initialised a second time",
+            source="torch distributed_c10d.py (init_process_group)",
+            sample="ValueError: trying to initialize the default process group twice!",
+            counter="Default process group has not been initialized, call init_process_group.",
+        ),
     ),
     source=("torch distributed_c10d.py (init_process_group), rendezvous.py (TORCHELASTIC_USE_AGENT_STORE)"),
 )

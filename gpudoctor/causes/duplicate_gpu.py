@@ -11,6 +11,7 @@ CAUSE = Cause(
     blame="program",
     hangs_by="start",
     meaning=("NCCL wants one GPU per rank of a communicator. It ends with an error, and older releases hang."),
+    like=("device-not-set",),
     fix=Fix(
         "Choose the GPU by torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before anything else, and start no "
         "more ranks than GPUs are visible.",
@@ -20,7 +21,21 @@ CAUSE = Cause(
         "too many": Fix(
             "Start one rank a GPU: at most {gpus} on {host}, each with a GPU of its own.",
         ),
+        "beyond": Fix(
+            "Start as many ranks per node as GPUs are visible, and leave CUDA_VISIBLE_DEVICES as the launcher sets it.",
+            (command("gpudoctor devices"),),
+        ),
+        "busy": Fix(
+            "Give every rank its own GPU, end leftover processes by PID, or set the compute mode back to Default.",
+            (command("nvidia-smi"), command("gpudoctor check gpu")),
+        ),
     },
     confirm=("See which PIDs stand on which GPU, and compare with their LOCAL_RANK."),
+    foreseen_by=(
+        "local-world-size-exceeds-gpus",
+        "cuda-visible-devices-duplicate",
+        "slurm-gpu-count-differs",
+        "compute-mode-restrictive",
+    ),
     source=("NCCL init.cc (Duplicate GPU detected); verl#161"),
 )

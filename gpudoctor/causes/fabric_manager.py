@@ -23,6 +23,36 @@ CAUSE = Cause(
             command("gpudoctor check driver"),
         ),
     ),
+    variants={
+        "links": Fix(
+            "NVLink is faulty, MIG or vGPU is on, or Fabric Manager does not run: look at the links and at the "
+            "service.",
+            (
+                command("nvidia-smi nvlink -s"),
+                command("systemctl status nvidia-fabricmanager"),
+                command("gpudoctor check gpu driver"),
+            ),
+        ),
+        "nvls": Fix(
+            "Restart Fabric Manager, in the driver's version; NCCL_NVLS_ENABLE=0 does without until then, and loses a "
+            "fifth of all_reduce.",
+            (
+                command("systemctl status nvidia-fabricmanager"),
+                command("sudo systemctl restart nvidia-fabricmanager"),
+                command("export NCCL_NVLS_ENABLE=0"),
+            ),
+        ),
+        "imex": Fix(
+            "Start nvidia-imex on all nodes of the NVLink domain, and hand /dev/nvidia-caps-imex-channels to the "
+            "container.",
+            (
+                command("nvidia-imex-ctl -N"),
+                command("ls -l /dev/nvidia-caps-imex-channels"),
+                command("export NCCL_MNNVL_ENABLE=0"),
+            ),
+        ),
+    },
     confirm=("nvidia-smi -q shows the fabric's state; it is Completed with status Success when all is well."),
+    foreseen_by=("fabric-manager-not-running", "fabric-manager-version-differs", "fabric-not-ready", "nvlink-inactive"),
     source=("NVIDIA Fabric Manager user guide; CUDA error 802; nccl-tests#264"),
 )

@@ -38,7 +38,12 @@ CAUSE = Cause(
                 command("sudo dmesg | grep -i -e conntrack -e 'link is'"),
             ),
         ),
+        "mpi": Fix(
+            "Open all TCP ports between the nodes, and name the common network in btl_tcp_if_include and "
+            "oob_tcp_if_include."
+        ),
     },
     confirm=("Listen on a free high port on one node and connect from another; do so both ways."),
+    foreseen_by=("firewall-drops-nodes",),
     source=("nccl#388; NCCL bootstrap, gloo transport/tcp"),
 )

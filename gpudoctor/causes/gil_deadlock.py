@@ -13,6 +13,7 @@ CAUSE = Cause(
         "Native code keeps the GIL while it waits. Another thread of the same rank, which would end that wait, "
         "needs the GIL: neither goes on, and the rank never comes to the next collective."
     ),
+    like=("rank-died", "slow-rank-timeout"),
     fix=Fix(
         "Release the GIL around waiting calls in the extension, or update the library; do not take locks in "
         "destructors."

@@ -19,5 +19,6 @@ CAUSE = Cause(
         (command("hostname; cat /proc/sys/kernel/random/boot_id"),),
     ),
     confirm=("Compare host name and boot id over the nodes; in NCCL's log channels between nodes say P2P or SHM."),
+    foreseen_by=("nccl-hostid-constant",),
     source=("NCCL misc/utils.cc (getHostHash)"),
 )

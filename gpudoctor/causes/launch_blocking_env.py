@@ -16,5 +16,6 @@ CAUSE = Cause(
     ),
     fix=Fix("Take it out.", (command("unset CUDA_LAUNCH_BLOCKING"),)),
     confirm=("Without the variable the same job runs."),
+    foreseen_by=("cuda-launch-blocking",),
     source=("CUDA programming guide; NCCL documentation (group calls)"),
 )

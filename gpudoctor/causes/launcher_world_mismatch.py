@@ -14,6 +14,7 @@ CAUSE = Cause(
         "Each rank waits until as many ranks as WORLD_SIZE have joined. Where fewer were started, or two have "
         "the same number, the group is never complete, and all wait until the rendezvous times out."
     ),
+    like=("rank-died", "master-unreachable"),
     fix=Fix(
         "Give the same number of nodes and of processes per node on every node, and another node rank on each. "
         "Under SLURM start by srun with as many tasks per node as devices.",
@@ -48,10 +49,42 @@ CAUSE = Cause(
         "absent head": Fix(
             "Start rank 0's node, {head}, as well; if it was started, its own output says why it ended.",
         ),
+        "missing": Fix(
+            "Count the processes that were started on all nodes, and look at the logs of those that are missing: they "
+            "were not started, ended before, or do not reach this node."
+        ),
+        "store": Fix(
+            "With fewer than the world, look for the ranks that are missing. With more, processes of another run use "
+            "the same store: end them, or take another MASTER_PORT."
+        ),
+        "no-launcher": Fix(
+            "Start the script by torchrun, srun with the variables exported, or the framework's launcher.",
+            (command("gpudoctor launch --help"),),
+        ),
+        "step": Fix(
+            "Let steps that run beside each other share (--overlap), or divide the resources between them (--exact)."
+        ),
+        "tasks": Fix("Give srun no more nodes than tasks, and no more tasks than the job has room for."),
+        "mpi-daemons": Fix(
+            "See that ssh to every host works without a password, and that mpirun and the program lie at the same "
+            "path on all of them (--prefix)."
+        ),
+        "slots": Fix("Write slots=N for each host, with as many as it has GPUs, and ask for their sum."),
+        "srun": Fix("Start python by srun, with --ntasks-per-node as many as devices."),
+        "lightning": Fix("Give Trainer(devices=...) the value of --ntasks-per-node, and num_nodes that of --nodes."),
+        "accelerate": Fix("Pass --main_process_ip and --main_process_port to accelerate launch on every node."),
+        "torchrun": Fix(
+            "See that torchrun was started on every node, with the same --nnodes, --rdzv-id and --rdzv-endpoint."
+        ),
+        "numbered-alike": Fix(
+            "Each node, or each task, numbers its own processes from 0: give every node a node rank of its own, or "
+            "under SLURM start by srun with as many tasks per node as devices."
+        ),
     },
     confirm=(
         "Count the ranks on all nodes: their RANKs are 0 to WORLD_SIZE - 1, each once. In SLURM compare "
         "SLURM_NTASKS with nodes times devices."
     ),
+    foreseen_by=("slurm-gpu-count-differs", "local-world-size-exceeds-gpus"),
     source=("torch rendezvous.py and TCPStore (waitForWorkers); Lightning#6206"),
 )

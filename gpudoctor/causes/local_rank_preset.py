@@ -14,6 +14,7 @@ CAUSE = Cause(
         "Lightning starts one process per GPU by itself, unless LOCAL_RANK or NODE_RANK tells it that a "
         "launcher did so. A leftover value makes the one process there is wait for ranks that nobody starts."
     ),
+    like=("launcher-world-mismatch",),
     fix=Fix(
         "Take the variables out of the environment of the start: look in the shell's rc files, the image's ENV "
         "lines and the batch script. Under a launcher that starts all ranks, let that launcher set them.",

@@ -29,5 +29,6 @@ CAUSE = Cause(
         ),
     },
     confirm=("Look up the owner of the port on the head: it is no process of this job."),
+    foreseen_by=("master-port-busy", "master-port-ephemeral"),
     source=("torch c10d socket.cpp (EADDRINUSE); mmpretrain#960"),
 )

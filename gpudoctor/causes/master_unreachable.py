@@ -15,6 +15,7 @@ CAUSE = Cause(
         "connection comes about: the name is unknown, the address is in another network, packets are dropped, or "
         "nothing listens."
     ),
+    like=("firewall-ephemeral-ports", "rdzv-host-mismatch", "rank-died"),
     fix=Fix(
         "Give a name or address of the head in the network that all nodes share, open the port in its firewall, "
         "and see that the process on the head has started.",
@@ -37,7 +38,28 @@ CAUSE = Cause(
             "that all nodes share; `ip -brief address` on that node lists its addresses.",
             (command("ip -brief address"),),
         ),
+        "unknown name": Fix(
+            "Write the head's address into DNS or /etc/hosts on every node, or give MASTER_ADDR as an address.",
+        ),
+        "any-name": Fix(
+            "Write the name that was asked for into DNS or /etc/hosts of this node. Where it is a download's, the "
+            "node has no way to the internet."
+        ),
+        "port": Fix("Ports below 1024 belong to root: take a MASTER_PORT between 1024 and 65535 that is free."),
+        "rendezvous": Fix(
+            "Give --rdzv-endpoint as the head calls itself (hostname -f), reachable from all nodes on that port, and "
+            "see that torchrun runs on the head.",
+            (command("hostname -f"), command("gpudoctor check network")),
+        ),
     },
     confirm=("From the node that fails, open a TCP connection to that address and port while the head waits."),
+    foreseen_by=(
+        "master-unreachable",
+        "master-addr-unresolvable",
+        "hostname-unresolvable",
+        "master-port-closed",
+        "master-port-invalid",
+        "master-addr-elsewhere",
+    ),
     source=("torch c10d socket.cpp (connect timeout)"),
 )

@@ -8,7 +8,7 @@ CAUSE = Cause(
     id="memlock-limit",
     title="the limit of locked memory is too low for RDMA",
     stages=("communicator",),
-    blame="node",
+    blame="environment",
     hangs_by="start",
     meaning=("RDMA pins its buffers. Under a low limit they cannot be registered, and the connection is not made."),
     fix=Fix(
@@ -17,5 +17,6 @@ CAUSE = Cause(
         (command("ulimit -l"), command("gpudoctor check network")),
     ),
     confirm=("Read Max locked memory in /proc/PID/limits of a rank; a shell on the node may have another one."),
+    foreseen_by=("memlock-too-low", "rdma-memlock-low"),
     source=("ibv_reg_mr(3), NCCL misc/ibvwrap.cc; nccl-tests#206"),
 )

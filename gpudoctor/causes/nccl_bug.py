@@ -14,6 +14,7 @@ CAUSE = Cause(
         "All ranks launched the same collective and it does not end; known releases do so on certain machines "
         "or layouts."
     ),
+    like=("concurrent-communicators", "p2p-acs-iommu"),
     fix=Fix(
         "Install a newer NCCL beside torch, and report what remains.",
         (command("pip install --upgrade nvidia-nccl-cu12"),),

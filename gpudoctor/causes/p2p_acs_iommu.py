@@ -20,6 +20,14 @@ CAUSE = Cause(
         "NCCL_P2P_DISABLE=1 goes through host memory, slower.",
         (command("gpudoctor check host driver"), command("export NCCL_P2P_DISABLE=1")),
     ),
+    variants={
+        "refused": Fix(
+            "The driver promised peer access and refused it: turn IOMMU translation off on bare metal, and start "
+            "containers of one node with --ipc=host.",
+            (command("gpudoctor check host driver"),),
+        ),
+    },
     confirm=("With NCCL_P2P_DISABLE=1 the same job runs; gpudoctor check host names ACS or IOMMU."),
+    foreseen_by=("acs-redirects-peer-traffic", "iommu-translation-on"),
     source=("NCCL documentation, troubleshooting (GPU-to-GPU communication, ACS)"),
 )

@@ -14,7 +14,9 @@ CAUSE = Cause(
         "On rail-optimised networks without a common spine, a NIC reaches only the same NIC of other nodes. "
         "NCCL that crosses rails makes connections that time out."
     ),
+    like=("ib-link-down", "roce-gid-index"),
     fix=Fix("Keep NCCL on one rail, and name the compute ports only.", (command("export NCCL_CROSS_NIC=0"),)),
     confirm=("A test on one port per node (NCCL_IB_HCA with one name) works, and with all ports it fails."),
+    foreseen_by=("rdma-rail-missing",),
     source=("NCCL documentation of NCCL_CROSS_NIC; nccl-tests#227"),
 )

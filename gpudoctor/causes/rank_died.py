@@ -15,9 +15,9 @@ CAUSE = Cause(
         "A rank ended by an exception, a signal or the kernel's OOM killer. The others wait for it in their "
         "next collective until a time-out, and their messages name the wrong rank."
     ),
+    like=("host-out-of-memory", "native-crash", "program-error"),
     fix=Fix(
-        "Repair what ended that rank: its own log has the exception; after an OOM kill give more memory or start "
-        "fewer DataLoader workers.",
+        "Repair what ended that rank: its own log has the exception, and the kernel's log what killed it.",
         (command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault|Xid'"),),
     ),
     variants={
@@ -41,6 +41,12 @@ CAUSE = Cause(
             "Give the job more memory or let it need less: smaller batches, fewer data loader workers "
             "(num_workers x ranks processes share the limit), no copy of the data set in every worker.",
         ),
+        "killed": Fix(
+            "Mostly the kernel's out-of-memory killer, or the memory limit of the container or SLURM step: give the "
+            "job more memory, or fewer DataLoader workers. Somebody may also have killed it by hand.",
+            (command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'"),),
+        ),
+        "silent": Fix("Look for the output of {who}: torchrun --log-dir LOGS --tee 3 keeps it."),
     },
     confirm=("Look at the exit status of every rank, at memory.events of the cgroup and at the kernel's log."),
     source=("waitpid(2); torchrun's failure table; kernel mm/oom_kill.c"),

@@ -14,6 +14,7 @@ CAUSE = Cause(
         "Each rank decides by itself (early stop, save now, skip this step) from values that differ. They then "
         "go different ways and call different collectives."
     ),
+    like=("uneven-inputs", "collective-order-mismatch"),
     fix=Fix("Decide on one rank and broadcast the decision, or all_reduce what it is made from."),
     confirm=("Print the decision and its inputs on every rank."),
     source=("reports in several public threads"),

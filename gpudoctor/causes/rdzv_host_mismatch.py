@@ -14,6 +14,7 @@ CAUSE = Cause(
         "torchrun's c10d rendezvous makes that node the host whose own name or address equals the endpoint. "
         "Where none does (an alias, a service name, an address behind NAT), all nodes connect and none listens."
     ),
+    like=("master-unreachable",),
     fix=Fix(
         "Give the endpoint as the head calls itself (hostname -f), or write is_host=1 into the head's --rdzv-conf "
         "and is_host=0 into the others', or take the static rendezvous (--master-addr, --node-rank).",

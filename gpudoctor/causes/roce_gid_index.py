@@ -8,20 +8,29 @@ CAUSE = Cause(
     id="roce-gid-index",
     title="RoCE uses a GID that the peer cannot answer",
     stages=("first collective",),
-    blame="fabric",
+    blame="environment",
     hangs_by="start",
     meaning=(
         "The chosen GID is empty, of RoCE version 1, or of an IPv6 address that is not routed: connections are "
         "refused, or the first data is never acknowledged."
     ),
+    like=("ib-link-down",),
     fix=Fix(
         "Take NCCL_IB_GID_INDEX out with NCCL 2.21 and later, which find it; with older ones name the index of "
         "RoCE v2 over IPv4.",
         (command("unset NCCL_IB_GID_INDEX"), command("gpudoctor check network")),
     ),
+    variants={
+        "hidden": Fix(
+            "The container hides the types of the GIDs: mount /sys into it (docker's --volume /sys:/sys:ro), or give "
+            "the index by hand.",
+            (command("gpudoctor env"),),
+        ),
+    },
     confirm=(
         "Compare the index of the log with /sys/class/infiniband/*/ports/*/gid_attrs/types: it is RoCE v2, and "
         "its address is the port's IPv4."
     ),
+    foreseen_by=("roce-gid-index-wrong", "roce-without-v2-gid", "nccl-gid-index-set"),
     source=("NCCL documentation of NCCL_IB_GID_INDEX; nccl#426"),
 )

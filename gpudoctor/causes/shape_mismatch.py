@@ -15,6 +15,11 @@ CAUSE = Cause(
     ),
     like=("rank0-only-collective", "rank-divergent-decision"),
     fix=Fix("Pad to the largest size, or gather the sizes first; make models and parameters equal on all ranks."),
+    variants={
+        "model": Fix(
+            "Build the same model on all ranks: same arguments, same tokenizer size, no layers that depend on the rank."
+        ),
+    },
     confirm=("Print the shape and type before the collective on every rank, or compare flight-recorder dumps."),
     source=("NCCL documentation, collective operations; nccl#1417"),
 )

@@ -8,18 +8,19 @@ CAUSE = Cause(
     id="shm-too-small",
     title="/dev/shm is too small",
     stages=("communicator", "training"),
-    blame="node",
+    blame="environment",
     hangs_by="start",
     meaning=(
         "NCCL and DataLoader workers share memory through /dev/shm. Docker gives 64 MiB; when it is full, "
         "NCCL cannot make its segments, and DataLoader workers end by a bus error."
     ),
-    like=("rank-died",),
+    like=("native-crash", "host-out-of-memory"),
     fix=Fix(
         "Give it more: docker's --shm-size=8g or --ipc=host; in Kubernetes an emptyDir with medium Memory at "
         "/dev/shm. Remove segments that dead jobs left.",
         (command("df -h /dev/shm"), command("gpudoctor check host")),
     ),
     confirm=("Compare the free space of /dev/shm in the rank's container with what the log asks for."),
+    foreseen_by=("shm-too-small", "nccl-segments-left"),
     source=("NCCL misc/shmutils.cc; torch DataLoader; nccl#525"),
 )

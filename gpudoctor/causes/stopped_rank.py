@@ -15,6 +15,7 @@ CAUSE = Cause(
         "somebody to type (breakpoint, pdb). It does not go on by itself, and the others wait. A stopped launcher "
         "neither starts its ranks nor notices that one ends."
     ),
+    like=("storage-stall", "slow-rank-timeout"),
     fix=Fix("Continue the process (kill -CONT with its PID), leave the debugger, or take the breakpoint out."),
     variants={
         "signal": Fix(

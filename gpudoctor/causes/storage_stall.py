@@ -14,10 +14,12 @@ CAUSE = Cause(
         "A rank waits in the kernel for a file system (NFS, Lustre, FUSE, a pipe), where no signal and no "
         "time-out reaches it. The others wait for this rank."
     ),
+    like=("stopped-rank", "slow-rank-timeout"),
     fix=Fix(
         "Repair or remount the storage; keep data sets, checkpoints in progress and caches on local disks.",
         (command("gpudoctor check host"), command("mount | grep -E 'nfs|lustre|fuse|gpfs|beegfs'")),
     ),
     confirm=("The process is in state D, or stat on the mount does not return within seconds."),
+    foreseen_by=("path-unresponsive",),
     source=("proc(5); kernel hung_task"),
 )

@@ -13,6 +13,7 @@ CAUSE = Cause(
         "Rank 0 or its launcher holds the TCPStore. When it ends before the others, their connections break, "
         "with warnings after a run that was in order, or an error where they still needed it."
     ),
+    like=("rank-died",),
     fix=Fix(
         "Let all ranks pass a barrier before rank 0 ends. Where every exit status is 0 there is nothing to repair."
     ),

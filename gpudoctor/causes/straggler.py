@@ -22,5 +22,14 @@ CAUSE = Cause(
         (command("gpudoctor check gpu host"),),
     ),
     confirm=("In three looks the counters move, and the same rank comes last every time."),
+    foreseen_by=(
+        "clocks-held-down",
+        "power-limit-lowered",
+        "gpu-too-hot",
+        "memory-too-hot",
+        "cpu-governor-slow",
+        "gpu-cpus-excluded",
+        "pcie-link-narrow",
+    ),
     source=("reports in several public threads"),
 )

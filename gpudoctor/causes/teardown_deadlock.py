@@ -13,6 +13,7 @@ CAUSE = Cause(
         "Ranks leave in different order, or one destroys its process group while another is still in a "
         "collective. destroy_process_group or the interpreter's exit then waits."
     ),
+    like=("store-host-exit",),
     fix=Fix(
         "Call destroy_process_group() on all ranks at the end of the successful path, after a barrier, and not in "
         "finally or in a destructor."

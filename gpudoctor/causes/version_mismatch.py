@@ -15,6 +15,7 @@ CAUSE = Cause(
         "they disagree on sizes or algorithms and wait for one another for ever, since NCCL compares no settings, or "
         "one of them cannot load its libraries."
     ),
+    like=("library-missing",),
     fix=Fix(
         "Start all ranks from one image or environment, with the same NCCL variables and plugin on all nodes; take "
         "foreign folders out of LD_LIBRARY_PATH.",
@@ -28,7 +29,22 @@ CAUSE = Cause(
         "setting": Fix(
             "Set {variable} alike in the environment of every rank.",
         ),
+        "foreign": Fix(
+            "Something that is no rank of this job came to NCCL's port, or another NCCL: keep scanners off the "
+            "compute network, and give every job a MASTER_PORT of its own."
+        ),
+        "library": Fix(
+            "Install torch, NCCL and extensions that were built for each other, the same on all nodes; take foreign "
+            "folders out of LD_LIBRARY_PATH.",
+            (command("gpudoctor check pytorch nccl"),),
+        ),
     },
     confirm=("Compare the loaded libraries (/proc/PID/maps) and the NCCL variables of all ranks."),
+    foreseen_by=(
+        "nccl-versions-differ",
+        "nccl-library-shadowed",
+        "torch-mixed-versions",
+        "nccl-settings-differ-between-ranks",
+    ),
     source=("NCCL init.cc (version check), bootstrap; torch's loader"),
 )

@@ -8,7 +8,7 @@ CAUSE = Cause(
     id="wrong-nic",
     title="the ranks talk over a network interface that does not lead to the others",
     stages=("communicator",),
-    blame="fabric",
+    blame="environment",
     hangs_by="start",
     meaning=(
         "NCCL or gloo took loopback, a container's bridge, a virtual or a link-local address, or the variable "
@@ -29,10 +29,27 @@ CAUSE = Cause(
             "Name an interface that every node has, or take {variable} out: gloo then takes the hostname's address.",
             (command("ip -brief address"),),
         ),
+        "comm-id": Fix(
+            "NCCL_COMM_ID or NCCL_SOCKET_IFNAME points at a network that this node is not in: take NCCL_COMM_ID out, "
+            "which torch does not need, and name an interface of the common network.",
+            (command("unset NCCL_COMM_ID"), command("ip -brief address")),
+        ),
+        "kinds": Fix(
+            "A card has ports of both kinds, both ACTIVE: name the ports of one kind in NCCL_IB_HCA.",
+            (command("gpudoctor env"),),
+        ),
     },
     confirm=(
         "Compare the interface of the log with the one that ip route get shows for a peer's address. A bridge "
         "has the same address on several hosts."
+    ),
+    foreseen_by=(
+        "socket-interface-missing",
+        "socket-interface-virtual",
+        "socket-interface-loopback",
+        "socket-interface-off-route",
+        "socket-interface-down",
+        "gloo-interface-loopback",
     ),
     source=("NCCL misc/socket.cc (ncclFindInterfaces), gloo transport/tcp; horovod#584"),
 )

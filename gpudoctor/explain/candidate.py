@@ -1,13 +1,13 @@
-"""What may be the cause: one of the taxonomy's, with what speaks for it."""
+"""What may be the cause: one of `causes.CAUSES`, with what speaks for it."""
 
-from collections import defaultdict
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
-from gpudoctor.command import Command
-from gpudoctor.explain.order import Moment, Shown
+from gpudoctor.explain.endings import ending_of
 from gpudoctor.explain.report import Line
+from gpudoctor.explain.scan import Event, Moment
+from gpudoctor.symptom import UNSAID
 
 Standing = Literal["cause", "pattern", "connection", "consequence"]
 """cause: a line says it. pattern: several ranks' lines say it together. connection and consequence as in `Role`."""
@@ -17,12 +17,14 @@ SURE = 0.6
 SURER = 0.35
 """What is left of the doubt when another symptom, or the same on another rank, speaks for the cause too: our choice."""
 MOST_EVIDENCE = 8
-UNSAID = "?"
-"""For a value that the line does not tell."""
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
     cause: str
+    variant: str = ""
+    """Which of the cause's fixes fits."""
+    values: dict[str, str] = field(default_factory=dict)
+    """For the fix's text."""
     confidence: float
     standing: Standing
     moment: Moment
@@ -30,37 +32,28 @@ class Candidate(Struct, frozen=True, kw_only=True):
     summary: str
     ranks: tuple[int, ...] = ()
     evidence: tuple[Line, ...] = ()
-    fix: str = ""
-    commands: tuple[Command, ...] = ()
     confirm: str = ""
-    meaning: str = ""
 
 
-def of_symptom(shown: Shown, *, standing: Standing, confidence: float | None = None) -> Candidate:
-    """What one line says by itself."""
-    event, symptom = shown.event, shown.symptom
-    values = defaultdict(lambda: UNSAID, event.values)
+def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candidate:
+    """What one line says by itself. `share`: what is left of the symptom's confidence."""
+    symptom, values = event.symptom, event.values
+    cause, variant, confidence = symptom.cause, symptom.variant, symptom.confidence
+    if cause == "rank-died" and (ending := ending_of(values)) is not None:
+        cause, variant, confidence = ending.cause, ending.variant, min(ending.confidence, confidence)
     if event.rank is not None:
-        values.setdefault("rank", str(event.rank))
+        values = {"rank": str(event.rank), **values}
     return Candidate(
-        cause=symptom.cause,
-        confidence=symptom.confidence if confidence is None else confidence,
+        cause=cause,
+        variant=variant,
+        values=values,
+        confidence=share * confidence,
         standing=standing,
-        moment=Moment(event.file, event.line, event.time),
-        summary=filled(symptom.seen, values),
+        moment=event.moment,
+        summary=symptom.said(values),
         ranks=() if event.rank is None else (event.rank,),
-        evidence=(Line(event.file, event.line, event.text),),
-        fix=filled(symptom.fix, values),
-        commands=symptom.commands,
+        evidence=(event.at,),
     )
-
-
-def filled(text: str, values: dict[str, str]) -> str:
-    """A text with the values of a line; as it stands where it has braces of another kind."""
-    try:
-        return text.format_map(values)
-    except (ValueError, IndexError, AttributeError, KeyError, TypeError):
-        return text
 
 
 def merged(candidates: list[Candidate]) -> list[Candidate]:
@@ -68,7 +61,7 @@ def merged(candidates: list[Candidate]) -> list[Candidate]:
     by_cause: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         by_cause.setdefault(candidate.cause, []).append(candidate)
-    return [_merged(each) for each in by_cause.values()]
+    return [_merged(same) for same in by_cause.values()]
 
 
 def _merged(same: list[Candidate]) -> Candidate:
@@ -83,21 +76,14 @@ def _merged(same: list[Candidate]) -> Candidate:
     if more > 1:
         doubt *= 0.8
     lines = dict.fromkeys(line for candidate in alike for line in candidate.evidence)
-    worded = next((each for each in alike if UNSAID not in each.summary), first)
+    worded = next((candidate for candidate in alike if UNSAID not in candidate.summary), first)
     if UNSAID in first.summary and worded.confidence >= first.confidence - 0.2:
         first = structs.replace(first, summary=worded.summary)
-    return Candidate(
-        cause=first.cause,
+    return structs.replace(
+        first,
         confidence=round(min(0.99, 1.0 - doubt), 2),
-        standing=first.standing,
-        moment=first.moment,
-        summary=first.summary,
         ranks=tuple(sorted(ranks)) if len(kinds) == 1 else (first.ranks or tuple(sorted(ranks))),
         evidence=tuple(lines)[:MOST_EVIDENCE],
-        fix=first.fix,
-        commands=first.commands,
-        confirm=first.confirm,
-        meaning=first.meaning,
     )
 
 

@@ -1,19 +1,21 @@
 """Facts of the logs -> the first cause, what else it may be, and what only follows."""
 
 from collections import Counter
+from itertools import accumulate
 
 from msgspec import Struct, structs
 
 from gpudoctor.causes import CAUSES
-from gpudoctor.check import Fix
-from gpudoctor.explain.candidate import SURE, Candidate, in_order, merged, of_symptom
+from gpudoctor.explain.candidate import SURE, Candidate, Standing, in_order, merged, of_symptom
 from gpudoctor.explain.deaths import AFTERWARDS, Spoken, own_errors, ranks_text, signals, spoken
 from gpudoctor.explain.members import membership
-from gpudoctor.explain.order import Facts, Moment, Shown
+from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line, LogCause
-from gpudoctor.explain.sizes import printed_sizes
+from gpudoctor.explain.scan import Event, Moment
+from gpudoctor.explain.sizes import printed_batches, printed_sizes
 from gpudoctor.explain.waits import Wait, pattern, places, waits
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.symptom import Role
 
 MOST_CAUSES = 5
 MOST_CONSEQUENCES = 12
@@ -44,9 +46,9 @@ def conclude(facts: Facts) -> Conclusion:
     tracebacks = spoken(facts)
     failed = _something_failed(facts, tracebacks)
     candidates = [
-        of_symptom(shown, standing="cause")
-        for shown in facts.shown
-        if shown.symptom.role == "cause" and shown.symptom.cause and (failed or shown.symptom.confidence >= WEAK)
+        of_symptom(event, standing="cause")
+        for event in facts.events
+        if event.symptom.role == "cause" and (failed or event.symptom.confidence >= WEAK)
     ]
     candidates += own_errors(tracebacks, facts, failed=failed)
     candidates += signals(facts, tracebacks)
@@ -57,22 +59,12 @@ def conclude(facts: Facts) -> Conclusion:
     candidates += membership(facts)
     candidates += printed_sizes(facts, failed=failed)
     if failed:
-        candidates += [
-            of_symptom(shown, standing="pattern", confidence=PROMOTED * shown.symptom.confidence)
-            for shown in facts.shown
-            if shown.symptom.role == "context" and shown.symptom.cause
-        ]
-    later = [shown for shown in facts.shown if shown.symptom.role in ("connection", "consequence")]
-    candidates += [
-        of_symptom(
-            shown,
-            standing="connection" if shown.symptom.role == "connection" else "consequence",
-            confidence=(CONNECTIONS if shown.symptom.role == "connection" else FOLLOWS) * shown.symptom.confidence,
-        )
-        for shown in later
-        if shown.symptom.cause
-    ]
-    ordered = in_order(merged(candidates))
+        candidates += printed_batches(facts)
+        candidates += _by_itself(facts, "context", "pattern", PROMOTED)
+    candidates += _by_itself(facts, "connection", "connection", CONNECTIONS)
+    candidates += _by_itself(facts, "consequence", "consequence", FOLLOWS)
+    later = [event for event in facts.events if event.symptom.role in ("connection", "consequence")]
+    ordered = in_order(merged(_one_story(candidates)))
     if ordered and ordered[0].standing in ("cause", "pattern") and ordered[0].confidence >= SURE:
         # what a connection or a time-out says is explained by a cause that is sure
         ordered = [each for each in ordered if each.standing in ("cause", "pattern")]
@@ -91,13 +83,30 @@ def conclude(facts: Facts) -> Conclusion:
     )
 
 
+def _by_itself(facts: Facts, role: Role, standing: Standing, share: float) -> list[Candidate]:
+    return [
+        of_symptom(event, standing=standing, share=share)
+        for event in facts.events
+        if event.symptom.role == role and event.symptom.cause
+    ]
+
+
+def _one_story(candidates: list[Candidate]) -> list[Candidate]:
+    """Where memory ran out, a SIGKILL that nobody explains was the kernel's."""
+    if not any(each.cause == "host-out-of-memory" and each.standing == "cause" for each in candidates):
+        return candidates
+    return [
+        structs.replace(each, cause="host-out-of-memory", variant="") if each.variant == "killed" else each
+        for each in candidates
+    ]
+
+
 def _descending(ordered: list[Candidate]) -> list[Candidate]:
     """No alternative is called surer than what stands before it: the order says more than one line's confidence."""
-    least, found = 1.0, []
-    for each in ordered:
-        least = min(least, each.confidence)
-        found.append(structs.replace(each, confidence=round(least, 2)))
-    return found
+    least = accumulate((each.confidence for each in ordered), min)
+    return [
+        structs.replace(each, confidence=round(confidence, 2)) for each, confidence in zip(ordered, least, strict=True)
+    ]
 
 
 def _waited(causes: tuple[LogCause, ...], waiting: list[Wait]) -> str:
@@ -115,58 +124,48 @@ def _behind(candidate: Candidate, first: Candidate) -> Candidate:
 def _something_failed(facts: Facts, tracebacks: list[Spoken]) -> bool:
     return (
         any(ended.exit.exitcode not in (None, 0) for ended in facts.exits)
-        or any(shown.symptom.role == "consequence" for shown in facts.shown)
-        or any(shown.symptom.role == "connection" for shown in facts.shown)
+        or any(event.symptom.role in ("connection", "consequence") for event in facts.events)
         or any(each.kind != "asked" and each.told.lines_after <= AFTERWARDS for each in tracebacks)
     )
 
 
 def _published(candidate: Candidate) -> LogCause:
-    known = CAUSES.get(candidate.cause)
+    known = CAUSES[candidate.cause]
     return LogCause(
         cause=candidate.cause,
         confidence=candidate.confidence,
         ranks=candidate.ranks,
         evidence=candidate.evidence,
         summary=candidate.summary,
-        meaning=candidate.meaning or (known.meaning if known else ""),
-        fix=Fix(
-            candidate.fix or (known.fix.text if known else ""),
-            candidate.commands or (known.fix.commands if known and not candidate.fix else ()),
-        ),
-        confirm=candidate.confirm or (known.confirm if known else ""),
+        meaning=known.meaning,
+        fix=known.remedy(candidate.variant, **candidate.values),
+        confirm=candidate.confirm or known.confirm,
     )
 
 
-def _consequences(later: list[Shown], tracebacks: list[Spoken], cited: set[Line]) -> tuple[Line, ...]:
+def _consequences(later: list[Event], tracebacks: list[Spoken], cited: set[Line]) -> tuple[Line, ...]:
     """One line of each kind, the first."""
     lines: dict[str, Line] = {}
-    for shown in later:
-        event = shown.event
-        lines.setdefault(shown.symptom.id, Line(event.file, event.line, event.text))
+    for event in later:
+        lines.setdefault(event.symptom.id, event.at)
     for each in tracebacks:
-        if each.kind in ("consequence", "communication") and not each.shown:
-            lines.setdefault(each.last.type, each.line)
+        if each.kind in ("consequence", "communication") and not each.events:
+            lines.setdefault(each.last.type, each.told.at)
     return tuple(line for line in lines.values() if line not in cited)[:MOST_CONSEQUENCES]
 
 
 def _story(facts: Facts, tracebacks: list[Spoken]) -> tuple[Line, ...]:
     """The first line of each kind, in order."""
     first: dict[tuple[str, int | None], tuple[Moment, Line]] = {}
-    for shown in facts.shown:
-        if shown.symptom.role == "context" and not shown.symptom.cause:
-            continue
-        event = shown.event
-        moment = Moment(event.file, event.line, event.time)
-        first.setdefault((shown.symptom.id, None), (moment, Line(event.file, event.line, event.text)))
+    for event in facts.events:
+        if event.symptom.role != "context" or event.symptom.cause:
+            first.setdefault((event.symptom.id, None), (event.moment, event.at))
     for each in tracebacks:
-        if not each.shown:
-            first.setdefault((each.last.type, each.told.rank), (each.moment, each.line))
+        if not each.events:
+            first.setdefault((each.last.type, each.told.rank), (each.told.moment, each.told.at))
     for ended in facts.exits:
         if ended.exit.exitcode not in (None, 0):
-            moment = Moment(ended.file, ended.exit.line, ended.time)
-            line = Line(ended.file, ended.exit.line, ended.exit.text)
-            first.setdefault((f"exit {ended.exit.exitcode}", None), (moment, line))
+            first.setdefault((f"exit {ended.exit.exitcode}", None), (ended.moment, ended.at))
     ordered = sorted(first.values(), key=lambda each: (each[0].time or 0.0, each[0].file, each[0].line))
     return tuple(dict.fromkeys(line for _, line in ordered))[:MOST_STORY]
 
@@ -182,8 +181,8 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
         status = ", ".join(sorted(f"{code}" for code in codes))
         return f"{who} ended with exit status {status}, and no line before says why"
     if tracebacks:
-        return f"{tracebacks[0].told.text}: its cause is not known"
-    later = next((shown for shown in facts.shown if shown.symptom.role in ("consequence", "connection")), None)
+        return f"{tracebacks[0].told.at.text}: its cause is not known"
+    later = next((event for event in facts.events if event.symptom.role in ("consequence", "connection")), None)
     if later is None:
         return "something failed, and no line says why"
     return f"{of_symptom(later, standing='consequence').summary}; what failed before it, these logs do not say"

@@ -2,18 +2,17 @@
 
 import time
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 from gpudoctor.explain.conclude import conclude
-from gpudoctor.explain.context import CONTEXT
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
-from gpudoctor.explain.match import Matcher
 from gpudoctor.explain.order import put_together
 from gpudoctor.explain.report import Explanation
 from gpudoctor.explain.scan import EXTRA, Scan, scan
 from gpudoctor.symptom import Symptom
+from gpudoctor.symptoms import TABLE
+from gpudoctor.symptoms.match import Matcher
 
 STANDARD_INPUT = "-"
 
@@ -26,21 +25,12 @@ class Interrupted(Exception):
         self.explanation = explanation
 
 
-@cache
-def full_table() -> tuple[Symptom, ...]:
-    """All symptoms, and what the engine reads besides."""
-    from gpudoctor.symptoms import TABLE
-
-    return (*TABLE, *CONTEXT)
-
-
-def explain(paths: Sequence[str], *, stdin: BinaryIO, table: tuple[Symptom, ...] | None = None) -> Explanation:
+def explain(paths: Sequence[str], *, stdin: BinaryIO, table: tuple[Symptom, ...] = TABLE) -> Explanation:
     """Read logs ("-" is `stdin`; a folder: the logs in it) and say what they show.
 
     Never raises for what a log holds, nor for one that cannot be read (that is said in `unreadable`). Raises
     `Interrupted` after Ctrl-C.
     """
-    table = full_table() if table is None else table
     files, unreadable = find_logs(list(paths))
     matcher = Matcher(table, EXTRA)
     scans: list[Scan] = []
@@ -58,8 +48,7 @@ def explain(paths: Sequence[str], *, stdin: BinaryIO, table: tuple[Symptom, ...]
         if found.interrupted:
             interrupted = True
             break
-    facts = put_together(scans, {symptom.id: symptom for symptom in table})
-    concluded = conclude(facts)
+    concluded = conclude(facts := put_together(scans))
     answer = Explanation(
         causes=concluded.causes,
         unknown=concluded.unknown,

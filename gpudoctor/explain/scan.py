@@ -5,16 +5,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
 from gpudoctor import cost
 from gpudoctor.explain.lines import Block, NotALog, Readable, blocks
-from gpudoctor.explain.match import Line, Matcher
+from gpudoctor.explain.report import Line
 from gpudoctor.explain.tracebacks import HEADER, Traceback, read_traceback
 from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
 from gpudoctor.knowledge.pytorch.torchrun_exits import NEEDLES as EXIT_NEEDLES
 from gpudoctor.knowledge.pytorch.torchrun_exits import LauncherExit, read_exit
-from gpudoctor.symptom import Event, Symptom
+from gpudoctor.symptom import Symptom
+from gpudoctor.symptoms.match import Matcher, Suspect
 
 EXTRA = (HEADER, *EXIT_NEEDLES)
 HEADER_BYTES = HEADER.encode()
@@ -28,6 +29,8 @@ MOST_OF_SYMPTOM = 8_000
 """Events of one symptom, of all writers."""
 MOST_WITHOUT_TIME = 50
 """Lines in a row around which no time was found; then the log is taken for one without."""
+SAME_MOMENT = 1.0
+"""Seconds within which times of two files tell no order: log stamps, and clocks of several machines."""
 MOST_TRACEBACKS = 5_000
 MOST_EXITS = 20_000
 LONGEST_TEXT = 500
@@ -41,22 +44,55 @@ PARTS = re.compile(rb"(?<=[^\n\t ])(?=\[(?:rank|default)\d{1,6}\]:)")
 """Where the line of another rank begins in the middle of one, because both wrote at once."""
 
 
-class Told(Struct, kw_only=True):
-    """A traceback or an exit, with who wrote it."""
+class Moment(Struct, frozen=True):
+    """Where something stands: for telling what came first."""
 
     file: str
+    line: int
+    time: float | None = None
+
+    def is_before(self, other: "Moment") -> bool:
+        """False too where that cannot be told."""
+        if self.file == other.file:
+            return self.line < other.line
+        if self.time is None or other.time is None:
+            return False
+        return self.time + SAME_MOMENT < other.time
+
+
+class Told(Struct, kw_only=True):
+    """What a line tells, and who wrote it."""
+
+    at: Line
+    """The line: at most 500 characters, without colours and control characters."""
     rank: int | None = None
+    """Whose line it is, from its own words or its prefix ("[rank3]:", "[default3]:", "3: ")."""
     local_rank: int | None = None
     host: str = ""
     pid: int | None = None
     time: float | None = None
+    """Seconds since the epoch (local times taken as UTC), where the line or one before it of the same writer tells."""
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.at.file, self.at.line, self.time)
+
+
+class Event(Told, kw_only=True):
+    """A line that shows a symptom."""
+
+    symptom: Symptom
+    values: dict[str, str]
 
 
 class ToldTraceback(Told, kw_only=True):
     traceback: Traceback
-    text: str
     lines_after: int = 0
     """How many lines the log goes on behind it."""
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.at.file, self.traceback.first_line, self.time)
 
 
 class ToldExit(Told, kw_only=True):
@@ -72,8 +108,6 @@ class Scan(Struct, kw_only=True):
     events: list[Event] = field(default_factory=list)
     tracebacks: list[ToldTraceback] = field(default_factory=list)
     exits: list[ToldExit] = field(default_factory=list)
-    writers: dict[int, Writer] = field(default_factory=dict)
-    """Line -> who wrote it, for each event."""
     counts: Counter[str] = field(default_factory=Counter)
     """Symptom -> how many lines show it, those included that are no event."""
     ranks: set[int] = field(default_factory=set)
@@ -128,7 +162,7 @@ class _State:
         tail = block.text[-8192:].split(b"\n")
         self._before = tail[1:-1] if block.text.endswith(b"\n") else tail[1:]
 
-    def _candidate(self, line: Line, needles: tuple[bytes, ...], lines: list[bytes]) -> None:
+    def _candidate(self, line: Suspect, needles: tuple[bytes, ...], lines: list[bytes]) -> None:
         text = line.text
         parts = PARTS.split(text) if b"[rank" in text or b"[default" in text else [text]
         for part in parts:
@@ -144,7 +178,7 @@ class _State:
             for symptom, values in matched:
                 self._event(symptom, values, line, part, lines)
 
-    def _who(self, line: Line, part: bytes, lines: list[bytes]) -> Writer:
+    def _who(self, line: Suspect, part: bytes, lines: list[bytes]) -> Writer:
         """The writer of a line, with a time where the line or one before tells it."""
         return self._with_time(self._writer(part), line, lines)
 
@@ -159,7 +193,7 @@ class _State:
             self.found.ranks.add(who.rank)
         return who
 
-    def _with_time(self, who: Writer, line: Line, lines: list[bytes]) -> Writer:
+    def _with_time(self, who: Writer, line: Suspect, lines: list[bytes]) -> Writer:
         """Where the line does not tell the time, that of the last one before which tells it."""
         if who.time is not None or self._without_time > MOST_WITHOUT_TIME:
             return who
@@ -167,7 +201,7 @@ class _State:
         self._without_time = self._without_time + 1 if moment is None else 0
         return who._replace(time=moment)
 
-    def _times_before(self, line: Line, lines: list[bytes], who: Writer) -> Iterator[float]:
+    def _times_before(self, line: Suspect, lines: list[bytes], who: Writer) -> Iterator[float]:
         """Times of the lines before, the nearest first; of the same rank where the line tells one."""
         near = lines[max(0, line.index - LOOK_BACK) : line.index]
         if len(near) < LOOK_BACK:
@@ -177,7 +211,7 @@ class _State:
             if other.time is not None and (other.rank == who.rank or other.rank is None):
                 yield other.time
 
-    def _traceback(self, line: Line, part: bytes, who: Writer, lines: list[bytes]) -> None:
+    def _traceback(self, line: Suspect, part: bytes, who: Writer, lines: list[bytes]) -> None:
         found = self.found
         if len(found.tracebacks) >= MOST_TRACEBACKS:
             return
@@ -202,18 +236,17 @@ class _State:
         message = f"{last.type}: {last.message}" if last.message else last.type
         found.tracebacks.append(
             ToldTraceback(
-                file=found.file,
+                at=Line(found.file, last.line, clean(message)),
                 rank=who.rank,
                 local_rank=who.local_rank,
                 host=who.host,
                 pid=who.pid,
                 time=who.time,
                 traceback=traceback,
-                text=clean(message),
             )
         )
 
-    def _exit(self, line: Line, who: Writer, lines: list[bytes]) -> None:
+    def _exit(self, line: Suspect, who: Writer, lines: list[bytes]) -> None:
         if len(self.found.exits) >= MOST_EXITS:
             return
         ended = read_exit(lines, line.index, line.number)
@@ -224,24 +257,24 @@ class _State:
             moment = writer(ended.date + " ", self.year).time
         self.found.exits.append(
             ToldExit(
-                file=self.found.file,
+                at=Line(self.found.file, ended.line, clean(ended.text)),
                 rank=ended.rank,
                 local_rank=ended.local_rank,
                 host=ended.host or who.host,
                 pid=ended.pid,
                 time=moment,
-                exit=structs.replace(ended, text=clean(ended.text)),
+                exit=ended,
             )
         )
 
-    def _event(self, symptom: Symptom, values: dict[str, str], line: Line, part: bytes, lines: list[bytes]) -> None:
+    def _event(self, symptom: Symptom, values: dict[str, str], line: Suspect, part: bytes, lines: list[bytes]) -> None:
         found = self.found
         found.counts[symptom.id] += 1
         if self._of_symptom[symptom.id] >= MOST_OF_SYMPTOM or len(found.events) >= MOST_EVENTS:
             return
         who = self._writer(part)
         text = around(part, symptom).decode("utf-8", "replace")
-        rank = _number(values.get("rank"))
+        rank = number_in(values.get("rank"))
         if rank is None:
             rank = who.rank if who.rank is not None else rank_in_words(text, who.length)
         key = symptom.id, rank if rank is not None else who.pid, who.host or values.get("host", "")
@@ -252,17 +285,16 @@ class _State:
         who = self._with_time(who, line, lines)
         if rank is not None and who.rank == rank:
             found.ranks.add(rank)
-        found.writers[len(found.events)] = who
         found.events.append(
             Event(
-                symptom=symptom.id,
-                file=found.file,
-                line=line.number,
-                text=clean(text),
-                values={name: clean(value)[:LONGEST_TEXT] for name, value in values.items()},
+                at=Line(found.file, line.number, clean(text)),
                 rank=rank,
+                local_rank=who.local_rank,
                 host=who.host or clean(values.get("host", "")),
+                pid=who.pid or number_in(values.get("pid")),
                 time=who.time,
+                symptom=symptom,
+                values={name: clean(value)[:LONGEST_TEXT] for name, value in values.items()},
             )
         )
 
@@ -282,5 +314,5 @@ def clean(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
 
 
-def _number(text: str | None) -> int | None:
+def number_in(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 9 else None

@@ -6,14 +6,17 @@ another one. So first whoever is absent, then whoever is behind, then whoever do
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import Spoken, alive_at_the_end, ranks_text
-from gpudoctor.explain.order import Facts, Moment
+from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
+from gpudoctor.explain.scan import Moment
 from gpudoctor.knowledge.wording import listed
+from gpudoctor.sure import HINT, LIKELY, POSSIBLE
 
 ONE_SIDED = ("gather", "broadcast", "barrier", "scatter", "reduce", "gatherobject", "broadcastobjectlist")
 """What code of one rank calls by mistake when it saves, evaluates or logs."""
@@ -43,17 +46,17 @@ class Wait(Struct, frozen=True, kw_only=True):
 def waits(facts: Facts, tracebacks: list[Spoken]) -> list[Wait]:
     """One for each rank: the first that it says, completed by what the later lines add."""
     found: list[Wait] = []
-    for shown in facts.shown:
-        event, values = shown.event, shown.event.values
-        if shown.symptom.role != "consequence" or event.rank is None or not (values.keys() & WATCHDOG):
+    for event in facts.events:
+        values = event.values
+        if event.symptom.role != "consequence" or event.rank is None or not (values.keys() & WATCHDOG):
             continue
         if "sequence" not in values and named(values["operation"]) in PARTS_OF_ONE:
             continue
         found.append(
             Wait(
                 rank=event.rank,
-                moment=Moment(event.file, event.line, event.time),
-                line=Line(event.file, event.line, event.text),
+                moment=event.moment,
+                line=event.at,
                 operation=named(values.get("operation", "")),
                 sequence=_number(values.get("sequence")),
                 elements=_number(values.get("numel_in")),
@@ -69,8 +72,8 @@ def waits(facts: Facts, tracebacks: list[Spoken]) -> list[Wait]:
         found.append(
             Wait(
                 rank=each.told.rank,
-                moment=each.moment,
-                line=each.line,
+                moment=each.told.moment,
+                line=each.told.at,
                 operation=named(at.collective),
                 where=f"{at.file}:{at.at}",
                 timed_out=each.waited,
@@ -140,7 +143,7 @@ def pattern(found: list[Wait], facts: Facts, died: set[int]) -> list[Candidate]:
         if different:
             return different
     if absent:
-        return _absent(found, absent, facts, len(known))
+        return _absent(found, absent, facts)
     if len(found) > 1:
         return _together(found)
     return []
@@ -162,9 +165,9 @@ def absent_by_name(facts: Facts) -> set[int]:
     """Ranks of which another one says that they did not come (a monitored barrier's message)."""
     return {
         int(number)
-        for shown in facts.shown
-        if shown.symptom.role == "consequence"
-        for number in re.findall(r"\d{1,7}", shown.event.values.get("ranks", "")[:LONGEST_LIST])
+        for event in facts.events
+        if event.symptom.role == "consequence"
+        for number in re.findall(r"\d{1,7}", event.values.get("ranks", "")[:LONGEST_LIST])
     }
 
 
@@ -200,9 +203,9 @@ def _different(found: list[Wait]) -> list[Candidate]:
             f"{ranks_text([wait.rank for wait in odd])} waited in {_said(odd[0])}, rank {rest.rank} in {_said(rest)}"
         )
         alone = [wait.rank for wait in odd] == [0] and odd[0].operation in ONE_SIDED
-        order = _candidate("collective-order-mismatch", 0.45 if alone else 0.7, first, summary, odd, found)
-        divergent = _candidate("rank-divergent-decision", 0.35, first, summary, odd, found)
-        one = _candidate("rank0-only-collective", 0.6 if alone else 0.3, first, summary, odd, found)
+        order = _candidate("collective-order-mismatch", POSSIBLE if alone else LIKELY, first, summary, odd, found)
+        divergent = _candidate("rank-divergent-decision", HINT, first, summary, odd, found)
+        one = _candidate("rank0-only-collective", LIKELY if alone else HINT, first, summary, odd, found)
         return [order, divergent, one] if any(wait.rank == 0 for wait in odd) else [order, divergent]
     if len(sizes) > 1:
         rare_size = sizes.most_common()[-1][0]
@@ -215,9 +218,9 @@ def _different(found: list[Wait]) -> list[Candidate]:
             odd[0].operation == "allreduce" and max(filter(None, (odd[0].elements, rest.elements)), default=0) > 1024
         )
         return [
-            _candidate("shape-mismatch", 0.65, first, summary, odd, found),
-            _candidate("rank-dependent-graph", 0.45 if reduce else 0.25, first, summary, odd, found),
-            _candidate("collective-order-mismatch", 0.4, first, summary, odd, found),
+            _candidate("shape-mismatch", LIKELY, first, summary, odd, found),
+            _candidate("rank-dependent-graph", POSSIBLE if reduce else HINT, first, summary, odd, found),
+            _candidate("collective-order-mismatch", POSSIBLE, first, summary, odd, found),
         ]
     return []
 
@@ -234,15 +237,14 @@ def _apart(found: list[Wait], first: Wait) -> list[Candidate]:
         f"{ranks_text([wait.rank for wait in behind])} waited in {_said(behind[0])}, while rank {ahead.rank} waited in "
         f"{_said(ahead)}: they no longer take part in the same collectives"
     )
-    operations = {wait.operation for wait in numbered if wait.operation}
     return [
-        _candidate("rank-divergent-decision", 0.55, first, summary, behind, found),
-        _candidate("collective-order-mismatch", 0.45 if len(operations) > 1 else 0.4, first, summary, behind, found),
-        _candidate("uneven-inputs", 0.4, first, summary, behind, found),
+        _candidate("rank-divergent-decision", LIKELY, first, summary, behind, found),
+        _candidate("collective-order-mismatch", POSSIBLE, first, summary, behind, found),
+        _candidate("uneven-inputs", POSSIBLE, first, summary, behind, found),
     ]
 
 
-def _absent(found: list[Wait], absent: set[int], facts: Facts, known: int) -> list[Candidate]:
+def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate]:
     """Some waited until the time was up, and others did not come."""
     first = min(found, key=lambda wait: wait.moment.line)
     heard = absent & (facts.ranks | alive_at_the_end(facts))
@@ -253,30 +255,21 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts, known: int) -> li
     if not heard:
         summary += "; there is no output of it here" if len(missing) == 1 else "; there is no output of them here"
     scalar = first.operation == "barrier" or (first.operation == "allreduce" and first.elements == 1)
-    sure = 0.1 if len(missing) * 2 <= known and heard else 0.0
-    if waiting == [0] and len(missing) >= 1:
-        weights = {"rank0-only-collective": 0.45, "slow-rank-timeout": 0.35, "uneven-inputs": 0.25}
+    causes: tuple[str, ...]
+    if waiting == [0]:
+        causes = ("rank0-only-collective", "slow-rank-timeout", "uneven-inputs")
     elif missing == [0]:
-        weights = {"slow-rank-timeout": 0.45 + sure, "rank-divergent-decision": 0.3, "checkpoint-race": 0.2}
+        causes = ("slow-rank-timeout", "rank-divergent-decision", "checkpoint-race")
     elif scalar:
-        weights = {"slow-rank-timeout": 0.4 + sure, "rank-divergent-decision": 0.3, "rank-died": 0.25}
+        causes = ("slow-rank-timeout", "rank-divergent-decision", "rank-died")
     else:
-        weights = {"slow-rank-timeout": 0.35 + sure, "uneven-inputs": 0.35, "rank-divergent-decision": 0.25}
-    culprits = [] if waiting == [0] else missing
-    return [
-        Candidate(
-            cause=cause,
-            confidence=weight,
-            standing="pattern" if weight >= 0.5 else "consequence",
-            moment=first.moment,
-            summary=summary,
-            ranks=tuple(culprits or (waiting if cause == "rank0-only-collective" else missing)),
-            evidence=_evidence(found),
-            confirm=f"Start it again and ask while it stands: gpudoctor hang shows where {ranks_text(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} instead.",
-        )
-        for cause, weight in weights.items()
-    ]
+        causes = ("slow-rank-timeout", "uneven-inputs", "rank-divergent-decision")
+    confirm = (
+        f"Start it again and ask while it stands: gpudoctor hang shows where {ranks_text(missing)} "
+        f"{'is' if len(missing) == 1 else 'are'} instead."
+    )
+    ranks = [waiting if cause == "rank0-only-collective" else missing for cause in causes]
+    return _undecided(causes, POSSIBLE, first, summary, found, ranks, confirm)
 
 
 def _together(found: list[Wait]) -> list[Candidate]:
@@ -284,35 +277,47 @@ def _together(found: list[Wait]) -> list[Candidate]:
     first = min(found, key=lambda wait: wait.moment.line)
     summary = f"All {len(found)} ranks that are known here waited in the same {_said(first)}: the data did not arrive"
     never = any(wait.completed is not None and wait.completed <= 0 for wait in found) or first.sequence in (0, 1)
-    weights = (
-        {"p2p-acs-iommu": 0.4, "wrong-nic": 0.35, "firewall-ephemeral-ports": 0.3, "gpu-driver-p2p-bug": 0.25}
-        if never
-        else {"nccl-bug": 0.3, "xid-gpu-lost": 0.25, "ib-link-down": 0.25}
-    )
     if not any(wait.sequence is not None for wait in found):  # a backend without numbers: it may be another step
-        weights = {"firewall-ephemeral-ports": 0.3, "wrong-nic": 0.3}
+        return _undecided(("firewall-ephemeral-ports", "wrong-nic"), HINT, first, summary, found)
+    if never:
+        causes = ("p2p-acs-iommu", "wrong-nic", "firewall-ephemeral-ports", "gpu-driver-p2p-bug")
+        return _undecided(causes, POSSIBLE, first, summary, found)
+    return _undecided(("nccl-bug", "xid-gpu-lost", "ib-link-down"), HINT, first, summary, found)
+
+
+def _undecided(
+    causes: Sequence[str],
+    confidence: float,
+    first: Wait,
+    summary: str,
+    waiting: list[Wait],
+    ranks: Sequence[Sequence[int]] = (),
+    confirm: str = "",
+) -> list[Candidate]:
+    """What else fits, the likeliest first: that one has the confidence, and the others are hints."""
     return [
         Candidate(
             cause=cause,
-            confidence=weight,
+            confidence=HINT if number else confidence,
             standing="consequence",
             moment=first.moment,
             summary=summary,
-            evidence=_evidence(found),
-            ranks=(),
+            ranks=tuple(ranks[number]) if ranks else (),
+            evidence=_evidence(waiting),
+            confirm=confirm,
         )
-        for cause, weight in weights.items()
+        for number, cause in enumerate(causes)
     ]
 
 
 def _candidate(
-    cause: str, confidence: float, first: Wait, summary: str, odd: list[Wait], found: list[Wait]
+    cause: str, confidence: float, first: Wait, summary: str, odd: list[Wait], waiting: list[Wait]
 ) -> Candidate:
-    shown = dict.fromkeys([*(wait.line for wait in odd[:2]), *(wait.line for wait in found)])
+    shown = dict.fromkeys([*(wait.line for wait in odd[:2]), *(wait.line for wait in waiting)])
     return Candidate(
         cause=cause,
         confidence=confidence,
-        standing="pattern" if confidence >= 0.5 else "consequence",
+        standing="pattern",
         moment=first.moment,
         summary=summary,
         ranks=tuple(sorted(wait.rank for wait in odd)),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix, Problem, Severity
 from gpudoctor.command import Command, command
 from gpudoctor.knowledge.bandwidth.links import gpu_direct_used, gpus_at, network_of, over_verbs, used_ports
@@ -11,7 +12,6 @@ from gpudoctor.knowledge.gpus.gpu_models import is_consumer
 from gpudoctor.knowledge.nccl.fabric import ports_in_words, rdma_port_names
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, Setting, effective, set_integer
-from gpudoctor.knowledge.nccl.symptoms import symptoms
 from gpudoctor.knowledge.network.gpu_direct import GdrVerdict, verdicts
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.network.topology import class_or_reason, nvlinks_between, shares_switch
@@ -20,9 +20,14 @@ from gpudoctor.knowledge.wording import listed
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.grade_places import Place
 from gpudoctor.snapshot import Gpu, NotRead, Snapshot, read
+from gpudoctor.symptoms.in_text import symptoms
 
-TCP_CAUSES = ("no-rdma-device", "rdma-device-not-opened", "verbs-library-missing")
-"""Symptoms that say why NCCL passed RDMA over."""
+TCP_CAUSES = {
+    "no-rdma-device": "no-device",
+    "rdma-device-not-opened": "not-opened",
+    "verbs-library-missing": "no-verbs",
+}
+"""Symptoms that say why NCCL passed RDMA over -> which remedy helps."""
 
 AMPERE = (8, 0)
 """Compute capability."""
@@ -108,9 +113,10 @@ def _why_tcp(place: Place, machine: Snapshot) -> tuple[str, tuple[Command, ...]]
         device, port, reason = passed[0]
         lines = suggested(machine, "NCCL_IB_", "NCCL_NET")
         return f"NCCL passes {device} port {port} over: {reason}.", lines or (command("gpudoctor check network nccl"),)
-    for symptom in symptoms(place.text):
-        if symptom.id in TCP_CAUSES:
-            return f"{symptom.seen[0].upper()}{symptom.seen[1:]}. {symptom.cause}", symptom.commands
+    for shown in symptoms(place.text):
+        if variant := TCP_CAUSES.get(shown.symptom.id):
+            fix = CAUSES["rdma-unused"].remedy(variant)
+            return f"{shown.seen[0].upper()}{shown.seen[1:]}. {fix.text}", fix.commands
     return "Nothing that was read says why.", (command("NCCL_NET=IB NCCL_DEBUG=INFO gpudoctor nccl-test"),)
 
 

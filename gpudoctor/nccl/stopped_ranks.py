@@ -8,14 +8,13 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix, Problem
 from gpudoctor.command import command
 from gpudoctor.fleet.names import folded
-from gpudoctor.knowledge.nccl.symptom import Symptom
-from gpudoctor.knowledge.nccl.symptoms import symptoms
 from gpudoctor.knowledge.wording import GIB, counted, size
 from gpudoctor.nccl import story
 from gpudoctor.nccl.as_job import shown
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.snapshot import Reading, Snapshot, read
+from gpudoctor.symptoms.in_text import Shown, symptoms
 
 SMALL_SHARED_MEMORY_BYTES = GIB
 """NCCL's advice for containers is --shm-size=1g (its user guide, Docker); Docker's default is 64 MiB."""
@@ -144,14 +143,14 @@ def lost_nodes(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
 def own_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
     """Exceptions that are not about others, and causes that a rank's log names; equal ones of many ranks once."""
     known: dict[str, list[story.Rank]] = {}
-    found: dict[str, Symptom] = {}
+    found: dict[str, Shown] = {}
     for rank in story.ranks(run):
-        for symptom in symptoms(f"{rank.state.error}\n{rank.state.log}"):
-            if symptom.weight == "cause":
-                known.setdefault(symptom.id, []).append(rank)
-                found.setdefault(symptom.id, symptom)
+        for shown in symptoms(f"{rank.state.error}\n{rank.state.log}"):
+            if shown.symptom.role == "cause":
+                known.setdefault(shown.symptom.id, []).append(rank)
+                found.setdefault(shown.symptom.id, shown)
     for id, some in known.items():
-        symptom = found[id]
+        shown = found[id]
         source = f"log of rank {some[0].state.rank} on {some[0].node}"
         yield Finding(
             id=id,
@@ -159,10 +158,10 @@ def own_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
             ranks=story.numbers_of(some),
             problem=Problem(
                 severity="error",
-                summary=f"{story.rank_names(some)} on {folded(story.nodes_of(some))}: {symptom.seen}",
-                meaning=symptom.cause,
-                fix=Fix(symptom.fix, symptom.commands),
-                evidence=(read(source, symptom.line), *story.evidence(some[:1])),
+                summary=f"{story.rank_names(some)} on {folded(story.nodes_of(some))}: {shown.seen}",
+                meaning=shown.meaning,
+                fix=shown.fix,
+                evidence=(read(source, shown.line), *story.evidence(some[:1])),
             ),
         )
     if known:

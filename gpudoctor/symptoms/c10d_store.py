@@ -1,6 +1,6 @@
 """The rendezvous: torch's TCPStore and its sockets (socket.cpp, TCPStore.cpp, distributed_c10d.py)."""
 
-from gpudoctor.command import command
+from gpudoctor.sure import HINT, LIKELY, POSSIBLE, SEEN
 from gpudoctor.symptom import Symptom
 
 C10D = "[c10d] "
@@ -17,17 +17,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"client socket has timed out after (?P<timeout>\S+) while trying to connect to "
         rf"\(?(?P<address>{LOOPBACK})[,:] ?(?P<port>\d{{1,5}})\b",
         cause="master-addr-loopback",
+        variant="own store",
         role="connection",
-        confidence=0.5,
+        confidence=POSSIBLE,
         seen="a rank looked for the head of the job on its own loopback ({address}:{port}) for {timeout}",
-        fix="On several nodes, give MASTER_ADDR as an address that all nodes reach. On one node, see that rank 0 "
-        "starts, and that the script does not set another MASTER_PORT than the launcher's.",
-        commands=(command("env | grep ^MASTER_"), command("gpudoctor check network")),
         source=SOCKET,
         sample="[E socket.cpp:1019] "
         + C10D
-        + "The client socket has timed out after 60000ms while trying to connect to "
-        "(127.0.0.1, 29411).",
+        + "The client socket has timed out after 60000ms while trying to connect to (127.0.0.1, 29411).",
         counter="The client socket has timed out after 60000ms while trying to connect to (10.1.0.4, 29411).",
     ),
     Symptom(
@@ -37,19 +34,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         rf"(?!\(?{LOOPBACK}[,:])" + TO,
         cause="master-unreachable",
         role="connection",
-        confidence=0.75,
+        confidence=SEEN,
         seen="a rank could not connect to the head of the job at {address}:{port} within {timeout}",
         source=SOCKET,
         sample=(
             "[E818 11:02:13.55 socket.cpp:1019] "
             + C10D
-            + "The client socket has timed out after 600000ms while trying "
-            "to connect to (gpu-a03.cluster, 29411).",
+            + "The client socket has timed out after 600000ms while trying to connect to (gpu-a03.cluster, 29411).",
             "[E socket.cpp:860] " + C10D + "The client socket has timed out after 300s while trying to connect to "
             "10.1.0.4:29411",
             "torch.distributed.DistNetworkError: The client socket has timed out after 20min while trying to connect "
-            "to "
-            "(fd00:7::4, 29411).",
+            "to (fd00:7::4, 29411).",
         ),
         counter="The client socket has timed out after 60000ms while trying to connect to (localhost, 29411).",
     ),
@@ -59,7 +54,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"connect\(\) timed out\. Original timeout was (?P<timeout>\d+) ms",
         cause="master-unreachable",
         role="connection",
-        confidence=0.7,
         seen="a rank could not connect to the head of the job within {timeout} ms",
         versions="torch < 1.11",
         source="torch c10d/Utils of 1.x",
@@ -72,14 +66,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"TCP client failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - timed out",
         cause="master-unreachable",
         role="connection",
-        confidence=0.7,
         seen="a rank gave up to connect to the store at {address}:{port}",
         versions="torch >= 2.4",
         source=STORE,
         sample="[E1 TCPStore.cpp:346] "
         + C10D
-        + "TCP client failed to connect/validate to host gpu-a03:29411 - timed out "
-        "(try=1, timeout=600000ms): an error",
+        + "TCP client failed to connect/validate to host gpu-a03:29411 - timed out (try=1, timeout=600000ms): an error",
         counter="[W1 TCPStore.cpp:340] "
         + C10D
         + "TCP client failed to connect/validate to host gpu-a03:29411 - retrying "
@@ -93,9 +85,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"No socket on \((?P<address>[^,\s]+), (?P<port>\d+)\) is listening yet, will retry",
             r"The server socket on (?P<address>\S+):(?P<port>\d+) (?:is not yet listening|has timed out)",
         ),
-        cause="",
         role="context",
-        confidence=0.2,
         seen="a rank tries again to connect to {address}:{port}",
         source=SOCKET,
         sample=(
@@ -114,18 +104,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
         r" \(errno: (?:110|113|101) - (?P<errno>[^)\n]{1,60})\)",
         cause="master-unreachable",
         role="connection",
-        confidence=0.6,
         seen="no connection to {address}:{port}: {errno}",
         source=SOCKET,
         sample=(
             "[W socket.cpp:663] "
             + C10D
-            + "The client socket has failed to connect to [::ffff:10.1.0.4]:29411 (errno: 110 "
-            "- Connection timed out).",
+            + "The client socket has failed to connect to [::ffff:10.1.0.4]:29411 (errno: 110 - Connection timed out).",
             "[W819 socket.cpp:767] "
             + C10D
-            + "The client socket has failed to connect to [gpu-a03]:29411 (errno: 113 - No "
-            "route to host).",
+            + "The client socket has failed to connect to [gpu-a03]:29411 (errno: 113 - No route to host).",
         ),
         counter="[W socket.cpp:663] "
         + C10D
@@ -138,9 +125,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"The client socket has failed to connect to (?:any network address of )?\(?"
         r"(?P<address>[^\s,()]{1,253}?)[,:] ?(?P<port>\d{1,5})\)? ?"
         r"(?:\(errno: (?:111|97|99|22) - (?P<errno>[^)\n]{1,60})\)|\.|$)",
-        cause="",
         role="context",
-        confidence=0.3,
         seen="a first attempt to connect to {address}:{port} failed; torch tries again",
         source=SOCKET,
         sample=(
@@ -148,25 +133,21 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Connection refused).",
             "[W1 socket.cpp:755] "
             + C10D
-            + "The client socket has failed to connect to any network address of (gpu-a03, "
-            "29411).",
+            + "The client socket has failed to connect to any network address of (gpu-a03, 29411).",
         ),
         counter="[W socket.cpp:663] "
         + C10D
-        + "The client socket has failed to connect to [gpu-a03]:29411 (errno: 113 - No "
-        "route to host).",
+        + "The client socket has failed to connect to [gpu-a03]:29411 (errno: 113 - No route to host).",
     ),
     Symptom(
         "store-name-unknown",
         needle="cannot be retrieved (gai error: ",
         pattern=r"The (?P<family>IPv4|IPv4 or IPv6|IPv6) network addresses of \((?P<address>[^,\s]{1,253}), "
-        r"?(?P<port>\d+)\) "
-        r"cannot be retrieved \(gai error: -(?:2|3|5) - (?P<error>[^)\n]{1,80})\)",
+        r"?(?P<port>\d+)\) cannot be retrieved \(gai error: -(?:2|3|5) - (?P<error>[^)\n]{1,80})\)",
         cause="master-unreachable",
+        variant="unknown name",
         role="connection",
-        confidence=0.7,
         seen="the name {address} of the head is not known on this node: {error}",
-        fix="Write the head's address into DNS or /etc/hosts on every node, or give MASTER_ADDR as an address.",
         source=SOCKET,
         sample="[W socket.cpp:601] "
         + C10D
@@ -182,10 +163,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="gaierror: [Errno -",
         pattern=r"\bgaierror: \[Errno -(?:2|3|5)\] (?P<error>[^\n]{1,80})",
         cause="master-unreachable",
-        confidence=0.5,
+        variant="any-name",
+        confidence=POSSIBLE,
         seen="a host name is not known on this node: {error}",
-        fix="Write the name that was asked for into DNS or /etc/hosts of this node. Where it is a download's, the node "
-        "has no way to the internet.",
         source="getaddrinfo(3)",
         sample="socket.gaierror: [Errno -3] Temporary failure in name resolution",
         counter="socket.gaierror: [Errno -8] Servname not supported for ai_socktype",
@@ -204,14 +184,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"RuntimeError: Address already in use",
         ),
         cause="master-port-in-use",
-        confidence=0.9,
         seen="the port that the head of the job needs is taken by another process",
         source=SOCKET,
         sample=(
             "[W socket.cpp:426] "
             + C10D
-            + "The server socket has failed to bind to [::]:6006 (errno: 98 - Address already "
-            "in use).",
+            + "The server socket has failed to bind to [::]:6006 (errno: 98 - Address already in use).",
             "[W socket.cpp:426] " + C10D + "The server socket has failed to bind to 0.0.0.0:6006 (errno: 98 - Address "
             "already in use).",
             "[E socket.cpp:462] " + C10D + "The server socket has failed to listen on any local network address.",
@@ -233,9 +211,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"server socket has failed to bind to (?P<address>\S{1,60}?):(?P<port>\d{1,5}) \(errno: 13 - ",
         ),
         cause="master-unreachable",
-        confidence=0.7,
+        variant="port",
+        confidence=LIKELY,
         seen="the head of the job may not listen on port {port}: ports below 1024 belong to root",
-        fix="Take a MASTER_PORT between 1024 and 65535 that is free.",
         source=SOCKET,
         sample=(
             "[E socket.cpp:462] "
@@ -250,9 +228,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "store-port-left-to-agent",
         needle="TORCHELASTIC_USE_AGENT_STORE is enabled so ignoring the error",
-        cause="",
         role="context",
-        confidence=0.1,
         seen="rank 0 uses the store of torchrun's agent, which has the port; that is as it should be",
         versions="torch >= 2.2",
         source=STORE,
@@ -266,11 +242,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"Timed out after (?P<timeout>\d+) seconds waiting for clients\. (?P<joined>\d+)/(?P<size>\d+) "
         r"clients joined",
         cause="launcher-world-mismatch",
+        variant="missing",
         role="connection",
-        confidence=0.6,
         seen="{joined} of {size} processes came to the rendezvous within {timeout} s",
-        fix="Count the processes that were started on all nodes, and look at the logs of those that are missing: they "
-        "were not started, ended before, or do not reach this node.",
         versions="torch >= 1.12",
         source=STORE + " (waitForWorkers)",
         sample="torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. 6/8 clients "
@@ -283,12 +257,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"Timed out initializing process group in store based ?barrier on rank:? ?(?P<rank>\d+), for key: "
         r"(?P<key>\S{1,120}) \(world_size=(?P<size>\d+), (?:num_workers_joined|worker_count)=(?P<joined>\d+)",
         cause="launcher-world-mismatch",
+        variant="store",
         role="connection",
-        confidence=0.55,
         seen="rank {rank} saw {joined} of {size} ranks at the start of a process group",
-        fix="With fewer than the world, look for the ranks that are missing. With more, processes of another run use "
-        "the "
-        "same store: end them, or take another MASTER_PORT.",
         source="torch distributed_c10d.py (_store_based_barrier)",
         sample=(
             "torch.distributed.DistStoreError: Timed out initializing process group in store based barrier on rank 3, "
@@ -306,9 +277,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"(?:num_workers_joined|worker_count)=(?P<joined>\d+)",
             r"Rank (?P<rank>\d+): Completed store-based barrier for key:(?P<key>\S{1,120}) with (?P<size>\d+) nodes",
         ),
-        cause="",
         role="context",
-        confidence=0.1,
         seen="rank {rank} is at the start of a process group of {size}",
         source="torch distributed_c10d.py (_store_based_barrier)",
         sample=(
@@ -333,7 +302,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="store-host-exit",
         role="consequence",
-        confidence=0.4,
         seen="the connection to the store broke: the process that serves it has ended",
         versions="torch >= 2.4",
         source=STORE,
@@ -342,8 +310,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "remote=[gpu-a03]:29411): Broken pipe",
             "[W1 TCPStore.cpp:122] " + C10D + "recvValue failed on SocketImpl(fd=3, addr=[localhost]:40622, "
             "remote=[localhost]:29411): Failed to recv, got 0 bytes. Connection was likely closed. Did the remote "
-            "server "
-            "shutdown or crash?",
+            "server shutdown or crash?",
             '[rank3]:[W1 ProcessGroupNCCL.cpp:1659] [PG ID 0 PG GUID 0 Rank 3] Failed to check the "should dump" '
             "flag on "
             "TCPStore, (maybe TCPStore server has shut down too early), with error: Broken pipe",
@@ -358,9 +325,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Timeout waiting for key: (?P<key>[^\s]{1,160})",
             r"(?:Runtime|Timeout|DistStore|DistNetwork)Error: Socket Timeout",
         ),
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="a rank waited in vain for what another rank writes into the store",
         source=STORE,
         sample=(
@@ -376,7 +342,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         r"Connection was likely closed[^\n]{0,40})",
         cause="store-host-exit",
         role="consequence",
-        confidence=0.35,
+        confidence=HINT,
         seen="the connection to the store broke: {error}",
         versions="torch >= 2.2",
         source="torch c10d/Utils.hpp",
@@ -389,32 +355,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="rendezvous: environment variable ",
         pattern=r"using env:// rendezvous: environment variable (?P<name>\w+) expected, but not set",
         cause="launcher-world-mismatch",
-        confidence=0.85,
+        variant="no-launcher",
         seen="{name} is not set: the script was started without a launcher",
-        fix="Start the script by torchrun, srun with the variables exported, or the framework's launcher.",
-        commands=(command("gpudoctor launch --help"),),
         source="torch rendezvous.py",
         sample="ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable "
         "WORLD_SIZE expected, but not set",
         counter="Error initializing the model: environment variable HF_HOME expected, but not set",
     ),
     Symptom(
-        "initialised-twice",
-        needle="initialize the default process group twice",
-        cause="double-init",
-        confidence=0.95,
-        seen="the default process group was initialised a second time",
-        source="torch distributed_c10d.py (init_process_group)",
-        sample="ValueError: trying to initialize the default process group twice!",
-        counter="Default process group has not been initialized, call init_process_group.",
-    ),
-    Symptom(
         "store-foreign-client",
         needle="Miscellaneous client with",
         pattern=r"Miscellaneous client with(?:out| incorrect) VALIDATE query is detected",
-        cause="",
         role="context",
-        confidence=0.2,
         seen="something that is no rank connected to the port of the store",
         versions="torch >= 2.2",
         source="torch TCPStoreBackend.cpp",

@@ -1,6 +1,6 @@
 """DistributedDataParallel, collectives under TORCH_DISTRIBUTED_DEBUG, and devices that were not chosen."""
 
-from gpudoctor.command import command
+from gpudoctor.sure import LIKELY, POSSIBLE
 from gpudoctor.symptom import Symptom
 
 FINGERPRINT = r"CollectiveFingerPrint\((?:SequenceNumber=(?P<sequence>\d+), ?)?OpType=(?P<operation>\w+)\b"
@@ -18,7 +18,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="mismatch between collectives on ranks",
         pattern=MISMATCH + FINGERPRINT + BUT + OTHER + r"(?!(?P=operation)\b)(?P<other_operation>\w+)",
         cause="collective-order-mismatch",
-        confidence=0.8,
         seen="rank {rank} calls {operation} while rank {other} calls {other_operation}",
         versions="torch >= 1.9, with TORCH_DISTRIBUTED_DEBUG=DETAIL",
         source="torch ProcessGroupWrapper.cpp",
@@ -42,7 +41,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         + OTHER
         + r"(?P=operation), ?TensorShape=\[(?!(?P=size)\])(?P<other_size>[\d, ]{0,120})\]",
         cause="shape-mismatch",
-        confidence=0.85,
         seen="{operation} has shape [{size}] on rank {rank} and [{other_size}] on rank {other}",
         versions="torch >= 1.9, with TORCH_DISTRIBUTED_DEBUG=DETAIL",
         source="torch ProcessGroupWrapper.cpp",
@@ -57,11 +55,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "fingerprint",
         needle="mismatch between collectives on ranks",
-        pattern=r"mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running "
-        r"(?![^\n]{0,900}?but Rank \d+ is running collective: CollectiveFingerPrint\([^\n)]{0,60}OpType=\w+, "
-        r"?TensorShape=)",
+        pattern=r"mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running (?![^\n]{0,900}?but Rank \d+ "
+        r"is running collective: CollectiveFingerPrint\([^\n)]{0,60}OpType=\w+, ?TensorShape=)",
         cause="collective-order-mismatch",
-        confidence=0.6,
+        confidence=LIKELY,
         seen="rank {rank} and another rank are in different collectives",
         versions="torch >= 1.9, with TORCH_DISTRIBUTED_DEBUG=DETAIL",
         source="torch ProcessGroupWrapper.cpp",
@@ -73,59 +70,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "Rank 0 is running collective: CollectiveFingerPrint(OpType=ALLREDUCE, TensorShape=[64], x)",
     ),
     Symptom(
-        "parameters-unused",
-        needle="Expected to have finished reduction in the prior iteration",
-        cause="unused-parameters",
-        confidence=0.95,
-        seen="parameters took no part in the loss of the step before",
-        source="torch c10d/reducer.cpp",
-        sample="RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. "
-        "This "
-        "error indicates that your module has parameters that were not used in producing loss.",
-        counter="find_unused_parameters=True was specified in DDP constructor, but did not find any unused "
-        "parameters in "
-        "the forward pass.",
-    ),
-    Symptom(
-        "parameters-without-gradient",
-        needle=("which did not receive grad for rank",),
-        pattern=r"Parameter(?:s| indices) which did not receive grad for rank (?P<rank>\d+): "
-        r"(?P<parameters>[^\n]{0,200})",
-        cause="unused-parameters",
-        confidence=0.9,
-        seen="on rank {rank} these parameters got no gradient: {parameters}",
-        source="torch c10d/reducer.cpp",
-        sample=(
-            "Parameter indices which did not receive grad for rank 3: 12 13 20",
-            "Parameters which did not receive grad for rank 1: head.adapter.weight, head.adapter.bias",
-        ),
-        counter="rank 3 did receive grad",
-    ),
-    Symptom(
-        "graph-changed",
-        needle="Your training graph has changed in this iteration",
-        cause="unused-parameters",
-        confidence=0.75,
-        seen="the parameters that the loss uses are others than in the first step, though static_graph=True",
-        fix="Take static_graph=True out and pass find_unused_parameters=True, or use the same parameters in every "
-        "step.",
-        source="torch c10d/reducer.cpp",
-        sample="RuntimeError: Your training graph has changed in this iteration, e.g., one parameter is unused in "
-        "first "
-        "iteration, but then got used in the second iteration.",
-        counter="Your training graph is static.",
-    ),
-    Symptom(
         "ddp-parameter-counts-differ",
         needle="DDP expects same model across all ranks",
         pattern=r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<count>\d+) params, while "
-        r"rank "
-        r"(?P<other>\d+) has inconsistent (?P<other_count>\d+) params",
+        r"rank (?P<other>\d+) has inconsistent (?P<other_count>\d+) params",
         cause="shape-mismatch",
-        confidence=0.9,
+        variant="model",
         seen="the model has {count} parameters on rank {rank} and {other_count} on rank {other}",
-        fix="Build the same model on all ranks: same arguments, same tokenizer size, no layers that depend on the "
-        "rank.",
         versions="torch >= 1.9",
         source="torch c10d/reducer.cpp (verify_params_across_processes)",
         sample="RuntimeError: DDP expects same model across all ranks, but Rank 2 has 148 params, while rank 0 has "
@@ -138,30 +89,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"\[(?P<rank>\d+)\]: params\[(?P<parameter>\d+)\] in this process with (?:sizes|strides) "
         r"\[(?P<size>[\d, ]{0,80})\] appears not to match (?:sizes|strides) of the same param in process 0",
         cause="shape-mismatch",
-        confidence=0.9,
+        variant="model",
         seen="parameter {parameter} of the model has the shape [{size}] on rank {rank}, and another on rank 0",
-        fix="Build the same model on all ranks: same arguments, same tokenizer size, no layers that depend on the "
-        "rank.",
         versions="torch >= 1.9",
         source="torch c10d/reducer.cpp (verify_params_across_processes)",
-        sample="RuntimeError: [2]: params[5] in this process with sizes [32001, 768] appears not to match sizes of "
-        "the same "
-        "param in process 0.",
+        sample="RuntimeError: [2]: params[5] in this process with sizes [32001, 768] appears not to match sizes of the "
+        "same param in process 0.",
         counter="[2]: params[5] in this process with sizes [32001, 768]",
-    ),
-    Symptom(
-        "inputs-exhausted",
-        needle=("rank that exhausted inputs. Throwing across all ranks", " exhausted all inputs"),
-        pattern=r"(?:rank that exhausted inputs\. Throwing across all ranks|Rank (?P<rank>\d+) exhausted all inputs)",
-        cause="uneven-inputs",
-        confidence=0.95,
-        seen="a rank had no more batches while others had",
-        source="torch distributed/algorithms/join.py",
-        sample=(
-            "RuntimeError: Detected at least one rank that exhausted inputs. Throwing across all ranks.",
-            "RuntimeError: Rank 2 exhausted all inputs.",
-        ),
-        counter="all ranks exhausted inputs",
     ),
     Symptom(
         "device-guessed",
@@ -171,22 +105,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "using the device under current context",
         ),
         pattern=r"(?:Rank (?P<rank>\d+)\]?\s{1,3})?(?:using (?:best-guess )?(?:GPU|MLU|XPU|NPU) (?P<gpu>\d+) to "
-        r"perform barrier|"
-        r"Guessing device ID based on global rank|barrier\(\): using the device under current context)",
+        r"perform barrier|Guessing device ID based on global rank|barrier\(\): using the device under current context)",
         cause="device-not-set",
         role="context",
-        confidence=0.4,
+        confidence=POSSIBLE,
         seen="torch guessed which GPU a rank uses, for a barrier",
         source="torch ProcessGroupNCCL.cpp (guessDeviceForRank)",
         sample=(
             "[rank4]:[W819 11:40:01.52 ProcessGroupNCCL.cpp:4843] [PG ID 0 PG GUID 0 Rank 4]  using GPU 0 to perform "
-            "barrier "
-            "as devices used by this process are currently unknown. This can potentially cause a hang if this rank "
-            "to GPU "
-            "mapping is incorrect.",
-            "[rank1]:[W1 ProcessGroupNCCL.cpp:5072] Guessing device ID based on global rank. This can cause a hang "
-            "if rank to "
-            "GPU mapping is heterogeneous.",
+            "barrier as devices used by this process are currently unknown. This can potentially cause a hang if this "
+            "rank to GPU mapping is incorrect.",
+            "[rank1]:[W1 ProcessGroupNCCL.cpp:5072] Guessing device ID based on global rank. This can cause a hang if "
+            "rank to GPU mapping is heterogeneous.",
         ),
         counter="using GPU 3 for rank 3",
     ),
@@ -198,9 +128,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "input module must be on the same type of devices",
         ),
         cause="device-not-set",
-        confidence=0.6,
+        variant="model",
+        confidence=LIKELY,
         seen="the model lies on another device than the one that DistributedDataParallel was told",
-        fix="Move the model to the rank's own device before it is wrapped: the GPU that LOCAL_RANK numbers.",
         source="torch nn/parallel/distributed.py",
         sample="ValueError: DistributedDataParallel device_ids and output_device arguments only work with "
         "single-device/multiple-device GPU modules or CPU modules, but got device_ids [1], output_device 1, and module "
@@ -210,11 +140,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "cpu-tensor-in-collective",
         needle=("No backend type associated with device type cpu", "Tensors must be CUDA and dense"),
-        cause="rank-died",
-        confidence=0.75,
+        cause="program-error",
+        variant="cpu-tensor",
         seen="a tensor on the CPU was given to a collective of NCCL",
-        fix="Move the tensor to the rank's GPU first, or make the group for both: "
-        "init_process_group('cpu:gloo,cuda:nccl').",
         source="torch distributed_c10d.py, ProcessGroupNCCL.cpp",
         sample="RuntimeError: No backend type associated with device type cpu",
         counter="backend type cpu:gloo,cuda:nccl",
@@ -223,10 +151,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "device-ordinal-beyond",
         needle="CUDA error: invalid device ordinal",
         cause="duplicate-gpu",
-        confidence=0.7,
+        variant="beyond",
+        confidence=LIKELY,
         seen="a rank asked for a GPU that it does not see: there are more ranks than visible GPUs",
-        fix="Start as many ranks per node as GPUs are visible, and leave CUDA_VISIBLE_DEVICES as the launcher sets it.",
-        commands=(command("gpudoctor devices"),),
         source="CUDA's error texts (cudaErrorInvalidDevice)",
         sample="RuntimeError: CUDA error: invalid device ordinal",
         counter="CUDA error: invalid argument",
@@ -237,7 +164,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"TORCH_DISTRIBUTED_DEBUG\W{1,4}DETAIL\b",
         cause="debug-wrapper-artifact",
         role="context",
-        confidence=0.2,
         seen="TORCH_DISTRIBUTED_DEBUG=DETAIL is on, which adds collectives of its own",
         source="torch ProcessGroupWrapper.cpp",
         sample="TORCH_DISTRIBUTED_DEBUG=DETAIL",
@@ -250,7 +176,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         unless="consider passing",
         cause="launch-blocking-env",
         role="context",
-        confidence=0.3,
         seen="CUDA_LAUNCH_BLOCKING=1 is set",
         source="CUDA programming guide",
         sample="export CUDA_LAUNCH_BLOCKING=1",

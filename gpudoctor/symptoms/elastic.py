@@ -5,7 +5,7 @@ that waited, and torchrun sends SIGKILL itself to what does not end. So a row of
 rows are read together (`explain.exits`).
 """
 
-from gpudoctor.command import command
+from gpudoctor.sure import HINT
 from gpudoctor.symptom import Symptom
 
 
@@ -24,62 +24,10 @@ RENDEZVOUS = "torch elastic/rendezvous"
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
-        "elastic-killed",
-        needle=EXIT_NEEDLES,
-        pattern=ended("9"),
-        cause="rank-died",
-        role="context",
-        confidence=0.5,
-        seen="process {pid} was killed by SIGKILL, which is mostly the kernel's OOM killer",
-        fix="Look at dmesg and at memory.events of the cgroup; give the job more memory, or start fewer DataLoader "
-        "workers.",
-        commands=(command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'"),),
-        source=AGENT,
-        sample=(
-            "E0819 11:40:02.17 6123 torch/distributed/elastic/multiprocessing/api.py:987] failed (exitcode: -9) "
-            "local_rank: 2 (pid: 6177) of binary: /opt/venv/bin/python",
-            "  exitcode  : -9 (pid: 6177)",
-            "  traceback : Signal 9 (SIGKILL) received by PID 6177",
-        ),
-        counter=("  exitcode  : -15 (pid: 6177)", "  exitcode  : 9 (pid: 6177)"),
-    ),
-    Symptom(
-        "elastic-crashed",
-        needle=EXIT_NEEDLES,
-        pattern=ended("11|4|8"),
-        cause="rank-died",
-        role="context",
-        confidence=0.5,
-        seen="process {pid} crashed in native code",
-        fix="Start that rank with PYTHONFAULTHANDLER=1 to see where; look for libraries that do not fit together.",
-        commands=(command("export PYTHONFAULTHANDLER=1"),),
-        source=AGENT,
-        sample=(
-            "[ERROR] torch.distributed.elastic.multiprocessing.api: failed (exitcode: -11) local_rank: 0 (pid: 811) of "
-            "binary: /usr/bin/python3",
-            "  traceback : Signal 11 (SIGSEGV) received by PID 811",
-        ),
-        counter="  exitcode  : -1 (pid: 811)",
-    ),
-    Symptom(
-        "elastic-bus-error",
-        needle=EXIT_NEEDLES,
-        pattern=ended("7"),
-        cause="shm-too-small",
-        role="context",
-        confidence=0.5,
-        seen="process {pid} ended by a bus error, mostly because /dev/shm was full",
-        source=AGENT,
-        sample="  exitcode  : -7 (pid: 811)",
-        counter="  exitcode  : -6 (pid: 811)",
-    ),
-    Symptom(
         "elastic-aborted",
         needle=EXIT_NEEDLES,
         pattern=ended("6"),
-        cause="",
         role="consequence",
-        confidence=0.4,
         seen="process {pid} ended itself by SIGABRT: torch's watchdog, or an error in native code that stands before",
         source=AGENT,
         sample=("  exitcode  : -6 (pid: 811)", "  traceback : Signal 6 (SIGABRT) received by PID 811"),
@@ -89,9 +37,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "elastic-terminated",
         needle=EXIT_NEEDLES,
         pattern=ended("15|2|1"),
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="process {pid} was ended from outside",
         source=AGENT,
         sample=("  exitcode  : -15 (pid: 811)", "  traceback : Signal 15 (SIGTERM) received by PID 811"),
@@ -102,15 +49,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=("(exitcode: ", " exitcode  : "),
         pattern=r"exitcode\s{0,6}: (?P<exitcode>\d{1,3})\b\)? ?(?:local_rank: (?P<local_rank>\d+) ?)?\(pid: "
         r"(?P<pid>\d+)\)",
-        cause="",
         role="consequence",
-        confidence=0.4,
         seen="process {pid} ended with status {exitcode}; its own lines say why",
         source=AGENT,
         sample=(
             "E0819 11:40:02.17 6123 torch/distributed/elastic/multiprocessing/api.py:987] failed (exitcode: 1) "
-            "local_rank: 0 "
-            "(pid: 6177) of binary: /opt/venv/bin/python",
+            "local_rank: 0 (pid: 6177) of binary: /opt/venv/bin/python",
             "  exitcode  : 2 (pid: 6177)",
         ),
         counter="  exitcode  : -9 (pid: 6177)",
@@ -118,9 +62,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "elastic-failed",
         needle=("ChildFailedError", "Root Cause (first observed failure):"),
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="torchrun ended because a process had failed; the one that it names may be one that waited",
         source=AGENT + "/errors",
         sample=(
@@ -133,9 +76,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "elastic-failure-rank",
         needle="(local_rank: ",
         pattern=r"\brank\s{1,8}: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)",
-        cause="",
         role="context",
-        confidence=0.2,
         seen="torchrun lists rank {rank} among those that failed",
         source=AGENT + "/errors",
         sample="  rank      : 13 (local_rank: 5)",
@@ -149,15 +90,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Closing process (?P<pid>\d+) via signal (?P<name>SIG\w+)",
             r"Unable to shutdown process (?P<pid>\d+) via (?P<name>\S{1,20}), forcefully exit",
         ),
-        cause="",
         role="consequence",
-        confidence=0.2,
+        confidence=HINT,
         seen="torchrun ends process {pid}, since another one has failed or it was told to",
         source=AGENT + "/api.py",
         sample=(
             "W0819 11:40:02.11 6123 torch/distributed/elastic/multiprocessing/api.py:1029] Sending process 6178 "
-            "closing "
-            "signal SIGTERM",
+            "closing signal SIGTERM",
             "Unable to shutdown process 6178 via SIGTERM, forcefully exiting via SIGKILL",
         ),
         counter="process 6178 closed",
@@ -170,49 +109,27 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Received (?!1 |Signals\.SIGHUP)(?P<name>[\w.]+) death signal, shutting down workers",
             r"Got termination signal: (?P<name>\w+)",
         ),
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="torchrun was told to end ({name})",
         source=AGENT + ", elastic/agent",
         sample=(
             "torch.distributed.elastic.multiprocessing.api.SignalException: Process 6123 got signal: 15",
-            "W0819 11:40:02.11 6123 torch/distributed/elastic/agent/server/api.py:753] Received Signals.SIGTERM "
-            "death signal, "
-            "shutting down workers",
+            "W0819 11:40:02.11 6123 torch/distributed/elastic/agent/server/api.py:753] Received Signals.SIGTERM death "
+            "signal, shutting down workers",
         ),
         counter="torch.distributed.elastic.multiprocessing.api.SignalException: Process 6123 got signal: 1",
-    ),
-    Symptom(
-        "elastic-hangup",
-        needle=("SignalException: Process ", " death signal, shutting down workers"),
-        pattern=(
-            r"SignalException: Process (?P<pid>\d+) got signal: (?:1|SIGHUP)\b",
-            r"Received (?:1|Signals\.SIGHUP|SIGHUP) death signal, shutting down workers",
-        ),
-        cause="rank-died",
-        confidence=0.85,
-        seen="the terminal or ssh session that torchrun was started from has closed (SIGHUP)",
-        fix="Start it in tmux or screen, by setsid, or as a batch job, so that it outlives the session.",
-        source=AGENT + ", elastic/agent",
-        sample=(
-            "torch.distributed.elastic.multiprocessing.api.SignalException: Process 6123 got signal: 1",
-            "Received 1 death signal, shutting down workers",
-        ),
-        counter="torch.distributed.elastic.multiprocessing.api.SignalException: Process 6123 got signal: 15",
     ),
     Symptom(
         "elastic-blocked-worker",
         needle="stuck in uninterruptible sleep (D-state)",
         pattern=r"Worker pid=(?P<pid>\d+) stuck in uninterruptible sleep \(D-state\) for (?P<seconds>[\d.]+)s",
         cause="storage-stall",
-        confidence=0.85,
         seen="process {pid} has waited in the kernel for {seconds} s (state D): storage or a driver does not answer",
         versions="torch >= 2.13",
         source="torch elastic/agent/server/local_elastic_agent.py",
         sample="[trainer] Worker pid=6177 stuck in uninterruptible sleep (D-state) for 61.2s (>= 60.0s); marking "
-        "worker group "
-        "UNHEALTHY and disabling restarts.",
+        "worker group UNHEALTHY and disabling restarts.",
         counter="[trainer] Worker pid=6177 is healthy",
     ),
     Symptom(
@@ -224,13 +141,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         unless="has failed to s",
         cause="master-unreachable",
+        variant="rendezvous",
         role="connection",
-        confidence=0.65,
         seen="torchrun could not connect to the rendezvous, or lost it",
-        fix="Give --rdzv-endpoint as the head calls itself (hostname -f), reachable from all nodes on that port, and "
-        "see "
-        "that torchrun runs on the head.",
-        commands=(command("hostname -f"), command("gpudoctor check network")),
         source=RENDEZVOUS + "/c10d_rendezvous_backend.py",
         sample=(
             "[rank1]: torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: a text",
@@ -243,10 +156,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="RendezvousTimeoutError",
         pattern=r"RendezvousTimeoutError(?!.{0,40}in \()",
         cause="launcher-world-mismatch",
+        variant="torchrun",
         role="connection",
-        confidence=0.55,
         seen="fewer nodes came to torchrun's rendezvous than --nnodes asks for",
-        fix="See that torchrun was started on every node, with the same --nnodes, --rdzv-id and --rdzv-endpoint.",
         source=RENDEZVOUS + "/dynamic_rendezvous.py",
         sample="torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
         counter="RendezvousSettings(timeout=600)",
@@ -255,9 +167,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "rendezvous-closed",
         needle=("RendezvousClosedError", "RendezvousGracefulExitError", "RendezvousStateError"),
         pattern=r"Rendezvous(?:Closed|GracefulExit|State)Error",
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="the rendezvous was closed: a node has failed or ended before",
         source=RENDEZVOUS,
         sample="torch.distributed.elastic.rendezvous.api.RendezvousClosedError",
@@ -270,21 +181,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         r"rendezvous)",
         cause="store-host-exit",
         role="consequence",
-        confidence=0.35,
+        confidence=HINT,
         seen="the node {host} lost the rendezvous, whose host has ended before",
         source=RENDEZVOUS + "/dynamic_rendezvous.py",
-        sample="[W1 dynamic_rendezvous.py:1173] The node 'gpu-a04_6123_0' has failed to send a keep-alive heartbeat "
-        "to the "
-        "rendezvous 'run7' due to an error of type RendezvousConnectionError.",
+        sample="[W1 dynamic_rendezvous.py:1173] The node 'gpu-a04_6123_0' has failed to send a keep-alive heartbeat to "
+        "the rendezvous 'run7' due to an error of type RendezvousConnectionError.",
         counter="The node 'gpu-a04_6123_0' has joined round 0 of the rendezvous 'run7' as a participant.",
     ),
     Symptom(
         "elastic-restarts",
         needle=("Worker group FAILED", "Worker group UNHEALTHY", "attempts left; will restart worker group"),
         pattern=r"\[(?P<role>\w{1,40})\] Worker group (?P<state>FAILED|UNHEALTHY)",
-        cause="",
         role="consequence",
-        confidence=0.2,
+        confidence=HINT,
         seen="torchrun's agent found a failed process and begins anew",
         source="torch elastic/agent/server/api.py",
         sample="[default] Worker group FAILED. 2/3 attempts left; will restart worker group",
@@ -293,9 +202,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "elastic-assigned",
         needle="Rendezvous complete for workers",
-        cause="",
         role="context",
-        confidence=0.1,
         seen="torchrun's rendezvous is complete",
         source="torch elastic/agent/server/api.py",
         sample="[default] Rendezvous complete for workers. Result:",
@@ -305,24 +212,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "elastic-world",
         needle="global_world_sizes=[",
         pattern=r"global_world_sizes=\[(?P<size>\d+)",
-        cause="",
         role="context",
-        confidence=0.1,
         seen="torchrun made a world of {size} ranks",
         source="torch elastic/agent/server/api.py",
         sample="  global_world_sizes=[16, 16, 16, 16, 16, 16, 16, 16]",
         counter="  role_world_sizes=[16, 16]",
-    ),
-    Symptom(
-        "spawn-killed",
-        needle="terminated with signal SIG",
-        pattern=r"process (?P<rank>\d+) terminated with signal (?P<name>SIGKILL|SIGSEGV|SIGBUS|SIGILL|SIGFPE)",
-        cause="rank-died",
-        confidence=0.75,
-        seen="spawned process {rank} ended by {name}",
-        source="torch multiprocessing/spawn.py",
-        sample="torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL",
-        counter="torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGTERM",
     ),
     Symptom(
         "spawn-ended",
@@ -331,9 +225,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"process (?P<rank>\d+) terminated with (?:signal SIG(?:TERM|ABRT|INT|HUP)|exit code \d+)",
             r"-- Process (?P<rank>\d+) terminated with the following error",
         ),
-        cause="",
         role="consequence",
-        confidence=0.4,
         seen="spawned process {rank} ended; its traceback says why",
         source="torch multiprocessing/spawn.py",
         sample=(

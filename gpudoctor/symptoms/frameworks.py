@@ -1,5 +1,6 @@
 """What Lightning, accelerate, DeepSpeed, Horovod and Ray say."""
 
+from gpudoctor.sure import HINT, LIKELY, POSSIBLE, PROVED
 from gpudoctor.symptom import Symptom
 
 HOROVOD = "horovod/common"
@@ -8,11 +9,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "lightning-member",
         needle=", MEMBER: ",
-        pattern=r"GLOBAL_RANK: (?P<rank>\d+), MEMBER: (?P<member>\d+)/(?P<size>\d+)",
-        cause="",
+        pattern=r"GLOBAL_RANK: (?P<rank>\d+), MEMBER: (?P<member>\d+)/(?P<world_size>\d+)",
         role="context",
-        confidence=0.2,
-        seen="Lightning's rank {rank} of {size} is about to join the others",
+        seen="Lightning's rank {rank} of {world_size} is about to join the others",
         source="Lightning fabric/utilities/distributed.py",
         sample="[rank: 2] Initializing distributed: GLOBAL_RANK: 2, MEMBER: 3/16",
         counter="GLOBAL_RANK: 2",
@@ -20,11 +19,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "lightning-registered",
         needle="All distributed processes registered",
-        pattern=r"All distributed processes registered\. Starting with (?P<size>\d+) processes",
-        cause="",
+        pattern=r"All distributed processes registered\. Starting with (?P<world_size>\d+) processes",
         role="context",
-        confidence=0.1,
-        seen="all {size} processes of Lightning have joined",
+        seen="all {world_size} processes of Lightning have joined",
         source="Lightning fabric/utilities/distributed.py",
         sample="All distributed processes registered. Starting with 16 processes",
         counter="distributed_backend=nccl",
@@ -33,14 +30,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "lightning-srun-not-used",
         needle="`srun` command is available on your system but is not used",
         cause="launcher-world-mismatch",
+        variant="srun",
         role="context",
-        confidence=0.4,
+        confidence=POSSIBLE,
         seen="Lightning runs in a SLURM job and was not started by srun",
-        fix="Start python by srun, with --ntasks-per-node as many as devices.",
         source="Lightning plugins/environments/slurm.py",
         sample="PossibleUserWarning: The `srun` command is available on your system but is not used. HINT: If your "
-        "intention "
-        "is to run Lightning on SLURM, prepend your python command with `srun` like so: srun python fit.py",
+        "intention is to run Lightning on SLURM, prepend your python command with `srun` like so: srun python fit.py",
         counter="The `srun` command is used",
     ),
     Symptom(
@@ -48,22 +44,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=("configured in SLURM", "in your SLURM bash script"),
         pattern=(
             r"You set `(?P<name>devices|num_nodes)=(?P<value>\d+)` in Lightning, but the number of (?:tasks per "
-            r"node|nodes) "
-            r"configured in SLURM `(?P<option>--[\w-]+)=(?P<wanted>\d+)` does not match",
+            r"node|nodes) configured in SLURM `(?P<option>--[\w-]+)=(?P<wanted>\d+)` does not match",
             r"You set `(?P<name>--ntasks)=(?P<value>\d+)` in your SLURM bash script, but this variable is not "
             r"supported",
         ),
         cause="launcher-world-mismatch",
-        confidence=0.95,
+        variant="lightning",
+        confidence=PROVED,
         seen="the Trainer and the SLURM script do not agree: {name} is {value}",
-        fix="Give Trainer(devices=...) the value of --ntasks-per-node, and num_nodes that of --nodes.",
         source="Lightning plugins/environments/slurm.py",
         sample=(
             "ValueError: You set `devices=4` in Lightning, but the number of tasks per node configured in SLURM "
             "`--ntasks-per-node=1` does not match. HINT: Set `devices=1`.",
             "RuntimeError: You set `--ntasks=8` in your SLURM bash script, but this variable is not supported. HINT: "
-            "Use "
-            "`--ntasks-per-node=8` instead.",
+            "Use `--ntasks-per-node=8` instead.",
         ),
         counter="You set `devices=4` in Lightning",
     ),
@@ -71,13 +65,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "accelerate-no-master",
         needle="Tried to launch on distributed with multinode, but `MASTER_ADDR` env was not set",
         cause="launcher-world-mismatch",
-        confidence=0.8,
+        variant="accelerate",
         seen="accelerate was started for several nodes without the address of the head",
-        fix="Pass --main_process_ip and --main_process_port to accelerate launch on every node.",
         source="accelerate state.py",
         sample="ValueError: Tried to launch on distributed with multinode, but `MASTER_ADDR` env was not set, please "
-        "try "
-        "exporting rank 0's hostname as `MASTER_ADDR`",
+        "try exporting rank 0's hostname as `MASTER_ADDR`",
         counter="MASTER_ADDR=gpu-a03",
     ),
     Symptom(
@@ -85,9 +77,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=("orld size", "orld_size", "WORLD_SIZE"),
         pattern=r"\b(?:[Pp]rocess |[Gg]lobal |[Gg]lobal_)?(?:[Rr]ank|RANK)[=: ]{1,3}(?P<rank>\d{1,6})\b[^\n]{0,60}?"
         r"\b(?:[Ww]orld[ _][Ss]ize|WORLD_SIZE)[=: ]{1,3}(?P<size>\d{1,6})\b",
-        cause="",
         role="context",
-        confidence=0.1,
         seen="a process calls itself rank {rank} of {size}",
         source="transformers training_args.py, DeepSpeed comm.py, many scripts",
         sample=(
@@ -97,28 +87,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="the world size is 16",
     ),
     Symptom(
-        "deepspeed-exit",
-        needle="exits with return code = ",
-        pattern=r"exits with return code = (?P<exitcode>-9|-11|-7|137|139)\b",
-        cause="rank-died",
-        confidence=0.65,
-        seen="a process that DeepSpeed started ended by a signal (return code {exitcode})",
-        source="DeepSpeed launcher/launch.py",
-        sample="[2025-08-19 11:40:02,170] [ERROR] [launch.py:325:sigkill_handler] ['/opt/venv/bin/python', '-u', "
-        "'fit.py'] "
-        "exits with return code = -9",
-        counter="exits with return code = 1",
-    ),
-    Symptom(
         "deepspeed-ends",
         needle=("exits with return code = ", ":sigkill_handler] Killing subprocess "),
         pattern=(
             r"exits with return code = (?!-9\b|-11\b|-7\b|137\b|139\b)(?P<exitcode>-?\d+)",
             r"sigkill_handler\] Killing subprocess (?P<pid>\d+)",
         ),
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="DeepSpeed's launcher ends the processes of this node, since one has ended",
         source="DeepSpeed launcher/launch.py",
         sample=(
@@ -133,27 +109,22 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"broadcasted by ?subset of ranks and are waiting for remainder of ranks for more than "
         r"(?P<seconds>\d+) seconds",
         cause="rank0-only-collective",
+        variant="absent",
         role="consequence",
-        confidence=0.45,
         seen="Horovod has waited more than {seconds} s for ranks that did not submit a tensor; the lines below name "
         "them",
-        fix="Look at the ranks that are listed as missing: they ended, are busy, or do not call this operation.",
         source=HOROVOD + "/stall_inspector.cc",
-        sample="[2025-08-19 11:40:02.345: W horovod/common/stall_inspector.cc:107] One or more tensors were "
-        "submitted to be "
-        "reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 "
-        "seconds.",
+        sample="[2025-08-19 11:40:02.345: W horovod/common/stall_inspector.cc:107] One or more tensors were submitted "
+        "to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more "
+        "than 60 seconds.",
         counter="all tensors were submitted to be reduced",
     ),
     Symptom(
         "horovod-stalled-rank",
         needle=("llreduce", "llgather", "roadcast"),
-        pattern=r"^(?:[^\n]{0,80}\]: ?)?(?P<rank>\d{1,5}): "
-        r"\[(?P<tensor>[\w./:-]{0,200}(?i:allreduce|allgather|broadcast)"
-        r"[\w./:-]{0,200})[\],]",
-        cause="",
+        pattern=r"^(?:[^\n]{0,80}\]: ?)?(?P<rank>\d{1,5}): \[(?P<tensor>[\w./:-]{0,200}(?i:allreduce|allgather|"
+        r"broadcast)[\w./:-]{0,200})[\],]",
         role="context",
-        confidence=0.3,
         seen="rank {rank} did not submit {tensor}",
         source=HOROVOD + "/stall_inspector.cc",
         sample="3: [DistributedAdam_Allreduce/HorovodAllreduce_grads_12, "
@@ -165,19 +136,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=("Mismatched ", "mismatched "),
         pattern=r"[Mm]ismatched (?P<operation>[A-Za-z]{3,20}) (?:tensor|output) shapes: One (?:or more )?rank",
         cause="shape-mismatch",
-        confidence=0.9,
         seen="Horovod: the ranks gave tensors of different shapes to {operation}",
         source=HOROVOD + "/controller.cc",
         sample="horovod.common.exceptions.HorovodInternalError: Mismatched allreduce tensor shapes: One rank sent a "
-        "tensor of "
-        "shape [17], but another rank sent a tensor of shape [19].",
+        "tensor of shape [17], but another rank sent a tensor of shape [19].",
         counter="Mismatched quotes in the config",
     ),
     Symptom(
         "horovod-types-differ",
         needle="Mismatched data types: One ",
         cause="shape-mismatch",
-        confidence=0.85,
         seen="Horovod: the ranks gave tensors of different types to one operation",
         source=HOROVOD + "/controller.cc",
         sample="Mismatched data types: One rank had type float32, but another rank had type float16.",
@@ -186,11 +154,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "horovod-operations-differ",
         needle=("Mismatched MPI operations: One ", "Mismatched collective operations: One "),
-        pattern=r"Mismatched (?:MPI|collective) operations: One rank did an? (?P<operation>\w+), but another rank "
-        r"did an? "
-        r"(?P<other_operation>\w+)",
+        pattern=r"Mismatched (?:MPI|collective) operations: One rank did an? (?P<operation>\w+), but another rank did "
+        r"an? (?P<other_operation>\w+)",
         cause="collective-order-mismatch",
-        confidence=0.9,
         seen="Horovod: one rank does {operation} where another does {other_operation}",
         source=HOROVOD + "/controller.cc",
         sample="Mismatched MPI operations: One rank did an allreduce, but another rank did an allgather.",
@@ -199,24 +165,21 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "horovod-shut-down",
         needle="Horovod has been shut down",
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="Horovod ended this rank, because another one had ended",
         source=HOROVOD + "/common.h",
         sample="Horovod has been shut down. This was caused by an exception on one of the ranks or an attempt to "
-        "allreduce, "
-        "allgather or broadcast a tensor after one of the ranks finished execution.",
+        "allreduce, allgather or broadcast a tensor after one of the ranks finished execution.",
         counter="Horovod has been initialized",
     ),
     Symptom(
         "ray-node-memory",
         needle=("due to the node running low on memory", "Memory on the node (IP: "),
         pattern=r"(?:due to the node running low on memory|Memory on the node \(IP: (?P<host>[^,)]{1,60}))",
-        cause="rank-died",
-        confidence=0.9,
+        cause="host-out-of-memory",
+        variant="ray",
         seen="Ray killed a worker because its node ran out of memory",
-        fix="Start fewer workers per node, give more memory, or lift RAY_memory_usage_threshold.",
         source="Ray's memory monitor",
         sample="ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
         counter="Memory usage on this node: 12.1/64.0 GiB",
@@ -229,12 +192,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The actor is dead because its worker process has died",
         ),
         cause="rank-died",
-        confidence=0.6,
+        confidence=LIKELY,
         seen="a worker process of Ray died",
         source="Ray's exceptions.py",
-        sample="A worker died or was killed while executing a task by an unexpected system error. To troubleshoot "
-        "the problem, "
-        "check the logs for the dead worker.",
+        sample="A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the "
+        "problem, check the logs for the dead worker.",
         counter="The actor is alive",
     ),
 )

@@ -1,6 +1,6 @@
 """gloo: connections between ranks on the CPU, and ProcessGroupGloo's own words."""
 
-from gpudoctor.command import command
+from gpudoctor.sure import HINT, POSSIBLE
 from gpudoctor.symptom import Symptom
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/"
@@ -12,9 +12,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "gloo-timeout",
         needle="operation to complete",
         pattern=r"Timed out waiting (?P<timeout>\d+)ms for (?P<operation>send|recv) operation to complete",
-        cause="",
         role="consequence",
-        confidence=0.5,
         seen="a {operation} of gloo did not end within {timeout} ms: another rank did not come, or is slow",
         source=SOURCE + "/unbound_buffer.cc",
         sample="RuntimeError: "
@@ -28,20 +26,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"(?:connectFullMesh failed with|SO_ERROR|timed out connecting)[^\n]{0,300}?"
         r"remote=\[(?P<address>127(?:\.\d{1,3}){3}|::1)\]:(?P<port>\d{1,5})",
         cause="master-addr-loopback",
-        confidence=0.8,
+        variant="mesh",
         seen="gloo was told to reach another rank at {address}, which is the node's own loopback",
-        fix="Give every node's name a routable address in /etc/hosts, or name the interface in GLOO_SOCKET_IFNAME. On "
-        "one node, look for the rank that ended.",
-        commands=(command('getent ahosts "$(hostname)"'), command("gpudoctor check network")),
         source=SOURCE + "/pair.cc; torch ProcessGroupGloo.cpp",
         sample="RuntimeError: Gloo connectFullMesh failed with "
         + GLOO
-        + "pair.cc:144] timed out connecting: SO_ERROR: "
-        "Connection refused, remote=[127.0.1.1]:41733",
+        + "pair.cc:144] timed out connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:41733",
         counter="RuntimeError: Gloo connectFullMesh failed with "
         + GLOO
-        + "pair.cc:144] timed out connecting: SO_ERROR: "
-        "Connection refused, remote=[10.2.0.7]:41733",
+        + "pair.cc:144] timed out connecting: SO_ERROR: Connection refused, remote=[10.2.0.7]:41733",
     ),
     Symptom(
         "gloo-connect-failed",
@@ -54,7 +47,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="firewall-ephemeral-ports",
         role="connection",
-        confidence=0.6,
         seen="gloo could not connect to another rank",
         source=SOURCE + "/pair.cc; torch ProcessGroupGloo.cpp",
         sample=(
@@ -73,7 +65,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"op\.preamble\.length <= op\.nbytes\. (?P<size>\d+) vs (?P<other_size>\d+)",
         ),
         cause="shape-mismatch",
-        confidence=0.75,
         seen="a rank received more data than it had asked for: the ranks call the collective with different sizes, or "
         "another one",
         source=SOURCE + "/pair.cc",
@@ -92,11 +83,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"gloo/transport/tcp/\w{1,30}\.cc:\d+\][^\n]{0,80}?(?:Connection closed by peer|Connection reset by peer|"
             r"Broken pipe|Socket (?:unexpectedly )?closed)(?:[^\n]{0,4}" + REMOTE + r")?",
         ),
-        cause="",
         role="consequence",
-        confidence=0.4,
         seen="gloo's connection to {address} was closed from the other end: that rank ended before",
-        fix="Find the rank that ended first; its own log holds the cause.",
         source=SOURCE + "/pair.cc",
         sample=(
             "RuntimeError: " + GLOO + "pair.cc:553] Connection closed by peer [10.2.0.7]:41733",
@@ -115,16 +103,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"interface or hostname can't be empty",
         ),
         cause="wrong-nic",
-        confidence=0.9,
         seen="gloo finds no address on the interface {interface}",
-        fix="GLOO_SOCKET_IFNAME names an interface that this node does not have, or that has no address: name one that "
-        "every node has, or take it out.",
-        commands=(command("ip -brief address"), command("unset GLOO_SOCKET_IFNAME")),
         source=SOURCE + "/device.cc",
         sample="RuntimeError: [enforce fail at "
         + GLOO[1:]
-        + "device.cc:83] ifa != nullptr. Unable to find address for: "
-        "enp65s0f1",
+        + "device.cc:83] ifa != nullptr. Unable to find address for: enp65s0f1",
         counter="Unable to find the file",
     ),
     Symptom(
@@ -132,13 +115,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="Unable to resolve hostname to a (local) address",
         cause="master-addr-loopback",
         role="context",
-        confidence=0.5,
+        confidence=POSSIBLE,
         seen="gloo listens on loopback, since the host's name stands for no address of this host",
-        commands=(command('getent ahosts "$(hostname)"'),),
         source="torch ProcessGroupGloo.cpp",
         sample="[W1 ProcessGroupGloo.cpp:760] Warning: Unable to resolve hostname to a (local) address. Using the "
-        "loopback "
-        "address as fallback. Manually set the network interface to bind to with GLOO_SOCKET_IFNAME.",
+        "loopback address as fallback. Manually set the network interface to bind to with GLOO_SOCKET_IFNAME.",
         counter="Unable to resolve host gpu-a03",
     ),
     Symptom(
@@ -146,10 +127,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="failed to pass monitoredBarrier in",
         pattern=r"Ranks? (?P<ranks>\d[\d, ]{0,4000}) failed to pass monitoredBarrier in (?P<timeout>\d+) ms",
         cause="rank0-only-collective",
+        variant="absent",
         role="consequence",
-        confidence=0.45,
         seen="ranks {ranks} did not come to a collective or barrier that the others wait in",
-        fix="Look at ranks {ranks}: they ended, are busy, or do not call this collective.",
         source="torch ProcessGroupGloo.cpp (monitoredBarrier)",
         sample=(
             "RuntimeError: [Rank 0]: Ranks 2, 3 failed to pass monitoredBarrier in 300000 ms",
@@ -164,9 +144,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Rank (?P<rank>\d+) (?:successfully reached monitoredBarrier, but received errors|timed out in "
             r"monitoredBarrier after)",
         ),
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="rank {rank} came to the monitored barrier, and others did not",
         source="torch ProcessGroupGloo.cpp (monitoredBarrier)",
         sample="RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for "

@@ -2,23 +2,14 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.command import command
 from gpudoctor.knowledge.gpus.xid import CATALOG, Xid
+from gpudoctor.sure import LIKELY, POSSIBLE, PROVED
 from gpudoctor.symptom import Symptom
 
 XID = r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]{4,16})\): (?P<code>{codes})\b"
 TIME = "[Tue Aug 19 11:40:02 2025] "
 PCI = "0000:5d:00"
 TRAINS = r"(?:python[\d.]{0,6}|pt_\w{1,12}|torchrun|ray::[^)\n]{0,40}|\w{0,12}train\w{0,12}|accelerate|deepspeed)"
-ACTIONS = {
-    "reset-gpu": "Reset the GPU (nvidia-smi --gpu-reset) or reboot the node.",
-    "reboot": "Reboot the node; take it out of service when the fault comes again.",
-    "check-power": "Look at the power cables of the GPU.",
-    "check-nvlink": "Look at the NVLink state and counters; reset the GPUs, and have the links looked at.",
-    "restart-vm": "Restart the virtual machine.",
-    "update-driver": "Install a driver that fits.",
-    "restart-job": "Start the job again; take the GPU out of service when the fault comes again.",
-}
 
 
 def xid(codes: list[int]) -> str:
@@ -37,10 +28,8 @@ def hardware() -> Iterator[Symptom]:
             needle="NVRM: Xid (",
             pattern=xid(codes),
             cause="xid-gpu-lost",
-            confidence=0.9,
+            variant=action,
             seen=f"Xid {{code}} on the GPU at {{address}} ({name}): {meaning}",
-            fix=ACTIONS[action],
-            commands=(command("nvidia-smi"), command("gpudoctor check gpu driver")),
             source="NVIDIA Xid catalog (knowledge/gpus/xid.py)",
             sample=f"{TIME}NVRM: Xid (PCI:{PCI}): {min(codes)}, pid='<unknown>', name=<unknown>, a text",
             counter=f"{TIME}NVRM: Xid (PCI:{PCI}): 45, pid=6177, name=python, Ch 00000010",
@@ -60,10 +49,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "oom-kill",
         needle="Kill",
         pattern=rf"(?:[Oo]ut of memory|OOM)[^\n]{{0,40}}: Kill(?:ed)? process (?P<pid>\d+) \((?P<process>{TRAINS})\)",
-        cause="rank-died",
-        confidence=0.92,
+        cause="host-out-of-memory",
         seen="the kernel's OOM killer ended {process} (pid {pid})",
-        fix="Give the job or the container more memory, or start fewer DataLoader workers.",
         source="kernel mm/oom_kill.c",
         sample=(
             TIME
@@ -78,9 +65,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="Kill",
         pattern=rf"(?:[Oo]ut of memory|OOM)[^\n]{{0,40}}: Kill(?:ed)? process (?P<pid>\d+) "
         rf"\((?!{TRAINS}\))(?P<process>[^)\n]{{1,60}})\)",
-        cause="rank-died",
+        cause="host-out-of-memory",
         role="context",
-        confidence=0.4,
+        confidence=POSSIBLE,
         seen="the kernel's OOM killer ended {process} (pid {pid}); memory was short on this node",
         source="kernel mm/oom_kill.c",
         sample=TIME + "Out of memory: Killed process 991 (chrome) total-vm:8123kB, anon-rss:4100kB",
@@ -91,9 +78,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="oom-kill:constraint=",
         pattern=r"oom-kill:constraint=(?P<constraint>\w+)[^\n]{0,400}?task_memcg=(?P<memcg>[^,\n]{1,300}),"
         r"task=(?P<process>[^,\n]{1,60}),pid=(?P<pid>\d+)",
-        cause="rank-died",
+        cause="host-out-of-memory",
         role="context",
-        confidence=0.5,
+        confidence=POSSIBLE,
         seen="the memory of {memcg} was used up ({constraint}); {process} (pid {pid}) was chosen",
         versions="Linux >= 5.0",
         source="kernel mm/oom_kill.c",
@@ -106,12 +93,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "xid-of-program",
         needle="NVRM: Xid (",
         pattern=xid(by_level("application")),
-        cause="rank-died",
-        confidence=0.6,
+        cause="gpu-program-fault",
+        confidence=LIKELY,
         seen="Xid {code} on the GPU at {address}: a fault of the program that ran there, or of the driver",
-        fix="Start that rank with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer; where several programs fail on this "
-        "GPU, "
-        "suspect the GPU.",
         source="NVIDIA Xid catalog (knowledge/gpus/xid.py)",
         sample=f"{TIME}NVRM: Xid (PCI:{PCI}): 31, pid=6177, name=python, Ch 00000010, MMU Fault: ENGINE GRAPHICS",
         counter=f"{TIME}NVRM: Xid (PCI:{PCI}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
@@ -120,9 +104,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "xid-notice",
         needle="NVRM: Xid (",
         pattern=xid(by_level("notice")),
-        cause="",
         role="context",
-        confidence=0.2,
         seen="Xid {code} on the GPU at {address}, which follows from another event or needs nothing",
         source="NVIDIA Xid catalog (knowledge/gpus/xid.py)",
         sample=f"{TIME}NVRM: Xid (PCI:{PCI}): 45, pid=6177, name=python, Ch 00000010",
@@ -133,9 +115,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=("GPU has fallen off the bus", "GPU may have fallen off", "RmInitAdapter failed"),
         unless="NVRM: Xid (",
         cause="xid-gpu-lost",
-        confidence=0.95,
+        variant="reboot",
+        confidence=PROVED,
         seen="a GPU no longer answers the driver",
-        fix="Reboot the node; look at power, seating and temperature of the GPU when it comes again.",
         source="NVIDIA's driver (nv.c)",
         sample=(
             TIME + "NVRM: GPU 0000:5d:00.0: GPU has fallen off the bus.",
@@ -148,9 +130,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="SXid (",
         pattern=r"SXid \(PCI:(?P<address>[0-9a-fA-F:.]{4,16})\): (?P<code>\d{1,6}), Fatal",
         cause="xid-gpu-lost",
-        confidence=0.85,
+        variant="nvswitch",
         seen="an NVSwitch ({address}) reported the fatal error {code}",
-        fix="Restart Fabric Manager and reset all GPUs, or reboot the node.",
         source="NVIDIA Fabric Manager user guide, appendix D",
         sample=TIME + "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
         counter=TIME
@@ -159,15 +140,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "driver-library-mismatch",
         needle=("NVRM: API mismatch", "Driver/library version mismatch"),
-        cause="version-mismatch",
-        confidence=0.9,
+        cause="driver-mismatch",
+        variant="reload",
         seen="the NVIDIA driver in the kernel is of another version than its libraries",
-        fix="Reboot the node, or reload the driver, after it was updated.",
         source="NVIDIA's driver; NVML_ERROR_LIB_RM_VERSION_MISMATCH",
         sample=(
             TIME + "NVRM: API mismatch: the client 'nvidia-smi' (pid 6177) has the version 570.133.20, but this kernel "
-            "module "
-            "has the version 570.86.15.",
+            "module has the version 570.86.15.",
             "Failed to initialize NVML: Driver/library version mismatch",
         ),
         counter=TIME + "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15",
@@ -176,12 +155,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "pcie-fatal",
         needle=("Uncorrected (Fatal)", "Uncorrectable (Fatal)", "AER: Multiple Uncorrected"),
         pattern=r"(?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[^\n]{0,120}?(?:Uncorrected "
-        r"\(Fatal\)|Uncorrectable "
-        r"\(Fatal\)|AER: Multiple Uncorrected)",
+        r"\(Fatal\)|Uncorrectable \(Fatal\)|AER: Multiple Uncorrected)",
         cause="xid-gpu-lost",
-        confidence=0.6,
+        variant="pcie",
+        confidence=LIKELY,
         seen="a fatal PCIe error at {address}",
-        fix="See which device it is (lspci -s); look at its seating and its riser, and take the node out of service.",
         source="kernel drivers/pci/pcie/aer.c",
         sample=TIME + "pcieport 0000:5a:01.0: AER: Uncorrected (Fatal) error received: 0000:5d:00.0",
         counter=TIME + "pcieport 0000:5a:01.0: AER: Corrected error received: 0000:5d:00.0",
@@ -190,11 +168,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "segfault",
         needle=("]: segfault at ", "] general protection", "] trap invalid opcode", "]: general protection"),
         pattern=rf"(?P<process>{TRAINS})\[(?P<pid>\d+)\]:? (?:segfault at|general protection|trap invalid opcode)",
-        cause="rank-died",
-        confidence=0.8,
+        cause="native-crash",
         seen="{process} (pid {pid}) crashed in native code",
-        fix="Start that rank with PYTHONFAULTHANDLER=1 to see where; look for libraries that do not fit together.",
-        commands=(command("export PYTHONFAULTHANDLER=1"),),
         source="kernel arch/x86/mm/fault.c, traps.c",
         sample=(
             TIME + "python3[6177]: segfault at 18 ip 00007f21aa ssp 00007ffd10 error 4 in "
@@ -209,7 +184,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"INFO: task (?P<process>[^\n]{1,40}?):(?P<pid>\d+) blocked (?:in I/O wait )?for more than "
         r"(?P<seconds>\d+) seconds",
         cause="storage-stall",
-        confidence=0.75,
         seen="{process} (pid {pid}) has waited in the kernel for more than {seconds} s",
         source="kernel kernel/hung_task.c",
         sample=TIME + "INFO: task python:6177 blocked for more than 245 seconds.",
@@ -220,7 +194,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=" not responding, ",
         pattern=r"nfs: server (?P<host>\S{1,253}) not responding, (?:still trying|timed out)",
         cause="storage-stall",
-        confidence=0.9,
         seen="the NFS server {host} does not answer",
         source="kernel net/sunrpc/clnt.c",
         sample=TIME + "nfs: server filer2.cluster not responding, still trying",
@@ -235,17 +208,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"out))",
         ),
         cause="storage-stall",
-        confidence=0.85,
         seen="a connection to Lustre was lost",
         source="Lustre ptlrpc/import.c",
         sample=(
             TIME
             + "Lustre: work-OST0007-osc-ffff9: Connection to work-OST0007 (at 10.9.0.17@o2ib) was lost; in progress "
-            "operations "
-            "using this service will wait for recovery to complete",
+            "operations using this service will wait for recovery to complete",
             TIME + "LustreError: 167-0: work-MDT0000-mdc-ffff9: This client was evicted by work-MDT0000; in progress "
-            "operations "
-            "using this service will fail.",
+            "operations using this service will fail.",
         ),
         counter=TIME + "Lustre: work-OST0007: Connection restored to 10.9.0.17@o2ib",
     ),
@@ -260,7 +230,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"lost))",
         ),
         cause="storage-stall",
-        confidence=0.6,
+        confidence=LIKELY,
         seen="the kernel reports errors of storage",
         source="kernel block/blk-core.c, fs/ext4, fs/xfs, fs/ceph",
         sample=(
@@ -279,7 +249,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"unplugged|[Ee]rror|[Hh]igh temperature)",
         ),
         cause="ib-link-down",
-        confidence=0.7,
+        confidence=LIKELY,
         seen="a port of the network lost its link ({driver})",
         source="kernel drivers/net/ethernet/mellanox, broadcom, intel",
         sample=(
@@ -297,26 +267,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"nf_conntrack: (?:nf_conntrack: )?table full, dropping packet",
         ),
         cause="firewall-ephemeral-ports",
-        confidence=0.6,
+        confidence=LIKELY,
         seen="the firewall of this node dropped packets",
         source="ufw, kernel net/netfilter",
         sample=(
             TIME + "[UFW BLOCK] IN=ens3 OUT= MAC=52:54:00:aa SRC=10.2.0.7 DST=10.2.0.9 LEN=60 TOS=0x00 TTL=64 ID=1 DF "
-            "PROTO=TCP "
-            "SPT=41122 DPT=39001 WINDOW=64240",
+            "PROTO=TCP SPT=41122 DPT=39001 WINDOW=64240",
             TIME + "nf_conntrack: nf_conntrack: table full, dropping packet",
         ),
         counter=TIME + "[UFW AUDIT] IN=ens3 OUT= SRC=10.2.0.7 DST=10.2.0.9 DPT=39001",
-    ),
-    Symptom(
-        "clock-wrong",
-        needle="clock wrong by ",
-        pattern=r"[Ss]ystem clock wrong by (?P<seconds>-?(?:\d{3,}|[2-9]\d|1[5-9])\.\d+) seconds",
-        cause="clock-skew",
-        confidence=0.7,
-        seen="the clock of this node was wrong by {seconds} s",
-        source="chrony",
-        sample="Aug 19 11:40:02 gpu-a03 chronyd[911]: System clock wrong by 41.220184 seconds",
-        counter="Aug 19 11:40:02 gpu-a03 chronyd[911]: System clock wrong by 1.220184 seconds",
     ),
 )

@@ -1,6 +1,6 @@
 """mpirun's words: Open MPI (ORTE, PRRTE) and the Hydra launchers of MPICH and Intel MPI."""
 
-from gpudoctor.command import command
+from gpudoctor.sure import HINT, LIKELY
 from gpudoctor.symptom import Symptom
 
 NOTICED = r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S{1,253}) exited on signal "
@@ -9,19 +9,6 @@ HYDRA = "MPICH and Intel MPI, Hydra"
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
-        "mpi-rank-killed",
-        needle="exited on signal ",
-        pattern=NOTICED + r"(?P<signal>9|11|7|4|8)\b",
-        cause="rank-died",
-        confidence=0.8,
-        seen="rank {rank} on {host} ended by signal {signal}",
-        fix="Signal 9 is mostly the kernel's OOM killer: look at dmesg of {host}. Signal 11 is a crash in native code.",
-        commands=(command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault'"),),
-        source=OPEN_MPI,
-        sample="mpirun noticed that process rank 11 with PID 6177 on node gpu-a03 exited on signal 9 (Killed).",
-        counter="mpirun noticed that process rank 11 with PID 6177 on node gpu-a03 exited on signal 15 (Terminated).",
-    ),
-    Symptom(
         "mpi-rank-ended",
         needle=("exited on signal ", "but 1 process returned", "exiting improperly"),
         pattern=(
@@ -29,9 +16,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"[Pp]rimary job\s{1,3}terminated normally, but \d+ process(?:es)? returned",
             r"process rank (?P<rank>\d+) with PID (?P<pid>\d+) on[^\n]{0,80}exiting improperly",
         ),
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="mpirun ended the job, since a process had ended",
         source=OPEN_MPI,
         sample=(
@@ -44,9 +30,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "mpi-failed-process",
         needle="Process name: [[",
         pattern=r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]",
-        cause="",
         role="context",
-        confidence=0.3,
         seen="mpirun names rank {rank} as the process that ended with an error",
         source=OPEN_MPI,
         sample="  Process name: [[51221,1],6]",
@@ -57,9 +41,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="MPI_ABORT was invoked on rank",
         pattern=r"MPI_ABORT was invoked on rank (?P<rank>\d+)",
         cause="rank-died",
-        confidence=0.6,
+        confidence=LIKELY,
         seen="rank {rank} ended the job by MPI_Abort",
-        fix="Look at the lines of rank {rank} before; they say why.",
         source=OPEN_MPI,
         sample="MPI_ABORT was invoked on rank 6 in communicator MPI_COMM_WORLD",
         counter="MPI_INIT was invoked on rank 6",
@@ -70,11 +53,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"(?:ORTE|PRTE|PRRTE|prterun|mpirun|Open MPI)[^\n]{0,20} was unable to (?:reliably start one or "
         r"more|launch the specified)",
         cause="launcher-world-mismatch",
-        confidence=0.75,
+        variant="mpi-daemons",
         seen="mpirun could not start its daemons or the program on a node",
-        fix="See that ssh to every host works without a password, and that mpirun and the program lie at the same "
-        "path on "
-        "all of them (--prefix).",
         source=OPEN_MPI,
         sample=(
             "ORTE was unable to reliably start one or more daemons.",
@@ -87,9 +67,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="not enough slots available in the system to satisfy the",
         pattern=r"not enough slots available in the system to satisfy the (?P<size>\d+)",
         cause="launcher-world-mismatch",
-        confidence=0.9,
+        variant="slots",
         seen="mpirun was asked for {size} ranks, and the hosts have fewer slots",
-        fix="Write slots=N for each host, with as many as it has GPUs, and ask for their sum.",
         source=OPEN_MPI,
         sample="There are not enough slots available in the system to satisfy the 16",
         counter="16 slots available in the system",
@@ -102,10 +81,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "daemon has unexpectedly failed",
         ),
         pattern=r"(?:has lost communication with a remote daemon|daemon has unexpectedly failed)",
-        cause="rank-died",
-        confidence=0.65,
+        cause="node-lost",
+        confidence=LIKELY,
         seen="mpirun lost its daemon on a node: the node or its network failed, or the daemon was killed",
-        fix="Look at that node: is it up, and what does its kernel log say.",
         source=OPEN_MPI,
         sample="ORTE has lost communication with a remote daemon.",
         counter="ORTE daemon started",
@@ -114,11 +92,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "mpi-connect-failed",
         needle=("failed to TCP connect to a peer MPI process", "was unable to complete a TCP connection"),
         cause="firewall-ephemeral-ports",
+        variant="mpi",
         role="connection",
-        confidence=0.6,
         seen="Open MPI could not connect from one node to another",
-        fix="Open all TCP ports between the nodes, and name the common network in btl_tcp_if_include and "
-        "oob_tcp_if_include.",
         source=OPEN_MPI,
         sample=(
             "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This",
@@ -127,27 +103,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="Open MPI uses TCP to connect",
     ),
     Symptom(
-        "hydra-killed",
-        needle=("KILLED BY SIGNAL: ", "EXIT CODE: "),
-        pattern=(r"KILLED BY SIGNAL: (?P<signal>9|11|7|4|8)\b", r"^=\s{1,6}EXIT CODE: (?P<exitcode>9|137|139|11)\b"),
-        cause="rank-died",
-        confidence=0.7,
-        seen="a rank ended by a signal, which is mostly the kernel's OOM killer or a crash",
-        commands=(command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault'"),),
-        source=HYDRA,
-        sample=("=   KILLED BY SIGNAL: 9 (Killed)", "=   EXIT CODE: 137"),
-        counter="=   KILLED BY SIGNAL: 15 (Terminated)",
-    ),
-    Symptom(
         "hydra-ended",
         needle=("BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", " RUNNING AT "),
         pattern=(
             r"RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S{1,253})",
             r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
         ),
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="the launcher ended the job, since a process had ended",
         source=HYDRA,
         sample=("=   RANK 6 PID 6177 RUNNING AT gpu-a03", "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES"),

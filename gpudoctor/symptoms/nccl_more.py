@@ -1,5 +1,6 @@
 """More of NCCL: which ranks of a communicator start, which interfaces it takes, and words of releases before 2.18."""
 
+from gpudoctor.sure import HINT, POSSIBLE, PROVED
 from gpudoctor.symptom import Symptom
 
 NODE = "gpu12:6613:6702 [1] "
@@ -9,11 +10,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "nccl-init-start",
         needle="- Init START",
-        pattern=r"rank (?P<rank>\d+) nranks (?P<size>\d+)(?: cudaDev (?P<gpu>\d+))?[^\n]{0,120}- Init START",
-        cause="",
+        pattern=r"rank (?P<rank>\d+) nranks (?P<world_size>\d+)(?: cudaDev (?P<gpu>\d+))?[^\n]{0,120}- Init START",
         role="context",
-        confidence=0.1,
-        seen="rank {rank} of {size} begins to make its NCCL communicator",
+        seen="rank {rank} of {world_size} begins to make its NCCL communicator",
         source="NCCL init.cc, 2.18 and later",
         sample=NODE + "NCCL INFO ncclCommInitRank comm 0x55d0 rank 9 nranks 16 cudaDev 1 nvmlDev 1 busId 2a000 commId "
         "0x8a11 - Init START",
@@ -22,11 +21,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "nccl-init-complete",
         needle="Init COMPLETE",
-        pattern=r"rank (?P<rank>\d+) nranks (?P<size>\d+)(?: cudaDev (?P<gpu>\d+))?[^\n]{0,120}- Init COMPLETE",
-        cause="",
+        pattern=r"rank (?P<rank>\d+) nranks (?P<world_size>\d+)(?: cudaDev (?P<gpu>\d+))?[^\n]{0,120}- Init COMPLETE",
         role="context",
-        confidence=0.1,
-        seen="rank {rank} of {size} has its NCCL communicator",
+        seen="rank {rank} of {world_size} has its NCCL communicator",
         source="NCCL init.cc",
         sample=NODE + "NCCL INFO comm 0x55d0 rank 9 nranks 16 cudaDev 1 busId 2a000 - Init COMPLETE",
         counter=NODE + "NCCL INFO comm 0x55d0 rank 9 nranks 16 cudaDev 1 busId 2a000 - Abort COMPLETE",
@@ -34,10 +31,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "nccl-aborted",
         needle="- Abort COMPLETE",
-        pattern=r"rank (?P<rank>\d+) nranks (?P<size>\d+)[^\n]{0,120}- Abort COMPLETE",
-        cause="",
+        pattern=r"rank (?P<rank>\d+) nranks (?P<world_size>\d+)[^\n]{0,120}- Abort COMPLETE",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="rank {rank} gave its NCCL communicator up",
         source="NCCL init.cc",
         sample=NODE + "NCCL INFO comm 0x55d0 rank 9 nranks 16 cudaDev 1 busId 2a000 - Abort COMPLETE",
@@ -52,7 +48,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="wrong-nic",
         role="context",
-        confidence=0.5,
+        confidence=POSSIBLE,
         seen="NCCL takes {interface} ({address}), which leads to no other node",
         source="NCCL bootstrap.cc, transport/net_socket.cc, misc/socket.cc",
         sample=(
@@ -71,7 +67,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"Using (?:interface |\[\d+\])?[^\n]{0,300}?(?P<interface>[\w.-]{1,16}):(?P<address>fe80:[\w:%.]+)",
         cause="wrong-nic",
         role="context",
-        confidence=0.5,
+        confidence=POSSIBLE,
         seen="NCCL takes the link-local address {address} of {interface}",
         source="NCCL misc/socket.cc",
         sample=NODE + "NCCL INFO NET/Socket : Using [0]eno2:fe80::7ec2:55ff:fe11:90a%eno2<0>",
@@ -83,7 +79,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"Call to connect (?:timeout|failed) ?: ?(?P<errno>[A-Z][^\n]{0,80})",
         cause="firewall-ephemeral-ports",
         role="connection",
-        confidence=0.5,
+        confidence=POSSIBLE,
         seen="a rank could not connect to another one: {errno}",
         versions="nccl < 2.18",
         source="NCCL include/socket.h of 2.3 to 2.17",
@@ -95,7 +91,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="NET/IB : Got async event",
         pattern=r"NET/IB : Got async event : (?P<event>port error|[^\n]{0,40}fatal[^\n]{0,40})",
         cause="ib-link-down",
-        confidence=0.85,
         seen="an RDMA port of this node reported: {event}",
         versions="nccl <= 2.20",
         source="NCCL transport/net_ib.cc; ibv_event_type_str(3)",
@@ -106,7 +101,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "fabric-manager-missing",
         needle=("system not yet initialized", "CUDA_ERROR_SYSTEM_NOT_READY", "cudaErrorSystemNotReady"),
         cause="fabric-manager",
-        confidence=0.95,
+        confidence=PROVED,
         seen="CUDA is not initialised on a machine with NVSwitch (error 802)",
         source="CUDA error 802; NVIDIA Fabric Manager user guide",
         sample=(
@@ -129,9 +124,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"(?P<error>nccl(?:System|Internal|UnhandledCuda)Error|nccl(?:InvalidUsage|InvalidArgument)): ",
             r"NCCL error in: [^\n]{1,300}?, (?P<error>[a-z][\w ]{3,40}?)(?: \(run with|,|$)",
         ),
-        cause="",
         role="consequence",
-        confidence=0.4,
         seen="a call of NCCL failed ({error}); NCCL's line before it says why",
         source="torch NCCLUtils.cpp (getNcclErrorDetailStr)",
         sample=(
@@ -144,9 +137,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "nccl-remote-ended",
         needle=("ncclRemoteError", "remote process exited or there was a network error"),
-        cause="",
         role="consequence",
-        confidence=0.4,
         seen="NCCL noticed that a remote process has ended or that the network failed",
         source="torch NCCLUtils.cpp; NCCL's ncclRemoteError",
         sample=(

@@ -3,6 +3,7 @@
 All of them are consequences: a rank that waited speaks. NCCLX, XCCL, HCCL and CNCL have the same words.
 """
 
+from gpudoctor.sure import HINT
 from gpudoctor.symptom import Symptom
 
 PREFIX = (
@@ -29,9 +30,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "watchdog-timeout",
         needle="aught collective operation timeout: ",
         pattern=PREFIX + r"(?:Watchdog )?[Cc]aught collective operation timeout: " + WORK,
-        cause="",
         role="consequence",
-        confidence=0.5,
         seen="{operation} did not end on rank {rank} within {ran} ms",
         versions="torch >= 1.8",
         source=SOURCE,
@@ -56,9 +55,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         + r"[^\[\]\n]{0,90}?(?:Timeout at \w{1,8} work: |detected by watchdog at work(?: sequence id)?: )"
         + r"(?P<sequence>\d+)(?:,| PG status:) "
         + LAST,
-        cause="",
         role="consequence",
-        confidence=0.4,
         seen="a rank waited in collective {sequence}; it had launched {last_enqueued} and completed {last_completed}",
         versions="torch >= 2.3",
         source=SOURCE,
@@ -80,9 +77,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         + r"Received a dump signal due to a collective timeout from\s{1,3}(?:this local rank|rank (?P<other>\d+))"
         r"(?:[^\n]{0,120}Last enqueued \w{1,8} work: (?P<last_enqueued>-?\d+), last completed (?:\w{1,8} work)?: "
         r"(?P<last_completed>-?\d+))?",
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="rank {rank} was asked for its flight recorder after a time-out; it had launched {last_enqueued} "
         "collectives and completed {last_completed}",
         versions="torch >= 2.2",
@@ -106,9 +102,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "First PG on this rank detecting the dump signal",
         ),
         pattern=PREFIX + r"(?:Observed flight recorder dump signal from another rank|First PG on this rank )",
-        cause="",
         role="consequence",
-        confidence=0.2,
+        confidence=HINT,
         seen="rank {rank} writes its flight recorder, because a rank timed out",
         versions="torch >= 2.4",
         source=SOURCE,
@@ -126,7 +121,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=PREFIX + r"[^\[\]\n]{0,60}?watchdog got stuck for (?P<seconds>\d+) seconds",
         cause="gil-deadlock",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="the watchdog of rank {rank} stood still for {seconds} s: a call of CUDA or NCCL hangs, a thread keeps "
         "the GIL, or the process was stopped",
         versions="torch >= 2.2",
@@ -141,9 +136,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "watchdog-heartbeat",
         needle="Heartbeat monitor timed out",
         pattern=PREFIX + r"Heartbeat monitor timed out",
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="torch ends rank {rank}, whose watchdog no longer answers",
         versions="torch >= 2.2",
         source=SOURCE,
@@ -157,7 +151,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="Could not acquire GIL within",
         pattern=PREFIX + r"Could not acquire GIL within (?P<timeout>\d+) ms on exit",
         cause="gil-deadlock",
-        confidence=0.85,
         seen="rank {rank} could not take Python's lock within {timeout} ms: another thread keeps it",
         versions="torch >= 2.3",
         source=SOURCE + " (GIL checker)",
@@ -172,12 +165,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "watchdog thread terminated with exception",
         ),
         pattern=PREFIX
-        + r"(?:Some \w{1,8} operations have failed or timed out\. Due to the|To avoid (?:data )?inconsistency, we "
-        r"are taking "
-        r"the entire process down|(?:Process group|NCCL) watchdog thread terminated with exception)",
-        cause="",
+        + r"(?:Some \w{1,8} operations have failed or timed out\. Due to the|To avoid (?:data )?inconsistency, we are "
+        r"taking the entire process down|(?:Process group|NCCL) watchdog thread terminated with exception)",
         role="consequence",
-        confidence=0.2,
+        confidence=HINT,
         seen="torch ends rank {rank} after a failed collective",
         source=SOURCE,
         sample=(
@@ -193,14 +184,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "communicator-aborted",
         needle="communicator was aborted on rank",
         pattern=r"communicator was aborted on rank (?P<rank>\d+)\.",
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="the communicator of rank {rank} was given up before",
         source="torch NCCLUtils",
         sample="torch.distributed.DistBackendError: NCCL communicator was aborted on rank 6.  Original reason for "
-        "failure "
-        "was: a time-out",
+        "failure was: a time-out",
         counter="NCCL communicator was created on rank 6.",
     ),
     Symptom(
@@ -209,16 +198,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retr(?:ie|ei)ving ncclUniqueId from "
         r"\[(?P<other>\d+)\] via c10d key-value store by key '(?P<key>[^'\n]{0,80})', but store->get\('[^'\n]{0,80}'\) "
         r"got error: (?P<error>[^\n]{0,120})",
-        cause="",
         role="consequence",
-        confidence=0.5,
         seen="rank {rank} waited in vain for rank {other} to begin its first collective ({error})",
-        fix="Look at rank {other}: it never came to this collective, ended before, or is busy.",
         versions="torch >= 1.12",
         source=SOURCE + " (broadcastUniqueNCCLID)",
         sample="torch.distributed.DistBackendError: [6] is setting up NCCL communicator and retrieving ncclUniqueId "
-        "from "
-        "[0] via c10d key-value store by key '0', but store->get('0') got error: Socket Timeout",
+        "from [0] via c10d key-value store by key '0', but store->get('0') got error: Socket Timeout",
         counter="[6] is setting up NCCL communicator",
     ),
     Symptom(
@@ -228,16 +213,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"ranks \[(?P<ranks>[\d, ]{1,400})\] are the lagging ranks",
             r"the lagging/dead/mismatched ranks",
         ),
-        cause="",
         role="consequence",
-        confidence=0.5,
         seen="torch's desync report names the ranks that came last or not at all",
         versions="torch >= 1.12, with TORCH_NCCL_DESYNC_DEBUG=1",
         source="torch TraceUtils.h",
         sample=(
             "\t - To our best knowledge, ranks [3, 7] are the lagging ranks that caused this timeout. They never "
-            "joined "
-            "any collectives",
+            "joined any collectives",
             "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:",
         ),
         counter="ranks [3, 7] are on node 1",
@@ -250,9 +232,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"\[(?P<ranks>[\d, ]{1,400})\] finished collective #(?P<last_completed>\d+), but didn't join collective "
             r"#(?P<sequence>\d+)",
         ),
-        cause="",
         role="consequence",
-        confidence=0.5,
         seen="torch's desync report: ranks {ranks} and collective {sequence}",
         versions="torch >= 1.12, with TORCH_NCCL_DESYNC_DEBUG=1",
         source="torch TraceUtils.h",
@@ -273,9 +253,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             PREFIX + r"NCCL watchdog thread started",
             PREFIX + r"ProcessGroupNCCL initiali[sz](?:ation options|ed with)",
         ),
-        cause="",
         role="context",
-        confidence=0.1,
         seen="rank {rank} has a process group of NCCL",
         source=SOURCE,
         sample=(
@@ -290,7 +268,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="destroy_process_group() was not called before program exit",
         cause="teardown-deadlock",
         role="context",
-        confidence=0.1,
         seen="a process ended without destroy_process_group(), which most scripts do and which seldom matters",
         versions="torch >= 2.4",
         source=SOURCE,
@@ -302,9 +279,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "destroy-waits",
         needle=("Process group destructor", "abort/destroy of process group", "flushing operations"),
         pattern=PREFIX + r"(?:Starting to destroy process group, flushing operations|Launching ProcessGroupNCCL abort)",
-        cause="",
         role="context",
-        confidence=0.1,
         seen="rank {rank} has begun to destroy its process group",
         versions="torch >= 2.4",
         source=SOURCE,

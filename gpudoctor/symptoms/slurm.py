@@ -1,5 +1,6 @@
 """What srun and slurmstepd say of a step and its tasks. A task of a step that starts ranks is a rank."""
 
+from gpudoctor.sure import HINT, LIKELY, PROVED
 from gpudoctor.symptom import Symptom
 
 TASK = r"srun: error: (?P<host>[\w.-]{1,253}): tasks? (?P<tasks>[\d,\[\]-]{1,200}): "
@@ -15,43 +16,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"?)?(?P<step>\d+(?:\+\d+)?(?:\.\w{1,12})?)",
             TASK + r"Out Of Memory",
         ),
-        cause="rank-died",
-        confidence=0.95,
+        cause="host-out-of-memory",
+        variant="slurm",
+        confidence=PROVED,
         seen="SLURM's memory limit was reached, and the kernel killed a task",
-        fix="Ask for more memory (--mem, --mem-per-gpu), or start fewer DataLoader workers.",
         source=SOURCE,
         sample=(
             "slurmstepd: error: Detected 2 oom-kill event(s) in StepId=88121.0. Some of your processes may have been "
-            "killed by "
-            "the cgroup out-of-memory handler.",
+            "killed by the cgroup out-of-memory handler.",
             "slurmstepd: error: Detected 1 oom_kill event in StepId=88121.batch. Some of the step tasks have been "
             "OOM Killed.",
             "srun: error: gpu-a03: task 5: Out Of Memory",
         ),
         counter="slurmstepd: error: no oom events",
-    ),
-    Symptom(
-        "slurm-task-killed",
-        needle="srun: error: ",
-        pattern=TASK + r"Killed",
-        cause="rank-died",
-        confidence=0.5,
-        seen="task {tasks} on {host} was killed by SIGKILL: by the kernel's OOM killer, or by SLURM when the step "
-        "was ended",
-        source=SOURCE,
-        sample="srun: error: gpu-a03: task 5: Killed",
-        counter="srun: error: gpu-a03: task 5: Terminated",
-    ),
-    Symptom(
-        "slurm-task-crashed",
-        needle="srun: error: ",
-        pattern=TASK + r"(?P<signal>Segmentation fault|Illegal instruction|Bus error|Floating point exception)",
-        cause="rank-died",
-        confidence=0.85,
-        seen="task {tasks} on {host} crashed: {signal}",
-        source=SOURCE,
-        sample="srun: error: gpu-a03: task 5: Segmentation fault (core dumped)",
-        counter="srun: error: gpu-a03: task 5: Aborted",
     ),
     Symptom(
         "slurm-task-ended",
@@ -60,9 +37,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             TASK + r"Exited with exit code (?P<exitcode>\d{1,3})",
             TASK + r"(?P<signal>Terminated|Aborted|Interrupt|Hangup)",
         ),
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="task {tasks} on {host} ended; its own lines say why",
         source=SOURCE,
         sample=("srun: error: gpu-a03: tasks 4-7: Exited with exit code 1", "srun: error: gpu-a03: task 5: Terminated"),
@@ -72,45 +48,27 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "slurm-time-limit",
         needle="DUE TO TIME LIMIT",
         pattern=CANCELLED + r"DUE TO TIME LIMIT",
-        cause="",
+        cause="time-limit",
         role="consequence",
-        confidence=0.4,
         seen="SLURM ended {kind} {step} at its time limit",
-        fix="Where the job was getting on, ask for more time; where it was not, look for what it waited for before.",
         source=SOURCE,
         sample="slurmstepd: error: *** JOB 88121 ON gpu-a03 CANCELLED AT 2025-08-19T11:40:02 DUE TO TIME LIMIT ***",
-        counter="slurmstepd: error: *** JOB 88121 ON gpu-a03 CANCELLED AT 2025-08-19T11:40:02 DUE TO NODE FAILURE, "
-        "SEE SLURMCTLD "
-        "LOG FOR DETAILS ***",
+        counter="slurmstepd: error: *** JOB 88121 ON gpu-a03 CANCELLED AT 2025-08-19T11:40:02 DUE TO NODE FAILURE, SEE "
+        "SLURMCTLD LOG FOR DETAILS ***",
     ),
     Symptom(
         "slurm-node-failed",
         needle=("DUE TO NODE FAILURE", "srun: error: Node failure on ", "to job failure of node"),
         pattern=(CANCELLED + r"DUE TO NODE FAILURE", r"srun: error: Node failure on (?P<host>\S{1,253})"),
-        cause="rank-died",
-        confidence=0.9,
+        cause="node-lost",
         seen="a node of the job failed",
-        fix="Look at that node (power, network, kernel log), and leave it out of the next start (--exclude).",
         source=SOURCE,
         sample=(
-            "slurmstepd: error: *** STEP 88121.0 ON gpu-a03 CANCELLED AT 2025-08-19T11:40:02 DUE TO NODE FAILURE, "
-            "SEE SLURMCTLD "
-            "LOG FOR DETAILS ***",
+            "slurmstepd: error: *** STEP 88121.0 ON gpu-a03 CANCELLED AT 2025-08-19T11:40:02 DUE TO NODE FAILURE, SEE "
+            "SLURMCTLD LOG FOR DETAILS ***",
             "srun: error: Node failure on gpu-a07",
         ),
         counter="slurmstepd: error: *** JOB 88121 ON gpu-a03 CANCELLED AT 2025-08-19T11:40:02 DUE TO TIME LIMIT ***",
-    ),
-    Symptom(
-        "slurm-preempted",
-        needle="DUE TO PREEMPTION",
-        pattern=CANCELLED + r"DUE TO PREEMPTION",
-        cause="rank-died",
-        confidence=0.9,
-        seen="SLURM took the nodes away for another job ({kind} {step})",
-        fix="Save checkpoints on SIGTERM and requeue (--requeue, --signal), or use a partition without preemption.",
-        source=SOURCE,
-        sample="slurmstepd: error: *** JOB 88121 ON gpu-a03 CANCELLED AT 2025-08-19T11:40:02 DUE TO PREEMPTION ***",
-        counter="slurmstepd: error: *** JOB 88121 ON gpu-a03 CANCELLED AT 2025-08-19T11:40:02 ***",
     ),
     Symptom(
         "slurm-cancelled",
@@ -121,9 +79,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"srun: forcing job termination",
             r"srun: (?:error: )?(?:Force Terminated|Terminating) (?:StepId=|[Jj]ob ?[Ss]tep )",
         ),
-        cause="",
         role="consequence",
-        confidence=0.3,
+        confidence=HINT,
         seen="SLURM ended the step: it was cancelled, or a task had failed",
         source=SOURCE,
         sample=(
@@ -138,9 +95,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"srun: [Jj]ob (?P<step>\S{1,40}) step creation temporarily disabled, retrying "
         r"\((?P<reason>[^)\n]{1,80})\)",
         cause="launcher-world-mismatch",
-        confidence=0.65,
+        variant="step",
+        confidence=LIKELY,
         seen="srun waits for resources of its own job ({reason}): another step holds them",
-        fix="Let steps that run beside each other share (--overlap), or divide the resources between them (--exact).",
         source=SOURCE,
         sample="srun: Job 88121 step creation temporarily disabled, retrying (Requested nodes are busy)",
         counter="srun: Step created for StepId=88121.1",
@@ -157,9 +114,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"srun: error: Unable to create step for job \S{1,40}: (?P<reason>[^\n]{1,120})",
         ),
         cause="launcher-world-mismatch",
-        confidence=0.8,
+        variant="tasks",
         seen="the tasks that srun was asked for do not fit the nodes of the job",
-        fix="Give srun no more nodes than tasks, and no more tasks than the job has room for.",
         source=SOURCE,
         sample=(
             "srun: warning: can't run 1 processes on 2 nodes, setting nnodes to 1",
@@ -173,12 +129,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"(?:Kill task failed|UnkillableStepTimeout|STEPD TERMINATED ON \S{1,253} AT \S{1,30} DUE TO JOB NOT "
         r"ENDING)",
         cause="storage-stall",
-        confidence=0.6,
+        confidence=LIKELY,
         seen="a process of the job could not be killed: it waits in the kernel, for storage or a driver",
         source=SOURCE,
         sample="slurmstepd: error: *** JOB 88121 STEPD TERMINATED ON gpu-a03 AT 2025-08-19T11:42:12 DUE TO JOB NOT "
-        "ENDING WITH "
-        "SIGNALS ***",
+        "ENDING WITH SIGNALS ***",
         counter="slurmstepd: Kill task succeeded",
     ),
 )

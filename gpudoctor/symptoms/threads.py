@@ -4,6 +4,7 @@ A dump shows what every rank did at one moment. In a healthy job too most of the
 context, and speak for a cause only together with others.
 """
 
+from gpudoctor.sure import LIKELY, POSSIBLE
 from gpudoctor.symptom import Symptom
 
 GIL = r"(?:GIL\b|global interpreter lock)"
@@ -25,11 +26,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "gil-held",
         needle=("GIL", "nterpreter lock"),
-        pattern=rf"(?i:\b(?:holds?|holding|own(?:s|ing)?|acquired|takes|took|keeps?|has)\b[^\n]{{0,30}}?){GIL}[^\n]{{0,80}}?"
+        pattern=rf"(?i:\b(?:holds?|holding|own(?:s|ing)?|acquired|takes|took|keeps?|has)\b[^\n]{{0,"
+        rf"30}}?){GIL}[^\n]{{0,80}}?"
         r"(?i:\b(?:wait|block|stuck|synchroni[sz]e|sleep|spin|inside|in a call|in cuda|in nccl))",
         unless="could be triggered by another thread",
         cause="gil-deadlock",
-        confidence=0.6,
+        confidence=LIKELY,
         seen="a thread waits and keeps Python's lock meanwhile",
         source="Python C API, initialization, finalization and threads",
         sample=(
@@ -38,8 +40,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         counter=(
             "This typically indicates a NCCL/CUDA API hang blocking the watchdog, and could be triggered by another "
-            "thread "
-            "holding the GIL inside a CUDA api",
+            "thread holding the GIL inside a CUDA api",
             "torch releases the GIL while it waits",
         ),
     ),
@@ -47,11 +48,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "gil-wanted",
         needle=("GIL", "nterpreter lock"),
         pattern=rf"(?i:\b(?:wait(?:s|ing)?|block(?:s|ed)|try(?:ing)|stuck)\b[^\n]{{0,40}}?\b(?:for|on|to "
-        rf"(?:acquire|take|get|"
-        rf"obtain|re-?acquire)|acquiring|taking)\b[^\n]{{0,20}}?){GIL}",
+        rf"(?:acquire|take|get|obtain|re-?acquire)|acquiring|taking)\b[^\n]{{0,20}}?){GIL}",
         unless="could be triggered by another thread",
         cause="gil-deadlock",
-        confidence=0.6,
+        confidence=LIKELY,
         seen="a thread waits for Python's lock",
         source="Python C API, initialization, finalization and threads",
         sample=(
@@ -63,12 +63,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "gil-wanted-frame",
         needle=("take_gil", "PyGILState_Ensure", "PyEval_RestoreThread", "PyEval_AcquireThread"),
-        pattern=r"^\s{0,8}(?:#\d+\s{1,4}|)(?:0x[0-9a-f]+ in "
-        r")?(?P<function>take_gil|PyGILState_Ensure|PyEval_RestoreThread|"
-        r"PyEval_AcquireThread)\b",
+        pattern=r"^\s{0,8}(?:#\d+\s{1,4}|)(?:0x[0-9a-f]+ in )?(?P<function>take_gil|PyGILState_Ensure|"
+        r"PyEval_RestoreThread|PyEval_AcquireThread)\b",
         cause="gil-deadlock",
         role="context",
-        confidence=0.35,
         seen="a thread waits for Python's lock ({function})",
         source="CPython ceval_gil.c; gdb, pstack, py-spy --native",
         sample=(
@@ -81,9 +79,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "gil-owner",
         needle="+gil)",
         pattern=r"^Thread (?P<thread>\w+) \((?P<state>active|idle)\+gil\)(?:: \"(?P<name>[^\"\n]{0,80})\")?",
-        cause="",
         role="context",
-        confidence=0.2,
         seen="py-spy: thread {name} has Python's lock and is {state}",
         source="py-spy dump",
         sample='Thread 6177 (active+gil): "MainThread"',
@@ -96,9 +92,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"^Python v(?P<version>\d\.\d{1,2}\.\S{1,12}) \(",
             r"^(?:Current thread|Thread) (?P<thread>0x[0-9a-f]+)(?: \[[^\]\n]{0,40}\])? \(most recent call first\)",
         ),
-        cause="",
         role="context",
-        confidence=0.1,
         seen="here begins a stack of a Python process",
         source="py-spy dump, Python faulthandler",
         sample=("Python v3.11.9 (/opt/venv/bin/python3.11)", "Current thread 0x00007f21aabb (most recent call first):"),
@@ -108,9 +102,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "frame-collective",
         needle="distributed_c10d.py",
         pattern=frame(COLLECTIVES, r"distributed_c10d\.py"),
-        cause="",
         role="context",
-        confidence=0.2,
         seen="a rank stands in {operation}",
         source="py-spy dump, Python faulthandler",
         sample=(
@@ -131,9 +123,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             ),
             *frame(r"_store_based_barrier|init_process_group", r"distributed_c10d\.py"),
         ),
-        cause="",
         role="context",
-        confidence=0.2,
         seen="a rank stands in the rendezvous ({operation})",
         source="py-spy dump, Python faulthandler",
         sample=(
@@ -149,7 +139,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=frame(r"_try_get_data|_get_data|_next_data|__next__", r"dataloader\.py"),
         cause="dataloader-fork-deadlock",
         role="context",
-        confidence=0.25,
         seen="a rank waits for a batch ({operation})",
         source="py-spy dump, Python faulthandler",
         sample=(
@@ -169,7 +158,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="teardown-deadlock",
         role="context",
-        confidence=0.3,
         seen="a rank is ending ({operation})",
         source="py-spy dump, Python faulthandler",
         sample=(
@@ -184,7 +172,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=frame(r"cmdloop|interaction|_cmdloop|dispatch_line|user_line|set_trace", r"(?:i?pdb|bdb|cmd)\.py"),
         cause="stopped-rank",
         role="context",
-        confidence=0.6,
+        confidence=POSSIBLE,
         seen="a rank stands in the Python debugger ({operation})",
         source="py-spy dump, Python faulthandler",
         sample=("    interaction (pdb.py:406)", '  File "/usr/lib/python3.11/cmd.py", line 126 in cmdloop'),

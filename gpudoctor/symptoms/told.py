@@ -11,9 +11,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle="torch.Size([",
         pattern=RANK + rf"(?=(?:[^\n]{{0,120}}?\b(?i:(?P<operation>{OPERATIONS})))?)"
         r"[^\n]{0,160}?torch\.Size\(\[(?P<size>[\d, ]{0,80})\]\)",
-        cause="",
         role="context",
-        confidence=0.2,
         seen="rank {rank} has a tensor of shape [{size}]",
         source="print() of a tensor's size",
         sample=(
@@ -30,9 +28,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             + r"[^\n]{0,60}?(?<![\d.])(?P<batches>\d{1,9}) (?:batches|steps per epoch|steps in (?:the|this) epoch)\b",
             RANK + r"[^\n]{0,60}?\blen\((?:[\w.]{0,20}loader|[\w.]{0,20}dl)\) ?[:=]{1,2} ?(?P<batches>\d{1,9})\b",
         ),
-        cause="",
         role="context",
-        confidence=0.2,
         seen="rank {rank} has {batches} batches",
         source="print() of many scripts",
         sample=("[rank 6] 1204 batches", "rank 6: len(train_loader) = 1204"),

@@ -12,10 +12,10 @@ import msgspec
 
 from gpudoctor.check import Fix, Problem
 from gpudoctor.command import Command, command
-from gpudoctor.knowledge.nccl.symptoms import symptoms
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.rank_messages import Fault, Trained
 from gpudoctor.snapshot import Reading, read
+from gpudoctor.symptoms.in_text import symptoms
 from gpudoctor.train.report import Cell
 
 LONGEST_WORDS = 300
@@ -304,9 +304,9 @@ def _failed(trained: Trained) -> Finding:
             _alone(trained),
         ),
     )
-    known = next((symptom for symptom in symptoms(trained.reason) if symptom.weight == "cause"), None)
+    known = next((shown for shown in symptoms(trained.reason) if shown.symptom.role == "cause"), None)
     if known is not None:
-        meaning, fix = known.cause, Fix(known.fix, known.commands)
+        meaning, fix = known.meaning, known.fix
     return Finding(
         id="train-failed",
         problem=Problem(

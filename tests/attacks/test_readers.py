@@ -453,11 +453,11 @@ def test_one_log_that_is_too_dear_costs_itself(tmp_path: Path, monkeypatch: pyte
         def read(self, size: int = -1) -> bytes:
             raise cost.Beyond("it takes more than 60 s of computing")
 
-    from gpudoctor.explain.explain import full_table
-    from gpudoctor.explain.match import Matcher
     from gpudoctor.explain.scan import EXTRA
+    from gpudoctor.symptoms import TABLE
+    from gpudoctor.symptoms.match import Matcher
 
-    found = scan(Dear(), "x.log", Matcher(full_table(), EXTRA))
+    found = scan(Dear(), "x.log", Matcher(TABLE, EXTRA))
     assert "60 s of computing" in found.reason
 
 
@@ -474,13 +474,13 @@ def lines_of(needle: bytes) -> list[bytes]:
 
 @attack("files", way="explain: lines of 100 kB for each known symptom", weakness="a pattern tries every way")
 def test_no_symptom_is_slow_on_long_lines() -> None:
-    from gpudoctor.explain.explain import full_table
-    from gpudoctor.explain.match import Matcher
     from gpudoctor.explain.scan import EXTRA
+    from gpudoctor.symptoms import TABLE
+    from gpudoctor.symptoms.match import Matcher
 
     slow = []
-    matcher = Matcher(full_table(), EXTRA)
-    for symptom in full_table():
+    matcher = Matcher(TABLE, EXTRA)
+    for symptom in TABLE:
         for needle in symptom.needles[:1]:
             before = time.process_time()
             matcher.begin()

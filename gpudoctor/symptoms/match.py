@@ -7,11 +7,11 @@ needle's shape.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import ROLES, Symptom
 
 VARIES = b"0123456789abcdef.,+"
 """What is taken out of lines and needles: digits of both kinds of numbers, and what stands between them."""
@@ -25,11 +25,10 @@ MOST_OF_A_SHAPE = 4_000
 """Lines of one shape that have shown something; a log that repeats itself more often says nothing new."""
 BEFORE, AFTER = 512, 1536
 """Characters around a needle to which the pattern is applied: bounds the work on a line of megabytes."""
-ROLES = ("cause", "connection", "consequence", "context")
 
 
-class Line(Struct):
-    """A line with a candidate: its number, its bytes, and its index in the block."""
+class Suspect(Struct):
+    """A line that may show something: its number, its bytes, and its index in the block."""
 
     number: int
     index: int
@@ -65,20 +64,24 @@ class Matcher:
             else:
                 by_shape.setdefault(shape, []).append(each)
         self._by_shape = by_shape
-        self._anchors = _anchors(tuple(by_shape))
         self._known: set[bytes] = set()
         self._hot: dict[bytes, tuple[bytes, ...]] = {}
         self._seen: dict[bytes, int] = {}
+
+    @cached_property
+    def _anchors(self) -> dict[bytes, tuple[bytes, ...]]:
+        """Made where a log is read as blocks: it takes a while, and a single line needs none."""
+        return _anchors(tuple(self._by_shape))
 
     def begin(self) -> None:
         """Before each log: how often a shape was seen counts within one."""
         self._seen.clear()
 
-    def has_matched(self, line: Line) -> None:
+    def has_matched(self, line: Suspect) -> None:
         """A line of this shape has shown something; after so many of them no more are asked for."""
         self._seen[line.shape] = self._seen.get(line.shape, 0) + 1
 
-    def candidates(self, text: bytes, first_line: int) -> Iterator[tuple[Line, tuple[bytes, ...], list[bytes]]]:
+    def candidates(self, text: bytes, first_line: int) -> Iterator[tuple[Suspect, tuple[bytes, ...], list[bytes]]]:
         """Lines that may show something: each with the needles it holds, and all the lines of the block.
 
         A part of a line that begins with "\\r" (a progress bar) is looked at by itself, under the line's number.
@@ -108,7 +111,7 @@ class Matcher:
                     ]
                 )
                 if needles:
-                    yield Line(first_line + index - behind, index, line, shape), needles, lines
+                    yield Suspect(first_line + index - behind, index, line, shape), needles, lines
         for shape in hot:
             if len(shape) > LONGEST_SHAPE:
                 del self._hot[shape]
@@ -160,10 +163,13 @@ class Matcher:
             context.append(min(others, key=lambda each: (ROLES.index(each[0].role), self._order[id(each[0])])))
         return context
 
-    def in_line(self, text: str) -> list[tuple[Symptom, dict[str, str]]]:
-        """The symptoms of a single line."""
-        line = text.encode("utf-8", "replace")
-        return self.matches(line, tuple(needle for needle in self._by_needle if needle in line))
+    def in_text(self, text: str) -> Iterator[tuple[str, Symptom, dict[str, str]]]:
+        """The lines of a short text that show something, each with what it shows."""
+        raw = text.encode("utf-8", "replace")
+        present = [needle for needle in self._by_needle if needle in raw]
+        for line in raw.split(b"\n") if present else ():
+            for symptom, values in self.matches(line, tuple(needle for needle in present if needle in line)):
+                yield line.decode("utf-8", "replace"), symptom, values
 
 
 COMMON = frozenset(

@@ -1,0 +1,51 @@
+"""A rank could not download a model or data set."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+from gpudoctor.sure import LIKELY
+from gpudoctor.symptom import Symptom
+
+CAUSE = Cause(
+    id="download-failed",
+    title="a rank could not download a model or data set",
+    stages=("rendezvous", "training"),
+    blame="environment",
+    hangs_by="start",
+    meaning=(
+        "A rank asks a server on the internet that it cannot reach, or that refuses it. It ends or tries again for "
+        "long, and the others wait for it."
+    ),
+    like=("slow-rank-timeout",),
+    fix=Fix(
+        "Download once before the job starts and set HF_HUB_OFFLINE=1, or give compute nodes a way to the internet.",
+        (command("export HF_HUB_OFFLINE=1"),),
+    ),
+    confirm="On the node of that rank, curl to the same address fails too.",
+    symptoms=(
+        Symptom(
+            "download-failed",
+            needle=(
+                "LocalEntryNotFoundError",
+                "HfHubHTTPError",
+                "urllib3.exceptions.MaxRetryError",
+                "requests.exceptions.ConnectionError",
+                "requests.exceptions.ReadTimeout",
+                "We couldn't connect to 'https://",
+            ),
+            unless="Retrying",
+            confidence=LIKELY,
+            seen="a rank could not download a model or data set",
+            source="huggingface_hub, requests, urllib3",
+            sample=(
+                "huggingface_hub.errors.LocalEntryNotFoundError: An error happened while trying to locate the file on "
+                "the Hub",
+                "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find them in "
+                "the cache.",
+            ),
+            counter="WARNING:urllib3: Retrying (Retry(total=4)) after connection broken by "
+            "urllib3.exceptions.MaxRetryError",
+        ),
+    ),
+    source="huggingface_hub, requests",
+)

@@ -1,0 +1,26 @@
+"""The memory of a GPU ran out."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="gpu-out-of-memory",
+    title="the memory of a GPU ran out",
+    stages=("communicator", "first collective", "training"),
+    blame="program",
+    hangs_by="gone",
+    meaning=("A rank asked its GPU for more memory than is free. It ends by an exception, and the others wait for it."),
+    like=("program-error", "duplicate-gpu"),
+    fix=Fix(
+        "Take smaller batches or shorter sequences, or shard the model; where only one rank fails, look at what "
+        "it holds besides (data of rank 0, another process on its GPU, many communicators).",
+        (command("nvidia-smi"),),
+    ),
+    confirm=(
+        "The message tells how much the process itself holds and how much of the GPU is free: the rest is somebody "
+        "else's."
+    ),
+    foreseen_by=("gpu-memory-held",),
+    source="torch CUDACachingAllocator.cpp; CUDA's error texts",
+)

@@ -1,0 +1,37 @@
+"""NCCL's settings leave it no way."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="nccl-settings",
+    title="NCCL's settings leave it no way",
+    stages=("communicator", "first collective"),
+    blame="environment",
+    hangs_by="start",
+    meaning=(
+        "Variables of NCCL forbid every algorithm, protocol or network that could do the work, or name one that is "
+        "not there. NCCL ends with an error instead of choosing another one."
+    ),
+    like=("version-mismatch",),
+    fix=Fix(
+        "Take the variables of NCCL out that somebody set once, and set again only those that a measurement wants.",
+        (command("env | grep ^NCCL_"), command("gpudoctor check nccl")),
+    ),
+    variants={
+        "algorithms": Fix(
+            "NCCL_ALGO or NCCL_PROTO forbids all that could do it; since 2.24 NCCL no longer falls back to rings: "
+            "take both out.",
+            (command("unset NCCL_ALGO NCCL_PROTO"),),
+        ),
+        "network": Fix(
+            "NCCL_NET names a network that is not there, a plugin that is not installed, or IB on a node without "
+            "RDMA: take it out, or install what it names.",
+            (command("unset NCCL_NET NCCL_NET_PLUGIN"),),
+        ),
+    },
+    confirm="Without the variables the same job runs.",
+    foreseen_by=("nccl-algorithm-forced", "nccl-plugin-missing", "nccl-net-socket-left", "nccl-path-missing"),
+    source="NCCL enqueue.cc, plugin/net.cc",
+)

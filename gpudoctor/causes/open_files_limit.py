@@ -1,0 +1,22 @@
+"""The limit of open files was reached."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+
+CAUSE = Cause(
+    id="open-files-limit",
+    title="the limit of open files was reached",
+    stages=("communicator", "first collective", "training"),
+    blame="environment",
+    hangs_by="gone",
+    meaning=(
+        "Every connection of NCCL, every file of a DataLoader and every tensor that is shared by descriptor is an "
+        "open file. At the limit the next one is refused."
+    ),
+    like=("program-error",),
+    fix=Fix("Raise the limit of open files to 65536 or more before the ranks start.", (command("ulimit -n 65536"),)),
+    confirm="Read Max open files in /proc/PID/limits of a rank, and count /proc/PID/fd.",
+    foreseen_by=("open-files-limit-low",),
+    source="getrlimit(2), EMFILE; NCCL os/linux.cc",
+)

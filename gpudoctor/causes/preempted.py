@@ -1,0 +1,30 @@
+"""The scheduler took the nodes for another job."""
+
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.symptom import Symptom
+
+CAUSE = Cause(
+    id="preempted",
+    title="the scheduler took the nodes for another job",
+    stages=("training",),
+    blame="scheduler",
+    hangs_by="gone",
+    meaning="A job of a higher priority got the nodes. Nothing in this one was wrong.",
+    like=("time-limit",),
+    fix=Fix("Save checkpoints on SIGTERM and requeue (--requeue, --signal), or use a partition without preemption."),
+    confirm="The scheduler's record of the job says PREEMPTED.",
+    symptoms=(
+        Symptom(
+            "slurm-preempted",
+            needle="DUE TO PREEMPTION",
+            pattern=r"(?P<kind>JOB|STEP) (?P<step>\S{1,40}) (?:ON (?P<host>\S{1,253}) )?CANCELLED(?: AT \S{10,30})? "
+            r"DUE TO PREEMPTION",
+            seen="SLURM took the nodes away for another job ({kind} {step})",
+            source="SLURM srun, slurmstepd",
+            sample="slurmstepd: error: *** JOB 88121 ON gpu-a03 CANCELLED AT 2025-08-19T11:40:02 DUE TO PREEMPTION ***",
+            counter="slurmstepd: error: *** JOB 88121 ON gpu-a03 CANCELLED AT 2025-08-19T11:40:02 ***",
+        ),
+    ),
+    source="SLURM slurmstepd, preemption guide",
+)

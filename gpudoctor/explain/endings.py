@@ -1,0 +1,48 @@
+"""What it means that a signal ended a rank: the same whoever tells it, and in whatever form."""
+
+import signal
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gpudoctor.sure import LIKELY, SEEN
+
+
+class Ending(NamedTuple):
+    """What it means that a signal ended a rank."""
+
+    cause: str
+    variant: str
+    confidence: float
+    words: str
+
+
+CRASHED = Ending("native-crash", "", SEEN, "crashed in native code: {name}")
+OF_SIGNAL: Mapping[int, Ending] = {
+    4: CRASHED,
+    7: Ending("shm-too-small", "", LIKELY, "ended by {name}, as it does when /dev/shm is full"),
+    8: CRASHED,
+    9: Ending("rank-died", "killed", SEEN, "was killed by {name}"),
+    11: CRASHED,
+    31: CRASHED,
+}
+"""The same whoever tells it: torchrun, spawn, srun, mpirun, DeepSpeed, a shell, a container's status, the kernel. Not
+here: signals by which a process is asked to end, and SIGABRT, by which it ends itself and says why."""
+STATUS_OF_SIGNAL = 128
+NAMES = {
+    name.lower().replace("-", " "): number
+    for number in (6, *OF_SIGNAL)
+    for name in (str(number), signal.Signals(number).name, signal.strsignal(number) or "")
+}
+
+
+def signal_number(exitcode: int) -> int:
+    """The signal that an exit status stands for: -9 and 137 are 9; 0 where it is none."""
+    if exitcode < 0:
+        return -exitcode
+    return exitcode - STATUS_OF_SIGNAL if STATUS_OF_SIGNAL < exitcode < 160 else 0
+
+
+def ending_of(values: Mapping[str, str]) -> Ending | None:
+    """What the signal means that a line tells by its number, its name, its words or an exit status."""
+    number = NAMES.get(values.get("signal", "").lower().replace("-", " "), 0)
+    return OF_SIGNAL.get(number or signal_number(int(values.get("exitcode", 0))))
