@@ -41,7 +41,7 @@ CAUSE = Cause(
             "Give the job more memory or let it need less: smaller batches, fewer data loader workers "
             "(num_workers x ranks processes share the limit), no copy of the data set in every worker.",
         ),
-        "killed": Fix(
+        "sigkill": Fix(
             "Mostly the kernel's out-of-memory killer, or the memory limit of the container or SLURM step: give the "
             "job more memory, or fewer DataLoader workers. Somebody may also have killed it by hand.",
             (command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'"),),

@@ -96,7 +96,7 @@ def _one_story(candidates: list[Candidate]) -> list[Candidate]:
     if not any(each.cause == "host-out-of-memory" and each.standing == "cause" for each in candidates):
         return candidates
     return [
-        structs.replace(each, cause="host-out-of-memory", variant="") if each.variant == "killed" else each
+        structs.replace(each, cause="host-out-of-memory", variant="") if each.variant == "sigkill" else each
         for each in candidates
     ]
 

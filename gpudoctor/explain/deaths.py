@@ -157,7 +157,7 @@ def _death(ended: ToldExit, known: Ending, how: str, facts: Facts) -> Candidate:
         for event in facts.events
         if event.symptom.cause == "host-out-of-memory" and ended.pid is not None and event.pid == ended.pid
     ]
-    if variant == "killed" and by_kernel:
+    if variant == "sigkill" and by_kernel:
         cause, variant, confidence = "host-out-of-memory", "", PROVED
         words += ": the kernel was out of memory"
     return Candidate(

@@ -21,7 +21,7 @@ OF_SIGNAL: Mapping[int, Ending] = {
     4: CRASHED,
     7: Ending("shm-too-small", "", LIKELY, "ended by {name}, as it does when /dev/shm is full"),
     8: CRASHED,
-    9: Ending("rank-died", "killed", SEEN, "was killed by {name}"),
+    9: Ending("rank-died", "sigkill", SEEN, "was killed by {name}"),
     11: CRASHED,
     31: CRASHED,
 }

@@ -142,15 +142,12 @@ def lost_nodes(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
 
 def own_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
     """Exceptions that are not about others, and causes that a rank's log names; equal ones of many ranks once."""
-    known: dict[str, list[story.Rank]] = {}
-    found: dict[str, Shown] = {}
+    known: dict[str, tuple[Shown, list[story.Rank]]] = {}
     for rank in story.ranks(run):
-        for shown in symptoms(f"{rank.state.error}\n{rank.state.log}"):
-            if shown.symptom.role == "cause":
-                known.setdefault(shown.symptom.id, []).append(rank)
-                found.setdefault(shown.symptom.id, shown)
-    for id, some in known.items():
-        shown = found[id]
+        for entry in symptoms(f"{rank.state.error}\n{rank.state.log}"):
+            if entry.symptom.role == "cause":
+                known.setdefault(entry.symptom.id, (entry, []))[1].append(rank)
+    for id, (entry, some) in known.items():
         source = f"log of rank {some[0].state.rank} on {some[0].node}"
         yield Finding(
             id=id,
@@ -158,10 +155,10 @@ def own_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
             ranks=story.numbers_of(some),
             problem=Problem(
                 severity="error",
-                summary=f"{story.rank_names(some)} on {folded(story.nodes_of(some))}: {shown.seen}",
-                meaning=shown.meaning,
-                fix=shown.fix,
-                evidence=(read(source, shown.line), *story.evidence(some[:1])),
+                summary=f"{story.rank_names(some)} on {folded(story.nodes_of(some))}: {entry.seen}",
+                meaning=entry.meaning,
+                fix=entry.fix,
+                evidence=(read(source, entry.line), *story.evidence(some[:1])),
             ),
         )
     if known:
