@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpudoctor.hang.job import Job, Launcher, Rank
+from gpudoctor.hang.job import HangJob, Launcher, Rank
 from gpudoctor.hang.recorders import Agreement
 from gpudoctor.knowledge.places import Kind, Place
 from gpudoctor.snapshot.evidence import (
@@ -241,7 +241,7 @@ def a_job(
     lost: Mapping[str, str] | None = None,
     master_address: str = "10.0.0.1",
     master_port: int = 29500,
-) -> Job:
+) -> HangJob:
     """A job of these ranks. `missing` only counts towards its world size; `nodes` gives a node's own fields."""
     world = world_size if world_size is not None else len(members) + len(missing)
     given = nodes or {}
@@ -284,7 +284,7 @@ def a_job(
         )
         for each in sorted(complete, key=lambda one: one.rank)
     )
-    return Job(
+    return HangJob(
         id=f"torchrun none at {master_address}:{master_port}",
         evidence=evidence,
         world_size=world,

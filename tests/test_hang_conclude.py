@@ -14,8 +14,8 @@ from gpudoctor.hang import all_rules
 from gpudoctor.hang import conclude as conclusion
 from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.conclude import conclude, conclude_job, ordered
-from gpudoctor.hang.job import Job
-from gpudoctor.hang.progress import Verdict, progress_of
+from gpudoctor.hang.job import HangJob
+from gpudoctor.hang.progress import Movement, progress_of
 from gpudoctor.hang.report import HangCause, State
 from gpudoctor.snapshot.evidence import (
     Collective,
@@ -32,7 +32,7 @@ from tests.hang_jobs import a_job, data_loader, is_in, member, place_at, sleeps,
 
 # ---------------------------------------------------------------- progress
 
-PROGRESS: dict[str, tuple[Job, Verdict]] = {
+PROGRESS: dict[str, tuple[HangJob, Movement]] = {
     "all wait and none has run": (a_job(waits(0), waits(1)), "stuck"),
     "one that waits has been woken in between": (a_job(waits(0), waits(1, switches=(50, 51))), "moves"),
     "one that waits is at another line": (
@@ -69,7 +69,7 @@ def test_the_signal_of_a_look_is_no_progress() -> None:
 
 
 @pytest.mark.parametrize(("later", "verdict"), [(7, "stuck"), (9, "moves")])
-def test_counts_of_nccl_decide_where_ranks_spin(later: int, verdict: Verdict) -> None:
+def test_counts_of_nccl_decide_where_ranks_spin(later: int, verdict: Movement) -> None:
     def poll(at: float, count: int) -> Ras:
         ranks = tuple(RasRank(rank=rank, counts={"AllReduce": count}) for rank in (0, 1))
         return Ras(at=at, source="localhost:28028", communicators=(RasCommunicator(id="a", size=2, ranks=ranks),))
@@ -82,7 +82,7 @@ def test_counts_of_nccl_decide_where_ranks_spin(later: int, verdict: Verdict) ->
 
 # ---------------------------------------------------------------- states
 
-STATES: dict[str, tuple[Job, State]] = {
+STATES: dict[str, tuple[HangJob, State]] = {
     "hung": (a_job(waits(0), sleeps(1)), "hung"),
     "slow": (a_job(waits(0), is_in(1, "user code", moved=True)), "slow"),
     "running": (a_job(waits(0, moved=True), waits(1)), "running"),
@@ -144,7 +144,7 @@ def test_the_same_cause_of_the_same_ranks_is_said_once() -> None:
 
 
 def test_a_rule_that_fails_does_not_take_the_others_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(job: Job) -> Any:
+    def fails(job: HangJob) -> Any:
         raise KeyError("x")
 
     monkeypatch.setattr(conclusion, "RULES", (fails, *all_rules.RULES))
@@ -234,7 +234,7 @@ def test_a_rank_without_a_stack_has_the_kernels_word() -> None:
 # ---------------------------------------------------------------- large and hostile
 
 
-def thousand(away: int) -> Job:
+def thousand(away: int) -> HangJob:
     return a_job(
         *(
             sleeps(rank, at=52, host=f"n{rank // 8}", pid=4000 + rank % 8)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.causes import (
-    Rule,
+    HangRule,
     start_clock,
     start_gpus,
     start_master,
@@ -19,7 +19,7 @@ from gpudoctor.hang.causes import (
     start_settings,
     start_world,
 )
-from gpudoctor.hang.job import Job, Launcher, Rank
+from gpudoctor.hang.job import HangJob, Launcher, Rank
 from gpudoctor.hang.report import HangCause
 from gpudoctor.hang.starts import address_and_port, command_with, node_counts, starts_of
 from gpudoctor.knowledge.places import Kind, Place
@@ -39,7 +39,7 @@ from gpudoctor.snapshot.evidence import (
 )
 from tests.hang_jobs import place_at
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[HangRule, ...] = (
     *start_world.RULES,
     *start_master.RULES,
     *start_network.RULES,
@@ -111,7 +111,7 @@ def by_hand(host: str, rank: int, world: int, *, place: Kind = "rendezvous", pid
     return Part(host=host, ranks=((rank, started, place_at(place, "TCPStore")),), node=node)
 
 
-def job(*parts: Part, lost: Sequence[str] = (), moved: bool = False) -> Job:
+def job(*parts: Part, lost: Sequence[str] = (), moved: bool = False) -> HangJob:
     nodes: dict[str, NodeEvidence] = {}
     for part in parts:
         known = nodes.get(part.host)
@@ -146,7 +146,7 @@ def job(*parts: Part, lost: Sequence[str] = (), moved: bool = False) -> Job:
         for number, evidence, place in part.ranks
     ]
     sizes = [rank.world_size for rank in ranks if rank.world_size]
-    return Job(
+    return HangJob(
         id="job",
         evidence=Evidence(nodes=tuple(nodes.values()), lost=dict.fromkeys(lost, "no answer")),
         world_size=max(set(sizes), key=sizes.count) if sizes else 0,
@@ -164,7 +164,7 @@ def job(*parts: Part, lost: Sequence[str] = (), moved: bool = False) -> Job:
     )  # fmt: skip
 
 
-def causes(of: Job) -> list[HangCause]:
+def causes(of: HangJob) -> list[HangCause]:
     """What all rules of the start say, best first."""
     found = [cause for rule in RULES for cause in rule(of)]
     for cause in found:
@@ -218,7 +218,7 @@ LIGHTNING = (
 )
 PEER: dict[str, Any] = {"rank_sockets": (connecting("10.0.0.1", 45001),)}
 
-SPEAKS: dict[str, tuple[Job, str, tuple[int, ...] | None, tuple[str, ...]]] = {
+SPEAKS: dict[str, tuple[HangJob, str, tuple[int, ...] | None, tuple[str, ...]]] = {
     "different --nnodes": (
         job(torchrun("a", *static(0, 3), **MASTER), torchrun("b", *static(1, 2), place="store wait")),
         "launcher-world-mismatch",
@@ -457,7 +457,7 @@ def test_names_the_cause_with_its_values(name: str) -> None:
 
 
 RUNNING: dict[str, Any] = {"rank_place": "collective"}
-SILENT: dict[str, Job] = {
+SILENT: dict[str, HangJob] = {
     "a job of two nodes that trains": job(
         torchrun("a", *static(0), ranks=(0,), sockets=(listening(pid=1000),), **RUNNING),
         torchrun("b", *static(1), ranks=(1,), **RUNNING),
@@ -545,7 +545,7 @@ SILENT: dict[str, Job] = {
                                           environment={"NODE_RANK": "1", "MASTER_ADDR": "a"}),
                                place_at("rendezvous", "TCPStore")),)),
     ),
-    "nobody": Job(id="none", evidence=Evidence(), world_size=0),
+    "nobody": HangJob(id="none", evidence=Evidence(), world_size=0),
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.conclude import conclude_job
-from gpudoctor.hang.job import Job
+from gpudoctor.hang.job import HangJob
 from gpudoctor.hang.recorders import compare
 from gpudoctor.hang.report import HangCause, JobReport
 from gpudoctor.knowledge.places import place_of
@@ -22,14 +22,14 @@ LOOP = ("for", 25, "batch in loader")
 RANK_0 = ("if", 40, "rank == 0")
 
 
-def reported(job: Job) -> JobReport:
+def reported(job: HangJob) -> JobReport:
     unread: list[Any] = []
     report = conclude_job(job, unread)
     assert unread == [], "a rule failed"
     return report
 
 
-def first(job: Job) -> HangCause:
+def first(job: HangJob) -> HangCause:
     causes = reported(job).causes
     assert causes, "no cause"
     return causes[0]
@@ -56,7 +56,7 @@ def recorder(rank: int, *entries: Collective) -> Recorder:
     return Recorder(source="dump", rank=rank, backend="gloo", entries=entries, total=len(entries))
 
 
-def recorded(*members: Any, entries: Sequence[Sequence[Collective]], **more: Any) -> Job:
+def recorded(*members: Any, entries: Sequence[Sequence[Collective]], **more: Any) -> HangJob:
     recorders = {rank: recorder(rank, *each) for rank, each in enumerate(entries)}
     return a_job(*members, agreement=compare(recorders, len(entries)), **more)
 
@@ -68,7 +68,7 @@ ELSE = src(44, inside=[("else", 40, "rank == 0"), LOOP])
 WORKER_LOCK = data_loader(77, 4001, frames=[Frame("__getitem__", PROGRAM, 12)])
 GIL_THREAD = stack(place_at("user code", "", at=60, function="encode"))
 
-FIRES: dict[str, tuple[Job, str, tuple[int, ...], int | None]] = {
+FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
     "a barrier under rank == 0": (
         a_job(waits(0, "barrier", sources=GUARDED), waits(1, at=30), waits(2, at=30)),
         "rank0-only-collective",
@@ -459,7 +459,7 @@ FIRST_LOAD = src(
     inside=[("if", 40, "local_rank not in [-1, 0]")],
     calls=[("barrier", 41, "local_rank not in [-1, 0]"), ("barrier", 44, "local_rank == 0")],
 )
-INNOCENT: dict[str, tuple[Job, str]] = {
+INNOCENT: dict[str, tuple[HangJob, str]] = {
     "one rank goes first, the others wait in the first of two barriers": (
         a_job(
             is_in(0, "storage", "torch.load", at=42, moved=True),

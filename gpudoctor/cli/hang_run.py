@@ -135,7 +135,7 @@ class Looks(NamedTuple):
     found: tuple[Evidence, ...]
     users: tuple[str, ...]
     """Whose each is."""
-    chosen: choose.Chosen = choose.Chosen((), ())
+    chosen: choose.ChosenJobs = choose.ChosenJobs((), ())
 
     @property
     def evidence(self) -> Evidence:
@@ -172,7 +172,7 @@ def look(fleet: Fleet, asked: Asked, progress: Progress) -> Looks:
     return looks._replace(found=(structs.replace(first, unread=(*unread, *first.unread)), *more))
 
 
-def look_at(fleet: Fleet, chosen: choose.Chosen, asked: Asked, progress: Progress, *, dumps: str = "") -> Looks:
+def look_at(fleet: Fleet, chosen: choose.ChosenJobs, asked: Asked, progress: Progress, *, dumps: str = "") -> Looks:
     """Without a job at the dumps alone."""
     found = [
         ask.look(
@@ -189,7 +189,7 @@ def look_at(fleet: Fleet, chosen: choose.Chosen, asked: Asked, progress: Progres
     return Looks(tuple(found), tuple(members[0].user for members in chosen.looks), chosen)
 
 
-def wanted(processes: ask.Processes, asked: Asked) -> choose.Chosen:
+def wanted(processes: ask.Processes, asked: Asked) -> choose.ChosenJobs:
     """The jobs that were asked for, of all that run on these nodes."""
     same = asked.user.split(",") if asked.user is not None and "," in asked.user else ()
     every = find_jobs(processes.nodes, same)

@@ -5,7 +5,7 @@ import pkgutil
 
 from gpudoctor.hang import causes
 
-RULES: tuple[causes.Rule, ...] = tuple(
+RULES: tuple[causes.HangRule, ...] = tuple(
     rule
     for module in pkgutil.iter_modules(causes.__path__, f"{causes.__name__}.")
     for rule in importlib.import_module(module.name).RULES

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from gpudoctor.hang.find import find_jobs
-from gpudoctor.hang.job import Job, Launcher, Member, Members, Rank
+from gpudoctor.hang.job import HangJob, JobMember, Launcher, Members, Rank
 from gpudoctor.hang.progress import uses_gpu
 from gpudoctor.hang.recorders import Agreement, compare
 from gpudoctor.knowledge.places import Place, main_thread, moved, place_of
@@ -18,7 +18,7 @@ DUMPS_ONLY = "flight recorder dumps"
 """The id of a job of which only dumps were given."""
 
 
-def assemble(evidence: Evidence) -> tuple[Job, ...]:
+def assemble(evidence: Evidence) -> tuple[HangJob, ...]:
     """The jobs of the evidence, each with all that the rules ask for, the largest first."""
     found = find_jobs(
         [
@@ -37,7 +37,7 @@ def assemble(evidence: Evidence) -> tuple[Job, ...]:
     jobs = [_job(members, evidence, by_pid, dumps if len(found) == 1 else {}) for members in found]
     if len(jobs) != 1 and dumps:  # they are of none of several jobs that can be told
         agreement, world = _compared(dumps, 0)
-        jobs.insert(0, Job(id=DUMPS_ONLY, evidence=evidence, world_size=world, agreement=agreement))
+        jobs.insert(0, HangJob(id=DUMPS_ONLY, evidence=evidence, world_size=world, agreement=agreement))
     return tuple(jobs)
 
 
@@ -46,12 +46,12 @@ def _job(
     evidence: Evidence,
     by_pid: Sequence[Mapping[int, ProcessEvidence]],
     dumps: Mapping[int, Recorder],
-) -> Job:
+) -> HangJob:
     loaders: defaultdict[tuple[int, int], list[ProcessEvidence]] = defaultdict(list)
     helpers: defaultdict[tuple[int, int], list[ProcessEvidence]] = defaultdict(list)
     ranks: list[Rank] = []
-    starters: list[tuple[Member, ProcessEvidence]] = []
-    own: list[tuple[Member, ProcessEvidence]] = []
+    starters: list[tuple[JobMember, ProcessEvidence]] = []
+    own: list[tuple[JobMember, ProcessEvidence]] = []
     for member in members.members:
         if not 0 <= member.node < len(evidence.nodes):
             continue
@@ -77,7 +77,7 @@ def _job(
         agreement, recorded = _compared(recorders, world)
         world = world or recorded
     nodes = dict.fromkeys(member.node for member in members.members if 0 <= member.node < len(evidence.nodes))
-    return Job(
+    return HangJob(
         id=members.id,
         user=members.user,
         evidence=evidence,
@@ -92,7 +92,7 @@ def _job(
 
 
 def _rank(
-    member: Member,
+    member: JobMember,
     process: ProcessEvidence,
     node: NodeEvidence,
     loaders: Sequence[ProcessEvidence],
@@ -153,8 +153,8 @@ def _compared(recorders: Mapping[int, Recorder], world: int) -> tuple[Agreement,
 
 
 def _launchers(
-    starters: Sequence[tuple[Member, ProcessEvidence]],
-    own: Sequence[tuple[Member, ProcessEvidence]],
+    starters: Sequence[tuple[JobMember, ProcessEvidence]],
+    own: Sequence[tuple[JobMember, ProcessEvidence]],
     evidence: Evidence,
     by_pid: Sequence[Mapping[int, ProcessEvidence]],
 ) -> tuple[Launcher, ...]:

@@ -20,14 +20,14 @@ MOST_OTHERS = 32
 """Jobs of other users that are listed."""
 
 
-class Chosen(NamedTuple):
+class ChosenJobs(NamedTuple):
     looks: tuple[tuple[Members, ...], ...]
     """The jobs of one user each."""
     others: tuple[Members, ...]
     """Jobs that were not asked for, or are left for another call."""
 
 
-def choose(found: Sequence[Members], *, named: bool, first: str = "", most: int = MOST_USERS) -> Chosen:
+def choose(found: Sequence[Members], *, named: bool, first: str = "", most: int = MOST_USERS) -> ChosenJobs:
     """The jobs to look at, of those that fit what was asked for.
 
     `named`: a process or a user was named, and what does not fit is left out already. Else the jobs of `first`, whoever
@@ -38,7 +38,7 @@ def choose(found: Sequence[Members], *, named: bool, first: str = "", most: int 
         owned[job.user].append(job)
     looked = [first] if not named and first in owned else list(owned)[:most]
     chosen = tuple(tuple(owned[user]) for user in looked)
-    return Chosen(chosen, tuple(job for job in found if job.user not in looked))
+    return ChosenJobs(chosen, tuple(job for job in found if job.user not in looked))
 
 
 def who_asks(environment: Mapping[str, str]) -> str:

@@ -12,9 +12,9 @@ from gpudoctor.cause import HANGS_BY
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.all_rules import RULES
 from gpudoctor.hang.assemble import assemble
-from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.job import Job
-from gpudoctor.hang.progress import ENDED, STARTING, Progress, awaits_work, progress_of
+from gpudoctor.hang.causes import HangRule
+from gpudoctor.hang.job import HangJob
+from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, awaits_work, progress_of
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
 from gpudoctor.hang.rows import rows
 from gpudoctor.hang.users import words
@@ -41,7 +41,7 @@ def conclude(evidence: Evidence, *, seconds: float = 0.0) -> HangReport:
             for each in node.unread
         ),
     ]
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[HangJob, ...] = ()
     try:
         jobs = assemble(evidence)
     except Exception as error:  # evidence from a file may be anything
@@ -57,7 +57,7 @@ def conclude(evidence: Evidence, *, seconds: float = 0.0) -> HangReport:
     )
 
 
-def conclude_job(job: Job, unread: list[Unread] | None = None) -> JobReport:
+def conclude_job(job: HangJob, unread: list[Unread] | None = None) -> JobReport:
     """The report on one job. A rule that fails is left out, and said in `unread`."""
     missed: list[Unread] = unread if unread is not None else []
     progress = progress_of(job)
@@ -75,7 +75,7 @@ def conclude_job(job: Job, unread: list[Unread] | None = None) -> JobReport:
     )
 
 
-def _asked(rule: Rule, job: Job, unread: list[Unread]) -> list[HangCause]:
+def _asked(rule: HangRule, job: HangJob, unread: list[Unread]) -> list[HangCause]:
     causes: list[HangCause] = []
     try:
         causes.extend(rule(job))
@@ -92,7 +92,7 @@ def _crash(error: Exception) -> str:
     return f"gpudoctor failed with {type(error).__name__}: {str(error)[:120]}{line}; this is a defect worth reporting"
 
 
-def ordered(said: Sequence[HangCause], progress: Progress) -> tuple[HangCause, ...]:
+def ordered(said: Sequence[HangCause], progress: JobProgress) -> tuple[HangCause, ...]:
     """Best first, each cause and culprits once, without what does not hold for a job that gets on, and without what
     follows from a better one."""
     if progress.verdict == "moves":
@@ -107,7 +107,7 @@ def ordered(said: Sequence[HangCause], progress: Progress) -> tuple[HangCause, .
     return tuple(_without_consequences(causes)[:MOST_CAUSES])
 
 
-def _may_be_said(cause: HangCause, progress: Progress) -> bool:
+def _may_be_said(cause: HangCause, progress: JobProgress) -> bool:
     """Whether it holds beside ranks that move."""
     when = CAUSES[cause.cause].while_running
     return when == "always" or (when == "while nobody waits" and not progress.gets_on)
@@ -140,7 +140,7 @@ def _without_consequences(causes: list[HangCause]) -> list[HangCause]:
     return kept
 
 
-def state_of(job: Job, progress: Progress, causes: Sequence[HangCause]) -> State:
+def state_of(job: HangJob, progress: JobProgress, causes: Sequence[HangCause]) -> State:
     """hung, slow, running, starting or ended, in words of `report.State`."""
     shown = bool(causes) and causes[0].confidence >= PRIMARY
     alive = len(progress.waiting) + len(progress.away) + len(progress.stopped)
@@ -170,24 +170,24 @@ def state_of(job: Job, progress: Progress, causes: Sequence[HangCause]) -> State
     return "running"
 
 
-def _is_over(job: Job) -> bool:
+def _is_over(job: HangJob) -> bool:
     """Whether processes were seen, and all of them have ended."""
     seen = [process for node in job.nodes for process in node.processes]
     states = [process.samples[-1].state if process.samples else process.process.state for process in seen]
     return bool(states) and all(state in ENDED for state in states)
 
 
-def serves(progress: Progress) -> bool:
+def serves(progress: JobProgress) -> bool:
     """Whether all that wait for no other rank wait for requests, and the others at most for what these pass on."""
     handed_on = all(rank.place.operation in HANDS_ON for rank in progress.waiting)
     return handed_on and bool(progress.away) and all(map(awaits_work, progress.away))
 
 
-def _age(job: Job) -> float:
+def _age(job: HangJob) -> float:
     return min((rank.evidence.process.age_seconds for rank in job.ranks), default=0.0)
 
 
-def _undecided(job: Job, progress: Progress, state: State, causes: Sequence[HangCause]) -> str:
+def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequence[HangCause]) -> str:
     """Why there is no primary cause, and the test that decides."""
     if causes and causes[0].confidence >= PRIMARY:
         return ""
@@ -251,7 +251,7 @@ def _undecided(job: Job, progress: Progress, state: State, causes: Sequence[Hang
     return "Nothing moves, and no rule explains it. Native stacks may: `gpudoctor hang --native`."
 
 
-def _why_not_seen(job: Job) -> str:
+def _why_not_seen(job: HangJob) -> str:
     """Of a job of which no rank was looked at."""
     if not job.ranks:
         if job.agreement is not None:
@@ -268,7 +268,7 @@ def _why_not_seen(job: Job) -> str:
     return f"Could not look at its processes{why}. They were there when the look began; `gpudoctor hang` looks again."
 
 
-def _only_recorder(job: Job, state: State) -> str:
+def _only_recorder(job: HangJob, state: State) -> str:
     """What a flight recorder would add, where none was read and it matters."""
     if job.agreement is not None or state not in ("hung", "slow") or not job.ranks:
         return ""

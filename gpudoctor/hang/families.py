@@ -37,10 +37,10 @@ class Family(Struct, frozen=True):
 
 def families(processes: Sequence[Process]) -> list[Family]:
     """Every family with a rank or launcher in it, of one node."""
-    return _Node(processes).families()
+    return _Tree(processes).families()
 
 
-class _Node:
+class _Tree:
     def __init__(self, processes: Sequence[Process]) -> None:
         self.every = {process.pid: process for process in sorted(processes, key=_by_start)}
         self.children: dict[int, list[Process]] = {}

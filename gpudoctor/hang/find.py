@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from gpudoctor.hang.families import Family, families
-from gpudoctor.hang.job import Member, Members
+from gpudoctor.hang.job import JobMember, Members
 from gpudoctor.hang.users import Users
 from gpudoctor.launcher import command_lines as commands
 from gpudoctor.snapshot.evidence import NodeEvidence, NodeProcesses, Process
@@ -317,7 +317,7 @@ class _Clusters:
 
 def _members(parties: Sequence[_Party]) -> Members:
     found = [
-        Member(
+        JobMember(
             node=party.node,
             process=claim.process,
             role=claim.role,
@@ -352,7 +352,7 @@ def _members(parties: Sequence[_Party]) -> Members:
     )
 
 
-def _name_the_last(members: list[Member]) -> None:
+def _name_the_last(members: list[JobMember]) -> None:
     """If one rank of the world is missing, and one process is a rank that does not say which, it is that one."""
     silent = [index for index, member in enumerate(members) if member.role == "rank" and member.rank is None]
     told = [member for member in members if member.role == "rank" and member.rank is not None]
@@ -365,7 +365,7 @@ def _name_the_last(members: list[Member]) -> None:
         members[silent[0]] = structs.replace(members[silent[0]], rank=left.pop(), world_size=size)
 
 
-def _master(members: Sequence[Member]) -> tuple[str, int]:
+def _master(members: Sequence[JobMember]) -> tuple[str, int]:
     """As most ranks were told, else as the launchers were."""
     for role in ("rank", "launcher"):
         told = Counter(
@@ -376,7 +376,7 @@ def _master(members: Sequence[Member]) -> tuple[str, int]:
     return "", 0
 
 
-def _id(parties: Sequence[_Party], members: Sequence[Member], address: str, port: int) -> str:
+def _id(parties: Sequence[_Party], members: Sequence[JobMember], address: str, port: int) -> str:
     steps = Counter(step for party in parties for step in party.slurm)
     if steps:
         return "slurm " + ".".join(steps.most_common(1)[0][0])

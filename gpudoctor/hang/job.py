@@ -7,7 +7,7 @@ from gpudoctor.knowledge.places import Place
 from gpudoctor.snapshot.evidence import Evidence, NodeEvidence, Process, ProcessEvidence
 
 
-class Member(Struct, frozen=True, kw_only=True):
+class JobMember(Struct, frozen=True, kw_only=True):
     """A process of a job, and what it is there."""
 
     node: int
@@ -30,7 +30,7 @@ class Members(Struct, frozen=True, kw_only=True):
     """As `JobReport.id`."""
     user: str = ""
     """Whose they all are, as `users.Users.of` says."""
-    members: tuple[Member, ...]
+    members: tuple[JobMember, ...]
     master_address: str = ""
     master_port: int = 0
     slurm_job: str = ""
@@ -78,7 +78,7 @@ class Launcher(Struct, frozen=True, kw_only=True):
     """Of the ranks below it."""
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class HangJob(Struct, frozen=True, kw_only=True):
     id: str
     user: str = ""
     """As `Members.user`."""

@@ -31,12 +31,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.knowledge.places import Kind, Place, main_thread
 from gpudoctor.snapshot.evidence import GpuUse, NodeEvidence, ProcessEvidence, Ras, Sample
 
 Motion = Literal["gets on", "still", "polls", "spins", "moves", "unknown"]
-Verdict = Literal["moves", "held", "stuck", "starting", "unknown"]
+Movement = Literal["moves", "held", "stuck", "starting", "unknown"]
 
 WAITING: frozenset[Kind] = frozenset(
     {"collective", "point-to-point", "backward", "cuda sync", "communicator init", "rendezvous", "store wait"}
@@ -60,10 +60,10 @@ MOST_PARTIES = 32
 """Places at which ranks are that are spoken of; the smallest parties first."""
 
 
-class Progress(Struct, frozen=True, kw_only=True):
+class JobProgress(Struct, frozen=True, kw_only=True):
     """What two samples of a job's ranks say."""
 
-    verdict: Verdict
+    verdict: Movement
     waiting: tuple[Rank, ...] = ()
     """Those that wait for others, by rank."""
     away: tuple[Rank, ...] = ()
@@ -86,7 +86,7 @@ class Progress(Struct, frozen=True, kw_only=True):
         return tuple(rank for rank, motion in pairs if motion == "moves")
 
 
-def progress_of(job: Job) -> Progress:
+def progress_of(job: HangJob) -> JobProgress:
     """Whether it gets on. Linear in the number of ranks."""
     waiting: list[Rank] = []
     away: list[Rank] = []
@@ -104,7 +104,7 @@ def progress_of(job: Job) -> Progress:
     counted = _ras_counts_grow(job)
     motions = [_of_waiting(rank, counted) for rank in waiting]
     elsewhere = [_of_away(rank) for rank in away]
-    return Progress(
+    return JobProgress(
         verdict=_verdict(waiting, motions, elsewhere, bool(stopped)),
         waiting=tuple(waiting),
         away=tuple(away),
@@ -152,11 +152,6 @@ def uses_gpu(process: ProcessEvidence, node: NodeEvidence) -> bool:
     if process.recorder is not None and process.recorder.backend:
         return "ccl" in process.recorder.backend
     return any(process.process.pid in gpu.pids for gpu in node.gpus) or "libcuda.so.1" in process.libraries
-
-
-def motion_of(rank: Rank) -> Motion:
-    """What its samples say of it."""
-    return _of_waiting(rank, None) if waits(rank) else _of_away(rank)
 
 
 def same_place(one: Place, other: Place) -> bool:
@@ -243,7 +238,7 @@ def _has_run(first: Sample, last: Sample, pid: int) -> bool | None:
     return other.switches - one.switches > (SWITCHES_OF_A_SIGNAL if by_signal else 0)
 
 
-def _ras_counts_grow(job: Job) -> bool | None:
+def _ras_counts_grow(job: HangJob) -> bool | None:
     """Whether NCCL has launched collectives between two polls; None where it was not asked twice."""
     answer: bool | None = None
     for node in job.nodes:
@@ -259,7 +254,7 @@ def _counts(ras: Ras) -> dict[tuple[str, int], dict[str, int]]:
     return {(group.id, rank.rank): rank.counts for group in ras.communicators for rank in group.ranks}
 
 
-def _verdict(waiting: list[Rank], motions: list[Motion], elsewhere: list[Motion], stopped: bool) -> Verdict:
+def _verdict(waiting: list[Rank], motions: list[Motion], elsewhere: list[Motion], stopped: bool) -> Movement:
     if "gets on" in motions:
         return "moves"
     if not waiting:

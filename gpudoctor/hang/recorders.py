@@ -8,26 +8,26 @@ is the one that no other explains.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from math import prod
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpudoctor.hang.recorder_pairs import Pairs, pairs
+from gpudoctor.hang.recorder_pairs import pairs
+from gpudoctor.hang.signatures import Signature, Signatures, difference, short_type
 from gpudoctor.snapshot.evidence import Collective, Recorder
 
-Kind = Literal["missing", "operation", "shape", "dtype", "peer", "none"]
+SplitKind = Literal["missing", "operation", "shape", "dtype", "peer", "none"]
 
 
-class Split(Struct, frozen=True, kw_only=True):
+class GroupSplit(Struct, frozen=True, kw_only=True):
     """The first collective that the ranks of a group do not agree on."""
 
     group: str
     description: str
     sequence: int
-    kind: Kind
+    kind: SplitKind
     """missing: some ranks have not come to it. operation, shape, dtype: they came with different ones. peer: sends and
     receives that wait for each other. none: all came with the same, and it has not completed (network, GPU, or a rank
     that died in it)."""
@@ -51,10 +51,10 @@ class Agreement(Struct, frozen=True, kw_only=True):
     """Whose recorders were read."""
     unread: tuple[int, ...] = ()
     """Ranks of the world whose recorders were not."""
-    first: Split | None = None
+    first: GroupSplit | None = None
     """Over the groups, the one that comes first: the first group with missing ranks wins (a rank that stands in one
     group keeps others waiting in another). None when all that was recorded has completed."""
-    splits: tuple[Split, ...] = ()
+    splits: tuple[GroupSplit, ...] = ()
     """One a group that does not agree, `first` among them; two where its sends and receives do not either."""
     last_completed: Mapping[str, int] = {}
     """By group: the last collective that every rank has completed."""
@@ -72,7 +72,7 @@ def words(collective: Collective, description: str = "") -> str:
     """ "all_reduce #12 float32[1024] in group default_pg". `description` is the group's, where it is known."""
     sizes = collective.input_sizes or collective.output_sizes
     shapes = [f"[{', '.join(map(str, size))}]" for size in sizes[:1]]
-    kind = _type(collective.dtypes[0]) if collective.dtypes else ""
+    kind = short_type(collective.dtypes[0]) if collective.dtypes else ""
     size = f" {kind}{shapes[0]}" if shapes else ""
     more = f" and {len(sizes) - 1} more" if len(sizes) > 1 else ""
     way = ""
@@ -87,20 +87,20 @@ def compare(recorders: Mapping[int, Recorder], world_size: int) -> Agreement:
     """Compare the recorders of a job, by rank. Linear in the number of entries."""
     views = _views(recorders, world_size)
     current = {rank: entry for rank in sorted(recorders) if (entry := _oldest(recorders[rank])) is not None}
-    found: list[Split] = []
+    splits: list[GroupSplit] = []
     last_completed: dict[str, int] = {}
     for view in views:
         if (completed := view.completed()) is not None:
             last_completed[view.key] = completed
-        found += [split for split in (view.split(), view.split_of_pairs()) if split is not None]
-    found = [_with_elsewhere(split, recorders) for split in found]
-    first, cycle = _first(found)
+        splits += [split for split in (view.split(), view.split_of_pairs()) if split is not None]
+    splits = [_with_elsewhere(split, recorders) for split in splits]
+    first, cycle = _first(splits)
     files = [recorder.written_at for recorder in recorders.values() if recorder.written_at > 0]
     return Agreement(
         ranks=tuple(sorted(recorders)),
         unread=tuple(rank for rank in range(world_size) if rank not in recorders),
         first=first,
-        splits=tuple(found),
+        splits=tuple(splits),
         last_completed=last_completed,
         current=current,
         stale=bool(files),
@@ -113,97 +113,13 @@ def _oldest(recorder: Recorder) -> Collective | None:
     return next((entry for entry in recorder.entries if entry.state != "completed"), None)
 
 
-# ---------------------------------------------------------------- what makes two entries the same
-
-_SAME_INPUT = {
-    "all_reduce",
-    "all_reduce_coalesced",
-    "reduce",
-    "broadcast",
-    "all_gather",
-    "all_gather_into_tensor",
-    "all_gather_single",
-    "all_gather_into_tensor_coalesced",
-    "reduce_scatter_tensor",
-    "reduce_scatter_single",
-    "reduce_scatter_tensor_coalesced",
-}
-"""Every rank gives as many elements. Of the others (all_to_all, gather, scatter, reduce_scatter of a list, variable
-sizes) ranks may give and take different numbers."""
-_SAME_TYPE = _SAME_INPUT | {"reduce_scatter", "all_to_all", "all_to_all_single"}
-_SAME_CALL = {
-    "all_gather_into_tensor": "all_gather",
-    "all_gather_single": "all_gather",
-    "reduce_scatter_tensor": "reduce_scatter",
-    "reduce_scatter_single": "reduce_scatter",
-    "all_to_all_single": "all_to_all",
-    "all_reduce_coalesced": "all_reduce",
-}
-"""Different functions of torch, the same to the library below."""
-_SHORT = {"Float": "float32", "Long": "int64", "Int": "int32", "Byte": "uint8", "Half": "float16", "Bool": "bool"}
-
-
-def _type(name: str) -> str:
-    return _SHORT.get(name, name.lower() if name[:1].isupper() else name)
-
-
-class _Signature(NamedTuple):
-    operation: str
-    elements: tuple[int, ...] | None
-    """Of each tensor; None where ranks may differ."""
-    dtypes: tuple[str, ...] | None
-
-
-class _Signatures:
-    """Signatures of entries; most entries of a job share a few."""
-
-    def __init__(self) -> None:
-        self._of: dict[object, _Signature] = {}
-
-    def of(self, entries: Sequence[Collective]) -> tuple[_Signature, ...]:
-        return tuple([self._one(entry) for entry in entries])
-
-    def _one(self, entry: Collective) -> _Signature:
-        key = (entry.operation, entry.input_sizes, entry.output_sizes, entry.dtypes)
-        found = self._of.get(key)
-        if found is None:
-            found = self._of[key] = self._made(entry)
-        return found
-
-    def _made(self, entry: Collective) -> _Signature:
-        operation = entry.operation
-        sizes = entry.input_sizes or entry.output_sizes
-        types = tuple(sorted({_type(name) for name in entry.dtypes}))
-        of_objects = operation == "all_gather" and types == ("uint8",)  # the pickles of all_gather_object
-        comparable = operation in _SAME_INPUT and bool(sizes) and not of_objects
-        return _Signature(
-            _SAME_CALL.get(operation, operation),
-            tuple(prod(size) for size in sizes) if comparable else None,
-            types if types and operation in _SAME_TYPE else None,
-        )
-
-
-def _difference(signatures: Iterable[tuple[_Signature, ...]]) -> Kind | None:
-    """In what the entries of one number differ."""
-    every = list(signatures)
-    if len({tuple(part.operation for part in each) for each in every}) > 1:
-        return "operation"
-    for at in range(len(every[0])):
-        if len({each[at].elements for each in every if each[at].elements is not None}) > 1:
-            return "shape"
-    for at in range(len(every[0])):
-        if len({each[at].dtypes for each in every if each[at].dtypes is not None}) > 1:
-            return "dtype"
-    return None
-
-
 # ---------------------------------------------------------------- one group
 
 
 class _View:
     """A group, and what every rank's recorder has of it."""
 
-    def __init__(self, key: str, ranks: tuple[int, ...], signatures: _Signatures) -> None:
+    def __init__(self, key: str, ranks: tuple[int, ...], signatures: Signatures) -> None:
         self.key = key
         self.ranks = ranks
         self.members_known = bool(ranks)
@@ -220,13 +136,13 @@ class _View:
     def positions(self) -> dict[int, int]:
         """How far each rank has come; without those of which nothing is known."""
         lowest = min((entry.sequence for entries in self.entries.values() for entry in entries), default=1)
-        found: dict[int, int] = {}
+        positions: dict[int, int] = {}
         for rank in self.ranks:
             if rank in self.enqueued and self.enqueued[rank] >= 0:
-                found[rank] = self.enqueued[rank]
+                positions[rank] = self.enqueued[rank]
             elif rank in self.forgotten and not self.forgotten[rank]:
-                found[rank] = min(lowest, 1) - 1  # it has its whole past, and this group is not in it
-        return found
+                positions[rank] = min(lowest, 1) - 1  # it has its whole past, and this group is not in it
+        return positions
 
     def completed(self) -> int | None:
         """The last collective that every rank whose position is known has completed; None where there is none."""
@@ -239,7 +155,7 @@ class _View:
             ends.append(min([position, *(sequence - 1 for sequence in open_ones)]))
         return min(ends)
 
-    def split(self) -> Split | None:
+    def split(self) -> GroupSplit | None:
         """Where the collectives of the group part, or stand; None where nobody waits."""
         waiting = {
             rank: min(sequences)
@@ -250,7 +166,7 @@ class _View:
             return None
         positions = self.positions()
         lowest, stands = min(positions.values()), min(waiting.values())
-        kind: Kind = "missing" if stands > lowest else "none"
+        kind: SplitKind = "missing" if stands > lowest else "none"
         at = lowest + 1 if stands > lowest else stands
         differs = self.first_difference(at)
         if differs is not None:
@@ -261,7 +177,7 @@ class _View:
                 kind, behind = "missing", self.others
             elif len(positions) == 1:
                 kind = "missing"  # a group of one completes at once: somebody else belongs to it
-        return Split(
+        return GroupSplit(
             group=self.key,
             description=self.description,
             sequence=at,
@@ -273,10 +189,10 @@ class _View:
             waiting=tuple(sorted(waiting)),
         )
 
-    def first_difference(self, before: int) -> tuple[int, Kind] | None:
+    def first_difference(self, before: int) -> tuple[int, SplitKind] | None:
         """The first number up to `before` to which ranks came with different operations, or with sizes or types that
         cannot go together and have not completed."""
-        by_number: dict[int, dict[tuple[_Signature, ...], bool]] = {}
+        by_number: dict[int, dict[tuple[Signature, ...], bool]] = {}
         for entries in self.entries.values():
             for number, group in _by_number(entries).items():
                 if number <= before:
@@ -285,42 +201,42 @@ class _View:
                     seen = by_number.setdefault(number, {})
                     seen[signature] = seen.get(signature, True) and done
         for number in sorted(number for number, seen in by_number.items() if len(seen) > 1):
-            kind = _difference(by_number[number])
+            kind = difference(by_number[number])
             if kind == "operation" or (kind is not None and not all(by_number[number].values())):
                 return number, kind
         return None
 
     def parties(self, at: int, waiting: Mapping[int, int]) -> tuple[tuple[tuple[int, ...], Collective], ...]:
         """Who came to this number with what. Where no recorder has it any more: what the waiting ones wait in."""
-        found: dict[tuple[_Signature, ...], list[tuple[int, Collective]]] = defaultdict(list)
+        same: dict[tuple[Signature, ...], list[tuple[int, Collective]]] = defaultdict(list)
         for rank in sorted(self.entries):
             entries = [entry for entry in self.entries[rank] if entry.sequence == at]
             if entries:
-                found[self.signatures.of(entries)].append((rank, entries[0]))
-        if not found:
+                same[self.signatures.of(entries)].append((rank, entries[0]))
+        if not same:
             for rank in sorted(waiting):
                 entries = [entry for entry in self.entries[rank] if entry.sequence == waiting[rank]]
-                found[self.signatures.of(entries)].append((rank, entries[0]))
-        largest = sorted(found.values(), key=lambda party: (-len(party), party[0][0]))
+                same[self.signatures.of(entries)].append((rank, entries[0]))
+        largest = sorted(same.values(), key=lambda party: (-len(party), party[0][0]))
         return tuple((tuple(rank for rank, _ in party), _telling(party)) for party in largest)
 
-    def split_of_pairs(self) -> Split | None:
+    def split_of_pairs(self) -> GroupSplit | None:
         """Where its sends and receives stand."""
         if not self.pairs:
             return None
-        found: Pairs | None = pairs(self.pairs, self.forgotten)
-        if found is None:
+        open_pairs = pairs(self.pairs, self.forgotten)
+        if open_pairs is None:
             return None
-        return Split(
+        return GroupSplit(
             group=self.key,
             description=self.description,
-            sequence=found.parties[0][1].sequence,
-            kind=found.kind,
-            behind=found.behind,
-            parties=found.parties,
-            unknown=found.unknown,
+            sequence=open_pairs.parties[0][1].sequence,
+            kind=open_pairs.kind,
+            behind=open_pairs.behind,
+            parties=open_pairs.parties,
+            unknown=open_pairs.unknown,
             members_known=self.members_known,
-            waiting=found.waiting,
+            waiting=open_pairs.waiting,
         )
 
 
@@ -330,31 +246,31 @@ def _telling(party: Sequence[tuple[int, Collective]]) -> Collective:
 
 
 def _by_number(entries: Sequence[Collective]) -> dict[int, list[Collective]]:
-    found: dict[int, list[Collective]] = {}
+    by_number: dict[int, list[Collective]] = {}
     for entry in entries:
-        found.setdefault(entry.sequence, []).append(entry)
-    return found
+        by_number.setdefault(entry.sequence, []).append(entry)
+    return by_number
 
 
 def _views(recorders: Mapping[int, Recorder], world_size: int) -> list[_View]:
     """The groups of a job. Two that have the same name and different ranks are two."""
-    told: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+    members: dict[str, set[tuple[int, ...]]] = defaultdict(set)
     for recorder in recorders.values():
         for group in recorder.groups:
             if group.ranks:
-                told[group.key].add(group.ranks)
-    signatures = _Signatures()
+                members[group.key].add(group.ranks)
+    signatures = Signatures()
     views: dict[tuple[str, tuple[int, ...]], _View] = {}
 
     def view_of(rank: int, name: str) -> _View:
-        ranks = next((each for each in own.get((rank, name), ()) if each), ())
+        ranks = next(filter(None, own.get((rank, name), ())), ())
         if not ranks:
-            candidates = [each for each in told.get(name, ()) if rank in each]
+            candidates = [ranks for ranks in members.get(name, ()) if rank in ranks]
             ranks = candidates[0] if len(candidates) == 1 else ()
         if not ranks and name == "0" and world_size > 0:
             ranks = tuple(range(world_size))
         if (name, ranks) not in views:
-            several = len(told.get(name, ())) > 1
+            several = len(members.get(name, ())) > 1
             key = f"{name} of ranks {', '.join(map(str, ranks[:8]))}" if several and ranks else name
             views[name, ranks] = _View(key, ranks, signatures)
         return views[name, ranks]
@@ -398,20 +314,20 @@ def _views(recorders: Mapping[int, Recorder], world_size: int) -> list[_View]:
 # ---------------------------------------------------------------- over the groups
 
 
-def _with_elsewhere(split: Split, recorders: Mapping[int, Recorder]) -> Split:
+def _with_elsewhere(split: GroupSplit, recorders: Mapping[int, Recorder]) -> GroupSplit:
     """Add what the ranks that are behind wait in instead."""
-    found = []
+    elsewhere = []
     name = split.parties[0][1].group if split.parties else split.group
     pairs_only = bool(split.parties) and split.parties[0][1].point_to_point
     for rank in split.behind:
         for entry in recorders[rank].entries if rank in recorders else ():
             if entry.state != "completed" and (entry.group != name or entry.point_to_point != pairs_only):
-                found.append((rank, entry))
+                elsewhere.append((rank, entry))
                 break
-    return replace(split, elsewhere=tuple(found)) if found else split
+    return replace(split, elsewhere=tuple(elsewhere)) if elsewhere else split
 
 
-def _first(splits: Sequence[Split]) -> tuple[Split | None, tuple[str, ...]]:
+def _first(splits: Sequence[GroupSplit]) -> tuple[GroupSplit | None, tuple[str, ...]]:
     """The split that no other explains; and the ring of groups, where each explains another."""
     if not splits:
         return None, ()
@@ -439,10 +355,12 @@ def _first(splits: Sequence[Split]) -> tuple[Split | None, tuple[str, ...]]:
     return splits[ring[0]], tuple(splits[at].group for at in ring)
 
 
-_STRENGTH: Mapping[Kind, int] = {"operation": 0, "peer": 0, "shape": 0, "dtype": 0, "missing": 1, "none": 2}
+_STRENGTH: Mapping[SplitKind, int] = {"operation": 0, "peer": 0, "shape": 0, "dtype": 0, "missing": 1, "none": 2}
 
 
-def _rank_of_root(at: int, splits: Sequence[Split], explains: Mapping[int, Sequence[int]]) -> tuple[int, int, int, str]:
+def _rank_of_root(
+    at: int, splits: Sequence[GroupSplit], explains: Mapping[int, Sequence[int]]
+) -> tuple[int, int, int, str]:
     """The lower, the rather it is the first: how definite it is, how many others follow from it, how early it was."""
     reached, path = {at}, [at]
     while path:
@@ -453,7 +371,7 @@ def _rank_of_root(at: int, splits: Sequence[Split], explains: Mapping[int, Seque
     return _STRENGTH[splits[at].kind], -len(reached), _began(splits[at]), splits[at].group
 
 
-def _began(split: Split) -> int:
+def _began(split: GroupSplit) -> int:
     """When the first of its entries was made, nanoseconds; a large number where none tells."""
     return min((entry.created_ns for _, entry in split.parties if entry.created_ns > 0), default=1 << 62)
 

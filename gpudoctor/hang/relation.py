@@ -35,10 +35,6 @@ class Fork(NamedTuple):
     other_source: SourceContext | None
 
 
-def sources_of(rank: Rank) -> dict[tuple[str, int], SourceContext]:
-    return {(each.file, each.line): each for each in rank.evidence.sources}
-
-
 def source_at(rank: Rank, frame: Frame | None) -> SourceContext | None:
     """What the program says around one of its frames. A context is found by its line, and its file's name where the
     path was resolved."""

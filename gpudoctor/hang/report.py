@@ -21,7 +21,7 @@ class Seen(Struct, frozen=True):
     text: str
 
 
-class Where(Struct, frozen=True):
+class ProgramLine(Struct, frozen=True):
     """A place in the user's program."""
 
     file: str
@@ -38,7 +38,7 @@ class HangCause(Struct, frozen=True, kw_only=True):
     """Of `sure.py`'s scale. 0.9 and above: shown by what was read. Below 0.5: one of several that fit."""
     ranks: tuple[int, ...] = ()
     """The culprits, not those that wait for them."""
-    where: Where | None = None
+    where: ProgramLine | None = None
     evidence: tuple[Seen, ...] = ()
     summary: str
     """One line with ranks, places, numbers; no final period."""
@@ -59,7 +59,7 @@ class RankRow(Struct, frozen=True, kw_only=True):
     """In words: "waits in all_reduce", "sleeps in user code", "stopped", "missing", "ended by SIGKILL"."""
     collective: str = ""
     """ "all_reduce #12 float32[1024] in group 0", from the recorder, else from the stack; empty when in none."""
-    frame: Where | None = None
+    frame: ProgramLine | None = None
     """The innermost frame of the user's program."""
 
 

@@ -1,6 +1,6 @@
 """Every rank in one line: what it does, in which collective, at which line of the program."""
 
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import STOPPED, has_ended, waits
 from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import RankRow
@@ -29,7 +29,7 @@ _AWAY = {
 }
 
 
-def rows(job: Job) -> tuple[RankRow, ...]:
+def rows(job: HangJob) -> tuple[RankRow, ...]:
     """A row for each rank that was seen or is missing, by rank. Linear in the number of ranks."""
     current = job.agreement.current if job.agreement is not None else {}
     found = [_row(rank, current.get(rank.rank)) for rank in job.ranks]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from gpudoctor.command import NONE, Command, command
-from gpudoctor.hang.job import Job, Launcher, Rank
+from gpudoctor.hang.job import HangJob, Launcher, Rank
 from gpudoctor.hang.report import Seen
 from gpudoctor.knowledge.places import Kind
 from gpudoctor.launcher import command_lines as commands
@@ -109,17 +109,12 @@ def is_before_training(rank: Rank) -> bool:
     return rank.place.kind in BEFORE_TRAINING and rank.first_place.kind in BEFORE_TRAINING
 
 
-def is_starting(job: Job) -> bool:
-    """Whether anything of the job has not come past its start, and nothing shows that it gets past it now."""
-    return any(is_before_training(rank) for rank in job.ranks) or any(each.is_waiting for each in starts_of(job))
-
-
-def starts_of(job: Job) -> tuple[Start, ...]:
+def starts_of(job: HangJob) -> tuple[Start, ...]:
     """One entry for each launcher that starts ranks, and for each rank that none of them has started."""
     return tuple(_starts(job))
 
 
-def _starts(job: Job) -> Iterator[Start]:
+def _starts(job: HangJob) -> Iterator[Start]:
     below: set[int] = set()
     by_number: dict[int, list[Rank]] = {}
     for rank in job.ranks:
@@ -318,7 +313,7 @@ def _shortened(words: list[str]) -> list[str]:
 # ---------------------------------------------------------------- processes and sockets
 
 
-def processes(job: Job) -> Iterator[tuple[NodeEvidence, ProcessEvidence, Rank | None]]:
+def processes(job: HangJob) -> Iterator[tuple[NodeEvidence, ProcessEvidence, Rank | None]]:
     """Launchers and ranks with their nodes; helpers and data loaders have no sockets of the job's own."""
     for launcher in job.launchers:
         yield launcher.node, launcher.evidence, None
@@ -326,7 +321,7 @@ def processes(job: Job) -> Iterator[tuple[NodeEvidence, ProcessEvidence, Rank | 
         yield rank.node, rank.evidence, rank
 
 
-def pids(job: Job) -> set[tuple[str, int]]:
+def pids(job: HangJob) -> set[tuple[str, int]]:
     """(node's name, pid) of all that belongs to the job."""
     found = {(node.host, evidence.pid) for node, evidence, _ in processes(job)}
     for rank in job.ranks:
@@ -334,7 +329,7 @@ def pids(job: Job) -> set[tuple[str, int]]:
     return found
 
 
-def listens(job: Job, port: int) -> list[tuple[NodeEvidence, Socket]]:
+def listens(job: HangJob, port: int) -> list[tuple[NodeEvidence, Socket]]:
     """Who listens on a port on the job's nodes, of the job or not; one entry a process.
 
     A listener whose owner could not be read (pid 0) is left out where the job's own process there has the port.

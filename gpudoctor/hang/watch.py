@@ -4,7 +4,7 @@ from msgspec import structs
 
 from gpudoctor.snapshot.evidence import Evidence, NodeEvidence, ProcessEvidence
 
-Key = tuple[str, str, int, int]
+ProcessKey = tuple[str, str, int, int]
 """Node, network namespace, pid and start time: a process for good."""
 
 
@@ -30,5 +30,5 @@ def spanned(before: Evidence, now: Evidence) -> Evidence:
     return structs.replace(now, nodes=tuple(nodes))
 
 
-def _key(node: NodeEvidence, process: ProcessEvidence) -> Key:
+def _key(node: NodeEvidence, process: ProcessEvidence) -> ProcessKey:
     return node.name, node.network_namespace, process.process.pid, process.process.started

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.recorders import words as collective_words
-from gpudoctor.hang.report import HangCause, Seen, Where
+from gpudoctor.hang.report import HangCause, ProgramLine, Seen
 from gpudoctor.knowledge.places import Place
 from gpudoctor.knowledge.wording import ranges
 from gpudoctor.snapshot.evidence import Collective, Enclosing, Frame, SourceContext
@@ -54,13 +54,13 @@ def at(frame: Frame | None) -> str:
     return f" at {line_of(frame)}" if frame is not None else ""
 
 
-def where(frame: Frame | None) -> Where | None:
-    return Where(frame.file, frame.line, frame.function) if frame is not None else None
+def where(frame: Frame | None) -> ProgramLine | None:
+    return ProgramLine(frame.file, frame.line, frame.function) if frame is not None else None
 
 
-def where_line(context: SourceContext, statement: Enclosing) -> Where:
+def where_line(context: SourceContext, statement: Enclosing) -> ProgramLine:
     """A statement of the function around a frame."""
-    return Where(context.file, statement.line, context.function)
+    return ProgramLine(context.file, statement.line, context.function)
 
 
 _SELF = {
@@ -158,7 +158,7 @@ def blame(
     summary: str,
     evidence: Iterable[Seen],
     *,
-    at: Frame | Where | None = None,
+    at: Frame | ProgramLine | None = None,
     fix: Fix | None = None,
     confirm: str = "",
 ) -> HangCause:
@@ -189,7 +189,7 @@ def ended_words(status: int) -> str:
     return f"ended with status {status >> 8}"
 
 
-def on_host(job: Job, rank: Rank, line: Command) -> Command:
+def on_host(job: HangJob, rank: Rank, line: Command) -> Command:
     """A line to paste, for the host where the rank is."""
     several = len({node.host for node in job.nodes}) > 1
     return command("ssh {:host} {:remote}", rank.node.host, line) if several else line

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from gpudoctor.hang.report import HangCause, HangReport, JobReport, OtherJob, RankRow, Where, is_unseen
+from gpudoctor.hang.report import HangCause, HangReport, JobReport, OtherJob, ProgramLine, RankRow, is_unseen
 from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.render.prose import show, show_command, show_table
 from gpudoctor.render.words import safe
@@ -109,7 +109,7 @@ def _show_cause(cause: HangCause, screen: Console) -> None:
         show(f"How sure: {cause.confidence:.2f} of 1{test}", screen, indent=2)
 
 
-def place(where: Where, *, short: bool = False) -> str:
+def place(where: ProgramLine, *, short: bool = False) -> str:
     """ "/home/mara/train.py:41 in main"; short: "train.py:41"."""
     file = where.file.rpartition("/")[2] if short else where.file
     line = f"{file}:{where.line}" if where.line else file

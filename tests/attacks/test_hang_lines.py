@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from gpudoctor.hang.conclude import conclude_job
-from gpudoctor.hang.job import Job
+from gpudoctor.hang.job import HangJob
 from gpudoctor.hang.report import HangReport, JobReport
 from gpudoctor.hang.starts import LONGEST_SHOWN
 from gpudoctor.knowledge.places import Kind
@@ -29,7 +29,7 @@ from tests.test_hang_training import FIRES
 
 PRESET = "LOCAL_RANK is set by hand"
 LIGHTNING_MAIN = process(50, ("python", "train.py"), environment={"LOCAL_RANK": "0"}, frames=LIGHTNING)
-JOBS: dict[str, Job] = {
+JOBS: dict[str, HangJob] = {
     PRESET: job(Part(host="a", ranks=((0, LIGHTNING_MAIN, place_at("rendezvous", "TCPStore", at=52)),))),
     **{name: each[0] for name, each in SPEAKS.items()},
     **{name: each[0] for name, each in FIRES.items()},
@@ -45,7 +45,7 @@ def lines_of(report: JobReport) -> list[str]:
     return [line for cause in report.causes for line in cause.fix.commands]
 
 
-def concluded(job: Job) -> JobReport:
+def concluded(job: HangJob) -> JobReport:
     missed: list[Unread] = []
     report = conclude_job(job, missed)
     assert not missed, "no rule crashes"
@@ -86,7 +86,7 @@ def test_no_line_gains_anything_and_the_terminal_obeys_nothing(weakness: str) ->
     assert lines > 20
 
 
-def of_others(job: Job, *, command: tuple[str, ...] = ()) -> Job:
+def of_others(job: HangJob, *, command: tuple[str, ...] = ()) -> HangJob:
     """The job as somebody else's, with a forged argv where one is given."""
 
     def forged(process: ProcessEvidence) -> ProcessEvidence:

@@ -1,8 +1,8 @@
-"""The rules: one family a module, each rule a generator of `Cause`s over a `Job`; silent where it does not apply."""
+"""The rules: one family a module, each a generator of `HangCause`s over a `HangJob`; silent where it does not apply."""
 
 from collections.abc import Callable, Iterator
 
-from gpudoctor.hang.job import Job
+from gpudoctor.hang.job import HangJob
 from gpudoctor.hang.report import HangCause
 
-Rule = Callable[[Job], Iterator[HangCause]]
+HangRule = Callable[[HangJob], Iterator[HangCause]]

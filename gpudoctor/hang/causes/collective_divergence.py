@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.progress import Progress, parties, progress_of
+from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.progress import JobProgress, parties, progress_of
 from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.relation import (
     RANK_WORDS,
@@ -51,7 +51,7 @@ class Parted(NamedTuple):
     """Of `other`, seen from `waiting`."""
 
 
-def _standing(job: Job) -> tuple[Progress, list[list[Rank]], list[list[Rank]]] | None:
+def _standing(job: HangJob) -> tuple[JobProgress, list[list[Rank]], list[list[Rank]]] | None:
     """Progress, the parties that wait in collectives (the largest first), and all others."""
     progress = progress_of(job)
     if progress.verdict not in ("stuck", "held", "starting", "unknown") or not progress.waiting:
@@ -63,7 +63,7 @@ def _standing(job: Job) -> tuple[Progress, list[list[Rank]], list[list[Rank]]] |
     return progress, largest_first, parties(progress.away)
 
 
-def guarded(job: Job) -> Iterator[HangCause]:
+def guarded(job: HangJob) -> Iterator[HangCause]:
     """A collective under a condition on the rank that not all ranks meet, and that no other line pairs with."""
     if (standing := _standing(job)) is None:
         return
@@ -104,7 +104,7 @@ def guarded(job: Job) -> Iterator[HangCause]:
         )
 
 
-def _rank_guard(rank: Rank, job: Job) -> tuple[Enclosing, SourceContext, float] | None:
+def _rank_guard(rank: Rank, job: HangJob) -> tuple[Enclosing, SourceContext, float] | None:
     """The condition that keeps other ranks from where a rank waits; None where another line may pair with it."""
     for guard in guards_of(rank):
         statement, context = guard.statement, guard.source
@@ -156,7 +156,7 @@ def _same(one: Rank, other: Rank) -> bool:
     return (one.place.kind, one.place.user_frame) == (other.place.kind, other.place.user_frame)
 
 
-def parted(job: Job) -> list[Parted]:
+def parted(job: HangJob) -> list[Parted]:
     """Pairs of the largest waiting party and each other one that may have left it."""
     if (standing := _standing(job)) is None:
         return []
@@ -173,7 +173,7 @@ def parted(job: Job) -> list[Parted]:
     return pairs
 
 
-def left_the_loop(job: Job) -> Iterator[HangCause]:
+def left_the_loop(job: HangJob) -> Iterator[HangCause]:
     """Some ranks are past the loop in which others wait: they had fewer steps, or left it for a reason of their own."""
     for pair in parted(job):
         if pair.relation != "past the loop":
@@ -211,7 +211,7 @@ def left_the_loop(job: Job) -> Iterator[HangCause]:
         )
 
 
-def _guarded_away(left: Sequence[Rank], job: Job) -> bool:
+def _guarded_away(left: Sequence[Rank], job: HangJob) -> bool:
     """Whether those that left wait in a collective that only they reach: `guarded` names that."""
     return left[0].place.kind in COLLECTIVE and _rank_guard(left[0], job) is not None
 
@@ -254,7 +254,7 @@ def _divergent(
     )
 
 
-def within_the_loop(job: Job) -> Iterator[HangCause]:
+def within_the_loop(job: HangJob) -> Iterator[HangCause]:
     """Ranks wait at different collectives of the same code: by branch, by decision, by order, or past a backward."""
     for pair in parted(job):
         first, other = pair.waiting, pair.other
@@ -307,7 +307,7 @@ def _own_guard(context: SourceContext | None) -> Enclosing | None:
     return None
 
 
-def _past_backward(job: Job, pair: Parted) -> Iterator[HangCause]:
+def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     """Some wait in backward for gradients that others, which are through with it, have not sent."""
     first, other = pair.waiting, pair.other
     waits_in, left = (first, other) if first[0].place.kind == "backward" else (other, first)
@@ -332,7 +332,7 @@ def _past_backward(job: Job, pair: Parted) -> Iterator[HangCause]:
 
 
 def _order(
-    job: Job, first: Sequence[Rank], other: Sequence[Rank], here: SourceContext, there: SourceContext
+    job: HangJob, first: Sequence[Rank], other: Sequence[Rank], here: SourceContext, there: SourceContext
 ) -> HangCause:
     """Two branches of one condition. Each that calls what the other waits in makes it a matter of order."""
     own, theirs = first[0].place.operation, other[0].place.operation
@@ -373,7 +373,7 @@ def group_argument(text: str) -> str:
     return found[1] if found else ""
 
 
-def _recorded(job: Job, suspects: Sequence[Rank]) -> tuple[Seen, ...]:
+def _recorded(job: HangJob, suspects: Sequence[Rank]) -> tuple[Seen, ...]:
     """What flight recorders say, where it blames the same ranks."""
     split = job.agreement.first if job.agreement is not None else None
     if split is None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import parties, progress_of, uses_gpu
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import blame, stacks_of, waiting_words
@@ -13,7 +13,7 @@ Alternative = tuple[str, float, str]
 """Id, how sure, and what speaks for it."""
 
 
-def together(job: Job) -> Iterator[HangCause]:
+def together(job: HangJob) -> Iterator[HangCause]:
     """All ranks of the world, and nobody elsewhere, at one line: each alternative with a low confidence."""
     progress = progress_of(job)
     if progress.verdict not in ("stuck", "unknown") or progress.away or progress.stopped or progress.ended:
@@ -42,7 +42,7 @@ def together(job: Job) -> Iterator[HangCause]:
         yield blame(cause, sure, waiting, summary, evidence, at=waiting[0].place.user_frame)
 
 
-def _on_gpus(job: Job, waiting: list[Rank]) -> Iterator[Alternative]:
+def _on_gpus(job: HangJob, waiting: list[Rank]) -> Iterator[Alternative]:
     split = job.agreement.first if job.agreement is not None else None
     first = split is not None and split.sequence <= 1
     groups = {group.key for rank in waiting if rank.evidence.recorder for group in rank.evidence.recorder.groups}
@@ -57,7 +57,7 @@ def _on_gpus(job: Job, waiting: list[Rank]) -> Iterator[Alternative]:
     yield "nccl-bug", HINT, "every rank has launched it"
 
 
-def straggler(job: Job) -> Iterator[HangCause]:
+def straggler(job: HangJob) -> Iterator[HangCause]:
     """A GPU job that gets on, in which one rank is the last in both looks, and its GPU works while the others wait."""
     progress = progress_of(job)
     if progress.verdict != "moves" or len(job.ranks) < 4 or len(progress.away) != 1:

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.causes import CAUSES
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.relation import RANK_WORDS, relation, source_at
-from gpudoctor.hang.report import HangCause, Seen, Where
+from gpudoctor.hang.report import HangCause, ProgramLine, Seen
 from gpudoctor.hang.words import blame, process_of, ranks_of, stacks_of, waiting_words, where, who
 from gpudoctor.snapshot.evidence import Enclosing, Frame
 from gpudoctor.sure import LIKELY, SEEN
@@ -16,7 +16,7 @@ CREATES = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_
 MOST_NAMED = 4
 
 
-def groups_of_some(job: Job) -> Iterator[HangCause]:
+def groups_of_some(job: HangJob) -> Iterator[HangCause]:
     """All wait in new_group, or are past it: every rank of the job has to call it as often, and in the same order.
 
     gloo listens with one socket more for each group that a rank has begun, so a rank that has left one out has fewer.
@@ -69,7 +69,7 @@ def _past_the_creation(creating: Sequence[Rank], past: Sequence[Rank]) -> Iterat
         return
     guards = _guarded_creations(creating[0])
     frame = creating[0].place.user_frame
-    place = Where(frame.file, guards[0].line, frame.function) if guards and frame is not None else where(frame)
+    place = ProgramLine(frame.file, guards[0].line, frame.function) if guards and frame is not None else where(frame)
     yield blame(
         "collective-order-mismatch",
         SEEN if guards else LIKELY,  # the program's text shows who leaves one out

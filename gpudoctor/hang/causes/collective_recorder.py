@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from gpudoctor.causes import CAUSES
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.recorders import Agreement, Split
+from gpudoctor.hang.recorders import Agreement, GroupSplit
 from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import blame, entry_words, place_words, process_of, ranks_of, who
@@ -24,7 +24,7 @@ def _shown(agreement: Agreement) -> float:
     return SEEN if agreement.stale else PROVED
 
 
-def disagree(job: Job) -> Iterator[HangCause]:
+def disagree(job: HangJob) -> Iterator[HangCause]:
     """Ranks that came to the same number of a group with something else."""
     agreement = job.agreement
     if agreement is None or progress_of(job).verdict == "moves":
@@ -40,7 +40,7 @@ def disagree(job: Job) -> Iterator[HangCause]:
             yield from _large_object(job, split)
 
 
-def groups_crossed(job: Job) -> Iterator[HangCause]:
+def groups_crossed(job: HangJob) -> Iterator[HangCause]:
     """Ranks that wait for each other in different groups: each group lacks one that stands in the other."""
     agreement = job.agreement
     if agreement is None or progress_of(job).verdict == "moves":
@@ -54,7 +54,7 @@ def groups_crossed(job: Job) -> Iterator[HangCause]:
     yield _crossed(job, ring[::-1], culprits, ring[0].parties[0][1], _shown(agreement), ring)
 
 
-def _apart(job: Job, agreement: Agreement) -> Iterator[HangCause]:
+def _apart(job: HangJob, agreement: Agreement) -> Iterator[HangCause]:
     """The same, where the recorders do not name a group's members, as gloo's JSON does not: all ranks wait in
     collectives, and those that a group lacks are alone in another one."""
     progress = progress_of(job)
@@ -75,12 +75,12 @@ def _apart(job: Job, agreement: Agreement) -> Iterator[HangCause]:
 
 
 def _crossed(
-    job: Job,
-    splits: Sequence[Split],
+    job: HangJob,
+    splits: Sequence[GroupSplit],
     culprits: Sequence[int],
     entry: Collective | None,
     sure: float,
-    seen: Sequence[Split],
+    seen: Sequence[GroupSplit],
 ) -> HangCause:
     parties = (split.parties[0] for split in splits[:3] if split.parties)
     return blame(
@@ -95,7 +95,7 @@ def _crossed(
     )
 
 
-def behind(job: Job) -> Iterator[HangCause]:
+def behind(job: HangJob) -> Iterator[HangCause]:
     """Ranks that recorders show behind, where no process of theirs was seen: dumps are all there is."""
     agreement = job.agreement
     split = agreement.first if agreement is not None else None
@@ -119,7 +119,7 @@ def behind(job: Job) -> Iterator[HangCause]:
     )
 
 
-def _shapes(job: Job, split: Split, sure: float) -> HangCause:
+def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:
     (large, _), (small, entry) = split.parties[0], split.parties[-1]
     what = "types" if split.kind == "dtype" else "sizes"
     involved = [rank for rank in job.ranks if rank.rank in {*large, *small}]
@@ -135,7 +135,7 @@ def _shapes(job: Job, split: Split, sure: float) -> HangCause:
     )
 
 
-def _operations(job: Job, split: Split) -> HangCause:
+def _operations(job: HangJob, split: GroupSplit) -> HangCause:
     small, entry = split.parties[-1]
     return blame(
         ORDER,
@@ -148,7 +148,7 @@ def _operations(job: Job, split: Split) -> HangCause:
     )
 
 
-def _peers(job: Job, split: Split) -> HangCause:
+def _peers(job: HangJob, split: GroupSplit) -> HangCause:
     ranks, entry = split.parties[-1] if split.parties else ((), None)
     return blame(
         "p2p-order",
@@ -161,7 +161,7 @@ def _peers(job: Job, split: Split) -> HangCause:
     )
 
 
-def _large_object(job: Job, split: Split) -> Iterator[HangCause]:
+def _large_object(job: HangJob, split: GroupSplit) -> Iterator[HangCause]:
     """Everybody gathers a pickled object, and it is huge."""
     for ranks, entry in split.parties[:1]:
         size = max((prod(max(0, length) for length in shape) for shape in entry.input_sizes), default=0)
@@ -182,7 +182,7 @@ def _tensor(entry: Collective) -> str:
     return f"{entry.dtypes[0] if entry.dtypes else ''}[{sizes}]"
 
 
-def _seen(split: Split) -> list[Seen]:
+def _seen(split: GroupSplit) -> list[Seen]:
     recorder = "flight recorder of"
     lines = [Seen(f"{recorder} {ranks_of(ranks)}", entry_words(entry)) for ranks, entry in split.parties[:MOST_PARTIES]]
     if split.behind:
@@ -192,7 +192,7 @@ def _seen(split: Split) -> list[Seen]:
     return lines + [Seen(f"{recorder} rank {rank}", f"is in {entry_words(entry)}") for rank, entry in elsewhere]
 
 
-def _frame(job: Job, ranks: Sequence[int], entry: Collective | None) -> Frame | None:
+def _frame(job: HangJob, ranks: Sequence[int], entry: Collective | None) -> Frame | None:
     """The user's frame of an entry, else of the first of the ranks."""
     if entry is None or entry.frames:
         return entry.frames[0] if entry is not None else None
@@ -203,7 +203,7 @@ def _frame(job: Job, ranks: Sequence[int], entry: Collective | None) -> Frame | 
 # ---------------------------------------------------------------- point to point, by stacks
 
 
-def face_to_face(job: Job) -> Iterator[HangCause]:
+def face_to_face(job: HangJob) -> Iterator[HangCause]:
     """Ranks that all send, or all receive: each waits for the other half."""
     progress = progress_of(job)
     pairs = [rank for rank in progress.waiting if rank.place.kind == "point-to-point"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import parties, progress_of
 from gpudoctor.hang.relation import fork_of
 from gpudoctor.hang.report import HangCause, Seen
@@ -23,7 +23,7 @@ from gpudoctor.snapshot.evidence import Thread
 from gpudoctor.sure import POSSIBLE, SEEN
 
 
-def teardown(job: Job) -> Iterator[HangCause]:
+def teardown(job: HangJob) -> Iterator[HangCause]:
     """Every rank that lives is on its way out, or waits for one that is, and nothing moves."""
     progress = progress_of(job)
     if progress.verdict not in ("stuck", "held") or progress.stopped:
@@ -59,7 +59,7 @@ def kept_by(rank: Rank) -> Thread | None:
     return None
 
 
-def in_finally(job: Job) -> Iterator[HangCause]:
+def in_finally(job: HangJob) -> Iterator[HangCause]:
     """A rank waits in a collective of a `finally` whose `try` others are still in: it has failed there, as a rule, and
     what it waits in keeps the exception from being printed."""
     progress = progress_of(job)
@@ -93,7 +93,7 @@ def in_finally(job: Job) -> Iterator[HangCause]:
             return
 
 
-def store_left(job: Job) -> Iterator[HangCause]:
+def store_left(job: HangJob) -> Iterator[HangCause]:
     """Ranks wait for the store while rank 0, or the launcher that kept it, is gone after a good end."""
     progress = progress_of(job)
     waiting = [rank for rank in progress.waiting if rank.place.kind == "store wait"]

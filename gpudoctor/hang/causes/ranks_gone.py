@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.command import command
-from gpudoctor.hang.job import Job, Launcher, Rank
+from gpudoctor.hang.job import HangJob, Launcher, Rank
 from gpudoctor.hang.progress import STARTING, STOPPED, progress_of
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import number
@@ -33,7 +33,7 @@ MOST_NAMED = 8
 """Culprits of one kind whose evidence is written out."""
 
 
-def stopped_ranks(job: Job) -> Iterator[HangCause]:
+def stopped_ranks(job: HangJob) -> Iterator[HangCause]:
     """State T or t, of the rank or of one of its data loaders; or a debugger's prompt on standard input."""
     known = CAUSES["stopped-rank"]
     waiting = progress_of(job).waiting
@@ -103,7 +103,7 @@ def _stopped_launcher(launcher: Launcher) -> HangCause:
 # ---------------------------------------------------------------- ended and missing
 
 
-def died_ranks(job: Job) -> Iterator[HangCause]:
+def died_ranks(job: HangJob) -> Iterator[HangCause]:
     """Ranks that ended otherwise than with status 0 and were not collected, and those that their own node lacks."""
     progress = progress_of(job)
     failed = [rank for rank in progress.ended if rank.state == "Z" and rank.evidence.process.exit_code != 0]
@@ -131,7 +131,7 @@ def died_ranks(job: Job) -> Iterator[HangCause]:
         yield from _missing(job, progress.waiting or asleep)
 
 
-def _zombies(job: Job, failed: Sequence[Rank]) -> HangCause:
+def _zombies(job: HangJob, failed: Sequence[Rank]) -> HangCause:
     evidence: list[Seen] = []
     for_memory = False
     for rank in failed:
@@ -162,7 +162,7 @@ def _kernel_event(node: NodeEvidence, pid: int) -> KernelEvent | None:
     return next((event for event in node.kernel if event.pid == pid and event.kind in ("oom", "segfault")), None)
 
 
-def _missing(job: Job, waiting: Sequence[Rank]) -> Iterator[HangCause]:
+def _missing(job: HangJob, waiting: Sequence[Rank]) -> Iterator[HangCause]:
     """Ranks that no process is seen of, where it is known that they belong on a node that was read."""
     missing = set(job.missing)
     if not missing:
@@ -212,7 +212,7 @@ def _missing(job: Job, waiting: Sequence[Rank]) -> Iterator[HangCause]:
     )
 
 
-def _local_gaps(job: Job) -> dict[int, str]:
+def _local_gaps(job: HangJob) -> dict[int, str]:
     """Ranks that their node should have by LOCAL_WORLD_SIZE of the others there -> the node."""
     seen: defaultdict[tuple[str, str], dict[int, Rank]] = defaultdict(dict)
     nodes: dict[tuple[str, str], str] = {}
@@ -234,7 +234,7 @@ def _local_gaps(job: Job) -> dict[int, str]:
     return found
 
 
-def _all_here(job: Job) -> bool:
+def _all_here(job: HangJob) -> bool:
     """Whether no other node can have a rank of it: its master is the loopback address, and one node has ranks."""
     if len({rank.node.host for rank in job.ranks}) != 1:
         return False
@@ -262,7 +262,7 @@ def _closed(rank: Rank) -> int:
 # ---------------------------------------------------------------- GPUs
 
 
-def lost_gpus(job: Job) -> Iterator[HangCause]:
+def lost_gpus(job: HangJob) -> Iterator[HangCause]:
     """An Xid in the kernel log since the job began, or a GPU that does not answer any more."""
     for node in job.nodes:
         here = [rank for rank in job.ranks if rank.node is node]

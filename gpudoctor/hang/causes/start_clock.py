@@ -8,8 +8,8 @@ Tried with torch 2.13: 14 s are fine, with 17 s the node that is ahead trains al
 from collections.abc import Iterator
 
 from gpudoctor.causes import CAUSES
-from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.job import Job
+from gpudoctor.hang.causes import HangRule
+from gpudoctor.hang.job import HangJob
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import Start, nodes_of, seen, starts_of
 from gpudoctor.hang.words import blame
@@ -21,7 +21,7 @@ MOST = 15.0
 """Seconds: torchrun's heartbeat interval times its attempts, both defaults."""
 
 
-def clocks_apart(job: Job) -> Iterator[HangCause]:
+def clocks_apart(job: HangJob) -> Iterator[HangCause]:
     """c10d, clocks further apart than its heartbeats allow, and a world that is smaller or waits."""
     starts = [start for start in starts_of(job) if start.launcher is not None and start.backend == "c10d"]
     nodes: dict[str, NodeEvidence] = {start.where: start.node for start in starts}
@@ -61,7 +61,7 @@ def _is_shrunk(start: Start) -> bool:
     return max(sizes) < (start.ranks_here or len(start.ranks)) + start.fewest_nodes - 1
 
 
-def smaller_world(job: Job) -> Iterator[HangCause]:
+def smaller_world(job: HangJob) -> Iterator[HangCause]:
     """A c10d launcher whose ranks train in a smaller world than asked, without clocks to compare."""
     starts = [start for start in starts_of(job) if start.launcher is not None and start.backend == "c10d"]
     shrunk = [start for start in starts if _is_shrunk(start)]
@@ -85,4 +85,4 @@ def smaller_world(job: Job) -> Iterator[HangCause]:
     )
 
 
-RULES: tuple[Rule, ...] = (clocks_apart, smaller_world)
+RULES: tuple[HangRule, ...] = (clocks_apart, smaller_world)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.command import command
-from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.causes import HangRule
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import is_before_training
 from gpudoctor.hang.words import blame, numbers_of, ranks_of
@@ -16,7 +16,7 @@ from gpudoctor.sure import LIKELY, SEEN
 BEGIN = ("communicator init", "collective", "cuda sync", "backward")
 
 
-def gpus_are_shared(job: Job) -> Iterator[HangCause]:
+def gpus_are_shared(job: HangJob) -> Iterator[HangCause]:
     """Several ranks of a node on one GPU, and on no other."""
     for node in job.nodes:
         ranks = {rank.pid: rank for rank in job.ranks if rank.node.host == node.host}
@@ -77,7 +77,7 @@ def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus:
     )
 
 
-def hosts_are_taken_for_one(job: Job) -> Iterator[HangCause]:
+def hosts_are_taken_for_one(job: HangJob) -> Iterator[HangCause]:
     """Nodes that NCCL cannot tell apart: it hashes hostname and boot id, or takes NCCL_HOSTID.
 
     Source: getHostHash in src/misc/utils.cc of NCCL 2.18 to 2.30.
@@ -118,4 +118,4 @@ def _are_different_machines(nodes: list[NodeEvidence]) -> bool:
     return len({node.boot_id for node in nodes if node.boot_id}) > 1
 
 
-RULES: tuple[Rule, ...] = (gpus_are_shared, hosts_are_taken_for_one)
+RULES: tuple[HangRule, ...] = (gpus_are_shared, hosts_are_taken_for_one)

@@ -16,8 +16,8 @@ from gpudoctor.hang.addresses import (
     plain,
     routable,
 )
-from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.job import Job
+from gpudoctor.hang.causes import HangRule
+from gpudoctor.hang.job import HangJob
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import (
     YOUNG,
@@ -42,7 +42,7 @@ STALE = 60.0
 """A listener that is so many seconds older than the job's launchers is from an earlier run."""
 
 
-def master_is_loopback(job: Job) -> Iterator[HangCause]:
+def master_is_loopback(job: HangJob) -> Iterator[HangCause]:
     """A job over several nodes whose master is 127.x or localhost, or a name that leads there on another node."""
     starts = [start for start in starts_of(job) if start.address and not start.standalone]
     wrong = [start for start in starts if _leads_to_itself(start)]
@@ -82,11 +82,11 @@ def _leading(start: Start) -> str:
     return "" if is_number(start.address) or not leads_to else f", which is {listed(leads_to)} there"
 
 
-def _is_over_nodes(job: Job, starts: Sequence[Start]) -> bool:
+def _is_over_nodes(job: HangJob, starts: Sequence[Start]) -> bool:
     return any((start.most_nodes or 0) > 1 for start in starts) or len({node.host for node in job.nodes}) > 1
 
 
-def _master_node(job: Job, starts: Sequence[Start]) -> NodeEvidence | None:
+def _master_node(job: HangJob, starts: Sequence[Start]) -> NodeEvidence | None:
     """The node of rank 0: by rank, by node rank, by the address that most were told."""
     by_rank = (rank.node for rank in job.ranks if rank.rank == 0)
     by_node_rank = (start.node for start in starts if start.node_rank == 0)
@@ -94,7 +94,7 @@ def _master_node(job: Job, starts: Sequence[Start]) -> NodeEvidence | None:
     return next((node for nodes in (by_rank, by_node_rank, by_address) for node in nodes), starts[0].node)
 
 
-def _owners(job: Job, start: Start) -> list[Owner]:
+def _owners(job: HangJob, start: Start) -> list[Owner]:
     """The interfaces with the address that a starter was told, as its own node looks it up."""
     return [owner for number in numbers(start.node, start.address) for owner in owners(job.evidence.nodes, number)]
 
@@ -126,7 +126,7 @@ def _with_address(starts: Sequence[Start], address: str, port: int = 0) -> tuple
     return tuple(dict.fromkeys(line for line in lines if line))[:4]
 
 
-def master_unreachable(job: Job) -> Iterator[HangCause]:
+def master_unreachable(job: HangJob) -> Iterator[HangCause]:
     """A starter that does not get an answer from its master: an unknown name, no route, packets that are dropped."""
     starts = [start for start in starts_of(job) if start.address and start.port]
     cut_off = [start for start in starts if start.is_waiting and _has_no_way(start)]
@@ -148,7 +148,7 @@ def master_unreachable(job: Job) -> Iterator[HangCause]:
     )
 
 
-def _way(job: Job, starts: Sequence[Start], cut_off: Sequence[Start]) -> tuple[str, Fix]:
+def _way(job: HangJob, starts: Sequence[Start], cut_off: Sequence[Start]) -> tuple[str, Fix]:
     """What is wrong with the way to the master, and what to do."""
     known = CAUSES["master-unreachable"]
     first, where = cut_off[0], listed(nodes_of(cut_off))
@@ -230,7 +230,7 @@ def _proofs(start: Start) -> Iterator[Seen]:
         yield Seen(f"node {start.where}", own)
 
 
-def port_is_taken(job: Job) -> Iterator[HangCause]:
+def port_is_taken(job: HangJob) -> Iterator[HangCause]:
     """Somebody who is not of the job listens on its master's port, on the master's node."""
     starts = [start for start in starts_of(job) if start.port]
     waiting = [start for start in starts if start.is_waiting]
@@ -248,7 +248,7 @@ def port_is_taken(job: Job) -> Iterator[HangCause]:
 
 
 def _taken(
-    job: Job, starts: Sequence[Start], waiting: Sequence[Start], node: NodeEvidence, socket: Socket
+    job: HangJob, starts: Sequence[Start], waiting: Sequence[Start], node: NodeEvidence, socket: Socket
 ) -> Iterator[HangCause]:
     port, host, pid = socket.local_port, node.host, socket.pid
     other = next((each for each in node.processes if each.pid == pid), None) if pid else None
@@ -287,12 +287,12 @@ def _taken(
     )
 
 
-def _sockets_are_read(job: Job, host: str) -> bool:
+def _sockets_are_read(job: HangJob, host: str) -> bool:
     """Whether the job's own processes on a node told which sockets are theirs; else the listener may be one of them."""
     return all(evidence.sockets for node, evidence, _ in processes(job) if node.host == host)
 
 
-def nobody_hosts_the_store(job: Job) -> Iterator[HangCause]:
+def nobody_hosts_the_store(job: HangJob) -> Iterator[HangCause]:
     """c10d: no node takes itself for the host of the rendezvous endpoint, so nobody listens.
 
     torchrun compares the endpoint's host with its hostname and what that resolves to
@@ -353,7 +353,7 @@ def nobody_hosts_the_store(job: Job) -> Iterator[HangCause]:
         )
 
 
-def static_master_is_not_there(job: Job) -> Iterator[HangCause]:
+def static_master_is_not_there(job: HangJob) -> Iterator[HangCause]:
     """A static rendezvous whose master refuses: node 0's launcher was not started, or has ended."""
     starts = [start for start in starts_of(job) if start.backend in ("static", "env") and start.port and start.address]
     waiting = [start for start in starts if start.is_waiting and not is_loopback(start.address)]
@@ -375,7 +375,7 @@ def static_master_is_not_there(job: Job) -> Iterator[HangCause]:
     )
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[HangRule, ...] = (
     master_is_loopback,
     master_unreachable,
     port_is_taken,

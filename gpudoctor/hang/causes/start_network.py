@@ -8,8 +8,8 @@ from typing import NamedTuple
 from gpudoctor.causes import CAUSES
 from gpudoctor.command import command
 from gpudoctor.hang.addresses import Owner, interface_of, is_loopback, is_private, owners, plain, routable
-from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.causes import HangRule
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import is_before_training, number, processes, starts_of
 from gpudoctor.hang.words import blame, process_of, ranks_of, verb, without
@@ -57,7 +57,7 @@ class Connection(NamedTuple):
         return Seen(self.source, f"{state} to {to}, {self.socket.retransmits} retransmits")
 
 
-def _connections(job: Job, *states: str) -> list[Connection]:
+def _connections(job: HangJob, *states: str) -> list[Connection]:
     return [
         Connection(node, rank, evidence, socket)
         for node, evidence, rank in processes(job)
@@ -66,11 +66,11 @@ def _connections(job: Job, *states: str) -> list[Connection]:
     ]
 
 
-def _master_ports(job: Job) -> set[int]:
+def _master_ports(job: HangJob) -> set[int]:
     return {port for port in (job.master_port, *(start.port for start in starts_of(job))) if port}
 
 
-def ranks_do_not_connect(job: Job) -> Iterator[HangCause]:
+def ranks_do_not_connect(job: HangJob) -> Iterator[HangCause]:
     """SYN_SENT from rank to rank, away from the master's port: a wrong interface, or a firewall between."""
     masters = _master_ports(job)
     blocked = [
@@ -87,7 +87,7 @@ def ranks_do_not_connect(job: Job) -> Iterator[HangCause]:
         yield _wrong_interface(job, unfit) if unfit else _firewall(job, blocked)
 
 
-def _is_between_ranks(job: Job, connection: Connection) -> bool:
+def _is_between_ranks(job: HangJob, connection: Connection) -> bool:
     """Whether the far end may be a rank: a program also talks to services (metrics, downloads), which may be blocked.
 
     Ranks listen on ports of the kernel's choice, on nodes of the job; a node that was not seen is known by its network.
@@ -104,7 +104,7 @@ def _waits(rank: Rank) -> bool:
     return rank.place.kind in WAITING or rank.place.kind == "unknown"
 
 
-def _is_unfit(job: Job, attempt: Connection, told_interfaces: Mapping[str, set[str]]) -> bool:
+def _is_unfit(job: HangJob, attempt: Connection, told_interfaces: Mapping[str, set[str]]) -> bool:
     """The address cannot lead from one node to another: virtual, several nodes' own, or off the nodes' common way."""
     ends = list(owners(job.evidence.nodes, attempt.remote))
     if is_loopback(attempt.remote) or _is_bridge(attempt.remote) or len({owner.node.host for owner in ends}) > 1:
@@ -117,7 +117,7 @@ def _is_bridge(address: str) -> bool:
     return address.startswith(("172.17.", "192.168.122."))
 
 
-def _told_interfaces(job: Job) -> dict[str, set[str]]:
+def _told_interfaces(job: HangJob) -> dict[str, set[str]]:
     """What the ranks of each node were told of interfaces, by the node's name."""
     by_host: dict[str, set[str]] = {}
     for rank in job.ranks:
@@ -135,7 +135,7 @@ def _is_singular(owner: Owner, told_interfaces: Mapping[str, set[str]]) -> bool:
     return bool(others) and all(value != own for value in others)
 
 
-def _wrong_interface(job: Job, unfit: Sequence[Connection]) -> HangCause:
+def _wrong_interface(job: HangJob, unfit: Sequence[Connection]) -> HangCause:
     remote = unfit[0].remote
     ends = [owner for attempt in unfit for owner in owners(job.evidence.nodes, attempt.remote)]
     strays = _listening(job, unfit) or [
@@ -169,7 +169,7 @@ def _wrong_interface(job: Job, unfit: Sequence[Connection]) -> HangCause:
     )
 
 
-def _listening(job: Job, attempts: Sequence[Connection]) -> list[Rank]:
+def _listening(job: HangJob, attempts: Sequence[Connection]) -> list[Rank]:
     """The ranks that wait for these connections."""
     addresses = {attempt.remote for attempt in attempts}
     ports = {attempt.socket.remote_port for attempt in attempts}
@@ -208,7 +208,7 @@ def _right_interface(strays: Sequence[Rank], others: Sequence[Rank], variable: s
     return interface_of(node, address) if address else ""
 
 
-def _firewall(job: Job, blocked: Sequence[Connection]) -> HangCause:
+def _firewall(job: HangJob, blocked: Sequence[Connection]) -> HangCause:
     ends = (owner for attempt in blocked for owner in owners(job.evidence.nodes, attempt.remote))
     targets = list(dict.fromkeys(owner.node.host for owner in ends))
     listening = _listening(job, blocked)
@@ -239,7 +239,7 @@ def _firewall(job: Job, blocked: Sequence[Connection]) -> HangCause:
     )
 
 
-def loopback_is_advertised(job: Job) -> Iterator[HangCause]:
+def loopback_is_advertised(job: HangJob) -> Iterator[HangCause]:
     """Several nodes, and a rank in its set-up listens on 127.x only: gloo has taken what its own hostname leads to.
 
     gloo lets the larger address connect to the smaller: one node with a loopback address among 10.x works, two do not.
@@ -292,7 +292,7 @@ def loopback_is_advertised(job: Job) -> Iterator[HangCause]:
     )
 
 
-def _is_over_nodes(job: Job, ranks: Sequence[Rank]) -> bool:
+def _is_over_nodes(job: HangJob, ranks: Sequence[Rank]) -> bool:
     """Ranks on two nodes were seen, or there are more ranks than those of one node: the others may have ended."""
     if len({rank.node.host for rank in job.ranks}) > 1:
         return True
@@ -301,7 +301,7 @@ def _is_over_nodes(job: Job, ranks: Sequence[Rank]) -> bool:
     return (number(ranks[0].environment.get("GROUP_WORLD_SIZE")) or 1) > 1
 
 
-def connections_are_dead(job: Job) -> Iterator[HangCause]:
+def connections_are_dead(job: HangJob) -> Iterator[HangCause]:
     """Established connections between ranks whose data is not acknowledged: the way was closed in mid-run."""
     dead = [
         one
@@ -352,4 +352,4 @@ def _unacknowledged(one: Connection) -> Seen:
     return Seen(one.source, f"ESTABLISHED {ends}: {unsent} not acknowledged, {socket.retransmits} retransmits")
 
 
-RULES: tuple[Rule, ...] = (ranks_do_not_connect, loopback_is_advertised, connections_are_dead)
+RULES: tuple[HangRule, ...] = (ranks_do_not_connect, loopback_is_advertised, connections_are_dead)

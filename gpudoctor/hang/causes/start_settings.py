@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.command import NONE, command
-from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.causes import HangRule
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import WAITS_FOR_RANKS, is_before_training, own_words, shown
 from gpudoctor.hang.words import blame, process_of, ranks_of, verb, who, without
@@ -29,7 +29,7 @@ def frames(rank: Rank) -> tuple[Frame, ...]:
     return thread.frames if thread is not None else ()
 
 
-def local_rank_is_preset(job: Job) -> Iterator[HangCause]:
+def local_rank_is_preset(job: HangJob) -> Iterator[HangCause]:
     """A process that takes itself for one of several, because LOCAL_RANK or NODE_RANK was set in its environment.
 
     Lightning (LightningEnvironment.creates_processes_externally) starts the other ranks itself, unless LOCAL_RANK is
@@ -80,7 +80,7 @@ def local_rank_is_preset(job: Job) -> Iterator[HangCause]:
         return
 
 
-def initialised_twice(job: Job) -> Iterator[HangCause]:
+def initialised_twice(job: HangJob) -> Iterator[HangCause]:
     """A second init_process_group with a store of its own, which under torchrun nobody hosts.
 
     With TORCHELASTIC_USE_AGENT_STORE, torch makes every rank a client of the store (distributed/rendezvous.py,
@@ -141,7 +141,7 @@ def initialised_twice(job: Job) -> Iterator[HangCause]:
         )
 
 
-def _children_that_initialise(job: Job) -> list[Rank]:
+def _children_that_initialise(job: HangJob) -> list[Rank]:
     """Ranks in their set-up whose parent is the same rank."""
     by_pid = {(rank.node.host, rank.pid): rank.rank for rank in job.ranks}
     return [
@@ -155,7 +155,7 @@ def _has(stack: Sequence[Frame], function: str, file: str) -> bool:
     return any(frame.function == function and frame.file.endswith(file) for frame in stack)
 
 
-def versions_differ(job: Job) -> Iterator[HangCause]:
+def versions_differ(job: HangJob) -> Iterator[HangCause]:
     """Ranks with another torch or NCCL than the others, or other settings of what all ranks must choose alike."""
     known = CAUSES["version-mismatch"]
     if not any(_waits_for_others(rank) for rank in job.ranks):
@@ -209,7 +209,7 @@ def versions_differ(job: Job) -> Iterator[HangCause]:
         return
 
 
-def debugging_in_the_way(job: Job) -> Iterator[HangCause]:
+def debugging_in_the_way(job: HangJob) -> Iterator[HangCause]:
     """TORCH_DISTRIBUTED_DEBUG=DETAIL on some ranks, or at all; CUDA_LAUNCH_BLOCKING=1 with NCCL."""
     stuck = [rank for rank in job.ranks if _waits_for_others(rank)]
     if not stuck:
@@ -248,7 +248,7 @@ def debugging_in_the_way(job: Job) -> Iterator[HangCause]:
         )
 
 
-def memory_may_not_be_locked(job: Job) -> Iterator[HangCause]:
+def memory_may_not_be_locked(job: HangJob) -> Iterator[HangCause]:
     """A low memlock limit where RDMA devices are open and the communicator is not there yet."""
     low = [
         rank
@@ -291,7 +291,7 @@ def _by_value(values: Iterable[tuple[Rank, str | None]]) -> dict[str, list[Rank]
     return dict(sorted(by_value.items(), key=lambda item: -len(item[1])))
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[HangRule, ...] = (
     local_rank_is_preset,
     initialised_twice,
     versions_differ,

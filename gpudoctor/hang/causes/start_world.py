@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.command import command
-from gpudoctor.hang.causes import Rule
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.causes import HangRule
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import (
     WAITS_FOR_RANKS,
@@ -28,7 +28,7 @@ MISMATCH = "launcher-world-mismatch"
 KNOWN = CAUSES[MISMATCH]
 
 
-def different_numbers_of_nodes(job: Job) -> Iterator[HangCause]:
+def different_numbers_of_nodes(job: HangJob) -> Iterator[HangCause]:
     """Launchers of one job that were told different --nnodes (or --num_machines), and one of them waits."""
     starts = [start for start in starts_of(job) if start.launcher is not None and start.fewest_nodes is not None]
     by_count = groups(starts, "fewest_nodes")
@@ -65,7 +65,7 @@ def _right(by_count: Mapping[object, Sequence[Start]], here: int) -> int:
     return here if here in frequent else max(frequent)
 
 
-def same_node_rank(job: Job) -> Iterator[HangCause]:
+def same_node_rank(job: HangJob) -> Iterator[HangCause]:
     """Two launchers with a static rendezvous that have one node rank."""
     starts = [start for start in starts_of(job) if start.launcher is not None and start.backend == "static"]
     twice = {rank: several for rank, several in groups(starts, "node_rank").items() if len(several) > 1}
@@ -91,7 +91,7 @@ def same_node_rank(job: Job) -> Iterator[HangCause]:
     )
 
 
-def different_world_sizes(job: Job) -> Iterator[HangCause]:
+def different_world_sizes(job: HangJob) -> Iterator[HangCause]:
     """Ranks that were told different WORLD_SIZEs, and wait in the rendezvous."""
     sizes: dict[int, list[Rank]] = {}
     for rank in job.ranks:
@@ -118,7 +118,7 @@ def different_world_sizes(job: Job) -> Iterator[HangCause]:
     )
 
 
-def same_rank_twice(job: Job) -> Iterator[HangCause]:
+def same_rank_twice(job: HangJob) -> Iterator[HangCause]:
     """Two processes that were started with one RANK, none of which has started the other."""
     by_number: dict[int, list[Rank]] = {}
     for rank in job.ranks:
@@ -156,7 +156,7 @@ def _generations(ranks: Sequence[Rank]) -> int:
     return len({rank.evidence.process.parent for rank in ranks})
 
 
-def nodes_that_have_not_come(job: Job) -> Iterator[HangCause]:
+def nodes_that_have_not_come(job: HangJob) -> Iterator[HangCause]:
     """Fewer launchers than nodes, and the others wait for longer than a start takes."""
     starts = [start for start in starts_of(job) if start.launcher is not None and start.fewest_nodes]
     waiting = [start for start in starts if start.is_waiting]
@@ -189,7 +189,7 @@ def nodes_that_have_not_come(job: Job) -> Iterator[HangCause]:
     )
 
 
-def ranks_that_have_not_come(job: Job) -> Iterator[HangCause]:
+def ranks_that_have_not_come(job: HangJob) -> Iterator[HangCause]:
     """Ranks of a world without a launcher that waits for them, and the others stay in the rendezvous."""
     starts = [start for start in starts_of(job) if start.launcher is None]
     if not starts or len(starts) != len({rank.rank for rank in job.ranks}) or not job.missing or not job.world_size:
@@ -224,7 +224,7 @@ def ranks_that_have_not_come(job: Job) -> Iterator[HangCause]:
     )
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[HangRule, ...] = (
     different_numbers_of_nodes,
     same_node_rank,
     different_world_sizes,

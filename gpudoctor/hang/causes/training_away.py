@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.hang.job import Job, Rank
-from gpudoctor.hang.progress import Progress, awaits_work, lets_work, parties, progress_of
+from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.progress import JobProgress, awaits_work, lets_work, parties, progress_of
 from gpudoctor.hang.relation import guards_of
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import (
@@ -28,7 +28,7 @@ MOVING = LIKELY
 It is what the job waits for now, and no hang is shown by it."""
 
 
-def holding_up(job: Job) -> tuple[Progress, list[list[Rank]]] | None:
+def holding_up(job: HangJob) -> tuple[JobProgress, list[list[Rank]]] | None:
     """The parties that are elsewhere, where that may be what a job waits for."""
     progress = progress_of(job)
     if progress.verdict not in ("stuck", "held"):
@@ -36,7 +36,7 @@ def holding_up(job: Job) -> tuple[Progress, list[list[Rank]]] | None:
     return progress, parties(progress.away)
 
 
-def in_the_kernel(job: Job) -> Iterator[HangCause]:
+def in_the_kernel(job: HangJob) -> Iterator[HangCause]:
     """State D in both samples: the kernel waits for storage, or for a device."""
     asleep = [
         rank
@@ -47,7 +47,7 @@ def in_the_kernel(job: Job) -> Iterator[HangCause]:
         yield _stall(job, asleep, "in the kernel (state D), in both looks")
 
 
-def storage(job: Job) -> Iterator[HangCause]:
+def storage(job: HangJob) -> Iterator[HangCause]:
     """An open, a read or a write of a file that does not come back; or one that goes on."""
     if (held := holding_up(job)) is None:
         return
@@ -64,7 +64,7 @@ def storage(job: Job) -> Iterator[HangCause]:
             yield _slow(progress, going, MOVING, *doing, "its bytes or CPU time move")
 
 
-def _stall(job: Job, ranks: Sequence[Rank], note: str) -> HangCause:
+def _stall(job: HangJob, ranks: Sequence[Rank], note: str) -> HangCause:
     frame, operation = ranks[0].place.user_frame, ranks[0].place.operation
     place = operation if operation and ranks[0].place.kind == "storage" else "file access"
     evidence = [stack_of(rank, _kernel_words(rank.evidence)) for rank in ranks[:MOST_NAMED]]
@@ -99,7 +99,7 @@ def _bytes_move(rank: Rank) -> bool:
     return (first.read_bytes, first.written_bytes) != (last.read_bytes, last.written_bytes)
 
 
-def sleeping(job: Job) -> Iterator[HangCause]:
+def sleeping(job: HangJob) -> Iterator[HangCause]:
     """A rank that sleeps and has not woken between the looks, while others wait."""
     if (held := holding_up(job)) is None or not held[0].waiting:
         return
@@ -110,7 +110,7 @@ def sleeping(job: Job) -> Iterator[HangCause]:
             yield _slow(progress, still, SEEN, "sleeps", "sleep", "it has not woken between two looks")
 
 
-def compiling(job: Job) -> Iterator[HangCause]:
+def compiling(job: HangJob) -> Iterator[HangCause]:
     """A rank that compiles, or waits for the lock of one that does; also one that stands may do so for a while."""
     if (held := holding_up(job)) is None or not held[0].waiting:
         return
@@ -120,7 +120,7 @@ def compiling(job: Job) -> Iterator[HangCause]:
             yield _slow(progress, party, LIKELY, "compiles", "compile", "")
 
 
-def computing(job: Job) -> Iterator[HangCause]:
+def computing(job: HangJob) -> Iterator[HangCause]:
     """A rank in the program's own code. That it alone is there by the program's will makes it the one that is waited
     for; what it does in ordinary code of a step cannot be told from a long step."""
     if (held := holding_up(job)) is None or not held[0].waiting:
@@ -146,7 +146,7 @@ def computing(job: Job) -> Iterator[HangCause]:
         yield _slow(progress, party, sure, *doing, note)
 
 
-def _slow(progress: Progress, ranks: Sequence[Rank], sure: float, one: str, several: str, note: str) -> HangCause:
+def _slow(progress: JobProgress, ranks: Sequence[Rank], sure: float, one: str, several: str, note: str) -> HangCause:
     frame = ranks[0].place.user_frame
     return blame(
         "slow-rank-timeout",
@@ -161,7 +161,7 @@ def _slow(progress: Progress, ranks: Sequence[Rank], sure: float, one: str, seve
 # ---------------------------------------------------------------- data loaders
 
 
-def data(job: Job) -> Iterator[HangCause]:
+def data(job: HangJob) -> Iterator[HangCause]:
     """A rank that waits for its DataLoader: what the workers do decides."""
     if (held := holding_up(job)) is None:
         return
@@ -210,7 +210,7 @@ def worker_state(worker: ProcessEvidence) -> str:
 
 
 def _loader(
-    progress: Progress, cause: str, sure: float, pairs: Sequence[tuple[Rank, ProcessEvidence]], doing: str
+    progress: JobProgress, cause: str, sure: float, pairs: Sequence[tuple[Rank, ProcessEvidence]], doing: str
 ) -> HangCause:
     ranks = [rank for rank, _ in pairs]
     evidence: list[Seen] = []

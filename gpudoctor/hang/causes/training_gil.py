@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import and_waiting, at, blame, process_of, ranks_of
@@ -26,7 +26,7 @@ def owner_of(rank: Rank) -> tuple[Thread, Thread] | None:
     return None
 
 
-def gil(job: Job) -> Iterator[HangCause]:
+def gil(job: HangJob) -> Iterator[HangCause]:
     """Whoever sleeps in the kernel and owns the lock cannot be in Python code: the interpreter gives it up before
     every call of its own that may sleep. That is native code that kept it. An owner that computes may be in a loop of
     Python as well."""
@@ -48,7 +48,7 @@ def gil(job: Job) -> Iterator[HangCause]:
         yield _keeps(job, computes, POSSIBLE, "has kept Python's lock (GIL) on one line in two looks")
 
 
-def _keeps(job: Job, owners: list[tuple[Rank, Thread]], sure: float, words: str) -> HangCause:
+def _keeps(job: HangJob, owners: list[tuple[Rank, Thread]], sure: float, words: str) -> HangCause:
     ranks = [rank for rank, _ in owners]
     frame = place_of(owners[0][1]).user_frame or ranks[0].place.user_frame
     return blame(

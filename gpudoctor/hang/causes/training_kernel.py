@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gpudoctor.hang.job import Job, Rank
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import blame, process_of, ranks_of, who
@@ -23,7 +23,7 @@ TELLING = (
 """Cause, the beginning of the kernel function's name (wchan), what it means."""
 
 
-def stands_out(job: Job) -> Iterator[HangCause]:
+def stands_out(job: HangJob) -> Iterator[HangCause]:
     """Main threads of which most sleep in one kernel function, and few in one that no waiter of a collective is in."""
     ranks = [*progress_of(job).away, *progress_of(job).waiting]
     if len(ranks) < 2 or any(rank.place.kind != "unknown" for rank in ranks):
