@@ -3,7 +3,7 @@
 import re
 
 from gpudoctor.hang.conclude import conclude_job
-from gpudoctor.hang.job import Job, Launcher, Rank
+from gpudoctor.hang.job import HangJob, Launcher, Rank
 from gpudoctor.hang.report import HangCause
 from gpudoctor.knowledge.places import main_thread, place_of
 from gpudoctor.nccl.result import NodeRanks, RunResult
@@ -19,7 +19,7 @@ def shown(run: RunResult) -> tuple[HangCause, ...]:
     return tuple(cause for cause in report.causes if cause.confidence >= SHOWN)
 
 
-def job_of(run: RunResult) -> Job:
+def job_of(run: RunResult) -> HangJob:
     """The ranks that had not ended, and the launchers. How a rank ended is told by torchrun, not by its process."""
     nodes = {end.node: _node(end) for end in run.ends}
     ranks = [
@@ -42,7 +42,7 @@ def job_of(run: RunResult) -> Job:
         for end in run.ends
         if end.torchrun is not None
     ]
-    return Job(
+    return HangJob(
         id="gpudoctor",
         evidence=Evidence(
             nodes=tuple(nodes.values()), lost={end.node: end.error for end in run.ends if end.how == "lost"}
