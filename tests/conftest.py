@@ -10,6 +10,7 @@ import pytest
 
 from tests.lab.nvidia import Machine, fake_nvidia
 from tests.lab.reading import HOST_PID_NAMESPACE, write
+from tests.quick import is_quick
 
 
 def heard_and_not_heeded(number: int, frame: FrameType | None) -> None:
@@ -21,6 +22,12 @@ def heard_and_not_heeded(number: int, frame: FrameType | None) -> None:
 for _number in {signal.SIGINT, getattr(signal, "SIGQUIT", signal.SIGINT), getattr(signal, "SIGHUP", signal.SIGINT)}:
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, heard_and_not_heeded)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_quick(item):
+            item.add_marker("quick")
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ with socket.create_server(("", int(sys.argv[1]))) as server:
 
 
 def test_three_hosts_without_a_fault() -> None:
-    with three() as cluster:
+    with three(truly=True) as cluster:
         found = answer(cluster)
     assert (found["outcome"], found["world_size"], found["backend"]) == ("complete", 3, "gloo")
     assert found["findings"] == [] and found["exit_status"] == 0
@@ -258,7 +258,7 @@ def test_too_few_join() -> None:
 @pytest.mark.parametrize("way", ["salloc", "srun", "sbatch"])
 def test_three_nodes_of_slurm(way: str) -> None:
     with slurm_cluster(3) as cluster:
-        words = (*COMMAND, "--json", *SHORT)
+        words = ("env", *(["-u", "PYTHONPATH"] if way == "srun" else []), *COMMAND, "--json", *SHORT)
         if way == "sbatch":
             output = cluster.sbatch(f"#!/bin/sh\n#SBATCH --nodes=3\n{shlex.join(words)} 2>/dev/null\n")
         else:

@@ -31,7 +31,8 @@ class Running(NamedTuple):
 
     def rank(self, host: SshHost) -> int:
         torchrun = self.torchrun(host)
-        (pid,) = (int(word) for word in Path(f"/proc/{torchrun}/task/{torchrun}/children").read_text().split())
+        children = Path(f"/proc/{torchrun}/task/{torchrun}/children").read_text().split()
+        (pid,) = (int(word) for word in children if b"RANK=" in Path(f"/proc/{word}/environ").read_bytes())
         return pid
 
     def ssh(self, host: SshHost) -> int:
@@ -42,7 +43,7 @@ class Running(NamedTuple):
 
     def end(self) -> dict[str, Any]:
         """The answer, when the command has ended by itself."""
-        output, errors = self.process.communicate(timeout=90)
+        output, errors = self.process.communicate(timeout=250)
         assert self.process.returncode in (0, 1, 130), errors
         found: dict[str, Any] = msgspec.json.decode(output)
         return found
@@ -63,7 +64,7 @@ def measuring(cluster: Cluster, *options: str) -> Iterator[Running]:
         env=cluster.environment(),
     )
     try:
-        wait_until(lambda: received(cluster.hosts[-1]) > MEASURED or process.poll() is not None, 90)
+        wait_until(lambda: received(cluster.hosts[-1]) > MEASURED or process.poll() is not None, 250)
         assert process.poll() is None, process.communicate()
         yield Running(cluster, process)
     finally:
@@ -118,7 +119,7 @@ def test_what_happens_in_the_middle_is_named(mishap: Mishap) -> None:
 def test_a_signal_to_the_head_ends_everything(number: signal.Signals) -> None:
     with three() as cluster, measuring(cluster) as test:
         test.process.send_signal(number)
-        output, errors = test.process.communicate(timeout=60)
+        output, errors = test.process.communicate(timeout=250)
         assert test.process.returncode in (128 + number, -number), errors
         assert "Traceback" not in output + errors
         if number == signal.SIGINT:
@@ -129,4 +130,4 @@ def test_a_head_that_is_killed_leaves_no_rank() -> None:
     with three() as cluster, measuring(cluster) as test:
         test.process.kill()
         test.process.communicate()
-        assert cluster.left_over(60) == {}
+        assert cluster.left_over() == {}

@@ -49,7 +49,7 @@ class Host:
         return [*enter, *words]
 
     def run(
-        self, *words: str, environment: Mapping[str, str] | None = None, timeout: float = 60
+        self, *words: str, environment: Mapping[str, str] | None = None, timeout: float = 280
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             self.command(*words), env=environment, capture_output=True, text=True, timeout=timeout, check=False
@@ -156,7 +156,7 @@ def in_namespace(namespace: str, *words: str) -> None:
 
 
 def _do(*words: str, given: str = "") -> None:
-    done = subprocess.run(words, input=given, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, input=given, capture_output=True, text=True, timeout=200, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
 

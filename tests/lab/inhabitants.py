@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 PROC = Path("/proc")
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Seconds in which killed processes must be gone."""
 
 

@@ -14,9 +14,9 @@ SHORT = ("--max-bytes", "1K", "--factor", "8", "--warmup", "1", "--iters", "2")
 
 
 @contextlib.contextmanager
-def three() -> Iterator[Cluster]:
+def three(truly: bool = False) -> Iterator[Cluster]:
     """Three hosts, on which nothing may be left in the end."""
-    with ssh_hosts("a", "b", "c") as cluster:
+    with ssh_hosts("a", "b", "c", truly=truly) as cluster:
         yield cluster
         for host in cluster.hosts:  # what a test stopped itself
             host.thaw()
@@ -24,7 +24,7 @@ def three() -> Iterator[Cluster]:
         assert not left, left
 
 
-def answer(cluster: Cluster, *options: str, timeout: float = 110, **variables: str) -> dict[str, Any]:
+def answer(cluster: Cluster, *options: str, timeout: float = 280, **variables: str) -> dict[str, Any]:
     """What the command says as JSON, which is all that it may print."""
     names = ",".join(host.name for host in cluster.hosts)
     words = (*COMMAND, "--hosts", names, "--json", *SHORT, *options)

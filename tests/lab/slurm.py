@@ -21,7 +21,7 @@ from tests.lab.hosts import NAMESPACES, Host, hosts, private_folder
 from tests.lab.requirements import require
 from tests.lab.sshd import user_environment, wait_until
 
-PATIENCE = 30.0
+PATIENCE = 180.0
 """Seconds for a daemon to come up, or a job of a test to end."""
 WHERE = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin"
 

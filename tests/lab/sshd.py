@@ -21,11 +21,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tests.lab import inhabitants
+from tests.lab import inhabitants, warm
 from tests.lab.hosts import NAMESPACES, Host, hosts, private_folder
 from tests.lab.requirements import require
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Seconds for a daemon to come up or a process to end."""
 JOB_VARIABLES = (
     *("MASTER_", "NCCL_", "TORCH_", "GLOO_", "TP_", "TORCHELASTIC_", "PET_", "OMPI_", "PMI", "SLURM_", "SSH_"),
@@ -49,12 +49,12 @@ shift; exec "$@"
 class SshHost(Host):
     """A host with an sshd."""
 
-    def __init__(self, host: Host, folder: Path, port: int) -> None:
+    def __init__(self, host: Host, folder: Path, port: int, truly: bool) -> None:
         super().__init__(host.name, host.namespace, host.switch, host.number, host.nics)
         self.folder = folder / host.name
         self.keys = folder
         self.ssh_port = port
-        self.variables: dict[str, str] = {}
+        self.variables = {} if truly else warm.of_torchrun()
         self.mounts: list[str] = []
         self.server: subprocess.Popen[bytes] | None = None
         self.folder.mkdir()
@@ -239,14 +239,20 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def ssh_hosts(*names: str, nics: int = 1, ports: Mapping[str, int] | None = None) -> Iterator[Cluster]:
-    """Hosts with an sshd each, on port 22 unless `ports` says another for one. All of it ends with the block."""
+def ssh_hosts(
+    *names: str, nics: int = 1, ports: Mapping[str, int] | None = None, truly: bool = False
+) -> Iterator[Cluster]:
+    """Hosts with an sshd each, on port 22 unless `ports` says another for one. All of it ends with the block.
+
+    `truly`: ranks of torchrun in their sessions import torch themselves.
+    """
     require(shutil.which("sshd", path="/usr/sbin:/usr/bin"), "no sshd: apt-get install openssh-server")
     require(shutil.which("ssh") and shutil.which("ssh-keygen"), "no ssh: apt-get install openssh-client")
     with private_folder() as folder, hosts(*names, nics=nics) as machines, contextlib.ExitStack() as stack:
         new_key(folder / "user_key")
         shutil.copy(folder / "user_key.pub", folder / "authorized_keys")
-        cluster = Cluster(tuple(SshHost(host, folder, (ports or {}).get(host.name, 22)) for host in machines), folder)
+        ports = ports or {}
+        cluster = Cluster(tuple(SshHost(host, folder, ports.get(host.name, 22), truly) for host in machines), folder)
         cluster._know({host.name: host.public_key() for host in cluster.hosts})
         cluster.ssh_config.write_text(_client_configuration(cluster))
         for host in cluster.hosts:
@@ -276,7 +282,7 @@ def user_environment() -> dict[str, str]:
     """A user's environment on a lab host: ours without a job's variables, with this interpreter's programs on PATH."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(JOB_VARIABLES)}
     kept["PATH"] = f"{Path(sys.executable).parent}:{kept.get('PATH', '/usr/bin:/bin')}"
-    return kept
+    return kept | warm.of_torchrun()
 
 
 def new_key(path: Path) -> None:

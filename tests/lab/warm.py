@@ -129,6 +129,11 @@ def start(
     return Warm(words if server else instead or words, server, inside, env=env, start_new_session=True, **files)
 
 
+def of_torchrun() -> dict[str, str]:
+    """The environment in which a torchrun that somebody else starts has its ranks forked."""
+    return {"PYTHONPATH": str(Path(__file__).parent / "torchruns")} if available() else {}
+
+
 def run_to_its_end(
     words: Sequence[str], *, env: Mapping[str, str], timeout: float, truly: bool = False
 ) -> "subprocess.CompletedProcess[bytes]":
@@ -227,6 +232,8 @@ def become(request: dict[str, Any]) -> list[str]:
     os.environ.clear()
     os.environ.update(environment)
     show_to_others(words, environment)
+    sys.orig_argv = list(words)
+    sys.modules["warm"] = types.ModuleType("warm")  # for the lab's sitecustomize: this is one already
     if folders := [folder for folder in environment.get("PYTHONPATH", "").split(os.pathsep) if folder]:
         sys.path[1:1] = folders
         sys.modules.pop("sitecustomize", None)
@@ -237,7 +244,6 @@ def become(request: dict[str, Any]) -> list[str]:
     while rest and rest[0] == "-u":
         buffered = False
         rest = rest[1:]
-    sys.orig_argv = list(words)
     for number, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
         raw = io.FileIO(number, "r" if number == 0 else "w", closefd=False)
         stream: Any = io.BufferedReader(raw) if number == 0 else io.BufferedWriter(raw)
@@ -357,7 +363,8 @@ def live(line: socket.socket) -> NoReturn:
     run_and_end(rest)
 
 
-def main() -> None:
+def load_torch() -> None:
+    """And what torchrun and most ranks import after it. No thread may be there afterwards."""
     import gc
 
     import torch
@@ -366,9 +373,13 @@ def main() -> None:
     import torch.utils.data
 
     torch.set_num_threads(1)
-    line = socket.socket(fileno=int(sys.argv[2]))
     del sys.modules["torch.distributed.run"]  # which is run as __main__
     gc.collect()
     gc.freeze()
+
+
+def main() -> None:
+    load_torch()
+    line = socket.socket(fileno=int(sys.argv[2]))
     line.sendall(b".")
     live(line)
