@@ -115,7 +115,7 @@ CASES = [
         "/dev/accel0",
         "neither torch nor torch_xla",
     ),
-    silent("tpu-without-torch-xla", plain(GOOGLE_NETWORK_CARD, INTEL_NPU, nodes=(NPU_NODE,)), with_xla(plain(TPU))),
+    silent("tpu-without-torch-xla", plain(GOOGLE_NETWORK_CARD, INTEL_NPU, nodes=(NPU_NODE,))),
     # VFIO without a word of TPUs is a passed-through device of any kind
     silent("tpu-without-torch-xla", plain(nodes=(VFIO,))),
     skipped("tpu-without-torch-xla", but(plain(TPU), "training.packages", unread("importlib.metadata"))),

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gpudoctor.snapshot import CudaAnswer, DeviceNode, MigDevice, PciDevice, Reading, Snapshot, absent, missing, read
+from gpudoctor.snapshot import CudaAnswer, DeviceNode, MigDevice, PciDevice, Reading, Snapshot, missing, read
 from tests.build import but, but_gpu, gpu, h100_node, node, nvml, t4, t4_node, unread
 from tests.cases import error, info, silent, skipped, warning
 
@@ -126,19 +126,13 @@ CASES = [
     silent("cuda-visible-devices-entry-invalid", under(h100_node(), **{VISIBLE: "0, 2,+1,"})),
     # host-index-in-container says it
     silent("cuda-visible-devices-entry-invalid", inside(under(h100_node(), **{VISIBLE: "8"}))),
-    silent("cuda-visible-devices-entry-invalid", under(h100_node(), **{VISIBLE: "GPU-00000003"})),
-    skipped("cuda-visible-devices-entry-invalid", NO_ENVIRONMENT, NO_GPU_LIST),
+    skipped("cuda-visible-devices-entry-invalid", NO_ENVIRONMENT),
     error(
         "cuda-visible-devices-duplicate",
         under(h100_node(), **{VISIBLE: "0,1,1"}),
         'entry 3 ("1")',
         "entry 2",
         runs="export CUDA_VISIBLE_DEVICES=0,1",
-    ),
-    error(
-        "cuda-visible-devices-duplicate",
-        under(h100_node(), **{VISIBLE: f"GPU-00000001,GPU-00000001{TAIL}"}),
-        runs=f"export CUDA_VISIBLE_DEVICES=GPU-00000001{TAIL}",
     ),
     silent("cuda-visible-devices-duplicate", under(h100_node(), **{VISIBLE: "0,1,-1,1"})),
     skipped("cuda-visible-devices-duplicate", NO_ENVIRONMENT),
@@ -173,7 +167,6 @@ CASES = [
     ),
     # nobody knows the order
     info("cuda-device-order-ambiguous", but(MIXED, "cuda.all", unread("libcuda")), "2 models"),
-    warning("cuda-device-order-ambiguous", but(under(MIXED, **{VISIBLE: "0"}), "cuda.all", unread("libcuda"))),
     silent("cuda-device-order-ambiguous", under(REORDERED, CUDA_DEVICE_ORDER="PCI_BUS_ID", **{VISIBLE: "0"})),
     silent("cuda-device-order-ambiguous", under(MIXED, **{VISIBLE: "0"})),  # the driver counts as nvidia-smi does
     silent(
@@ -203,10 +196,6 @@ CASES = [
     # a form that NVIDIA does not document: the driver settles it
     info("cuda-visible-devices-disagrees", driver_says(h100_node(), 0, 1, **{VISIBLE: "0,GPU-00000001"})),
     silent("cuda-visible-devices-disagrees", driver_says(h100_node(), 2, 0, **{VISIBLE: "2,0"})),
-    silent(
-        "cuda-visible-devices-disagrees",
-        but(under(h100_node(), **{VISIBLE: ""}), "cuda.visible", answer(h100_node(), error=100)),
-    ),
     skipped("cuda-visible-devices-disagrees", under(h100_node(), **{VISIBLE: "0,2"})),
     # says nothing of the variable
     skipped("cuda-visible-devices-disagrees", but(h100_node(), "cuda.visible", answer(h100_node(), error=802))),
@@ -219,7 +208,6 @@ CASES = [
     ),
     # a job that was not given GPU 3: gpu-unreadable says so
     error("gpu-not-enumerated-by-cuda", but(h100_node(), "cuda.all", answer(h100_node(), 0, 1, 2, 4, 5, 6, 7))),
-    silent("gpu-not-enumerated-by-cuda", under(h100_node(), **{VISIBLE: "0"})),
     silent(
         "gpu-not-enumerated-by-cuda",
         but(
@@ -234,7 +222,6 @@ CASES = [
     silent(
         "torch-device-count-differs", but(torch_counts(h100_node(), 2, 2), "cuda.visible", answer(h100_node(), 0, 1))
     ),
-    silent("torch-device-count-differs", torch_counts(h100_node(), 8, -1)),
     skipped("torch-device-count-differs", "training.torch", "cuda.visible"),
     error("nvidia-visible-devices-void", VOID, 'NVIDIA_VISIBLE_DEVICES is "void"', runs="docker run --gpus all ..."),
     error(
@@ -273,7 +260,6 @@ CASES = [
         "8 GPUs visible",
         "job 3 (SLURM_STEP_GPUS)",
     ),
-    silent("slurm-gpu-count-differs", under(h100_node(), SLURM_GPUS_ON_NODE="4", **{VISIBLE: "0,1,2,3"})),
     silent(
         "slurm-gpu-count-differs", under(h100_node(), SLURM_GPUS_ON_NODE="8", SLURM_GPUS_PER_TASK="1", **{VISIBLE: "0"})
     ),
@@ -350,6 +336,5 @@ CASES = [
     ),
     error("gpu-device-node-missing", inside(nodes()), runs="docker run --gpus all ...", times=2),
     silent("gpu-device-node-missing", but(nodes(), "host.virtualization", read("/sys/class/dmi/id", "wsl2"))),
-    silent("gpu-device-node-missing", but(nodes(), "nvidia.gpus", absent("nvml", "no NVIDIA GPU on this machine"))),
     skipped("gpu-device-node-missing", but(t4_node(), "accelerators.device_nodes", unread("/dev"))),
 ]

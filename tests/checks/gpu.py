@@ -27,7 +27,7 @@ from tests.build import (
     unread,
 )
 from tests.cases import error, info, silent, skipped, warning
-from tests.gpu_machines import DENIED, LOST, MIG_A100, UNPOWERED, every, in_container, in_vm, laptop, one, process
+from tests.gpu_machines import DENIED, LOST, UNPOWERED, every, in_container, in_vm, laptop, one, process
 
 CASES = [
     error(
@@ -128,7 +128,6 @@ CASES = [
     ),
     warning("clocks-held-down", one(clock_event_reasons=0x84), "power brake"),
     info("clocks-held-down", laptop(clock_event_reasons=0x88)),
-    warning("clocks-held-down", laptop(clock_event_reasons=0x20)),
     # Idle, power cap and application clocks together: azurehpc-health-checks took such sums for throttling.
     silent("clocks-held-down", every(h100_node(), clock_event_reasons=0x1 | 0x2 | 0x4 | 0x10 | 0x100), laptop()),
     skipped("clocks-held-down", one(clock_event_reasons=unread())),
@@ -159,8 +158,7 @@ CASES = [
         "700 W",
         runs="sudo nvidia-smi -i 3,4 -pl 700",
     ),
-    warning("power-limit-lowered", every(rtx_4090_node(), power_limit_watts=300.0), "GPUs 0-3"),
-    silent("power-limit-lowered", laptop(), every(rtx_4090_node(), power_limit_watts=500.0)),
+    silent("power-limit-lowered", laptop()),
     skipped("power-limit-lowered", one(power_limit_watts=unread())),
     warning(
         "gpu-busy",
@@ -171,7 +169,6 @@ CASES = [
         runs="ps -fp 4711",
     ),
     info("gpu-busy", laptop(utilization_gpu_percent=34)),
-    silent("gpu-busy", node((gpu(0, **MIG_A100), gpu(1, **MIG_A100)))),
     silent("gpu-busy", one(utilization_gpu_percent=60, processes=(process(77, 500 * MIB, own=True),))),
     skipped("gpu-busy", one(utilization_gpu_percent=unread())),
     warning(
@@ -205,7 +202,7 @@ CASES = [
         ),
     ),
     warning("gpu-memory-held", one(memory_used_bytes=70 * GIB, processes=unread())),
-    silent("gpu-memory-held", laptop(), one(memory_used_bytes=3 * GIB, processes=(process(77, 3 * GIB, own=True),))),
+    silent("gpu-memory-held", one(memory_used_bytes=3 * GIB, processes=(process(77, 3 * GIB, own=True),))),
     # a monitoring agent
     silent("gpu-memory-held", one(memory_used_bytes=600 * MIB, processes=(process(900, 15 * MIB),))),
     skipped("gpu-memory-held", one(memory_used_bytes=unread())),
@@ -238,7 +235,6 @@ CASES = [
     silent("gpu-models-differ", node((gpu(0), gpu(1, vbios_version=nvml("96.00.5E.00.01"))))),
     skipped("gpu-models-differ", one(name=unread())),
     info("vbios-versions-differ", one(vbios_version="96.00.5E.00.01"), "96.00.5E.00.01 on GPU 3"),
-    info("vbios-versions-differ", but_gpu(one(vbios_version=LOST), 5, vbios_version=nvml("96.00.5E.00.01")), "GPU 5"),
     silent("vbios-versions-differ", but_gpu(rtx_4090_node(), 1, vbios_version=nvml("95.02.3C.80.91"))),
     skipped("vbios-versions-differ", one(vbios_version=unread())),
     warning("gpu-memory-differs", one(memory_total_bytes=76000 * MIB), "GPU 3", "74.2 GiB", "79.6 GiB"),

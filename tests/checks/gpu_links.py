@@ -26,10 +26,7 @@ CASES = [
         "x16",
         runs="sudo lspci -vv -s 0000:4b:00.0 | grep LnkSta",
     ),
-    warning("pcie-link-narrow", but_gpu(rtx_4090_node(), 0, pcie_width=nvml(1))),
-    warning("pcie-link-narrow", one(pcie_width=1)),
-    silent("pcie-link-narrow", laptop(), in_vm(one(pcie_width=8))),
-    silent("pcie-link-narrow", node((gpu(0, name=nvml("NVIDIA GB10"), pcie_width=nvml(1)),))),
+    silent("pcie-link-narrow", laptop()),
     skipped("pcie-link-narrow", one(pcie_width=unread()), but(one(pcie_width=8), "host.virtualization", unread())),
     warning(
         "pcie-link-uneven",
@@ -45,9 +42,7 @@ CASES = [
     silent("pcie-link-uneven", but_gpu(rtx_4090_node(), 2, pcie_generation=nvml(4))),
     skipped("pcie-link-uneven", but_gpu(rtx_4090_node(), 2, pcie_width_max=unread())),
     warning("pcie-replays", one(pcie_replays=100_000), "100000 PCIe replays", "23 a minute"),
-    warning("pcie-replays", one(pcie_replays=1000_000)),
     silent("pcie-replays", one(pcie_replays=30_000)),
-    silent("pcie-replays", but(one(pcie_replays=60), "host.uptime_seconds", read("/proc/uptime", 40.0))),
     skipped("pcie-replays", but(one(pcie_replays=100_000), "host.uptime_seconds", unread())),
     skipped("pcie-replays", one(pcie_replays=unread())),
     warning(
@@ -62,14 +57,6 @@ CASES = [
     error("nvlink-inactive", one(nvlinks=links(16)), "GPU 3 (0000:4b:00.0) has 16 active", "have 18", "down: 16-17"),
     error("nvlink-inactive", every(h100_node(), nvlinks=links(0)), "GPUs 0-7", "no NVLink is active"),
     error("nvlink-inactive", one(nvlinks=links(0)), "GPU 3", "0 active"),
-    error(
-        "nvlink-inactive",
-        but_gpu(node(tuple(a100_pcie(index, 12) for index in range(4))), 2, nvlinks=links(8, 12, "gpu")),
-        "GPU 2",
-        "8 active",
-    ),
-    error("nvlink-inactive", one(nvlinks=links(17))),
-    silent("nvlink-inactive", node(tuple(a100_pcie(index, 0) for index in range(4)))),
     # One module of a baseboard, handed to a virtual machine without its switches.
     silent("nvlink-inactive", in_vm(without_switches(but_gpu(h100_node(1), 0, nvlinks=links(0))))),
     # Two cards with a bridge and a third without.
@@ -89,7 +76,6 @@ CASES = [
         "nvlink-inactive",
         but(node(tuple(a100_pcie(index, 0) for index in range(2))), "accelerators.pci", h100_node().accelerators.pci),
     ),
-    skipped("nvlink-inactive", one(nvlinks=unread())),
     skipped("nvlink-inactive", but(every(h100_node(), nvlinks=links(0)), "accelerators.pci", unread())),
     error(
         "fabric-not-ready",
@@ -107,7 +93,6 @@ CASES = [
         "degraded bandwidth",
         times=4,
     ),
-    error("fabric-not-ready", one(fabric=Fabric(1, 0))),
     silent(
         "fabric-not-ready",
         node(tuple(gpu(n, name=nvml("NVIDIA H100 PCIe"), fabric=nvml(Fabric(1, 0))) for n in range(2))),
@@ -116,7 +101,6 @@ CASES = [
     silent(
         "fabric-not-ready", node(tuple(gpu(n, name=nvml("NVIDIA GB200"), fabric=nvml(Fabric(1, 0))) for n in range(4)))
     ),
-    silent("fabric-not-ready", but_gpu(h100_node(1), 0, fabric=nvml(Fabric(1, 0)))),
     silent("fabric-not-ready", every(h100_node(), fabric=Fabric(3, 0, 0xAA))),  # the mask of a healthy H100
     silent("fabric-not-ready", every(h100_node(), fabric=Fabric(0, 0))),
     skipped("fabric-not-ready", one(fabric=unread())),
@@ -130,12 +114,9 @@ CASES = [
     ),
     # GeForce cards are sold without peer-to-peer: nothing to repair.
     info("p2p-unavailable", peers(rtx_4090_node(), "chipset-not-supported"), "12 of 12"),
-    info("p2p-unavailable", in_vm(peers(t4_node(), "gpu-not-supported"))),
     # DGX-1: no way from a GPU of one socket to most of the other's; within a socket it would be a fault.
     info("p2p-unavailable", peers(node((t4(0), t4(4))), "topology-not-supported"), "2 of 2 directions"),
-    warning("p2p-unavailable", peers(node((t4(0), t4(4))), "disabled-by-registry")),
     warning("p2p-unavailable", peers(node((gpu(0), gpu(4))), "topology-not-supported")),
-    warning("p2p-unavailable", peers(node((t4(0), t4(1), t4(4))), "topology-not-supported")),
     warning(
         "p2p-unavailable",
         node(tuple(rtx_4090(n) for n in range(2)), driver="545.23.08"),
@@ -144,7 +125,6 @@ CASES = [
         runs="export NCCL_P2P_DISABLE=1",
     ),
     warning("p2p-unavailable", peers(h100_node(2), "disabled-by-registry"), "driver option"),
-    warning("p2p-unavailable", peers(t4_node(), "unknown")),
     silent(
         "p2p-unavailable",
         but(

@@ -13,7 +13,7 @@ from gpudoctor.snapshot import (
 )
 from tests.build import GIB, but, but_gpu, h100_node, nvml, rtx_4090_node, unread
 from tests.cases import error, info, silent, skipped, warning
-from tests.checks.host import H100, LOG, T4, logged, with_environment, with_host, without_gpu
+from tests.checks.host import H100, LOG, T4, logged, with_environment, with_host
 
 HOUR, DAY = 3600.0, 86400.0
 NO_PEERS = tuple(peer.__class__(peer.from_gpu, peer.to_gpu, "chipset-not-supported") for peer in T4.nvidia.peers.value)
@@ -25,7 +25,6 @@ SYSTEM_CASES = [
     warning("kernel-too-old", with_host(H100, kernel_release="5.4.0-216-generic"), "5.4.0-216-generic", "5.5"),
     info("kernel-too-old", with_host(H100, kernel_release="4.18.0-553.el8_10.x86_64")),
     silent("kernel-too-old", with_host(H100, kernel_release="4.4.0", virtualization="gvisor")),
-    silent("kernel-too-old", with_host(H100, kernel_release="23.6.0", system="Darwin")),
     skipped("kernel-too-old", "host.kernel_release"),
     warning(
         "iommu-translation-on",
@@ -56,7 +55,6 @@ SYSTEM_CASES = [
         "1 switch port (0000:18:00.0)",
         runs="sudo setpci -v -s 0000:18:00.0 ECAP_ACS+0x6.w=0000",
     ),
-    warning("acs-redirects-peer-traffic", ACS_ON),
     silent("acs-redirects-peer-traffic", with_host(ACS_ON, virtualization="kvm")),
     # root ports: the kernel itself turns ACS on there when it uses an IOMMU
     silent(
@@ -67,14 +65,12 @@ SYSTEM_CASES = [
         "acs-redirects-peer-traffic",
         but(ACS_ON, "host.acs_bridges", unread("/sys/bus/pci/devices/*/config", "run as root")),
     ),
-    skipped("acs-redirects-peer-traffic", but(ACS_ON, "nvidia.peers", unread("nvml"))),
     info(
         "cpu-governor-slow",
         with_host(H100, cpu_governors={"powersave": 112}),
         "112 of 112",
         runs="echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
     ),
-    info("cpu-governor-slow", with_host(H100, cpu_governors={"powersave": 1, "performance": 111})),
     silent("cpu-governor-slow", with_host(H100, cpu_governors={"schedutil": 100, "ondemand": 12})),
     # most VMs
     silent("cpu-governor-slow", but(H100, "host.cpu_governors", absent("/sys", "the kernel scales no CPU frequency"))),
@@ -106,11 +102,6 @@ SYSTEM_CASES = [
         "(0-55)",
         runs="taskset -pc 0-111 $$",
     ),
-    warning(
-        "gpu-cpus-excluded",
-        but_gpu(with_host(T4, cpus_allowed=tuple(range(56))), 1, cpu_affinity=nvml((60, 61))),
-        "GPU 1",
-    ),
     silent(
         "gpu-cpus-excluded",
         but(
@@ -119,7 +110,6 @@ SYSTEM_CASES = [
             read("libcuda", h100_node(2).cuda.visible.value),
         ),
     ),
-    silent("gpu-cpus-excluded", but_gpu(H100, 0, cpu_affinity=absent("nvml", "not supported by this GPU"))),
     skipped("gpu-cpus-excluded", but_gpu(H100, 5, cpu_affinity=unread("nvml"))),
 ]
 
@@ -145,11 +135,6 @@ NETWORK_CASES = [
     ),
     warning("clock-offset-large", with_host(H100, clock_offset_seconds=5.0), "5.0 s ahead of"),
     silent("clock-offset-large", with_host(H100, clock_offset_seconds=-4.9)),
-    silent(
-        "clock-offset-large",
-        but(H100, "host.clock_offset_seconds", absent("adjtimex", "no time daemon here tells the offset")),
-    ),
-    silent("clock-offset-large", with_host(H100, clock_offset_seconds=4.99)),
     skipped("clock-offset-large", "host.clock_offset_seconds"),
     warning(
         "hostname-loopback",
@@ -165,7 +150,6 @@ NETWORK_CASES = [
     info("hostname-loopback", UBUNTU_NAME),  # as Debian and Ubuntu install it
     info("hostname-loopback", with_host(H100, hostname="bad;name", hostname_addresses=("::1",))),
     silent("hostname-loopback", with_host(H100, hostname_addresses=("10.0.0.4", "127.0.1.1"))),
-    silent("hostname-loopback", with_host(H100, hostname_addresses=())),
     skipped("hostname-loopback", "host.hostname_addresses", but(UBUNTU_NAME, "environment", unread())),
     warning(
         "hostname-unresolvable",
@@ -196,7 +180,6 @@ PROCESS_CASES = [
         "900 seconds",
         runs="sudo cat /proc/4242/stack",
     ),
-    error("process-stuck-in-driver", stuck(StuckProcess(77, "nvidia-smi", "D", "", 1, None)), "nvidia-smi"),
     # waiting for a disk; a short call; a zombie; another function of the kernel that begins like a name of ours
     silent(
         "process-stuck-in-driver",
@@ -209,7 +192,6 @@ PROCESS_CASES = [
     ),
     skipped("process-stuck-in-driver", "host.stuck_processes"),
     error("zombie-holds-gpu", ZOMBIE, "4242 (python)", "70 GiB", "GPU 3", runs="kill 4200"),
-    error("zombie-holds-gpu", ZOMBIE),
     # an unreaped process that holds nothing is untidy and no more
     silent("zombie-holds-gpu", stuck(StuckProcess(9, "python", "Z", parent_pid=4200), machine=HELD)),
     skipped("zombie-holds-gpu", "host.stuck_processes", with_host(ZOMBIE, private_pid_namespace=True)),
@@ -246,7 +228,6 @@ KERNEL_LOG_CASES = [
         "2 times, the last 50 seconds ago",
         runs=("sudo nvidia-smi --gpu-reset -i 0", "sudo nvidia-smi --gpu-reset -i 1"),
     ),
-    warning("gpu-xid-hardware", logged(XidEvent(48, "0000:1b:00.0", "", seconds_ago=3 * DAY))),
     warning("gpu-xid-hardware", logged(XidEvent(94, "0000:1b:00.0", "Contained"))),
     warning("gpu-xid-hardware", logged(XidEvent(4711, "0000:1b:00.0", "")), "Xid 4711"),
     # the log of the host, read in a container that was given another GPU
@@ -254,7 +235,6 @@ KERNEL_LOG_CASES = [
         "gpu-xid-hardware",
         logged(XidEvent(48, "0000:ff:00.0", ""), machine=with_host(h100_node(1), container="docker")),
     ),
-    error("gpu-xid-hardware", logged(OFF_BUS, machine=without_gpu()), "the GPU at 0000:4b:00"),
     silent("gpu-xid-hardware", logged(XidEvent(31, "0000:4b:00.0", "pid=1"))),
     skipped("gpu-xid-hardware", but(H100, LOG, unread("/dev/kmsg"))),
     warning(
@@ -263,7 +243,6 @@ KERNEL_LOG_CASES = [
         "Xid 31 (GPU memory page fault)",
         "GPU 3",
     ),
-    info("gpu-xid-application", logged(XidEvent(13, "0000:4b:00", "", seconds_ago=2 * DAY))),
     # what every killed CUDA program leaves behind
     info("gpu-xid-application", logged(XidEvent(45, "0000:4b:00", "", seconds_ago=5.0))),
     silent("gpu-xid-application", logged(OFF_BUS, XidEvent(20034, "0000:05:00.0", "", is_switch=True, fatal=True))),

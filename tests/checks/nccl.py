@@ -64,7 +64,6 @@ CASES = [
         with_network(setting(NCCL_QUITE_NEW="1"), nccl_names=read("libnccl.so.2", ("NCCL_QUITE_NEW",))),
     ),
     skipped("nccl-variable-unknown", NO_ENVIRONMENT, without(setting(NCCL_QUITE_NEW="1"), nccl_names="libnccl.so.2")),
-    skipped("nccl-variable-unknown", NO_FILES),
     warning(
         "nccl-variable-too-new",
         with_nccl(setting(NCCL_IB_ADDR_RANGE="10.0.0.0/16"), 2, 20, 5),
@@ -105,7 +104,7 @@ CASES = [
         "nccl-value-misread",
         setting(NCCL_IB_DISABLE="false", NCCL_BUFFSIZE="0x800000", NCCL_IB_TC="", NCCL_IB_SL=" 3 "),
     ),
-    skipped("nccl-value-misread", NO_ENVIRONMENT, NO_FILES),
+    skipped("nccl-value-misread", NO_ENVIRONMENT),
     warning("nccl-word-unknown", setting(NCCL_DEBUG="DEBUG"), "'DEBUG'", "INFO", runs="unset NCCL_DEBUG"),
     warning("nccl-word-unknown", setting(NCCL_NET_GDR_LEVEL="phb"), "'phb'", runs="export NCCL_NET_GDR_LEVEL=PHB"),
     silent(

@@ -42,7 +42,7 @@ CASES = [
     ),
     warning("nccl-file-ignored", named_file({}, {"NCCL_IB_TC": "106"}), "/root/.nccl.conf is not read", NAMED),
     warning("nccl-file-ignored", with_nccl(named_file({"NCCL_IB_TC": "106"}), 2, 21, 5), "from 2.23.4 on", "2.21.5"),
-    silent("nccl-file-ignored", named_file({"NCCL_IB_TC": "106"}), H100),
+    silent("nccl-file-ignored", named_file({"NCCL_IB_TC": "106"})),
     skipped("nccl-file-ignored", NO_FILES),
     warning(
         "nccl-conf-file-missing",
@@ -52,14 +52,6 @@ CASES = [
     ),
     silent("nccl-conf-file-missing", named_file({})),
     skipped("nccl-conf-file-missing", NO_FILES),
-    warning(
-        "nccl-file-line-misread",
-        with_network(H100, nccl_files=in_file(**{"NCCL_DEBUG ": " INFO"}).network.nccl_files),
-        "/etc/nccl.conf",
-        "'NCCL_DEBUG = INFO'",
-        "'NCCL_DEBUG ' as the name",
-        runs="grep -n NCCL_DEBUG /etc/nccl.conf",
-    ),
     warning(
         "nccl-file-line-misread",
         in_file(**{"export NCCL_DEBUG": "INFO", "NCCL_NET": '"IB"'}),
@@ -111,7 +103,6 @@ CASES = [
         "by default",
         runs="unset TORCH_NCCL_AVOID_RECORD_STREAMS",
     ),
-    silent("torch-nccl-variable-renamed", setting(TORCH_NCCL_ASYNC_ERROR_HANDLING="1")),
     silent(
         "torch-nccl-variable-renamed",
         but(

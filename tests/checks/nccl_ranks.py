@@ -76,16 +76,5 @@ CASES = [
             rank(1, NCCL_HOSTID="b", NCCL_IB_HCA="mlx5_1", NCCL_NET_GDR_READ="", NCCL_P2P_DISABLE="00"),
         ),
     ),
-    silent(
-        "nccl-settings-differ-between-ranks",
-        running(rank(0, NCCL_SOCKET_IFNAME="eth0"), rank(1, NCCL_SOCKET_IFNAME="eth1")),
-    ),
-    silent(
-        "nccl-settings-differ-between-ranks",
-        running(
-            rank(0, master="localhost", space="net:[1]", NCCL_PROTO="LL"),
-            rank(1, master="localhost", space="net:[2]", NCCL_PROTO="Simple"),
-        ),
-    ),
     skipped("nccl-settings-differ-between-ranks", NO_PROCESSES),
 ]

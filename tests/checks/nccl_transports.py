@@ -18,13 +18,6 @@ def blind(**variables: str) -> Snapshot:
 CASES = [
     warning(
         "nccl-hca-prefix-wide",
-        setting(TWELVE, NCCL_IB_HCA="mlx5_0,mlx5_1"),
-        "mlx5_10",
-        "mlx5_11",
-        runs="export NCCL_IB_HCA='=mlx5_0,mlx5_1'",
-    ),
-    warning(
-        "nccl-hca-prefix-wide",
         setting(TWELVE, NCCL_IB_HCA="^mlx5_1"),
         "leaves out mlx5_10 and mlx5_11",
         runs="export NCCL_IB_HCA='^=mlx5_1'",
@@ -59,7 +52,6 @@ CASES = [
     skipped("nccl-net-socket-left", blind(NCCL_NET="Socket")),
     warning("nccl-p2p-disabled", setting(NCCL_P2P_DISABLE="1"), "8 GPUs on NVLink", runs="unset NCCL_P2P_DISABLE"),
     info("nccl-p2p-disabled", setting(RTX, NCCL_P2P_LEVEL="0"), "through host memory"),
-    silent("nccl-p2p-disabled", setting(h100_node(1), NCCL_P2P_DISABLE="1")),
     silent("nccl-p2p-disabled", setting(RTX, NCCL_P2P_LEVEL="PHB", NCCL_P2P_DISABLE="0")),
     skipped("nccl-p2p-disabled", but(setting(NCCL_P2P_DISABLE="1"), "nvidia.gpus", unread("nvmlDeviceGetCount"))),
     warning("nccl-shm-disabled", setting(RTX, NCCL_SHM_DISABLE="1"), runs="unset NCCL_SHM_DISABLE"),
@@ -71,7 +63,6 @@ CASES = [
     skipped("nccl-nvls-disabled", but(setting(NCCL_NVLS_ENABLE="0"), "nvidia.gpus", unread("nvmlDeviceGetCount"))),
     info("nccl-gid-index-set", setting(NCCL_IB_GID_INDEX="3"), "InfiniBand, which ignore it"),
     info("nccl-gid-index-set", setting(ROCE, NCCL_IB_GID_INDEX="3"), "2.29.7", "by itself"),
-    silent("nccl-gid-index-set", setting(NCCL_IB_GID_INDEX="-1")),
     silent("nccl-gid-index-set", with_nccl(setting(ROCE, NCCL_IB_GID_INDEX="3"), 2, 20, 5)),
     skipped("nccl-gid-index-set", blind(NCCL_IB_GID_INDEX="3")),
     info(
