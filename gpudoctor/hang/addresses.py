@@ -32,12 +32,12 @@ def plain(address: str) -> str:
     """Without a zone, and IPv4 where it is one in IPv6's clothes."""
     text = address.strip().partition("%")[0]
     try:
-        found = ipaddress.ip_address(text)
+        number = ipaddress.ip_address(text)
     except ValueError:
         return text
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    return str(found)
+    if isinstance(number, ipaddress.IPv6Address) and number.ipv4_mapped is not None:
+        number = number.ipv4_mapped
+    return str(number)
 
 
 def is_number(address: str) -> bool:
@@ -89,8 +89,8 @@ def _index(nodes: Sequence[NodeEvidence]) -> dict[str, list[Owner]]:
 def outcome(node: NodeEvidence, address: str, port: int) -> Reached | None:
     """What became of the doctor's own connection from this node to the master."""
     wanted = {address, plain(address), *numbers(node, address)}
-    found = [each for each in node.reached if each.port == port and ({each.address, plain(each.address)} & wanted)]
-    return found[0] if found else None
+    tries = [each for each in node.reached if each.port == port and ({each.address, plain(each.address)} & wanted)]
+    return tries[0] if tries else None
 
 
 def is_private(address: str) -> bool:

@@ -110,16 +110,16 @@ def look(
         name = fleet.name(index)
         if isinstance(answer, LookedAt):
             try:
-                found = msgspec.json.decode(answer.evidence, type=NodeEvidence)
+                node = msgspec.json.decode(answer.evidence, type=NodeEvidence)
             except msgspec.DecodeError as error:
                 lost.setdefault(name, f"its answer could not be understood: {told(error)}"[:200])
                 continue
             nodes.append(
                 structs.replace(
-                    found,
+                    node,
                     name=name,
                     clock_offset_seconds=offsets.get(index),
-                    processes=tuple(_with_first_look(process, index, before) for process in found.processes),
+                    processes=tuple(_with_first_look(process, index, before) for process in node.processes),
                 )
             )
         elif isinstance(answer, Lost):
@@ -244,5 +244,5 @@ def words(lost: Lost) -> str:
 def _names(fleet: Fleet, waiting: Waiting | None) -> Callable[[Sequence[int]], None] | None:
     if waiting is None:
         return None
-    told = waiting
-    return lambda nodes: told([fleet.name(node) for node in nodes])
+    tell = waiting
+    return lambda nodes: tell([fleet.name(node) for node in nodes])

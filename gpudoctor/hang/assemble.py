@@ -20,7 +20,7 @@ DUMPS_ONLY = "flight recorder dumps"
 
 def assemble(evidence: Evidence) -> tuple[HangJob, ...]:
     """The jobs of the evidence, each with all that the rules ask for, the largest first."""
-    found = find_jobs(
+    every = find_jobs(
         [
             NodeProcesses(
                 hostname=node.hostname or node.name,
@@ -34,7 +34,7 @@ def assemble(evidence: Evidence) -> tuple[HangJob, ...]:
     )
     by_pid = [{each.process.pid: each for each in node.processes} for node in evidence.nodes]
     dumps = _by_rank(evidence.dumps)
-    jobs = [_job(members, evidence, by_pid, dumps if len(found) == 1 else {}) for members in found]
+    jobs = [_job(members, evidence, by_pid, dumps if len(every) == 1 else {}) for members in every]
     if len(jobs) != 1 and dumps:  # they are of none of several jobs that can be told
         agreement, world = _compared(dumps, 0)
         jobs.insert(0, HangJob(id=DUMPS_ONLY, evidence=evidence, world_size=world, agreement=agreement))
@@ -127,22 +127,22 @@ def _places(process: ProcessEvidence, *, gpu: bool = False) -> tuple[Place, Plac
 
 def _world_size(ranks: Sequence[Rank]) -> int:
     """What most ranks were told; the larger of two that as many were."""
-    told: defaultdict[int, int] = defaultdict(int)
+    votes: defaultdict[int, int] = defaultdict(int)
     for rank in ranks:
         if rank.world_size is not None and 0 < rank.world_size <= MOST_RANKS:
-            told[rank.world_size] += 1
-    return max(told, key=lambda size: (told[size], size)) if told else 0
+            votes[rank.world_size] += 1
+    return max(votes, key=lambda size: (votes[size], size)) if votes else 0
 
 
 def _by_rank(dumps: Sequence[Recorder]) -> dict[int, Recorder]:
     """The newest dump of each rank."""
-    found: dict[int, Recorder] = {}
+    newest: dict[int, Recorder] = {}
     for dump in dumps:
         if dump.rank is None or not 0 <= dump.rank < MOST_RANKS:
             continue
-        if dump.rank not in found or found[dump.rank].written_at <= dump.written_at:
-            found[dump.rank] = dump
-    return found
+        if dump.rank not in newest or newest[dump.rank].written_at <= dump.written_at:
+            newest[dump.rank] = dump
+    return newest
 
 
 def _compared(recorders: Mapping[int, Recorder], world: int) -> tuple[Agreement, int]:
@@ -171,10 +171,10 @@ def _launchers(
             if parent is None:
                 break
             above = parent.process.parent
-    found = []
+    launchers = []
     for member, process in starters:
         pid = process.process.pid
-        found.append(
+        launchers.append(
             Launcher(
                 node=evidence.nodes[member.node],
                 evidence=process,
@@ -184,4 +184,4 @@ def _launchers(
                 ranks=tuple(sorted(below[member.node, pid])),
             )
         )
-    return tuple(found)
+    return tuple(launchers)

@@ -27,18 +27,18 @@ class ChosenJobs(NamedTuple):
     """Jobs that were not asked for, or are left for another call."""
 
 
-def choose(found: Sequence[Members], *, named: bool, first: str = "", most: int = MOST_USERS) -> ChosenJobs:
+def choose(jobs: Sequence[Members], *, named: bool, first: str = "", most: int = MOST_USERS) -> ChosenJobs:
     """The jobs to look at, of those that fit what was asked for.
 
     `named`: a process or a user was named, and what does not fit is left out already. Else the jobs of `first`, whoever
     asks, are looked at alone where there are any; without, each user's in turn, the users of the largest jobs first.
     """
     owned: defaultdict[str, list[Members]] = defaultdict(list)
-    for job in found:
+    for job in jobs:
         owned[job.user].append(job)
     looked = [first] if not named and first in owned else list(owned)[:most]
     chosen = tuple(tuple(owned[user]) for user in looked)
-    return ChosenJobs(chosen, tuple(job for job in found if job.user not in looked))
+    return ChosenJobs(chosen, tuple(job for job in jobs if job.user not in looked))
 
 
 def who_asks(environment: Mapping[str, str]) -> str:
@@ -47,10 +47,10 @@ def who_asks(environment: Mapping[str, str]) -> str:
         return ""
     number = os.geteuid()
     if number == 0:
-        told = environment.get("SUDO_UID", "")
-        if not (told.isascii() and told.isdecimal() and 0 < len(told) < 11 and int(told)):
+        caller = environment.get("SUDO_UID", "")
+        if not (caller.isascii() and caller.isdecimal() and 0 < len(caller) < 11 and int(caller)):
             return ""
-        number = int(told)
+        number = int(caller)
     name = user_name(number)
     return f"#{number}" if name.isdecimal() else name
 
@@ -62,11 +62,11 @@ def fits_user(job: Members, wanted: str) -> bool:
 
 def others(rest: Sequence[Members], looked: Sequence[Members]) -> tuple[OtherJob, ...]:
     """Jobs that were not looked at; of another user's, which of the jobs that were it claims as its own."""
-    told = []
+    listed = []
     for job in rest[:MOST_OTHERS]:
         claimed = next((own for own in looked if own.user != job.user and _claims(job, own)), None)
         ranks = [member for member in job.members if member.role == "rank"]
-        told.append(
+        listed.append(
             OtherJob(
                 id=job.id,
                 user=words(job.user),
@@ -75,7 +75,7 @@ def others(rest: Sequence[Members], looked: Sequence[Members]) -> tuple[OtherJob
                 claims=claimed.id if claimed is not None else "",
             )
         )
-    return tuple(told)
+    return tuple(listed)
 
 
 def _claims(one: Members, other: Members) -> bool:

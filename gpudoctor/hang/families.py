@@ -150,8 +150,8 @@ class _Tree:
     def _own_rank(self, process: Process) -> Claim | None:
         if process.name in commands.SHELLS and commands.PYTHON.search(process.name) is None:
             return None
-        if found := rank_of(process):
-            rank, world_size, local_rank = found
+        if number := rank_of(process):
+            rank, world_size, local_rank = number
             return Claim(process=process, role="rank", rank=rank, world_size=world_size, local_rank=local_rank)
         return self._first_of_lightning(process)
 
@@ -192,21 +192,21 @@ class _Tree:
             return False
         if any(child.communicates for child in children):
             return True
-        told = any("MASTER_ADDR" in each.environment for each in (process, *children))
+        has_master = any("MASTER_ADDR" in each.environment for each in (process, *children))
         # A master alone may be in an image's environment: children of fork are data loaders until they communicate.
-        return told and not process.communicates and any(commands.is_spawned(child.command) for child in children)
+        return has_master and not process.communicates and any(commands.is_spawned(child.command) for child in children)
 
     def _spawned_children(self, process: Process) -> list[Process]:
         """In the order of their start; those of its forkserver too."""
-        found: list[Process] = []
+        spawned: list[Process] = []
         for child in self.children.get(process.pid, ()):
             if child.name == "pt_data_worker" or commands.is_tracker(child.command):
                 continue
             if commands.is_forkserver(child.command):
-                found += [each for each in self.children.get(child.pid, ()) if each.name != "pt_data_worker"]
+                spawned += [each for each in self.children.get(child.pid, ()) if each.name != "pt_data_worker"]
             elif commands.is_spawned(child.command) or (child.command and child.command == process.command):
-                found.append(child)
-        return sorted(found, key=_by_start)
+                spawned.append(child)
+        return sorted(spawned, key=_by_start)
 
     def _may_be_rank(self, process: Process, launcher: Process) -> bool:
         """Of a launcher's child that does not say: its environment was not read, or it was spawned by a script."""
@@ -306,12 +306,12 @@ class _Tree:
             )
 
     def _number_by_elimination(self, ranks: Sequence[Claim]) -> None:
-        told = [each for each in ranks if each.local_rank is not None and each.rank is not None]
+        numbered = [each for each in ranks if each.local_rank is not None and each.rank is not None]
         silent = [each for each in ranks if each.rank is None]
-        here = next((_number(each.process.environment, "LOCAL_WORLD_SIZE") for each in told), None)
-        free = sorted(set(range(here or 0)) - {each.local_rank for each in told}) if here and here <= 4096 else []
+        here = next((_number(each.process.environment, "LOCAL_WORLD_SIZE") for each in numbered), None)
+        free = sorted(set(range(here or 0)) - {each.local_rank for each in numbered}) if here and here <= 4096 else []
         if len(silent) == len(free) == 1:
-            first = told[0]
+            first = numbered[0]
             assert first.rank is not None and first.local_rank is not None
             self.claims[silent[0].process.pid] = structs.replace(
                 silent[0],
@@ -356,10 +356,10 @@ def rank_of(process: Process) -> tuple[int | None, int | None, int | None] | Non
         return rank, size, _number(environment, local_name) if local is None else local
     if "-c" in command[1:2] and (commands.is_spawned(command) or commands.is_forkserver(command)):
         return None  # what its parent was told is not what it is
-    told = _from_options(command)
-    if not _marked(process) and told is None:
+    options = _from_options(command)
+    if not _marked(process) and options is None:
         return None
-    rank, size, local = told or (None, None, None)
+    rank, size, local = options or (None, None, None)
     size = _number(environment, "WORLD_SIZE") if size is None else size
     local = _number(environment, "LOCAL_RANK") if local is None else local
     node = _number(environment, "NODE_RANK")

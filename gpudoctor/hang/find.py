@@ -91,14 +91,14 @@ def _each_once(nodes: Sequence[NodeProcesses]) -> list[list[Process]]:
             at_home = bool(process.network_namespace) and process.network_namespace == node.network_namespace
             if key not in owner or (at_home and not _at_home(nodes[owner[key]], process)):
                 owner[key] = index
-    found: list[list[Process]] = []
+    own_processes: list[list[Process]] = []
     for index, node in enumerate(nodes):
         own: dict[tuple[int, int], Process] = {}
         for process in node.processes:
             if owner.get((node.boot_id, process.pid, process.started), index) == index:
                 own.setdefault((process.pid, process.started), process)
-        found.append(list(own.values()))
-    return found
+        own_processes.append(list(own.values()))
+    return own_processes
 
 
 def _at_home(node: NodeProcesses, process: Process) -> bool:
@@ -316,7 +316,7 @@ class _Clusters:
 
 
 def _members(parties: Sequence[_Party]) -> Members:
-    found = [
+    members = [
         JobMember(
             node=party.node,
             process=claim.process,
@@ -329,9 +329,9 @@ def _members(parties: Sequence[_Party]) -> Members:
         for party in parties
         for claim in party.family.claims
     ]
-    _name_the_last(found)
+    _name_the_last(members)
     order = ("launcher", "rank", "data loader", "helper")
-    found.sort(
+    members.sort(
         key=lambda member: (
             order.index(member.role),
             member.node if member.role != "rank" or member.rank is None else -1,
@@ -340,12 +340,12 @@ def _members(parties: Sequence[_Party]) -> Members:
             member.process.pid,
         )
     )
-    address, port = _master(found)
+    address, port = _master(members)
     slurm = Counter(job for party in parties for job in party.slurm_jobs)
     return Members(
-        id=_id(parties, found, address, port),
+        id=_id(parties, members, address, port),
         user=parties[0].user,
-        members=tuple(found),
+        members=tuple(members),
         master_address=address,
         master_port=port,
         slurm_job=slurm.most_common(1)[0][0] if slurm else "",
@@ -355,12 +355,12 @@ def _members(parties: Sequence[_Party]) -> Members:
 def _name_the_last(members: list[JobMember]) -> None:
     """If one rank of the world is missing, and one process is a rank that does not say which, it is that one."""
     silent = [index for index, member in enumerate(members) if member.role == "rank" and member.rank is None]
-    told = [member for member in members if member.role == "rank" and member.rank is not None]
-    sizes = {member.world_size for member in told}
+    named = [member for member in members if member.role == "rank" and member.rank is not None]
+    sizes = {member.world_size for member in named}
     size = next(iter(sizes)) if len(sizes) == 1 else None
-    if len(silent) != 1 or size is None or len(told) != size - 1:
+    if len(silent) != 1 or size is None or len(named) != size - 1:
         return
-    left = set(range(size)) - {member.rank for member in told}
+    left = set(range(size)) - {member.rank for member in named}
     if len(left) == 1:
         members[silent[0]] = structs.replace(members[silent[0]], rank=left.pop(), world_size=size)
 
@@ -368,11 +368,11 @@ def _name_the_last(members: list[JobMember]) -> None:
 def _master(members: Sequence[JobMember]) -> tuple[str, int]:
     """As most ranks were told, else as the launchers were."""
     for role in ("rank", "launcher"):
-        told = Counter(
+        votes = Counter(
             end for member in members if member.role == role for end in _endpoints(member.process) if end[0] or end[1]
         )
-        if told:
-            return told.most_common(1)[0][0]
+        if votes:
+            return votes.most_common(1)[0][0]
     return "", 0
 
 

@@ -32,12 +32,12 @@ _AWAY = {
 def rows(job: HangJob) -> tuple[RankRow, ...]:
     """A row for each rank that was seen or is missing, by rank. Linear in the number of ranks."""
     current = job.agreement.current if job.agreement is not None else {}
-    found = [_row(rank, current.get(rank.rank)) for rank in job.ranks]
-    found += [RankRow(rank=number, state="missing", collective=_entry(current.get(number))) for number in job.missing]
-    if not job.ranks and not found and job.agreement is not None:
-        found = [RankRow(rank=number, state="not seen", collective=_entry(current.get(number)))
+    every = [_row(rank, current.get(rank.rank)) for rank in job.ranks]
+    every += [RankRow(rank=number, state="missing", collective=_entry(current.get(number))) for number in job.missing]
+    if not job.ranks and not every and job.agreement is not None:
+        every = [RankRow(rank=number, state="not seen", collective=_entry(current.get(number)))
                  for number in job.agreement.ranks]  # fmt: skip
-    return tuple(sorted(found, key=lambda row: row.rank))
+    return tuple(sorted(every, key=lambda row: row.rank))
 
 
 def _row(rank: Rank, entry: Collective | None) -> RankRow:

@@ -168,8 +168,8 @@ def launch_of(process: Process) -> LintLaunch | None:
 
 def _torchrun(launcher: Launcher, ranks: tuple[Rank, ...], launch: LintLaunch) -> Start:
     def text(option: str, default: str = "") -> str:
-        found = launch.text(option)
-        return default if found is None else found
+        value = launch.text(option)
+        return default if value is None else value
 
     standalone = launch.option("standalone") is not None
     fewest, most = node_counts(text("nnodes", "1:1"))
@@ -243,11 +243,11 @@ def node_counts(text: str) -> tuple[int | None, int | None]:
 
 def address_and_port(endpoint: str, default: int) -> tuple[str, int]:
     """ "node1:29500", "10.0.0.1", "[fd00::1]:29500"."""
-    found = re.fullmatch(r"\[([^\]]*)\](?::([0-9]{1,5}))?|([^:]*)(?::([0-9]{1,5}))?", endpoint.strip())
-    if found is None:  # an IPv6 address without brackets
+    parts = re.fullmatch(r"\[([^\]]*)\](?::([0-9]{1,5}))?|([^:]*)(?::([0-9]{1,5}))?", endpoint.strip())
+    if parts is None:  # an IPv6 address without brackets
         return endpoint.strip(), default
-    port = found[2] or found[4]
-    return found[1] if found[1] is not None else found[3], int(port) if port else default
+    port = parts[2] or parts[4]
+    return parts[1] if parts[1] is not None else parts[3], int(port) if port else default
 
 
 def own_words(node: NodeEvidence, process: Process) -> tuple[str, ...]:
@@ -323,10 +323,10 @@ def processes(job: HangJob) -> Iterator[tuple[NodeEvidence, ProcessEvidence, Ran
 
 def pids(job: HangJob) -> set[tuple[str, int]]:
     """(node's name, pid) of all that belongs to the job."""
-    found = {(node.host, evidence.pid) for node, evidence, _ in processes(job)}
+    own = {(node.host, evidence.pid) for node, evidence, _ in processes(job)}
     for rank in job.ranks:
-        found.update((rank.node.host, each.pid) for each in (*rank.data_loaders, *rank.helpers))
-    return found
+        own.update((rank.node.host, each.pid) for each in (*rank.data_loaders, *rank.helpers))
+    return own
 
 
 def listens(job: HangJob, port: int) -> list[tuple[NodeEvidence, Socket]]:
@@ -334,18 +334,18 @@ def listens(job: HangJob, port: int) -> list[tuple[NodeEvidence, Socket]]:
 
     A listener whose owner could not be read (pid 0) is left out where the job's own process there has the port.
     """
-    found: dict[tuple[str, int], tuple[NodeEvidence, Socket]] = {}
+    by_process: dict[tuple[str, int], tuple[NodeEvidence, Socket]] = {}
     for node, evidence, _ in processes(job):
         for socket in evidence.sockets:
             if socket.local_port == port and socket.state == "LISTEN":
                 owned = structs.replace(socket, pid=socket.pid or evidence.pid)
-                found.setdefault((node.host, owned.pid), (node, owned))
-    held = {host for host, _ in found}
+                by_process.setdefault((node.host, owned.pid), (node, owned))
+    held = {host for host, _ in by_process}
     for node in job.evidence.nodes:
         for socket in node.listeners:
             if socket.local_port == port and socket.state == "LISTEN" and (socket.pid or node.host not in held):
-                found.setdefault((node.host, socket.pid), (node, socket))
-    return list(found.values())
+                by_process.setdefault((node.host, socket.pid), (node, socket))
+    return list(by_process.values())
 
 
 def seen(start: Start, text: str) -> Seen:

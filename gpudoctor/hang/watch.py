@@ -18,12 +18,12 @@ def spanned(before: Evidence, now: Evidence) -> Evidence:
     for node in now.nodes:
         processes = []
         for process in node.processes:
-            found = earlier.get(_key(node, process))
-            if found is None or not found[0].samples or not process.samples:
+            before_it = earlier.get(_key(node, process))
+            if before_it is None or not before_it[0].samples or not process.samples:
                 processes.append(process)
                 continue
-            first, last = found[0].samples[0], process.samples[-1]
-            between = max(0.0, node.time - found[1])
+            first, last = before_it[0].samples[0], process.samples[-1]
+            between = max(0.0, node.time - before_it[1])
             samples = (structs.replace(first, at=0.0), structs.replace(last, at=between + last.at))
             processes.append(structs.replace(process, samples=samples))
         nodes.append(structs.replace(node, processes=tuple(processes)))

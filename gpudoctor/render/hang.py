@@ -144,12 +144,12 @@ class Folded:
 
 def folded(rows: Sequence[RankRow]) -> list[Folded]:
     """Rows that say the same, together; the smallest party first, for it is where the culprit is."""
-    found: dict[tuple[object, ...], Folded] = {}
+    parties: dict[tuple[object, ...], Folded] = {}
     for row in rows:
         alone = () if row.pid or row.state == "missing" else (row.rank,)
         key = (row.state, row.collective, row.frame, *alone)
-        found.setdefault(key, Folded(row)).add(row)
-    return sorted(found.values(), key=lambda each: (each.count, min(each.ranks)))
+        parties.setdefault(key, Folded(row)).add(row)
+    return sorted(parties.values(), key=lambda each: (each.count, min(each.ranks)))
 
 
 def _show_ranks(rows: Sequence[RankRow], screen: Console) -> None:
@@ -186,13 +186,13 @@ _NUMBERED = re.compile(r"(.*?\b(?:pid|rank)) ([0-9]{1,10})\b.*", re.DOTALL)
 
 def what_was_not_read(names: Sequence[str]) -> str:
     """ "environment of pids 7-9, node b": what differs in a number only is told once."""
-    found: dict[str, list[tuple[int, str]]] = {}
+    by_kind: dict[str, list[tuple[int, str]]] = {}
     for name in dict.fromkeys(names):
         numbered = _NUMBERED.fullmatch(name)
-        found.setdefault(numbered[1] if numbered else name, []).append((int(numbered[2]) if numbered else 0, name))
+        by_kind.setdefault(numbered[1] if numbered else name, []).append((int(numbered[2]) if numbered else 0, name))
     parts = []
-    for what, each in list(found.items())[:MOST_NAMES]:
+    for what, each in list(by_kind.items())[:MOST_NAMES]:
         numbers = ranges([number for number, _ in each])
         several = f"{what}s {numbers}" if len(numbers) < LONGEST_NUMBERS else f"{what}: {len(each)} of them"
         parts.append(each[0][1] if len(each) == 1 else several)
-    return ", ".join(parts) + (f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else "")
+    return ", ".join(parts) + (f" and {len(by_kind) - MOST_NAMES} more" if len(by_kind) > MOST_NAMES else "")

@@ -369,8 +369,8 @@ def _order(
 
 def group_argument(text: str) -> str:
     """What a call names as its process group: "tensor_parallel" of `dist.all_reduce(x, group=tensor_parallel)`."""
-    found = re.search(r"\b(?:group|process_group)\s*=\s*([\w.\[\]()]+?)\s*[,)]", text)
-    return found[1] if found else ""
+    argument = re.search(r"\b(?:group|process_group)\s*=\s*([\w.\[\]()]+?)\s*[,)]", text)
+    return argument[1] if argument else ""
 
 
 def _recorded(job: HangJob, suspects: Sequence[Rank]) -> tuple[Seen, ...]:

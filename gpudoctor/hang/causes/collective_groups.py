@@ -91,13 +91,13 @@ def _guards_seen(frame: Frame | None, guards: Sequence[Enclosing]) -> list[Seen]
 
 def _guarded_creations(rank: Rank) -> Sequence[Enclosing]:
     """Other calls that create groups, in the functions on a rank's stack, under a condition on the rank."""
-    found: list[Enclosing] = []
+    calls: list[Enclosing] = []
     for frame in rank.place.user_frames:
         context = source_at(rank, frame)
         for call in context.calls if context is not None else ():
             if call.kind in CREATES and call.line != frame.line and RANK_WORDS.search(call.text):
-                found.append(call)
-    return found[:MOST_NAMED]
+                calls.append(call)
+    return calls[:MOST_NAMED]
 
 
 RULES = (groups_of_some,)

@@ -222,7 +222,7 @@ def _local_gaps(job: HangJob) -> dict[int, str]:
             key = (rank.node.host, group)
             seen[key][rank.local_rank] = rank
             nodes[key] = rank.node.host
-    found: dict[int, str] = {}
+    gaps: dict[int, str] = {}
     for key, ranks in seen.items():
         sizes = Counter(number(rank.environment.get("LOCAL_WORLD_SIZE")) for rank in ranks.values())
         size = sizes.most_common(1)[0][0]
@@ -230,8 +230,8 @@ def _local_gaps(job: HangJob) -> dict[int, str]:
         if size is None or len(first) != 1 or size > 1024:
             continue
         base = first.pop()
-        found.update({base + local: nodes[key] for local in range(size) if local not in ranks})
-    return found
+        gaps.update({base + local: nodes[key] for local in range(size) if local not in ranks})
+    return gaps
 
 
 def _all_here(job: HangJob) -> bool:
