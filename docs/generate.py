@@ -6,6 +6,7 @@
 In any Markdown page a line `<!-- run: COMMAND -->` is followed by a fenced block that holds what COMMAND printed.
 """
 
+import importlib
 import inspect
 import json
 import os
@@ -17,26 +18,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gpudoctor.amp.report
-import gpudoctor.checkpoint.report
-import gpudoctor.devices
-import gpudoctor.emit.machine_readable
-import gpudoctor.explain.report
-import gpudoctor.fleet.survey
-import gpudoctor.hang.report
-import gpudoctor.lint.report
-import gpudoctor.nccl.publish
-import gpudoctor.report
-import gpudoctor.snapshot
-import gpudoctor.snapshot.evidence
-import gpudoctor.topology
-import gpudoctor.train.report
+from gpudoctor import snapshot
+from gpudoctor.amp import report as amp_report
 from gpudoctor.causes import CAUSES, Cause
 from gpudoctor.check import Check
 from gpudoctor.lint.rule import Example, LintRule, every_rule
+from gpudoctor.nccl import publish
 from gpudoctor.plugins import find_checks
+from gpudoctor.snapshot import evidence as hang_evidence
 from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms import TABLE
+from gpudoctor.train import report as train_report
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -51,6 +43,22 @@ from tests.machines.network_machines import NETWORK_MACHINES  # noqa: E402 - as 
 
 DOCS = ROOT / "docs"
 EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop", "network-dgx-h100", "network-many-bridges")
+SCHEMAS = {
+    "snapshot": "snapshot",
+    "report": "report",
+    "devices": "devices",
+    "topology": "topology",
+    "env": "emit.machine_readable",
+    "nccl-test": "nccl.publish",
+    "train-test": "train.report",
+    "check-hosts": "fleet.survey",
+    "amp": "amp.report",
+    "checkpoint": "checkpoint.report",
+    "lint": "lint.report",
+    "hang": "hang.report",
+    "explain": "explain.report",
+}
+"""Which module's `json_schema` each is."""
 COMMANDS = (
     "check",
     "hang",
@@ -96,33 +104,20 @@ def from_code() -> Iterator[tuple[Path, str]]:
     yield DOCS / "lint-rules.md", lint_rules(every_rule())
     yield DOCS / "hang-causes.md", hang_causes()
     yield CAUSE_IDS, "\n".join(sorted({*CAUSE_IDS.read_text().split(), *CAUSES})) + "\n"
-    for name, schema in (
-        ("snapshot", gpudoctor.snapshot.json_schema()),
-        ("report", gpudoctor.report.json_schema()),
-        ("devices", gpudoctor.devices.json_schema()),
-        ("topology", gpudoctor.topology.json_schema()),
-        ("env", gpudoctor.emit.machine_readable.json_schema()),
-        ("nccl-test", gpudoctor.nccl.publish.json_schema()),
-        ("train-test", gpudoctor.train.report.json_schema()),
-        ("check-hosts", gpudoctor.fleet.survey.json_schema()),
-        ("amp", gpudoctor.amp.report.json_schema()),
-        ("checkpoint", gpudoctor.checkpoint.report.json_schema()),
-        ("lint", gpudoctor.lint.report.json_schema()),
-        ("hang", gpudoctor.hang.report.json_schema()),
-        ("explain", gpudoctor.explain.report.json_schema()),
-    ):
+    for name, module in SCHEMAS.items():
+        schema = importlib.import_module(f"gpudoctor.{module}").json_schema()
         yield DOCS / "schemas" / f"{name}.json", json.dumps(tidied(schema), indent=1, sort_keys=True) + "\n"
     machines = {**MACHINES, **NETWORK_MACHINES}
     for name in EXAMPLES:
-        yield DOCS / "examples" / f"{name}.json", gpudoctor.snapshot.to_json(machines[name](), indent=1).decode() + "\n"
+        yield DOCS / "examples" / f"{name}.json", snapshot.to_json(machines[name](), indent=1).decode() + "\n"
     for name, answer in nccl_examples.EXAMPLES.items():
-        yield DOCS / "examples" / f"{name}.json", gpudoctor.nccl.publish.to_json(answer()) + "\n"
+        yield DOCS / "examples" / f"{name}.json", publish.to_json(answer()) + "\n"
     for name, trained in train_examples.EXAMPLES.items():
-        yield DOCS / "examples" / f"{name}.json", gpudoctor.train.report.to_json(trained()).decode() + "\n"
+        yield DOCS / "examples" / f"{name}.json", train_report.to_json(trained()).decode() + "\n"
     for name, judged in amp_examples.EXAMPLES.items():
-        yield DOCS / "examples" / f"{name}.json", gpudoctor.amp.report.to_json(judged()).decode() + "\n"
+        yield DOCS / "examples" / f"{name}.json", amp_report.to_json(judged()).decode() + "\n"
     for name, evidence in hang_examples.EXAMPLES.items():
-        yield DOCS / "examples" / f"{name}.json", gpudoctor.snapshot.evidence.to_json(evidence()).decode() + "\n"
+        yield DOCS / "examples" / f"{name}.json", hang_evidence.to_json(evidence()).decode() + "\n"
 
 
 def tidied(schema: Any) -> Any:

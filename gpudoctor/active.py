@@ -222,6 +222,8 @@ def keep(child: Endable) -> None:
     """Have `end_all` end it, should nobody else."""
     if child not in _living:
         _living.append(child)
+        for children in getattr(_own, "children", ()):
+            children.append(child)
 
 
 def forget(child: Endable) -> None:
@@ -240,6 +242,25 @@ def end_all() -> None:
 
 
 _living: list[Endable] = []
+_own = threading.local()
+"""What each `ending` of this thread has to end."""
+
+
+@contextlib.contextmanager
+def ending() -> Iterator[None]:
+    """End what this thread starts within it, and nobody else has ended: a program that calls us has other threads."""
+    children: list[Endable] = []
+    outer = getattr(_own, "children", ())
+    _own.children = (*outer, children)
+    try:
+        yield
+    finally:
+        _own.children = outer
+        with signals_deferred():
+            for child in reversed(children):
+                if child in _living:
+                    child.end()
+                    forget(child)
 
 
 @contextlib.contextmanager

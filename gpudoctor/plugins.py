@@ -1,63 +1,152 @@
-"""Finds the installed checks: every package named by an entry point of the group `gpudoctor.checks`."""
+"""What other distributions bring: checks, causes, lint rules and launchers, by entry points of the groups below.
 
+An entry names a module or package; it and all modules in it are searched. What cannot be imported, or has an id that is
+taken, costs itself only, and `broken` tells of it.
+"""
+
+import difflib
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
+from typing import TypeVar
 
 from msgspec import Struct
 
 from gpudoctor.check import Check
+from gpudoctor.errors import BadInput
 
-GROUP = "gpudoctor.checks"
+T = TypeVar("T")
+
+CHECKS, CAUSES, RULES, LAUNCHERS = GROUPS = (
+    *("gpudoctor.checks", "gpudoctor.causes", "gpudoctor.rules", "gpudoctor.launchers"),
+)
 
 
 class BrokenPlugin(Struct, frozen=True):
-    """A package, module or check that could not be used, and why."""
+    """A package, module or thing in it that could not be used, and why."""
 
     name: str
     reason: str
 
 
-def find_checks(entries: Iterable[EntryPoint] | None = None) -> tuple[list[Check], list[BrokenPlugin]]:
-    """All installed checks by group and id, and what could not be loaded; a broken module loses only itself."""
-    checks: dict[str, Check] = {}
-    broken: list[BrokenPlugin] = []
-    entries = entry_points(group=GROUP) if entries is None else entries
+_broken: dict[str, tuple[BrokenPlugin, ...]] = {}
+
+
+def broken(*groups: str) -> tuple[BrokenPlugin, ...]:
+    """What could not be used of these groups (none: of all) when they were last looked for."""
+    return tuple(plugin for group, plugins in _broken.items() if not groups or group in groups for plugin in plugins)
+
+
+def unsaid() -> tuple[BrokenPlugin, ...]:
+    """Those that no report of checks tells of."""
+    return broken(*GROUPS[1:])
+
+
+def note(plugins: dict[str, tuple[BrokenPlugin, ...]]) -> None:
+    """What a child of ours met."""
+    _broken.update(plugins)
+
+
+def find(
+    group: str,
+    in_module: Callable[[ModuleType], Iterable[T]],
+    ids: Callable[[T], Sequence[str]],
+    own: Iterable[T] = (),
+    entries: Iterable[EntryPoint] | None = None,
+) -> list[T]:
+    """`own`, and what installed packages bring to a group. Of two with one id the first stays.
+
+    `in_module`: those that a module defines. `ids`: names of one, none of which another may have.
+    """
+    taken: dict[str, str] = {}
+    all_of_them: list[T] = []
+    trouble: list[BrokenPlugin] = []
+
+    def take(one: T, where: str) -> None:
+        if clash := next((id for id in ids(one) if id in taken), ""):
+            trouble.append(
+                BrokenPlugin(where, f"{group.rpartition('.')[2][:-1]} id {clash!r} is taken by {taken[clash]}")
+            )
+        else:
+            taken.update(dict.fromkeys(ids(one), where))
+            all_of_them.append(one)
+
+    for one in own:
+        take(one, "gpudoctor")
+    entries = entry_points(group=group) if entries is None else entries
     for entry in sorted(entries, key=lambda entry: (entry.name != "builtin", entry.name)):
-        for name, module in _modules(entry, broken):
-            for found in _checks_of(module):
-                taken = checks.get(found.id)
-                if taken is not None:
-                    broken.append(BrokenPlugin(name, f"check id {found.id!r} is taken by {taken.module}"))
-                else:
-                    checks[found.id] = found
-    return sorted(checks.values(), key=lambda found: (found.group, found.id)), broken
+        for name, module in _modules(entry, trouble):
+            try:
+                brought = list(in_module(module))
+            except Exception as error:  # such as a CAUSE that is none
+                trouble.append(BrokenPlugin(name, _one_line(error)))
+                continue
+            for one in brought:
+                take(one, name)
+    _broken[group] = tuple(trouble)
+    return all_of_them
 
 
-def _checks_of(module: ModuleType) -> list[Check]:
-    """The checks that a module defines itself (not those it imported), each once."""
-    found = {id(value): value for value in vars(module).values() if isinstance(value, Check)}
-    return [value for value in found.values() if value.module == module.__name__]
+def instances(kind: type[T], made_in: Callable[[T], str]) -> Callable[[ModuleType], list[T]]:
+    """An `in_module`: the values of a class that a module defines itself (not those it imported), each once."""
+
+    def of(module: ModuleType) -> list[T]:
+        values = {id(value): value for value in vars(module).values() if isinstance(value, kind)}
+        return [value for value in values.values() if made_in(value) == module.__name__]
+
+    return of
 
 
-def _modules(entry: EntryPoint, broken: list[BrokenPlugin]) -> Iterable[tuple[str, ModuleType]]:
-    try:
-        package = importlib.import_module(entry.module)
-    except BaseException as error:  # whatever a foreign package raises at import, SystemExit too
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        broken.append(BrokenPlugin(entry.name, f"cannot import {entry.module}: {_one_line(error)}"))
+def find_checks(entries: Iterable[EntryPoint] | None = None) -> tuple[list[Check], list[BrokenPlugin]]:
+    """All installed checks by group and id, and what could not be loaded."""
+    checks = find(CHECKS, instances(Check, lambda check: check.module), lambda check: [check.id], entries=entries)
+    return sorted(checks, key=lambda check: (check.group, check.id)), list(broken(CHECKS))
+
+
+def chosen_checks(names: Sequence[str]) -> tuple[list[Check], list[BrokenPlugin]]:
+    """The checks that were asked for, and, when all were, what could not be loaded. Raises `BadInput`."""
+    checks, trouble = find_checks()
+    return select(checks, names), [] if names else trouble
+
+
+def select(checks: Sequence[Check], names: Sequence[str]) -> list[Check]:
+    """The checks with these ids, former ids or groups, in their own order; all of them for no name.
+
+    Raises `BadInput` for a name that is neither.
+    """
+    wanted: set[str] = set()
+    for name in names:
+        matching = {check.id for check in checks if name in (check.id, check.group, *check.aliases)}
+        if not matching:
+            known = sorted({check.group for check in checks} | {check.id for check in checks})
+            close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+            hint = f"did you mean {', '.join(close)}?" if close else "'gpudoctor checks' lists them"
+            raise BadInput(f"no check or group is called {name!r}; {hint}")
+        wanted |= matching
+    return [check for check in checks if not names or check.id in wanted]
+
+
+def _modules(entry: EntryPoint, trouble: list[BrokenPlugin]) -> Iterator[tuple[str, ModuleType]]:
+    package = _imported(entry.module, trouble, entry.name, f"cannot import {entry.module}")
+    if package is None:
         return
     yield entry.module, package
     for info in pkgutil.walk_packages(getattr(package, "__path__", []), package.__name__ + ".", onerror=lambda _: None):
-        try:
-            yield info.name, importlib.import_module(info.name)
-        except BaseException as error:  # as above
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            broken.append(BrokenPlugin(info.name, f"cannot import it: {_one_line(error)}"))
+        module = _imported(info.name, trouble, info.name, "cannot import it")
+        if module is not None:
+            yield info.name, module
+
+
+def _imported(module: str, trouble: list[BrokenPlugin], name: str, failing: str) -> ModuleType | None:
+    try:
+        return importlib.import_module(module)
+    except BaseException as error:  # whatever a foreign package raises at import, SystemExit too
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        trouble.append(BrokenPlugin(name, f"{failing}: {_one_line(error)}"))
+        return None
 
 
 def _one_line(error: BaseException) -> str:

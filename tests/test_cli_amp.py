@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpudoctor.amp.asked import devices, dtypes
 from gpudoctor.amp.judge import judge
 from gpudoctor.amp.patient import NothingToTest, chosen, why_no_gpu
 from gpudoctor.amp.report import AmpDevice, AmpReport, Precision, UnreadableAmpReport, from_json, to_json
-from gpudoctor.cli.amp_run import devices, dtypes
 from gpudoctor.errors import BadInput
 from gpudoctor.render.amp import closing_words, show_amp
 from gpudoctor.render.plot import check_plot, draw_factors

@@ -14,8 +14,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudoctor.cli.lint import command_text
 from gpudoctor.lint import report as reports
+from gpudoctor.lint.asked import command_text
 from gpudoctor.lint.facts import parse_facts
 from gpudoctor.lint.lint import lint
 from gpudoctor.lint.model import LintFacts

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gpudoctor.amp import short as amp
-from gpudoctor.cli.deep import deepened
+from gpudoctor.examination import deepened
 from gpudoctor.nccl.rank_messages import Fault, Trained
 from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.read.children import ExamineWish

@@ -10,12 +10,13 @@ from types import ModuleType
 import jsonschema
 import msgspec
 import pytest
-from typer.main import get_command
 
-from gpudoctor import devices, report
+from gpudoctor import report
 from gpudoctor.causes import CAUSES
 from gpudoctor.check import Check
-from gpudoctor.cli import app
+from gpudoctor.cli.commands import COMMANDS
+from gpudoctor.devices import to_json as devices_json
+from gpudoctor.devices import what_if
 from gpudoctor.diagnose import ask, diagnose
 from gpudoctor.plugins import find_checks
 from gpudoctor.snapshot import to_json
@@ -27,7 +28,6 @@ from tests.test_every_check import wrong
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-COMMANDS = [name for name, command in get_command(app).commands.items() if not command.hidden]  # type: ignore[attr-defined]
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 
 
@@ -100,7 +100,7 @@ def test_the_example_check_works_as_it_stands(tmp_path: Path) -> None:
 def test_published_schemas_describe_what_is_written() -> None:
     machine = h100_node()
     written = diagnose(machine, find_checks()[0])
-    answer = devices.to_json(devices.what_if(machine, "3,1,9", machine.cuda.visible))
+    answer = devices_json(what_if(machine, "3,1,9", machine.cuda.visible))
     for name, content in (
         ("snapshot", to_json(machine)),
         ("report", report.to_json(written)),

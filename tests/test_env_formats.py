@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
+from typing import get_args
 
 import jsonschema
 import pytest
@@ -97,7 +98,7 @@ def read_by(shell: list[str], text: str, names: Mapping[str, str]) -> dict[str, 
 
 
 def test_every_format_that_the_command_offers_has_its_emitter() -> None:
-    assert {form.value for form in Format} == set(EMITTERS)
+    assert set(get_args(Format)) == set(EMITTERS)
 
 
 @pytest.mark.parametrize("form", ["shell", "slurm"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudoctor.cli.launch import split_program
+from gpudoctor.launch.planned import split_program
 from tests.lab.sshd import user_environment
 
 

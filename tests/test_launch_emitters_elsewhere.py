@@ -22,13 +22,13 @@ from hypothesis import strategies as st
 from gpudoctor.launch import parts
 from gpudoctor.launch.parts import job_name
 from gpudoctor.launch.plan import CannotEmit, Emission, EnvVariable, LaunchPlan, NodePlan
+from gpudoctor.launch.text import place
 from gpudoctor.launch.words import Unquotable
 from gpudoctor.launch.write import emission
 from gpudoctor.lint.lint import lint
 from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.rule import every_rule
-from gpudoctor.render.launch import place
 from tests.lab.requirements import require
 
 GOLDEN = Path(__file__).parent / "launch_golden"

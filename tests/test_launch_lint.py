@@ -4,13 +4,13 @@ import pytest
 
 from gpudoctor.launch.decide import Surroundings, decide
 from gpudoctor.launch.plan import CannotEmit, LaunchPlan, LaunchWish
+from gpudoctor.launch.text import text
 from gpudoctor.launch.write import emission
 from gpudoctor.launcher import registry
 from gpudoctor.lint.lint import lint
 from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.rule import every_rule
-from gpudoctor.render.launch import text
 from gpudoctor.snapshot import read
 from tests.build import but, h100_node
 

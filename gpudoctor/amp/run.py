@@ -16,13 +16,11 @@ from typing import Any
 from gpudoctor.active import Child, Reply, Waiting, gather, messages, start, worker
 from gpudoctor.amp import assemble
 from gpudoctor.amp.report import AmpDevice
+from gpudoctor.defaults import DEVICE_SECONDS
 from gpudoctor.knowledge.precision.support import Dtype
 from gpudoctor.read.python import how_it_ended
 from gpudoctor.snapshot import Probe
 
-TIMEOUT = 60.0
-"""Of one device, in seconds: on a crowded machine the import of torch alone takes ten. A test of all dtypes takes 3 s
-on a CPU (measured with torch 2.13)."""
 MEASURING = 0.2
 """The share of the timeout after which no measurement of speed begins."""
 COMPILING = 30.0
@@ -35,7 +33,7 @@ def examine(
     devices: Sequence[str],
     dtypes: Sequence[Dtype],
     python: str,
-    timeout: float = TIMEOUT,
+    timeout: float = DEVICE_SECONDS,
     waiting: Waiting | None = None,
     *,
     speed: bool = True,

@@ -1,7 +1,7 @@
 """The commands: read arguments, call one function, print, set the exit status.
 
-Importing this package must stay cheap: `gpudoctor --help` and shell completion run it. Each command imports what
-it needs when it is called.
+Importing this package must stay cheap: it is what every command begins with. A command's module and typer come when
+that command runs, and what it needs when it is called.
 """
 
 import contextlib
@@ -12,81 +12,16 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import Annotated, NoReturn
-
-import typer
+from typing import NoReturn
 
 from gpudoctor import __version__, cost, programs
-from gpudoctor.cli.agent import agent
-from gpudoctor.cli.amp import amp
-from gpudoctor.cli.capture import capture
-from gpudoctor.cli.check import check
-from gpudoctor.cli.checkpoint import checkpoint
-from gpudoctor.cli.checks import checks
-from gpudoctor.cli.devices import devices
-from gpudoctor.cli.env import env
-from gpudoctor.cli.explain import explain
-from gpudoctor.cli.hang import hang
-from gpudoctor.cli.launch import launch
-from gpudoctor.cli.lint import WithCommand, lint
-from gpudoctor.cli.nccl_test import nccl_test
-from gpudoctor.cli.topology import topology
-from gpudoctor.cli.train_test import train_test
+from gpudoctor.cli.commands import help_text
 from gpudoctor.errors import BadInput, CannotTell
 from gpudoctor.lacking import lacking
-
-EPILOG = (
-    "Exit status: 0 healthy (warnings allowed), 1 errors, 2 wrong usage or nothing could be examined, 3 cannot tell."
-)
 
 INTERRUPTED = 128 + signal.SIGINT
 UNWRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 """What a disk, a quota, a limit or a terminal that is gone says to who prints."""
-
-# rich_markup_mode=None: plain help costs half the CPU time of a rich one, and pastes better.
-app = typer.Typer(
-    name="gpudoctor",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=EPILOG,
-)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"gpudoctor {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def gpudoctor(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
-    ] = False,
-) -> None:
-    """Is this machine ready to train? Diagnostics for multi-GPU PyTorch that always answer."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-
-
-app.command()(check)
-app.command()(capture)
-app.command()(devices)
-app.command()(env)
-app.command()(topology)
-app.command()(nccl_test)
-app.command()(amp)
-app.command()(train_test)
-app.command()(launch)
-app.command()(hang)
-app.command()(explain)
-app.command()(checkpoint)
-app.command(cls=WithCommand)(lint)
-app.command()(checks)
-app.command(hidden=True)(agent)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -95,6 +30,7 @@ def run(arguments: Sequence[str]) -> int:
         try:
             with cost.command():
                 status = _within_its_cost(arguments)
+            _say_broken_plugins()
         finally:
             _end_children()
         if sys.stdout is not None:  # started with its output closed
@@ -132,6 +68,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _within_its_cost(arguments: Sequence[str]) -> object:
     """What the command gives. Raises `BadInput` for a file that costs more than is spent on it."""
+    if list(arguments) in ([], ["-h"], ["--help"], ["--version"]):  # typer alone takes a tenth of a second
+        print(f"gpudoctor {__version__}" if "--version" in arguments else help_text())
+        return 0
+    from gpudoctor.cli.group import app
+
     try:
         return app(list(arguments), prog_name="gpudoctor", standalone_mode=False)
     except cost.Beyond as met:
@@ -141,6 +82,13 @@ def _within_its_cost(arguments: Sequence[str]) -> object:
         if not said:
             raise
         raise BadInput(f"the file that was given is refused: {said}") from None
+
+
+def _say_broken_plugins() -> None:
+    """What other distributions bring and could not be used, after an answer without it. A report has it in itself."""
+    plugins = sys.modules.get("gpudoctor.plugins")  # not loaded: nothing was looked for
+    for plugin in plugins.unsaid() if plugins is not None else ():
+        _complain(f"plugin {plugin.name}: {plugin.reason}")
 
 
 def _end_children() -> None:

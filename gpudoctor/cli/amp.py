@@ -1,56 +1,54 @@
 """`gpudoctor amp`."""
 
-from typing import Annotated, Optional
+import sys
+from typing import Annotated
 
 import typer
 
-from gpudoctor.cli.options import NoColor, Python, finite
+from gpudoctor import defaults
+from gpudoctor.cli.options import Json, NoColor, Python, Saved, answer, check_plot_of, option, seconds
+
+INTERRUPTED = 130
 
 
 def amp(
-    dtype: Annotated[
-        str, typer.Option("--dtype", metavar="NAMES", help="Of fp16, bf16, tf32, fp8.")
-    ] = "fp16,bf16,tf32,fp8",
+    dtype: Annotated[str, option("--dtype NAMES", "Of fp16, bf16, tf32, fp8.")] = defaults.DTYPES,
     device: Annotated[
-        Optional[str],  # noqa: UP045 - typer on Python 3.10 reads it
-        typer.Option(
-            "--device",
-            metavar="NAMES",
-            help="cuda:0, xpu:1, cpu, or all; by default every GPU that torch sees, else the CPU.",
-            show_default=False,
-        ),
+        str | None,
+        option("--device NAMES", "cuda:0, xpu:1, cpu, or all; by default every GPU that torch sees, else the CPU."),
     ] = None,
     timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            min=1,
-            max=3600,
-            callback=finite,
-            help="Deadline of each device.",
-        ),
-    ] = 60.0,
-    from_file: Annotated[
-        Optional[str],  # noqa: UP045 - as above
-        typer.Option("--from", metavar="FILE", help="Show a saved answer (--json) again.", show_default=False),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
-    plot: Annotated[
-        Optional[str],  # noqa: UP045 - as above
-        typer.Option("--plot", metavar="FILE", help="The speeds as a picture too: FILE.svg or FILE.png."),
-    ] = None,
+        float, seconds("--timeout SECONDS", "Deadline of each device.", least=1)
+    ] = defaults.DEVICE_SECONDS,
+    from_file: Saved = None,
+    json: Json = False,
+    plot: Annotated[str | None, option("--plot FILE", "The speeds as a picture too: FILE.svg or FILE.png.")] = None,
     python: Python = None,
     no_color: NoColor = False,
 ) -> None:
-    """Which precision really works on each device, proved by running it, and how to ask for it.
+    """Exit status: 0 what the hardware has works, 1 it does not, 2 no device could be tested."""
+    from gpudoctor.amp.asked import test
+    from gpudoctor.amp.judge import judged_again
+    from gpudoctor.amp.report import from_json, to_json
+    from gpudoctor.cli.files import saved_answer
+    from gpudoctor.knowledge.wording import counted
+    from gpudoctor.render.amp import show_amp
+    from gpudoctor.render.plot import draw_factors
+    from gpudoctor.render.progress import Progress
 
-    Exit status: 0 what the hardware has works, 1 it does not, 2 no device could be tested.
-    """
-    from gpudoctor.cli import amp_run
-
-    output = amp_run.Output(json=json, plot=plot, no_color=no_color)
+    check_plot_of(plot)
+    tested = None
     if from_file is not None:
-        raise typer.Exit(amp_run.show_again(from_file, output))
-    asked = amp_run.Asked(dtypes=amp_run.dtypes(dtype), devices=amp_run.devices(device), timeout=timeout, python=python)
-    raise typer.Exit(amp_run.run(asked, output))
+        report = judged_again(saved_answer(from_file, from_json))
+    else:
+        with Progress(sys.stderr) as progress:
+            tested = test(dtype, device, python, timeout, progress.waiting)
+        report = tested.report
+    answer(report, to_json if json else None, show_amp, no_color=no_color)
+    if plot is not None:
+        draw_factors(report, plot)
+    if tested is not None and tested.interrupted:
+        done = f"{len(report.devices)} of {counted(tested.wanted, 'device')} tested"
+        print(f"gpudoctor: interrupted; {done}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(report.exit_status)

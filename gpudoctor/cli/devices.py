@@ -1,88 +1,33 @@
 """`gpudoctor devices`."""
 
-import os
-from typing import TYPE_CHECKING, Annotated, Optional
+import sys
+from typing import Annotated
 
-import typer
-
-from gpudoctor.cli.options import FromFile, NoColor, Timeout
-
-if TYPE_CHECKING:
-    from gpudoctor.snapshot import CudaAnswer, Reading, Snapshot
+from gpudoctor import defaults
+from gpudoctor.cli.options import FromFile, Json, NoColor, Timeout, answer, option
+from gpudoctor.errors import BadInput
 
 
 def devices(
     cuda_visible_devices: Annotated[
-        Optional[str],  # noqa: UP045 - typer on Python 3.10 reads it
-        typer.Option(
-            "--cuda-visible-devices",
-            metavar="VALUE",
-            help="Answer for this value instead of the one in the environment.",
-            show_default=False,
-        ),
+        str | None,
+        option("--cuda-visible-devices VALUE", "Answer for this value instead of the one in the environment."),
     ] = None,
     from_file: FromFile = None,
-    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
-    timeout: Timeout = 10.0,
+    json: Json = False,
+    timeout: Timeout = defaults.READ_SECONDS,
     no_color: NoColor = False,
 ) -> None:
-    """Which GPUs a CUDA program gets, in its own numbering, and what is wrong with CUDA_VISIBLE_DEVICES."""
-    if from_file is None:
-        machine, value, driver = _live(cuda_visible_devices, timeout)
-    else:
-        machine, value, driver = _recorded(from_file, cuda_visible_devices)
-
-    from gpudoctor.devices import to_json, what_if
-    from gpudoctor.render.words import shown_json
-
-    answer = what_if(machine, value, driver)
-    if json:
-        print(shown_json(to_json(answer)))
-    else:
-        from gpudoctor.render.devices import show_devices
-        from gpudoctor.render.prose import console
-
-        show_devices(answer, console(no_color=no_color))
-
-
-def _live(value: Optional[str], timeout: float) -> "tuple[Snapshot, Optional[str], Reading[CudaAnswer]]":  # noqa: UP045
-    """This machine, the value to answer for, and the driver's own answer for it."""
-    from gpudoctor.cli.live import examine_machine
-
-    if value is None:
-        machine = examine_machine(torch=False, timeout=timeout)
-        return machine, os.environ.get("CUDA_VISIBLE_DEVICES"), machine.cuda.visible
-
-    from gpudoctor.active import gather, own_module, start
-    from gpudoctor.errors import BadInput
-    from gpudoctor.read.cuda import assemble
-
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": value}
-    try:
-        child = start("cuda", own_module("gpudoctor.read.libcuda"), environment=environment, timeout=timeout)
-    except ValueError as error:  # a value that no environment can hold
-        raise BadInput(f"--cuda-visible-devices: {error}") from None
-    machine = examine_machine(torch=False, timeout=timeout)
-    return machine, value, assemble(gather([child])["cuda"])
-
-
-def _recorded(path: str, value: Optional[str]) -> "tuple[Snapshot, Optional[str], Reading[CudaAnswer]]":  # noqa: UP045
-    """A machine in a file: its own driver's answer holds for its own value only."""
+    from gpudoctor import library
     from gpudoctor.cli.files import snapshot_from
-    from gpudoctor.devices import recorded_value
-    from gpudoctor.errors import BadInput
-    from gpudoctor.snapshot import NotRead, missing
+    from gpudoctor.devices import NoGpus, to_json
+    from gpudoctor.render.devices import show_devices
+    from gpudoctor.render.progress import Progress
 
-    machine = snapshot_from(path)
+    machine = snapshot_from(from_file) if from_file is not None else None
     try:
-        own = recorded_value(machine)
-    except NotRead:
-        if value is None:
-            raise BadInput(
-                f"--from {path}: it does not say what CUDA_VISIBLE_DEVICES was; give --cuda-visible-devices VALUE"
-            ) from None
-        own = None
-    else:
-        if value is None or value == own:
-            return machine, own, machine.cuda.visible
-    return machine, value, missing("libcuda", "the machine is in a file and cannot be asked", "not-asked")
+        with Progress(sys.stderr) as progress:
+            seen = library.devices(cuda_visible_devices, snapshot=machine, timeout=timeout, waiting=progress.waiting)
+    except BadInput as error:
+        raise BadInput(f"--from {from_file}: {error}" if machine and not isinstance(error, NoGpus) else error) from None
+    answer(seen, to_json if json else None, show_devices, no_color=no_color)

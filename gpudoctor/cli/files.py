@@ -28,16 +28,20 @@ def snapshot_from(path: str) -> Snapshot:
         raise BadInput(f"--from {path}: {error}") from None
 
 
-def saved_answer(path: str, decode: Callable[[bytes], T], unreadable: type[Exception]) -> T:
+def saved_answer(
+    path: str, decode: Callable[[bytes], T], bound: bounded.Bound = bounded.ANSWER, otherwise: str = "{}"
+) -> T:
     """An answer that --json has written (or on standard input for "-"). Raises `BadInput` in one line.
 
-    `unreadable`: what `decode` raises for a file that is none.
+    `otherwise`: what to say of a file that is none, around the reason.
     """
-    cost.spend(bounded.ANSWER)
+    cost.spend(bound)
     try:
-        return decode(bounded.contents(path, bounded.ANSWER.size))
-    except (bounded.Refused, unreadable) as error:
+        return decode(bounded.contents(path, bound.size))
+    except bounded.Refused as error:
         raise BadInput(f"--from {path}: {error}") from None
+    except BadInput as error:
+        raise BadInput(f"--from {path}: {otherwise.format(error)}") from None
 
 
 def check_writable(path: str) -> None:

@@ -2,10 +2,12 @@
 
 import os
 import sys
-from typing import Annotated, Literal, Optional
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
+from gpudoctor import defaults
 from gpudoctor.cli.options import (
     Backend,
     Exclude,
@@ -13,20 +15,25 @@ from gpudoctor.cli.options import (
     Hostfile,
     Hosts,
     Interface,
+    Json,
     MasterAddress,
     MasterPort,
     NoColor,
     Nodes,
+    Plot,
     Python,
     RanksShareGpu,
     RemoteGpudoctor,
+    Saved,
     Stall,
     Wait,
+    answer,
+    check_plot_of,
+    exclusive,
+    option,
 )
 from gpudoctor.errors import BadInput
 
-DType = Literal["float32", "float16", "bfloat16"]
-Emit = Literal["slurm", "kubernetes"]
 TOKEN = "GPUDOCTOR_TOKEN"
 """The join token comes by environment: every user of a machine can read the others' command lines."""
 
@@ -39,109 +46,117 @@ def nccl_test(
     gpus_per_node: GpusPerNode = None,
     collective: Annotated[
         str,
-        typer.Option(
-            "--collective",
-            metavar="NAMES",
-            help="Of all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send_recv; or all.",
+        option(
+            "--collective NAMES", "Of all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send_recv; or all."
         ),
-    ] = "all_reduce",
-    min_bytes: Annotated[str, typer.Option("--min-bytes", metavar="SIZE", help="Smallest size.")] = "8",
-    max_bytes: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--max-bytes", metavar="SIZE", help="Largest size: 8G; on gloo 64M.", show_default=False),
-    ] = None,
-    factor: Annotated[int, typer.Option("--factor", metavar="F", min=2, help="From size to size.")] = 2,
-    dtype: Annotated[DType, typer.Option("--dtype", help="Type of the elements.")] = "float32",
-    warmup: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--warmup", metavar="N", min=0, help="Untimed operations a size: 5.", show_default=False),
-    ] = None,
-    iters: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--iters", metavar="N", min=1, help="Timed operations a size: 20.", show_default=False),
-    ] = None,
-    check: Annotated[bool, typer.Option("--check/--no-check", help="Compare every element of the result.")] = True,
+    ] = defaults.COLLECTIVE,
+    min_bytes: Annotated[str, option("--min-bytes SIZE", "Smallest size.")] = str(defaults.SMALLEST_SIZE),
+    max_bytes: Annotated[str | None, option("--max-bytes SIZE", "Largest size: 8G; on gloo 64M.")] = None,
+    factor: Annotated[int, option("--factor F", "From size to size.", least=2)] = defaults.SIZE_FACTOR,
+    dtype: Annotated[Literal["float32", "float16", "bfloat16"], option("--dtype", "Type of the elements.")] = "float32",
+    warmup: Annotated[int | None, option("--warmup N", "Untimed operations a size: 5.", least=0)] = None,
+    iters: Annotated[int | None, option("--iters N", "Timed operations a size: 20.", least=1)] = None,
+    check: Annotated[bool, option("--check/--no-check", "Compare every element of the result.")] = True,
     backend: Backend = "auto",
-    timeout: Stall = 60.0,
+    timeout: Stall = defaults.STALL_SECONDS,
     interface: Interface = None,
     master_addr: MasterAddress = None,
     master_port: MasterPort = None,
     compare: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            "--compare",
-            metavar="NAME=V1,V2",
-            help="The same test under each setting; ; between names.",
-            show_default=False,
-        ),
+        str | None, option("--compare NAME=V1,V2", "The same test under each setting; ; between names.")
     ] = None,
-    find_slow: Annotated[bool, typer.Option("--find-slow", help="Which node, link or NIC is the slow one.")] = False,
-    join: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--join", metavar="HEAD:PORT", help="Take part in the test of that head.", show_default=False),
-    ] = None,
-    wait: Wait = 600.0,
+    find_slow: Annotated[bool, option("--find-slow", "Which node, link or NIC is the slow one.")] = False,
+    join: Annotated[str | None, option("--join HEAD:PORT", "Take part in the test of that head.")] = None,
+    wait: Wait = defaults.JOIN_SECONDS,
     emit: Annotated[
-        Optional[Emit],  # noqa: UP045
-        typer.Option("--emit", help="Print a batch script or manifest that runs this test.", show_default=False),
+        Literal["slurm", "kubernetes"] | None,
+        option("--emit", "Print a batch script or manifest that runs this test."),
     ] = None,
-    from_file: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--from", metavar="FILE", help="Show a saved answer (--json) again.", show_default=False),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="The rows as CSV.")] = False,
-    plot: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--plot", metavar="FILE", help="A picture too: FILE.svg or FILE.png.", show_default=False),
-    ] = None,
-    keep_logs: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--keep-logs", metavar="DIR", help="Keep NCCL's log of every rank there.", show_default=False),
-    ] = None,
+    from_file: Saved = None,
+    json: Json = False,
+    csv: Annotated[bool, option("--csv", "The rows as CSV.")] = False,
+    plot: Plot = None,
+    keep_logs: Annotated[str | None, option("--keep-logs DIR", "Keep NCCL's log of every rank there.")] = None,
     ranks_share_gpu: RanksShareGpu = False,
     remote_gpudoctor: RemoteGpudoctor = None,
     python: Python = None,
     no_color: NoColor = False,
 ) -> None:
-    """Bandwidth of collectives across GPUs and nodes, graded, with the culprit named."""
-    from gpudoctor.cli import nccl_run
+    from gpudoctor.cli.files import saved_answer
+    from gpudoctor.fleet.where import Where, is_symmetric
+    from gpudoctor.nccl import live, symmetric
+    from gpudoctor.nccl.compare_settings import parse_compare
+    from gpudoctor.nccl.publish import from_json, to_csv, to_json
     from gpudoctor.nccl.wish import Wish
+    from gpudoctor.render.nccl_test import Live, show_result, show_run
+    from gpudoctor.render.plot import draw
+    from gpudoctor.render.prose import console, show_lines_left_out
 
-    if json and csv:
-        raise BadInput("--json and --csv exclude each other")
+    exclusive(json=json, csv=csv)
     if emit is not None and (join is not None or from_file is not None):
         raise BadInput("--emit excludes --join and --from")
     if join is not None:
-        raise typer.Exit(nccl_run.take_part(join, os.environ.get(TOKEN, "")))
-    asked = Wish(
-        factor=factor,
-        dtype=dtype,
-        warmup=warmup,
-        iterations=iters,
-        check=check,
-        backend=backend,
-        timeout=timeout,
-        interface=interface or "",
-        master_address=master_addr or "",
-        master_port=master_port or 0,
-        ranks_per_node=gpus_per_node or 0,
-        ranks_share_gpu=ranks_share_gpu,
-        python=python or "",
+        raise typer.Exit(live.take_part(join, os.environ.get(TOKEN, "")))
+    smallest, largest = live.sizes(min_bytes, max_bytes)
+    wish = live.completed(
+        Wish(
+            collectives=live.collectives(collective),
+            minimum_bytes=smallest,
+            maximum_bytes=largest,
+            factor=factor,
+            dtype=dtype,
+            warmup=warmup,
+            iterations=iters,
+            check=check,
+            backend=backend,
+            ranks_per_node=gpus_per_node or 0,
+            timeout=timeout,
+            interface=interface or "",
+            master_address=master_addr or "",
+            master_port=master_port or 0,
+            ranks_share_gpu=ranks_share_gpu,
+        ),
+        python,
     )
-    wish = nccl_run.wish(asked, collective=collective, minimum=min_bytes, maximum=max_bytes)
-    output = nccl_run.Output(json=json, csv=csv, plot=plot, keep_logs=keep_logs, no_color=no_color)
-    if from_file is not None:
-        raise typer.Exit(nccl_run.show_again(from_file, output))
-    if emit is not None:
-        print(nccl_run.emitted(emit, nodes, gpus_per_node, sys.argv[1:]), end="")
+    if emit is not None and from_file is None:
+        print(live.emitted(emit, nodes, gpus_per_node, sys.argv[1:]), end="")
         return
-    where = nccl_run.Where(
-        nodes=nodes,
-        hosts=hosts,
-        hostfile=hostfile,
-        exclude=exclude or "",
-        remote_gpudoctor=remote_gpudoctor or "",
-        wait=wait,
-    )
-    raise typer.Exit(nccl_run.run(wish, where, output, compare=compare, find_slow=find_slow))
+    check_plot_of(plot)
+    if keep_logs is not None and not (Path(keep_logs).is_dir() and os.access(keep_logs, os.W_OK)):
+        raise BadInput(f"--keep-logs {keep_logs}: not a folder that can be written to")
+    screen = console(no_color=no_color)
+    where = Where(nodes, hosts, hostfile, exclude, remote_gpudoctor, wait)
+    status: int | None = None
+    if from_file is not None:
+        result = saved_answer(from_file, from_json)
+        if not (json or csv):
+            show_run(result, screen)
+    else:
+        combinations = parse_compare(compare) if compare is not None else ()
+        shown = Live(screen, sys.stderr, rows=not (json or csv))
+        try:
+            if is_symmetric(os.environ, where):
+                if combinations or find_slow:
+                    raise BadInput(
+                        "--compare and --find-slow start ranks again and again, which a job that started them cannot "
+                        "do: run gpudoctor nccl-test in the allocation's shell, without srun or torchrun"
+                    )
+                part = symmetric.run_symmetric(wish, shown)
+                if part is None:  # another rank speaks for all
+                    return
+                result, status = part, symmetric.exit_status(part)
+            else:
+                result = live.bandwidth(wish, where, shown, combinations=combinations, find_slow=find_slow)
+        finally:
+            shown.close()
+    if csv:
+        print(to_csv(result), end="", flush=True)
+    else:
+        answer(result, (lambda result: to_json(result).encode()) if json else None, show_result, no_color=no_color)
+    if plot is not None:
+        draw(result, plot)
+    if keep_logs is not None:
+        live.keep_logs(result, keep_logs)
+    if from_file is not None and result.findings and not (json or csv):
+        show_lines_left_out(screen)
+    raise typer.Exit(result.exit_status if status is None else status)

@@ -1,9 +1,35 @@
-"""Options that several commands share."""
+"""How an option is written, those that several commands share, and what becomes of their answers."""
 
 import math
-from typing import Annotated, Literal, Optional
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from gpudoctor.snapshot import Snapshot
+
+
+T = TypeVar("T")
+
+
+def option(
+    words: str,
+    help: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    check: Callable[[float], float] | None = None,
+) -> Any:
+    """ "-o --output FILE": its names, then what it takes; and the bounds of a number."""
+    names = [word for word in words.split() if word.startswith("-")]
+    metavar = " ".join(words.split()[len(names) :]) or None
+    return typer.Option(*names, metavar=metavar, help=help, min=least, max=most, callback=check)
+
+
+def argument(metavar: str, help: str) -> Any:
+    return typer.Argument(metavar=metavar, help=help)
 
 
 def finite(seconds: float) -> float:
@@ -13,77 +39,88 @@ def finite(seconds: float) -> float:
     return seconds
 
 
-Python = Annotated[
-    Optional[str],  # noqa: UP045 - typer on Python 3.10 reads it
-    typer.Option("--python", metavar="PATH", help="The training interpreter to examine.", show_default=False),
-]
-NoTorch = Annotated[bool, typer.Option("--no-torch", help="Do not import torch in the training interpreter.")]
-Deep = Annotated[bool, typer.Option("--deep", help="Run the active tests too: each GPU computes, fp16 and bf16, DDP.")]
-Timeout = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        metavar="SECONDS",
-        min=0.1,
-        max=3600,
-        callback=finite,
-        help="Deadline of each thing that is read.",
-    ),
-]
+def seconds(words: str, help: str, *, least: float) -> Any:
+    return option(words, help, least=least, most=3600, check=finite)
+
+
+Python = Annotated[str | None, option("--python PATH", "The training interpreter to examine.")]
+NoTorch = Annotated[bool, option("--no-torch", "Do not import torch in the training interpreter.")]
+Deep = Annotated[bool, option("--deep", "Run the active tests too: each GPU computes, fp16 and bf16, DDP.")]
+Timeout = Annotated[float, seconds("--timeout SECONDS", "Deadline of each thing that is read.", least=0.1)]
 FromFile = Annotated[
-    Optional[str],  # noqa: UP045 - as above
-    typer.Option(
-        "--from",
-        metavar="FILE",
-        help="A captured snapshot, or the output of `nvidia-smi -q` or `nvidia-smi -q -x`; - is standard input.",
-        show_default=False,
+    str | None,
+    option(
+        "--from FILE",
+        "A captured snapshot, or the output of `nvidia-smi -q` or `nvidia-smi -q -x`; - is standard input.",
     ),
 ]
-NoColor = Annotated[bool, typer.Option("--no-color", help="No colour; NO_COLOR in the environment does the same.")]
-Exclude = Annotated[
-    Optional[str],  # noqa: UP045 - as above
-    typer.Option("--exclude", metavar="LIST", help="Leave these nodes out.", show_default=False),
-]
-RemoteGpudoctor = Annotated[
-    Optional[str],  # noqa: UP045 - as above
-    typer.Option("--remote-gpudoctor", metavar="PATH", help="gpudoctor on the other nodes.", show_default=False),
-]
-GpusPerNode = Annotated[
-    Optional[int],  # noqa: UP045 - as above
-    typer.Option("--gpus-per-node", metavar="G", min=1, max=1024, help="Ranks a node.", show_default=False),
-]
-MasterAddress = Annotated[
-    Optional[str],  # noqa: UP045 - as above
-    typer.Option("--master-addr", metavar="A", help="The head's address.", show_default=False),
-]
-MasterPort = Annotated[
-    Optional[int],  # noqa: UP045 - as above
-    typer.Option("--master-port", metavar="P", min=1, max=65535, help="The rendezvous port.", show_default=False),
-]
-Nodes = Annotated[
-    Optional[int],  # noqa: UP045 - as above
-    typer.Option("--nodes", metavar="N", min=1, help="So many nodes: SLURM's, or those that join.", show_default=False),
-]
-Hosts = Annotated[
-    Optional[str],  # noqa: UP045 - as above
-    typer.Option("--hosts", metavar="LIST", help="Nodes by ssh: 'n[01-16]', 'a,user@b:2222'.", show_default=False),
-]
-Hostfile = Annotated[
-    Optional[str],  # noqa: UP045 - as above
-    typer.Option("--hostfile", metavar="FILE", help="Nodes by ssh: lines of NAME [slots=N].", show_default=False),
-]
-Backend = Annotated[Literal["auto", "nccl", "gloo"], typer.Option("--backend", help="nccl, or gloo over CPU.")]
+Saved = Annotated[str | None, option("--from FILE", "Show a saved answer (--json) again.")]
+Json = Annotated[bool, option("--json", "The answer as JSON.")]
+Paste = Annotated[bool, option("--paste", "For an issue: markdown, private names hidden.")]
+NoColor = Annotated[bool, option("--no-color", "No colour; NO_COLOR in the environment does the same.")]
+Nodes = Annotated[int | None, option("--nodes N", "So many nodes: SLURM's, or those that join.", least=1)]
+SlurmNodes = Annotated[int | None, option("--nodes N", "So many nodes of the Slurm allocation.", least=1)]
+Hosts = Annotated[str | None, option("--hosts LIST", "Nodes by ssh: 'n[01-16]', 'a,user@b:2222'.")]
+Hostfile = Annotated[str | None, option("--hostfile FILE", "Nodes by ssh: lines of NAME [slots=N].")]
+NamesFile = Annotated[str | None, option("--hostfile FILE", "The nodes that a file names, one a line.")]
+Exclude = Annotated[str | None, option("--exclude LIST", "Leave these nodes out.")]
+RemoteGpudoctor = Annotated[str | None, option("--remote-gpudoctor PATH", "gpudoctor on the other nodes.")]
+GpusPerNode = Annotated[int | None, option("--gpus-per-node G", "Ranks a node.", least=1, most=1024)]
+MasterAddress = Annotated[str | None, option("--master-addr A", "The head's address.")]
+MasterPort = Annotated[int | None, option("--master-port P", "The rendezvous port.", least=1, most=65535)]
+Backend = Annotated[Literal["auto", "nccl", "gloo"], option("--backend", "nccl, or gloo over CPU.")]
 Stall = Annotated[
-    float,
-    typer.Option("--timeout", metavar="SECONDS", min=1, max=3600, help="End the test when it stands still this long."),
+    float, option("--timeout SECONDS", "End the test when it stands still this long.", least=1, most=3600)
 ]
-Interface = Annotated[
-    Optional[str],  # noqa: UP045 - as above
-    typer.Option("--interface", metavar="IF", help="The interface that all nodes use.", show_default=False),
-]
-Wait = Annotated[
-    float, typer.Option("--wait", metavar="SECONDS", min=1, max=86400, help="How long nodes have to join.")
-]
-RanksShareGpu = Annotated[
-    bool, typer.Option("--ranks-share-gpu", help="Several ranks on GPU 0, to try NCCL out; never graded.")
-]
+Interface = Annotated[str | None, option("--interface IF", "The interface that all nodes use.")]
+Wait = Annotated[float, option("--wait SECONDS", "How long nodes have to join.", least=1, most=86400)]
+RanksShareGpu = Annotated[bool, option("--ranks-share-gpu", "Several ranks on GPU 0, to try NCCL out; never graded.")]
+FrameworkVersion = Annotated[str | None, option("--framework-version V", "As if V were installed.")]
+Plot = Annotated[str | None, option("--plot FILE", "A picture too: FILE.svg or FILE.png.")]
+
+
+# ---------------------------------------------------------------- what a command does with them
+
+
+def machine_from(path: str | None, *, python: str | None = None, torch: bool = True, timeout: float) -> "Snapshot":
+    """The machine in a file, or this one, with what is waited for on a terminal."""
+    if path is not None:
+        from gpudoctor.cli.files import snapshot_from
+
+        return snapshot_from(path)
+    from gpudoctor.library import examine
+    from gpudoctor.render.progress import Progress
+
+    with Progress(sys.stderr) as progress:
+        return examine(python=python, torch=torch, timeout=timeout, waiting=progress.waiting)
+
+
+def answer(what: T, json: Callable[[T], bytes] | None, show: Callable[[T, Any], None], *, no_color: bool) -> None:
+    """Print an answer: as JSON by `json` where that was asked for, else shown on the terminal."""
+    if json is not None:
+        from gpudoctor.render.words import shown_json
+
+        print(shown_json(json(what)))
+    else:
+        from gpudoctor.render.prose import console
+
+        show(what, console(no_color=no_color))
+    sys.stdout.flush()
+
+
+def exclusive(**given: object) -> None:
+    """Refuse options that exclude each other."""
+    from gpudoctor.errors import BadInput
+
+    names = ["--" + name.replace("_", "-") for name, value in given.items() if value]
+    if len(names) > 1:
+        every = ["--" + name.replace("_", "-") for name in given]
+        raise BadInput(f"{', '.join(every[:-1])} and {every[-1]} exclude each other")
+
+
+def check_plot_of(path: str | None) -> None:
+    """Say before a test what would fail after it."""
+    if path is not None:
+        from gpudoctor.render.plot import check_plot
+
+        check_plot(path)

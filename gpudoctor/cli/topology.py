@@ -1,42 +1,25 @@
 """`gpudoctor topology`."""
 
-from typing import Annotated
-
-import typer
-
-from gpudoctor.cli.options import FromFile, NoColor, Timeout
+from gpudoctor import defaults
+from gpudoctor.cli.options import FromFile, Json, NoColor, Timeout, answer, machine_from
+from gpudoctor.errors import BadInput
 
 
 def topology(
     from_file: FromFile = None,
-    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
-    timeout: Timeout = 10.0,
+    json: Json = False,
+    timeout: Timeout = defaults.READ_SECONDS,
     no_color: NoColor = False,
 ) -> None:
-    """GPUs and RDMA devices, and what connects each two, in NCCL's path classes."""
-    from gpudoctor.errors import BadInput
-
-    if from_file is None:
-        from gpudoctor.cli.live import examine_machine
-
-        machine = examine_machine(torch=False, timeout=timeout)
-    else:
-        from gpudoctor.cli.files import snapshot_from
-
-        machine = snapshot_from(from_file)
-    from gpudoctor.render.words import shown_json
-    from gpudoctor.topology import to_json
-    from gpudoctor.topology import topology as answer_of
-
-    answer = answer_of(machine)
-    if json:
-        print(shown_json(to_json(answer)))
-    if not answer.gpus and not answer.nics:
-        reason = "; ".join(answer.notes) or "this machine has neither NVIDIA GPUs nor RDMA devices"
-        raise BadInput(f"nothing to show: {reason}")
-    if json:
-        return
-    from gpudoctor.render.prose import console
+    machine = machine_from(from_file, torch=False, timeout=timeout)
     from gpudoctor.render.topology import show_topology
+    from gpudoctor.topology import to_json
+    from gpudoctor.topology import topology as seen_in
 
-    show_topology(answer, console(no_color=no_color))
+    seen = seen_in(machine)
+    is_empty = not seen.gpus and not seen.nics
+    if json or not is_empty:
+        answer(seen, to_json if json else None, show_topology, no_color=no_color)
+    if is_empty:
+        reason = "; ".join(seen.notes) or "this machine has neither NVIDIA GPUs nor RDMA devices"
+        raise BadInput(f"nothing to show: {reason}")

@@ -1,9 +1,11 @@
 """`gpudoctor train-test`."""
 
-from typing import Annotated, Optional
+import sys
+from typing import Annotated
 
 import typer
 
+from gpudoctor import defaults
 from gpudoctor.cli.options import (
     Backend,
     Exclude,
@@ -11,6 +13,7 @@ from gpudoctor.cli.options import (
     Hostfile,
     Hosts,
     Interface,
+    Json,
     MasterAddress,
     MasterPort,
     NoColor,
@@ -18,8 +21,11 @@ from gpudoctor.cli.options import (
     Python,
     RanksShareGpu,
     RemoteGpudoctor,
+    Saved,
     Stall,
     Wait,
+    answer,
+    option,
 )
 
 
@@ -30,59 +36,56 @@ def train_test(
     exclude: Exclude = None,
     gpus_per_node: GpusPerNode = None,
     strategy: Annotated[
-        Optional[str],  # noqa: UP045 - typer on Python 3.10 reads it
-        typer.Option(
-            "--strategy",
-            metavar="NAMES",
-            help="Of single, dp, ddp, no_sync, spawn, fsdp, split (these by default), lightning, lightning_spawn, "
+        str | None,
+        option(
+            "--strategy NAMES",
+            "Of single, dp, ddp, no_sync, spawn, fsdp, split (these by default), lightning, lightning_spawn, "
             "accelerate, xla; or all.",
-            show_default=False,
         ),
     ] = None,
-    precision: Annotated[
-        str, typer.Option("--precision", metavar="NAMES", help="Of fp32, bf16, fp16; or all.")
-    ] = "fp32,bf16",
-    steps: Annotated[int, typer.Option("--steps", metavar="N", min=5, max=10_000, help="Training steps a cell.")] = 20,
+    precision: Annotated[str, option("--precision NAMES", "Of fp32, bf16, fp16; or all.")] = defaults.PRECISIONS,
+    steps: Annotated[int, option("--steps N", "Training steps a cell.", least=5, most=10_000)] = defaults.STEPS,
     backend: Backend = "auto",
-    timeout: Stall = 60.0,
+    timeout: Stall = defaults.STALL_SECONDS,
     interface: Interface = None,
     master_addr: MasterAddress = None,
     master_port: MasterPort = None,
-    wait: Wait = 600.0,
-    from_file: Annotated[
-        Optional[str],  # noqa: UP045 - as above
-        typer.Option("--from", metavar="FILE", help="Show a saved answer (--json) again.", show_default=False),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+    wait: Wait = defaults.JOIN_SECONDS,
+    from_file: Saved = None,
+    json: Json = False,
     ranks_share_gpu: RanksShareGpu = False,
     remote_gpudoctor: RemoteGpudoctor = None,
     python: Python = None,
     no_color: NoColor = False,
 ) -> None:
-    """Parallel training in every way people use it, tried with a tiny model and verified rank by rank."""
-    from gpudoctor.cli import train_run
-    from gpudoctor.cli.fleets import Where
+    from gpudoctor.cli.files import saved_answer
+    from gpudoctor.fleet.where import Where
     from gpudoctor.nccl.wish import Wish
+    from gpudoctor.render.prose import console, show_lines_left_out
+    from gpudoctor.render.train import LiveTraining, show_training
+    from gpudoctor.train import live
+    from gpudoctor.train.report import from_json, to_json
 
+    screen = console(no_color=no_color)
     if from_file is not None:
-        raise typer.Exit(train_run.show_again(from_file, json=json, no_color=no_color))
-    asked = Wish(
-        backend=backend,
-        timeout=timeout,
-        interface=interface or "",
-        master_address=master_addr or "",
-        master_port=master_port or 0,
-        ranks_per_node=gpus_per_node or 0,
-        ranks_share_gpu=ranks_share_gpu,
-        python=python or "",
-    )
-    wish = train_run.wish(asked, strategy=strategy, precision=precision, steps=steps)
-    where = Where(
-        nodes=nodes,
-        hosts=hosts,
-        hostfile=hostfile,
-        exclude=exclude or "",
-        remote_gpudoctor=remote_gpudoctor or "",
-        wait=wait,
-    )
-    raise typer.Exit(train_run.run(wish, where, json=json, no_color=no_color))
+        report = saved_answer(from_file, from_json)
+    else:
+        test = Wish(
+            backend=backend,
+            ranks_per_node=gpus_per_node or 0,
+            timeout=timeout,
+            interface=interface or "",
+            master_address=master_addr or "",
+            master_port=master_port or 0,
+            ranks_share_gpu=ranks_share_gpu,
+        )
+        wish = live.wished(strategy, precision, steps, test, python)
+        shown = LiveTraining(screen, sys.stderr)
+        try:
+            report = live.train(wish, Where(nodes, hosts, hostfile, exclude, remote_gpudoctor, wait), shown)
+        finally:
+            shown.close()
+    answer(report, to_json if json else None, show_training, no_color=no_color)
+    if from_file is not None and not json and (report.findings or any(cell.finding for cell in report.cells)):
+        show_lines_left_out(screen)
+    raise typer.Exit(report.exit_status)

@@ -28,7 +28,7 @@ def allowed() -> int:
     return _limits()[0]
 
 
-def ensure(how: str, nodes: int) -> None:
+def ensure(how: str, nodes: int = 1) -> None:
     """Raise `TooFew` where there are too few: what runs out of them stalls, and blames something else.
 
     For ssh, which does not mind, our own limit is raised as far as it may be. Children that look at this machine

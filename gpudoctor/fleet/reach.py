@@ -4,11 +4,16 @@ import time
 from collections.abc import Callable, Mapping
 
 from gpudoctor import __version__
+from gpudoctor.active import Waiting
 from gpudoctor.fleet.fleet import Fleet, Lost
 from gpudoctor.fleet.messages import PROTOCOL, Hello
 
 OnChange = Callable[[Mapping[int, Hello | Lost]], None]
 """Called with what is known so far, whenever a node answers or is lost, and several times a second besides."""
+REACH_SECONDS = 20.0
+"""A node that has not answered by then is given up. Our rule of thumb."""
+ANSWER_SECONDS = 10.0
+"""Of an examination, on top of its readers' deadline: starting them, and the way of the answers."""
 
 
 def reach(fleet: Fleet, *, timeout: float, on_change: OnChange | None = None) -> dict[int, Hello | Lost]:
@@ -32,6 +37,11 @@ def reach(fleet: Fleet, *, timeout: float, on_change: OnChange | None = None) ->
         if isinstance(said, Lost):
             fleet.lost.setdefault(node, said)
     return {node: found[node] for node in sorted(found)}
+
+
+def unheard(fleet: Fleet, waiting: Waiting) -> OnChange:
+    """An `on_change` that tells `waiting` the names of the nodes that have not answered."""
+    return lambda found: waiting([fleet.name(node) for node in range(len(fleet.nodes)) if node not in found])
 
 
 def _all_there(fleet: Fleet, found: dict[int, Hello | Lost]) -> bool:

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gpudoctor.lint.model import LintJob, Span
+from gpudoctor.plugins import RULES, find, instances
 
 Severity = Literal["error", "warning", "info"]
 """error: it fails, hangs, or trains with a wrong world. warning: it may, or on some machines. info: worth knowing."""
@@ -95,10 +96,14 @@ def rule(
 
 
 def every_rule() -> tuple[LintRule, ...]:
-    """All rules of `gpudoctor.lint.rules`, by code."""
-    import gpudoctor.lint.rules
+    """All rules of `gpudoctor.lint.rules` and of other packages, by code."""
+    from gpudoctor.lint import rules
 
-    found: list[LintRule] = []
-    for module in pkgutil.iter_modules(gpudoctor.lint.rules.__path__, "gpudoctor.lint.rules."):
-        found += [each for each in vars(importlib.import_module(module.name)).values() if isinstance(each, LintRule)]
-    return tuple(sorted(found, key=lambda each: each.code))
+    own = [
+        rule
+        for module in pkgutil.iter_modules(rules.__path__, "gpudoctor.lint.rules.")
+        for rule in vars(importlib.import_module(module.name)).values()
+        if isinstance(rule, LintRule)
+    ]
+    defined = instances(LintRule, lambda rule: rule.judge.__module__)
+    return tuple(sorted(find(RULES, defined, lambda rule: [rule.id, rule.code], own), key=lambda rule: rule.code))

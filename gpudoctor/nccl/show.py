@@ -14,6 +14,12 @@ class Show:
     def reaching(self, fleet: Fleet, found: Mapping[int, Hello | Lost]) -> None:
         """A node has answered or is lost; `found` holds those so far."""
 
+    def paste(self, line: str) -> None:
+        """The line to paste on every node that has to join."""
+
+    def notice(self, text: str) -> None:
+        """What should be known at once: somebody was not let in. From any thread."""
+
     def step(self, text: str) -> None:
         """What is being done now: "ports between 3 nodes"."""
 

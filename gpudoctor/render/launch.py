@@ -1,69 +1,15 @@
-"""A launch as text to paste, and the remarks about it.
+"""The remarks about a launch. They go to standard error: standard output gets nothing but what is to be pasted."""
 
-Standard output gets nothing but what is to be pasted, or one file as it is; remarks go to standard error. Several
-parts are divided by the lines that `gpudoctor lint` reads: `#@ node 0`, `#@ every node`, `#@ file NAME`.
-"""
+from collections.abc import Iterable, Sequence
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
-
-import msgspec
 from rich.console import Console
 
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.launch.plan import Emission, EmittedFile, LaunchPlan, PasteBlock, Unverified
-from gpudoctor.launch.verify import Verified, unverified
+from gpudoctor.launch.plan import Emission, LaunchPlan, Unverified
+from gpudoctor.launch.text import shown_files, text
+from gpudoctor.launch.verified import Verified, unverified
 from gpudoctor.launcher import registry
 from gpudoctor.render.prose import show, show_command
-
-NODE_RANK = re.compile(r"node rank (\d+)")
-
-
-def text(emission: Emission) -> str:
-    """What to paste. A lone file comes as it is, so that it can be sent to a file or to the tool that reads it."""
-    files = shown_files(emission)
-    if len(files) == 1 and not emission.code and all("sbatch " in each.text for each in emission.blocks):
-        return files[0].text
-    if len(files) == 1 and not emission.blocks and not emission.code:
-        return files[0].text
-    parts = [f"#@ file {each.name}\n{_ended(each.text)}" for each in files]
-    if emission.code:
-        parts.append(f"#@ file {code_name()}\n# These lines belong into your script.\n{_ended(emission.code)}")
-    alone = len(emission.blocks) == 1 and not parts
-    for block in emission.blocks:
-        parts.append(_ended(block.text) if alone else f"#@ {place(block)}\n# {block.title}\n{_ended(block.text)}")
-    return "\n".join(parts)
-
-
-def shown_files(emission: Emission) -> tuple[EmittedFile, ...]:
-    return tuple(each for each in emission.files if not each.alternative)
-
-
-def code_name() -> str:
-    """The name under which lines for the user's script are shown and written."""
-    return "lines_for_the_script.py"
-
-
-def place(block: PasteBlock) -> str:
-    """Where a block belongs, in the words that divide a text for `gpudoctor lint`."""
-    rank = block.node
-    if rank is None:
-        found = NODE_RANK.search(block.title)
-        rank = int(found[1]) if found else 0 if "head" in block.title or "login" in block.title else None
-    return "every node" if rank is None else f"node {rank}"
-
-
-def files(emission: Emission) -> Iterator[EmittedFile]:
-    """What -o writes: the files, a script for each block, and the lines for the training script."""
-    yield from emission.files
-    if emission.code:
-        yield EmittedFile(code_name(), _ended(emission.code))
-    for number, block in enumerate(emission.blocks):
-        where = place(block).replace(" ", "-")
-        same = [each for each in emission.blocks if place(each) == place(block)]
-        name = where if len(same) == 1 else f"{where}-{number + 1}"
-        yield EmittedFile(f"{name}.sh", f"#!/bin/sh\n# {block.title}\n{_ended(block.text)}", executable=True)
 
 
 def remarks(
@@ -107,20 +53,3 @@ def _unseen(open_claims: tuple[Unverified, ...], screen: Console) -> None:
         show(f"Not verified: {each.claim}.", screen)
         if each.command:
             show_command(each.command, screen)
-
-
-def as_json(plan: LaunchPlan, emission: Emission, verified: Sequence[Verified] | None) -> str:
-    """Plan and emission; `verified` is null where --check was not asked for."""
-    return json.dumps(
-        {
-            "plan": {**msgspec.to_builtins(plan), "world_size": plan.world_size},
-            "emission": msgspec.to_builtins(emission),
-            "text": text(emission),
-            "verified": None if verified is None else msgspec.to_builtins(tuple(verified)),
-        },
-        indent=2,
-    )
-
-
-def _ended(lines: str) -> str:
-    return lines if lines.endswith("\n") else lines + "\n"

@@ -52,7 +52,7 @@ def struck(
 
 @attacks("faults", "module",
     ("Ctrl-C while the command line is imported", "Python's traceback is shown", "typer"),
-    ("Ctrl-C while gpudoctor itself is imported", "Python's traceback is shown", "gpudoctor.cli.agent"),
+    ("Ctrl-C while gpudoctor itself is imported", "Python's traceback is shown", "gpudoctor.cli.check"),
     ("Ctrl-C while the readers are imported", "its children stay", "gpudoctor.read.machine"),
     ("Ctrl-C while the checks are imported", "the rest is called healthy", "gpudoctor_checks"),
     ("Ctrl-C while the renderer is imported", "half a report", "rich.console"),

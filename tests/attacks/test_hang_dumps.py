@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudoctor.cli import hang_run
+from gpudoctor.hang import live
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.read.job import recorder
 from gpudoctor.read.job.recorder_apart import Readers
@@ -129,7 +129,7 @@ def test_all_dumps_together_have_a_deadline(tmp_path: Path, monkeypatch: pytest.
     assert found == ()
     assert any("all together took longer than 3 s" in each.reason for each in unread)
     report = conclude(Evidence(dumps=found, unread=unread))
-    assert hang_run.exit_status(report) == 3
+    assert live.exit_status(report) == 3
 
 
 @attack("files", way="hang --dumps: many dumps", weakness="their answers fill the memory of who asks")

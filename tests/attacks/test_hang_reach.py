@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from gpudoctor.cli import hang_run
-from gpudoctor.errors import BadInput, CannotTell
+from gpudoctor.cli import run as command
+from gpudoctor.errors import CannotTell
+from gpudoctor.examination import no_show
 from gpudoctor.fleet.fleet import Lost
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.reach import reach as reached
-from gpudoctor.hang import ask
+from gpudoctor.hang import ask, live
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.report import HangReport
@@ -28,7 +29,6 @@ from gpudoctor.read.job import layers, reach, sampling
 from gpudoctor.read.job.reach import NOT_TRIED, Attempts, Held, may_connect
 from gpudoctor.read.job.wanted import Wanted
 from gpudoctor.read.system import System
-from gpudoctor.render.progress import Progress
 from gpudoctor.snapshot.evidence import Collective, Evidence, NodeEvidence, Process, ProcessEvidence, Recorder, to_json
 from tests.attacks.registry import attack, attacks
 from tests.attacks.test_hang_users import MALLORY, MASTER, as_root, hang, living
@@ -148,7 +148,7 @@ def concluded(evidence: Evidence) -> HangReport:
 @attack("faults", way="hang: a rank that was not read", weakness="its job is said to have ended")
 def test_what_was_not_read_has_not_ended() -> None:
     report = concluded(Evidence(nodes=(NodeEvidence(name="a", processes=(a_rank(),)),)))
-    assert hang_run.exit_status(report) == 3
+    assert live.exit_status(report) == 3
     assert "Could not look" in report.jobs[0].undecided
 
 
@@ -157,14 +157,14 @@ def test_a_job_whose_ranks_are_silent_has_not_ended() -> None:
     silent = a_rank(RANK="", WORLD_SIZE="")
     report = concluded(Evidence(nodes=(NodeEvidence(name="a", processes=(silent,)),)))
     assert [job.state for job in report.jobs] == ["running"]
-    assert hang_run.exit_status(report) == 3
+    assert live.exit_status(report) == 3
 
 
 @attack("files", way="hang --dumps: recorders that agree", weakness="the job is said to have ended")
 def test_dumps_that_agree_do_not_tell_that_it_has_ended() -> None:
     entry = Collective(group="0", sequence=1, operation="all_reduce", state="completed")
     dumps = tuple(Recorder(source=str(rank), rank=rank, entries=(entry,), total=1) for rank in (0, 1))
-    assert hang_run.exit_status(concluded(Evidence(dumps=dumps))) == 3
+    assert live.exit_status(concluded(Evidence(dumps=dumps))) == 3
 
 
 def local_job(pid: int) -> Callable[[LocalFleet], Any]:
@@ -189,7 +189,7 @@ def test_an_agent_that_is_killed_is_no_end_of_the_job() -> None:
     report = concluded(evidence)
     assert [(row.pid, row.state) for row in report.jobs[0].ranks] == [(started.pid, "not read"), (0, "missing")]
     assert "killed by signal 9" in report.jobs[0].undecided
-    assert hang_run.exit_status(report) == 3
+    assert live.exit_status(report) == 3
 
 
 class Deaf(LocalFleet):
@@ -203,7 +203,7 @@ class Deaf(LocalFleet):
 @attack("faults", way="hang --watch: an agent that is lost", weakness="the job is said to have ended")
 def test_a_watch_that_cannot_look_says_so() -> None:
     with Deaf() as fleet, pytest.raises(CannotTell, match="MemoryError"):
-        hang_run.watch(fleet, hang_run.Asked(interval=0.1), 0.1, Progress(sys.stderr))
+        live.watch(fleet, live.JobsWanted(interval=0.1), 0.1, no_show)
 
 
 @attack("faults", way="hang: an agent that is lost at once", weakness="no job is said to be there")
@@ -212,15 +212,15 @@ def test_no_answer_is_not_the_answer_that_there_is_none() -> None:
         Deaf() as fleet,
         pytest.raises(CannotTell, match=r"could not look for jobs on this machine: here: .*MemoryError"),
     ):
-        hang_run.look(fleet, hang_run.Asked(), Progress(sys.stderr))
+        live.look(fleet, live.JobsWanted(), no_show)
 
 
 @attack("files", way="hang --from: a job that the file does not hold", weakness="it is said to have ended")
-def test_a_job_that_a_file_lacks_is_wrong_usage(tmp_path: Path) -> None:
+def test_a_job_that_a_file_lacks_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "job.json"
     path.write_bytes(to_json(Evidence(nodes=(NodeEvidence(name="a", processes=(a_rank(),)),))))
-    with pytest.raises(BadInput, match="no job of the id other"):
-        hang_run.run_file(str(path), "other", hang_run.Output())
+    assert command(["hang", "--from", str(path), "--job", "other"]) == 2
+    assert "no job of the id other" in capsys.readouterr().err
 
 
 @attacks(

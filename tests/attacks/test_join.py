@@ -14,7 +14,6 @@ import msgspec
 import pytest
 
 from gpudoctor import __version__
-from gpudoctor.cli import nccl_run
 from gpudoctor.errors import BadInput
 from gpudoctor.fleet import join_door
 from gpudoctor.fleet.join import JoinFleet
@@ -24,6 +23,7 @@ from gpudoctor.fleet.join_messages import Newcomer, Verdict, Welcome, machine_id
 from gpudoctor.fleet.messages import PROTOCOL, Hello, Ping, Pong, encode
 from gpudoctor.fleet.reach import reach
 from gpudoctor.fleet.take_part import take_part
+from gpudoctor.nccl import live
 from tests.attacks.registry import attack, attacks
 from tests.join_ends import PATIENCE, At, joined, newcomer, proved, welcome
 
@@ -588,7 +588,7 @@ def test_a_verdict_out_of_range_is_a_failure() -> None:
 )
 def test_a_head_that_is_none_is_wrong_usage(where: str) -> None:
     with pytest.raises(BadInput) as refused:
-        nccl_run.take_part(where, TOKEN)
+        live.take_part(where, TOKEN)
     assert str(refused.value).isprintable() and len(str(refused.value)) < 300
 
 

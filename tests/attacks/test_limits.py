@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gpudoctor.cli.check import load
 from gpudoctor.diagnose import diagnose, unseen
+from gpudoctor.plugins import chosen_checks
 from gpudoctor.snapshot import missing
 from tests.attacks.faulty import CHECK, GPUDOCTOR, LINUX, assert_plain, checkpoint, faulty, names, one_line, snapshot
 from tests.attacks.registry import attack, attacks
@@ -61,8 +61,8 @@ def test_readers_without_memory() -> None:
     machine = h100_node()
     lost = missing("reader of host.kernel_log", "the process failed with exit status 1: MemoryError", "failed")
     starved = replace(machine, host=replace(machine.host, kernel_log=lost))
-    said = unseen(starved, diagnose(starved, *load([])))
-    assert len(said) == 1 and "MemoryError" in said[0] and unseen(machine, diagnose(machine, *load([]))) == ()
+    said = unseen(starved, diagnose(starved, *chosen_checks([])))
+    assert len(said) == 1 and "MemoryError" in said[0] and unseen(machine, diagnose(machine, *chosen_checks([]))) == ()
 
 
 @attacks(

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpudoctor import cli
+from gpudoctor import cli, several
 from gpudoctor.active import Reply
-from gpudoctor.cli.check_hosts import _sorted_out
 from gpudoctor.fleet.messages import Examined
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.marked import MARK
@@ -188,13 +187,13 @@ class Nodes:
     "channels", way="check --hosts: the snapshot that a node sends", weakness="its names become words of the head's"
 )
 def test_a_node_whose_names_are_none_is_not_examined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpudoctor.nccl.lost.lost_findings", lambda fleet, meaning: ())
+    monkeypatch.setattr("gpudoctor.several.lost_findings", lambda fleet, meaning: ())
     fleet: Any = Nodes()
     sent: dict[int, Any] = {
         number: Examined(snapshot=msgspec.Raw(raw))
         for number, raw in enumerate((built(), forged("host.hostname.value", "$(reboot)")))
     }
-    seen, _ = _sorted_out(fleet, sent)
+    seen, _ = several.sorted_out(fleet, sent)
     assert list(seen) == ["n0"]
     assert "name of a host: '$(reboot)'" in fleet.lost[1].detail
 

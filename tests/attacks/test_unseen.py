@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gpudoctor.cli.check import load
 from gpudoctor.diagnose import diagnose, unseen
+from gpudoctor.plugins import chosen_checks
 from gpudoctor.render.nagios import line
 from gpudoctor.snapshot import Snapshot, missing
 from tests.attacks.registry import attack, attacks
@@ -31,7 +31,7 @@ def blind(what: str) -> Snapshot:
 
 
 def said(machine: Snapshot, *names: str, strict: bool = False) -> tuple[str, int]:
-    report = diagnose(machine, *load(list(names)))
+    report = diagnose(machine, *chosen_checks(list(names)))
     lost = unseen(machine, report)
     return line(report, strict=strict, unseen=lost), report.nagios_status(strict=strict, is_blind=bool(lost))
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from gpudoctor.active import end_all, gather, own_module, start
+from gpudoctor.active import gather, own_module, start
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import replace_piece
 from gpudoctor.lint.lint import FiredRule, Linted, linted
 from gpudoctor.lint.look import Value
 from gpudoctor.lint.model import LintJob
-from gpudoctor.lint.rule import LintFinding, LintRule
+from gpudoctor.lint.rule import LintFinding, LintRule, every_rule
 from gpudoctor.lint.understood import main_launch
 from gpudoctor.marked import messages
 from gpudoctor.snapshot.network import Rendezvous
@@ -24,9 +24,9 @@ from gpudoctor.snapshot.reading import Reading
 FREE_PORT = "61234"
 
 
-def checked(answer: Linted, rules: Sequence[LintRule], timeout: float) -> Linted:
+def checked(answer: Linted, timeout: float) -> Linted:
     """The answer, with what was seen here. Never raises."""
-    job = answer.job
+    job, rules = answer.job, list(every_rule())
     address = look.master(main_launch(job)) if job.launches else None
     port = look.port(main_launch(job)) if job.launches else None
     if address is None or not address.text:
@@ -68,10 +68,7 @@ def _look(address: str, port: str, timeout: float) -> tuple[Reading[Rendezvous],
         )  # fmt: skip
     except (OSError, ValueError) as error:  # ValueError: a NUL in the address
         return nothing(str(error))
-    try:
-        reply = gather([child])["local"]
-    finally:
-        end_all()
+    reply = gather([child])["local"]
     tried, own = nothing(reply.failure or "the reader said nothing")
     for line in messages(reply.output):
         fields = line.get("fields", {})

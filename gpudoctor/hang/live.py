@@ -1,29 +1,29 @@
-"""`gpudoctor hang`, done: which nodes, looking once or until it hangs, showing the answer."""
+"""Looks at live jobs: which nodes, once or until one hangs. All may raise `BadInput` and `CannotTell`."""
 
 import os
 import re
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import structs
 
-from gpudoctor import __version__, bounded, cost
-from gpudoctor.cli.fleets import Where, enough_descriptors, in_allocation, local_fleet, standing_fleet
+from gpudoctor import __version__
+from gpudoctor.active import Waiting
 from gpudoctor.errors import BadInput, CannotTell
+from gpudoctor.fleet.descriptors import ensure
 from gpudoctor.fleet.fleet import Fleet
-from gpudoctor.fleet.reach import reach
+from gpudoctor.fleet.reach import REACH_SECONDS, reach, unheard
+from gpudoctor.fleet.slurm import NoSlurm, SlurmFleet, job_environment
+from gpudoctor.fleet.where import Where, in_allocation, local_fleet, standing_fleet
 from gpudoctor.hang import ask, choose
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.report import HangReport, JobReport, is_unseen
 from gpudoctor.hang.users import words
 from gpudoctor.hang.watch import spanned
-from gpudoctor.render.progress import Progress
-from gpudoctor.snapshot.evidence import Evidence, UnreadableEvidence, from_json
+from gpudoctor.snapshot.evidence import Evidence
 
-REACH_SECONDS = 20.0
 BETWEEN_SECONDS = 2.5
 """From the first sample to the second: longer than most steps, and short enough to wait for."""
 LOOK_SECONDS = 8.0
@@ -31,7 +31,7 @@ WITHOUT_A_JOB = 3
 """Looks of --watch without any process of the job, before it counts as ended."""
 
 
-class Asked(NamedTuple):
+class JobsWanted(NamedTuple):
     pid: int | None = None
     job: str | None = None
     user: str | None = None
@@ -42,34 +42,27 @@ class Asked(NamedTuple):
     """Seconds between looks of --watch; None: look once."""
 
 
-class Output(NamedTuple):
-    json: bool = False
-    paste: bool = False
-    no_color: bool = False
-
-
-def run(where: Where, asked: Asked, output: Output) -> int:
-    """Look at the live job; the exit status. Raises `BadInput`."""
+def hang(where: Where, asked: JobsWanted, waiting: Waiting) -> tuple[HangReport, Evidence]:
+    """Look at the jobs and conclude."""
     if asked.dumps is not None and not Path(asked.dumps).is_dir():
         raise BadInput(f"--dumps {asked.dumps}: no such folder")
     started = time.monotonic()
-    with hang_fleet(where, asked.job) as fleet, Progress(sys.stderr) as progress:
-        arrive(fleet, progress)
+    with hang_fleet(where, asked.job) as fleet:
+        arrive(fleet, waiting)
         if asked.interval is None:
-            looks = look(fleet, asked, progress)
+            looks = look(fleet, asked, waiting)
             report = looks.report(seconds=round(time.monotonic() - started, 2))
         else:
-            looks, report = watch(fleet, asked, asked.interval, progress)
+            looks, report = watch(fleet, asked, asked.interval, waiting)
         fleet.dismiss()
-    show(report, looks.evidence, output)
-    return exit_status(report)
+    return report, looks.evidence
 
 
-def examine(where: Where, asked: Asked) -> Evidence:
-    """The evidence of the live jobs of one user, without a conclusion. Raises `BadInput` and `CannotTell`."""
-    with hang_fleet(where, asked.job) as fleet, Progress(sys.stderr) as progress:
-        arrive(fleet, progress)
-        looks = look(fleet, asked, progress)
+def examine(where: Where, asked: JobsWanted, waiting: Waiting) -> Evidence:
+    """The evidence of the live jobs of one user, without a conclusion."""
+    with hang_fleet(where, asked.job) as fleet:
+        arrive(fleet, waiting)
+        looks = look(fleet, asked, waiting)
         fleet.dismiss()
     if len(looks.found) > 1:
         users = ", ".join(words(user) for user in looks.users)
@@ -77,34 +70,20 @@ def examine(where: Where, asked: Asked) -> Evidence:
     return looks.evidence
 
 
-def run_file(path: str, job: str | None, output: Output) -> int:
-    """`--from FILE`; the exit status. Raises `BadInput`."""
-    cost.spend(bounded.EVIDENCE)
-    try:
-        evidence = from_json(bounded.contents(path, bounded.EVIDENCE.size))
-    except UnreadableEvidence as error:
-        raise BadInput(
-            f"--from {path}: no evidence of a job ({error}); `gpudoctor capture --pid P` writes it"
-        ) from None
-    except bounded.Refused as error:
-        raise BadInput(f"--from {path}: {error}") from None
+def recorded(evidence: Evidence, job: str | None = None) -> HangReport:
+    """What is concluded of evidence that was captured; of the job of that id, where one is named."""
     report = conclude(evidence)
-    if job is not None:
-        report = structs.replace(report, jobs=tuple(each for each in report.jobs if matches(each.id, job)))
-    if not report.jobs and not report.lost and not report.unread and not output.json:
-        raise BadInput(f"--from {path}: it holds no job" + (f" of the id {job}" if job is not None else ""))
-    show(report, evidence, output)
-    return exit_status(report)
+    if job is None:
+        return report
+    return structs.replace(report, jobs=tuple(each for each in report.jobs if matches(each.id, job)))
 
 
 def hang_fleet(where: Where, job: str | None) -> Fleet:
-    """The nodes to look at: named, the Slurm job's, the allocation's, or this machine. Raises `BadInput`."""
+    """The nodes to look at: named, the Slurm job's, the allocation's, or this machine."""
     if where.is_named or where.nodes is not None:
         return standing_fleet(where, os.environ)
     if job is not None and job.isascii() and job.isdecimal() and os.environ.get("SLURM_JOB_ID") != job:
-        from gpudoctor.fleet.slurm import NoSlurm, SlurmFleet, job_environment
-
-        enough_descriptors("srun")
+        ensure("srun")
         try:
             return SlurmFleet.inside(environment=job_environment(job, os.environ))
         except NoSlurm as error:
@@ -116,17 +95,13 @@ def hang_fleet(where: Where, job: str | None) -> Fleet:
     return local_fleet()
 
 
-def arrive(fleet: Fleet, progress: Progress) -> None:
+def arrive(fleet: Fleet, waiting: Waiting) -> None:
     """Wait for the agents. Raises `BadInput` when none answers, `CannotTell` when this machine's does not."""
-    found = reach(
-        fleet,
-        timeout=REACH_SECONDS,
-        on_change=lambda found: progress.waiting([fleet.name(n) for n in range(len(fleet.nodes)) if n not in found]),
-    )
+    answers = reach(fleet, timeout=REACH_SECONDS, on_change=unheard(fleet, waiting))
     if not fleet.present:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in list(ask.lost_nodes(fleet).items())[:4])
         problem = CannotTell if fleet.how == "local" else BadInput
-        raise problem(f"none of {len(found)} nodes can be asked ({reasons})")
+        raise problem(f"none of {len(answers)} nodes can be asked ({reasons})")
 
 
 class Looks(NamedTuple):
@@ -159,20 +134,20 @@ class Looks(NamedTuple):
         )
 
 
-def look(fleet: Fleet, asked: Asked, progress: Progress) -> Looks:
-    """Find the jobs and look at them. Raises `BadInput` when there is none, `CannotTell` when that is not known."""
-    found = ask.processes(fleet, waiting=progress.waiting)
+def look(fleet: Fleet, asked: JobsWanted, waiting: Waiting) -> Looks:
+    """Find the jobs and look at them. Raises `BadInput` when there is none."""
+    found = ask.processes(fleet, waiting=waiting)
     chosen = wanted(found, asked)
     if not chosen.looks and asked.dumps is None:
         raise nothing_found(asked, fleet, found)
     dumps = str(Path(asked.dumps).absolute()) if asked.dumps is not None else ""
-    looks = look_at(fleet, chosen, asked, progress, dumps=dumps)
+    looks = look_at(fleet, chosen, asked, waiting, dumps=dumps)
     first, *more = looks.found
     unread = tuple(each for each in found.unread if each.user in ("", *looks.users))
     return looks._replace(found=(structs.replace(first, unread=(*unread, *first.unread)), *more))
 
 
-def look_at(fleet: Fleet, chosen: choose.ChosenJobs, asked: Asked, progress: Progress, *, dumps: str = "") -> Looks:
+def look_at(fleet: Fleet, chosen: choose.ChosenJobs, asked: JobsWanted, waiting: Waiting, *, dumps: str = "") -> Looks:
     """Without a job at the dumps alone."""
     found = [
         ask.look(
@@ -182,14 +157,14 @@ def look_at(fleet: Fleet, chosen: choose.ChosenJobs, asked: Asked, progress: Pro
             native=asked.native,
             dumps=dumps if number == 0 else "",
             timeout=LOOK_SECONDS,
-            waiting=progress.waiting,
+            waiting=waiting,
         )
         for number, members in enumerate(chosen.looks or ((),))
     ]
     return Looks(tuple(found), tuple(members[0].user for members in chosen.looks), chosen)
 
 
-def wanted(processes: ask.Processes, asked: Asked) -> choose.ChosenJobs:
+def wanted(processes: ask.Processes, asked: JobsWanted) -> choose.ChosenJobs:
     """The jobs that were asked for, of all that run on these nodes."""
     same = asked.user.split(",") if asked.user is not None and "," in asked.user else ()
     every = find_jobs(processes.nodes, same)
@@ -212,7 +187,7 @@ def matches(id: str, wanted: str) -> bool:
     return wanted == id or wanted in re.split(r"[\s,]+", id)
 
 
-def nothing_found(asked: Asked, fleet: Fleet, found: ask.Processes) -> BadInput | CannotTell:
+def nothing_found(asked: JobsWanted, fleet: Fleet, found: ask.Processes) -> BadInput | CannotTell:
     """That there is no such job; that this is not known, where something could not be looked at."""
     nodes = "on this machine" if fleet.how == "local" else f"on {len(fleet.present)} of {len(fleet.nodes)} nodes"
     if found.lost:
@@ -231,17 +206,17 @@ def nothing_found(asked: Asked, fleet: Fleet, found: ask.Processes) -> BadInput 
     )
 
 
-def watch(fleet: Fleet, asked: Asked, interval: float, progress: Progress) -> tuple[Looks, HangReport]:
+def watch(fleet: Fleet, asked: JobsWanted, interval: float, waiting: Waiting) -> tuple[Looks, HangReport]:
     """Look again and again until a job stands still from one look to the next, or all have ended."""
     before: Looks | None = None
     without = 0
     while True:
         started = time.monotonic()
-        found = ask.processes(fleet, waiting=progress.waiting)
+        found = ask.processes(fleet, waiting=waiting)
         chosen = wanted(found, asked)
         if chosen.looks:
             without = 0
-            now = look_at(fleet, chosen, asked, progress)
+            now = look_at(fleet, chosen, asked, waiting)
             report = _spanned(before, now).report() if before is not None else now.report()
             if before is not None and any(job.state == "hung" for job in report.jobs):
                 return now, report
@@ -254,7 +229,7 @@ def watch(fleet: Fleet, asked: Asked, interval: float, progress: Progress) -> tu
         elif not fleet.present:
             raise CannotTell(f"could not look for jobs: {'; '.join(list(found.lost.values())[:4])}")
         while (left := started + interval - time.monotonic()) > 0:
-            progress.waiting(["the job to stand still" if chosen.looks else "a job"])
+            waiting(["the job to stand still" if chosen.looks else "a job"])
             fleet.keep_alive()
             time.sleep(min(0.5, left))
 
@@ -267,23 +242,6 @@ def _spanned(before: Looks, now: Looks) -> Looks:
         for user, evidence in zip(now.users, now.found, strict=True)
     )
     return now._replace(found=tuple(found))
-
-
-def show(report: HangReport, evidence: Evidence, output: Output) -> None:
-    if output.json:
-        from gpudoctor.hang.report import to_json
-        from gpudoctor.render.words import shown_json
-
-        print(shown_json(to_json(report)))
-    elif output.paste:
-        from gpudoctor.render.paste import hang_markdown
-
-        print(hang_markdown(report, evidence))
-    else:
-        from gpudoctor.render.hang import show_hang
-        from gpudoctor.render.prose import console
-
-        show_hang(report, console(no_color=output.no_color))
 
 
 def exit_status(report: HangReport) -> int:

@@ -1,0 +1,269 @@
+"""A launch as it is asked for: what is known here, the plan, its claims verified, its text. All raise `BadInput`."""
+
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from gpudoctor import defaults, programs
+from gpudoctor.active import Waiting
+from gpudoctor.errors import BadInput
+from gpudoctor.examination import examine_machine
+from gpudoctor.fleet.fleet import Fleet
+from gpudoctor.fleet.messages import Examine, Examined
+from gpudoctor.fleet.reach import ANSWER_SECONDS, REACH_SECONDS, reach
+from gpudoctor.fleet.slurm import node_names
+from gpudoctor.fleet.where import Where, in_allocation, local_fleet, named_nodes, slurm_fleet, ssh_fleet
+from gpudoctor.launch.decide import Surroundings, decide
+from gpudoctor.launch.plan import Emission, LaunchPlan, LaunchWish
+from gpudoctor.launch.tutorials import answer
+from gpudoctor.launch.verified import Verified
+from gpudoctor.launch.verify import verify
+from gpudoctor.launch.write import emission
+from gpudoctor.launcher import registry
+from gpudoctor.read.names import by_getaddrinfo, look_up
+from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
+
+RESOLVE_SECONDS = 4.0
+"""For the names of all nodes together; a name server that does not answer must not hold up the command."""
+MOST_RESOLVED = 256
+LEFTOVERS = (
+    *("LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "TORCHELASTIC_RUN_ID"),
+    *("MASTER_ADDR", "MASTER_PORT"),
+)
+"""Of an earlier job: each changes what a launcher, or a script that starts its ranks itself, believes of itself."""
+SHELLS = ("bash", "sh", "dash", "zsh", "env", "sudo", "nohup", "time")
+PYTHON = re.compile(r"python[0-9.]*")
+VERSION = re.compile(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}([a-z+.][a-z0-9.+]{0,30})?", re.ASCII)
+
+
+class Planned(NamedTuple):
+    plan: LaunchPlan
+    emission: Emission
+    verified: tuple[Verified, ...] | None
+    """None: nobody asked for it."""
+
+
+def planned(wish: LaunchWish, where: Where, waiting: Waiting, *, timeout: float, check: bool = False) -> Planned:
+    """The plan and its text; with `check`, what was seen of its claims on the nodes."""
+    if wish.framework not in registry.frameworks():
+        raise BadInput(f"--framework {wish.framework[:40]!r}: choose of {', '.join(registry.frameworks())}")
+    _refuse_superseded(wish, {})
+    names, slots = _names(where)
+    machine = examine_machine(python=wish.python or None, torch=False, timeout=timeout, waiting=waiting)
+    addresses = _resolved(names)
+    here = _here(machine, names, addresses)
+    around = _surroundings(machine, names, slots, addresses, here, where)
+    own = {around.here or names[0]: machine} if (around.here or not names) else {}
+    plan = decide(wish, own, around, example=machine)
+    verified: tuple[Verified, ...] | None = None
+    if check:
+        plan, verified = _check(wish, where, around, own, plan, machine, waiting)
+    _refuse_superseded(wish, plan.versions)
+    return Planned(plan, emission(plan), verified)
+
+
+# --- options, read -------------------------------------------------------------------------------------------------
+
+
+def split_program(given: list[str]) -> tuple[tuple[str, ...], str]:
+    """The script with its arguments, and the interpreter where the words begin with one."""
+    words, python = list(given), ""
+    if words and PYTHON.fullmatch(Path(words[0]).name):
+        python = words[0]
+        if python in ("python", "python3"):  # whatever the training interpreter is found to be
+            python = ""
+        elif "/" not in python:
+            python = programs.find(python) or ""
+            if not python:
+                raise BadInput(f"-- {words[0]}: no such interpreter on PATH; name it by its path")
+        words = words[1:]
+        while words and words[0] == "-u":
+            words = words[1:]
+        if not words:
+            raise BadInput(f"-- {given[0]}: which script? gpudoctor launch ... -- train.py --lr 0.1")
+    if not words:
+        return (defaults.PROGRAM,), python
+    if not words[0].strip():
+        raise BadInput("the script's name after -- is empty")
+    if Path(words[0]).name in (*registry.first_words(module=False), "sbatch"):
+        raise BadInput(
+            f"-- {words[0]}: name the script and its arguments only; `gpudoctor launch` writes the launcher "
+            "(`gpudoctor lint -- COMMAND` judges a command that is there already)"
+        )
+    if Path(words[0]).name in SHELLS or words[0].endswith((".sh", ".bash")):
+        raise BadInput(
+            f"-- {words[0]}: python cannot run it, and every rank starts python; name the Python script that it starts"
+        )
+    if words[0] == "-m" and len(words) < 2:
+        raise BadInput("-- -m: which module?")
+    if words[0].startswith("-") and words[0] != "-m":
+        raise BadInput(f"-- {words[0][:40]}: the script comes first, then its arguments")
+    return tuple(words), python
+
+
+def elastic_range(text: str | None) -> tuple[int, int] | None:
+    """MIN:MAX."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,4}):([0-9]{1,4})", text.strip(), re.ASCII)
+    if found is None:
+        raise BadInput(f"--elastic {text[:40]!r}: MIN:MAX, as in 2:4 (at least 2 nodes, at most 4)")
+    fewest, most = int(found[1]), int(found[2])
+    if not 1 <= fewest <= most:
+        raise BadInput(f"--elastic {text}: from 1 on, and MIN not above MAX")
+    return fewest, most
+
+
+def version_of(text: str | None) -> str:
+    if text is not None and VERSION.fullmatch(text) is None:
+        raise BadInput(f"--framework-version {text[:40]!r}: a version is like 2.4 or 1.9.5")
+    return text or ""
+
+
+def plain(option: str, text: str | None) -> str:
+    if text is not None and re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", text) is None:
+        raise BadInput(f"{option} {text[:64]!r}: a name is letters, digits, '_', '-' and '.'")
+    return text or ""
+
+
+# --- what is known -------------------------------------------------------------------------------------------------
+
+
+def _names(where: Where) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The nodes in node-rank order with their slots; () when nobody names them."""
+    if where.is_named:
+        named = named_nodes(where)
+        return tuple(node.name for node in named), {node.name: node.slots for node in named if node.slots}
+    return (node_names(os.environ) if in_allocation(os.environ) else ()), {}
+
+
+def _resolved(names: Sequence[str]) -> dict[str, str]:
+    """The first address of each name (IPv4 before IPv6), as far as name servers answer in time."""
+    if not names or len(names) > MOST_RESOLVED:
+        names = names[:1]
+    deadline = time.monotonic() + RESOLVE_SECONDS
+
+    def first(name: str) -> str:
+        left = max(0.1, deadline - time.monotonic())
+        found = look_up(name, left, by_getaddrinfo).value_or(())
+        return min(found, key=lambda address: ":" in address) if found else ""
+
+    if not names:
+        return {}
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        return {name: address for name, address in zip(names, pool.map(first, names), strict=True) if address}
+
+
+def _here(machine: Snapshot, names: Sequence[str], addresses: Mapping[str, str]) -> str:
+    """Which of the nodes this machine is; "" when it is none of them."""
+    own_name = machine.host.hostname.value_or("").lower()
+    for name in names:
+        if own_name and name.lower() in (own_name, own_name.partition(".")[0]):
+            return name
+        if own_name and name.lower().partition(".")[0] == own_name and not name[:1].isdigit():
+            return name
+    own = {address.address for each in machine.network.interfaces.value_or(()) for address in each.addresses}
+    return next((name for name in names if addresses.get(name, name) in own), "")
+
+
+def _surroundings(
+    machine: Snapshot,
+    names: tuple[str, ...],
+    slots: Mapping[str, int],
+    addresses: Mapping[str, str],
+    here: str,
+    where: Where,
+) -> Surroundings:
+    return Surroundings(
+        names=names,
+        hosts_named=where.is_named,
+        here=here if names else machine.host.hostname.value_or("") or "this-machine",
+        slots=slots,
+        addresses=addresses,
+        python=_written(machine.training.python.value_or("")),
+        interpreter=machine.training.python.value_or(""),
+        exported=tuple(name for name in ("PATH", "LD_LIBRARY_PATH") if os.environ.get(name)),
+        leftovers=tuple(
+            name for name in os.environ if name in LEFTOVERS or (name.startswith("PET_") and name.isidentifier())
+        ),
+    )
+
+
+def _written(python: str) -> str:
+    """The interpreter as a shell like this one finds it: by name where PATH leads to the same file, else by path."""
+    for name in ("python", "python3"):
+        if python and programs.find(name) == python:
+            return name
+    return python or "python"
+
+
+# --- the plan ------------------------------------------------------------------------------------------------------
+
+
+def _refuse_superseded(wish: LaunchWish, versions: Mapping[str, str]) -> None:
+    """What tutorials teach and no longer works is answered with what replaces it."""
+    if not wish.strategy:
+        return
+    known = dict(versions)
+    if wish.framework_version and wish.framework not in known:
+        known[wish.framework] = wish.framework_version
+    elif not versions and wish.framework == "lightning":
+        return  # the installed version decides; asked again when it is known
+    if told := answer(wish.framework, wish.strategy, known):
+        raise BadInput(told)
+
+
+# --- --check -------------------------------------------------------------------------------------------------------
+
+
+def _check(
+    wish: LaunchWish,
+    where: Where,
+    around: Surroundings,
+    own: Mapping[str, Snapshot],
+    plan: LaunchPlan,
+    machine: Snapshot,
+    waiting: Waiting,
+) -> tuple[LaunchPlan, tuple[Verified, ...]]:
+    """Examine the nodes, plan anew with what they are, and verify the plan there."""
+
+    def step(text: str) -> None:
+        waiting([text])
+
+    fleet = _fleet(where, plan)
+    if fleet is None:
+        return plan, verify(plan, None, own, on_step=step)
+    with fleet:
+        snapshots = {**own, **_examined(fleet, wish)}
+        plan = decide(wish, snapshots, around, example=machine)
+        return plan, verify(plan, fleet, snapshots, on_step=step)
+
+
+def _fleet(where: Where, plan: LaunchPlan) -> Fleet | None:
+    """The plan's nodes as they can be reached from here; None where nobody has named them."""
+    if where.is_named:
+        return ssh_fleet(where)
+    if in_allocation(os.environ):
+        return slurm_fleet(where)
+    if len(plan.nodes) == 1 and plan.nodes[0].known:
+        return local_fleet()
+    return None
+
+
+def _examined(fleet: Fleet, wish: LaunchWish) -> dict[str, Snapshot]:
+    reach(fleet, timeout=REACH_SECONDS)
+    if not fleet.present:
+        return {}
+    order = Examine(torch=False, python=wish.python, brief=False, timeout=ANSWER_SECONDS)
+    answers = fleet.ask(order, Examined, timeout=2 * ANSWER_SECONDS, of=fleet.present)
+    found: dict[str, Snapshot] = {}
+    for node, reply in answers.items():
+        if isinstance(reply, Examined):
+            with suppress(UnreadableSnapshot):
+                found[fleet.name(node)] = from_json(bytes(reply.snapshot))
+    return found

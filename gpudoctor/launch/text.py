@@ -1,0 +1,113 @@
+"""An emission as text to paste, as files, and with its plan as JSON.
+
+Several parts are divided by the lines that `gpudoctor lint` reads: `#@ node 0`, `#@ every node`, `#@ file NAME`.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from gpudoctor.errors import BadInput
+from gpudoctor.launch.plan import Emission, EmittedFile, LaunchPlan, PasteBlock
+from gpudoctor.launch.verified import Verified
+
+NODE_RANK = re.compile(r"node rank (\d+)")
+
+
+def text(emission: Emission) -> str:
+    """What to paste. A lone file comes as it is, so that it can be sent to a file or to the tool that reads it."""
+    files = shown_files(emission)
+    if len(files) == 1 and not emission.code and all("sbatch " in each.text for each in emission.blocks):
+        return files[0].text
+    if len(files) == 1 and not emission.blocks and not emission.code:
+        return files[0].text
+    parts = [f"#@ file {each.name}\n{_ended(each.text)}" for each in files]
+    if emission.code:
+        parts.append(f"#@ file {code_name()}\n# These lines belong into your script.\n{_ended(emission.code)}")
+    alone = len(emission.blocks) == 1 and not parts
+    for block in emission.blocks:
+        parts.append(_ended(block.text) if alone else f"#@ {place(block)}\n# {block.title}\n{_ended(block.text)}")
+    return "\n".join(parts)
+
+
+def shown_files(emission: Emission) -> tuple[EmittedFile, ...]:
+    return tuple(each for each in emission.files if not each.alternative)
+
+
+def code_name() -> str:
+    """The name under which lines for the user's script are shown and written."""
+    return "lines_for_the_script.py"
+
+
+def place(block: PasteBlock) -> str:
+    """Where a block belongs, in the words that divide a text for `gpudoctor lint`."""
+    rank = block.node
+    if rank is None:
+        found = NODE_RANK.search(block.title)
+        rank = int(found[1]) if found else 0 if "head" in block.title or "login" in block.title else None
+    return "every node" if rank is None else f"node {rank}"
+
+
+def files(emission: Emission) -> Iterator[EmittedFile]:
+    """What -o writes: the files, a script for each block, and the lines for the training script."""
+    yield from emission.files
+    if emission.code:
+        yield EmittedFile(code_name(), _ended(emission.code))
+    for number, block in enumerate(emission.blocks):
+        where = place(block).replace(" ", "-")
+        same = [each for each in emission.blocks if place(each) == place(block)]
+        name = where if len(same) == 1 else f"{where}-{number + 1}"
+        yield EmittedFile(f"{name}.sh", f"#!/bin/sh\n# {block.title}\n{_ended(block.text)}", executable=True)
+
+
+def written(emission: Emission, folder: str) -> tuple[Path, ...]:
+    """All files into the folder, or none where one is there already."""
+    place = Path(folder)
+    every = list(files(emission))
+    there = [each.name for each in every if os.path.lexists(place / each.name)]
+    if there:
+        raise BadInput(
+            f"-o {folder}: {', '.join(there[:4])} is there already and is not overwritten; name another folder"
+        )
+    made: list[Path] = []
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for each in every:
+            made.append(place / each.name)
+            _create(made[-1], each)
+    except OSError as error:
+        for path in made:
+            if not isinstance(error, FileExistsError) or path is not made[-1]:
+                with suppress(OSError):
+                    path.unlink()
+        raise BadInput(f"-o {folder}: {error.strerror or error}") from None
+    return tuple(made)
+
+
+def _create(path: Path, file: EmittedFile) -> None:
+    """A new file; one that has come meanwhile, or a link, is refused. Raises `OSError`."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755 if file.executable else 0o644)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as target:
+        target.write(file.text)
+
+
+def as_json(plan: LaunchPlan, emission: Emission, verified: Sequence[Verified] | None) -> str:
+    """Plan and emission; `verified` is null where --check was not asked for."""
+    return json.dumps(
+        {
+            "plan": {**msgspec.to_builtins(plan), "world_size": plan.world_size},
+            "emission": msgspec.to_builtins(emission),
+            "text": text(emission),
+            "verified": None if verified is None else msgspec.to_builtins(tuple(verified)),
+        },
+        indent=2,
+    )
+
+
+def _ended(lines: str) -> str:
+    return lines if lines.endswith("\n") else lines + "\n"

@@ -1,0 +1,92 @@
+"""A text to lint as it is given, a file or the words of a command, and what is known besides. All raise `BadInput`."""
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from gpudoctor import bounded
+from gpudoctor.errors import BadInput
+from gpudoctor.launcher import registry
+from gpudoctor.lint.facts import FactsProblem, installed, merged, parse_facts, read_env_file
+from gpudoctor.lint.lint import Linted, linted
+from gpudoctor.lint.model import LintFacts
+from gpudoctor.lint.read import UnreadableText, read_job
+from gpudoctor.lint.rule import every_rule
+from gpudoctor.read.interpreter import choose
+
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*\+?=)(.*)", re.ASCII | re.DOTALL)
+VERSION = re.compile(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}([a-z+.][a-z0-9.+]{0,30})?", re.ASCII)
+
+
+def lint(text: str, known: LintFacts, *, kind: str | None = None, name: str = "the text") -> Linted:
+    """Everything that is found of a text; `name` is what to call it."""
+    try:
+        job = read_job(text, known, kind)
+    except UnreadableText as error:
+        raise BadInput(f"{name}: {error}") from None
+    return linted(job, every_rule())
+
+
+def command_text(words: Sequence[str]) -> str:
+    """Words of a command line as a shell reads them back; a single word is a line that was quoted as a whole."""
+    if len(words) == 1:
+        return words[0] + "\n"
+    written: list[str] = []
+    in_front = True
+    for word in words:
+        assigned = ASSIGNMENT.fullmatch(word) if in_front else None
+        in_front = assigned is not None
+        written.append(assigned[1] + shlex.quote(assigned[2]) if assigned else shlex.quote(word))
+    return " ".join(written) + "\n"
+
+
+def text_of(file: str, name: str) -> str:
+    """The text in a file, or on standard input for "-"."""
+    try:
+        raw = bounded.contents(file, bounded.SCRIPT.size)
+    except bounded.Refused as error:
+        hint = "; a command is given after --: gpudoctor lint -- torchrun ..." if "no such file" in str(error) else ""
+        raise BadInput(f"{name}: {error}{hint if ' ' in file else ''}") from None
+    for mark, codec in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):  # Windows PowerShell's >
+        if raw.startswith(mark):
+            return raw[2:].decode(codec, "replace")
+    if b"\0" in raw:
+        raise BadInput(f"{name} is no text: it holds zero bytes")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def facts_of(text: str, given: str | None, version: str | None, env: str | None, python: str | None) -> LintFacts:
+    """--facts, then --framework-version, then what is installed for the training. `env`: a file of NAME=value."""
+    try:
+        known = parse_facts(given) if given is not None else LintFacts()
+    except FactsProblem as error:
+        raise BadInput(f"--facts {given}: {error}") from None
+    if version is not None:
+        if not VERSION.fullmatch(version):
+            raise BadInput(f"--framework-version {version}: no version, such as 1.9.5")
+        name = framework_named(text)
+        known = structs.replace(
+            known, versions={name: version, **known.versions}, given=tuple(dict.fromkeys((*known.given, name)))
+        )
+    if env is not None:
+        try:
+            variables = read_env_file(text_of(env, f"--env {env}"))
+        except FactsProblem as error:
+            raise BadInput(f"--env {env}: {error}") from None
+        known = structs.replace(known, variables={**variables, **known.variables})
+    return merged(known, LintFacts(versions=installed(choose(python, os.environ).path)))
+
+
+def framework_named(text: str) -> str:
+    """Which package --framework-version is of: that of the launcher in the text; Lightning for plain python."""
+    for launcher in registry.every():
+        names = "|".join(re.escape(name) for form in launcher.forms for name in (*form.programs, *form.modules))
+        if not launcher.bare and names and re.search(rf"(?<![\w.-])(?:{names})(?![\w-])", text):
+            return launcher.package or "torch"
+    return "lightning"

@@ -1,0 +1,95 @@
+"""Several machines examined at once, every check asked about each: `gpudoctor check --hosts`."""
+
+import os
+import time
+from collections.abc import Sequence
+
+from gpudoctor import __version__, defaults
+from gpudoctor.active import Waiting
+from gpudoctor.diagnose import diagnose
+from gpudoctor.fleet.compare import differences
+from gpudoctor.fleet.fleet import Fleet, Lost
+from gpudoctor.fleet.messages import Examine, Examined
+from gpudoctor.fleet.reach import ANSWER_SECONDS, REACH_SECONDS, reach, unheard
+from gpudoctor.fleet.survey import Survey, Unexamined, folded_problems, folded_reasons
+from gpudoctor.fleet.where import Where, standing_fleet
+from gpudoctor.nccl.lost import lost_findings
+from gpudoctor.plugins import chosen_checks
+from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
+
+
+def survey(
+    where: Where,
+    names: Sequence[str],
+    waiting: Waiting,
+    *,
+    python: str | None = None,
+    torch: bool = True,
+    timeout: float = defaults.READ_SECONDS,
+) -> Survey:
+    """Examine all nodes that are meant, and ask the checks of these names (none: all) about each. Raises `BadInput`."""
+    started = time.monotonic()
+    checks, broken = chosen_checks(names)  # a misspelt check is said before any node is reached
+    with standing_fleet(where, os.environ) as fleet:
+        reach(fleet, timeout=REACH_SECONDS, on_change=unheard(fleet, waiting))
+        snapshots, unexamined = examined(
+            fleet, Examine(torch=torch, python=python or "", brief=False, timeout=timeout), waiting
+        )
+        fleet.dismiss()
+    reports = {name: diagnose(snapshot, checks, broken) for name, snapshot in snapshots.items()}
+    return Survey(
+        gpudoctor=__version__,
+        reached_by=fleet.how,
+        nodes=tuple(node.name for node in fleet.nodes),
+        examined=tuple(snapshots),
+        unexamined=unexamined,
+        differences=differences(snapshots),
+        problems=folded_problems(
+            (name, result.check, problem) for name, report in reports.items() for result, problem in report.problems
+        ),
+        blind=folded_reasons(
+            {
+                name: [
+                    f"{result.check}: {reason}"
+                    for result in report.could_not_look
+                    for reason in result.reasons or ("no reason given",)
+                ]
+                for name, report in reports.items()
+            }
+        ),
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def examined(fleet: Fleet, order: Examine, waiting: Waiting) -> tuple[dict[str, Snapshot], tuple[Unexamined, ...]]:
+    """The snapshots by node, and the nodes without one."""
+    answers = (
+        fleet.ask(
+            order,
+            Examined,
+            timeout=order.timeout + ANSWER_SECONDS,
+            of=fleet.present,
+            waiting=lambda nodes: waiting([fleet.name(node) for node in nodes]),
+        )
+        if fleet.present
+        else {}
+    )
+    return sorted_out(fleet, answers)
+
+
+def sorted_out(fleet: Fleet, answers: dict[int, Examined | Lost]) -> tuple[dict[str, Snapshot], tuple[Unexamined, ...]]:
+    """The snapshots by node, and the nodes that gave none."""
+    snapshots: dict[str, Snapshot] = {}
+    for node, answer in answers.items():
+        if isinstance(answer, Lost):
+            fleet.lost.setdefault(node, answer)
+            continue
+        try:
+            snapshots[fleet.name(node)] = from_json(bytes(answer.snapshot))
+        except UnreadableSnapshot as error:
+            fleet.lost.setdefault(node, Lost("gpudoctor failed", str(error)))
+    lost = tuple(
+        Unexamined(id=finding.id, nodes=finding.nodes, problem=finding.problem)
+        for finding in lost_findings(fleet, meaning="Nothing is known of it: it is not taken for healthy.")
+    )
+    return snapshots, lost
