@@ -116,13 +116,12 @@ LONG = {
 }
 CIRCLES = ("gpudoctor.cli.check",)
 SEVERAL_MEANINGS = """
-    Advice Answer Armed Asked Ended Event Fault Group Interface Isolation Line Output Place Process Rank Reached
-    Reader Refused Reply Request Row Seen Setting Symptom UnreadableReport Verdict _Caller _Head _Look _Running
-    _State _Step
+    Advice Answer Armed Asked Ended Event Fault Group Interface Isolation Output Place Process Rank Reached Reader
+    Refused Reply Request Row Seen Setting UnreadableReport Verdict _Caller _Head _Look _Running _State _Step
 """
 ONLY_IN_TESTS = """
     as_processes laggards is_ipv4 translated resolves_to_itself
-    of_snapshot Death by_kind grade_against_peers
+    Death by_kind grade_against_peers
 """
 
 # ---------------------------------------------------------------- the graph

@@ -32,7 +32,7 @@ from gpudoctor.lint.rule import every_rule
 from tests.lab.requirements import require
 
 GOLDEN = Path(__file__).parent / "launch_golden"
-FRAMEWORKS = ("deepspeed", "horovod", "kubernetes", "ray", "skypilot", "torchx", "xla")
+FRAMEWORKS = sorted(path.stem for path in GOLDEN.iterdir())
 IN_SHELL = ("deepspeed", "horovod", "torchx")
 """Whose blocks hold the program's words."""
 

@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.lint.facts import FactsProblem, installed, merged, of_snapshot, parse_facts, read_env_file
+from gpudoctor.lint.facts import FactsProblem, installed, merged, parse_facts, read_env_file
 from gpudoctor.lint.hostfiles import looks_like_hostfile, read_hostfile
 from gpudoctor.lint.model import LintFacts
-from gpudoctor.snapshot import Snapshot
-from gpudoctor.snapshot.reading import read
-from gpudoctor.snapshot.training import TorchFacts, Training
 
 
 def test_facts_of_the_command_line() -> None:
@@ -114,16 +111,6 @@ def test_a_virtual_environment_does_not_show_its_base(tmp_path: Path) -> None:
 @pytest.mark.parametrize("python", ["", "/nowhere/bin/python", "a\0b", "relative"])
 def test_no_interpreter_no_packages(python: str) -> None:
     assert installed(python) == {}
-
-
-def test_what_a_snapshot_tells() -> None:
-    torch = TorchFacts(version="2.4.1", cuda_available=True, device_count=4)
-    training = Training(
-        torch=read("test", torch), packages=read("test", {"torch": "2.4.1", "numpy": "2.0", "pytorch-lightning": "2.1"})
-    )
-    facts = of_snapshot(Snapshot(training=training))
-    assert facts == LintFacts(gpus_per_node=4, versions={"torch": "2.4.1", "lightning": "2.1"})
-    assert of_snapshot(Snapshot()) == LintFacts()
 
 
 def test_what_was_given_wins() -> None:

@@ -14,36 +14,16 @@ FLAGS = frozenset("bBdEhiIOPqsSuvVx?")
 """Of Python itself."""
 WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
-WRAPPERS: dict[str, tuple[str, ...]] = {
-    # program -> the words of which one must follow; () when none must
-    "poetry": ("run",),
-    "pipenv": ("run",),
-    "pdm": ("run",),
-    "hatch": ("run",),
-    "rye": ("run",),
-    "pixi": ("run",),
-    "uv": ("run",),
-    "conda": ("run",),
-    "mamba": ("run",),
-    "micromamba": ("run",),
-    "nsys": ("profile", "launch"),
-    "ncu": (),
-    "rocprof": (),
-    "rocprofv2": (),
-    "rocprofv3": (),
-    "omnitrace-run": (),
-    "py-spy": ("record",),
-    "ddtrace-run": (),
-    "opentelemetry-instrument": (),
-    "viztracer": (),
-    "scalene": (),
-    "coverage": ("run",),
-    "memray": ("run",),
-    "kernprof": (),
-    "compute-sanitizer": (),
-    "gdb": (),
-    "ipython": (),
+_WRAPPERS = """
+    poetry:run pipenv:run pdm:run hatch:run rye:run pixi:run uv:run conda:run mamba:run micromamba:run
+    nsys:profile,launch ncu: rocprof: rocprofv2: rocprofv3: omnitrace-run: py-spy:record ddtrace-run:
+    opentelemetry-instrument: viztracer: scalene: coverage:run memray:run kernprof: compute-sanitizer: gdb: ipython:
+"""
+WRAPPERS = {
+    program: tuple(filter(None, words.split(",")))
+    for program, _, words in (each.partition(":") for each in _WRAPPERS.split())
 }
+"""Program -> the words of which one must follow; () when none must."""
 LIKE_PYTHON = ("coverage", "memray", "kernprof", "viztracer", "scalene", "ipython")
 """Wrappers that run a script, or `-m MODULE`, in their own Python."""
 

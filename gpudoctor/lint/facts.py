@@ -12,7 +12,6 @@ from pathlib import Path
 from gpudoctor.errors import BadInput
 from gpudoctor.launcher import registry
 from gpudoctor.lint.model import LintFacts
-from gpudoctor.snapshot import Snapshot
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
@@ -131,23 +130,6 @@ def read_env_file(text: str) -> dict[str, str]:
             raise FactsProblem(f"--env: line {number}: a quote is opened and not closed: {shown(line)}") from None
         found[name] = " ".join(words)
     return found
-
-
-def of_snapshot(snapshot: Snapshot) -> LintFacts:
-    """What the examined machine says: its GPUs, and the packages of its training interpreter."""
-    gpus = None
-    torch = snapshot.training.torch
-    nvml = snapshot.nvidia.gpus
-    if torch.is_read and torch.value.cuda_available:
-        gpus = torch.value.device_count
-    elif nvml.is_read:
-        gpus = len(nvml.value) or None
-    packages = snapshot.training.packages
-    versions = known_names(packages.value) if packages.is_read else {}
-    files = snapshot.training.torch_files
-    if files.is_read and files.value.version:
-        versions.setdefault("torch", files.value.version)
-    return LintFacts(gpus_per_node=gpus, versions=versions)
 
 
 def merged(given: LintFacts, found: LintFacts) -> LintFacts:
