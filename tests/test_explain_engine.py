@@ -6,6 +6,7 @@ import io
 import lzma
 import os
 import random
+import signal
 import threading
 from pathlib import Path
 
@@ -593,3 +594,36 @@ def test_every_second_rank_is_a_part_of_the_world_and_no_gap() -> None:
         "did not come" not in cause.summary
         for cause in explained("".join(watchdog(rank, 7) for rank in (0, 2, 4, 6))).causes
     )
+
+
+# The same signal means the same, whoever tells it
+
+SIGNALLED = {
+    "torchrun": "E0819 11:40:02 61 torch/distributed/elastic/multiprocessing/api.py:987] failed (exitcode: -{number}) "
+    "local_rank: 0 (pid: 77) of binary: /usr/bin/python",
+    "torchrun's table": "  rank      : 0 (local_rank: 0)\n  exitcode  : -{number} (pid: 77)",
+    "spawn": "Traceback (most recent call last):\n"
+    '  File "/home/mara/fit.py", line 3, in <module>\n    mp.spawn(work, nprocs=2)\n'
+    "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal {name}",
+    "accelerate": "subprocess.CalledProcessError: Command '['python', 'fit.py']' died with <Signals.{name}: {number}>.",
+    "srun": "srun: error: gpu-a03: task 0: {words}",
+    "mpirun": "mpirun noticed that process rank 0 with PID 77 on node n1 exited on signal {number} ({words}).",
+    "hydra": "=   KILLED BY SIGNAL: {number} ({words})",
+    "deepspeed": "['/usr/bin/python', '-u', 'fit.py'] exits with return code = -{number}",
+    "bash": "/opt/train.sh: line 12:    77 {words}                 python fit.py",
+    "kubelet": "      Exit Code:    {status}",
+    "faulthandler": "Fatal Python error: {words}",
+    "kernel": "[ 9001.120001] potentially unexpected fatal signal {number}.",
+}
+
+
+@pytest.mark.parametrize("text", SIGNALLED.values(), ids=SIGNALLED)
+@pytest.mark.parametrize(
+    ("number", "cause"), [(7, "shm-too-small"), (9, "rank-died"), (11, "native-crash"), (4, "native-crash")]
+)
+def test_a_signal_means_the_same_whoever_tells_it(text: str, number: int, cause: str) -> None:
+    words = {"number": number, "name": signal.Signals(number).name, "words": signal.strsignal(number)}
+    answer = explained(text.format(**words, status=128 + number) + "\n", table=WHOLE_TABLE)
+    assert [each.cause for each in answer.causes] == [cause]
+    gives_memory = "more memory" in answer.causes[0].fix.text
+    assert gives_memory == (number == 9), answer.causes[0].fix.text
