@@ -11,17 +11,17 @@ POSSIBLE = 0.45
 HINT = 0.25
 """It has been the cause of such a thing, and nothing else speaks for it."""
 
-_SCALE = (HINT, POSSIBLE, LIKELY, SEEN, PROVED)
+SCALE = (HINT, POSSIBLE, LIKELY, SEEN, PROVED)
 
 
 def surer(sure: float) -> float:
     """The next name up, for what another observation bears out."""
-    return _SCALE[min(_SCALE.index(sure) + 1, len(_SCALE) - 1)]
+    return SCALE[min(SCALE.index(sure) + 1, len(SCALE) - 1)]
 
 
 def less_sure(sure: float) -> float:
     """The next name down, where an observation speaks for something else too."""
-    return _SCALE[max(_SCALE.index(sure) - 1, 0)]
+    return SCALE[max(SCALE.index(sure) - 1, 0)]
 
 
 # What `hang` does with an answer:

@@ -1,7 +1,9 @@
 """From evidence to the report: progress, the order of blame, states, what is undecided, hostile and large evidence."""
 
+import ast
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpudoctor.check import Fix
-from gpudoctor.hang import all_rules
+from gpudoctor.hang import all_rules, causes
 from gpudoctor.hang import conclude as conclusion
 from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.conclude import conclude, conclude_job, ordered
@@ -29,6 +31,8 @@ from gpudoctor.snapshot.evidence import (
     to_json,
 )
 from tests.hang_jobs import a_job, data_loader, is_in, member, place_at, sleeps, source, waits
+
+RULE_FILES = sorted(Path(causes.__file__).parent.glob("*_*.py"))
 
 # ---------------------------------------------------------------- progress
 
@@ -153,6 +157,13 @@ def test_a_rule_that_fails_does_not_take_the_others_along(monkeypatch: pytest.Mo
     assert report.causes[0].cause == "slow-rank-timeout"
     assert "fails" in unread[0].what
     assert "KeyError" in unread[0].reason
+
+
+@pytest.mark.parametrize("path", RULE_FILES, ids=lambda path: path.stem)
+def test_a_rule_words_no_fix_of_its_own(path: Path) -> None:
+    """Fixes are told in the file of their cause, once for all rooms."""
+    calls = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    assert not [call.id for call in calls if isinstance(call, ast.Name) and call.id in ("Fix", "HangCause")]
 
 
 # ---------------------------------------------------------------- evidence to jobs

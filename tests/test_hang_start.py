@@ -37,6 +37,7 @@ from gpudoctor.snapshot.evidence import (
     Socket,
     Thread,
 )
+from gpudoctor.sure import SCALE
 from tests.hang_jobs import place_at
 
 RULES: tuple[HangRule, ...] = (
@@ -169,7 +170,7 @@ def causes(of: HangJob) -> list[HangCause]:
     found = [cause for rule in RULES for cause in rule(of)]
     for cause in found:
         assert cause.cause in CAUSES
-        assert 0 < cause.confidence <= 1
+        assert cause.confidence in SCALE
         assert cause.summary and not cause.summary.endswith(".") and "\n" not in cause.summary
         assert cause.evidence and cause.fix.text.endswith(".")
         assert cause.confidence >= 0.9 or cause.confirm.rstrip(".")

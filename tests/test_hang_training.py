@@ -16,6 +16,7 @@ from gpudoctor.hang.recorders import compare
 from gpudoctor.hang.report import HangCause, JobReport
 from gpudoctor.knowledge.places import place_of
 from gpudoctor.snapshot.evidence import Collective, Frame, GpuUse, KernelEvent, Recorder, Socket, SourceContext, Thread
+from gpudoctor.sure import SCALE
 from tests.hang_jobs import PROGRAM, a_job, data_loader, is_in, launcher, member, place_at, sleeps, source, stack, waits
 
 LOOP = ("for", 25, "batch in loader")
@@ -445,7 +446,7 @@ def test_what_holds_a_job_is_named(name: str) -> None:
 def test_its_words_keep_the_rules(name: str) -> None:
     for cause in reported(FIRES[name][0]).causes:
         assert cause.cause in CAUSES
-        assert 0.0 <= cause.confidence <= 1.0
+        assert cause.confidence in SCALE
         assert not cause.summary.endswith("."), cause.summary
         assert "\n" not in cause.summary
         assert "!" not in cause.summary.replace("!=", "")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
+from gpudoctor.hang.addresses import is_loopback, is_number
 from gpudoctor.hang.families import Family, families
 from gpudoctor.hang.job import JobMember, Members
 from gpudoctor.hang.users import Users
@@ -200,7 +201,7 @@ def _same_address(one: _Party, other: _Party) -> bool:
     theirs = {_canonical(address) for address in other.addresses if not _is_loopback(address)}
     if mine & theirs:
         return True
-    return any(_is_number(a) != _is_number(b) or _same_host(a, b) for a in mine for b in theirs)
+    return any(is_number(a) != is_number(b) or _same_host(a, b) for a in mine for b in theirs)
 
 
 def _canonical(address: str) -> str:
@@ -211,24 +212,15 @@ def _canonical(address: str) -> str:
         return text
 
 
-def _is_number(address: str) -> bool:
-    try:
-        ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return True
-
-
 def _is_loopback(address: str) -> bool:
+    """No address at all counts: it is torchrun's default."""
     text = _canonical(address)
-    if text in ("localhost", "localhost.localdomain", "ip6-localhost", ""):
-        return True
-    return _is_number(text) and ipaddress.ip_address(text).is_loopback
+    return not text or is_loopback(text)
 
 
 def _same_host(one: str, other: str) -> bool:
     """ "node1" and "node1.cluster"."""
-    if _is_number(one) or _is_number(other):
+    if is_number(one) or is_number(other):
         return False
     return one.startswith(other + ".") or other.startswith(one + ".")
 
