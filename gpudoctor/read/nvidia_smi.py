@@ -40,110 +40,90 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class SmiField(NamedTuple):
-    """A field of `Gpu`, and where it stands in the text and in the XML form; the first that has a value counts."""
+    """A field of `Gpu`, and where it stands in the text or the XML form; the first that has a value counts."""
 
     field: str
-    text: tuple[str, ...]
-    xml: tuple[str, ...]
     convert: Callable[[str], Any]
+    paths: tuple[str, ...]
 
 
 PLACES = (
-    SmiField("name", ("product name",), ("product_name",), label),
-    SmiField("uuid", ("gpu uuid",), ("uuid",), label),
-    SmiField("serial", ("serial number",), ("serial",), label),
-    SmiField("minor_number", ("minor number",), ("minor_number",), count),
-    SmiField("vbios_version", ("vbios version",), ("vbios_version",), label),
-    SmiField("gsp_firmware_version", ("gsp firmware version",), ("gsp_firmware_version",), label),
-    SmiField("memory_total_bytes", ("fb memory usage/total",), ("fb_memory_usage/total",), mebibytes),
-    SmiField("memory_used_bytes", ("fb memory usage/used",), ("fb_memory_usage/used",), mebibytes),
-    SmiField("memory_free_bytes", ("fb memory usage/free",), ("fb_memory_usage/free",), mebibytes),
-    SmiField("memory_reserved_bytes", ("fb memory usage/reserved",), ("fb_memory_usage/reserved",), mebibytes),
-    SmiField("utilization_gpu_percent", ("utilization/gpu",), ("utilization/gpu_util",), percent),
-    SmiField("utilization_memory_percent", ("utilization/memory",), ("utilization/memory_util",), percent),
-    SmiField("temperature_celsius", ("temperature/gpu current temp",), ("temperature/gpu_temp",), celsius),
-    SmiField("memory_temperature_celsius", ("temperature/memory current temp",), ("temperature/memory_temp",), celsius),
+    SmiField("name", label, ("product name",)),
+    SmiField("uuid", label, ("gpu uuid", "uuid")),
+    SmiField("serial", label, ("serial number", "serial")),
+    SmiField("minor_number", count, ("minor number",)),
+    SmiField("vbios_version", label, ("vbios version",)),
+    SmiField("gsp_firmware_version", label, ("gsp firmware version",)),
+    SmiField("memory_total_bytes", mebibytes, ("fb memory usage/total",)),
+    SmiField("memory_used_bytes", mebibytes, ("fb memory usage/used",)),
+    SmiField("memory_free_bytes", mebibytes, ("fb memory usage/free",)),
+    SmiField("memory_reserved_bytes", mebibytes, ("fb memory usage/reserved",)),
+    SmiField("utilization_gpu_percent", percent, ("utilization/gpu", "utilization/gpu util")),
+    SmiField("utilization_memory_percent", percent, ("utilization/memory", "utilization/memory util")),
+    SmiField("temperature_celsius", celsius, ("temperature/gpu current temp", "temperature/gpu temp")),
+    SmiField("memory_temperature_celsius", celsius, ("temperature/memory current temp", "temperature/memory temp")),
     SmiField(
         "power_draw_watts",  # one value until 580, then two, of which some GPUs have only the second
+        watts,
         (
             "gpu power readings/power draw",
             "gpu power readings/average power draw",
             "gpu power readings/instantaneous power draw",
             "power readings/power draw",
+            "gpu power readings/instant power draw",
         ),
-        (
-            "gpu_power_readings/power_draw",
-            "gpu_power_readings/average_power_draw",
-            "gpu_power_readings/instant_power_draw",
-            "power_readings/power_draw",
-        ),
-        watts,
     ),
     SmiField(
         "power_limit_watts",
+        watts,
         (
             "gpu power readings/current power limit",
             "gpu power readings/gpu ceiling power limit/current power limit",
             "power readings/enforced power limit",
         ),
-        (
-            "gpu_power_readings/current_power_limit",
-            "gpu_power_readings/gpu_ceiling_power_limit/current_power_limit",
-            "power_readings/enforced_power_limit",
-        ),
-        watts,
     ),
     SmiField(
         "power_limit_default_watts",
+        watts,
         (
             "gpu power readings/default power limit",
             "gpu power readings/gpu ceiling power limit/default power limit",
             "power readings/default power limit",
         ),
-        (
-            "gpu_power_readings/default_power_limit",
-            "gpu_power_readings/gpu_ceiling_power_limit/default_power_limit",
-            "power_readings/default_power_limit",
-        ),
-        watts,
     ),
-    SmiField("clock_sm_mhz", ("clocks/sm",), ("clocks/sm_clock",), megahertz),
-    SmiField("clock_sm_max_mhz", ("max clocks/sm",), ("max_clocks/sm_clock",), megahertz),
-    SmiField("clock_memory_mhz", ("clocks/memory",), ("clocks/mem_clock",), megahertz),
-    SmiField("clock_memory_max_mhz", ("max clocks/memory",), ("max_clocks/mem_clock",), megahertz),
-    SmiField("performance_state", ("performance state",), ("performance_state",), performance_state),
-    SmiField("ecc_mode", ("ecc mode/current",), ("ecc_mode/current_ecc",), enabled),
-    SmiField("ecc_mode_pending", ("ecc mode/pending",), ("ecc_mode/pending_ecc",), enabled),
+    SmiField("clock_sm_mhz", megahertz, ("clocks/sm", "clocks/sm clock")),
+    SmiField("clock_sm_max_mhz", megahertz, ("max clocks/sm", "max clocks/sm clock")),
+    SmiField("clock_memory_mhz", megahertz, ("clocks/memory", "clocks/mem clock")),
+    SmiField("clock_memory_max_mhz", megahertz, ("max clocks/memory", "max clocks/mem clock")),
+    SmiField("performance_state", performance_state, ("performance state",)),
+    SmiField("ecc_mode", enabled, ("ecc mode/current", "ecc mode/current ecc")),
+    SmiField("ecc_mode_pending", enabled, ("ecc mode/pending", "ecc mode/pending ecc")),
     SmiField(
         "pcie_generation",
-        ("pci/gpu link info/pcie generation/current",),
-        ("pci/pci_gpu_link_info/pcie_gen/current_link_gen",),
         count,
+        ("pci/gpu link info/pcie generation/current", "pci/pci gpu link info/pcie gen/current link gen"),
     ),
     SmiField(
         "pcie_generation_max",
-        ("pci/gpu link info/pcie generation/max",),
-        ("pci/pci_gpu_link_info/pcie_gen/max_link_gen",),
         count,
+        ("pci/gpu link info/pcie generation/max", "pci/pci gpu link info/pcie gen/max link gen"),
     ),
     SmiField(
         "pcie_width",
-        ("pci/gpu link info/link width/current",),
-        ("pci/pci_gpu_link_info/link_widths/current_link_width",),
         lanes,
+        ("pci/gpu link info/link width/current", "pci/pci gpu link info/link widths/current link width"),
     ),
     SmiField(
         "pcie_width_max",
-        ("pci/gpu link info/link width/max",),
-        ("pci/pci_gpu_link_info/link_widths/max_link_width",),
         lanes,
+        ("pci/gpu link info/link width/max", "pci/pci gpu link info/link widths/max link width"),
     ),
-    SmiField("pcie_replays", ("pci/replays since reset",), ("pci/replay_counter",), count),
-    SmiField("persistence_mode", ("persistence mode",), ("persistence_mode",), enabled),
-    SmiField("compute_mode", ("compute mode",), ("compute_mode",), compute_mode),
-    SmiField("display_active", ("display active",), ("display_active",), enabled),
-    SmiField("mig_mode", ("mig mode/current",), ("mig_mode/current_mig",), enabled),
-    SmiField("mig_mode_pending", ("mig mode/pending",), ("mig_mode/pending_mig",), enabled),
+    SmiField("pcie_replays", count, ("pci/replays since reset", "pci/replay counter")),
+    SmiField("persistence_mode", enabled, ("persistence mode",)),
+    SmiField("compute_mode", compute_mode, ("compute mode",)),
+    SmiField("display_active", enabled, ("display active",)),
+    SmiField("mig_mode", enabled, ("mig mode/current", "mig mode/current mig")),
+    SmiField("mig_mode_pending", enabled, ("mig mode/pending", "mig mode/pending mig")),
 )
 
 MAXIMUM_GPUS = 256
@@ -167,7 +147,7 @@ def to_snapshot(log: Log) -> Snapshot:
     """Everything that the log says. Raises `UnreadableSnapshot` for more GPUs than a machine has."""
     if len(log.gpus) + len(log.failed) > MAXIMUM_GPUS:
         raise UnreadableSnapshot(f"it lists more than {MAXIMUM_GPUS} GPUs, which no machine has")
-    driver = _header(log, ("kmd version", "driver version", "driver_version", "kmd_version"), label)
+    driver = _header(log, ("kmd version", "driver version"), label)
     gpus = _gpus(log, driver)
     nvidia = unread(Nvidia, log.form)
     return msgspec.structs.replace(
@@ -179,9 +159,7 @@ def to_snapshot(log: Log) -> Snapshot:
             nvidia,
             init_code=read(log.form, 0),
             driver_version=driver,
-            cuda_version=_header(
-                log, ("cuda umd version", "cuda version", "cuda_version", "cuda_umd_version"), cuda_version
-            ),
+            cuda_version=_header(log, ("cuda umd version", "cuda version"), cuda_version),
             gpus=gpus,
         ),
     )
@@ -230,7 +208,7 @@ def unread(structure: type[S], source: str) -> S:
 
 def _origin(log: Log, driver: Reading[str]) -> str:
     parts = [f"driver {driver.value}"] if driver.is_read else []
-    attached = _header(log, ("attached gpus", "attached_gpus"), count).value_or(None)
+    attached = _header(log, ("attached gpus",), count).value_or(None)
     shown = len(log.gpus) + len(log.failed)
     if attached is not None and attached != shown:
         parts.append(f"{shown} of {attached} GPUs")
@@ -260,7 +238,7 @@ def _gpus(log: Log, driver: Reading[str]) -> Reading[tuple[Gpu, ...]]:
     for gpu in lost:
         if not gpu.pci_bus_id:
             found.insert(gpu.number if gpu.number is not None else len(found), ("", gpu))
-    attached = _header(log, ("attached gpus", "attached_gpus"), count)
+    attached = _header(log, ("attached gpus",), count)
     if not found and attached.value_or(0) != 0:
         return missing(log.form, f"it says that {attached.value} GPUs are attached, and ends before the first")
     if not found and not attached.is_read:
@@ -278,9 +256,7 @@ def _gpu(log: Log, index: int, entry: LogEntry, driver: Reading[str]) -> Gpu:
     source = f"{log.form}, GPU {index}"
     fields: dict[str, Reading[Any]] = {}
     for place in PLACES:
-        fields[place.field] = _reading(
-            entry, place.text if log.form == "nvidia-smi -q" else place.xml, place.convert, source
-        )
+        fields[place.field] = _reading(entry, place.paths, place.convert, source)
     for name, group in GROUPS.items():
         try:
             fields[name] = group(entry, source)
@@ -315,7 +291,7 @@ def _failed_gpu(source: str, index: int, gpu: FailedGpu) -> Gpu:
 
 
 def _pci_bus_id(entry: LogEntry, source: str) -> Reading[str]:
-    inner = entry.at("pci/bus id") or entry.at("pci/pci_bus_id")
+    inner = entry.at("pci/bus id") or entry.at("pci/pci bus id")
     for address in (entry.value, inner.value if inner is not None else ""):
         try:
             return read(f"{source}: Bus Id", pci_address.normalised(address))

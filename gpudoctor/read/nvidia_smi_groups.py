@@ -47,14 +47,34 @@ def first(entry: LogEntry, *paths: str) -> LogEntry | None:
     return found
 
 
-def _whole_section(section: LogEntry | None, source: str) -> Reading[Any] | None:
-    """Why a section has nothing to give; None when it is there."""
-    if section is None:
-        return missing(source, NOT_THERE)
-    if section.children:
-        return None
-    why = why_missing(section.value)
-    return Reading(source, missing=why or Missing(f"unexpected value {section.value[:40]!r}"))
+Group = Callable[[LogEntry, str], Reading[Any]]
+
+
+def of_section(what: str, *paths: str) -> Callable[[Callable[[LogEntry], Any]], Group]:
+    """A group that has a section of its own: what the function says of that, a value or why there is none."""
+
+    def group(look: Callable[[LogEntry], Any]) -> Group:
+        def reading(gpu: LogEntry, source: str) -> Reading[Any]:
+            where = f"{source}: {what}"
+            section = first(gpu, *paths)
+            if section is None:
+                return missing(where, NOT_THERE)
+            if section.children:
+                seen = look(section)
+            else:
+                seen = why_missing(section.value) or Missing(f"unexpected value {section.value[:40]!r}")
+            return Reading(where, missing=seen) if isinstance(seen, Missing) else read(where, seen)
+
+        return reading
+
+    return group
+
+
+def _value(entry: LogEntry | None, where: str, convert: Callable[[str], Any]) -> Reading[Any]:
+    if entry is None:
+        return missing(where, NOT_THERE)
+    why = why_missing(entry.value)
+    return Reading(where, missing=why) if why is not None else read(where, convert(entry.value))
 
 
 def _all_missing(entries: list[LogEntry]) -> Missing | None:
@@ -70,40 +90,33 @@ def _needed(section: LogEntry, *paths: str) -> LogEntry:
     return found
 
 
-def ecc(counter: str) -> Callable[[LogEntry, str], Reading[EccCounts]]:
+def ecc(counter: str) -> Group:
     """ECC counts: one total per kind of error before Turing, SRAM and DRAM apart since."""
 
-    def counts(gpu: LogEntry, source: str) -> Reading[EccCounts]:
-        where = f"{source}: ECC errors, {counter}"
-        section = first(gpu, f"ecc errors/{counter}", f"ecc_errors/{counter}")
-        absence = _whole_section(section, where)
-        if section is None or absence is not None:
-            return absence or missing(where, NOT_THERE)
+    @of_section(f"ECC errors, {counter}", f"ecc errors/{counter}")
+    def counts(section: LogEntry) -> EccCounts | Missing:
         corrected, uncorrected = _ecc_entries(section)
-        why = _all_missing(corrected + uncorrected)
-        if why is not None:
-            return Reading(where, missing=why)
-        return read(where, EccCounts(_sum(corrected), _sum(uncorrected)))
+        return _all_missing(corrected + uncorrected) or EccCounts(_sum(corrected), _sum(uncorrected))
 
     return counts
 
 
 def _ecc_entries(section: LogEntry) -> tuple[list[LogEntry], list[LogEntry]]:
-    if first(section, "single bit", "single_bit") is not None:
-        single = _needed(section, "single bit/total", "single_bit/total")
-        return [single], [_needed(section, "double bit/total", "double_bit/total")]
+    if first(section, "single bit") is not None:
+        single = _needed(section, "single bit/total")
+        return [single], [_needed(section, "double bit/total")]
     corrected = [
-        _needed(section, "sram correctable", "sram_correctable"),
-        _needed(section, "dram correctable", "dram_correctable"),
+        _needed(section, "sram correctable"),
+        _needed(section, "dram correctable"),
     ]
-    uncorrected = [_needed(section, "dram uncorrectable", "dram_uncorrectable")]
-    whole = first(section, "sram uncorrectable", "sram_uncorrectable")
+    uncorrected = [_needed(section, "dram uncorrectable")]
+    whole = first(section, "sram uncorrectable")
     if whole is not None:
         return corrected, [*uncorrected, whole]
     return corrected, [
         *uncorrected,
-        _needed(section, "sram uncorrectable parity", "sram_uncorrectable_parity"),
-        _needed(section, "sram uncorrectable sec-ded", "sram_uncorrectable_secded"),
+        _needed(section, "sram uncorrectable parity"),
+        _needed(section, "sram uncorrectable sec-ded", "sram uncorrectable secded"),
     ]
 
 
@@ -119,52 +132,36 @@ def _sum(entries: list[LogEntry]) -> int:
     return total
 
 
-def remapped_rows(gpu: LogEntry, source: str) -> Reading[RemappedRows]:
-    where = f"{source}: remapped rows"
-    section = first(gpu, "remapped rows", "remapped_rows")
-    absence = _whole_section(section, where)
-    if section is None or absence is not None:
-        return absence or missing(where, NOT_THERE)
+@of_section("remapped rows", "remapped rows")
+def remapped_rows(section: LogEntry) -> RemappedRows | Missing:
     entries = [
-        _needed(section, "correctable error", "remapped_row_corr"),
-        _needed(section, "uncorrectable error", "remapped_row_unc"),
-        _needed(section, "pending", "remapped_row_pending"),
-        _needed(section, "remapping failure occurred", "remapped_row_failure"),
+        _needed(section, "correctable error", "remapped row corr"),
+        _needed(section, "uncorrectable error", "remapped row unc"),
+        _needed(section, "pending", "remapped row pending"),
+        _needed(section, "remapping failure occurred", "remapped row failure"),
     ]
-    why = _all_missing(entries)
-    if why is not None:
-        return Reading(where, missing=why)
+    if why := _all_missing(entries):
+        return why
     correctable, uncorrectable, pending, failure = (entry.value for entry in entries)
-    return read(where, RemappedRows(count(correctable), count(uncorrectable), yes(pending), yes(failure)))
+    return RemappedRows(count(correctable), count(uncorrectable), yes(pending), yes(failure))
 
 
-def retired_pages(gpu: LogEntry, source: str) -> Reading[RetiredPages]:
-    where = f"{source}: retired pages"
-    section = first(gpu, "retired pages", "retired_pages")
-    absence = _whole_section(section, where)
-    if section is None or absence is not None:
-        return absence or missing(where, NOT_THERE)
+@of_section("retired pages", "retired pages")
+def retired_pages(section: LogEntry) -> RetiredPages | Missing:
     entries = [
-        _needed(section, "single bit ecc", "multiple_single_bit_retirement/retired_count"),
-        _needed(section, "double bit ecc", "double_bit_retirement/retired_count"),
-        _needed(section, "pending page blacklist", "pending", "pending_blacklist", "pending_retirement"),
+        _needed(section, "single bit ecc", "multiple single bit retirement/retired count"),
+        _needed(section, "double bit ecc", "double bit retirement/retired count"),
+        _needed(section, "pending page blacklist", "pending", "pending blacklist", "pending retirement"),
     ]
-    why = _all_missing(entries)
-    if why is not None:
-        return Reading(where, missing=why)
+    if why := _all_missing(entries):
+        return why
     single, double, pending = (entry.value for entry in entries)
-    return read(where, RetiredPages(count(single), count(double), yes(pending)))
+    return RetiredPages(count(single), count(double), yes(pending))
 
 
-def clock_event_reasons(gpu: LogEntry, source: str) -> Reading[int]:
+@of_section("clocks event reasons", "clocks event reasons", "clocks throttle reasons")
+def clock_event_reasons(section: LogEntry) -> int | Missing:
     """The reasons as NVML's bit mask; "throttle" reasons until driver 535."""
-    where = f"{source}: clocks event reasons"
-    section = first(
-        gpu, "clocks event reasons", "clocks throttle reasons", "clocks_event_reasons", "clocks_throttle_reasons"
-    )
-    absence = _whole_section(section, where)
-    if section is None or absence is not None:
-        return absence or missing(where, NOT_THERE)
     entries = {
         _reason_name(entry): entry
         for child in section.children
@@ -172,51 +169,43 @@ def clock_event_reasons(gpu: LogEntry, source: str) -> Reading[int]:
     }
     if not {"sw power cap", "hw slowdown", "sw thermal slowdown"} <= entries.keys():
         raise ValueError
-    why = _all_missing(list(entries.values()))
-    if why is not None:
-        return Reading(where, missing=why)
+    if why := _all_missing(list(entries.values())):
+        return why
     mask = 0
     for name, bit in CLOCK_EVENT_REASONS.items():
         entry = entries.get(name)
         if entry is not None and why_missing(entry.value) is None and active(entry.value):
             mask |= bit
-    return read(where, mask)
+    return mask
 
 
 def _reason_name(entry: LogEntry) -> str:
-    name = entry.name.removeprefix("clocks_event_reason_").removeprefix("clocks_throttle_reason_").replace("_", " ")
+    name = entry.name.removeprefix("clocks event reason ").removeprefix("clocks throttle reason ")
     return {"gpu idle": "idle", "display clocks setting": "display clock setting"}.get(name, name)
 
 
-def fabric(gpu: LogEntry, source: str) -> Reading[Fabric]:
-    where = f"{source}: fabric"
-    section = first(gpu, "fabric")
-    absence = _whole_section(section, where)
-    if section is None or absence is not None:
-        return absence or missing(where, NOT_THERE)
+@of_section("fabric", "fabric")
+def fabric(section: LogEntry) -> Fabric | Missing:
     state, status = _needed(section, "state"), _needed(section, "status")
     why = why_missing(state.value)
     if why is not None and state.value.casefold() not in FABRIC_STATES:
-        return Reading(where, missing=why)
+        return why
     number = word(state.value, FABRIC_STATES)
     # The status means something only once the registration has ended.
-    return read(where, Fabric(number, word(status.value, NVML_TEXTS) if number == FABRIC_STATES["completed"] else 0))
+    return Fabric(number, word(status.value, NVML_TEXTS) if number == FABRIC_STATES["completed"] else 0)
 
 
 def recovery_action(gpu: LogEntry, source: str) -> Reading[int]:
     """What the driver wants done; before it had a name for that (565), whether it wanted a reset."""
     where = f"{source}: GPU recovery action"
-    entry = first(gpu, "gpu recovery action", "gpu_recovery_action")
+    entry = first(gpu, "gpu recovery action")
     if entry is not None:
-        why = why_missing(entry.value)
-        return Reading(where, missing=why) if why is not None else read(where, word(entry.value, RECOVERY_ACTIONS))
-    for action, *paths in (
-        (1, "gpu reset status/reset required", "gpu_reset_status/reset_required"),
-        (4, "gpu reset status/drain and reset recommended", "gpu_reset_status/drain_and_reset_recommended"),
-    ):
-        entry = first(gpu, *(str(path) for path in paths))
+        return _value(entry, where, lambda text: word(text, RECOVERY_ACTIONS))
+    wanted = {"gpu reset status/reset required": 1, "gpu reset status/drain and reset recommended": 4}
+    for path, action in wanted.items():
+        entry = first(gpu, path)
         if entry is not None and entry.value.casefold() == "yes":
-            return read(f"{source}: {paths[0]}", int(action))
+            return read(f"{source}: {path}", action)
     return missing(where, NOT_THERE)
 
 
@@ -231,19 +220,16 @@ def shutdown(gpu: LogEntry, source: str) -> Reading[int]:
 def _threshold(gpu: LogEntry, source: str, word_in_text: str, word_in_xml: str) -> Reading[int]:
     """A threshold in degrees; since Ada nvidia-smi gives only how far the GPU is from it (T.Limit, a margin)."""
     where = f"{source}: GPU {word_in_text} temp"
-    plain = first(gpu, f"temperature/gpu {word_in_text} temp", f"temperature/gpu_temp_{word_in_xml}_threshold")
+    plain = first(gpu, f"temperature/gpu {word_in_text} temp", f"temperature/gpu temp {word_in_xml} threshold")
     if plain is not None:
-        why = why_missing(plain.value)
-        return Reading(where, missing=why) if why is not None else read(where, celsius(plain.value))
+        return _value(plain, where, celsius)
     margin = first(
-        gpu, "temperature/gpu t.limit temp", "temperature/gpu current t.limit temp", "temperature/gpu_temp_tlimit"
+        gpu, "temperature/gpu t.limit temp", "temperature/gpu current t.limit temp", "temperature/gpu temp tlimit"
     )
     limit = first(
-        gpu,
-        f"temperature/gpu {word_in_text} t.limit temp",
-        f"temperature/gpu_temp_{word_in_xml}_tlimit_threshold",
+        gpu, f"temperature/gpu {word_in_text} t.limit temp", f"temperature/gpu temp {word_in_xml} tlimit threshold"
     )
-    temperature = first(gpu, "temperature/gpu current temp", "temperature/gpu_temp")
+    temperature = first(gpu, "temperature/gpu current temp", "temperature/gpu temp")
     if margin is None or limit is None or temperature is None:
         return missing(where, NOT_THERE)
     why = _all_missing([margin]) or _all_missing([limit]) or _all_missing([temperature])
@@ -257,48 +243,36 @@ def _threshold(gpu: LogEntry, source: str, word_in_text: str, word_in_xml: str) 
 
 def memory_temperature_max(gpu: LogEntry, source: str) -> Reading[int]:
     where = f"{source}: memory max operating temp"
-    plain = first(gpu, "temperature/memory max operating temp", "temperature/gpu_temp_max_mem_threshold")
+    plain = first(gpu, "temperature/memory max operating temp", "temperature/gpu temp max mem threshold")
     margin = first(
-        gpu, "temperature/memory max operating t.limit temp", "temperature/gpu_temp_max_mem_tlimit_threshold"
+        gpu, "temperature/memory max operating t.limit temp", "temperature/gpu temp max mem tlimit threshold"
     )
-    entry = plain or margin
-    if entry is None:
-        return missing(where, NOT_THERE)
-    why = why_missing(entry.value)
-    if why is not None:
-        return Reading(where, missing=why)
-    if plain is None:
+    if plain is None and margin is not None and why_missing(margin.value) is None:
         return missing(where, "this GPU gives it as a margin (T.Limit), from which no temperature follows")
-    return read(where, celsius(plain.value))
+    return _value(plain or margin, where, celsius)
 
 
 def sram_threshold_exceeded(gpu: LogEntry, source: str) -> Reading[bool]:
     where = f"{source}: SRAM threshold exceeded"
-    entry = first(gpu, "ecc errors/aggregate/sram threshold exceeded", "ecc_errors/aggregate/sram_threshold_exceeded")
+    entry = first(gpu, "ecc errors/aggregate/sram threshold exceeded")
     if entry is not None:
-        why = why_missing(entry.value)
-        return Reading(where, missing=why) if why is not None else read(where, yes(entry.value))
+        return _value(entry, where, yes)
     # The threshold came together with counting parity and SEC-DED errors apart; one count of both means there is none.
-    one_count = first(gpu, "ecc errors/aggregate/sram uncorrectable", "ecc_errors/aggregate/sram_uncorrectable")
-    if one_count is not None or first(gpu, "ecc errors/aggregate/single bit", "ecc_errors/aggregate/single_bit"):
+    one_count = first(gpu, "ecc errors/aggregate/sram uncorrectable")
+    if one_count is not None or first(gpu, "ecc errors/aggregate/single bit"):
         return missing(where, "not reported by this GPU and driver", "absent")
     return missing(where, NOT_THERE)
 
 
 def mig_devices(gpu: LogEntry, source: str) -> Reading[tuple[MigDevice, ...]]:
     where = f"{source}: MIG devices"
-    mode = first(gpu, "mig mode/current", "mig_mode/current_mig")
-    if mode is None:
-        return missing(where, NOT_THERE)
-    why = why_missing(mode.value)
-    if why is not None:
-        return Reading(where, missing=why)
-    if not enabled(mode.value):
-        return read(where, ())
+    mode = _value(first(gpu, "mig mode/current", "mig mode/current mig"), where, enabled)
+    if not mode.is_read or not mode.value:
+        return read(where, ()) if mode.is_read else Reading(where, missing=mode.missing)
     sections = [*gpu.named("mig device")]
-    container = first(gpu, "mig_devices")
+    container = first(gpu, "mig devices")
     if container is not None:
-        sections += container.named("mig_device")
+        sections += container.named("mig device")
     elif gpu.children[-1].name in ("mig device", "mig mode"):
         raise ValueError  # more stands below a whole list: the log was cut
     return read(where, tuple(_mig_device(place, section, where) for place, section in enumerate(sections)))
@@ -306,48 +280,39 @@ def mig_devices(gpu: LogEntry, source: str) -> Reading[tuple[MigDevice, ...]]:
 
 def _mig_device(place: int, section: LogEntry, source: str) -> MigDevice:
     def value(convert: Callable[[str], int], *paths: str) -> Reading[int]:
-        entry = first(section, *paths)
-        if entry is None:
-            return missing(source, NOT_THERE)
-        why = why_missing(entry.value)
-        return Reading(source, missing=why) if why is not None else read(source, convert(entry.value))
+        return _value(first(section, *paths), source, convert)
 
     not_told = missing(source, "nvidia-smi -q does not name it; nvidia-smi -L does")
     return MigDevice(
         value(count, "index").value_or(place),
         uuid=not_told,
         name=not_told,
-        gpu_instance=value(count, "gpu instance id", "gpu_instance_id"),
-        compute_instance=value(count, "compute instance id", "compute_instance_id"),
-        memory_total_bytes=value(
-            mebibytes, "shared fb memory usage/total", "fb memory usage/total", "fb_memory_usage/total"
-        ),
-        memory_used_bytes=value(
-            mebibytes, "shared fb memory usage/used", "fb memory usage/used", "fb_memory_usage/used"
-        ),
+        gpu_instance=value(count, "gpu instance id"),
+        compute_instance=value(count, "compute instance id"),
+        memory_total_bytes=value(mebibytes, "shared fb memory usage/total", "fb memory usage/total"),
+        memory_used_bytes=value(mebibytes, "shared fb memory usage/used", "fb memory usage/used"),
     )
 
 
 def processes(gpu: LogEntry, source: str) -> Reading[tuple[GpuProcess, ...]]:
     where = f"{source}: processes"
+
+    @of_section("processes", "processes")
+    def listed(section: LogEntry) -> tuple[GpuProcess, ...]:
+        entries = [*section.named("process id"), *section.named("process info")]
+        return tuple(_process(entry, where) for entry in entries)
+
     section = first(gpu, "processes")
-    if section is None:
-        return missing(where, NOT_THERE)
-    if not section.children and section.value.casefold() in ("none", ""):
-        # The text form says None; the XML form has an empty element.
-        return read(where, ())
-    absence = _whole_section(section, where)
-    if absence is not None:
-        return absence
-    found = [*section.named("process id"), *section.named("process_info")]
-    return read(where, tuple(_process(process, where) for process in found))
+    # The text form says None; the XML form has an empty element.
+    is_none = section is not None and not section.children and section.value.casefold() in ("none", "")
+    return read(where, ()) if is_none else listed(gpu, source)
 
 
 def _process(process: LogEntry, source: str) -> GpuProcess:
     pid = first(process, "pid") or process
     kind = _needed(process, "type").value.split("+")
-    name = _needed(process, "name", "process_name").value
-    memory = _needed(process, "used gpu memory", "used_memory").value
+    name = _needed(process, "name", "process name").value
+    memory = _needed(process, "used gpu memory", "used memory").value
     if not kind or not set(kind) <= {"C", "G", "M"}:
         raise ValueError
     why = why_missing(name)
@@ -360,7 +325,7 @@ def _process(process: LogEntry, source: str) -> GpuProcess:
     )
 
 
-GROUPS: dict[str, Callable[[LogEntry, str], Reading[Any]]] = {
+GROUPS: dict[str, Group] = {
     "ecc_volatile": ecc("volatile"),
     "ecc_aggregate": ecc("aggregate"),
     "remapped_rows": remapped_rows,

@@ -9,14 +9,14 @@ Form = Literal["nvidia-smi -q", "nvidia-smi -q -x"]
 class LogEntry:
     """A line of the text form, or an element of the XML form, with what stands below it.
 
-    Names are in lower case with single blanks. A line such as "HW Slowdown : Not Active" has both a value and
-    children. `is_cut` says that the file ends before the entry does.
+    Names are in lower case with single blanks, also for the underscores of the XML form. A line such as "HW Slowdown :
+    Not Active" has both a value and children. `is_cut` says that the file ends before the entry does.
     """
 
     __slots__ = ("children", "is_cut", "name", "value")
 
     def __init__(self, name: str, value: str = "") -> None:
-        self.name = " ".join(name.split()).casefold()
+        self.name = " ".join(name.replace("_", " ").split()).casefold()
         self.value = value
         self.children: list[LogEntry] = []
         self.is_cut = False
