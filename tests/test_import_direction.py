@@ -120,7 +120,7 @@ SEVERAL_MEANINGS = """
     Refused Reply Request Row Seen Setting UnreadableReport Verdict _Caller _Head _Look _Running _State _Step
 """
 ONLY_IN_TESTS = """
-    as_processes laggards is_ipv4 translated resolves_to_itself
+    as_processes laggards resolves_to_itself
     Death by_kind grade_against_peers
 """
 

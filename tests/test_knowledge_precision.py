@@ -174,12 +174,10 @@ def test_deepspeeds_entry_is_json() -> None:
 
 
 def test_apex_levels_are_translated() -> None:
-    for level in ("O0", "O1", "O2", "O3", "o2"):
-        found = apex.translated(level)
-        assert found is not None and found.today and level.upper() in found.old
-    second = apex.translated("O2")
-    assert second is not None and "exact equal" in second.remark
-    assert apex.translated("O4") is None and apex.translated("") is None and apex.translated("amp") is None
+    entries = apex.translations({})
+    for level in ("O0", "O1", "O2", "O3"):
+        assert any(f'"{level}"' in entry.old and entry.today for entry in entries)
+    assert any('"O2"' in entry.old and "exact equal" in entry.remark for entry in entries)
 
 
 def test_what_the_installed_versions_lack_is_translated() -> None:
@@ -192,11 +190,6 @@ def test_what_the_installed_versions_lack_is_translated() -> None:
     before = {entry.old: entry for entry in apex.translations({"torch": "2.2.2", "lightning": "1.9.5"})}
     assert "torch.cuda.amp.GradScaler()" not in before and "Trainer(precision=16)" not in before
     assert "torch.cuda.amp.GradScaler()" in before['amp.initialize(..., opt_level="O1")'].today
-
-
-@given(st.text(max_size=20))
-def test_any_level_is_read(level: str) -> None:
-    apex.translated(level)
 
 
 @given(st.dictionaries(st.sampled_from(["torch", "lightning", "accelerate", "deepspeed"]), st.text(max_size=12)))

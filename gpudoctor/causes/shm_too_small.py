@@ -20,6 +20,13 @@ CAUSE = Cause(
         "/dev/shm. Remove segments that dead jobs left.",
         (command("df -h /dev/shm"), command("gpudoctor check host")),
     ),
+    variants={
+        "container": Fix(
+            "Start the container with `--shm-size={wanted}g` or `--ipc=host`; in Kubernetes, mount an emptyDir with "
+            "`medium: Memory` at /dev/shm. From inside it cannot be changed."
+        ),
+        "host": Fix("Remount it larger (it takes memory only as it fills); for good, give the size in /etc/fstab."),
+    },
     confirm=("Compare the free space of /dev/shm in the rank's container with what the log asks for."),
     foreseen_by=("shm-too-small", "nccl-segments-left"),
     source=("NCCL misc/shmutils.cc; torch DataLoader; nccl#525"),

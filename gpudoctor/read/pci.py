@@ -16,29 +16,10 @@ NEURON_DEVICES = frozenset({"0x7064", "0x7065", "0x7066", "0x7067", "0x7164", "0
 aws-neuron-driver's neuron_device.h."""
 
 MODULES = frozenset(
-    {
-        "nvidia",
-        "nvidia_uvm",
-        "nvidia_modeset",
-        "nvidia_drm",
-        "nvidia_peermem",
-        "nv_peer_mem",
-        "nvidia_fs",
-        "gdrdrv",
-        "nouveau",
-        "nova_core",
-        "nova_drm",
-        "amdgpu",
-        "radeon",
-        "i915",
-        "xe",
-        "habanalabs",
-        "neuron",
-        "gasket",
-        "apex",
-        "vfio_pci",
-        "dxgkrnl",
-    }
+    """
+    nvidia nvidia_uvm nvidia_modeset nvidia_drm nvidia_peermem nv_peer_mem nvidia_fs gdrdrv nouveau nova_core nova_drm
+    amdgpu radeon i915 xe habanalabs neuron gasket apex vfio_pci dxgkrnl
+    """.split()  # noqa: SIM905 - as a text it can be read and changed
 )
 
 LINK_WIDTHS = frozenset({1, 2, 4, 8, 12, 16, 32})

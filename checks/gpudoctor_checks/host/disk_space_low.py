@@ -5,7 +5,7 @@ one cannot be written the job dies with "No space left on device", often while i
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
-from gpudoctor.knowledge.presence import if_present, read_first
+from gpudoctor.knowledge.file_systems import file_systems
 from gpudoctor.knowledge.wording import GIB, MIB, listed, size
 from gpudoctor.snapshot import Space, UsedPath
 
@@ -16,17 +16,8 @@ EMPTY = 500 * MIB  # gpud's other threshold
 
 @check("disk-space-low", title="Disks that training writes to have room")
 def disk_space_low(machine: Snapshot) -> Problems:
-    disks: dict[tuple[str, int, int], list[tuple[UsedPath, Space]]] = {}
-    paths = read_first(machine.host.paths.value, lambda used: used.space)
-    for used in paths:
-        if used.space.is_read:
-            space = used.space.value
-            # Roles that share a file system share a problem; sizes tell file systems apart well enough for that.
-            disks.setdefault((space.filesystem, space.total_bytes, space.total_inodes), []).append((used, space))
-    for users in disks.values():
+    for users in file_systems(machine):
         yield from _judge(users)
-    for used in paths:
-        if_present(used.space)
 
 
 def _judge(users: list[tuple[UsedPath, Space]]) -> Problems:

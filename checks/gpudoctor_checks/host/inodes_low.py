@@ -5,9 +5,8 @@ device". Data sets and caches of many small files use them up, and `df -h` shows
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
-from gpudoctor.knowledge.presence import if_present, read_first
+from gpudoctor.knowledge.file_systems import file_systems
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import Space, UsedPath
 
 LOW_SHARE = 0.05  # imbue fails a disk at 95 % of its bytes; the same for inodes
 FEW = 1_000_000  # a large file system has millions left at 5 %
@@ -16,13 +15,7 @@ EMPTY = 1_000
 
 @check("inodes-low", title="Disks that training writes to can hold more files")
 def inodes_low(machine: Snapshot) -> Problems:
-    disks: dict[tuple[str, int, int], list[tuple[UsedPath, Space]]] = {}
-    paths = read_first(machine.host.paths.value, lambda used: used.space)
-    for used in paths:
-        if used.space.is_read:
-            space = used.space.value
-            disks.setdefault((space.filesystem, space.total_bytes, space.total_inodes), []).append((used, space))
-    for users in disks.values():
+    for users in file_systems(machine):
         space = min((space for _, space in users), key=lambda space: space.free_inodes)
         # total_inodes is 0 where inodes are made on demand (btrfs, many network file systems).
         if space.writable and space.free_inodes < min(FEW, space.total_inodes * LOW_SHARE):
@@ -37,5 +30,3 @@ def inodes_low(machine: Snapshot) -> Problems:
                     commands=(command("du -x --inodes --max-depth=3 {:path} | sort -rn | head", users[0][0].path),),
                 ),
             )
-    for used in paths:
-        if_present(used.space)

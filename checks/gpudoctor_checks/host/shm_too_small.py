@@ -5,6 +5,7 @@ Why it matters: data-loader workers pass batches, and NCCL passes data between t
 on device", often only after the first epoch.
 """
 
+from gpudoctor.causes.shm_too_small import CAUSE
 from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.wording import GIB, MIB, counted, size
@@ -43,11 +44,5 @@ def shm_too_small(machine: Snapshot) -> Problems:
 def _larger(machine: Snapshot, wanted: int) -> Fix:
     amount = wanted // GIB
     if machine.host.container.value_or("none") != "none":
-        return Fix(
-            f"Start the container with `--shm-size={amount}g` or `--ipc=host`; in Kubernetes, mount an emptyDir with "
-            f"`medium: Memory` at /dev/shm. From inside it cannot be changed."
-        )
-    return Fix(
-        "Remount it larger (it takes memory only as it fills); for good, give the size in /etc/fstab.",
-        commands=(command("sudo mount -o remount,size={:number}G /dev/shm", amount),),
-    )
+        return Fix(CAUSE.variants["container"].text.format(wanted=amount))
+    return CAUSE.remedy("host", command("sudo mount -o remount,size={:number}G /dev/shm", amount))

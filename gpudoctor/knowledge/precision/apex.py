@@ -51,13 +51,6 @@ def translations(versions: Mapping[str, str]) -> tuple[Translation, ...]:
     return (*apex, *_torch(torch_version), *_lightning(lightning))
 
 
-def translated(level: str) -> Translation | None:
-    """Apex's "O0" to "O3", in any case; None of anything else."""
-    wanted = f'"{level.strip().upper()}"'
-    found = next((entry for entry in _APEX if len(level.strip()) == 2 and wanted in entry.old), None)
-    return found and found._replace(today=found.today.format(scaler=grad_scaler(None)))
-
-
 def _torch(version: Version | None) -> tuple[Translation, ...]:
     if version is not None and version < (2, 3):
         return ()  # there it is no old spelling

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci
 from gpudoctor.knowledge.nccl.settings import dotted, effective, nccl_version, set_integer, set_text
+from gpudoctor.knowledge.network.gids import is_ipv4
 from gpudoctor.knowledge.network.gpu_direct import GdrVerdict, verdicts
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.network.topology import nearest
@@ -172,7 +173,7 @@ def gid_index(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     if not several or not roce or nccl_version(machine) >= CHOOSES_GID_SINCE:
         return
     indices = [
-        {gid.index for gid in port.gids.value if is_routable_v2(gid) and _is_ipv4(gid.gid)}
+        {gid.index for gid in port.gids.value if is_routable_v2(gid) and is_ipv4(gid)}
         or {gid.index for gid in port.gids.value if is_routable_v2(gid)}
         for _, port in roce
     ]
@@ -199,10 +200,6 @@ def gid_index(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
         f"NCCL_DEBUG=INFO logs GID {index} for each connection, and other nodes have theirs at the same index "
         "(show_gids)",
     )
-
-
-def _is_ipv4(gid: str) -> bool:
-    return gid.lower().startswith("0000:0000:0000:0000:0000:ffff:")
 
 
 def gdr_level(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
