@@ -1,6 +1,7 @@
 """Fixtures for all tests."""
 
 import contextlib
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from tests.lab.nvidia import Machine, fake_nvidia
 from tests.lab.reading import HOST_PID_NAMESPACE, write
-from tests.quick import is_quick
+from tests.quick import is_quick, spread
 
 
 def heard_and_not_heeded(number: int, frame: FrameType | None) -> None:
@@ -24,10 +25,18 @@ for _number in {signal.SIGINT, getattr(signal, "SIGQUIT", signal.SIGINT), getatt
         signal.signal(_number, heard_and_not_heeded)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if is_quick(item):
             item.add_marker("quick")
+    if worker := getattr(config, "workerinput", None):
+        items[:] = spread(items, worker["workercount"])
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """`-n auto`: one more for every two processors, for the lab waits a third of its time."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors if config.option.markexpr == "quick" else processors + processors // 2
 
 
 @pytest.fixture

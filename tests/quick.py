@@ -1,7 +1,8 @@
 """Which tests are quick: those that start no process, by themselves or with what they call in tests/ and its fixtures.
 
 `python -m pytest -m quick` is what one runs while one works, and has no list: a test is quick unless its code, or that
-of a helper of tests/ which it names, names what starts processes, or torch.
+of a helper of tests/ which it names, names what starts processes, or torch. What tries thousands of inputs is not quick
+either: attacks, and properties of hypothesis.
 """
 
 import functools
@@ -13,6 +14,7 @@ import pytest
 
 STARTERS = ("subprocess", "multiprocessing", "pty", "torch", "lightning", "accelerate")
 """Modules: whoever names one, or something out of one, is not quick."""
+MANY_INPUTS = ("tests/attacks/", "tests/test_hostile.py")
 LAB = ("tests.lab.hosts", "tests.lab.sshd", "tests.lab.slurm", "tests.lab.nvidia", "tests.lab.warm")
 PRODUCT = frozenset(("LocalFleet", "examine", "main", "CliRunner", "ask_child", "in_children"))
 """What of gpudoctor starts processes of its own."""
@@ -23,7 +25,28 @@ def is_quick(item: pytest.Item) -> bool:
     fixtures = getattr(item, "_fixtureinfo", None)
     definitions = (each for several in fixtures.name2fixturedefs.values() for each in several) if fixtures else ()
     functions = [getattr(item, "function", None), *(each.func for each in definitions)]
+    if item.nodeid.startswith(MANY_INPUTS) or hasattr(functions[0], "hypothesis"):
+        return False
     return not any(starts(function) for function in functions if function is not None)
+
+
+def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """In an order in which each worker of xdist begins with its share of what is slow, and ends with what is quick.
+
+    `--dist=worksteal` gives each worker a part of the list, one after the other, and whoever has done his takes from
+    the end of the longest that is left. A slow test that is last would have all others wait for it.
+    """
+    slow = [item for item in items if item.get_closest_marker("quick") is None]
+    quick = [item for item in items if item.get_closest_marker("quick") is not None]
+    ordered: list[pytest.Item] = []
+    for remaining in range(workers, 0, -1):
+        size = (len(items) - len(ordered)) // remaining
+        part = slow[: len(slow) // remaining][:size]
+        slow = slow[len(part) :]
+        rest = size - len(part)
+        ordered += part + quick[:rest]
+        quick = quick[rest:]
+    return ordered + slow + quick
 
 
 @functools.cache
