@@ -14,7 +14,7 @@ from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Members
 from gpudoctor.snapshot.evidence import Evidence, to_json
 
-PATIENCE = 60.0
+PATIENCE = 150.0
 
 
 def jobs_of(fleet: Fleet, *, pid: int | None = None, job: str | None = None) -> tuple[Members, ...]:

@@ -11,7 +11,7 @@ from gpudoctor.fleet.join_channel import Admission, Channel, NotProved, introduc
 from gpudoctor.fleet.join_messages import Newcomer, Welcome
 from gpudoctor.fleet.messages import PROTOCOL, Hello, encode
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 def welcome(connection: socket.socket, token: str, *, seconds: float = PATIENCE) -> Channel:

@@ -21,7 +21,7 @@ from gpudoctor.read.job import armed
 from gpudoctor.read.job.armed import Armed, find
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are found through /proc")
-PATIENCE = 60.0
+PATIENCE = 200.0
 
 
 @contextlib.contextmanager

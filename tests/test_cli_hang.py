@@ -26,7 +26,7 @@ from tests.lab.hangs.training import HANGS, SCENARIOS, running
 from tests.lab.slurm import SlurmCluster, slurm_cluster
 from tests.lab.sshd import user_environment, wait_until
 
-PATIENCE = 120.0
+PATIENCE = 250.0
 pytestmark = pytest.mark.timeout(400)
 
 

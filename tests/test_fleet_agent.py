@@ -46,7 +46,7 @@ from gpudoctor.fleet.reach import reach
 from gpudoctor.marked import MARK
 from gpudoctor.read.lookup import Lookup
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Bound on every wait; nothing here takes a second on an idle machine."""
 
 

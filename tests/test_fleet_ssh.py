@@ -27,7 +27,7 @@ from gpudoctor.fleet.ssh_command import command, remote_command, shown, ssh_word
 from gpudoctor.fleet.ssh_errors import lost_from
 from tests.lab.sshd import Cluster, ssh_hosts
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 def wait_until(true: Callable[[], bool]) -> None:

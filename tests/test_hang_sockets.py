@@ -21,7 +21,7 @@ from tests.fake_tree import Link, fake
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 def line(

@@ -25,7 +25,7 @@ from gpudoctor.snapshot.evidence import Thread
 from tests.lab.requirements import require
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="as py-spy reads processes there")
-PATIENCE = 60.0
+PATIENCE = 200.0
 READY = 'print("ready", flush=True)\n'
 
 

@@ -18,7 +18,7 @@ from tests.lab.sshd import Cluster, ssh_hosts
 
 IDS = [scenario.name.replace(" ", "-") for scenario in SCENARIOS]
 TWINS = [scenario for scenario in SCENARIOS if scenario.has_own_twin]
-PATIENCE = 150.0
+PATIENCE = 280.0
 """Seconds for the answer: ten on a machine that does nothing else, and this one runs the tests."""
 
 

@@ -31,7 +31,7 @@ def on_phase(launch, phase):
         sys.stdin.readline()
 
 with SshFleet(from_hosts("a,b"), connect_timeout=5) as fleet:
-    reach(fleet, timeout=30)
+    reach(fleet, timeout=150)
     seen = fleet.ask(Examine(timeout=20), Examined, timeout=30)
     snapshots = {fleet.name(node): from_json(bytes(found.snapshot)) for node, found in seen.items()}
     launch = Launch(id="1", nodes=(0, 1), ranks_per_node=(1, 1), master_address="10.0.0.1", master_port=29500,

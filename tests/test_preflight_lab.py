@@ -23,7 +23,7 @@ from gpudoctor.nccl.preflight import PreflightWish, preflight
 
 wish = msgspec.json.decode(sys.argv[2], type=PreflightWish)
 with SshFleet(from_hosts(sys.argv[1]), remote=Remote()) as fleet:
-    reach(fleet, timeout=40)
+    reach(fleet, timeout=150)
     found = preflight(fleet, wish)
     sys.stdout.write(msgspec.json.encode({
         "findings": [*lost_findings(fleet), *found.findings], "address": found.master_address,

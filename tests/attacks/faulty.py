@@ -20,7 +20,7 @@ from tests.machines.hand_built import MACHINES
 
 GPUDOCTOR = (sys.executable, "-m", "gpudoctor")
 CHECK = ("check", "--no-torch", "--timeout", "60")
-PATIENCE = 100.0
+PATIENCE = 250.0
 """Seconds; only a broken test waits for it."""
 MARK = "GPUDOCTOR_TEST_MARK"
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits and signals of Linux")

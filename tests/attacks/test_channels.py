@@ -28,7 +28,7 @@ from gpudoctor.nccl.run import run_launches
 from tests.attacks.registry import attack, attacks
 from tests.test_nccl_run import ROW, Script, launch
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 SSH = "ssh: a node's output"
 SRUN = "srun: a task's output"
 NAMES = "names of nodes (--hosts, hostfile, SLURM, evidence)"

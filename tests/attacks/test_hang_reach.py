@@ -35,7 +35,7 @@ from tests.attacks.test_hang_users import MALLORY, MASTER, as_root, hang, living
 from tests.lab.requirements import require
 from tests.lab.sshd import user_environment
 
-PATIENCE = 120.0
+PATIENCE = 250.0
 
 
 class Service:

@@ -34,7 +34,7 @@ from tests.lab.requirements import require
 from tests.lab.sshd import user_environment
 from tests.test_hang_find import node, only, process, rank, ranks, told, torchrun
 
-PATIENCE = 120.0
+PATIENCE = 250.0
 MARA, MALLORY = 12345, 65534
 MASTER: dict[str, Any] = {"MASTER_ADDR": "10.77.0.1", "MASTER_PORT": "29577"}
 HOSTILE: dict[str, Any] = {"user_id": MALLORY, "user": "mallory"}
