@@ -18,7 +18,7 @@ from gpudoctor.hang.words import (
     who,
     without,
 )
-from gpudoctor.knowledge.places import main_thread, place_of
+from gpudoctor.knowledge.places import Kind, main_thread, place_of
 from gpudoctor.snapshot.evidence import ProcessEvidence
 from gpudoctor.sure import LIKELY, POSSIBLE, SEEN
 
@@ -28,12 +28,11 @@ MOVING = LIKELY
 It is what the job waits for now, and no hang is shown by it."""
 
 
-def holding_up(job: HangJob) -> tuple[JobProgress, list[list[Rank]]] | None:
-    """The parties that are elsewhere, where that may be what a job waits for."""
+def held_up(job: HangJob, *kinds: Kind, alone: bool = False) -> Iterator[tuple[JobProgress, list[Rank]]]:
+    """The parties at such a place, where the job may wait for them; `alone`: also where no rank waits for others."""
     progress = progress_of(job)
-    if progress.verdict not in ("stuck", "held"):
-        return None
-    return progress, parties(progress.away)
+    if progress.verdict in ("stuck", "held") and (alone or progress.waiting):
+        yield from ((progress, party) for party in parties(progress.away) if party[0].place.kind in kinds)
 
 
 def in_the_kernel(job: HangJob) -> Iterator[HangCause]:
@@ -49,12 +48,7 @@ def in_the_kernel(job: HangJob) -> Iterator[HangCause]:
 
 def storage(job: HangJob) -> Iterator[HangCause]:
     """An open, a read or a write of a file that does not come back; or one that goes on."""
-    if (held := holding_up(job)) is None:
-        return
-    progress, away = held
-    for party in away:
-        if party[0].place.kind != "storage":
-            continue
+    for progress, party in held_up(job, "storage", alone=True):
         still = [rank for rank in party if rank.moved is False and not _bytes_move(rank)]
         if still and all(rank.state != "D" for rank in still):
             yield _stall(job, still, "and nothing has moved between two looks")
@@ -101,34 +95,22 @@ def _bytes_move(rank: Rank) -> bool:
 
 def sleeping(job: HangJob) -> Iterator[HangCause]:
     """A rank that sleeps and has not woken between the looks, while others wait."""
-    if (held := holding_up(job)) is None or not held[0].waiting:
-        return
-    progress, away = held
-    for party in away:
-        still = [rank for rank in party if rank.place.kind == "sleep" and rank.moved is False]
+    for progress, party in held_up(job, "sleep"):
+        still = [rank for rank in party if rank.moved is False]
         if still:
             yield _slow(progress, still, SEEN, "sleeps", "sleep", "it has not woken between two looks")
 
 
 def compiling(job: HangJob) -> Iterator[HangCause]:
     """A rank that compiles, or waits for the lock of one that does; also one that stands may do so for a while."""
-    if (held := holding_up(job)) is None or not held[0].waiting:
-        return
-    progress, away = held
-    for party in away:
-        if party[0].place.kind == "compile":
-            yield _slow(progress, party, LIKELY, "compiles", "compile", "")
+    for progress, party in held_up(job, "compile"):
+        yield _slow(progress, party, LIKELY, "compiles", "compile", "")
 
 
 def computing(job: HangJob) -> Iterator[HangCause]:
     """A rank in the program's own code. That it alone is there by the program's will makes it the one that is waited
     for; what it does in ordinary code of a step cannot be told from a long step."""
-    if (held := holding_up(job)) is None or not held[0].waiting:
-        return
-    progress, away = held
-    for party in away:
-        if party[0].place.kind not in ("user code", "backward", "cuda sync"):
-            continue
+    for progress, party in held_up(job, "user code", "backward", "cuda sync"):
         guard = next(guards_of(party[0]), None)
         guarded = guard is not None and len(party) * 2 <= len(job.ranks)
         moving = any(rank.moved is not False or lets_work(rank) for rank in party)
@@ -163,12 +145,7 @@ def _slow(progress: JobProgress, ranks: Sequence[Rank], sure: float, one: str, s
 
 def data(job: HangJob) -> Iterator[HangCause]:
     """A rank that waits for its DataLoader: what the workers do decides."""
-    if (held := holding_up(job)) is None:
-        return
-    progress, away = held
-    for party in away:
-        if party[0].place.kind != "data":
-            continue
+    for progress, party in held_up(job, "data", alone=True):
         by_state: dict[str, list[tuple[Rank, ProcessEvidence]]] = {"locked": [], "storage": [], "busy": []}
         for rank in party:
             states = ((worker_state(worker), worker) for worker in rank.data_loaders)
