@@ -7,7 +7,7 @@ import msgspec
 from gpudoctor.knowledge.wording import GIB, MIB
 from gpudoctor.nccl.compare_settings import settings_of, verdict
 from gpudoctor.nccl.grade import grade
-from gpudoctor.nccl.isolate import Isolation
+from gpudoctor.nccl.isolate import Isolating
 from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import Setting, TestResult
 from gpudoctor.snapshot import GpuDirect, Snapshot, read
@@ -69,7 +69,7 @@ def gdr_off() -> TestResult:
 def slow_node() -> TestResult:
     """Eight nodes, one of which reaches a third of the others."""
     names = tuple(f"n{number:02}" for number in range(1, 9))
-    planner = Isolation(names, ranks_alone=True)
+    planner = Isolating(names, ranks_alone=True)
     while (wanted := planner.next_round()) is not None:
         planner.feed([_reached(group) for group in wanted.groups])
     return _answer(

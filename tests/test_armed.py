@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from gpudoctor.read import process as processes
 from gpudoctor.read.job import armed
-from gpudoctor.read.job.armed import Armed, find
+from gpudoctor.read.job.armed import ArmedProcess, find
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are found through /proc")
 PATIENCE = 200.0
@@ -64,7 +64,7 @@ def until_in(pid: int, kernel_function: str) -> None:
         time.sleep(0.01)
 
 
-def functions(pid: int, how: Armed) -> list[list[str]]:
+def functions(pid: int, how: ArmedProcess) -> list[list[str]]:
     found = armed.stacks(pid, how, PATIENCE)
     assert found.by == "faulthandler", found.reason
     assert found.threads[-1].id == pid
@@ -176,8 +176,8 @@ def test_no_announcement_has_an_unexpected_signal_sent(tmp_path: Path, number: i
     with program(text, tmp_path) as process:
         how = find(process.pid)  # it catches none of them
         assert how is None or how.signal == 0
-        assert not armed.stacks(process.pid, how or Armed(process.pid), 1.0).by
-        assert not armed.stacks(process.pid, Armed(process.pid, max(1, min(number, 64)), 5), 1.0).by
+        assert not armed.stacks(process.pid, how or ArmedProcess(process.pid), 1.0).by
+        assert not armed.stacks(process.pid, ArmedProcess(process.pid, max(1, min(number, 64)), 5), 1.0).by
         assert process.poll() is None
 
 
@@ -222,8 +222,8 @@ def test_a_stopped_process_is_sent_nothing(tmp_path: Path) -> None:
 def test_a_program_that_is_not_armed_and_one_that_is_gone() -> None:
     assert find(os.getpid()) is None
     assert find(1 << 22) is None
-    assert not armed.stacks(1 << 22, Armed(1 << 22, 44, 3), 1.0).by
-    assert armed.recorder_json(1 << 22, Armed(1 << 22, socket="/tmp/x"), 1.0) is None
+    assert not armed.stacks(1 << 22, ArmedProcess(1 << 22, 44, 3), 1.0).by
+    assert armed.recorder_json(1 << 22, ArmedProcess(1 << 22, socket="/tmp/x"), 1.0) is None
 
 
 WITH_TORCH = """

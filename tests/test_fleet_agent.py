@@ -21,7 +21,7 @@ from gpudoctor.active import own_module
 from gpudoctor.fleet import facts
 from gpudoctor.fleet.agent import Agent, node_index, serve
 from gpudoctor.fleet.fleet import Event, Fleet, Lost, Node
-from gpudoctor.fleet.lines import Lines, TooLong
+from gpudoctor.fleet.lines import ArrivingLines, TooLong
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import (
     Bye,
@@ -471,13 +471,13 @@ def test_any_json_is_a_message_or_garbled(value: object) -> None:
 @settings(deadline=None)
 def test_lines_are_the_same_however_they_arrive(parts: list[bytes], size: int) -> None:
     stream = b"\n".join(parts)
-    lines = Lines()
+    lines = ArrivingLines()
     found = [line for start in range(0, len(stream), size) for line in lines.feed(stream[start : start + size])]
     assert [*found, lines.rest] == stream.split(b"\n")
 
 
 def test_a_line_without_end_is_bounded() -> None:
-    lines = Lines(maximum=10)
+    lines = ArrivingLines(maximum=10)
     assert lines.feed(b"0123456789\n") == [b"0123456789"]
     with pytest.raises(TooLong):
         for _ in range(3):

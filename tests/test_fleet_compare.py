@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor.check import Fix, Problem, Severity
-from gpudoctor.fleet.compare import FACTS, Difference, Group, differences
+from gpudoctor.fleet.compare import FACTS, AlikeNodes, Difference, differences
 from gpudoctor.fleet.majority import parties
 from gpudoctor.fleet.names import folded, have
 from gpudoctor.fleet.survey import Survey, Unexamined, folded_problems, folded_reasons
@@ -46,7 +46,7 @@ def test_like_nodes_do_not_differ() -> None:
 def test_one_that_differs_is_named(fact: str, changed: Snapshot, value: str) -> None:
     found = {each.fact: each for each in differences(nodes(n03=changed))}
     assert fact in found
-    assert (found[fact].count, found[fact].others) == (3, (Group(value, ("n03",)),))
+    assert (found[fact].count, found[fact].others) == (3, (AlikeNodes(value, ("n03",)),))
     if fact not in ("GPUs",):
         assert set(found) == {fact}
 
@@ -54,7 +54,7 @@ def test_one_that_differs_is_named(fact: str, changed: Snapshot, value: str) -> 
 def test_what_could_not_be_read_is_said_and_not_counted_as_alike() -> None:
     (found,) = differences(nodes(n02=but(h100_node(), "nvidia.driver_version", unread("nvml"))))
     assert (found.fact, found.count, found.others) == ("driver", 3, ())
-    assert found.unread == (Group("nvml: permission denied", ("n02",)),)
+    assert found.unread == (AlikeNodes("nvml: permission denied", ("n02",)),)
     assert difference_line(found) == (
         "driver: n02 could not tell (nvml: permission denied); 3 nodes have " + h100_node().nvidia.driver_version.value
     )
@@ -144,11 +144,11 @@ def test_faults_that_differ_in_numbers_or_names_are_one() -> None:
 
 def test_reasons_are_folded_by_node() -> None:
     found = folded_reasons({"a": ("x: denied", "x: denied"), "b": ("x: denied", "y: lost")})
-    assert found == (Group("x: denied", ("a", "b")), Group("y: lost", ("b",)))
+    assert found == (AlikeNodes("x: denied", ("a", "b")), AlikeNodes("y: lost", ("b",)))
 
 
 LOST = Unexamined(id="node-no-answer", nodes=("c",), problem=problem("c did not answer", "error"))
-DIFFERS = Difference(fact="driver", majority="1", count=1, others=(Group("2", ("b",)),))
+DIFFERS = Difference(fact="driver", majority="1", count=1, others=(AlikeNodes("2", ("b",)),))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ DIFFERS = Difference(fact="driver", majority="1", count=1, others=(Group("2", ("
         ({"problems": [("a", "x", problem("e", "error"))]}, 1, 1, "Not ready to train: errors on a"),
         ({"problems": [("a", "x", problem("i", "info"))]}, 0, 0, "2 nodes ready to train"),
         ({"unexamined": (LOST,), "nodes": ("a", "b", "c")}, 1, 1, "Not ready to train: c not examined"),
-        ({"blind": (Group("x", ("a",)),)}, 0, 1, "2 nodes ready to train, with checks that could not look"),
+        ({"blind": (AlikeNodes("x", ("a",)),)}, 0, 1, "2 nodes ready to train, with checks that could not look"),
         ({"examined": (), "unexamined": (LOST,)}, 2, 2, "Unknown: none of 2 nodes could be examined"),
         ({"examined": (), "unexamined": (LOST,), "nodes": ("c",)}, 2, 2, "Unknown: c could not be examined"),
     ],

@@ -14,7 +14,7 @@ from gpudoctor.fleet import touch as touch_module
 from gpudoctor.fleet.listeners import MAXIMUM_CONNECTIONS
 from gpudoctor.fleet.messages import Listen, Reach, Target, Touched, Unlisten, encode, order_from
 from gpudoctor.fleet.ports import Ports
-from gpudoctor.fleet.probe import MAXIMUM_PAYLOAD, Refused, answer, header, proof, understood
+from gpudoctor.fleet.probe import MAXIMUM_PAYLOAD, RefusedProbe, answer, header, proof, understood
 
 SECRET = "of this test"
 NONCE = "0" * 32
@@ -202,7 +202,7 @@ def test_orders_survive_the_way() -> None:
 
 @given(st.binary(max_size=300))
 def test_no_line_of_others_is_understood(line: bytes) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedProbe):
         understood(SECRET, line)
 
 
@@ -212,7 +212,7 @@ def test_our_line_is_understood(nonce: str, size: int) -> None:
 
 
 def test_too_much_is_refused() -> None:
-    with pytest.raises(Refused, match="too large"):
+    with pytest.raises(RefusedProbe, match="too large"):
         understood(SECRET, header(SECRET, NONCE, MAXIMUM_PAYLOAD + 1))
     assert proof(SECRET, "caller", NONCE) != proof(SECRET, "listener", NONCE)
 

@@ -155,7 +155,7 @@ def test_the_number_of_a_reaped_torchrun_is_not_asked_for(
     """It may be somebody else's by then, whose children are not ours to end."""
     asked: list[int] = []
 
-    def descendants(pid: int) -> tuple[processes.Process, ...]:
+    def descendants(pid: int) -> tuple[processes.ProcStat, ...]:
         asked.append(pid)
         return ()
 

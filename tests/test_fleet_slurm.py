@@ -18,7 +18,7 @@ from gpudoctor.fleet.fleet import Lost, Node
 from gpudoctor.fleet.messages import MAXIMUM_LINE_BYTES, Examine, Examined, Hello, Ping, Pong, encode
 from gpudoctor.fleet.reach import reach
 from gpudoctor.fleet.slurm import OPTIONS, NoSlurm, SlurmFleet, node_names, situation, step_environment
-from gpudoctor.fleet.slurm_lines import Assembly, Ended, Placed, TaskFailure, task_failure, tasks_of
+from gpudoctor.fleet.slurm_lines import Assembly, Placed, StepEnded, TaskFailure, task_failure, tasks_of
 from tests.lab.slurm import SlurmCluster, slurm_cluster
 
 FAKE = (sys.executable, str(Path(__file__).parent / "fake_srun.py"))
@@ -128,7 +128,7 @@ def test_whatever_srun_prints_is_survived(lines: list[bytes]) -> None:
             *assembly.feed(b"1: " + line),
             *assembly.feed(b"2: @gpudoctor " + line),
         ]:
-            assert task >= 0 and isinstance(what, Placed | Ended | bytes)
+            assert task >= 0 and isinstance(what, Placed | StepEnded | bytes)
 
 
 @given(st.text(max_size=60))
@@ -146,7 +146,7 @@ def test_a_message_without_end_is_given_up() -> None:
 def test_an_end_within_a_message_is_an_end() -> None:
     assembly = Assembly(3000)
     assert list(assembly.feed(b'1: @gpudoctor {"type":')) == []
-    assert list(assembly.feed(b"1: gpudoctor-ended 137\n")) == [(1, Ended(137))]
+    assert list(assembly.feed(b"1: gpudoctor-ended 137\n")) == [(1, StepEnded(137))]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpudoctor.read.job import armed, inside, recorder_pipe
-from gpudoctor.read.job.files import Reader
+from gpudoctor.read.job.files import InsideReader
 from gpudoctor.read.job.inside import Rights
 from tests.lab.requirements import require
 
@@ -56,7 +56,7 @@ def test_a_link_of_a_container_ends_in_the_container(tmp_path: Path) -> None:
     (tmp_path / "train.py").symlink_to("/etc/passwd")
     (tmp_path / "up.py").symlink_to("../../../../../../../../etc/passwd")
     with in_a_root(tmp_path) as process:
-        read = Reader(process.pid)
+        read = InsideReader(process.pid)
         for name in ("/train.py", "train.py", "/up.py", "/../../../../../../../../../etc/passwd", "../etc/passwd"):
             assert read(name) == b"the container's\n"
         with pytest.raises(OSError):
@@ -70,7 +70,7 @@ def test_what_its_user_may_not_read_is_not_read_for_it(of_nobody: int, open_fold
         (open_folder / name).chmod(mode)
     (open_folder / "private").mkdir(mode=0o700)
     (open_folder / "private/open").write_text("open")
-    read = Reader(of_nobody)
+    read = InsideReader(of_nobody)
     assert read(f"{open_folder}/open") == b"open"
     assert read("open") == b"open"
     for name in ("secret", "private/open"):
@@ -95,7 +95,7 @@ def test_roots_pipe_is_not_written_to_for_another_user(of_nobody: int, open_fold
 def test_links_in_a_circle_and_names_without_end_are_given_up(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    read = Reader(os.getpid())
+    read = InsideReader(os.getpid())
     for name in (f"{tmp_path}/a", "x/" * 1000, "/" + "a" * 5000, "", "a\0b", f"{tmp_path}/a/../../x"):
         with pytest.raises(OSError):
             read(name)

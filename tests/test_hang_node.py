@@ -30,7 +30,7 @@ from gpudoctor.hang.job import Members
 from gpudoctor.marked import MARK
 from gpudoctor.read import process as proc
 from gpudoctor.read.job import files, gpus, kernel, layers, node, processes, sampling
-from gpudoctor.read.job.layers import Rank
+from gpudoctor.read.job.layers import RankWithRas
 from gpudoctor.read.job.tasks import Task, each
 from gpudoctor.read.job.wanted import Wanted
 from gpudoctor.read.kernel_log import KernelLine
@@ -612,7 +612,7 @@ def test_a_fifo_in_the_place_of_a_source_file_is_not_opened(tmp_path: Path) -> N
     fifo, plain = tmp_path / "fifo.py", tmp_path / "plain.py"
     os.mkfifo(fifo)
     plain.write_text("x = 1\n")
-    read = files.Reader(os.getpid())
+    read = files.InsideReader(os.getpid())
     assert read(str(plain)) == b"x = 1\n"
     with pytest.raises(OSError, match="regular"):
         read(str(fifo))
@@ -701,8 +701,8 @@ def test_the_use_of_gpus_is_read_from_nvml(environment_on: EnvironmentOn) -> Non
 # ---------------------------------------------------------------- RAS, size
 
 
-def rank_with_nccl(pid: int, version: str, **environment: str) -> Rank:
-    return Rank(pid, environment, version, "net:[1]")
+def rank_with_nccl(pid: int, version: str, **environment: str) -> RankWithRas:
+    return RankWithRas(pid, environment, version, "net:[1]")
 
 
 def sample_in(function: str, pid: int) -> Sample:

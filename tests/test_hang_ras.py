@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from gpudoctor.read.job import ras, ras_elsewhere
 from gpudoctor.read.job.ras import NoRas, may_ask
-from gpudoctor.read.job.ras_text import UnreadableReport, parse
+from gpudoctor.read.job.ras_text import UnreadableRas, parse
 from gpudoctor.snapshot.evidence import Ras, RasCommunicator, RasRank
 from tests.lab.requirements import require
 
@@ -165,7 +165,7 @@ def test_json_of_2_28_has_every_rank() -> None:
     "raw", [b"HTTP/1.1 400 Bad Request\r\n", b"{}", b"{", b'{"communicators": 5}', b"\xff\xfe", b"[]"]
 )
 def test_what_is_no_report_is_told(raw: bytes) -> None:
-    with pytest.raises(UnreadableReport):
+    with pytest.raises(UnreadableRas):
         parse(raw, 0.0, "here")
 
 
@@ -188,7 +188,7 @@ NAMES = st.sampled_from(
 def test_json_of_any_values_does_no_harm(communicators: list[Any]) -> None:
     try:
         parse(json.dumps({"communicators": communicators}).encode(), 0.0, "here")
-    except UnreadableReport as error:
+    except UnreadableRas as error:
         assert "JSON" in str(error)
 
 

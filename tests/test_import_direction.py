@@ -116,8 +116,7 @@ LONG = {
 }
 CIRCLES = ("gpudoctor.cli.check",)
 SEVERAL_MEANINGS = """
-    Advice Answer Armed Asked Ended Event Fault Group Interface Isolation Output Place Process Rank Reached Reader
-    Refused Reply Request Row Seen Setting UnreadableReport Verdict _Caller _Head _Look _Running _State _Step
+    Event Interface Reached Reply Setting _State
 """
 ONLY_IN_TESTS = """
     as_processes laggards resolves_to_itself

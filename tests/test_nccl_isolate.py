@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, field
 
-from gpudoctor.nccl.isolate import Isolation
+from gpudoctor.nccl.isolate import Isolating
 from gpudoctor.nccl.isolate_judge import BAD_BELOW, GLOO_BAD_BELOW
 from gpudoctor.nccl.isolate_pairs import adjacent, among_themselves, matched, round_robin
 from gpudoctor.nccl.result import Isolation as Answer
@@ -46,7 +46,7 @@ class Cluster(Struct, frozen=True):
 
 def isolate(cluster: Cluster, *, ranks_alone: bool = False, bad_below: float = BAD_BELOW) -> Answer:
     """Runs all rounds, and holds what is true of every plan."""
-    planner = Isolation(cluster.names, ranks_alone=ranks_alone, bad_below=bad_below)
+    planner = Isolating(cluster.names, ranks_alone=ranks_alone, bad_below=bad_below)
     chance = random.Random(cluster.seed)
     seen: set[tuple[int, ...]] = set()
     while (wanted := planner.next_round()) is not None:
@@ -199,7 +199,7 @@ def test_a_hundredth_is_named_over_gloo_on_a_busy_machine(nodes: int, ranks_alon
 def test_one_pair_far_below_and_one_somewhat_low_is_a_link(bad_below: float, low: float) -> None:
     """As measured on a busy machine: a node holds all of its pairs at its own level."""
     reach = {(0, 1): 0.01, (0, 2): low, (1, 2): 1.0}
-    planner = Isolation(["a", "b", "c"], ranks_alone=False, bad_below=bad_below)
+    planner = Isolating(["a", "b", "c"], ranks_alone=False, bad_below=bad_below)
     while (wanted := planner.next_round()) is not None:
         planner.feed([reach[min(group), max(group)] for group in wanted.groups])
     answer = planner.conclusion()
@@ -210,7 +210,7 @@ def test_one_pair_far_below_and_one_somewhat_low_is_a_link(bad_below: float, low
 
 def test_earlier_rounds_are_judged_by_corrected_values() -> None:
     """A size that a later group could not hold is no measure for the earlier ones."""
-    planner = Isolation(["a", "b", "c"], ranks_alone=False)
+    planner = Isolating(["a", "b", "c"], ranks_alone=False)
     values = [40.0, 40.0, 20.0]
     for value in values:
         planner.next_round()
@@ -322,7 +322,7 @@ def test_a_slow_uplink_is_no_nodes_fault() -> None:
 def test_a_node_that_was_left_out_is_said_to_be_unmeasured(rounds: int) -> None:
     """Unknown is not healthy: of nine nodes, the first round of pairs leaves one out."""
     cluster = Cluster(9, noise=0.0)
-    planner = Isolation(cluster.names, ranks_alone=False)
+    planner = Isolating(cluster.names, ranks_alone=False)
     for _ in range(rounds):
         wanted = planner.next_round()
         assert wanted is not None
@@ -332,7 +332,7 @@ def test_a_node_that_was_left_out_is_said_to_be_unmeasured(rounds: int) -> None:
 
 def test_a_pair_that_nothing_decides_is_told_beside_a_guilty_node() -> None:
     """Two others hang together, and the search ends before either met somebody else."""
-    planner = Isolation([f"n{node}" for node in range(9)], ranks_alone=True)
+    planner = Isolating([f"n{node}" for node in range(9)], ranks_alone=True)
     planner.next_round()
     planner.feed([None, *[300.0] * 8])
     wanted = planner.next_round()
@@ -347,7 +347,7 @@ def test_a_pair_that_nothing_decides_is_told_beside_a_guilty_node() -> None:
 
 
 def test_an_interrupted_search_says_so() -> None:
-    planner = Isolation(["a", "b", "c"], ranks_alone=False)
+    planner = Isolating(["a", "b", "c"], ranks_alone=False)
     first = planner.next_round()
     assert first is not None
     assert planner.known_good == frozenset()
@@ -356,14 +356,14 @@ def test_an_interrupted_search_says_so() -> None:
     answer = planner.conclusion()
     assert answer.rounds[0].bus_bandwidth == (7.0,)
     assert "interrupted after 1 round" in answer.summary
-    empty = Isolation(["a", "b"], ranks_alone=False).conclusion()
+    empty = Isolating(["a", "b"], ranks_alone=False).conclusion()
     assert not empty.rounds and not empty.culprits
     assert "No pair of nodes was measured" in empty.summary
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 0.0])
 def test_what_is_no_bandwidth_counts_as_hung(value: float) -> None:
-    planner = Isolation(["a", "b"], ranks_alone=False)
+    planner = Isolating(["a", "b"], ranks_alone=False)
     planner.next_round()
     planner.feed([value])
     assert planner.conclusion().rounds[0].bus_bandwidth == (None,)
@@ -371,8 +371,8 @@ def test_what_is_no_bandwidth_counts_as_hung(value: float) -> None:
 
 def test_wrong_use_is_refused() -> None:
     with pytest.raises(ValueError, match="at least two"):
-        Isolation(["a"], ranks_alone=True)
-    planner = Isolation(["a", "b"], ranks_alone=False)
+        Isolating(["a"], ranks_alone=True)
+    planner = Isolating(["a", "b"], ranks_alone=False)
     with pytest.raises(RuntimeError, match="no round"):
         planner.feed([1.0])
     planner.next_round()

@@ -15,7 +15,7 @@ from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.rank_messages import Member, Trained
 from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.nccl.stopped import why_stopped
-from gpudoctor.read.process import Process, parse_stat
+from gpudoctor.read.process import ProcStat, parse_stat
 from gpudoctor.snapshot import Address, Interface, Snapshot, Space, read
 from tests.build import but, h100_node
 from tests.test_nccl_run import ROW
@@ -610,7 +610,7 @@ def test_no_text_breaks_the_readers(text: str, limit: int) -> None:
 def test_a_name_with_spaces_and_brackets_does_not_shift_the_fields() -> None:
     fields = " ".join(str(number) for number in range(4, 53))
     found = parse_stat(f"42 (a) (b c) T {fields}")
-    assert found == Process(42, "a) (b c", "T", parent=4, flags=9, start_ticks=22, exit_code=52, cpu_ticks=14 + 15)
+    assert found == ProcStat(42, "a) (b c", "T", parent=4, flags=9, start_ticks=22, exit_code=52, cpu_ticks=14 + 15)
 
 
 @pytest.mark.parametrize("text", ["\n" * 2_000_000, " \n" * 1_000_000, " " * 2_000_000])

@@ -14,7 +14,7 @@ from gpudoctor.nccl.rank_messages import Fault, Trained
 from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.snapshot import read
 from gpudoctor.train.judge import KINDS, ended, judge
-from gpudoctor.train.report import Cell, TrainReport, UnreadableReport, from_json, to_json
+from gpudoctor.train.report import Cell, TrainReport, UnreadableTraining, from_json, to_json
 from gpudoctor.train.run import cell_of
 
 ROOT = Path(__file__).parent.parent
@@ -253,12 +253,12 @@ def test_exit_status(outcomes: tuple[str, ...], outcome: str, status: int) -> No
 
 @given(st.binary(max_size=200))
 def test_any_file_is_an_answer_or_refused(raw: bytes) -> None:
-    with pytest.raises(UnreadableReport):
+    with pytest.raises(UnreadableTraining):
         from_json(raw)
 
 
 def test_an_answer_of_another_schema_is_refused() -> None:
-    with pytest.raises(UnreadableReport, match="schema 7"):
+    with pytest.raises(UnreadableTraining, match="schema 7"):
         from_json(b'{"schema": 7, "cells": []}')
-    with pytest.raises(UnreadableReport, match="cells"):
+    with pytest.raises(UnreadableTraining, match="cells"):
         from_json(b'{"schema": 1}')

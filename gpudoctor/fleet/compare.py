@@ -17,7 +17,7 @@ LONGEST = 120
 """Of a value, in characters: what is longer is a list of its own, and differs by its end."""
 
 
-class Group(Struct, frozen=True):
+class AlikeNodes(Struct, frozen=True):
     """Nodes that have the same value."""
 
     value: str
@@ -33,9 +33,9 @@ class Difference(Struct, frozen=True, kw_only=True):
     """What most nodes have; of two values that are as common, that of the first node. Empty: known of none."""
     count: int
     """How many have it."""
-    others: tuple[Group, ...]
+    others: tuple[AlikeNodes, ...]
     """Who has something else, the most common first."""
-    unread: tuple[Group, ...] = ()
+    unread: tuple[AlikeNodes, ...] = ()
     """Nodes where it could not be read, by the reason."""
 
 
@@ -63,7 +63,7 @@ def _difference(fact: str, snapshots: Mapping[str, Snapshot], value: Callable[[S
 
 def _judged(fact: str, values: Mapping[str, str], reasons: Mapping[str, str]) -> Difference | None:
     found = parties(values)
-    unread = tuple(Group(party.value, party.nodes) for party in parties(reasons))
+    unread = tuple(AlikeNodes(party.value, party.nodes) for party in parties(reasons))
     if len(found) < 2 and not (found and unread):
         return None
     usual, *rare = found
@@ -71,7 +71,7 @@ def _judged(fact: str, values: Mapping[str, str], reasons: Mapping[str, str]) ->
         fact=fact,
         majority=usual.value,
         count=len(usual.nodes),
-        others=tuple(Group(party.value, party.nodes) for party in rare),
+        others=tuple(AlikeNodes(party.value, party.nodes) for party in rare),
         unread=unread,
     )
 

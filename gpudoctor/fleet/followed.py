@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from gpudoctor.marked import MARK
-from gpudoctor.read.process import Process, ancestors, lives, seen
+from gpudoctor.read.process import ProcStat, ancestors, lives, seen
 
 MAXIMUM_FILE_BYTES = 8 * 1024 * 1024
 """Of a rank's log or standard error, no more than its end is looked at."""
@@ -36,14 +36,14 @@ _decoder = msgspec.json.Decoder(_Line)
 FORWARDED = frozenset({"member", "row", "skipped", "trained", "failed"})
 
 
-class Rank:
+class FollowedRank:
     """One rank, from its first word on."""
 
     def __init__(self, rank: int, local_rank: int, pid: int) -> None:
         self.rank = rank
         self.local_rank = local_rank
         self.pid = pid
-        self.process: Process | None = None
+        self.process: ProcStat | None = None
         self.phase = ""
         self.since = time.monotonic()
         self.failed = ""
@@ -73,7 +73,7 @@ class Followed:
     def __init__(self, said: Callable[[int, msgspec.Raw], None]) -> None:
         self._said = said
         self._lock = threading.Lock()
-        self._ranks: dict[int, Rank] = {}
+        self._ranks: dict[int, FollowedRank] = {}
         self._lowest: int | None = None
         self._closed = False
 
@@ -111,7 +111,7 @@ class Followed:
     def _begin(self, said: _Line) -> None:
         if said.rank in self._ranks or len(self._ranks) >= MOST_RANKS:
             return
-        rank = self._ranks[said.rank] = Rank(said.rank, said.local_rank, said.pid)
+        rank = self._ranks[said.rank] = FollowedRank(said.rank, said.local_rank, said.pid)
         # The number comes from outside: nothing is signalled or killed that we have not started.
         rank.process = seen(said.pid) if os.getpid() in ancestors(said.pid) else None
         rank.log = rank.open(said.log_fd)
@@ -119,12 +119,12 @@ class Followed:
         if said.local_rank == 0 or self._lowest is None:  # the only one here may be local rank 3 (symmetric mode)
             self._lowest = said.rank
 
-    def all(self) -> tuple[Rank, ...]:
+    def all(self) -> tuple[FollowedRank, ...]:
         """In the order of their ranks."""
         with self._lock:
             return tuple(self._ranks[rank] for rank in sorted(self._ranks))
 
-    def processes(self) -> tuple[Process, ...]:
+    def processes(self) -> tuple[ProcStat, ...]:
         return tuple(rank.process for rank in self.all() if rank.process is not None)
 
     def one_died(self) -> bool:

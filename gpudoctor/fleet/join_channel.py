@@ -22,7 +22,7 @@ import time
 from collections import deque
 from typing import Literal
 
-from gpudoctor.fleet.lines import Lines, TooLong
+from gpudoctor.fleet.lines import ArrivingLines, TooLong
 
 VERSION = 1
 """Number of this handshake; it stands in the greeting."""
@@ -72,7 +72,7 @@ class Channel:
     """An authenticated connection. `send` may be called from any thread, `receive` from one."""
 
     def __init__(
-        self, connection: socket.socket, key: bytes, *, is_head: bool, read: Lines, ready: list[bytes]
+        self, connection: socket.socket, key: bytes, *, is_head: bool, read: ArrivingLines, ready: list[bytes]
     ) -> None:
         self._connection = connection
         down, up = _mac(key, b"head to joiner"), _mac(key, b"joiner to head")
@@ -177,7 +177,7 @@ def _open(
     connection: socket.socket, rest: bytes, secret: bytes, head: bytes, joiner: bytes, *, is_head: bool
 ) -> Channel:
     key = _mac(secret, b"session", head, joiner)
-    lines = Lines()
+    lines = ArrivingLines()
     return Channel(connection, key, is_head=is_head, read=lines, ready=lines.feed(rest))
 
 

@@ -46,7 +46,7 @@ class Door:
         self._proved = proved
         self._turned_away = turned_away
         self._selector = selectors.DefaultSelector()
-        self._waiting: dict[str, dict[socket.socket, _Caller]] = {}
+        self._waiting: dict[str, dict[socket.socket, _Guest]] = {}
         """By source, the oldest first."""
 
     def serve(self, go_on: Callable[[], bool]) -> None:
@@ -58,7 +58,7 @@ class Door:
                 while go_on():
                     ready = self._selector.select(TICK_SECONDS)
                     for key, _ in ready:  # first those who may have proved themselves meanwhile
-                        if isinstance(key.data, _Caller):
+                        if isinstance(key.data, _Guest):
                             self._hear(key.data)
                     if any(key.data is None for key, _ in ready):
                         self._open()
@@ -67,7 +67,7 @@ class Door:
                 for caller in self._callers():
                     self._dismiss(caller)
 
-    def _callers(self) -> "list[_Caller]":
+    def _callers(self) -> "list[_Guest]":
         return [caller for callers in self._waiting.values() for caller in callers.values()]
 
     def _open(self) -> None:
@@ -85,9 +85,9 @@ class Door:
                 return
             while len(self._callers()) >= MOST_WAITING:
                 self._make_room()
-            self._greet(_Caller(connection, shown(host), Admission(self._token)))
+            self._greet(_Guest(connection, shown(host), Admission(self._token)))
 
-    def _greet(self, caller: "_Caller") -> None:
+    def _greet(self, caller: "_Guest") -> None:
         try:
             caller.connection.setblocking(False)
             caller.connection.send(caller.admission.greeting)  # it fits into any socket's buffer
@@ -98,7 +98,7 @@ class Door:
             return
         self._waiting.setdefault(caller.source, {})[caller.connection] = caller
 
-    def _hear(self, caller: "_Caller") -> None:
+    def _hear(self, caller: "_Guest") -> None:
         """It has sent something, or left."""
         if caller.connection not in self._waiting.get(caller.source, ()):
             return  # it has just made room
@@ -141,21 +141,21 @@ class Door:
             if caller.deadline <= now:
                 self._dismiss(caller, SILENT)
 
-    def _forget(self, caller: "_Caller") -> None:
+    def _forget(self, caller: "_Guest") -> None:
         self._selector.unregister(caller.connection)
         callers = self._waiting[caller.source]
         del callers[caller.connection]
         if not callers:
             del self._waiting[caller.source]
 
-    def _dismiss(self, caller: "_Caller", why: str = "") -> None:
+    def _dismiss(self, caller: "_Guest", why: str = "") -> None:
         self._forget(caller)
         caller.connection.close()
         if why:
             self._turned_away(caller.host, why)
 
 
-class _Caller:
+class _Guest:
     """A connection that has proved nothing yet."""
 
     def __init__(self, connection: socket.socket, host: str, admission: Admission) -> None:

@@ -12,7 +12,7 @@ class TooLong(Exception):
     """More than `MAXIMUM_LINE_BYTES` came without a line's end: the other side is not speaking our language."""
 
 
-class Lines:
+class ArrivingLines:
     """Feed it what arrived; it gives the lines that are complete, without their end."""
 
     def __init__(self, maximum: int = MAXIMUM_LINE_BYTES) -> None:
@@ -44,7 +44,7 @@ def lines_of(descriptor: int) -> Iterator[bytes]:
 
     Not a buffered file: a thread that waits in one keeps the interpreter from exiting.
     """
-    lines = Lines()
+    lines = ArrivingLines()
     while chunk := os.read(descriptor, CHUNK_BYTES):
         yield from lines.feed(chunk)
 

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 
-from gpudoctor.fleet.probe import MAXIMUM_HEADER, Refused, answer, understood
+from gpudoctor.fleet.probe import MAXIMUM_HEADER, RefusedProbe, answer, understood
 
 MAXIMUM_CONNECTIONS = 1024
 CONNECTION_SECONDS = 10.0
@@ -21,7 +21,7 @@ def listening_socket(port: int) -> socket.socket:
     """A socket on every address of this machine, as torch's TCPStore opens one. Raises `OSError`, `OverflowError`.
 
     Source: torch's c10d socket and libuv backend: IPv6 with IPv4 mapped into it, else IPv4; SO_REUSEADDR, so that a
-    connection in TIME_WAIT is not in the way (the project's facts on launching, 5, row 6).
+    connection in TIME_WAIT is not in the way.
     """
     first: OSError | None = None
     for family, everywhere in ((socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0")):
@@ -157,7 +157,7 @@ class Listeners:
                 alive = caller.write()
         except BlockingIOError:
             alive = True
-        except (OSError, Refused):
+        except (OSError, RefusedProbe):
             alive = False
         if not alive:
             self._drop(caller, selector, callers)

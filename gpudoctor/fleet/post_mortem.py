@@ -9,10 +9,10 @@ from typing import Literal
 from gpudoctor.active import Child, signal_name
 from gpudoctor.active import Reply as ChildReply
 from gpudoctor.fleet import traces
-from gpudoctor.fleet.followed import Followed, Rank, length, text
+from gpudoctor.fleet.followed import Followed, FollowedRank, length, text
 from gpudoctor.fleet.messages import RankState, Torchrun
 from gpudoctor.knowledge.pytorch.torchrun_exits import LauncherExit, before_launcher, rank_exits
-from gpudoctor.read.process import Process, catches, now, tell, waits_in
+from gpudoctor.read.process import ProcStat, catches, now, tell, waits_in
 from gpudoctor.read.sockets import Tables
 from gpudoctor.read.system import System
 
@@ -26,10 +26,10 @@ MUTE = frozenset({"T", "t", "D", "Z", "X"})
 """A process in such a state runs no signal handler."""
 
 
-class Seen:
+class LastSight:
     """A rank as it was before anything was ended."""
 
-    def __init__(self, rank: Rank, state: str, waits_in: str, exit_code: int) -> None:
+    def __init__(self, rank: FollowedRank, state: str, waits_in: str, exit_code: int) -> None:
         self.rank = rank
         self.state = state
         self.waits_in = waits_in
@@ -40,14 +40,14 @@ class Seen:
         self.connecting: tuple[str, ...] = ()
 
 
-def look(followed: Followed, *, stacks: bool) -> dict[int, Seen]:
+def look(followed: Followed, *, stacks: bool) -> dict[int, LastSight]:
     """Every rank's process state and, with `stacks`, what it was doing; by rank."""
-    found: dict[int, Seen] = {}
+    found: dict[int, LastSight] = {}
     for rank in followed.all():
         process = now(rank.process) if rank.process is not None else None
         state = process.state if process is not None else ("X" if rank.process is not None else "")
         waits = waits_in(rank.pid) if state == "D" else ""
-        found[rank.rank] = Seen(rank, state, waits, process.exit_code if process is not None else 0)
+        found[rank.rank] = LastSight(rank, state, waits, process.exit_code if process is not None else 0)
         rank.errors_seen = length(rank.errors)
     if stacks:
         tables = Tables(System())
@@ -57,7 +57,7 @@ def look(followed: Followed, *, stacks: bool) -> dict[int, Seen]:
     return found
 
 
-def _ask_for_stacks(seen: Sequence[Seen]) -> None:
+def _ask_for_stacks(seen: Sequence[LastSight]) -> None:
     waiting = [
         one
         for one in seen
@@ -83,7 +83,7 @@ def _ask_for_stacks(seen: Sequence[Seen]) -> None:
         one.stack = traces.stack(text(one.rank.errors, begin=one.rank.errors_seen))
 
 
-def look_at_torchrun(process: Process | None, child: Child) -> Torchrun | None:
+def look_at_torchrun(process: ProcStat | None, child: Child) -> Torchrun | None:
     """The launcher's state and, where under_doctor.py has it write one, its stack."""
     there = now(process) if process is not None else None
     if process is None or there is None:
@@ -102,7 +102,9 @@ def look_at_torchrun(process: Process | None, child: Child) -> Torchrun | None:
     return Torchrun(pid=process.pid, process_state=there.state, stack=stack, connecting=connecting)
 
 
-def states(followed: Followed, seen: dict[int, Seen], reply: ChildReply, *, is_head: bool) -> tuple[RankState, ...]:
+def states(
+    followed: Followed, seen: dict[int, LastSight], reply: ChildReply, *, is_head: bool
+) -> tuple[RankState, ...]:
     """How every rank of this node ended, when none is left. `seen`: as they were before we ended any."""
     exits = rank_exits(reply.errors)
     ranks = followed.all()
@@ -124,7 +126,7 @@ def states(followed: Followed, seen: dict[int, Seen], reply: ChildReply, *, is_h
     return tuple(sorted(found, key=lambda state: state.rank))
 
 
-def _state(rank: Rank, seen: Seen | None, exit: LauncherExit | None, *, is_head: bool) -> RankState:
+def _state(rank: FollowedRank, seen: LastSight | None, exit: LauncherExit | None, *, is_head: bool) -> RankState:
     ended: Literal["", "done", "exit", "signal"] = ""
     status = 0
     if rank.finished:

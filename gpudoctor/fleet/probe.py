@@ -31,7 +31,7 @@ def answer(secret: str, nonce: str) -> bytes:
     return proof(secret, "listener", nonce) + b"\n"
 
 
-class Refused(Exception):
+class RefusedProbe(Exception):
     """The caller is not one of ours."""
 
 
@@ -39,11 +39,11 @@ def understood(secret: str, line: bytes) -> tuple[str, int]:
     """(nonce, bytes that follow) of a caller's line with its line feed. Raises `Refused`."""
     match = _HEADER.fullmatch(line)
     if match is None:
-        raise Refused("not a probe")
+        raise RefusedProbe("not a probe")
     nonce = match[1].decode()
     if not hmac.compare_digest(match[2], proof(secret, "caller", nonce)):
-        raise Refused("not a probe of this test")
+        raise RefusedProbe("not a probe of this test")
     size = int(match[3])
     if size > MAXIMUM_PAYLOAD:
-        raise Refused("too large a payload")
+        raise RefusedProbe("too large a payload")
     return nonce, size

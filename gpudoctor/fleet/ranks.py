@@ -17,9 +17,9 @@ from gpudoctor import active
 from gpudoctor.fleet import torchrun
 from gpudoctor.fleet.followed import Followed
 from gpudoctor.fleet.messages import Ended, Launch, Reply, Run, Said, Stop
-from gpudoctor.fleet.post_mortem import Seen, launcher_error, look, look_at_torchrun, states
+from gpudoctor.fleet.post_mortem import LastSight, launcher_error, look, look_at_torchrun, states
 from gpudoctor.read.interpreter import NoSuchInterpreter, choose
-from gpudoctor.read.process import Process, descendants, end, oom_kills, seen
+from gpudoctor.read.process import ProcStat, descendants, end, oom_kills, seen
 
 POLL_SECONDS = 0.1
 TORCHRUN_AFTER_A_DEATH_SECONDS = 3.0
@@ -163,7 +163,7 @@ class _Running:
 
     def _finish(self, how: Literal["done", "failed", "stopped", "not started"], why: str = "") -> None:
         launcher = None
-        known: dict[int, Seen] = {}
+        known: dict[int, LastSight] = {}
         family = {process.pid: process for process in self._ranks.processes()}
         if self._child.process.poll() is None:
             # torchrun first: while it is asked for its stack, the ranks wait where they have waited all the time.
@@ -189,7 +189,7 @@ class _Running:
         self._send(ended)
 
 
-def _stuck(left: tuple[Process, ...], reply: active.Reply) -> str:
+def _stuck(left: tuple[ProcStat, ...], reply: active.Reply) -> str:
     numbers = [process.pid for process in left]
     if reply.stuck and reply.pid not in numbers:
         numbers.append(reply.pid)

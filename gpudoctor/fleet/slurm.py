@@ -25,7 +25,7 @@ from gpudoctor.errors import BadInput
 from gpudoctor.fleet.fleet import Fleet, Lost, LostKind, Node
 from gpudoctor.fleet.lines import TooLong, lines_of, write_all
 from gpudoctor.fleet.messages import MAXIMUM_LINE_BYTES, Bye, encode
-from gpudoctor.fleet.slurm_lines import LONGEST_LABEL, Assembly, Ended, Placed, task_failure
+from gpudoctor.fleet.slurm_lines import LONGEST_LABEL, Assembly, Placed, StepEnded, task_failure
 from gpudoctor.fleet.ssh_errors import printable
 
 Situation = Literal["none", "allocation", "step"]
@@ -239,7 +239,7 @@ class SlurmFleet(Fleet):
                     continue
                 if isinstance(what, Placed):
                     self._place(task, what)
-                elif isinstance(what, Ended):
+                elif isinstance(what, StepEnded):
                     self._end(task, what.status)
                 else:
                     self.heard(task, what)

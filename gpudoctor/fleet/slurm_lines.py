@@ -22,7 +22,7 @@ class Placed(Struct, frozen=True):
     step: str
 
 
-class Ended(Struct, frozen=True):
+class StepEnded(Struct, frozen=True):
     """A task's agent has ended."""
 
     status: int
@@ -87,7 +87,7 @@ class Assembly:
         self._maximum = maximum_bytes
         self._open: dict[int, _Pending] = {}
 
-    def feed(self, line: bytes) -> Iterator[tuple[int, Placed | Ended | bytes]]:
+    def feed(self, line: bytes) -> Iterator[tuple[int, Placed | StepEnded | bytes]]:
         """What a line of srun's output completes: (task, what it says), a message as bytes.
 
         What is no message (a banner of a login script) is passed over. A message longer than the maximum is given
@@ -101,7 +101,7 @@ class Assembly:
         if len(pending.text) < len(MARK) and not _may_begin(pending.text + piece):
             pending = _Pending()  # what looked like a message's first bytes was none
         if ended := ENDED.fullmatch(piece):  # perhaps within a message
-            yield task, Ended(int(ended[1]))
+            yield task, StepEnded(int(ended[1]))
         elif placed := PLACED.fullmatch(piece):
             yield task, Placed(placed[1].decode(), placed[2].decode())
         elif _may_begin(pending.text or piece):

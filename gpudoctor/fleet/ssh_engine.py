@@ -11,7 +11,7 @@ from typing import Any
 
 from gpudoctor import programs
 from gpudoctor.fleet.clustershell import unconfigured
-from gpudoctor.fleet.lines import Lines, TooLong
+from gpudoctor.fleet.lines import ArrivingLines, TooLong
 
 with unconfigured():
     from ClusterShell.Event import EventHandler
@@ -38,7 +38,7 @@ class Client(SshClient):  # type: ignore[misc] # ClusterShell has no types
 
     def _start(self) -> "Client":
         self.errors = bytearray()
-        self.lines = Lines()
+        self.lines = ArrivingLines()
         self.trouble = ""
         try:
             # Not ClusterShell's own Popen: this one gives ssh a session, so that Ctrl-C in a terminal is the head's.

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from gpudoctor.check import Problem, Severity
-from gpudoctor.fleet.compare import Difference, Group
+from gpudoctor.fleet.compare import AlikeNodes, Difference
 
 SCHEMA = 1
 """Number of the layout."""
@@ -48,7 +48,7 @@ class Survey(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] = ()
     problems: tuple[NodesProblem, ...] = ()
     """Errors first."""
-    blind: tuple[Group, ...] = ()
+    blind: tuple[AlikeNodes, ...] = ()
     """Checks that could not look: "id: reason" and the nodes."""
     seconds: float = 0.0
 
@@ -92,14 +92,14 @@ def folded_problems(found: Iterable[tuple[str, str, Problem]]) -> tuple[NodesPro
     return tuple(sorted(made, key=lambda each: (SEVERITIES[each.problem.severity], -len(each.nodes))))
 
 
-def folded_reasons(found: Mapping[str, Iterable[str]]) -> tuple[Group, ...]:
+def folded_reasons(found: Mapping[str, Iterable[str]]) -> tuple[AlikeNodes, ...]:
     """Reasons by node -> nodes by reason, the most common first."""
     groups: dict[str, list[str]] = {}
     for node, reasons in found.items():
         for reason in dict.fromkeys(reasons):
             groups.setdefault(reason, []).append(node)
     return tuple(
-        Group(reason, tuple(nodes)) for reason, nodes in sorted(groups.items(), key=lambda item: -len(item[1]))
+        AlikeNodes(reason, tuple(nodes)) for reason, nodes in sorted(groups.items(), key=lambda item: -len(item[1]))
     )
 
 

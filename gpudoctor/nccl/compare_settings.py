@@ -61,7 +61,7 @@ def order_of_runs(combinations: int) -> tuple[int, ...]:
     return (*range(combinations), *reversed(range(combinations)))
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class Comparison(Struct, frozen=True, kw_only=True):
     """What the runs say of one collective."""
 
     collective: str
@@ -88,7 +88,7 @@ def settings_of(combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[
     return tuple(found)
 
 
-def verdicts(combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[int, Setting]]) -> tuple[Verdict, ...]:
+def verdicts(combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[int, Setting]]) -> tuple[Comparison, ...]:
     """Which combination wins each collective. `runs`: the combination's index and what a run of it reached."""
     failed = {index for index, run in runs if run.outcome != "complete"}
     collectives = dict.fromkeys(name for _, run in runs for name in run.bus_bandwidth)
@@ -122,17 +122,17 @@ def words(settings: Mapping[str, str]) -> str:
 
 def _verdict(
     combinations: Sequence[Mapping[str, str]], collective: str, reached: Mapping[int, Sequence[float]]
-) -> Verdict:
+) -> Comparison:
     means = {index: sum(values) / len(values) for index, values in reached.items()}
     ranked = sorted(means, key=lambda index: (-means[index], index))
     if not ranked:
-        return Verdict(collective=collective, text=f"{collective}: no setting got through all of its runs.")
+        return Comparison(collective=collective, text=f"{collective}: no setting got through all of its runs.")
     if len(ranked) == 1:
         text = f"{collective}: only {words(combinations[ranked[0]])} got through, {means[ranked[0]]:.2f} GB/s."
-        return Verdict(collective=collective, winners=(ranked[0],), text=text)
+        return Comparison(collective=collective, winners=(ranked[0],), text=text)
     if any(len(values) < 2 for values in reached.values()):
         text = f"{collective}: not every setting ran twice, so noise is unknown and nothing is said to win."
-        return Verdict(collective=collective, winners=tuple(ranked), text=text)
+        return Comparison(collective=collective, winners=tuple(ranked), text=text)
     noise = max(max(values) - min(values) for values in reached.values())
     winners = [index for index in ranked if means[ranked[0]] - means[index] <= noise]
     others = ranked[len(winners) :]
@@ -142,7 +142,7 @@ def _verdict(
             f"{collective}: no difference that can be told from noise: {means[ranked[-1]]:.2f} to "
             f"{means[ranked[0]]:.2f} GB/s, and {seen}."
         )
-        return Verdict(collective=collective, winners=tuple(ranked), noise=noise, text=text)
+        return Comparison(collective=collective, winners=tuple(ranked), noise=noise, text=text)
     best, next_best = means[ranked[0]], means[others[0]]
     percent = 100 * (best / next_best - 1) if next_best > 0 else 0.0
     alike = (
@@ -152,7 +152,7 @@ def _verdict(
         f"{collective}: {words(combinations[ranked[0]])} wins with {best:.2f} GB/s{alike}, {percent:.1f}% more than "
         f"{words(combinations[others[0]])} with {next_best:.2f} GB/s; {seen}."
     )
-    return Verdict(collective=collective, winners=tuple(winners), percent=percent, noise=noise, text=text)
+    return Comparison(collective=collective, winners=tuple(winners), percent=percent, noise=noise, text=text)
 
 
 def _split(text: str, separator: str) -> list[str]:

@@ -11,7 +11,7 @@ from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.flood import flood_finding
 from gpudoctor.nccl.grade_data import wrong_data
 from gpudoctor.nccl.grade_places import places
-from gpudoctor.nccl.isolate import Isolation
+from gpudoctor.nccl.isolate import Isolating
 from gpudoctor.nccl.isolate_judge import BAD_BELOW, GLOO_BAD_BELOW
 from gpudoctor.nccl.nics import nic_settings
 from gpudoctor.nccl.prepared import Prepared
@@ -116,7 +116,7 @@ def find_slow(prepared: Prepared, show: Show) -> TestResult:
     names = [prepared.fleet.name(node) for node in prepared.nodes]
     ranks = {prepared.ranks_on(node) for node in prepared.nodes}
     # By themselves, nodes with unlike numbers of ranks cannot be compared, and a single rank measures nothing.
-    planner = Isolation(names, ranks_alone=len(ranks) == 1 and ranks != {1}, bad_below=_bad_below(prepared))
+    planner = Isolating(names, ranks_alone=len(ranks) == 1 and ranks != {1}, bad_below=_bad_below(prepared))
     rounds = _Rounds(prepared, show)
     try:
         return _judged(prepared, rounds, planner, names)
@@ -125,7 +125,7 @@ def find_slow(prepared: Prepared, show: Show) -> TestResult:
         return TestResult(outcome="interrupted", isolation=over, world_size=rounds.world_size, findings=rounds.findings)
 
 
-def _judged(prepared: Prepared, rounds: _Rounds, planner: Isolation, names: Sequence[str]) -> TestResult:
+def _judged(prepared: Prepared, rounds: _Rounds, planner: Isolating, names: Sequence[str]) -> TestResult:
     while (wanted := planner.next_round()) is not None:
         runs = rounds.run(wanted.purpose, wanted.groups)
         planner.feed(rounds.values([runs])[0])

@@ -17,8 +17,8 @@ from gpudoctor.knowledge.wording import counted, size
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.grade_data import wrong_data
 from gpudoctor.nccl.grade_distance import worth_comparing
-from gpudoctor.nccl.grade_paths import Fault, misconfigured
-from gpudoctor.nccl.grade_places import Place, merged, places, sharing_gpus
+from gpudoctor.nccl.grade_paths import PathFault, misconfigured
+from gpudoctor.nccl.grade_places import GradedPlace, merged, places, sharing_gpus
 from gpudoctor.nccl.grade_speed import busy_gpus, nvls_off, ring_settings, slow
 from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import Grade, RunResult, Verdict
@@ -62,7 +62,7 @@ def largest(rows: Sequence[Row]) -> tuple[Row, ...]:
     return tuple(best.values())
 
 
-def why_not(run: RunResult, backend: str, found: Sequence[Place]) -> tuple[str, str] | None:
+def why_not(run: RunResult, backend: str, found: Sequence[GradedPlace]) -> tuple[str, str] | None:
     """What the data went over, and why nothing of this run can be graded; None when it can."""
     if backend != "nccl":
         return backend, f"{backend} over CPU, not NCCL"
@@ -81,7 +81,7 @@ def why_not(run: RunResult, backend: str, found: Sequence[Place]) -> tuple[str, 
 class Links:
     """The parts of the path, worked out once for all collectives."""
 
-    def __init__(self, found: Sequence[Place]) -> None:
+    def __init__(self, found: Sequence[GradedPlace]) -> None:
         self.found = found
         self._inside: dict[Way, list[Link]] = {}
 
@@ -110,7 +110,7 @@ class Links:
         return [*unknown, *self.inside(way), *self.between]
 
 
-def _grade(row: Row, links: Links, faults: Sequence[Fault]) -> Grade:
+def _grade(row: Row, links: Links, faults: Sequence[PathFault]) -> Grade:
     found = links.found
     way, link = path_of(row, links)
     if faults:
@@ -174,7 +174,7 @@ def path_of(row: Row, links: Links) -> tuple[Way, Link]:
     return way, limiting(links.along(way))
 
 
-def way_of(row: Row, found: Sequence[Place], log: LogFacts) -> Way:
+def way_of(row: Row, found: Sequence[GradedPlace], log: LogFacts) -> Way:
     """nvls where the NVSwitch adds up for all_reduce inside one node or NVLink domain; ring for all else."""
     if row.collective != "all_reduce" or any(ring_settings(place) for place in found):
         return "ring"
@@ -186,7 +186,7 @@ def way_of(row: Row, found: Sequence[Place], log: LogFacts) -> Way:
     return "nvls" if switched and (len(found) == 1 or domain) else "ring"
 
 
-def _nvlink_domain(found: Sequence[Place], world: int, way: Way) -> Link:
+def _nvlink_domain(found: Sequence[GradedPlace], world: int, way: Way) -> Link:
     names = {family(member.device) for place in found for member in place.members}
     name = names.pop() if len(names) == 1 else ""
     expected = inside("mnnvl", name, world, way)
@@ -196,7 +196,7 @@ def _nvlink_domain(found: Sequence[Place], world: int, way: Way) -> Link:
     return Link(f"NVLink between nodes (MNNVL), {counted(world, 'GPU')}", expected, reason)
 
 
-def _remark(row: Row, wanted: int, way: Way, found: Sequence[Place], expected: Expected) -> str:
+def _remark(row: Row, wanted: int, way: Way, found: Sequence[GradedPlace], expected: Expected) -> str:
     """What a reader has to know to read the verdict rightly."""
     said = []
     if wanted < 2**30:
@@ -212,7 +212,7 @@ def _remark(row: Row, wanted: int, way: Way, found: Sequence[Place], expected: E
     return "; ".join(said)
 
 
-def _misconfigured(row: Row, link: Link, faults: Sequence[Fault]) -> Grade:
+def _misconfigured(row: Row, link: Link, faults: Sequence[PathFault]) -> Grade:
     """Without an expectation: that of the path as it is would mislead, and the right path is not in use."""
     return Grade(
         collective=row.collective,

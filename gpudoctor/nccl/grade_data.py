@@ -6,12 +6,12 @@ from gpudoctor.check import Fix, Problem
 from gpudoctor.command import command
 from gpudoctor.knowledge.wording import counted, listed, ranges, size
 from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.grade_places import Place
+from gpudoctor.nccl.grade_places import GradedPlace
 from gpudoctor.nccl.result import RunResult
 from gpudoctor.snapshot import read
 
 
-def wrong_data(run: RunResult, found: Sequence[Place]) -> Iterator[Finding]:
+def wrong_data(run: RunResult, found: Sequence[GradedPlace]) -> Iterator[Finding]:
     """One finding for all sizes at which elements were wrong, however fast they came."""
     rows = [row for row in run.rows if row.wrong]
     if not rows:

@@ -6,15 +6,15 @@ from gpudoctor.check import Fix
 from gpudoctor.command import command
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.grade_paths import could_talk, finding, is_wiring, lacking_gpu_direct
-from gpudoctor.nccl.grade_places import Place
+from gpudoctor.nccl.grade_places import GradedPlace
 
 
-def worth_comparing(found: Sequence[Place]) -> tuple[Finding, ...]:
+def worth_comparing(found: Sequence[GradedPlace]) -> tuple[Finding, ...]:
     """One note of each kind at most, for the first node that it is true of. Never raises."""
     return (*list(_adapters(found))[:1], *list(_peers(found))[:1])
 
 
-def _adapters(found: Sequence[Place]) -> Iterator[Finding]:
+def _adapters(found: Sequence[GradedPlace]) -> Iterator[Finding]:
     for place, failing in lacking_gpu_direct(found):
         if failing is not None and failing.condition == "distance" and is_wiring(failing):
             yield finding(
@@ -31,7 +31,7 @@ def _adapters(found: Sequence[Place]) -> Iterator[Finding]:
             )
 
 
-def _peers(found: Sequence[Place]) -> Iterator[Finding]:
+def _peers(found: Sequence[GradedPlace]) -> Iterator[Finding]:
     if len(found) > 1:  # the network is slower than host memory, or nearly
         return
     for place in found:

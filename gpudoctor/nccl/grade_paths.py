@@ -18,7 +18,7 @@ from gpudoctor.knowledge.network.topology import class_or_reason, nvlinks_betwee
 from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.grade_places import Place
+from gpudoctor.nccl.grade_places import GradedPlace
 from gpudoctor.snapshot import Gpu, NotRead, Snapshot, read
 from gpudoctor.symptoms.in_text import symptoms
 
@@ -33,7 +33,7 @@ AMPERE = (8, 0)
 """Compute capability."""
 
 
-class Fault(NamedTuple):
+class PathFault(NamedTuple):
     """A path that is not the one the machine offers."""
 
     reason: str
@@ -41,15 +41,15 @@ class Fault(NamedTuple):
     finding: Finding
 
 
-def misconfigured(found: Sequence[Place]) -> tuple[Fault, ...]:
+def misconfigured(found: Sequence[GradedPlace]) -> tuple[PathFault, ...]:
     """Every such fault. Never raises: what was not read is no fault."""
-    faults: list[Fault] = []
+    faults: list[PathFault] = []
     for rule in (_tcp_beside_rdma, _without_gpu_direct, _over_host_memory):
         faults += rule(found)
     return tuple(faults)
 
 
-def settings_of(place: Place) -> dict[str, Setting]:
+def settings_of(place: GradedPlace) -> dict[str, Setting]:
     """NCCL's settings on a node: as it was read, and what NCCL's log says it found."""
     named = {name: Setting(name, value, ENVIRONMENT) for name, value in place.log.settings.items()}
     try:
@@ -58,10 +58,10 @@ def settings_of(place: Place) -> dict[str, Setting]:
         return named
 
 
-def _tcp_beside_rdma(found: Sequence[Place]) -> Iterator[Fault]:
+def _tcp_beside_rdma(found: Sequence[GradedPlace]) -> Iterator[PathFault]:
     if len(found) < 2:
         return
-    guilty: list[tuple[Place, Snapshot, tuple[str, ...]]] = []
+    guilty: list[tuple[GradedPlace, Snapshot, tuple[str, ...]]] = []
     for place in found:
         names = _usable(place.machine)
         if network_of(place.log) == "Socket" and place.machine is not None and names:
@@ -71,7 +71,7 @@ def _tcp_beside_rdma(found: Sequence[Place]) -> Iterator[Fault]:
     place, machine, names = guilty[0]
     nodes = tuple(each.node for each, _, _ in guilty)
     why, commands = _why_tcp(place, machine)
-    yield Fault(
+    yield PathFault(
         f"NCCL's log says TCP (NET/Socket), and {place.node} has {ports_in_words(names)}",
         finding(
             "data-over-tcp",
@@ -93,7 +93,7 @@ def _usable(machine: Snapshot | None) -> tuple[str, ...]:
         return ()
 
 
-def _why_tcp(place: Place, machine: Snapshot) -> tuple[str, tuple[Command, ...]]:
+def _why_tcp(place: GradedPlace, machine: Snapshot) -> tuple[str, tuple[Command, ...]]:
     """The sentence that says why, and the lines that cure it."""
     settings = settings_of(place)
     blamed = [
@@ -132,14 +132,14 @@ def suggested(machine: Snapshot, *beginnings: str) -> tuple[Command, ...]:
 # ---------------------------------------------------------------- GPUDirect RDMA
 
 
-def _without_gpu_direct(found: Sequence[Place]) -> Iterator[Fault]:
+def _without_gpu_direct(found: Sequence[GradedPlace]) -> Iterator[PathFault]:
     guilty = [(place, failing) for place, failing in lacking_gpu_direct(found) if not is_wiring(failing)]
     if not guilty:
         return
     place, failing = guilty[0]
     nodes = tuple(each.node for each, _ in guilty)
     why = failing.reason if failing else "nothing that was read of the machine speaks against it"
-    yield Fault(
+    yield PathFault(
         f"GPUDirect RDMA is off on {listed(nodes)}: {why}",
         finding(
             "gpu-direct-off",
@@ -154,7 +154,7 @@ def _without_gpu_direct(found: Sequence[Place]) -> Iterator[Fault]:
     )
 
 
-def lacking_gpu_direct(found: Sequence[Place]) -> Iterator[tuple[Place, GdrVerdict | None]]:
+def lacking_gpu_direct(found: Sequence[GradedPlace]) -> Iterator[tuple[GradedPlace, GdrVerdict | None]]:
     """The nodes that send over NET/IB without it though their GPUs may offer it, and the condition that fails."""
     for place in found:
         if place.machine is None or gpu_direct_used(place.log) is not False or _consumer(place):
@@ -163,7 +163,7 @@ def lacking_gpu_direct(found: Sequence[Place]) -> Iterator[tuple[Place, GdrVerdi
             yield place, _failing(place.machine, place)
 
 
-def _only_reads_lack_it(machine: Snapshot, place: Place) -> bool:
+def _only_reads_lack_it(machine: Snapshot, place: GradedPlace) -> bool:
     """Whether only what the node sends goes without, on GPUs for which that is NCCL's default.
 
     Before Ampere and without NVLink (T4, V100 PCIe) NCCL lets NICs write to GPUs and not read from them, unless
@@ -189,12 +189,12 @@ def is_wiring(failing: GdrVerdict | None) -> bool:
     return failing.condition == "gpu" or by_distance
 
 
-def _consumer(place: Place) -> bool:
+def _consumer(place: GradedPlace) -> bool:
     """Whether its GPUs are GeForce cards, which do not offer GPUDirect RDMA."""
     return all(is_consumer(member.device) for member in place.members)
 
 
-def _failing(machine: Snapshot, place: Place) -> GdrVerdict | None:
+def _failing(machine: Snapshot, place: GradedPlace) -> GdrVerdict | None:
     """The condition that fails for the GPUs of the run and the NICs near them; None when none is known to."""
     try:
         gpus = {gpu.index for gpu in gpus_at(machine, place.addresses)}
@@ -208,7 +208,7 @@ def _failing(machine: Snapshot, place: Place) -> GdrVerdict | None:
     return min(failing, key=lambda each: each.condition == "distance", default=None)
 
 
-def _gpu_direct_fix(place: Place, condition: GdrVerdict | None) -> tuple[str, tuple[Command, ...]]:
+def _gpu_direct_fix(place: GradedPlace, condition: GdrVerdict | None) -> tuple[str, tuple[Command, ...]]:
     if condition is not None and condition.condition == "module":
         return (
             "Load the peer memory module, and have it loaded at boot.",
@@ -228,7 +228,7 @@ def _gpu_direct_fix(place: Place, condition: GdrVerdict | None) -> tuple[str, tu
 # ---------------------------------------------------------------- host memory between GPUs
 
 
-def _over_host_memory(found: Sequence[Place]) -> Iterator[Fault]:
+def _over_host_memory(found: Sequence[GradedPlace]) -> Iterator[PathFault]:
     for place in found:
         if place.machine is None or "SHM" not in place.log.transports():
             continue
@@ -245,7 +245,7 @@ def _over_host_memory(found: Sequence[Place]) -> Iterator[Fault]:
             commands = command("nvidia-smi topo -p2p r"), command("gpudoctor check driver host")
             fix = Fix("See why peer access is not used.", commands=commands)
         words = f"GPU {one.index} and GPU {other.index}"
-        yield Fault(
+        yield PathFault(
             f"{words} of {place.node} talk through host memory (SHM), and {how}",
             finding(
                 "peers-over-host-memory",
@@ -259,7 +259,7 @@ def _over_host_memory(found: Sequence[Place]) -> Iterator[Fault]:
         )
 
 
-def _forbidding(place: Place) -> list[Setting]:
+def _forbidding(place: GradedPlace) -> list[Setting]:
     """The settings that keep GPUs from reading each other's memory, or may."""
     settings = settings_of(place)
     off = set_integer(settings, "NCCL_P2P_DISABLE", 0) != 0
@@ -267,7 +267,7 @@ def _forbidding(place: Place) -> list[Setting]:
     return [settings[name] for name in names]
 
 
-def could_talk(machine: Snapshot, place: Place, across: bool = False) -> tuple[Gpu, Gpu, str] | None:
+def could_talk(machine: Snapshot, place: GradedPlace, across: bool = False) -> tuple[Gpu, Gpu, str] | None:
     """Two GPUs that NCCL joins through host memory although they offer better, and what they offer.
 
     `across`: also where only NCCL's default distance is against it.

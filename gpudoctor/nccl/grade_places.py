@@ -15,7 +15,7 @@ MOST_LOG_CHARACTERS = 32 * 2**20
 the others."""
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class GradedPlace(Struct, frozen=True, kw_only=True):
     """A node of the run."""
 
     node: str
@@ -32,7 +32,7 @@ class Place(Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(in_sysfs(member.bus_id) for member in self.members))
 
 
-def places(run: RunResult, snapshots: Mapping[str, Snapshot], logs: Mapping[int, str]) -> tuple[Place, ...]:
+def places(run: RunResult, snapshots: Mapping[str, Snapshot], logs: Mapping[int, str]) -> tuple[GradedPlace, ...]:
     """The nodes that have ranks, in order of node rank."""
     members: dict[str, list[Member]] = {}
     nodes = nodes_of_ranks(run, snapshots)
@@ -45,7 +45,9 @@ def places(run: RunResult, snapshots: Mapping[str, Snapshot], logs: Mapping[int,
         heard = members[name] if whole else [min(members[name], key=lambda member: member.local_rank)]
         text = "\n".join(logs.get(member.rank, "") for member in heard)
         machine = snapshots.get(name)
-        found.append(Place(node=name, machine=machine, members=tuple(members[name]), log=read_log(text), text=text))
+        found.append(
+            GradedPlace(node=name, machine=machine, members=tuple(members[name]), log=read_log(text), text=text)
+        )
     return tuple(found)
 
 
@@ -72,7 +74,7 @@ def nodes_of_ranks(run: RunResult, snapshots: Mapping[str, Snapshot]) -> dict[in
     return {member.rank: node(member) for member in run.members}
 
 
-def sharing_gpus(found: Sequence[Place]) -> tuple[tuple[Member, ...], ...]:
+def sharing_gpus(found: Sequence[GradedPlace]) -> tuple[tuple[Member, ...], ...]:
     """Groups of ranks that use one GPU: same node, same PCI address."""
     groups: dict[tuple[str, str], list[Member]] = {}
     for place in found:
@@ -82,6 +84,6 @@ def sharing_gpus(found: Sequence[Place]) -> tuple[tuple[Member, ...], ...]:
     return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
 
-def merged(found: Sequence[Place]) -> LogFacts:
+def merged(found: Sequence[GradedPlace]) -> LogFacts:
     """What the first log that says anything tells of the whole run: the same on every rank."""
     return next((place.log for place in found if place.log != LogFacts()), LogFacts())

@@ -11,7 +11,7 @@ from gpudoctor.knowledge.nccl.settings import Setting, set_integer, set_text
 from gpudoctor.knowledge.wording import listed, size
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.grade_paths import settings_of, suggested
-from gpudoctor.nccl.grade_places import Place
+from gpudoctor.nccl.grade_places import GradedPlace
 from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import Grade
 from gpudoctor.snapshot import Gpu, NotRead, read
@@ -28,7 +28,7 @@ BUSY_PERCENT = 10
 """Utilisation from which a GPU counts as used by others; our rule of thumb."""
 
 
-def ring_settings(place: Place) -> list[str]:
+def ring_settings(place: GradedPlace) -> list[str]:
     """ "NCCL_ALGO=Ring", "NCCL_NVLS_ENABLE=0": the settings that leave all_reduce no NVLS."""
     settings = settings_of(place)
     found = []
@@ -40,7 +40,7 @@ def ring_settings(place: Place) -> list[str]:
     return found
 
 
-def nvls_off(found: Sequence[Place]) -> list[Finding]:
+def nvls_off(found: Sequence[GradedPlace]) -> list[Finding]:
     """The NVSwitch could add up for all_reduce, and does not."""
     if len(found) != 1 or found[0].machine is None:
         return []
@@ -71,7 +71,7 @@ def nvls_off(found: Sequence[Place]) -> list[Finding]:
     return [Finding(id="nvls-unused", nodes=(place.node,), problem=problem)]
 
 
-def slow(grades: Sequence[Grade], rows: Sequence[Row], found: Sequence[Place], explained: bool) -> list[Finding]:
+def slow(grades: Sequence[Grade], rows: Sequence[Row], found: Sequence[GradedPlace], explained: bool) -> list[Finding]:
     """One finding for the collective that is furthest below what is reached, unless a fault of the path explains it."""
     bad = [each for each in grades if each.verdict in ("degraded", "broken") and each.expected]
     if not bad or explained:
@@ -101,13 +101,13 @@ def _times(expected: float, measured: float) -> str:
     return f"{expected / measured:.1f} times" if measured > 0 else "far more than 100 times"
 
 
-def slowing(found: Sequence[Place]) -> list[Setting]:
+def slowing(found: Sequence[GradedPlace]) -> list[Setting]:
     """The settings in force that could explain it, each once."""
     every = {name: setting for place in found for name, setting in settings_of(place).items()}
     return [every[name] for name in SLOWING if name in every and every[name].value]
 
 
-def _next(found: Sequence[Place], blamed: Sequence[Setting]) -> tuple[str, tuple[Command, ...]]:
+def _next(found: Sequence[GradedPlace], blamed: Sequence[Setting]) -> tuple[str, tuple[Command, ...]]:
     """What to do next, and its lines."""
     machine = found[0].machine
     if blamed:
@@ -127,7 +127,7 @@ def _next(found: Sequence[Place], blamed: Sequence[Setting]) -> tuple[str, tuple
     )
 
 
-def busy_gpus(found: Sequence[Place], is_slow: bool) -> list[Finding]:
+def busy_gpus(found: Sequence[GradedPlace], is_slow: bool) -> list[Finding]:
     """GPUs of the run that others were using before it began: their share is missing in the numbers."""
     used = [(place, gpu, why) for place in found for gpu, why in _used(place)]
     if not used:
@@ -148,7 +148,7 @@ def busy_gpus(found: Sequence[Place], is_slow: bool) -> list[Finding]:
     return [Finding(id="gpus-in-use", nodes=nodes, problem=problem)]
 
 
-def _used(place: Place) -> Iterator[tuple[Gpu, str]]:
+def _used(place: GradedPlace) -> Iterator[tuple[Gpu, str]]:
     if place.machine is None:
         return
     try:

@@ -36,7 +36,7 @@ def most_rounds(nodes: int) -> int:
     return 1 + nodes.bit_length()
 
 
-class Isolation:
+class Isolating:
     """Ask `next_round`, measure its groups, `feed` what they reached; until there is no next round."""
 
     def __init__(self, names: Sequence[str], *, ranks_alone: bool, bad_below: float = BAD_BELOW) -> None:

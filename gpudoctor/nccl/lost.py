@@ -18,7 +18,7 @@ Line = Callable[[Node], Command]
 """What to paste about one node."""
 
 
-class Advice(NamedTuple):
+class LossAdvice(NamedTuple):
     """Of one kind of loss. `{who}` is the folded names, `{missing}`, `{count}` and `{here}` the nodes that joined."""
 
     id: str
@@ -82,15 +82,15 @@ def _state(node: Node) -> Command:
 INSTALL = command("python3 -m pip install gpudoctor=={:name}", __version__)
 NOBODY_STARTS = "No rank was started there, and none elsewhere: the test needs all nodes."
 
-ADVICE: dict[LostKind, Advice] = {
-    "auth refused": Advice(
+ADVICE: dict[LostKind, LossAdvice] = {
+    "auth refused": LossAdvice(
         "node-auth-refused",
         "{who}: ssh was refused, no key was accepted",
         NOBODY_STARTS,
         "Put your public key there once, with your password. The second line must then end without a question.",
         (_copy_key, _by_hand),
     ),
-    "host key unknown": Advice(
+    "host key unknown": LossAdvice(
         "node-host-key-unknown",
         "{who}: ssh does not know the host key",
         f"{NOBODY_STARTS} gpudoctor accepts no key on its own: whoever answers could be another machine.",
@@ -98,7 +98,7 @@ ADVICE: dict[LostKind, Advice] = {
         "from its administrator (second line), before answering yes.",
         (_by_hand, _here(command("for key in /etc/ssh/ssh_host_*_key.pub; do ssh-keygen -lf $key; done"))),
     ),
-    "host key changed": Advice(
+    "host key changed": LossAdvice(
         "node-host-key-changed",
         "{who}: the host key is not the one that ssh knows",
         f"{NOBODY_STARTS} Either the node was installed anew, or another machine answers in its place.",
@@ -106,7 +106,7 @@ ADVICE: dict[LostKind, Advice] = {
         "old key and connect once by hand.",
         (_forget_key, _by_hand),
     ),
-    "unresolvable": Advice(
+    "unresolvable": LossAdvice(
         "node-unresolvable",
         "{who}: the name does not resolve here",
         NOBODY_STARTS,
@@ -114,7 +114,7 @@ ADVICE: dict[LostKind, Advice] = {
         "address.",
         (_looked_up, _ssh_settings),
     ),
-    "unreachable": Advice(
+    "unreachable": LossAdvice(
         "node-unreachable",
         "{who} is unreachable",
         NOBODY_STARTS,
@@ -122,14 +122,14 @@ ADVICE: dict[LostKind, Advice] = {
         "and at the cable or switch port; start it, or leave it out.",
         (_route, _by_hand),
     ),
-    "refused": Advice(
+    "refused": LossAdvice(
         "node-refused",
         "{who}: the connection was refused",
         NOBODY_STARTS,
         "The machine answers, and no sshd listens on that port: start it, or name the port as in user@host:2222.",
         (_connecting,),
     ),
-    "no answer": Advice(
+    "no answer": LossAdvice(
         "node-no-answer",
         "{who} did not answer",
         NOBODY_STARTS,
@@ -138,7 +138,7 @@ ADVICE: dict[LostKind, Advice] = {
         "SSH2_MSG_KEX_ECDH_REPLY, large packets are lost on the way: lower the MTU of the interfaces.",
         (_by_hand, _last_words),
     ),
-    "gpudoctor missing": Advice(
+    "gpudoctor missing": LossAdvice(
         "gpudoctor-missing-on-node",
         "{who}: there is no gpudoctor",
         NOBODY_STARTS,
@@ -146,21 +146,21 @@ ADVICE: dict[LostKind, Advice] = {
         "it is.",
         (_there(INSTALL), _there(command("command -v gpudoctor; echo $PATH"))),
     ),
-    "gpudoctor failed": Advice(
+    "gpudoctor failed": LossAdvice(
         "gpudoctor-failed-on-node",
         "{who}: gpudoctor was started there and ended",
         NOBODY_STARTS,
         "Run it by hand there; what it says is the reason.",
         (_there(command("gpudoctor --version; gpudoctor check")),),
     ),
-    "other version": Advice(
+    "other version": LossAdvice(
         "gpudoctor-versions-differ",
         "{who}: another version of gpudoctor",
         "The two would not understand each other, or measure differently.",
         "Install the same version everywhere.",
         (_there(INSTALL),),
     ),
-    "connection lost": Advice(
+    "connection lost": LossAdvice(
         "node-connection-lost",
         "The connection to {who} was lost",
         "Its ranks end by themselves as their agent does. The other nodes' ranks were ended.",
@@ -168,7 +168,7 @@ ADVICE: dict[LostKind, Advice] = {
         "of that time (out of memory, a link that went down).",
         (_there(command("uptime; dmesg | tail -n 20")),),
     ),
-    "joined too late": Advice(
+    "joined too late": LossAdvice(
         "too-few-nodes-joined",
         "{missing} of {count} nodes did not join in time; {here} did",
         "The test starts when all nodes are there.",
@@ -176,7 +176,7 @@ ADVICE: dict[LostKind, Advice] = {
         "the head's address and port are reached from there.",
         (),
     ),
-    "scheduler": Advice(
+    "scheduler": LossAdvice(
         "scheduler-refused",
         "{who}: the scheduler did not start the agent",
         NOBODY_STARTS,
@@ -230,7 +230,7 @@ def _finding(fleet: Fleet, lost: Lost, nodes: Sequence[Node], meaning: str) -> F
     )
 
 
-def _commands(how: str, kind: LostKind, advice: Advice, nodes: Sequence[Node]) -> tuple[Command, ...]:
+def _commands(how: str, kind: LostKind, advice: LossAdvice, nodes: Sequence[Node]) -> tuple[Command, ...]:
     lines = advice.commands
     if how == "srun":
         lines = BY_SRUN.get(kind, advice.commands if kind == "scheduler" else ())

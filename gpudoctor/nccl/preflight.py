@@ -163,9 +163,9 @@ class _Run:
             seconds=self.seconds,
         )
 
-    def step(self, name: str, text: str) -> "_Step":
+    def step(self, name: str, text: str) -> "_PreflightStep":
         self.on_step(text)
-        return _Step(self.seconds, name)
+        return _PreflightStep(self.seconds, name)
 
     # --- examine
 
@@ -373,7 +373,7 @@ class _Run:
         return msgspec.structs.replace(nodes, snapshots=snapshots)
 
 
-class _Step:
+class _PreflightStep:
     """Notes how long a step took."""
 
     def __init__(self, seconds: dict[str, float], name: str) -> None:

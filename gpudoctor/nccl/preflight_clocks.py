@@ -14,7 +14,7 @@ from gpudoctor.snapshot import read
 WARNING_SECONDS = 5.0
 ERROR_SECONDS = 15.0
 """torchrun's c10d rendezvous takes a node for dead whose heartbeat, on the clock of another, is 15 s old: measured, it
-then drops the node without a word; 14 s went well (the project's facts on hangs, part 0, 6; on launching, 5)."""
+then drops the node without a word; 14 s went well (measured in our lab)."""
 
 
 class ClockOffset(Struct, frozen=True):

@@ -123,12 +123,12 @@ def run_launches(
     `on_phase` hears of the launch's first rank. `waiting` is called several times a second. Raises `RunInterrupted`
     on KeyboardInterrupt, when the ranks have been stopped.
     """
-    return _Running(
+    return _RunningLaunch(
         fleet, launches, pythons, timeout, (on_row, on_phase, on_member, on_skipped, on_trained), waiting
     ).run()
 
 
-class _Running:
+class _RunningLaunch:
     def __init__(
         self,
         fleet: Fleet,

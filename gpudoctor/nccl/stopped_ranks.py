@@ -52,7 +52,7 @@ def ended_by_a_signal(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iter
     for end in run.ends:
         for state in end.ranks:
             if state.ended == "signal":
-                yield _killed(story.Rank(end.node, state), end, run, snapshots.get(end.node))
+                yield _killed(story.TestedRank(end.node, state), end, run, snapshots.get(end.node))
         if end.error.startswith("torchrun was ended by "):
             yield story.blamed(
                 "rank-died",
@@ -66,7 +66,7 @@ def ended_by_a_signal(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iter
             )
 
 
-def _killed(rank: story.Rank, end: NodeRanks, run: RunResult, machine: Snapshot | None) -> Finding:
+def _killed(rank: story.TestedRank, end: NodeRanks, run: RunResult, machine: Snapshot | None) -> Finding:
     number = rank.state.status
     cause, variant = "rank-died", "crashed"
     how = f"crashed with {signal_name(number)}"
@@ -142,7 +142,7 @@ def lost_nodes(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
 
 def own_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
     """Exceptions that are not about others, and causes that a rank's log names; equal ones of many ranks once."""
-    known: dict[str, tuple[Shown, list[story.Rank]]] = {}
+    known: dict[str, tuple[Shown, list[story.TestedRank]]] = {}
     for rank in story.ranks(run):
         for entry in symptoms(f"{rank.state.error}\n{rank.state.log}"):
             if entry.symptom.role == "cause":
@@ -163,7 +163,7 @@ def own_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
         )
     if known:
         return
-    failed: dict[str, list[story.Rank]] = {}
+    failed: dict[str, list[story.TestedRank]] = {}
     for rank in story.ranks(run):
         if rank.state.ended == "exit" and not story.complains(rank.state.error):
             failed.setdefault(rank.state.error, []).append(rank)
@@ -180,7 +180,7 @@ def own_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
             )
 
 
-def _failed(error: str, some: list[story.Rank], run: RunResult) -> Finding:
+def _failed(error: str, some: list[story.TestedRank], run: RunResult) -> Finding:
     first = some[0]
     words = error.splitlines()[0] if error else f"exit status {first.state.status}, and nothing was said"
     where = story.nodes_of(some)

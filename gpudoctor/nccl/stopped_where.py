@@ -57,7 +57,7 @@ def behind(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Findin
     )
 
 
-def _hurry(rank: story.Rank, machine: Snapshot | None) -> Fix:
+def _hurry(rank: story.TestedRank, machine: Snapshot | None) -> Fix:
     late = CAUSES["slow-rank-timeout"]
     if rank.state.phase in ("", "import torch"):
         python = machine.training.python.value_or("python3") if machine is not None else "python3"
@@ -98,7 +98,7 @@ def elsewhere(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fin
 def unexplained(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
     """What is known where nothing names a cause."""
     ranks = story.ranks(run)
-    groups: dict[str, list[story.Rank]] = {}
+    groups: dict[str, list[story.TestedRank]] = {}
     for rank in ranks:
         groups.setdefault(rank.state.phase, []).append(rank)
     where = listed([f"{story.rank_names(some)} {story.in_phase(phase)}" for phase, some in groups.items()], most=3)

@@ -32,7 +32,7 @@ _AT_THE_END = "parameters at the end"
 """Of gpudoctor train-test, in their order (workers/train_loop.py)."""
 
 
-class Rank(NamedTuple):
+class TestedRank(NamedTuple):
     """A rank and its node."""
 
     node: str
@@ -44,9 +44,9 @@ class Rank(NamedTuple):
         return f"rank {self.state.rank} (pid {self.state.pid} on {self.node})"
 
 
-def ranks(run: RunResult) -> tuple[Rank, ...]:
+def ranks(run: RunResult) -> tuple[TestedRank, ...]:
     """All ranks that are known, in order."""
-    found = [Rank(end.node, state) for end in run.ends for state in end.ranks]
+    found = [TestedRank(end.node, state) for end in run.ends for state in end.ranks]
     return tuple(sorted(found, key=lambda rank: rank.state.rank))
 
 
@@ -100,16 +100,16 @@ def in_phase(phase: str) -> str:
     return f'in "{phase}"'
 
 
-def rank_names(some: Sequence[Rank]) -> str:
+def rank_names(some: Sequence[TestedRank]) -> str:
     """ "rank 3", "ranks 0-6,9"."""
     numbers = [rank.state.rank for rank in some]
     return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {ranges(numbers)}"
 
 
-def others(run: RunResult, some: Sequence[Rank]) -> str:
+def others(run: RunResult, some: Sequence[TestedRank]) -> str:
     """What the rest of the ranks was doing, as a sentence; empty when there is no rest."""
     guilty = {rank.state.rank for rank in some}
-    phases: dict[str, list[Rank]] = {}
+    phases: dict[str, list[TestedRank]] = {}
     for rank in ranks(run):
         if rank.state.rank not in guilty and rank.state.phase:
             phases.setdefault(rank.state.phase, []).append(rank)
@@ -157,20 +157,20 @@ def on(node: str, line: Command, run: RunResult) -> Command:
     return line if len(run.nodes) == 1 else command("{:line}  # on {:host}", line, node)
 
 
-def phase_reading(rank: Rank) -> Reading[str]:
+def phase_reading(rank: TestedRank) -> Reading[str]:
     seconds = f" for {rank.state.seconds_in_phase:g} s" if rank.state.seconds_in_phase else ""
     return read(f"last word of rank {rank.state.rank} on {rank.node}", f"{rank.state.phase or 'none'}{seconds}")
 
 
-def state_reading(rank: Rank) -> Reading[str]:
+def state_reading(rank: TestedRank) -> Reading[str]:
     return read(f"/proc/{rank.state.pid}/stat on {rank.node}", rank.state.process_state)
 
 
-def error_reading(rank: Rank) -> Reading[str]:
+def error_reading(rank: TestedRank) -> Reading[str]:
     return read(f"error of rank {rank.state.rank} on {rank.node}", rank.state.error)
 
 
-def stack_reading(rank: Rank) -> Reading[str]:
+def stack_reading(rank: TestedRank) -> Reading[str]:
     return read(f"stack of rank {rank.state.rank} on {rank.node}", " < ".join(rank.state.stack[:4]))
 
 
@@ -178,7 +178,7 @@ def launcher_reading(end: NodeRanks) -> Reading[str]:
     return read(f"torchrun on {end.node}", end.error)
 
 
-def evidence(some: Sequence[Rank]) -> Iterator[Reading[str]]:
+def evidence(some: Sequence[TestedRank]) -> Iterator[Reading[str]]:
     """What is known of some ranks, at most four."""
     for rank in some[:4]:
         yield phase_reading(rank)
@@ -186,9 +186,9 @@ def evidence(some: Sequence[Rank]) -> Iterator[Reading[str]]:
             yield stack_reading(rank)
 
 
-def nodes_of(some: Sequence[Rank]) -> tuple[str, ...]:
+def nodes_of(some: Sequence[TestedRank]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rank.node for rank in some))
 
 
-def numbers_of(some: Sequence[Rank]) -> tuple[int, ...]:
+def numbers_of(some: Sequence[TestedRank]) -> tuple[int, ...]:
     return tuple(rank.state.rank for rank in some)

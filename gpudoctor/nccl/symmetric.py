@@ -33,7 +33,7 @@ from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.symmetric_members import member_findings
 from gpudoctor.nccl.symmetric_world import NoWorld as NoWorld
-from gpudoctor.nccl.symmetric_world import World, world
+from gpudoctor.nccl.symmetric_world import SymmetricWorld, world
 from gpudoctor.nccl.wish import GLOO_MAXIMUM, NCCL_MAXIMUM, Wish
 
 REACH_SECONDS = 20.0
@@ -75,7 +75,7 @@ def exit_status(result: TestResult) -> int:
     return result.exit_status
 
 
-def _take_part(fleet: LocalFleet, place: World, wish: Wish, show: Show) -> TestResult:
+def _take_part(fleet: LocalFleet, place: SymmetricWorld, wish: Wish, show: Show) -> TestResult:
     seconds = _Seconds(time.monotonic())
     result = TestResult(gpudoctor=__version__, reached_by=place.launcher, nodes=(fleet.name(0),))
     reach(fleet, timeout=REACH_SECONDS)
@@ -168,7 +168,7 @@ def _of_world(result: TestResult, members: Sequence[Member]) -> TestResult:
     )
 
 
-def _complain(place: World, host: str, result: TestResult) -> None:
+def _complain(place: SymmetricWorld, host: str, result: TestResult) -> None:
     """The one line by which a process that does not speak for all says what became of its ranks."""
     states = [
         f"rank {state.rank} in '{state.phase}'"

@@ -18,7 +18,7 @@ class NoWorld(ValueError):
     """There is no way to the other processes; the message is one line for the user."""
 
 
-class World(Struct, frozen=True, kw_only=True):
+class SymmetricWorld(Struct, frozen=True, kw_only=True):
     """The place of this process."""
 
     launcher: Literal["torchrun", "srun"]
@@ -38,12 +38,12 @@ class World(Struct, frozen=True, kw_only=True):
     """What makes the process a rank, where its environment does not yet."""
 
 
-def world(environment: Mapping[str, str]) -> World:
+def world(environment: Mapping[str, str]) -> SymmetricWorld:
     """Raises `NoWorld` where the environment does not tell enough to meet the others."""
     return _torchrun(environment) if "TORCHELASTIC_RUN_ID" in environment else _slurm(environment)
 
 
-def _torchrun(environment: Mapping[str, str]) -> World:
+def _torchrun(environment: Mapping[str, str]) -> SymmetricWorld:
     lacking = [name for name in TORCHRUN if not environment.get(name)]
     if lacking:
         raise NoWorld(
@@ -58,7 +58,7 @@ def _torchrun(environment: Mapping[str, str]) -> World:
             "separate tests; give each torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --master-addr and "
             "--master-port, or run: srun gpudoctor nccl-test"
         )
-    return World(
+    return SymmetricWorld(
         launcher="torchrun",
         is_rank=True,
         is_first=rank == 0,
@@ -71,7 +71,7 @@ def _torchrun(environment: Mapping[str, str]) -> World:
     )
 
 
-def _slurm(environment: Mapping[str, str]) -> World:
+def _slurm(environment: Mapping[str, str]) -> SymmetricWorld:
     lacking = [name for name in SLURM if not environment.get(name)]
     if lacking:
         raise NoWorld(
@@ -95,7 +95,7 @@ def _slurm(environment: Mapping[str, str]) -> World:
         "MASTER_ADDR": address,
         "MASTER_PORT": str(port),
     }
-    return World(
+    return SymmetricWorld(
         launcher="srun",
         is_rank=is_rank,
         is_first=task == 0,

@@ -24,7 +24,7 @@ INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO of <linux/proc_ns.h>: the inode of the namespace that the kernel booted with."""
 
 
-class Process(NamedTuple):
+class ProcStat(NamedTuple):
     """What /proc/PID/stat says (proc(5)), of a process or of a thread."""
 
     pid: int
@@ -50,7 +50,7 @@ class Process(NamedTuple):
         return self.name.encode("utf-8", "backslashreplace").decode()
 
 
-def parse_stat(text: str) -> Process:
+def parse_stat(text: str) -> ProcStat:
     """One /proc/PID/stat. Names may hold blanks and parentheses. Raises `ValueError`."""
     front, _, rest = text.rpartition(")")
     pid, opening, name = front.partition("(")
@@ -59,10 +59,10 @@ def parse_stat(text: str) -> Process:
         raise ValueError(f"not a process status: {text[:80]!r}")
     exit_code = int(fields[49]) if len(fields) > 49 else 0
     ticks = int(fields[11]) + int(fields[12])
-    return Process(int(pid), name, fields[0], int(fields[1]), int(fields[6]), int(fields[19]), exit_code, ticks)
+    return ProcStat(int(pid), name, fields[0], int(fields[1]), int(fields[6]), int(fields[19]), exit_code, ticks)
 
 
-def processes(system: System = THIS) -> Iterator[Process]:
+def processes(system: System = THIS) -> Iterator[ProcStat]:
     """Every process that is visible; those that end while we look are passed over. Raises `OSError`."""
     for name in system.names("/proc"):
         if name.isascii() and name.isdigit():
@@ -76,7 +76,7 @@ def processes(system: System = THIS) -> Iterator[Process]:
                 continue
 
 
-def look(pid: int, system: System = THIS) -> Process | None:
+def look(pid: int, system: System = THIS) -> ProcStat | None:
     """The process that has this number now; None where there is none. Raises `OSError` where it cannot be looked at (no
     descriptor or memory is left): that is no end of it."""
     try:
@@ -87,7 +87,7 @@ def look(pid: int, system: System = THIS) -> Process | None:
         raise OSError(str(error)) from None
 
 
-def seen(pid: int) -> Process | None:
+def seen(pid: int) -> ProcStat | None:
     """As `look`; None also where it cannot be looked at."""
     try:
         return look(pid)
@@ -95,7 +95,7 @@ def seen(pid: int) -> Process | None:
         return None
 
 
-def now(process: Process) -> Process | None:
+def now(process: ProcStat) -> ProcStat | None:
     """The same process as it is now; None when it is gone. One that cannot be looked at is as it was."""
     try:
         found = look(process.pid)
@@ -104,13 +104,13 @@ def now(process: Process) -> Process | None:
     return found if found is not None and found.start_ticks == process.start_ticks else None
 
 
-def lives(process: Process) -> bool:
+def lives(process: ProcStat) -> bool:
     """It can still run: neither gone nor ended."""
     found = now(process)
     return found is not None and found.state not in ENDED
 
 
-def tell(process: Process, number: int) -> bool:
+def tell(process: ProcStat, number: int) -> bool:
     """Send a signal, if it is still this process that has the number. Whether it was sent."""
     if not lives(process):
         return False
@@ -121,7 +121,7 @@ def tell(process: Process, number: int) -> bool:
     return True
 
 
-def end(family: Iterable[Process], *, patience: float) -> tuple[Process, ...]:
+def end(family: Iterable[ProcStat], *, patience: float) -> tuple[ProcStat, ...]:
     """Kill them, and wait until they are gone; those that still are there after `patience` seconds."""
     left = [process for process in family if tell(process, signal.SIGKILL)]
     deadline = time.monotonic() + patience
@@ -132,15 +132,15 @@ def end(family: Iterable[Process], *, patience: float) -> tuple[Process, ...]:
     return tuple(left)
 
 
-def descendants(pid: int) -> tuple[Process, ...]:
+def descendants(pid: int) -> tuple[ProcStat, ...]:
     """Its children, their children and so on, as they are now."""
-    children: dict[int, list[Process]] = {}
+    children: dict[int, list[ProcStat]] = {}
     try:
         for process in processes():
             children.setdefault(process.parent, []).append(process)
     except OSError:
         pass  # what was seen until then is better than nothing
-    family: list[Process] = []
+    family: list[ProcStat] = []
     generation = [pid]
     while generation:
         young = [child for parent in generation for child in children.pop(parent, ())]
@@ -210,7 +210,7 @@ def uptime(system: System) -> float | None:
         return None
 
 
-def age_seconds(process: Process, uptime: float | None) -> float | None:
+def age_seconds(process: ProcStat, uptime: float | None) -> float | None:
     """How long it has run; None where the machine does not tell since when it runs itself."""
     ticks = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
     return None if uptime is None else max(0.0, uptime - process.start_ticks / ticks)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, cast
 
-from gpudoctor.read.process import Process, age_seconds, hidden_processes, open_files, processes, uptime, waits_in
+from gpudoctor.read.process import ProcStat, age_seconds, hidden_processes, open_files, processes, uptime, waits_in
 from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Reading, StuckProcess, missing, read
@@ -51,7 +51,7 @@ def read_stuck(system: System, pause: Callable[[float], None] = time.sleep) -> R
 class _Suspect(NamedTuple):
     """A process in a sleep: equal in both looks when it never woke."""
 
-    process: Process
+    process: ProcStat
     switches: str
 
 
@@ -67,7 +67,7 @@ def _suspects(system: System) -> list[_Suspect]:
     ]
 
 
-def _concerns_gpus(system: System, process: Process) -> bool:
+def _concerns_gpus(system: System, process: ProcStat) -> bool:
     return RELEVANT.search(process.name.lower()) is not None or any(
         target.startswith(GPU_DEVICES) for target in open_files(system, process.pid)
     )
@@ -77,7 +77,7 @@ def _context_switches(system: System, pid: int) -> str:
     return " ".join(re.findall(r"ctxt_switches:\s*([0-9]+)", system.text_or_empty(f"/proc/{pid}/status")))
 
 
-def _described(system: System, process: Process) -> StuckProcess:
+def _described(system: System, process: ProcStat) -> StuckProcess:
     return StuckProcess(
         pid=process.pid,
         name=process.name,
@@ -120,7 +120,7 @@ def fabric_manager_version(system: System) -> str:
     return "running"
 
 
-def is_fabric_manager(process: Process) -> bool:
+def is_fabric_manager(process: ProcStat) -> bool:
     return process.name == FABRIC_MANAGER and process.state != "Z"
 
 

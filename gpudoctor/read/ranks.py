@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpudoctor.knowledge.environment import recorded
-from gpudoctor.read.process import Process, processes
+from gpudoctor.read.process import ProcStat, processes
 from gpudoctor.read.processes import RELEVANT
 from gpudoctor.read.reader import reader
 from gpudoctor.read.shares import Shares
@@ -41,7 +41,7 @@ MOST_RANKS = 1024
 class RankProcess(NamedTuple):
     """A process with the variables of a rank."""
 
-    process: Process
+    process: ProcStat
     has_own_variable: bool
     """RANK is set. SLURM's and Open MPI's variables are also set for a launcher below them (torchrun)."""
     settings: RankSettings
@@ -57,7 +57,7 @@ def read_ranks(system: System, user: int | None = None, doctor: int | None = Non
     user = os.geteuid() if user is None and hasattr(os, "geteuid") else user
     ours = os.getppid() if doctor is None else doctor
     found: list[RankProcess] = []
-    closed: list[Process] = []
+    closed: list[ProcStat] = []
 
     def look() -> None:
         every = list(processes(system))
@@ -124,7 +124,7 @@ def parse_environment(raw: bytes) -> dict[str, str]:
     return found
 
 
-def _as_rank(system: System, process: Process, environment: Mapping[str, str], user: int) -> Iterator[RankProcess]:
+def _as_rank(system: System, process: ProcStat, environment: Mapping[str, str], user: int) -> Iterator[RankProcess]:
     if process.name in NO_RANK:
         return
     for rank_name, size_name, local_name in LAUNCHERS:

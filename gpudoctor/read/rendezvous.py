@@ -15,7 +15,7 @@ from gpudoctor.knowledge.job import is_loopback
 from gpudoctor.read.names import LONGEST, Resolver, by_getaddrinfo, look_up
 from gpudoctor.read.process import open_files, processes
 from gpudoctor.read.reader import reader
-from gpudoctor.read.sockets import Row, rows
+from gpudoctor.read.sockets import SocketRow, rows
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Reading, Rendezvous, absent, missing, read
 
@@ -138,7 +138,7 @@ def who_listens(system: System, port: int, addresses: frozenset[str] | None) -> 
     return f"a process of user id {found[0].user} that is not visible here"
 
 
-def _listening(text: str, port: int, addresses: frozenset[str] | None) -> Iterator[Row]:
+def _listening(text: str, port: int, addresses: frozenset[str] | None) -> Iterator[SocketRow]:
     """Listening sockets on the port, in /proc/net/tcp's form."""
     for row in rows(text):
         ours = addresses is None or row.local in ("0.0.0.0", "::") or row.local in addresses

@@ -3,7 +3,7 @@
 import os
 from typing import Any, NamedTuple
 
-from gpudoctor.read.process import Process, hidden_processes, open_files, processes
+from gpudoctor.read.process import ProcStat, hidden_processes, open_files, processes
 from gpudoctor.read.reader import reader
 from gpudoctor.read.storage import space
 from gpudoctor.read.system import System, attempt
@@ -25,7 +25,7 @@ class InUse(NamedTuple):
 
     keys: frozenset[str]
     names: frozenset[str]
-    blind: dict[int, Process]
+    blind: dict[int, ProcStat]
 
 
 def segments(system: System) -> list[Segment]:
@@ -56,7 +56,7 @@ def in_use(system: System) -> InUse:
     """Look into every process that may hold a segment. Raises `OSError`."""
     keys: set[str] = set()
     names: set[str] = set()
-    blind: dict[int, Process] = {}
+    blind: dict[int, ProcStat] = {}
     for process in processes(system):
         if process.is_kernel_thread or process.state == "Z":
             continue

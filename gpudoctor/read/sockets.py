@@ -36,7 +36,7 @@ MOST_FILES = 65536
 USUAL = frozenset({"ESTABLISHED", "LISTEN", "TIME_WAIT"})
 
 
-class Row(NamedTuple):
+class SocketRow(NamedTuple):
     """A line of /proc/net/tcp."""
 
     inode: str
@@ -52,9 +52,9 @@ class Row(NamedTuple):
     """The number of the user whose socket it is."""
 
 
-def rows(text: str) -> list[Row]:
+def rows(text: str) -> list[SocketRow]:
     """/proc/net/tcp or tcp6 (proc(5)); lines that are none are passed over."""
-    found: list[Row] = []
+    found: list[SocketRow] = []
     for line in text.splitlines()[1:]:
         words = line.split()
         if len(words) < 10:
@@ -70,7 +70,7 @@ def rows(text: str) -> list[Row]:
             continue
         if local is None or remote is None or not state:
             continue
-        found.append(Row(words[9], state, *local, *remote, *queues, retransmits, user))
+        found.append(SocketRow(words[9], state, *local, *remote, *queues, retransmits, user))
     return found
 
 
@@ -99,16 +99,16 @@ class Tables:
 
     def __init__(self, system: System) -> None:
         self.system = system
-        self._found: dict[str, dict[str, Row]] = {}
+        self._found: dict[str, dict[str, SocketRow]] = {}
 
-    def of(self, pid: int | str) -> dict[str, Row]:
+    def of(self, pid: int | str) -> dict[str, SocketRow]:
         """Inode -> socket, of the namespace that a process is in. Empty where it cannot be read."""
         try:
             name = self.system.link(f"/proc/{pid}/ns/net")
         except OSError:
             name = f"of {pid}"
         if name not in self._found:
-            table: dict[str, Row] = {}
+            table: dict[str, SocketRow] = {}
             for file in ("tcp", "tcp6"):
                 try:
                     raw = self.system.raw(f"/proc/{pid}/net/{file}", MAXIMUM_TABLE)
@@ -165,7 +165,7 @@ class Tables:
         table = self.of(pid)
         return bounded(socket_of(table[inode], pid, name) for inode in sorted(own) if inode in table)
 
-    def listeners(self, pid: int | str, ports: Collection[int]) -> list[Row]:
+    def listeners(self, pid: int | str, ports: Collection[int]) -> list[SocketRow]:
         """Who listens on these ports in the namespace that a process is in."""
         return [row for row in self.of(pid).values() if row.state == "LISTEN" and row.local_port in ports]
 
@@ -174,7 +174,7 @@ def _written(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def socket_of(row: Row, pid: int = 0, process: str = "") -> Socket:
+def socket_of(row: SocketRow, pid: int = 0, process: str = "") -> Socket:
     return Socket(
         state=row.state,
         local=row.local,

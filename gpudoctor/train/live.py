@@ -10,14 +10,14 @@ from gpudoctor.nccl.wish import Wish
 from gpudoctor.train.report import TrainReport
 from gpudoctor.train.run import train_test
 from gpudoctor.train.show import TrainShow
-from gpudoctor.train.ways import DEFAULT, Asked, parse_precisions, parse_ways
+from gpudoctor.train.ways import DEFAULT, AskedWays, parse_precisions, parse_ways
 from gpudoctor.train.wish import TrainWish
 
 
 def wished(strategy: str | None, precision: str, steps: int, test: Wish, python: str | None) -> TrainWish:
     """The options, checked."""
     try:
-        asked = parse_ways(strategy) if strategy is not None else Asked(DEFAULT, {})
+        asked = parse_ways(strategy) if strategy is not None else AskedWays(DEFAULT, {})
     except ValueError as error:
         raise BadInput(f"--strategy: {error}") from None
     try:

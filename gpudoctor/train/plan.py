@@ -13,7 +13,7 @@ ALL_ON_ONE_NODE = "runs on one node only, and {nodes} are tested; run gpudoctor 
 ALONE = "one rank has no other to agree with; "
 
 
-class Group(NamedTuple):
+class CellGroup(NamedTuple):
     """Cells that one launch trains, one after the other."""
 
     cells: tuple[TrainCell, ...]
@@ -22,7 +22,7 @@ class Group(NamedTuple):
 
 
 class Plan(NamedTuple):
-    groups: tuple[Group, ...]
+    groups: tuple[CellGroup, ...]
     without: tuple[Cell, ...]
     """What is not run, and why."""
 
@@ -39,7 +39,7 @@ def plan(wish: TrainWish, ranks_per_node: Sequence[int], *, device: str = "cpu")
             else:
                 groups[way.launched == "one process"].append(TrainCell(name, precision))
     # torchrun's first: it gets the rendezvous port that the preflight has tried.
-    made = tuple(Group(tuple(cells), one_process) for one_process, cells in groups.items() if cells)
+    made = tuple(CellGroup(tuple(cells), one_process) for one_process, cells in groups.items() if cells)
     return Plan(made, tuple(without))
 
 

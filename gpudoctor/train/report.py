@@ -66,26 +66,26 @@ def to_json(report: TrainReport) -> bytes:
     return msgspec.json.format(msgspec.json.encode(built), indent=2)
 
 
-class _Head(Struct):
+class _ReportHead(Struct):
     """What no answer lacks; all else has a default."""
 
     schema: int
     cells: list[msgspec.Raw]
 
 
-class UnreadableReport(BadInput):
+class UnreadableTraining(BadInput):
     """Bytes that are no answer of train-test; the message is one line for the user."""
 
 
 def from_json(raw: bytes) -> TrainReport:
     """Read an answer that `to_json` wrote. Raises `UnreadableReport`."""
     try:
-        msgspec.json.decode(raw, type=_Head)
+        msgspec.json.decode(raw, type=_ReportHead)
         report = msgspec.json.decode(raw, type=TrainReport)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableReport(f"not an answer of gpudoctor train-test --json: {error}") from None
+        raise UnreadableTraining(f"not an answer of gpudoctor train-test --json: {error}") from None
     if report.schema != SCHEMA:
-        raise UnreadableReport(f"train-test schema {report.schema}; this gpudoctor reads schema {SCHEMA}")
+        raise UnreadableTraining(f"train-test schema {report.schema}; this gpudoctor reads schema {SCHEMA}")
     return without_lines(report)
 
 

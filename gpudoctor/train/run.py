@@ -24,7 +24,7 @@ from gpudoctor.nccl.result import RunResult
 from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.stopped import why_stopped
 from gpudoctor.train.judge import ended, judge
-from gpudoctor.train.plan import Group, Plan, answered_cells, plan, train_plan
+from gpudoctor.train.plan import CellGroup, Plan, answered_cells, plan, train_plan
 from gpudoctor.train.report import Cell, TrainReport
 from gpudoctor.train.show import TrainShow
 from gpudoctor.train.ways import PRECISIONS, WAYS
@@ -105,7 +105,7 @@ class _Training:
                 self._hear_members(run)
         return self._answer(interrupted)
 
-    def _run_group(self, group: Group) -> None:
+    def _run_group(self, group: CellGroup) -> None:
         """Launch the cells, and again those that are left after one that hung or died."""
         left = group.cells
         lost = 0
@@ -124,7 +124,7 @@ class _Training:
             self._missing(left, why)
             return
 
-    def _launch(self, group: Group, cells: Sequence[TrainCell]) -> Launch:
+    def _launch(self, group: CellGroup, cells: Sequence[TrainCell]) -> Launch:
         prepared = self._prepared
         nodes = prepared.nodes[:1] if group.one_process else prepared.nodes
         # One process may start as many as the node would have ranks, or use as many devices.

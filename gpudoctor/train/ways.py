@@ -73,7 +73,7 @@ _ELSEWHERE = {
 }
 
 
-class Asked(NamedTuple):
+class AskedWays(NamedTuple):
     """What a list of names means."""
 
     ways: tuple[str, ...]
@@ -81,7 +81,7 @@ class Asked(NamedTuple):
     """Names that nothing is run for, and why: what is gone, and what is written today."""
 
 
-def parse_ways(text: str) -> Asked:
+def parse_ways(text: str) -> AskedWays:
     """The ways that "ddp,fsdp", "all" or a tutorial's words name. Raises `ValueError` with one line for the user."""
     ways: list[str] = []
     answered: dict[str, str] = {}
@@ -105,7 +105,7 @@ def parse_ways(text: str) -> Asked:
             raise ValueError(f"{word.strip()[:60]!r} is no way of training; choose of {_choice()}, or all")
     if not ways and not answered:
         raise ValueError(f"no way of training is named; choose of {_choice()}, or all")
-    return Asked(tuple(name for name in WAYS if name in ways), answered)
+    return AskedWays(tuple(name for name in WAYS if name in ways), answered)
 
 
 def parse_precisions(text: str) -> tuple[Precision, ...]:

@@ -179,7 +179,7 @@ def test_whatever_an_answer_says_the_terminal_shows_it_as_text(name: str, weakne
             raw = json.dumps(content).encode()
         try:
             answer = saved.read(raw)
-        except (UnreadableEvidence, amp.UnreadableAmpReport, train.UnreadableReport, publish.UnreadableResult):
+        except (UnreadableEvidence, amp.UnreadableAmpReport, train.UnreadableTraining, publish.UnreadableResult):
             continue
         page = shown(saved, answer)
         assert all(letter.isprintable() or letter == "\n" for letter in page)

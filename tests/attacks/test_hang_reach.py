@@ -86,7 +86,7 @@ def test_ras_is_asked_only_where_its_user_listens(service: Service, monkeypatch:
     monkeypatch.setattr(layers.Layers, "_may_be_in_init", lambda *words: False)
     with living(MALLORY, **MASTER, WORLD_SIZE=2) as (pid,):
         environment = {"NCCL_RAS_ADDR": f"127.0.0.1:{service.port}"}
-        rank = layers.Rank(pid, environment, "2.28.3", "")
+        rank = layers.RankWithRas(pid, environment, "2.28.3", "")
         reader = layers.Layers(System(), Wanted(ranks={"0": {str(pid): 0}}), 0)
         _, unread = reader.ras([rank], {}, time.monotonic() + PATIENCE)
         own = reach.listener_of(System(), os.getpid(), service.port)

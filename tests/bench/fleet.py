@@ -14,7 +14,7 @@ import msgspec
 
 from gpudoctor import __version__, snapshot
 from gpudoctor.fleet.fleet import Fleet, Node
-from gpudoctor.fleet.lines import CHUNK_BYTES, Lines
+from gpudoctor.fleet.lines import CHUNK_BYTES, ArrivingLines
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import Examine, Examined, Hello, encode, order_from
 from gpudoctor.fleet.reach import reach
@@ -42,7 +42,7 @@ class Simulated(Fleet):
     def _answer(self, number: int) -> None:
         for node in range(len(self.nodes)):
             line = encode(Examined(number=number, snapshot=msgspec.Raw(self._machine)))
-            lines = Lines()
+            lines = ArrivingLines()
             for start in range(0, len(line), CHUNK_BYTES):
                 for complete in lines.feed(line[start : start + CHUNK_BYTES]):
                     self.heard(node, complete)

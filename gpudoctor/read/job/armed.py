@@ -40,7 +40,7 @@ RECORDER_HANDLERS = ("fr_trace_json", "dump_nccl_trace_json")
 """Of torch's worker server: for every backend (2.8 on), for NCCL alone (2.5 on)."""
 
 
-class Armed(NamedTuple):
+class ArmedProcess(NamedTuple):
     """What a process has announced, checked as far as that can be."""
 
     pid: int
@@ -61,7 +61,7 @@ class _Announced(Struct):
     pipe: str = ""
 
 
-def find(pid: int) -> Armed | None:
+def find(pid: int) -> ArmedProcess | None:
     """What `arm` has prepared in a process; None when it has not, or it cannot be seen. Never raises.
 
     /proc/PID/fd is open to the same user also where ptrace is not: Yama's ptrace_scope forbids to attach, not to look.
@@ -78,10 +78,10 @@ def find(pid: int) -> Armed | None:
         return None
     number = told.signal if told.signal in _allowed() and catches(pid, told.signal) else 0
     stacks_file = told.stacks if _is_ours(pid, told.stacks, STACKS_FILE) else -1
-    return Armed(pid, number if stacks_file >= 0 else 0, stacks_file, told.socket, told.pipe)
+    return ArmedProcess(pid, number if stacks_file >= 0 else 0, stacks_file, told.socket, told.pipe)
 
 
-def stacks(pid: int, armed: Armed, timeout: float) -> Stacks:
+def stacks(pid: int, armed: ArmedProcess, timeout: float) -> Stacks:
     """Have the process write its stacks, and read them. Never raises.
 
     The signal interrupts what the main thread waits in for a moment; the kernel takes most calls up again by itself.
@@ -109,7 +109,7 @@ def stacks(pid: int, armed: Armed, timeout: float) -> Stacks:
     return Stacks(threads, BY)
 
 
-def recorder_json(pid: int, armed: Armed, timeout: float) -> bytes | None:
+def recorder_json(pid: int, armed: ArmedProcess, timeout: float) -> bytes | None:
     """What the flight recorder holds, as torch's worker server tells it (JSON, no frames); None: no answer.
 
     It needs no GIL.

@@ -200,7 +200,7 @@ def oom_kills(system: System, pid: int) -> int | None:
         return None
 
 
-class Reader:
+class InsideReader:
     """Reads files as a process sees them: relative to its working folder, under its root, with its user's rights."""
 
     def __init__(self, pid: int) -> None:

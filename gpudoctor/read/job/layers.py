@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gpudoctor.knowledge.places import main_thread, place_of
 from gpudoctor.read.job import armed, ras, ras_elsewhere, reach, recorder, stacks
-from gpudoctor.read.job.armed import Armed
+from gpudoctor.read.job.armed import ArmedProcess
 from gpudoctor.read.job.recorder_apart import Readers
 from gpudoctor.read.job.stacks import Stacks
 from gpudoctor.read.job.wanted import Wanted
@@ -18,7 +18,7 @@ MOST_RAS = 4
 BEFORE_COMMUNICATION = frozenset({"communicator init", "rendezvous", "unknown"})
 
 
-class Rank(NamedTuple):
+class RankWithRas(NamedTuple):
     """What deciding about RAS takes."""
 
     pid: int
@@ -35,7 +35,7 @@ class Layers:
         self.system = system
         self.order = order
         self.node = node
-        self._armed: dict[int, Armed | None] = {}
+        self._armed: dict[int, ArmedProcess | None] = {}
         self._readers = Readers(1)
 
     def stacks(self, pids: Sequence[int], seconds: float) -> dict[int, Stacks]:
@@ -50,7 +50,7 @@ class Layers:
                     found[pid] = own
         return found
 
-    def armed(self, pid: int) -> Armed | None:
+    def armed(self, pid: int) -> ArmedProcess | None:
         if pid not in self._armed:
             self._armed[pid] = armed.find(pid)
         return self._armed[pid]
@@ -85,12 +85,12 @@ class Layers:
     # --- RAS
 
     def ras(
-        self, ranks: Sequence[Rank], samples: Mapping[int, Sample], deadline: float
+        self, ranks: Sequence[RankWithRas], samples: Mapping[int, Sample], deadline: float
     ) -> tuple[tuple[Ras, ...], list[Unread]]:
         """Two polls, `order.seconds` apart, of each RAS of this node; any node's answers for the whole job."""
         found: list[Ras] = []
         unread: list[Unread] = []
-        places: dict[tuple[str, str, int], Rank] = {}
+        places: dict[tuple[str, str, int], RankWithRas] = {}
         for rank in ranks:
             if rank.nccl and self._is_ours_to_ask():
                 places.setdefault((rank.network_namespace, *ras.address(rank.environment)), rank)
@@ -118,7 +118,7 @@ class Layers:
         lowest = {node: min(ranks.values()) for node, ranks in self.order.ranks.items() if ranks}
         return bool(lowest) and lowest.get(str(self.node)) == min(lowest.values())
 
-    def _may_be_in_init(self, ranks: Sequence[Rank], samples: Mapping[int, Sample]) -> bool:
+    def _may_be_in_init(self, ranks: Sequence[RankWithRas], samples: Mapping[int, Sample]) -> bool:
         """A rank makes a communicator, or it is not known that none does: those of other nodes are out of sight."""
         if any(self.order.ranks.get(node) for node in self.order.ranks if node != str(self.node)):
             return True

@@ -16,7 +16,7 @@ from gpudoctor import active
 from gpudoctor.launcher import command_lines as commands
 from gpudoctor.read import kernel_log
 from gpudoctor.read.job import files, gpus, kernel, processes, reach, sampling
-from gpudoctor.read.job.layers import Layers, Rank
+from gpudoctor.read.job.layers import Layers, RankWithRas
 from gpudoctor.read.job.own import own_pids
 from gpudoctor.read.job.sources import Sources
 from gpudoctor.read.job.stacks import Stacks
@@ -67,7 +67,7 @@ def begin(order: Wanted, node: int) -> Callable[[], NodeEvidence]:
 
     Whatever cannot be read in `order.timeout` seconds is left out and said in `unread`.
     """
-    return _Look(order, node).finish
+    return _SecondLook(order, node).finish
 
 
 def encoded(evidence: NodeEvidence, limit: int = MOST_BYTES) -> bytes:
@@ -129,7 +129,7 @@ class _Details(NamedTuple):
     unread: tuple[Unread, ...]
 
 
-class _Look:
+class _SecondLook:
     """One order on its way."""
 
     def __init__(self, order: Wanted, node: int) -> None:
@@ -381,7 +381,7 @@ class _Look:
         self, details: Mapping[int, _Details], samples: Mapping[int, Sample]
     ) -> tuple[tuple[Ras, ...], list[Unread]]:
         ranks = [
-            Rank(
+            RankWithRas(
                 pid=pid,
                 environment=details[pid].environment,
                 nccl=details[pid].versions.get("nccl", "?" if any(map(is_nccl, details[pid].libraries)) else ""),

@@ -53,13 +53,13 @@ LAUNCHER_NAMES = re.compile(r"^(srun|mpirun|mpiexec|orterun|prterun|horovodrun|h
 def find(system: System, *, doctor: int | None = None, hostname: str = "", now: float = 0.0) -> NodeProcesses:
     """Everything of this node that may belong to a job. `doctor`: the process that is not to be seen, with its
     descendants; our own without. Raises `OSError` when /proc cannot be listed."""
-    return _Look(system, os.getpid() if doctor is None else doctor).result(hostname, now)
+    return _FirstLook(system, os.getpid() if doctor is None else doctor).result(hostname, now)
 
 
-class _Look:
+class _FirstLook:
     def __init__(self, system: System, doctor: int) -> None:
         self.system = system
-        self.every: dict[int, proc.Process] = {found.pid: found for found in proc.processes(system)}
+        self.every: dict[int, proc.ProcStat] = {found.pid: found for found in proc.processes(system)}
         if not self.every:
             raise OSError(errno.ENOENT, "/proc shows no process; is it mounted?")
         self.children: dict[int, list[int]] = {}
@@ -356,7 +356,7 @@ class Describer:
 
     def describe(
         self,
-        found: proc.Process,
+        found: proc.ProcStat,
         *,
         environment: bytes | None,
         command: Sequence[str],

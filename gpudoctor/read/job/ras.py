@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpudoctor.read.job.ras_text import UnreadableReport, parse
+from gpudoctor.read.job.ras_text import UnreadableRas, parse
 from gpudoctor.snapshot.evidence import Ras, RasCommunicator, RasRank
 
 DEFAULT_HOST = "localhost"
@@ -93,7 +93,7 @@ def ask(address: str = DEFAULT_HOST, port: int = DEFAULT_PORT, *, timeout: float
         raise NoRas(str(getattr(error, "strerror", None) or error)) from None
     try:
         return parse(raw, time.time(), source)
-    except UnreadableReport as error:
+    except UnreadableRas as error:
         raise NoRas(str(error)) from None
 
 

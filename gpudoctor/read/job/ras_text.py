@@ -37,7 +37,7 @@ _RANK = re.compile(
 _MISSING = re.compile(r"\s*The (?:missing|unknown) ranks?: ([\d,]+)\s*")
 
 
-class UnreadableReport(Exception):
+class UnreadableRas(Exception):
     """What came is no report of RAS. The text says so in a phrase."""
 
 
@@ -72,7 +72,7 @@ class _Communicator:
         )
 
 
-class _Reader:
+class _RasText:
     """Goes through the lines; what a "Rank 3 -- ..." line means stands in the lines before it."""
 
     def __init__(self) -> None:
@@ -157,8 +157,8 @@ class _Reader:
 def _of_text(text: str, at: float, source: str) -> Ras:
     version = _VERSION.search(text[:4096])
     if version is None:
-        raise UnreadableReport("what answers there is not NCCL's RAS")
-    reader = _Reader()
+        raise UnreadableRas("what answers there is not NCCL's RAS")
+    reader = _RasText()
     for line in text.splitlines()[:MOST_LINES]:
         reader.line(line[:65536])
     return Ras(
@@ -180,10 +180,10 @@ def _of_json(raw: bytes, at: float, source: str) -> Ras:
     try:
         told = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError) as error:
-        raise UnreadableReport(f"its JSON is broken: {str(error)[:120]}") from None
+        raise UnreadableRas(f"its JSON is broken: {str(error)[:120]}") from None
     communicators = told.get("communicators") if isinstance(told, dict) else None
     if not isinstance(communicators, list):
-        raise UnreadableReport("what answers there is not NCCL's RAS")
+        raise UnreadableRas("what answers there is not NCCL's RAS")
     version = told.get("nccl_version")
     return Ras(
         at=at,

@@ -15,7 +15,7 @@ from gpudoctor.read.interfaces import read_interfaces
 from gpudoctor.read.lookup import Lookup
 from gpudoctor.read.process import processes
 from gpudoctor.read.rendezvous import connect
-from gpudoctor.read.sockets import Row, Tables, socket_of
+from gpudoctor.read.sockets import SocketRow, Tables, socket_of
 from gpudoctor.read.system import System
 from gpudoctor.read.users import user_of
 from gpudoctor.snapshot.evidence import Interface, Reached, Socket, Unread
@@ -205,7 +205,7 @@ def listeners(
 
     A listener whose owner's files may not be read has pid 0.
     """
-    open_rows: dict[str, Row] = {}
+    open_rows: dict[str, SocketRow] = {}
     everywhere: list[int | str] = ["self", *pids]
     for place in everywhere:
         open_rows.update((row.inode, row) for row in tables.listeners(place, ports))

@@ -14,7 +14,7 @@ import msgspec
 
 from gpudoctor.read.apart import Apart, NotAnswered
 from gpudoctor.read.job import recorder_files
-from gpudoctor.read.job.recorder_child import Answer, Listed, Request
+from gpudoctor.read.job.recorder_child import DumpAnswer, DumpRequest, Listed
 from gpudoctor.read.job.recorder_pickle import UnreadableDump
 from gpudoctor.snapshot.evidence import Recorder, Unread
 
@@ -45,8 +45,8 @@ class Readers:
     def of_bytes(self, raw: bytes, source: str, written_at: float, seconds: float) -> Recorder:
         """The recorder that a dump holds. Raises `UnreadableDump`."""
         try:
-            found = self._asked(Request("bytes", b"", source=source, written_at=written_at), seconds, raw)
-            recorder = msgspec.json.decode(found, type=Answer).recorder
+            found = self._asked(DumpRequest("bytes", b"", source=source, written_at=written_at), seconds, raw)
+            recorder = msgspec.json.decode(found, type=DumpAnswer).recorder
         except (NotAnswered, msgspec.DecodeError) as error:
             raise UnreadableDump(str(error)) from None
         if recorder is None:
@@ -57,8 +57,8 @@ class Readers:
         """The dump of a rank, or why it is not read; and the bytes that it takes."""
         source = recorder_files.shown(path)
         try:
-            found = self._asked(Request("file", recorder_files.name_of(path), rank), seconds)
-            answer = msgspec.json.decode(found, type=Answer)
+            found = self._asked(DumpRequest("file", recorder_files.name_of(path), rank), seconds)
+            answer = msgspec.json.decode(found, type=DumpAnswer)
         except (NotAnswered, msgspec.DecodeError) as error:
             return Unread(f"flight recorder {source}", str(error)), 0
         what = answer.recorder or answer.unread
@@ -66,14 +66,14 @@ class Readers:
 
     def listed(self, folder: Path, seconds: float) -> Listed:
         """Raises `NotAnswered`."""
-        found = self._asked(Request("folder", recorder_files.name_of(folder)), seconds)
+        found = self._asked(DumpRequest("folder", recorder_files.name_of(folder)), seconds)
         return msgspec.json.decode(found, type=Listed)
 
     def end(self) -> None:
         for each in self._every:
             each.end()
 
-    def _asked(self, request: Request, seconds: float, raw: bytes = b"") -> bytes:
+    def _asked(self, request: DumpRequest, seconds: float, raw: bytes = b"") -> bytes:
         reader = self._free.get()
         try:
             return reader.ask(msgspec.json.encode(request) + b"\n" + raw, seconds)

@@ -11,7 +11,7 @@ from gpudoctor.read.job import recorder_files
 from gpudoctor.snapshot.evidence import Recorder, Unread
 
 
-class Request(Struct):
+class DumpRequest(Struct):
     """As JSON in one line; the bytes of a dump that was read already follow it."""
 
     kind: Literal["folder", "file", "bytes"]
@@ -28,7 +28,7 @@ class Listed(Struct):
     unread: list[Unread] = field(default_factory=list)
 
 
-class Answer(Struct):
+class DumpAnswer(Struct):
     recorder: Recorder | None = None
     unread: Unread | None = None
 
@@ -36,15 +36,15 @@ class Answer(Struct):
 def answer(request: bytes) -> bytes:
     """Raises `UnreadableDump` for bytes that are none."""
     head, _, raw = request.partition(b"\n")
-    asked = msgspec.json.decode(head, type=Request)
+    asked = msgspec.json.decode(head, type=DumpRequest)
     path = recorder_files.path_of(asked.place)
     if asked.kind == "folder":
         dumps, unread = recorder_files.listed(path)
         return msgspec.json.encode(Listed([(recorder_files.name_of(path), rank) for path, rank in dumps], unread))
     if asked.kind == "bytes":
-        return msgspec.json.encode(Answer(recorder_files.read(raw, asked.source, asked.written_at)))
+        return msgspec.json.encode(DumpAnswer(recorder_files.read(raw, asked.source, asked.written_at)))
     found = recorder_files.of_file(path, asked.rank)
-    made = Answer(recorder=found) if isinstance(found, Recorder) else Answer(unread=found)
+    made = DumpAnswer(recorder=found) if isinstance(found, Recorder) else DumpAnswer(unread=found)
     return msgspec.json.encode(made)
 
 

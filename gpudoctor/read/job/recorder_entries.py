@@ -73,7 +73,7 @@ _NAME = re.compile(r"(?:(?P<backend>\w+):)?(?P<name>[^\s:]+)(?:\s+(?P<from>\d{1,
 _DIGITS = re.compile(r"\d{1,7}")
 
 
-class Row(NamedTuple):
+class EntryRow(NamedTuple):
     """What decides whether an entry is kept, before the rest of it is read."""
 
     at: int
@@ -186,7 +186,7 @@ class _Names:
         return self.groups[told]
 
 
-def _row(index: int, entry: object, backend: str, names: _Names) -> Row | None:
+def _row(index: int, entry: object, backend: str, names: _Names) -> EntryRow | None:
     if not isinstance(entry, dict) or not isinstance(entry.get("profiling_name"), str):
         return None
     operation = names.operation(entry["profiling_name"])
@@ -195,10 +195,10 @@ def _row(index: int, entry: object, backend: str, names: _Names) -> Row | None:
     key = "p2p_seq_id" if point_to_point else "collective_seq_id"
     sequence = _integer(entry.get(key, entry.get("seq_id")), -1)
     done = entry.get("state") == "completed" or (backend == "gloo" and entry.get("retired") is True)
-    return Row(index, names.group(entry), point_to_point, sequence, operation, done)
+    return EntryRow(index, names.group(entry), point_to_point, sequence, operation, done)
 
 
-def _let_coalesced_decide(rows: list[Row]) -> None:
+def _let_coalesced_decide(rows: list[EntryRow]) -> None:
     """The parts of a coalesced operation have no events of their own; only the last entry, "coalesced", completes."""
     done: dict[tuple[str, bool, int], bool] = {}
     for row in rows:
@@ -210,7 +210,7 @@ def _let_coalesced_decide(rows: list[Row]) -> None:
                 rows[at] = row._replace(done=True)
 
 
-def _let_later_decide(rows: list[Row]) -> None:
+def _let_later_decide(rows: list[EntryRow]) -> None:
     """The collectives of one communicator end in their order: what came before a completed one has completed."""
     last: dict[str, int] = {}
     for row in rows:
@@ -221,7 +221,7 @@ def _let_later_decide(rows: list[Row]) -> None:
             rows[at] = row._replace(done=True)
 
 
-def _kept(rows: Sequence[Row]) -> tuple[list[Row], set[int]]:
+def _kept(rows: Sequence[EntryRow]) -> tuple[list[EntryRow], set[int]]:
     """The rows to keep, in order; and the indices of those of which all is kept."""
     unfinished = [row for row in rows if not row.done]
     if len(unfinished) > MOST_UNFINISHED:
@@ -241,7 +241,9 @@ def _kept(rows: Sequence[Row]) -> tuple[list[Row], set[int]]:
 # ---------------------------------------------------------------- groups
 
 
-def _groups(top: Mapping[Any, Any], entries: Sequence[Any], rows: Sequence[Row], backend: str) -> tuple[Group, ...]:
+def _groups(
+    top: Mapping[Any, Any], entries: Sequence[Any], rows: Sequence[EntryRow], backend: str
+) -> tuple[Group, ...]:
     descriptions: dict[str, str] = {}
     numbers: dict[str, str] = {}
     enqueued: dict[str, int] = {}
@@ -309,7 +311,7 @@ class _Made:
         self.frames: dict[tuple[object, ...], tuple[Frame, ...]] = {}
         self.shared: dict[Any, Any] = {}
 
-    def collective(self, entry: Mapping[Any, Any], row: Row, ranks: Sequence[int], whole: bool) -> Collective:
+    def collective(self, entry: Mapping[Any, Any], row: EntryRow, ranks: Sequence[int], whole: bool) -> Collective:
         started = entry.get("state") == "started"
         state: Literal["scheduled", "started", "completed"] = (
             "completed" if row.done else "started" if started else "scheduled"

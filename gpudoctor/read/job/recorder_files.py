@@ -43,7 +43,7 @@ Read = Callable[[bytes, str, float], Recorder]
 """What reads the bytes of a dump (source, time at which it was written): `read` below, in a child process."""
 
 
-class Found(NamedTuple):
+class FoundDump(NamedTuple):
     """A file that may be a rank's dump."""
 
     path: str
@@ -201,7 +201,7 @@ def places(rank: int, environment: Mapping[str, str]) -> Iterator[str]:
         yield f"{stem}{rank}"
 
 
-def dumps_of(pid: int, rank: int, environment: Mapping[str, str]) -> tuple[list[Found], list[Unread]]:
+def dumps_of(pid: int, rank: int, environment: Mapping[str, str]) -> tuple[list[FoundDump], list[Unread]]:
     """The files that are there of a rank's dump, newest first: its own user's, written since it started."""
     began = started_at(pid)
     try:
@@ -225,11 +225,11 @@ def dumps_of(pid: int, rank: int, environment: Mapping[str, str]) -> tuple[list[
         if status.st_uid != owner:
             unread.append(_unread(rank, pid, f"{place} belongs to another user"))
             continue
-        found.append(Found(place, status.st_mtime, status.st_size))
+        found.append(FoundDump(place, status.st_mtime, status.st_size))
     return sorted(found, key=lambda each: -each.written_at), unread
 
 
-def read_dump(found: Found, pid: int, rank: int, read: Read) -> Recorder:
+def read_dump(found: FoundDump, pid: int, rank: int, read: Read) -> Recorder:
     """Read a file that `dumps_of` has found. Raises `OSError` and `UnreadableDump`, also for another process's dump."""
     with inside.regular(pid, found.path, link=False) as file:
         if os.fstat(file).st_uid != inside.rights(pid).user:
@@ -262,10 +262,10 @@ def _unread(rank: int, pid: int, reason: str) -> Unread:
 
 
 def wait_for(
-    pid: int, rank: int, environment: Mapping[str, str], before: Collection[Found], deadline: float
-) -> Found | None:
+    pid: int, rank: int, environment: Mapping[str, str], before: Collection[FoundDump], deadline: float
+) -> FoundDump | None:
     """A dump that was not there `before`, or is another now, once it stops growing; None when none came in time."""
-    last: Found | None = None
+    last: FoundDump | None = None
     while True:
         now = next((found for found in dumps_of(pid, rank, environment)[0] if found not in before), None)
         if now is not None and now.size and now == last:

@@ -7,24 +7,24 @@ from msgspec import Struct
 
 from gpudoctor.read import apart
 from gpudoctor.read.job import source
-from gpudoctor.read.job.files import Reader
+from gpudoctor.read.job.files import InsideReader
 from gpudoctor.snapshot.evidence import Frame, SourceContext
 
 
-class Request(Struct):
+class SourceRequest(Struct):
     pid: int
     frame: Frame
 
 
-class Answer(Struct):
+class SourceAnswer(Struct):
     context: SourceContext | None
 
 
 def answer(request: bytes) -> bytes:
     """Raises `ValueError` with the reason where the file is too much for a parser."""
-    asked = msgspec.json.decode(request, type=Request)
+    asked = msgspec.json.decode(request, type=SourceRequest)
     try:
-        return msgspec.json.encode(Answer(source.context(asked.frame, Reader(asked.pid))))
+        return msgspec.json.encode(SourceAnswer(source.context(asked.frame, InsideReader(asked.pid))))
     except (MemoryError, RecursionError):  # Python's parser says the one for the other
         raise ValueError("it is nested too deeply, or parsing it takes more than 512 MiB of memory") from None
 

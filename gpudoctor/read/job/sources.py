@@ -9,7 +9,7 @@ import msgspec
 
 from gpudoctor.knowledge.places import is_user
 from gpudoctor.read.apart import Apart, NotAnswered
-from gpudoctor.read.job.source_child import Answer, Request
+from gpudoctor.read.job.source_child import SourceAnswer, SourceRequest
 from gpudoctor.snapshot.evidence import Frame, SourceContext, Thread, Unread
 
 MOST_SOURCES = 8
@@ -57,8 +57,8 @@ class Sources:
         if left <= 0.0:
             return None
         try:
-            answer = self._reader.ask(msgspec.json.encode(Request(pid, frame)), left)
-            self._known[key] = msgspec.json.decode(answer, type=Answer).context
+            answer = self._reader.ask(msgspec.json.encode(SourceRequest(pid, frame)), left)
+            self._known[key] = msgspec.json.decode(answer, type=SourceAnswer).context
         except (NotAnswered, msgspec.DecodeError) as error:
             self._refused.add((view, frame.file))
             self.unread.append(Unread(f"source file {frame.file} of pid {pid}", str(error), pid))
