@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpudoctor.lint.facts import parse_facts
 from gpudoctor.lint.fix import apply, chosen
-from gpudoctor.lint.lint import judge, lint, linted
+from gpudoctor.lint.lint import lint, linted
 from gpudoctor.lint.model import LintFacts, LintJob, Span, TextSection
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.rule import Edit, Example, LintFinding, LintRule, Severity, every_rule, rule
@@ -90,22 +90,6 @@ def test_any_edits_give_a_text_in_which_what_nobody_touched_stands(
     kept = "".join(letter for at, letter in enumerate(text) if at not in touched)
     result = apply(text, taken)
     assert "".join(letter for letter in result if letter in "abc\n") == kept
-
-
-@pytest.mark.parametrize(
-    ("each", "example"),
-    [pytest.param(each, one, id=f"{each.code}-{number}") for each in RULES for number, one in enumerate(each.bad)],
-)
-def test_the_corrected_bad_example_does_not_fire_the_rule_again(each: LintRule, example: Example) -> None:
-    """Alone: the rule's own edits cure what they were made for."""
-    answer = linted(job_of(example), (each,))
-    fixable = [found for found in answer.found if found.finding.edits]
-    if not fixable:
-        assert answer.corrected == example.text
-        return
-    again = read_job(answer.corrected, answer.job.facts, answer.job.kind)
-    left = [found.finding for found in judge(again, (each,))[0] if found.finding.edits]
-    assert left == [], answer.corrected
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ sbatch(1) of Slurm 22.05; placements measured with two nodes of four GPUs each.
 import re
 
 from gpudoctor.lint import look
+from gpudoctor.lint.launch_settings import whole as whole
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, SbatchOption, Span, Word
 from gpudoctor.lint.rule import Edit
 
@@ -20,7 +21,6 @@ _OF_THE_HEADER = {
     "SLURM_GPUS_PER_NODE": "gpus-per-node",
 }
 """Variables that repeat an option of the batch script."""
-_COUNT = re.compile(r"[0-9]{1,6}", re.ASCII)
 CONTAINERS = ("singularity", "apptainer", "docker", "podman", "enroot", "shifter", "charliecloud", "ch-run")
 
 
@@ -37,10 +37,6 @@ def srun_invocation(launch: LintLaunch) -> Invocation | None:
 
 def under_mpi(launch: LintLaunch) -> bool:
     return launch.launcher == "mpirun" or any(around.launcher == "mpirun" for around in launch.around)
-
-
-def whole(text: str | None) -> int | None:
-    return int(text) if text is not None and _COUNT.fullmatch(text.strip()) else None
 
 
 def resolved(job: LintJob, word: Word | None) -> str | None:

@@ -42,6 +42,13 @@ class Value(Struct, frozen=True):
         return None if any(each.default is not None for each in self.word.expansions) else self.text
 
 
+_COUNT = re.compile(r"[0-9]{1,6}", re.ASCII)
+
+
+def whole(text: str | None) -> int | None:
+    return int(text) if text is not None and _COUNT.fullmatch(text.strip()) else None
+
+
 def number(value: Value | None) -> int | None:
     """The value as a whole number, when it certainly is one."""
     text = value.sure if value else None

@@ -59,8 +59,12 @@ from gpudoctor.lint.launch_settings import (
 from gpudoctor.lint.launch_settings import (
     value as value,
 )
+from gpudoctor.lint.launch_settings import (
+    whole as whole,
+)
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
 
+SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 SIBLINGS = 1024
 """Starts that are looked at in one text; a text with more is no script."""
 
@@ -124,17 +128,13 @@ def says_every_node(job: LintJob, launch: LintLaunch) -> bool:
 def in_a_task_shell(launch: LintLaunch) -> bool:
     """srun starts a shell that starts the launcher: variables in it are each task's own."""
     programs = [outer.program for outer in launch.invocation.within]
-    return "srun" in programs and any(each in ("bash", "sh") for each in programs[programs.index("srun") :])
-
-
-def _count(text: str | None) -> int | None:
-    return int(text) if text and re.fullmatch(r"[0-9]{1,6}", text, re.ASCII) else None
+    return "srun" in programs and any(each in SHELLS for each in programs[programs.index("srun") :])
 
 
 def batch_nodes(job: LintJob) -> int | None:
     """Nodes that the batch job asks for; None when it does not say, or says a range."""
     option = job.sbatch.get("nodes")
-    return _count(option.value) if option is not None and not option.ignored else None
+    return whole(option.value) if option is not None and not option.ignored else None
 
 
 def srun_nodes(job: LintJob, launch: LintLaunch) -> int | None:
@@ -142,7 +142,7 @@ def srun_nodes(job: LintJob, launch: LintLaunch) -> int | None:
     for around in sruns(launch):
         told = around.option("nodes")
         if told is not None:
-            return _count(told.value.text if told.value else None)
+            return whole(told.value.text if told.value else None)
         if around.option("nodelist") is not None:
             return None
         tasks = around.option("ntasks")
@@ -365,7 +365,7 @@ def tasks_per_node(job: LintJob, launch: LintLaunch) -> int | None:
             text = batch.value if batch is not None else None
             if told is not None:
                 text = told.value.text if told.value is not None else None
-            tasks, nodes = _count(text), srun_nodes(job, launch)
+            tasks, nodes = whole(text), srun_nodes(job, launch)
             if name == "ntasks-per-node" or tasks is None:
                 return tasks
             return -(-tasks // nodes) if nodes else None

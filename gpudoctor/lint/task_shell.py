@@ -12,15 +12,6 @@ KEEPS_ITS_PLACE = ("exec", "time", "nohup", "command")
 """Words before a command that srun may follow."""
 
 
-SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
-
-
-def in_task_shell(launch: LintLaunch) -> bool:
-    """Whether a shell under srun reads the command: `srun bash -c '...'`."""
-    behind = [outer.program for outer in launch.invocation.within]
-    return "srun" in behind and any(each in SHELLS for each in behind[behind.index("srun") :])
-
-
 def first_word(launch: LintLaunch) -> Word | None:
     """The first word of what srun starts, or would start: of the program, or of the container around it."""
     within = launch.invocation.within
@@ -43,7 +34,7 @@ def wrapped(job: LintJob, launch: LintLaunch, before: str = "", prefix: str = ""
     """Put the command into `bash -c '...'`, in front of it `prefix` outside and `before` inside of the quotes; () where
     the text does not allow it."""
     stretch = _stretch(launch)
-    if stretch is None or in_task_shell(launch):
+    if stretch is None or look.in_a_task_shell(launch):
         return ()
     start, end, line = stretch
     if "'" in job.text[start:end]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, LintLaunch, Manifest, ManifestValue
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 
@@ -96,10 +97,6 @@ def _value(manifest: Manifest, *path: str) -> str | None:
     return next((each.value for each in manifest.values if each.path == path), None)
 
 
-def _count(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 7 else None
-
-
 def _launch_in(job: LintJob, path: tuple[str, ...]) -> LintLaunch | None:
     return next((each for each in job.launches if each.invocation.manifest_path[: len(path)] == path), None)
 
@@ -185,8 +182,8 @@ def trainjob_python(job: LintJob) -> Iterator[LintFinding]:
         if manifest.kind != "TrainJob":
             continue
         runtime = _value(manifest, "spec", "runtimeRef", "name") or "torch"
-        nodes = _count(_value(manifest, "spec", "trainer", "numNodes"))
-        processes = _count(_value(manifest, "spec", "trainer", "numProcPerNode"))
+        nodes = look.whole(_value(manifest, "spec", "trainer", "numNodes"))
+        processes = look.whole(_value(manifest, "spec", "trainer", "numProcPerNode"))
         launch = _plain_python(job, manifest, ("spec", "trainer"))
         if launch is None or "torch" not in runtime or max(nodes or 1, processes or 1) < 2:
             continue

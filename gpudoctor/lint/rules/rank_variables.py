@@ -9,7 +9,6 @@ from gpudoctor.lint.assignments import span_of, taken_out, with_value
 from gpudoctor.lint.model import LintJob, LintLaunch, SetVariable, Word
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import PLAIN
-from gpudoctor.lint.task_shell import in_task_shell
 
 _TUTORIAL = (
     "CUDA_VISIBLE_DEVICES=0,1,2,3 MASTER_ADDR=10.20.0.11 MASTER_PORT=45321 WORLD_SIZE=3 NODE_RANK={} LOCAL_RANK=0"
@@ -201,7 +200,7 @@ def _under_srun(job: LintJob, launch: LintLaunch, setting: SetVariable) -> Itera
         if told < tasks
         else "The ranks wait for others that no task is.",
         fix="Write WORLD_SIZE=$SLURM_NTASKS, in the task's shell.",
-        edits=with_value(setting, "$SLURM_NTASKS") if in_task_shell(launch) and setting.how != "export" else (),
+        edits=with_value(setting, "$SLURM_NTASKS") if look.in_a_task_shell(launch) and setting.how != "export" else (),
     )
 
 
@@ -319,5 +318,5 @@ def _constants(job: LintJob, launch: LintLaunch) -> Iterator[tuple[str, Word, st
             if setting is None or setting.word.expansions or allocation.whole(setting.word.text) is None:
                 continue
             slurm = {"RANK": "$SLURM_PROCID", "LOCAL_RANK": "$SLURM_LOCALID"}[name]
-            in_task = launch.launcher == "srun" and in_task_shell(launch) and setting.how != "export"
+            in_task = launch.launcher == "srun" and look.in_a_task_shell(launch) and setting.how != "export"
             yield name, setting.word, setting.word.shown, with_value(setting, slurm) if in_task else ()

@@ -7,7 +7,7 @@ from gpudoctor.lint import allocation, lightning, look
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Span, Word
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, HEADER, PER_GPU, PLAIN, RANKED, TORCHRUN
-from gpudoctor.lint.task_shell import PER_TASK, expanded_outside, in_task_shell, wrapped
+from gpudoctor.lint.task_shell import PER_TASK, expanded_outside, wrapped
 
 _SCRIPT_RANK = re.compile(r"--(?:global[-_]|local[-_]|node[-_]|machine[-_]|dist[-_])?rank(?:=(.*))?", re.DOTALL)
 _LITERAL = re.compile(r"\$\{?(SLURM_\w+|MASTER_ADDR|MASTER_PORT|(?:NODE_|LOCAL_|GROUP_)?RANK|WORLD_SIZE|HOSTNAME)\b")
@@ -102,7 +102,7 @@ def slurm_rank_expanded_too_early(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _late(job: LintJob, launch: LintLaunch, written: str, word: Word, early: Expansion) -> tuple[Edit, ...]:
-    if in_task_shell(launch):  # in bash -c "...": the dollar needs a backslash
+    if look.in_a_task_shell(launch):  # in bash -c "...": the dollar needs a backslash
         span = early.span
         if span is None or not span.exact or not job.text.startswith("$", span.start):
             return ()
@@ -178,7 +178,7 @@ def _unquoted(job: LintJob, launch: LintLaunch, word: Word) -> tuple[Edit, ...]:
 def wrapped_regardless(job: LintJob, launch: LintLaunch, quoted: Word) -> tuple[Edit, ...]:
     """`bash -c '...'` around a command whose only single quotes, in `quoted`, are taken out by another edit."""
     first, last = launch.invocation.words[0].span, launch.invocation.words[-1].span
-    if in_task_shell(launch):
+    if look.in_a_task_shell(launch):
         return ()
     opening = Edit(Span(first.start, first.start, first.line), "bash -c '")
     others = tuple(word for word in launch.invocation.words if word is not quoted)
