@@ -596,6 +596,19 @@ def test_every_second_rank_is_a_part_of_the_world_and_no_gap() -> None:
     )
 
 
+def test_numbers_of_batches_that_differ_are_uneven_inputs_or_samplers_that_differ() -> None:
+    printed = "[rank 0] 1204 batches\n[rank 1] 1204 batches\n[rank 2] 1199 batches\n"
+    waits = (
+        "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, "
+        "Timeout(ms)=600000) ran for 600074 milliseconds before timing out.\n"
+    )
+    answer = explained(printed + waits + waits.replace("Rank 0", "Rank 1"), table=WHOLE_TABLE)
+    assert [each.cause for each in answer.causes][:2] == ["uneven-inputs", "sampler-seed-mismatch"]
+    assert answer.causes[0].ranks == (2,)
+    assert answer.causes[0].summary == "rank 2 has 1199 batches, rank 0 1204 batches"
+    assert explained(printed, table=WHOLE_TABLE).causes == ()
+
+
 # The same signal means the same, whoever tells it
 
 SIGNALLED = {

@@ -27,8 +27,7 @@ CAUSE = Cause(
             "kernel-loading-frame",
             needle=("cuLibraryLoad", "cuModuleLoad", "cudaFuncGetAttributes", "cuLibraryGetKernel"),
             pattern=r"^\s{0,8}(?:#\d+\s{1,4}|)(?:0x[0-9a-f]+ in )?(?P<function>cuLibraryLoad\w{0,16}|"
-            r"cuModuleLoad\w{0,16}|"
-            r"cudaFuncGetAttributes|cuLibraryGetKernel)\b",
+            r"cuModuleLoad\w{0,16}|cudaFuncGetAttributes|cuLibraryGetKernel)\b",
             role="context",
             confidence=POSSIBLE,
             seen="a thread loads a kernel of the GPU ({function})",

@@ -24,10 +24,9 @@ CAUSE = Cause(
     ),
     variants={
         "ranks": Fix(
-            "Open all ports between the nodes of the job; gloo and NCCL listen on ports of the kernel's "
-            "choice and cannot be held to one. In a cloud, a rule of the security group that allows "
-            "itself. On {hosts} the first line shows what is dropped, the second opens it for the nodes' "
-            "network.",
+            "Open all ports between the nodes of the job; gloo and NCCL listen on ports of the kernel's choice and "
+            "cannot be held to one. In a cloud, a rule of the security group that allows itself. On {hosts} the first "
+            "line shows what is dropped, the second opens it for the nodes' network.",
         ),
         "went dead": Fix(
             "Find what drops the packets {way}: rules that were changed since the job began, connection "

@@ -11,9 +11,8 @@ CAUSE = Cause(
     blame="fabric",
     hangs_by="start",
     meaning=(
-        "The ranks meet at MASTER_ADDR:MASTER_PORT (torchrun: its endpoint). From at least one node no "
-        "connection comes about: the name is unknown, the address is in another network, packets are dropped, or "
-        "nothing listens."
+        "The ranks meet at MASTER_ADDR:MASTER_PORT (torchrun: its endpoint). From at least one node no connection "
+        "comes about: the name is unknown, the address is in another network, packets are dropped, or nothing listens."
     ),
     like=("firewall-ephemeral-ports", "rdzv-host-mismatch", "rank-died"),
     fix=Fix(

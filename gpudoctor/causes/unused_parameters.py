@@ -36,11 +36,9 @@ CAUSE = Cause(
             seen="parameters took no part in the loss of the step before",
             source="torch c10d/reducer.cpp",
             sample="RuntimeError: Expected to have finished reduction in the prior iteration before starting a new "
-            "one. "
-            "This error indicates that your module has parameters that were not used in producing loss.",
+            "one. This error indicates that your module has parameters that were not used in producing loss.",
             counter="find_unused_parameters=True was specified in DDP constructor, but did not find any unused "
-            "parameters "
-            "in the forward pass.",
+            "parameters in the forward pass.",
         ),
         Symptom(
             "parameters-without-gradient",
