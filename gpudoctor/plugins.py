@@ -41,7 +41,7 @@ def broken(*groups: str) -> tuple[BrokenPlugin, ...]:
 
 def unsaid() -> tuple[BrokenPlugin, ...]:
     """Those that no report of checks tells of."""
-    return broken(*GROUPS[1:])
+    return tuple(dict.fromkeys(broken(*GROUPS[1:])))
 
 
 def note(plugins: dict[str, tuple[BrokenPlugin, ...]]) -> None:
@@ -95,6 +95,18 @@ def instances(kind: type[T], made_in: Callable[[T], str]) -> Callable[[ModuleTyp
     def of(module: ModuleType) -> list[T]:
         values = {id(value): value for value in vars(module).values() if isinstance(value, kind)}
         return [value for value in values.values() if made_in(value) == module.__name__]
+
+    return of
+
+
+def constant(name: str, kind: type[T]) -> Callable[[ModuleType], list[T]]:
+    """An `in_module`: what a module defines under a name, if it does."""
+
+    def of(module: ModuleType) -> list[T]:
+        value = vars(module).get(name)
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"its {name} is no {kind.__name__}")
+        return [value] if value is not None else []
 
     return of
 

@@ -59,7 +59,7 @@ ROOMS = {
     "gpudoctor/symptom.py": "sure",
     "gpudoctor/symptoms/": "cause causes symptom symptoms sure knowledge check",
     "gpudoctor/cause.py": "check symptom",
-    "gpudoctor/causes/": "cause causes check symptom sure",
+    "gpudoctor/causes/": "cause causes check plugins symptom sure",
     "gpudoctor/marked.py": "",
     "gpudoctor/command.py": "",
     "gpudoctor/named.py": "",
@@ -85,7 +85,7 @@ ROOMS = {
     "gpudoctor/train/": "cause causes symptom symptoms train nccl fleet read snapshot knowledge check",
     "gpudoctor/amp/": "amp read active snapshot knowledge check",
     "gpudoctor/checkpoint/": "checkpoint read active marked knowledge check",
-    "gpudoctor/launcher/": "launcher lint.model launch.plan knowledge",
+    "gpudoctor/launcher/": "launcher plugins lint.model launch.plan knowledge",
     "gpudoctor/launchers/": "launcher launchers lint.model launch emit knowledge",
     "gpudoctor/launch/": "launch launcher examination emit fleet nccl read active snapshot knowledge",
     "gpudoctor/lint/": "cause causes symptom symptoms lint launcher launchers.slurm plugins read active marked snapshot"

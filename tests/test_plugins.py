@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor.plugins import GROUPS
 from gpudoctor.snapshot import read, to_json
 from tests.build import but, h100_node
 
@@ -44,7 +45,7 @@ def install(folder: Path, name: str, modules: dict[str, str]) -> None:
         archive.writestr(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
-        archive.writestr(f"{info}/entry_points.txt", f"[gpudoctor.checks]\n{name} = {name}\n")
+        archive.writestr(f"{info}/entry_points.txt", "".join(f"[{group}]\n{name} = {name}\n" for group in GROUPS))
         archive.writestr(f"{info}/RECORD", "")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", str(folder), str(wheel)]
     subprocess.run(pip, check=True, capture_output=True, timeout=100)
@@ -121,3 +122,88 @@ def test_a_signal_that_arrives_while_a_plugin_loads_ends_the_command(
     done = gpudoctor(site, "check", "--from", str(machine))
     assert (done.returncode, done.stdout) == (status, ""), "and is not taken for a broken plugin"
     assert done.stderr.count("\n") == 1
+
+
+CAUSE = """
+from gpudoctor.cause import Cause
+from gpudoctor.check import Fix
+from gpudoctor.sure import SEEN
+from gpudoctor.symptom import Symptom
+
+CAUSE = Cause(
+    id="scratch-lost",
+    title="/scratch is gone",
+    stages=("training",),
+    blame="node",
+    hangs_by="training",
+    while_running="always",
+    meaning="Ranks that write there die.",
+    fix=Fix("Mount it again."),
+    confirm="ls /scratch",
+    source="acme",
+    symptoms=(
+        Symptom(
+            "scratch-gone", needle="acme: scratch is gone", confidence=SEEN, seen="/scratch is gone", source="acme",
+            sample="acme: scratch is gone", counter="acme: scratch is there",
+        ),
+    ),
+)
+"""
+RULE = '''
+from gpudoctor.lint.model import Span
+from gpudoctor.lint.rule import LintFinding, rule
+
+@rule(
+    "X01", "acme-partition", title="acme's partition is named", severity="error", source="acme",
+    bad=("#SBATCH --partition=old\\nsrun x",), good=("srun x",),
+)
+def acme_partition(job):
+    """acme's old partition is gone."""
+    at = job.text.find("--partition=old")
+    if at >= 0:
+        yield LintFinding(
+            span=Span(at, at + 15, 2), summary="acme has no partition old", happens="It waits.", fix="new"
+        )
+'''
+LAUNCHER = """
+from gpudoctor.launch.plan import Emission, PasteBlock
+from gpudoctor.launcher.traits import Form, LauncherTraits
+
+def write(plan):
+    return Emission(blocks=(PasteBlock("on the head only", "acmerun " + " ".join(plan.program), 0),))
+
+LAUNCHER = LauncherTraits(name="acme", forms=(Form(launcher="acmerun", programs=("acmerun",)),), write=write)
+"""
+
+
+def test_a_cause_a_rule_and_a_launcher_of_another_package_answer_in_the_commands(site: Path, machine: Path) -> None:
+    modules = {
+        "__init__.py": "",
+        "scratch_missing.py": CHECK.format(id="scratch-missing"),
+        "scratch_lost.py": CAUSE,
+        "partition.py": RULE,
+        "acme.py": LAUNCHER,
+    }
+    install(site, "acme_all", modules)
+    (site / "log").write_text("[rank1]: acme: scratch is gone\n")
+    (site / "job.sh").write_text("#!/bin/bash\n#SBATCH --partition=old\nsrun torchrun --nproc-per-node 4 train.py\n")
+    assert "scratch-missing" in gpudoctor(site, "check", "--from", str(machine)).stdout
+    why = json.loads(gpudoctor(site, "explain", "--json", str(site / "log")).stdout)
+    assert [cause["cause"] for cause in why["causes"]] == ["scratch-lost"]
+    assert "acme has no partition old" in gpudoctor(site, "lint", str(site / "job.sh")).stdout
+    launched = gpudoctor(site, "launch", "--framework", "acme", "--gpus-per-node", "2")
+    assert "acmerun train.py" in launched.stdout, launched.stderr
+
+
+def test_what_is_broken_in_another_package_is_said_and_costs_itself_only(site: Path) -> None:
+    modules = {
+        "__init__.py": "",
+        "no_cause.py": "CAUSE = 3\nLAUNCHER = 4",
+        "taken.py": CAUSE.replace("scratch-lost", "rank-died"),
+    }
+    install(site, "acme_all", modules)
+    (site / "log").write_text("all is well\n")
+    done = gpudoctor(site, "explain", str(site / "log"))
+    assert done.returncode == 0, done.stderr
+    assert "plugin acme_all.no_cause: TypeError: its CAUSE is no Cause" in done.stderr
+    assert "plugin acme_all.taken: cause id 'rank-died' is taken by gpudoctor" in done.stderr

@@ -10,6 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from gpudoctor.launcher.traits import Form, LauncherTraits, ManifestKind
+from gpudoctor.plugins import LAUNCHERS, constant, find
 
 FOLDER = "gpudoctor.launchers"
 
@@ -27,10 +28,12 @@ class Called(NamedTuple):
 
 @cache
 def every() -> tuple[LauncherTraits, ...]:
-    """By name."""
+    """By name: ours, and those of other packages."""
     folder = importlib.import_module(FOLDER)
     names = sorted(module.name for module in pkgutil.iter_modules(folder.__path__, f"{FOLDER}."))
-    return tuple(importlib.import_module(name).LAUNCHER for name in names)
+    own = [importlib.import_module(name).LAUNCHER for name in names]
+    every_one = find(LAUNCHERS, constant("LAUNCHER", LauncherTraits), lambda launcher: [launcher.name], own)
+    return tuple(sorted(every_one, key=lambda launcher: launcher.name))
 
 
 @cache
