@@ -16,7 +16,9 @@ STARTERS = ("subprocess", "multiprocessing", "pty", "torch", "lightning", "accel
 """Modules: whoever names one, or something out of one, is not quick."""
 MANY_INPUTS = ("tests/attacks/", "tests/test_hostile.py")
 LAB = ("tests.lab.hosts", "tests.lab.sshd", "tests.lab.slurm", "tests.lab.nvidia", "tests.lab.warm")
-PRODUCT = frozenset(("LocalFleet", "examine", "main", "CliRunner", "ask_child", "in_children"))
+ROOMS = ("gpudoctor.amp.run", "gpudoctor.checkpoint.run", "gpudoctor.fleet.local")
+"""Rooms that work in processes of their own."""
+PRODUCT = frozenset(("LocalFleet", "examine", "main", "CliRunner", "start", "gather"))
 """What of gpudoctor starts processes of its own."""
 
 
@@ -63,7 +65,7 @@ def starts(function: Callable[..., object]) -> bool:
             origin = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
             if not isinstance(origin, str):
                 continue
-            if origin.partition(".")[0] in STARTERS or origin.startswith(LAB):
+            if origin.partition(".")[0] in STARTERS or origin.startswith((*LAB, *ROOMS)):
                 return True
             if origin.startswith("gpudoctor") and getattr(value, "__name__", "") in PRODUCT:
                 return True
