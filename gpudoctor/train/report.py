@@ -78,7 +78,7 @@ class UnreadableTraining(BadInput):
 
 
 def from_json(raw: bytes) -> TrainReport:
-    """Read an answer that `to_json` wrote. Raises `UnreadableReport`."""
+    """Read an answer that `to_json` wrote. Raises `UnreadableTraining`."""
     try:
         msgspec.json.decode(raw, type=_ReportHead)
         report = msgspec.json.decode(raw, type=TrainReport)

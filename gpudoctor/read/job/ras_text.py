@@ -42,7 +42,7 @@ class UnreadableRas(Exception):
 
 
 def parse(raw: bytes, at: float, source: str) -> Ras:
-    """Read a report, text or JSON. Raises `UnreadableReport`."""
+    """Read a report, text or JSON. Raises `UnreadableRas`."""
     stripped = raw.lstrip()
     if stripped.startswith(b"{"):
         return _of_json(stripped, at, source)
