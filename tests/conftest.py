@@ -33,6 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = spread(items, worker["workercount"])
 
 
+@pytest.hookimpl(optionalhook=True)  # without xdist (`-p no:xdist`) there is no such hook
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """`-n auto`: one more for every two processors, for the lab waits a third of its time."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
