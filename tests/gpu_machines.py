@@ -14,7 +14,7 @@ from gpudoctor.snapshot import (
     missing,
     read,
 )
-from tests.build import (
+from gpudoctor.testing.machines import (
     MIB,
     UNSUPPORTED,
     but,

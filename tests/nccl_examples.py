@@ -11,8 +11,8 @@ from gpudoctor.nccl.isolate import Isolating
 from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import Setting, TestResult
 from gpudoctor.snapshot import GpuDirect, Snapshot, read
-from tests.build import but
-from tests.build_network import with_network
+from gpudoctor.testing.machines import but
+from gpudoctor.testing.networks import with_network
 from tests.machines.network_machines import dgx_h100
 from tests.nccl_runs import paths_log, run_of
 

@@ -1,4 +1,4 @@
-"""Runs and logs of NCCL to grade: what ranks on the machines of tests/build.py would have said.
+"""Runs and logs of NCCL to grade: what ranks on the machines of gpudoctor/testing/machines.py would have said.
 
 The logs follow the formats of NCCL's source (knowledge/nccl/log.py); nobody's log is copied.
 """

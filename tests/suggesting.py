@@ -8,7 +8,7 @@ from gpudoctor.snapshot import (
     TorchFacts,
     read,
 )
-from tests.build import but
+from gpudoctor.testing.machines import but
 
 
 def environment(machine: Snapshot, **variables: str) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Which link limits a run, on the machines of tests/build.py and tests/machines/network_machines.py."""
+"""Which link limits a run, on the machines of gpudoctor/testing/machines.py and tests/machines/network_machines.py."""
 
 import msgspec
 import pytest
@@ -15,8 +15,8 @@ from gpudoctor.knowledge.bandwidth.links import (
 )
 from gpudoctor.knowledge.nccl.log import LogFacts, read_log
 from gpudoctor.snapshot import NvLink, Snapshot, read
-from tests.build import but, but_gpu, h100_node, nvml, rtx_4090_node, t4_node, unread
-from tests.build_network import gpu_address, interface, with_interfaces, with_network
+from gpudoctor.testing.machines import but, but_gpu, h100_node, nvml, rtx_4090_node, t4_node, unread
+from gpudoctor.testing.networks import gpu_address, interface, with_interfaces, with_network
 from tests.machines.network_machines import (
     a100_hdr,
     a100_node,

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from gpudoctor.snapshot import Snapshot, from_json, read, to_json
-from tests.build import but, h100_node
+from gpudoctor.testing.machines import but, h100_node
 from tests.machines.hand_built import MACHINES
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "gpudoctor"

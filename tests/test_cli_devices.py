@@ -16,7 +16,7 @@ from gpudoctor.knowledge.environment import recorded
 from gpudoctor.render.devices import show_devices
 from gpudoctor.render.prose import console
 from gpudoctor.snapshot import from_json, missing, read, to_json
-from tests.build import but, but_gpu, h100_node, nvml
+from gpudoctor.testing.machines import but, but_gpu, h100_node, nvml
 from tests.lab import machines
 from tests.lab.nvidia import fake_nvidia
 

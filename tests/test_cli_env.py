@@ -15,7 +15,7 @@ from gpudoctor.emit import EMITTERS
 from gpudoctor.emit.machine_readable import json_schema
 from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.snapshot import Snapshot, read, to_json
-from tests.build import but, h100_node
+from gpudoctor.testing.machines import but, h100_node
 from tests.lab import machines
 from tests.lab.nvidia import fake_nvidia
 from tests.machines.network_machines import NETWORK_MACHINES

@@ -25,9 +25,9 @@ from gpudoctor.snapshot import (
     read,
     to_json,
 )
+from gpudoctor.testing.machines import but, h100_node, node
 from gpudoctor.train import short as train
 from tests.amp_examples import h100_broken_scaler, t4
-from tests.build import but, h100_node, node
 from tests.patients import script
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")

@@ -23,8 +23,8 @@ from gpudoctor.snapshot import (
     missing,
     read,
 )
-from tests.build import GIB, MIB, but, but_gpu, h100_node, node, nvml, rtx_4090_node, t4_node
-from tests.build_network import interface, rdma_device, roce_port, with_interfaces, with_network, with_rdma
+from gpudoctor.testing.machines import GIB, MIB, but, but_gpu, h100_node, node, nvml, rtx_4090_node, t4_node
+from gpudoctor.testing.networks import interface, rdma_device, roce_port, with_interfaces, with_network, with_rdma
 from tests.checks.accelerators import GOOGLE_NETWORK_CARD, INTEL_GRAPHICS, INTEL_NPU, RYZEN_GRAPHICS, VIRTUAL_VGA
 from tests.checks.host import with_environment, with_host, without_gpu
 

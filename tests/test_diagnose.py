@@ -9,7 +9,7 @@ from gpudoctor.diagnose import ask, diagnose
 from gpudoctor.plugins import BrokenPlugin
 from gpudoctor.report import Outcome
 from gpudoctor.snapshot import Gpu, Reading, Snapshot, absent, missing, read
-from tests.build import but, but_gpu, h100_node, unread
+from gpudoctor.testing.machines import but, but_gpu, h100_node, unread
 
 
 def problem(severity: Severity = "error") -> Problem:

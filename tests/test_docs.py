@@ -2,7 +2,9 @@
 
 import ast
 import importlib.util
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -21,10 +23,9 @@ from gpudoctor.diagnose import ask, diagnose
 from gpudoctor.plugins import find_checks
 from gpudoctor.snapshot import to_json
 from gpudoctor.symptoms import TABLE
-from tests import cases
-from tests.build import h100_node
-from tests.cases import Case
-from tests.test_every_check import wrong
+from gpudoctor.testing import cases, machines
+from gpudoctor.testing.cases import Case, lacks
+from gpudoctor.testing.machines import h100_node
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -89,12 +90,21 @@ def test_the_example_check_works_as_it_stands(tmp_path: Path) -> None:
     file.write_text(blocks["swap_too_small.py"])
     assert max(map(len, blocks["swap_too_small.py"].splitlines())) <= 120
     example: Check = load(file, "swap_too_small").swap_too_small
-    names = load(Path(__file__).parent / "build.py", "build")
-    rows: list[Case] = eval(blocks["case.py"], {**vars(names), **vars(cases)})  # noqa: S307 - our own page
+    rows: list[Case] = eval(blocks["case.py"], {**vars(machines), **vars(cases)})  # noqa: S307 - our own page
     assert {row.expected for row in rows} == {"info", "silent", "skipped"}
     for row in rows:
-        assert not list(wrong(row, ask(example, row.machine)))
+        assert not list(lacks(row, example))
     assert ask(example, h100_node()).outcome == "ok"
+    package = tmp_path / "acme_checks"
+    package.mkdir()
+    package.joinpath("__init__.py").touch()
+    file.rename(package / file.name)
+    tmp_path.joinpath("test_it.py").write_text(blocks["test_swap_too_small.py"])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": "."}, capture_output=True, text=True, timeout=120
+    )
+    assert "3 passed" in done.stdout, done
 
 
 def test_published_schemas_describe_what_is_written() -> None:

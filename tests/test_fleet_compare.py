@@ -15,8 +15,8 @@ from gpudoctor.fleet.survey import Survey, Unexamined, folded_problems, folded_r
 from gpudoctor.nccl.preflight_nodes import under
 from gpudoctor.render.fleet import difference_line, verdict
 from gpudoctor.snapshot import Snapshot, absent, from_json, missing, read, to_json
-from tests.build import but, gpu, h100_node, nvml, unread
-from tests.build_network import changed_interface
+from gpudoctor.testing.machines import but, gpu, h100_node, nvml, unread
+from gpudoctor.testing.networks import changed_interface
 
 
 def nodes(count: int = 4, **changed: Snapshot) -> dict[str, Snapshot]:

@@ -22,7 +22,18 @@ from gpudoctor.snapshot import (
     missing,
     read,
 )
-from tests.build import UNSUPPORTED, but, but_gpu, gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
+from gpudoctor.testing.machines import (
+    UNSUPPORTED,
+    but,
+    but_gpu,
+    gpu,
+    h100_node,
+    node,
+    nvml,
+    rtx_4090_node,
+    t4_node,
+    unread,
+)
 from tests.gpu_machines import (
     MIG_A100,
     a100_pcie,

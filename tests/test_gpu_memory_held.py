@@ -3,8 +3,8 @@
 from gpudoctor.check import Problem
 from gpudoctor.diagnose import ask
 from gpudoctor.snapshot import GpuProcess, Snapshot, StuckProcess, read
+from gpudoctor.testing.machines import GIB, MIB, but, nvml, unread
 from gpudoctor_checks.gpu.gpu_memory_held import gpu_memory_held
-from tests.build import GIB, MIB, but, nvml, unread
 from tests.gpu_machines import one, process
 
 

@@ -24,7 +24,7 @@ from gpudoctor.snapshot import (
     read,
     to_json,
 )
-from tests.build import but, h100_node
+from gpudoctor.testing.machines import but, h100_node
 from tests.machines.hand_built import MACHINES
 
 CHECKS = find_checks()[0]

@@ -11,7 +11,7 @@ from gpudoctor.knowledge.network.pcie import link_bytes_per_second
 from gpudoctor.knowledge.pytorch import cuda_versions, gpu_code, loaded, torch_wheels
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, gpu_with_uuid
 from gpudoctor.snapshot import Library, SmokeResult, SmokeTarget, missing, read
-from tests.build import but, gpu, h100_node, node, nvml
+from gpudoctor.testing.machines import but, gpu, h100_node, node, nvml
 
 # ---------------------------------------------------------------- drivers
 

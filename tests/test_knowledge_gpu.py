@@ -9,8 +9,8 @@ from gpudoctor.knowledge.gpus import clock_events, cuda_errors, gpu_models, nvml
 from gpudoctor.knowledge.gpus.gpu_labels import label, labels
 from gpudoctor.knowledge.gpus.like_gpus import known, majority, models, raise_unread
 from gpudoctor.snapshot import Gpu, NotApplicable, NotRead, absent, missing, read
+from gpudoctor.testing.machines import gpu, nvml, t4
 from gpudoctor_checks.gpu import fabric_not_ready, gpu_recovery_action_needed
-from tests.build import gpu, nvml, t4
 
 CLOCK_EVENT_NAMES = {
     "idle": "nvmlClocksEventReasonGpuIdle",

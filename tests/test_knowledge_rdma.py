@@ -18,8 +18,8 @@ from gpudoctor.knowledge.network.gpu_direct import (
 )
 from gpudoctor.knowledge.network.rdma_selection import WantedPort, parse_filter, rdma_choice, usable
 from gpudoctor.snapshot import GpuDirect, NotRead, Snapshot, read
-from tests.build import but, h100_node, rtx_4090_node, t4_node, unread
-from tests.build_network import (
+from gpudoctor.testing.machines import but, h100_node, rtx_4090_node, t4_node, unread
+from gpudoctor.testing.networks import (
     changed_port,
     hca_address,
     nccl_files,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gpudoctor.knowledge.gpus.gpu_lookup import gpu_at, gpus_at, place, same_address, selector
 from gpudoctor.knowledge.gpus.xid import CATALOG, RECENT_SECONDS, by_code, explain, is_recent, latest, times
 from gpudoctor.snapshot import XidEvent
-from tests.build import h100_node
+from gpudoctor.testing.machines import h100_node
 
 # NVIDIA's catalog calls these "Unused": no GPU of today logs them.
 UNUSED = {*range(1, 8), 9, 10, 12, *range(15, 25), *range(26, 31), *range(33, 37), 42, 47, *range(49, 54), 55}

@@ -12,7 +12,7 @@ from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.rule import every_rule
 from gpudoctor.snapshot import read
-from tests.build import but, h100_node
+from gpudoctor.testing.machines import but, h100_node
 
 RULES = every_rule()
 SCRIPT = ("train.py", "--lr", "0.1", "--name", "a b", "it's $HOME")

@@ -10,7 +10,7 @@ from gpudoctor.launch.decide import CannotPlan, Surroundings, decide
 from gpudoctor.launch.environment import NAMES_DEVICES, naming_devices
 from gpudoctor.launch.plan import CannotEmit, Emission, EnvVariable, LaunchPlan, LaunchWish
 from gpudoctor.snapshot import Cgroup, CudaAnswer, Snapshot, absent, read
-from tests.build import but, h100_node, unread
+from gpudoctor.testing.machines import but, h100_node, unread
 from tests.suggesting import environment
 
 

@@ -15,7 +15,7 @@ import pytest
 import gpudoctor
 from gpudoctor import library
 from gpudoctor.snapshot import to_json
-from tests.build import h100_node
+from gpudoctor.testing.machines import h100_node
 
 ROOT = Path(__file__).parent.parent
 FUNCTIONS = gpudoctor._NAMES["library"].split()

@@ -9,7 +9,7 @@ from gpudoctor.nccl import compare_run
 from gpudoctor.nccl.prepared import Prepared
 from gpudoctor.nccl.result import RunResult, TestResult
 from gpudoctor.nccl.show import Show
-from tests.build import h100_node
+from gpudoctor.testing.machines import h100_node
 from tests.nccl_runs import row, run_of
 
 MACHINES = {"n01": h100_node()}

@@ -1,4 +1,4 @@
-"""The verdict over a run, on the machines of tests/build.py and tests/machines/network_machines.py."""
+"""The verdict over a run, on the machines of gpudoctor/testing/machines.py and tests/machines/network_machines.py."""
 
 import msgspec
 import pytest
@@ -13,8 +13,16 @@ from gpudoctor.nccl.grade_peers import grade_against_peers
 from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import Grade, NodeRanks, RunResult
 from gpudoctor.snapshot import GpuDirect, GpuProcess, NvLink, Snapshot, read
-from tests.build import but, but_gpu, gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
-from tests.build_network import gpu_address, interface, rdma_device, root_path, with_interfaces, with_network, with_rdma
+from gpudoctor.testing.machines import but, but_gpu, gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
+from gpudoctor.testing.networks import (
+    gpu_address,
+    interface,
+    rdma_device,
+    root_path,
+    with_interfaces,
+    with_network,
+    with_rdma,
+)
 from tests.machines.hand_built import with_environment
 from tests.machines.network_machines import a100_hdr, a100_node, a100_pcie_node, dgx_h100, efa_with_plugin
 from tests.nccl_runs import log_of, paths_log, row, run_of

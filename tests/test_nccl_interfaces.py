@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gpudoctor.knowledge.nccl.interfaces import MOST, choose, nccl_choice, parse
 from gpudoctor.knowledge.network.gloo_interface import GlooChoice, gloo_choice, listed
 from gpudoctor.snapshot import Address, Interface, NotRead, Snapshot, absent, missing, read
-from tests.build import but, h100_node, t4_node
-from tests.build_network import interface, nccl_files, with_interfaces, with_network
+from gpudoctor.testing.machines import but, h100_node, t4_node
+from gpudoctor.testing.networks import interface, nccl_files, with_interfaces, with_network
 
 OLD, NEW = (2, 27, 7), (2, 28, 3)
 VERSIONS = [(2, 18, 3), (2, 21, 5), OLD, NEW, (2, 29, 7)]

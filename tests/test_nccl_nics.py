@@ -2,8 +2,8 @@
 
 from gpudoctor.nccl.nics import nic_settings
 from gpudoctor.snapshot import Snapshot
-from tests.build import h100_node
-from tests.build_network import interface, with_interfaces
+from gpudoctor.testing.machines import h100_node
+from gpudoctor.testing.networks import interface, with_interfaces
 
 
 def machine(last: int, *more: str) -> Snapshot:

@@ -21,7 +21,7 @@ from gpudoctor.nccl.wish import Wish, forwarded
 from gpudoctor.render.nccl_test import closing_words, show_result, show_run
 from gpudoctor.render.plot import draw
 from gpudoctor.snapshot import read
-from tests.build import but, h100_node
+from gpudoctor.testing.machines import but, h100_node
 from tests.nccl_runs import row
 
 STEERS = "\x1b[2J"

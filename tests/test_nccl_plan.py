@@ -18,7 +18,7 @@ from gpudoctor.nccl.plan import (
     sizes,
 )
 from gpudoctor.snapshot import Snapshot, absent, missing, read
-from tests.build import but, h100_node, unread
+from gpudoctor.testing.machines import but, h100_node, unread
 
 GIB = 1 << 30
 

@@ -20,8 +20,8 @@ from gpudoctor.knowledge.nccl.settings import (
     set_text,
 )
 from gpudoctor.snapshot import ConfigFile, Library, NotApplicable, NotRead, Snapshot, absent, missing, read
-from tests.build import but, h100_node, unread
-from tests.build_network import with_network
+from gpudoctor.testing.machines import but, h100_node, unread
+from gpudoctor.testing.networks import with_network
 from tests.checks.nccl import setting, with_nccl
 
 H100 = h100_node(1)

@@ -17,7 +17,7 @@ from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.nccl.stopped import why_stopped
 from gpudoctor.read.process import ProcStat, parse_stat
 from gpudoctor.snapshot import Address, Interface, Snapshot, Space, read
-from tests.build import but, h100_node
+from gpudoctor.testing.machines import but, h100_node
 from tests.test_nccl_run import ROW
 
 MEASURING = "all_reduce of 1048576 bytes"

@@ -10,8 +10,8 @@ from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.redact import redact
 from gpudoctor.render.network import network_line
 from gpudoctor.snapshot import Snapshot, missing, read
-from tests.build import h100_node, node
-from tests.build_network import with_network
+from gpudoctor.testing.machines import h100_node, node
+from gpudoctor.testing.networks import with_network
 from tests.machines.network_expected import EXPECTED, Expected
 from tests.machines.network_machines import NETWORK_MACHINES
 from tests.machines.reports import judged, report_of

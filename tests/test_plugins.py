@@ -11,7 +11,7 @@ import pytest
 
 from gpudoctor.plugins import GROUPS
 from gpudoctor.snapshot import read, to_json
-from tests.build import but, h100_node
+from gpudoctor.testing.machines import but, h100_node
 
 CHECK = '''"""The scratch disk is not there.
 

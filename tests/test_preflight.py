@@ -18,8 +18,8 @@ from gpudoctor.nccl.preflight_ports import port_findings, untried_finding
 from gpudoctor.nccl.preflight_settings import settings_findings
 from gpudoctor.nccl.preflight_versions import version_findings
 from gpudoctor.snapshot import Snapshot, TorchFiles, absent, read
-from tests.build import but, gpu, h100_node, node, nvml, unread
-from tests.build_network import changed_interface, interface, with_interfaces
+from gpudoctor.testing.machines import but, gpu, h100_node, node, nvml, unread
+from gpudoctor.testing.networks import changed_interface, interface, with_interfaces
 
 NAMES = ("n01", "n02", "n03")
 

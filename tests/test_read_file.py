@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpudoctor import bounded
 from gpudoctor.read.file import load_snapshot, snapshot_of
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json, to_json
-from tests.build import h100_node
+from gpudoctor.testing.machines import h100_node
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures" / "nvidia_smi").iterdir())
 TEXT = next(path for path in FIXTURES if path.name == "565-h100.txt").read_text()

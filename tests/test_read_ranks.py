@@ -16,8 +16,8 @@ from gpudoctor.read.ranks import parse_environment, read_ranks
 from gpudoctor.read.system import System
 from gpudoctor.redact import redact
 from gpudoctor.snapshot import RankSettings, Reading, read, to_json
-from tests.build import h100_node
-from tests.build_network import with_network
+from gpudoctor.testing.machines import h100_node
+from gpudoctor.testing.networks import with_network
 from tests.fake_tree import Link, Refusing, fake
 
 Files = dict[str, str | bytes | Link]

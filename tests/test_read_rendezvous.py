@@ -5,7 +5,7 @@ import pytest
 from gpudoctor.read.rendezvous import proxies_for, read_rendezvous
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import to_json
-from tests.build import but, h100_node
+from gpudoctor.testing.machines import but, h100_node
 
 PROXY = "http://user:geheim@proxy.example:3128"
 

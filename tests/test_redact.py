@@ -42,9 +42,9 @@ from gpudoctor.snapshot import (
     to_json,
 )
 from gpudoctor.snapshot.evidence import Evidence, NodeProcesses
-from tests.build import GIB, but, but_gpu, h100_node
-from tests.build_network import interface, port, rdma_device, with_rdma
-from tests.cases import every_case
+from gpudoctor.testing.machines import GIB, but, but_gpu, h100_node
+from gpudoctor.testing.networks import interface, port, rdma_device, with_rdma
+from tests.every_case import every_case
 
 CHECKS = {check.id: check for check in find_checks()[0]}
 

@@ -16,7 +16,7 @@ from gpudoctor.read import smoke
 from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
 from gpudoctor.snapshot import Snapshot, TorchDevice, absent, missing, read
-from tests.build import but, h100_node, node
+from gpudoctor.testing.machines import but, h100_node, node
 from tests.lab import machines
 from tests.patients import environment, say, script, torch_package
 

@@ -8,8 +8,8 @@ import pytest
 from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
 from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.snapshot import NotRead, Reading, Snapshot, absent, read
-from tests.build import h100_node, t4_node, unread
-from tests.build_network import changed_port, rdma_device, roce_port, with_network, with_rdma
+from gpudoctor.testing.machines import h100_node, t4_node, unread
+from gpudoctor.testing.networks import changed_port, rdma_device, roce_port, with_network, with_rdma
 from tests.suggesting import environment, nccl, values
 
 H100, T4 = h100_node(1), t4_node()

@@ -16,8 +16,8 @@ from gpudoctor.snapshot import (
     absent,
     read,
 )
-from tests.build import MIB, but, h100_node, node, rtx_4090_node, t4_node, unread
-from tests.build_network import (
+from gpudoctor.testing.machines import MIB, but, h100_node, node, rtx_4090_node, t4_node, unread
+from gpudoctor.testing.networks import (
     interface,
     nccl_files,
     with_interfaces,

@@ -14,8 +14,8 @@ from gpudoctor.snapshot import (
     Snapshot,
     read,
 )
-from tests.build import but, h100_node, t4_node, unread
-from tests.build_network import (
+from gpudoctor.testing.machines import but, h100_node, t4_node, unread
+from gpudoctor.testing.networks import (
     changed_port,
     default_route,
     gpu_address,

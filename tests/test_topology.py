@@ -16,10 +16,10 @@ from gpudoctor.knowledge.network.topology import Disagreement, between, disagree
 from gpudoctor.render.prose import console
 from gpudoctor.render.topology import show_topology
 from gpudoctor.snapshot import NotRead, PciPath, Snapshot, TopologyLevel, missing, read, to_json
+from gpudoctor.testing.machines import but, h100_node, node, rtx_4090_node, t4_node, unread
+from gpudoctor.testing.networks import gpu_address, hca_address, rdma_device, with_network, with_rdma
 from gpudoctor.topology import Branch, json_schema, topology
 from gpudoctor.topology import to_json as answer_json
-from tests.build import but, h100_node, node, rtx_4090_node, t4_node, unread
-from tests.build_network import gpu_address, hca_address, rdma_device, with_network, with_rdma
 
 H100 = h100_node()
 SWITCH = ("0000:19:00.0", "0000:18:00.0", "0000:17:01.0")

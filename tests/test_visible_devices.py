@@ -13,7 +13,7 @@ from gpudoctor.knowledge.visible.devices import select, select_on
 from gpudoctor.knowledge.visible.selection import Selection
 from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
 from gpudoctor.snapshot import CudaAnswer, CudaDevice, Gpu, MigDevice, Snapshot, missing
-from tests.build import but_gpu, gpu, h100_node, node, nvml, rtx_4090, t4
+from gpudoctor.testing.machines import but_gpu, gpu, h100_node, node, nvml, rtx_4090, t4
 from tests.driver_answers import driver_answers, examined, uuids_of
 from tests.lab import machines
 from tests.lab.nvidia import Machine, fake_nvidia

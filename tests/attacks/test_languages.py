@@ -25,7 +25,7 @@ from gpudoctor.launch.write import emission
 from gpudoctor.plugins import find_checks
 from tests.attacks.mutations import HOSTILE, mutated, texts
 from tests.attacks.registry import attack, attacks
-from tests.cases import every_case
+from tests.every_case import every_case
 from tests.test_env_formats import advice, expanded, read_by, wanted
 from tests.test_launch_emitters_elsewhere import commands, documents, emitted, planned
 from tests.test_launch_words import FAKES, by_shell

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from gpudoctor.diagnose import diagnose, unseen
 from gpudoctor.plugins import chosen_checks
 from gpudoctor.snapshot import missing
+from gpudoctor.testing.machines import h100_node
 from tests.attacks.faulty import CHECK, GPUDOCTOR, LINUX, assert_plain, checkpoint, faulty, names, one_line, snapshot
 from tests.attacks.registry import attack, attacks
-from tests.build import h100_node
 
 pytestmark = LINUX
 

@@ -22,14 +22,14 @@ from gpudoctor.render.fleet import difference_line, show_survey
 from gpudoctor.render.prose import console
 from gpudoctor.render.terminal import plain
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json, read, to_json
+from gpudoctor.testing.machines import but
+from gpudoctor.testing.networks import changed_interface
 from tests import test_launch_plan
 from tests.attacks.lines import is_ours
 from tests.attacks.mutations import HOSTILE, mutated, texts
 from tests.attacks.registry import attack, attacks
 from tests.attacks.test_answers import leaves, put
 from tests.attacks.test_languages import BREAKS_OUT, CANARY
-from tests.build import but
-from tests.build_network import changed_interface
 from tests.machines.reports import judged, machines
 from tests.test_launch_words import FAKES
 from tests.test_preflight import cluster, settings, torch

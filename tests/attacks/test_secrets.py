@@ -17,8 +17,8 @@ from gpudoctor.redact import Pseudonyms, redact
 from gpudoctor.snapshot import GpuProcess, Snapshot, read
 from gpudoctor.snapshot import to_json as snapshot_json
 from gpudoctor.snapshot.evidence import Evidence, NodeEvidence, Process, ProcessEvidence, to_json
+from gpudoctor.testing.machines import but, but_gpu, h100_node
 from tests.attacks.registry import attacks
-from tests.build import but, but_gpu, h100_node
 from tests.fake_tree import fake
 
 PATIENCE = 300.0

@@ -18,7 +18,7 @@ from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json, to_json
 from tests.attacks.lines import is_ours
 from tests.attacks.mutations import HOSTILE, Path, mutated, texts
 from tests.attacks.registry import attack, attacks
-from tests.cases import every_case
+from tests.every_case import every_case
 from tests.machines.reports import judged, machines
 
 BY_ID = {check.id: check for check in find_checks()[0]}

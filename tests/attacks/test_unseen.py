@@ -12,8 +12,8 @@ from gpudoctor.diagnose import diagnose, unseen
 from gpudoctor.plugins import chosen_checks
 from gpudoctor.render.nagios import line
 from gpudoctor.snapshot import Snapshot, missing
+from gpudoctor.testing.machines import h100_node
 from tests.attacks.registry import attack, attacks
-from tests.build import h100_node
 from tests.machines.hand_built import MACHINES
 
 

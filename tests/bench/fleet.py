@@ -18,7 +18,7 @@ from gpudoctor.fleet.lines import CHUNK_BYTES, ArrivingLines
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import Examine, Examined, Hello, encode, order_from
 from gpudoctor.fleet.reach import reach
-from tests import build
+from gpudoctor.testing.machines import h100_node
 
 REAL_AGENTS = 16
 
@@ -52,7 +52,7 @@ class Simulated(Fleet):
 
 
 def simulated(count: int) -> None:
-    machine = snapshot.to_json(build.h100_node())
+    machine = snapshot.to_json(h100_node())
     begun, processor = time.perf_counter(), time.process_time()
     with Simulated(count, machine) as fleet:
         reached = reach(fleet, timeout=60)

@@ -1,8 +1,8 @@
 """Cases of the checks in checks/gpudoctor_checks/accelerators/."""
 
 from gpudoctor.snapshot import DeviceNode, PciDevice, Snapshot, TorchFiles, absent, read
-from tests.build import but, h100_node, node, unread
-from tests.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.machines import but, h100_node, node, unread
 
 PCI, NODES, FILES = "accelerators.pci", "accelerators.device_nodes", "training.torch_files"
 

@@ -12,8 +12,8 @@ from gpudoctor.snapshot import (
     missing,
     read,
 )
-from tests.build import but, but_gpu, h100_node, node, unread
-from tests.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.machines import but, but_gpu, h100_node, node, unread
 
 SMOKE = "active.smoke"
 HEALTHY: dict[str, Any] = {

@@ -3,8 +3,8 @@
 import msgspec
 
 from gpudoctor.snapshot import CudaAnswer, DeviceNode, MigDevice, PciDevice, Reading, Snapshot, missing, read
-from tests.build import but, but_gpu, gpu, h100_node, node, nvml, t4, t4_node, unread
-from tests.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.machines import but, but_gpu, gpu, h100_node, node, nvml, t4, t4_node, unread
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 NO_ENVIRONMENT = but(h100_node(), "environment", unread("environment of gpudoctor"))

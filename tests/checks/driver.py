@@ -17,8 +17,19 @@ from gpudoctor.snapshot import (
     missing,
     read,
 )
-from tests.build import UNSUPPORTED, but, but_gpu, gpu, h100_node, node, nvml, rtx_4090_node, t4_node, unread
-from tests.cases import error, silent, skipped, warning
+from gpudoctor.testing.cases import error, silent, skipped, warning
+from gpudoctor.testing.machines import (
+    UNSUPPORTED,
+    but,
+    but_gpu,
+    gpu,
+    h100_node,
+    node,
+    nvml,
+    rtx_4090_node,
+    t4_node,
+    unread,
+)
 
 PCI = "accelerators.pci"
 NODES = "accelerators.device_nodes"

@@ -10,7 +10,8 @@ from gpudoctor.snapshot import (
     XidEvent,
     read,
 )
-from tests.build import (
+from gpudoctor.testing.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.machines import (
     GIB,
     MIB,
     UNSUPPORTED,
@@ -26,7 +27,6 @@ from tests.build import (
     t4_node,
     unread,
 )
-from tests.cases import error, info, silent, skipped, warning
 from tests.gpu_machines import DENIED, LOST, UNPOWERED, every, in_container, in_vm, laptop, one, process
 
 CASES = [

@@ -1,8 +1,20 @@
 """Cases of the checks of PCIe, NVLink, fabric and peer-to-peer in checks/gpudoctor_checks/gpu/."""
 
 from gpudoctor.snapshot import Fabric, NvLink, read
-from tests.build import but, but_gpu, gpu, h100_node, node, nvml, rtx_4090, rtx_4090_node, t4, t4_node, unread
-from tests.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.machines import (
+    but,
+    but_gpu,
+    gpu,
+    h100_node,
+    node,
+    nvml,
+    rtx_4090,
+    rtx_4090_node,
+    t4,
+    t4_node,
+    unread,
+)
 from tests.gpu_machines import (
     LOST,
     MIG_A100,

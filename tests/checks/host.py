@@ -3,9 +3,9 @@
 from typing import Any
 
 from gpudoctor.snapshot import Cgroup, KernelLog, Limits, Snapshot, Space, UsedPath, XidEvent, absent, missing, read
-from tests.build import GIB, MIB, but, h100_node, node, rtx_4090_node, t4_node, unread
-from tests.build_network import with_rdma
-from tests.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.machines import GIB, MIB, but, h100_node, node, rtx_4090_node, t4_node, unread
+from gpudoctor.testing.networks import with_rdma
 
 H100, T4, RTX = h100_node(), t4_node(), rtx_4090_node()
 LOG = "host.kernel_log"

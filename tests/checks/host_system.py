@@ -11,8 +11,8 @@ from gpudoctor.snapshot import (
     absent,
     read,
 )
-from tests.build import GIB, but, but_gpu, h100_node, nvml, rtx_4090_node, unread
-from tests.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.machines import GIB, but, but_gpu, h100_node, nvml, rtx_4090_node, unread
 from tests.checks.host import H100, LOG, T4, logged, with_environment, with_host
 
 HOUR, DAY = 3600.0, 86400.0

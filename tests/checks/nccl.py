@@ -3,9 +3,9 @@
 from typing import Any
 
 from gpudoctor.snapshot import Snapshot, absent, read
-from tests.build import but, h100_node, rtx_4090_node, t4_node, unread
-from tests.build_network import nccl_files, with_network
-from tests.cases import info, silent, skipped, warning
+from gpudoctor.testing.cases import info, silent, skipped, warning
+from gpudoctor.testing.machines import but, h100_node, rtx_4090_node, t4_node, unread
+from gpudoctor.testing.networks import nccl_files, with_network
 
 H100, T4, RTX = h100_node(), t4_node(), rtx_4090_node()
 NO_ENVIRONMENT = but(H100, "environment", unread("environment"))

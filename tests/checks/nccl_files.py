@@ -1,9 +1,9 @@
 """Cases of the checks in checks/gpudoctor_checks/nccl/ about files and plugins, and about torch's own variables."""
 
 from gpudoctor.snapshot import ConfigFile, Snapshot, TorchFiles, absent, missing, read
-from tests.build import but, unread
-from tests.build_network import with_network
-from tests.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.machines import but, unread
+from gpudoctor.testing.networks import with_network
 from tests.checks.nccl import H100, NO_ENVIRONMENT, NO_FILES, in_file, setting, with_nccl, without
 
 NAMED = "/opt/nccl.conf"

@@ -1,9 +1,9 @@
 """Cases of the check that compares the settings of running ranks."""
 
 from gpudoctor.snapshot import RankSettings, Snapshot, read
-from tests.build import h100_node, unread
-from tests.build_network import with_network
-from tests.cases import error, silent, skipped, warning
+from gpudoctor.testing.cases import error, silent, skipped, warning
+from gpudoctor.testing.machines import h100_node, unread
+from gpudoctor.testing.networks import with_network
 
 H100 = h100_node()
 

@@ -1,9 +1,9 @@
 """Cases of the checks in checks/gpudoctor_checks/nccl/ about transports that settings switch off or narrow."""
 
 from gpudoctor.snapshot import Snapshot
-from tests.build import but, h100_node, unread
-from tests.build_network import RDMA, changed_port, rdma_device, roce_port, with_rdma
-from tests.cases import info, silent, skipped, warning
+from gpudoctor.testing.cases import info, silent, skipped, warning
+from gpudoctor.testing.machines import but, h100_node, unread
+from gpudoctor.testing.networks import RDMA, changed_port, rdma_device, roce_port, with_rdma
 from tests.checks.nccl import H100, NO_ENVIRONMENT, RTX, T4, in_file, setting, with_nccl, without
 
 ROCE = with_rdma(H100, rdma_device(0, roce_port(interface="eth0", address="192.0.2.11")))

@@ -3,8 +3,9 @@
 from typing import Any
 
 from gpudoctor.snapshot import Firewall, Interface, Reading, Rendezvous, Snapshot, absent, missing, read
-from tests.build import but, h100_node, t4_node, unread
-from tests.build_network import (
+from gpudoctor.testing.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.machines import but, h100_node, t4_node, unread
+from gpudoctor.testing.networks import (
     changed_interface,
     interface,
     rdma_device,
@@ -13,7 +14,6 @@ from tests.build_network import (
     with_network,
     with_rdma,
 )
-from tests.cases import error, info, silent, skipped, warning
 
 H100, T4 = h100_node(), t4_node()
 TWO_NODES = {"WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}

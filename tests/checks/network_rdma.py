@@ -16,8 +16,9 @@ from gpudoctor.snapshot import (
     TopologyLevel,
     read,
 )
-from tests.build import MIB, but, h100_node, rtx_4090_node, t4_node, unread
-from tests.build_network import (
+from gpudoctor.testing.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.machines import MIB, but, h100_node, rtx_4090_node, t4_node, unread
+from gpudoctor.testing.networks import (
     RDMA,
     changed_device,
     changed_interface,
@@ -34,7 +35,6 @@ from tests.build_network import (
     with_network,
     with_rdma,
 )
-from tests.cases import error, info, silent, skipped, warning
 from tests.checks.host import limits, with_environment, with_host
 
 H100 = h100_node()

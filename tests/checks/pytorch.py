@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from gpudoctor.snapshot import CudaAnswer, PciDevice, Probe, Snapshot, absent, missing, read
-from tests.build import but, but_gpu, gpu, h100_node, node, nvml, t4_node, unread
-from tests.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.machines import but, but_gpu, gpu, h100_node, node, nvml, t4_node, unread
 
 PYTHON_PROBE = "training.python_probe"
 TORCH_PROBE = "training.torch_probe"

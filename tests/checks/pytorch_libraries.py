@@ -3,8 +3,8 @@
 import msgspec
 
 from gpudoctor.snapshot import CudaAnswer, Library, Probe, Snapshot, read
-from tests.build import but, h100_node, rtx_4090_node, unread
-from tests.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.cases import error, info, silent, skipped, warning
+from gpudoctor.testing.machines import but, h100_node, rtx_4090_node, unread
 from tests.checks.pytorch import PIP, SITE, TORCH_PROBE, environment, packages, torch
 
 BUNDLED_NCCL = f"{SITE}/nvidia/nccl/lib/libnccl.so.2"

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from gpudoctor.amp.report import AmpReport
+from gpudoctor.testing.machines import h100_node
 from tests.amp_examples import t4
-from tests.build import h100_node
 from tests.gpu.measured import FOLDER, file_for, page, record, where
 from tests.gpu.test_amp_on_gpu import plain_rate
 

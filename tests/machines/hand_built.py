@@ -33,7 +33,7 @@ from gpudoctor.snapshot import (
     missing,
     read,
 )
-from tests.build import (
+from gpudoctor.testing.machines import (
     GIB,
     MIB,
     UNSUPPORTED,
@@ -47,7 +47,7 @@ from tests.build import (
     rtx_4090_node,
     t4_node,
 )
-from tests.build_network import default_route, interface, with_interfaces, with_network
+from gpudoctor.testing.networks import default_route, interface, with_interfaces, with_network
 
 
 def with_environment(machine: Snapshot, **variables: str) -> Snapshot:

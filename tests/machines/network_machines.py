@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from gpudoctor.snapshot import Gid, GpuDirect, Interface, NvLink, Snapshot, Space, absent, read
-from tests.build import GIB, UNSUPPORTED, but, gpu, h100_node, node, nvml, rtx_4090_node, t4_node
-from tests.build_network import (
+from gpudoctor.testing.machines import GIB, UNSUPPORTED, but, gpu, h100_node, node, nvml, rtx_4090_node, t4_node
+from gpudoctor.testing.networks import (
     RDMA,
     changed_port,
     default_route,

@@ -1,4 +1,4 @@
-"""Healthy networks for the machines of tests/build.py, and the devices to change one of.
+"""Healthy networks for the machines of gpudoctor/testing/machines.py, and the devices to change one of.
 
 machine = with_network(h100_node(), rdma_devices=read(SYSFS, (rdma_device(0, port(state="DOWN")),)))
 """

@@ -4,18 +4,26 @@
     silent("gpu-too-hot", one(temperature_celsius=83)),                        # the least step away: not a word
     skipped("gpu-too-hot", one(temperature_celsius=unread())),                 # it could not look, and says so
 
-`tests/checks/*.py` each define `CASES`; `tests/test_every_check.py` runs them and fails for a check without.
+`lacks(case, check)` runs one. gpudoctor's own stand in `tests/checks`; a plugin's test is
+
+    @pytest.mark.parametrize("case", CASES)
+    def test_case(case):
+        assert not list(lacks(case, gpu_too_hot))
 """
 
-import importlib
-from pathlib import Path
+import re
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from gpudoctor.check import Severity
-from gpudoctor.snapshot import Snapshot
-from tests.build import but, h100_node, unread
+from gpudoctor.check import Check, Severity
+from gpudoctor.diagnose import ask
+from gpudoctor.report import Result
+from gpudoctor.snapshot import NOT_IN_SNAPSHOT, Snapshot
+from gpudoctor.testing.machines import but, h100_node, unread
 
 Expected = Severity | Literal["silent", "skipped"]
+UNWELCOME = re.compile(r"\b(simply|just|ensure|please)\b|!", re.IGNORECASE)
+"""Words that docs/messages.md does not want."""
 
 
 class Case(NamedTuple):
@@ -72,7 +80,34 @@ def skipped(check: str, *machines: Snapshot | str) -> Case:
     )
 
 
-def every_case() -> list[Case]:
-    """Those of all our checks."""
-    files = sorted((Path(__file__).parent / "checks").glob("*.py"))
-    return [case for file in files for case in importlib.import_module(f"tests.checks.{file.stem}").CASES]
+def lacks(case: Case, check: Check) -> Iterator[str]:
+    """What the answers lack of what the case wants and every finding owes; nothing when all is well."""
+    for machine in case.machines:
+        yield from _lacks(case, ask(check, machine))
+
+
+def _lacks(case: Case, result: Result) -> Iterator[str]:
+    if case.expected == "silent":
+        yield from () if result.outcome in ("ok", "not-applicable") else ["not silent"]
+        return
+    if case.expected == "skipped":
+        yield from () if result.outcome == "skipped" and result.reasons else ["not skipped"]
+        return
+    problems = result.problems
+    if len(problems) != case.times:
+        yield f"{len(problems)} problems"
+    for problem in problems[:1]:
+        yield from () if problem.severity == case.expected else [problem.severity]
+        yield from (words for words in case.says if words not in problem.summary)
+        yield from (line for line in case.runs if line not in problem.fix.commands)
+        # A reading that failed can be the evidence (a lost GPU, a call that hangs); one that nobody tried cannot.
+        if not problem.evidence or problem.evidence[0] == NOT_IN_SNAPSHOT:
+            yield "no evidence"
+    for problem in problems:
+        text = " ".join((problem.summary, problem.meaning, problem.fix.text))
+        yield from UNWELCOME.findall(text)
+        if not (problem.meaning and problem.fix.text) or problem.summary.endswith("."):
+            yield text
+        yield from (line for line in (problem.summary, *problem.fix.commands) if "\n" in line)
+        if (gpu := re.match(r"GPU (\d+)\b", problem.summary)) and int(gpu[1]) not in problem.gpus:
+            yield f"{problem.summary} is about {problem.gpus}"
