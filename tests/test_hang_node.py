@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from gpudoctor import active
 from gpudoctor.active import Reply, own_module
 from gpudoctor.hang import ask
-from gpudoctor.hang.find import as_processes, find_jobs
+from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Members
 from gpudoctor.marked import MARK
 from gpudoctor.read import process as proc
@@ -39,6 +39,7 @@ from gpudoctor.snapshot.evidence import (
     Evidence,
     Frame,
     NodeEvidence,
+    NodeProcesses,
     Process,
     ProcessEvidence,
     Ras,
@@ -185,9 +186,16 @@ def free_port() -> int:
 
 def only(evidence: Evidence) -> tuple[NodeEvidence, Members]:
     """The one node and the one job of the evidence, as the head groups it again."""
-    (found,) = evidence.nodes
-    (job,) = find_jobs([as_processes(found)])
-    return found, job
+    (seen,) = evidence.nodes
+    first_look = NodeProcesses(
+        hostname=seen.hostname or seen.name,
+        boot_id=seen.boot_id,
+        network_namespace=seen.network_namespace,
+        time=seen.time,
+        processes=tuple(each.process for each in seen.processes),
+    )
+    (job,) = find_jobs([first_look])
+    return seen, job
 
 
 def by_pid(found: NodeEvidence) -> dict[int, ProcessEvidence]:

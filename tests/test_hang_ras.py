@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 from gpudoctor.read.job import ras, ras_elsewhere
 from gpudoctor.read.job.ras import NoRas, may_ask
 from gpudoctor.read.job.ras_text import UnreadableRas, parse
-from gpudoctor.snapshot.evidence import Ras, RasCommunicator, RasRank
+from gpudoctor.snapshot.evidence import RasRank
 from tests.lab.requirements import require
 
 HEAD = """NCCL version {version} compiled with CUDA 12.8
@@ -433,47 +432,3 @@ def test_who_is_not_root_is_told_why_it_cannot_be_asked(monkeypatch: pytest.Monk
 
     with pytest.raises(NoRas, match="only root may enter"):
         ras_elsewhere.ask(1, "127.0.0.1", 28028, timeout=5)
-
-
-# ---------------------------------------------------------------- two polls
-
-
-def poll(*counts: int, name: str = "AllReduce") -> Ras:
-    ranks = tuple(RasRank(rank=rank, counts={name: count}) for rank, count in enumerate(counts))
-    return Ras(at=time.time(), source="x", communicators=(RasCommunicator(id="c", size=len(counts), ranks=ranks),))
-
-
-def behind(first: Ras, second: Ras) -> list[tuple[tuple[int, ...], int, bool]]:
-    return [
-        (tuple(rank.rank for rank in each.ranks), each.highest, each.frozen) for each in ras.laggards(first, second)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "found"),
-    [
-        ((9, 9, 8, 9), (9, 9, 8, 9), [((2,), 9, True)]),
-        ((9, 8, 8, 8), (9, 8, 8, 8), [((1, 2, 3), 9, True)]),  # the one that RAS would list is ahead
-        ((9, 9, 8, 9), (12, 12, 11, 12), []),  # all get on
-        ((9, 9, 8, 9), (11, 11, 8, 11), [((2,), 11, False)]),
-        ((9, 9, 9, 9), (9, 9, 9, 9), []),
-        ((8, 8, 8, 8), (9, 9, 8, 9), []),  # was not behind before
-        ((9, 9, 8, 9), (9, 9, 9, 9), []),
-    ],
-)
-def test_who_is_behind_twice(
-    first: tuple[int, ...], second: tuple[int, ...], found: list[tuple[tuple[int, ...], int, bool]]
-) -> None:
-    assert behind(poll(*first), poll(*second)) == found
-
-
-def test_from_text_the_unlisted_majority_counts() -> None:
-    report = parse(V224.encode(), 0, "x")
-
-    assert behind(report, report) == [((3,), 1041, True)]
-    assert [each.size for each in ras.laggards(report, report)] == [8]
-
-
-def test_communicators_of_one_poll_only_are_passed_over() -> None:
-    assert ras.laggards(poll(1, 2), Ras(at=0, source="x")) == ()
-    assert ras.laggards(Ras(at=0, source="x"), poll(1, 2)) == ()

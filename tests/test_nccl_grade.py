@@ -9,7 +9,6 @@ from gpudoctor.fleet.messages import RankState
 from gpudoctor.knowledge.wording import GIB, MIB
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.grade import grade
-from gpudoctor.nccl.grade_peers import grade_against_peers
 from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import Grade, NodeRanks, RunResult
 from gpudoctor.snapshot import GpuDirect, GpuProcess, NvLink, Snapshot, read
@@ -411,32 +410,6 @@ def test_gpus_in_use_are_mentioned_and_weigh_more_when_it_is_slow() -> None:
     assert ("gpus-in-use", "warning") in [(each.id, each.problem.severity) for each in findings]
 
 
-# ---------------------------------------------------------------- peers
-
-
-def test_peers_name_the_slow_one_only() -> None:
-    values = {f"n{number:02}": 360.0 + number for number in range(8)} | {"n99": 200.0}
-    found = grade_against_peers(values)
-    assert [name for name, each in found.items() if each.is_slow] == ["n99"]
-    assert found["n99"].share == pytest.approx(200 / 363, rel=0.01)
-
-
-def test_peers_need_both_distance_and_a_tenth() -> None:
-    close = {"a": 100.0, "b": 100.1, "c": 100.05, "d": 95.0}  # far off in z, 5% in value
-    assert not any(each.is_slow for each in grade_against_peers(close).values())
-    wide = {"a": 100.0, "b": 140.0, "c": 60.0, "d": 80.0}  # 11% below the median, no outlier
-    assert not grade_against_peers(wide)["d"].is_slow
-
-
-def test_equal_peers_and_one_that_is_not() -> None:
-    found = grade_against_peers({"a": 10.0, "b": 10.0, "c": 10.0, "d": 5.0})
-    assert [name for name, each in found.items() if each.is_slow] == ["d"]
-
-
-def test_two_peers_tell_nothing() -> None:
-    assert grade_against_peers({"a": 1.0, "b": 100.0}) == {}
-
-
 def test_a_run_without_rows_or_members() -> None:
     empty = RunResult(outcome="died", nodes=("n01",))
     assert grade(empty, {}, "nccl", {0: log_of("nonsense")}) == ((), ())
@@ -501,9 +474,3 @@ def test_whatever_was_read_and_logged_there_is_an_answer(
         assert each.reason or each.expected is not None
     for finding in findings:
         assert finding.problem.summary and finding.problem.fix.text and finding.nodes
-
-
-@given(st.dictionaries(st.text(max_size=3), st.floats(0, 1e6), max_size=8))
-def test_peers_never_raise_and_name_only_what_is_below(values: dict[str, float]) -> None:
-    for each in grade_against_peers(values).values():
-        assert not each.is_slow or each.value < 0.9 * each.median

@@ -18,7 +18,7 @@ from gpudoctor.hang.families import Family, families
 from gpudoctor.hang.job import JobMember, Members
 from gpudoctor.hang.users import Users
 from gpudoctor.launcher import command_lines as commands
-from gpudoctor.snapshot.evidence import NodeEvidence, NodeProcesses, Process
+from gpudoctor.snapshot.evidence import NodeProcesses, Process
 
 SAME_START_SECONDS = 60.0
 """Two claims to one rank on one node: launchers that were started together belong to one job, others are an old run
@@ -49,17 +49,6 @@ def find_jobs(nodes: Sequence[NodeProcesses], same_user: Iterable[str] = ()) -> 
     jobs = [_members(parties) for parties in clusters.all()]
     jobs.sort(key=lambda job: (-sum(member.role == "rank" for member in job.members), -len(job.members), job.id))
     return tuple(_distinct(jobs, nodes))
-
-
-def as_processes(node: NodeEvidence) -> NodeProcesses:
-    """The second look at a node as a first one."""
-    return NodeProcesses(
-        hostname=node.hostname or node.name,
-        boot_id=node.boot_id,
-        network_namespace=node.network_namespace,
-        time=node.time,
-        processes=tuple(each.process for each in node.processes),
-    )
 
 
 def masters(job: Members) -> tuple[tuple[str, ...], tuple[int, ...]]:

@@ -62,12 +62,6 @@ def of_head(machine: Snapshot, nodes: int) -> ChosenAddress:
     return ChosenAddress(address, f"the address of {described(interface)}, {by}{others}")
 
 
-def resolves_to_itself(machine: Snapshot, address: str) -> bool | None:
-    """Whether the head's own host name leads to `address` on the head, as c10d and gloo ask; None: not read."""
-    found = machine.host.hostname_addresses
-    return address in found.value if found.is_read else None
-
-
 def is_own(machine: Snapshot, address: str) -> bool | None:
     """Whether an interface of this machine has the address; None for names and where that was not read."""
     try:

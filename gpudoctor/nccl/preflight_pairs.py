@@ -1,7 +1,7 @@
 """Which connections to try, and how to say in few words which of them failed."""
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 ALL_PAIRS_UP_TO = 32
@@ -95,11 +95,3 @@ def cuts(tried: Iterable[Pair], failed: Iterable[Pair]) -> list[Cut]:
 def _whole(some: Sequence[Pair], broken: set[Pair]) -> bool:
     """Whether all of several connections failed; a single one says nothing of its node."""
     return len(some) > 1 and all(pair in broken for pair in some)
-
-
-def by_kind(found: Iterable[Cut]) -> Mapping[str, list[Cut]]:
-    """For sentences about many pairs."""
-    groups: dict[str, list[Cut]] = {}
-    for cut in found:
-        groups.setdefault(cut.kind, []).append(cut)
-    return groups

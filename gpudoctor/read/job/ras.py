@@ -8,10 +8,9 @@ import contextlib
 import socket
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from gpudoctor.read.job.ras_text import UnreadableRas, parse
-from gpudoctor.snapshot.evidence import Ras, RasCommunicator, RasRank
+from gpudoctor.snapshot.evidence import Ras
 
 DEFAULT_HOST = "localhost"
 DEFAULT_PORT = 28028
@@ -138,67 +137,3 @@ class _Channel:
         if not self.received:
             raise NoRas("it closed the connection without a report")
         return bytes(self.received)
-
-
-# ---------------------------------------------------------------- two polls
-
-
-class Laggards(NamedTuple):
-    """Ranks of one communicator that have launched fewer collectives than others, in both polls, and stand still."""
-
-    communicator: str
-    size: int
-    operation: str
-    """NCCL's name of the collective; empty: all of them together."""
-    ranks: tuple[RasRank, ...]
-    """As in the second poll, by rank."""
-    highest: int
-    """How many the foremost ranks have launched, second poll."""
-    frozen: bool
-    """Nobody in the communicator has launched anything between the polls."""
-
-
-def laggards(first: Ras, second: Ras) -> tuple[Laggards, ...]:
-    """Who is behind in both polls and has not moved between them.
-
-    RAS names the ranks that are off the majority, and these may as well be the ones ahead; so counts are compared with
-    the highest. A difference in one poll alone is normal: ranks run ahead of each other all the time.
-    """
-    earlier = {communicator.id: communicator for communicator in first.communicators}
-    found = []
-    for now in second.communicators:
-        before = earlier.get(now.id)
-        if before is None:
-            continue
-        for operation in sorted(_operations(now) & _operations(before)):
-            highest = _highest(now, operation)
-            behind = tuple(
-                rank
-                for rank in now.ranks
-                if rank.counts.get(operation, highest) < highest and _stood(before, rank, operation)
-            )
-            if behind:
-                frozen = highest == _highest(before, operation) and _counts(now, operation) == _counts(
-                    before, operation
-                )
-                found.append(Laggards(now.id, now.size, operation, behind, highest, frozen))
-    return tuple(found)
-
-
-def _operations(communicator: RasCommunicator) -> set[str]:
-    return {name for rank in communicator.ranks for name in rank.counts} | set(communicator.parties)
-
-
-def _counts(communicator: RasCommunicator, operation: str) -> dict[int, int]:
-    return {rank.rank: rank.counts[operation] for rank in communicator.ranks if operation in rank.counts}
-
-
-def _highest(communicator: RasCommunicator, operation: str) -> int:
-    own = _counts(communicator, operation).values()
-    return max([*own, *(count for _, count in communicator.parties.get(operation, ()))], default=0)
-
-
-def _stood(before: RasCommunicator, rank: RasRank, operation: str) -> bool:
-    """Whether a rank was behind with the same count in the earlier poll."""
-    counts = _counts(before, operation)
-    return counts.get(rank.rank) == rank.counts[operation] and counts[rank.rank] < _highest(before, operation)
