@@ -8,10 +8,15 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.lab.nvidia import Machine, fake_nvidia
 from tests.lab.reading import HOST_PID_NAMESPACE, write
 from tests.quick import is_quick, spread
+
+# A machine that does much else is slow at times: that is no property of the code.
+settings.register_profile("anywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("anywhere")
 
 
 def heard_and_not_heeded(number: int, frame: FrameType | None) -> None:

@@ -84,7 +84,7 @@ def test_the_json_is_as_promised() -> None:
     answer = json.loads(done.stdout)
     assert list(answer) == ["verdict", "problems", "understood", "unknown"]
     assert answer["verdict"] == "bad"
-    keys = ["rule", "code", "severity", "line", "summary", "happens", "fix", "source"]
+    keys = ["rule", "code", "severity", "line", "summary", "happens", "fix", "source", "leads_to"]
     for problem in answer["problems"]:
         assert list(problem) == keys
         assert list(problem["fix"]) == ["text", "corrected"]

@@ -245,7 +245,7 @@ def test_a_way_that_ends_is_lost_and_the_others_go_on(stand_in: StandIn, script:
 
 
 def test_a_flood_without_a_line_is_cut_off(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpudoctor.fleet.lines.Lines.__init__.__defaults__", (1 << 20,))
+    monkeypatch.setattr("gpudoctor.fleet.lines.ArrivingLines.__init__.__defaults__", (1 << 20,))
     with SshFleet(nodes("a"), environment=stand_in("cat /dev/zero")) as fleet:
         found = reach(fleet, timeout=PATIENCE)
     assert isinstance(found[0], Lost)

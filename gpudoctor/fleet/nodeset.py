@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from gpudoctor.errors import BadInput
 from gpudoctor.fleet.clustershell import unconfigured
 
 with unconfigured():
@@ -17,14 +18,14 @@ def expanded(folded: str) -> list[str]:
     try:
         return [str(name) for name in NodeSet(folded, resolver=RESOLVER_NOGROUP)]
     except Exception as error:  # its parser lets some of its own mistakes through, besides NodeSetException
-        raise ValueError(str(error)) from None
+        raise BadInput(str(error)) from None
 
 
 def folded(names: Sequence[str]) -> str:
     """n01, n02, n03 -> n[01-03]. Raises `ValueError` where one of them is no plain name."""
     if not all(_PLAIN.fullmatch(name) for name in names):
-        raise ValueError("no names of nodes")
+        raise BadInput("no names of nodes")
     try:
         return str(NodeSet.fromlist(list(names), resolver=RESOLVER_NOGROUP))
     except Exception as error:
-        raise ValueError(str(error)) from None
+        raise BadInput(str(error)) from None

@@ -10,6 +10,7 @@ from itertools import product
 
 from msgspec import Struct
 
+from gpudoctor.errors import BadInput
 from gpudoctor.fleet.messages import may_set
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.nccl.result import Setting
@@ -31,23 +32,23 @@ def parse_compare(text: str) -> tuple[dict[str, str], ...]:
         name, equals, written = part.partition("=")
         name = name.strip()
         if not equals:
-            raise ValueError(f"--compare takes NAME=VALUE,VALUE like {EXAMPLE}, and {part!r} has no '='")
+            raise BadInput(f"--compare takes NAME=VALUE,VALUE like {EXAMPLE}, and {part!r} has no '='")
         if not may_set(name):
-            raise ValueError(
+            raise BadInput(
                 f"--compare cannot set {name!r}: it sets NCCL_*, TORCH_NCCL_*, GLOO_* and the like, not other variables"
             )
         if name in values:
-            raise ValueError(f"--compare names {name} twice; write its values after one '=', as in {EXAMPLE}")
+            raise BadInput(f"--compare names {name} twice; write its values after one '=', as in {EXAMPLE}")
         values[name] = [_plain(name, value) for value in _split(written, ",")]
         if len(set(values[name])) < len(values[name]):
-            raise ValueError(f"--compare gives {name} the same value twice: {written!r}")
+            raise BadInput(f"--compare gives {name} the same value twice: {written!r}")
     count = 1
     for name in values:
         count *= len(values[name])
     if count < 2:
-        raise ValueError(f"--compare needs at least two values to compare, as in {EXAMPLE}")
+        raise BadInput(f"--compare needs at least two values to compare, as in {EXAMPLE}")
     if count > MOST_COMBINATIONS:
-        raise ValueError(
+        raise BadInput(
             f"--compare asks for {count} combinations, and at most {MOST_COMBINATIONS} are run; name fewer values"
         )
     return tuple(
@@ -165,7 +166,7 @@ def _split(text: str, separator: str) -> list[str]:
         if end >= len(text):
             break
         if text[end] != separator:
-            raise ValueError(f"--compare ends with a backslash, which must stand before a character: {text!r}")
+            raise BadInput(f"--compare ends with a backslash, which must stand before a character: {text!r}")
         position = end + 1
     return parts
 
@@ -174,7 +175,7 @@ def _plain(name: str, value: str) -> str:
     """A value without its backslashes."""
     plain = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL).strip()
     if not plain.isprintable() or len(plain) > LONGEST_VALUE:
-        raise ValueError(
+        raise BadInput(
             f"--compare: {plain[:40]!r} cannot be a value of {name}: at most {LONGEST_VALUE} printable characters"
         )
     return plain

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from gpudoctor.errors import BadInput
 from gpudoctor.nccl import result
 from gpudoctor.nccl.isolate_judge import BAD_BELOW, Judgement, Measured, judge
 from gpudoctor.nccl.isolate_pairs import Pair, adjacent, among_themselves, matched, pair_of, round_robin
@@ -46,7 +47,7 @@ class Isolating:
         Raises ValueError for fewer than two nodes.
         """
         if len(names) < 2:
-            raise ValueError("--find-slow compares nodes, and there is only one; name at least two")
+            raise BadInput("--find-slow compares nodes, and there is only one; name at least two")
         self.names = tuple(names)
         self.ranks_alone = ranks_alone
         self.bad_below = bad_below

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from gpudoctor.errors import BadInput
 from gpudoctor.fleet.messages import Measurement
 from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
 from gpudoctor.knowledge.visible.now import visible_count
@@ -29,24 +30,24 @@ def parse_size(text: str) -> int:
     """Bytes of "8", "64K", "1.5G", "8GiB" (always powers of two). Raises `ValueError` with one line for the user."""
     match = SIZE.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text[:40]!r} is no size; write bytes, or a number with K, M, G or T (8G is 8 GiB)")
+        raise BadInput(f"{text[:40]!r} is no size; write bytes, or a number with K, M, G or T (8G is 8 GiB)")
     number, unit = match.groups()
     whole, _, fraction = number.partition(".")
     # In whole numbers: a float would round large sizes.
     amount = int(whole + fraction) * UNITS[unit.upper()] // int(10 ** len(fraction))
     if not SMALLEST_BYTES <= amount <= LARGEST_BYTES:
-        raise ValueError(f"{text.strip()} is {amount} bytes; sizes are from {SMALLEST_BYTES} bytes to 1T")
+        raise BadInput(f"{text.strip()} is {amount} bytes; sizes are from {SMALLEST_BYTES} bytes to 1T")
     return amount
 
 
 def sizes(minimum: int, maximum: int, factor: int) -> tuple[int, ...]:
     """`minimum`, then each `factor` times the one before, up to `maximum`. Raises `ValueError`."""
     if factor < 2:
-        raise ValueError(f"the factor between sizes is at least 2, not {factor}")
+        raise BadInput(f"the factor between sizes is at least 2, not {factor}")
     if not SMALLEST_BYTES <= minimum <= LARGEST_BYTES or maximum > LARGEST_BYTES:
-        raise ValueError(f"sizes are from {SMALLEST_BYTES} bytes to 1T, not from {minimum} to {maximum} bytes")
+        raise BadInput(f"sizes are from {SMALLEST_BYTES} bytes to 1T, not from {minimum} to {maximum} bytes")
     if minimum > maximum:
-        raise ValueError(f"the smallest size ({minimum} bytes) is larger than the largest ({maximum} bytes)")
+        raise BadInput(f"the smallest size ({minimum} bytes) is larger than the largest ({maximum} bytes)")
     powers = (minimum * factor**step for step in range(MOST_SIZES))
     return tuple(itertools.takewhile(lambda size: size <= maximum, powers))
 
@@ -57,7 +58,7 @@ def measurements(collectives: Iterable[str], sizes: Iterable[int]) -> tuple[Meas
     names = tuple(dict.fromkeys(collectives))
     for name in names:
         if name not in COLLECTIVES:
-            raise ValueError(f"there is no collective {name!r}; there are {listed(COLLECTIVES, most=len(COLLECTIVES))}")
+            raise BadInput(f"there is no collective {name!r}; there are {listed(COLLECTIVES, most=len(COLLECTIVES))}")
     return tuple(Measurement(name, size) for name in names for size in asked)
 
 
@@ -76,7 +77,7 @@ def ranks_for(
     fewer GPUs than wanted, or none, or when that could not be read and nobody said a number.
     """
     if wanted < 0:
-        raise ValueError(f"the number of ranks a node is at least 1, not {wanted}")
+        raise BadInput(f"the number of ranks a node is at least 1, not {wanted}")
     if backend == "gloo":
         return wanted or (1 if nodes > 1 else 2)
     try:
@@ -84,14 +85,14 @@ def ranks_for(
     except NotRead as error:
         if wanted:
             return wanted  # the ranks will find out
-        raise ValueError(
+        raise BadInput(
             f"the GPUs of {name_of(snapshot)} could not be counted ({error.reading.reason}); "
             "say how many ranks each node gets with --gpus-per-node"
         ) from None
     if count == 0:
-        raise ValueError(f"{name_of(snapshot)}: {_none_seen(snapshot, settings or {})}")
+        raise BadInput(f"{name_of(snapshot)}: {_none_seen(snapshot, settings or {})}")
     if wanted > count:
-        raise ValueError(
+        raise BadInput(
             f"{wanted} ranks a node are wanted; a program on {name_of(snapshot)} sees {counted(count, 'GPU')}"
         )
     return wanted or count
@@ -117,7 +118,7 @@ def choose_backend(
     why = "; ".join(f"{listed(names)}: {reason}" for reason, names in lacking.items())
     if wanted == "nccl":
         if known:
-            raise ValueError(f"--backend nccl cannot run ({why}); --backend gloo tests the network over CPU")
+            raise BadInput(f"--backend nccl cannot run ({why}); --backend gloo tests the network over CPU")
         return "nccl", "cuda", "--backend nccl asks for it" + (f" ({why})" if why else "")
     if lacking:
         return "gloo", "cpu", why

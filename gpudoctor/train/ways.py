@@ -5,6 +5,7 @@ The programs are workers/train_*.py; this side must not import torch, and knows 
 
 from typing import Literal, NamedTuple
 
+from gpudoctor.errors import BadInput
 from gpudoctor.knowledge.superseded import SupersededKind, superseded
 from gpudoctor.knowledge.wording import listed
 
@@ -94,7 +95,7 @@ def parse_ways(text: str) -> AskedWays:
         if name == "all" and not equals:
             ways.extend(WAYS)
         elif equals and argument.strip() not in _ARGUMENTS:
-            raise ValueError(f"{word.strip()[:60]!r} is no way of training; choose of {_choice()}, or all")
+            raise BadInput(f"{word.strip()[:60]!r} is no way of training; choose of {_choice()}, or all")
         elif equals and (why := _of_argument(argument.strip(), asked, name)):
             answered[word.strip()] = why
         elif name in WAYS:
@@ -102,9 +103,9 @@ def parse_ways(text: str) -> AskedWays:
         elif why := _gone("strategy", asked) or _ELSEWHERE.get(asked, "") or _ELSEWHERE.get(asked.split("_")[0], ""):
             answered[asked] = why
         else:
-            raise ValueError(f"{word.strip()[:60]!r} is no way of training; choose of {_choice()}, or all")
+            raise BadInput(f"{word.strip()[:60]!r} is no way of training; choose of {_choice()}, or all")
     if not ways and not answered:
-        raise ValueError(f"no way of training is named; choose of {_choice()}, or all")
+        raise BadInput(f"no way of training is named; choose of {_choice()}, or all")
     return AskedWays(tuple(name for name in WAYS if name in ways), answered)
 
 
@@ -118,7 +119,7 @@ def parse_precisions(text: str) -> tuple[Precision, ...]:
     unknown = [word for word in asked if word not in PRECISIONS]
     if unknown or not asked:
         named = repr((unknown or [text])[0][:60])
-        raise ValueError(f"{named} is no precision of this test; choose of {', '.join(PRECISIONS)}, or all")
+        raise BadInput(f"{named} is no precision of this test; choose of {', '.join(PRECISIONS)}, or all")
     return tuple(precision for precision in PRECISIONS if precision in asked)
 
 

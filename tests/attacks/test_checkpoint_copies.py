@@ -208,10 +208,10 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "small").mkdir()
     # The room is believed to be there, so that the write itself has to fail.
     program = (
-        "import os, sys; from gpudoctor.checkpoint import fix; from gpudoctor.checkpoint.examine import Wish\n"
+        "import os, sys; from gpudoctor.checkpoint import fix; from gpudoctor.checkpoint.examine import FileWish\n"
         "fix.HEADROOM_BYTES = -(1 << 30)\n"
-        "try: fix.copied(Wish('x.pt', out='out.pt'), 'small/temporary')\n"
-        "except fix.Unreadable as error: print(error)"
+        "try: fix.copied(FileWish('x.pt', out='out.pt'), 'small/temporary')\n"
+        "except fix.BadFile as error: print(error)"
     )
     script = (
         f'mount -t tmpfs -o size=1m none small && touch small/temporary && {sys.executable} -c "$PROGRAM"; umount small'

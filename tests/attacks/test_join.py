@@ -430,7 +430,7 @@ def test_an_introduction_has_a_deadline(head: JoinFleet, monkeypatch: pytest.Mon
 
 @attack("channels", way=NODE, weakness="a line without an end fills the head's memory")
 def test_a_line_without_an_end_ends_the_connection(head: JoinFleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpudoctor.fleet.lines.Lines.__init__.__defaults__", (1 << 16,))
+    monkeypatch.setattr("gpudoctor.fleet.lines.ArrivingLines.__init__.__defaults__", (1 << 16,))
     connection, channel = joined(head, "n02")
     with connection:
         until(lambda: "n02" in head.joined)

@@ -47,9 +47,9 @@ def test_a_checkpoint_is_not_blamed_for_our_limit(tmp_path: Path) -> None:
     one_line(done, "no process can be started to read it: Too many open files (ulimit -n)", status=2)
 
 
-@attack("faults", way="hang: ulimit -d 20000", weakness="a thread that cannot be started is a bug of ours")
+@attack("faults", way="hang: ulimit -s above -d", weakness="a thread that cannot be started is a bug of ours")
 def test_no_thread_can_be_started_for_an_agent() -> None:
-    done = faulty("ulimit -d 20000", "hang")
+    done = faulty("ulimit -s 2000000; ulimit -d 1000000", "hang")  # a thread's stack is larger than all it may have
     one_line(done, "could not look: no thread can be started (ulimit -u, -v, pids.max)", status=3)
 
 

@@ -108,7 +108,7 @@ def test_a_line_that_is_no_order_is_refused_and_the_agent_stays(line: bytes) -> 
 
 @attack("channels", way=LINE, weakness="a line without an end fills its memory")
 def test_a_line_without_an_end_ends_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpudoctor.fleet.lines.Lines.__init__.__defaults__", (1 << 16,))
+    monkeypatch.setattr("gpudoctor.fleet.lines.ArrivingLines.__init__.__defaults__", (1 << 16,))
     read, write = os.pipe()
     flood = threading.Thread(target=_flood, args=(write,))
     flood.start()

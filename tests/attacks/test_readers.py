@@ -233,7 +233,7 @@ def test_ctrl_c_ends_a_wait_for_standard_input(words: tuple[str, ...]) -> None:
 
 @attack("files", way="any reader: a text that is worked on without end", weakness="the command runs for ever")
 def test_computing_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    import gpudoctor.cli as cli
+    import gpudoctor.cli.group as group
 
     def busy(*_: object, **__: object) -> None:
         cost.spend(bounded.SCRIPT._replace(seconds=1))
@@ -243,7 +243,7 @@ def test_computing_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, capsy
         except Exception:  # whoever swallows every error does not swallow this one
             pytest.fail("it was taken for a bug")
 
-    monkeypatch.setattr(cli, "app", busy)
+    monkeypatch.setattr(group, "app", busy)
     assert command(["lint", "x"]) == 2
     assert "it takes more than 1 s of computing" in capsys.readouterr().err
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
@@ -251,7 +251,7 @@ def test_computing_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, capsy
 
 @attack("files", way="any reader: a text that makes gigabytes", weakness="the machine's memory is used up")
 def test_memory_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    import gpudoctor.cli as cli
+    import gpudoctor.cli.group as group
 
     before = resource.getrlimit(resource.RLIMIT_AS)
 
@@ -259,7 +259,7 @@ def test_memory_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: 
         cost.spend(bounded.SCRIPT._replace(memory=1 << 30))
         bytes(2 << 30)
 
-    monkeypatch.setattr(cli, "app", greedy)
+    monkeypatch.setattr(group, "app", greedy)
     assert command(["lint", "x"]) == 2
     assert "it takes more than 1 GiB of memory" in capsys.readouterr().err
     assert resource.getrlimit(resource.RLIMIT_AS) == before
@@ -542,12 +542,12 @@ def test_a_script_costs_little(text: str) -> None:
     """In a child, as a parser of C may end its process."""
     program = (
         "import sys; from gpudoctor import bounded, cost; from gpudoctor.lint.lint import linted\n"
-        "from gpudoctor.lint.model import Facts; from gpudoctor.lint.read import Unreadable, read_job\n"
+        "from gpudoctor.lint.model import LintFacts; from gpudoctor.lint.read import UnreadableText, read_job\n"
         "from gpudoctor.lint.rule import every_rule\n"
         "with cost.command():\n"
         "    cost.spend(bounded.SCRIPT)\n"
-        "    try: linted(read_job(sys.stdin.read(), Facts(), None), every_rule()); print('read')\n"
-        "    except (Unreadable, cost.Beyond) as error: print('refused:', error)\n"
+        "    try: linted(read_job(sys.stdin.read(), LintFacts(), None), every_rule()); print('read')\n"
+        "    except (UnreadableText, cost.Beyond) as error: print('refused:', error)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], input=text, capture_output=True, text=True, check=False, timeout=300
