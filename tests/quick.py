@@ -16,7 +16,14 @@ STARTERS = ("subprocess", "multiprocessing", "pty", "torch", "lightning", "accel
 """Modules: whoever names one, or something out of one, is not quick."""
 MANY_INPUTS = ("tests/attacks/", "tests/test_hostile.py")
 LAB = ("tests.lab.hosts", "tests.lab.sshd", "tests.lab.slurm", "tests.lab.nvidia", "tests.lab.warm")
-ROOMS = ("gpudoctor.amp.run", "gpudoctor.checkpoint.run", "gpudoctor.fleet.local")
+ROOMS = (
+    "gpudoctor.active",
+    "gpudoctor.amp.run",
+    "gpudoctor.checkpoint.run",
+    "gpudoctor.fleet.followed",
+    "gpudoctor.fleet.local",
+    "gpudoctor.fleet.ranks",
+)
 """Rooms that work in processes of their own."""
 PRODUCT = frozenset(("LocalFleet", "examine", "main", "CliRunner", "start", "gather"))
 """What of gpudoctor starts processes of its own."""
@@ -83,7 +90,10 @@ def named(value: object) -> tuple[object, ...]:
     value = inspect.unwrap(value) if callable(value) else value
     if not isinstance(value, types.FunctionType):
         return ()
-    return tuple(value.__globals__[name] for name in names_of([value.__code__]) if name in value.__globals__)
+    words = set(names_of([value.__code__]))
+    own = [value.__globals__[word] for word in words if word in value.__globals__]
+    helpers = [each for each in own if isinstance(each, types.ModuleType) and each.__name__.startswith("tests.")]
+    return (*own, *(getattr(module, word) for module in helpers for word in words if hasattr(module, word)))
 
 
 def names_of(codes: Iterable[types.CodeType]) -> Iterator[str]:
