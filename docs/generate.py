@@ -6,7 +6,6 @@
 In any Markdown page a line `<!-- run: COMMAND -->` is followed by a fenced block that holds what COMMAND printed.
 """
 
-import importlib
 import inspect
 import json
 import os
@@ -18,16 +17,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import typer
+
 from gpudoctor import snapshot
 from gpudoctor.amp import report as amp_report
 from gpudoctor.causes import CAUSES, Cause
 from gpudoctor.check import Check
+from gpudoctor.checkpoint.report import CheckpointReport
+from gpudoctor.cli import statuses
+from gpudoctor.cli.group import app
+from gpudoctor.compare.report import DiffReport
+from gpudoctor.devices import DevicesAnswer
+from gpudoctor.envelope import Answer, encode
+from gpudoctor.envelope import schema as answer_schema
+from gpudoctor.explain.report import Explanation
+from gpudoctor.fleet.survey import Survey
+from gpudoctor.hang.report import HangReport
+from gpudoctor.knowledge.suggest.advice import Advice
+from gpudoctor.launch.text import LaunchAnswer
+from gpudoctor.lint.report import LintReport
 from gpudoctor.lint.rule import Example, LintRule, every_rule
-from gpudoctor.nccl import publish
-from gpudoctor.plugins import find_checks
+from gpudoctor.nccl.result import TestResult
+from gpudoctor.plugins import ChecksAnswer, find_checks
+from gpudoctor.report import Report
 from gpudoctor.snapshot import evidence as hang_evidence
 from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms import TABLE
+from gpudoctor.topology import TopologyAnswer
 from gpudoctor.train import report as train_report
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,21 +61,24 @@ from tests.machines.network_machines import NETWORK_MACHINES  # noqa: E402 - as 
 DOCS = ROOT / "docs"
 EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop", "network-dgx-h100", "network-many-bridges")
 SCHEMAS = {
-    "snapshot": "snapshot",
-    "report": "report",
-    "devices": "devices",
-    "topology": "topology",
-    "env": "emit.machine_readable",
-    "nccl-test": "nccl.publish",
-    "train-test": "train.report",
-    "check-hosts": "fleet.survey",
-    "amp": "amp.report",
-    "checkpoint": "checkpoint.report",
-    "lint": "lint.report",
-    "hang": "hang.report",
-    "explain": "explain.report",
+    "snapshot": snapshot.Snapshot,
+    "report": Report,
+    "diff": DiffReport,
+    "devices": DevicesAnswer,
+    "topology": TopologyAnswer,
+    "env": Advice,
+    "nccl-test": TestResult,
+    "train-test": train_report.TrainReport,
+    "check-hosts": Survey,
+    "amp": amp_report.AmpReport,
+    "checkpoint": CheckpointReport,
+    "lint": LintReport,
+    "hang": HangReport,
+    "explain": Explanation,
+    "launch": LaunchAnswer,
+    "checks": ChecksAnswer,
 }
-"""Which module's `json_schema` each is."""
+"""What each is the form of."""
 COMMANDS = (
     "check",
     "hang",
@@ -70,6 +90,7 @@ COMMANDS = (
     "launch",
     "lint",
     "capture",
+    "diff",
     "devices",
     "topology",
     "env",
@@ -87,6 +108,35 @@ HANG_WORDS = (
     "their kind: numbers, names and prefixes vary. A line that is *context* or a *consequence* speaks for a cause only "
     "together with others; so does a failed *connection*, which the end of the other rank explains as well."
 )
+EXIT_STATUS = """# Exit status
+
+<!-- Written by docs/generate.py; edit gpudoctor/cli/statuses.py instead. -->
+
+A script that goes on after `gpudoctor` asks one question: may I? Only 0 says yes. 1 says no: something is wrong.
+3 says that nobody knows: an empty log, a cut file, a machine without a GPU that nobody has called right. 2 says that
+the command itself was wrong and that nothing was started. All commands keep to this; `--help` of each shows its row.
+
+{table}
+
+Of several inputs (files, nodes, GPUs) 1 wins over 3, and 3 over 0. {elsewhere}
+
+```sh
+gpudoctor check --expect 8xH100 || exit 1          # before a job: only a machine that is known to be ready starts it
+gpudoctor explain run.log; test $? -eq 3 && echo "the logs do not tell"
+```
+"""
+OPTIONS = """# Options
+
+<!-- Written by docs/generate.py; edit gpudoctor/cli/ instead. -->
+
+An option means the same in every command that has it. Which commands those are, and what it takes:
+
+{table}
+
+`--from FILE` reads again what the same command's `--json` wrote, of this version and of earlier ones: without its lines
+to paste, which are words of whoever wrote the file. No `--from` reads the `--json` of `launch` and `env`, for these are
+lines to paste and nothing else, nor that of `checks`, which tells of the installation.
+"""
 CAUSE_IDS = DOCS / "cause-ids.txt"
 """Every id that a cause has ever had: a contract with whoever reads the JSON. It never loses a line."""
 WRITTEN_CAUSES = "<!-- Written by docs/generate.py; edit gpudoctor/causes/ and gpudoctor/symptoms/ instead. -->"
@@ -101,23 +151,50 @@ def from_code() -> Iterator[tuple[Path, str]]:
         yield DOCS / "checks" / f"{check.id}.md", check_page(check)
     yield DOCS / "checks" / "README.md", index(checks)
     yield DOCS / "cli.md", command_help()
+    yield DOCS / "exit-status.md", EXIT_STATUS.format(table=statuses.table(), elsewhere=statuses.ELSEWHERE)
+    yield DOCS / "options.md", OPTIONS.format(table=option_table())
     yield DOCS / "lint-rules.md", lint_rules(every_rule())
     yield DOCS / "hang-causes.md", hang_causes()
     yield CAUSE_IDS, "\n".join(sorted({*CAUSE_IDS.read_text().split(), *CAUSES})) + "\n"
-    for name, module in SCHEMAS.items():
-        schema = importlib.import_module(f"gpudoctor.{module}").json_schema()
+    for name, form in SCHEMAS.items():
+        schema = answer_schema(form) if issubclass(form, Answer) else msgspec.json.schema(form)
         yield DOCS / "schemas" / f"{name}.json", json.dumps(tidied(schema), indent=1, sort_keys=True) + "\n"
     machines = {**MACHINES, **NETWORK_MACHINES}
     for name in EXAMPLES:
         yield DOCS / "examples" / f"{name}.json", snapshot.to_json(machines[name](), indent=1).decode() + "\n"
     for name, answer in nccl_examples.EXAMPLES.items():
-        yield DOCS / "examples" / f"{name}.json", publish.to_json(answer()) + "\n"
+        yield DOCS / "examples" / f"{name}.json", encode(answer()).decode() + "\n"
     for name, trained in train_examples.EXAMPLES.items():
-        yield DOCS / "examples" / f"{name}.json", train_report.to_json(trained()).decode() + "\n"
+        yield DOCS / "examples" / f"{name}.json", encode(trained()).decode() + "\n"
     for name, judged in amp_examples.EXAMPLES.items():
-        yield DOCS / "examples" / f"{name}.json", amp_report.to_json(judged()).decode() + "\n"
+        yield DOCS / "examples" / f"{name}.json", encode(judged()).decode() + "\n"
     for name, evidence in hang_examples.EXAMPLES.items():
         yield DOCS / "examples" / f"{name}.json", hang_evidence.to_json(evidence()).decode() + "\n"
+
+
+def options() -> Iterator[tuple[str, Any]]:
+    """Every option of every command, but those that only keep a former spelling, with the command's name."""
+    group: Any = typer.main.get_command(app)
+    for name in COMMANDS:
+        for each in group.get_command(None, name).params:
+            if each.param_type_name == "option" and not each.hidden:
+                yield name, each
+
+
+def option_table() -> str:
+    """One row a spelling."""
+    rows: dict[str, list[tuple[str, Any]]] = {}
+    for command, option in options():
+        rows.setdefault(option.opts[-1], []).append((command, option))
+    lines = ["| option | what it means | commands |", "|---|---|---|"]
+    for _, found in sorted(rows.items()):
+        option = found[0][1]
+        takes = {each.metavar or "" for _, each in found}
+        words = ", ".join(dict.fromkeys((*option.opts, *option.secondary_opts)))
+        value = f" {takes.pop()}" if len(takes) == 1 and takes != {""} else ""
+        meaning = str(option.help).replace("|", "\\|")
+        lines.append(f"| `{words}{value}` | {meaning} | {', '.join(command for command, _ in found)} |")
+    return "\n".join(lines)
 
 
 def tidied(schema: Any) -> Any:
@@ -198,8 +275,8 @@ def hang_cause(cause: Cause, symptoms: list[Symptom]) -> Iterator[str]:
     if cause.foreseen_by:
         yield f"- Foreseen by: {', '.join(f'[{id}](checks/{id}.md)' for id in cause.foreseen_by)}"
     yield f"- What to do: {cause.fix.text}"
-    for name, fix in cause.variants.items():
-        yield f"    - {name}: {fix.text}"
+    for name in cause.variants:
+        yield f"    - {name}: {cause.fix_for(name).text}"
     yield f"- Source: {cause.source}"
     if cause.fix.commands:
         yield from ("", "```text", *cause.fix.commands, "```")

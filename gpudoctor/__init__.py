@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpudoctor.errors import BadInput as BadInput
     from gpudoctor.errors import CannotTell as CannotTell
     from gpudoctor.errors import Error as Error
+    from gpudoctor.errors import Unreached as Unreached
     from gpudoctor.explain.report import Explanation as Explanation
     from gpudoctor.fleet.survey import Survey as Survey
     from gpudoctor.hang.report import HangReport as HangReport
@@ -44,7 +45,7 @@ _NAMES = {
     "armed": "arm Armed",
     "library": "bandwidth broken_plugins devices diagnose examine explain hang launch_plan launch_text lint load"
     " survey topology",
-    "errors": "BadInput CannotTell Error",
+    "errors": "BadInput CannotTell Error Unreached",
     "devices": "DevicesAnswer",
     "explain.report": "Explanation",
     "fleet.survey": "Survey",

@@ -31,9 +31,11 @@ GRACE_AFTER_KILL_SECONDS = 1.0
 
 Waiting = Callable[[Sequence[str]], None]
 """Called several times a second with the names of the children that have not ended yet."""
+LOOK_SECONDS = 0.05
+"""What children have said is looked at no more often, while they speak."""
 
 
-class Reply(NamedTuple):
+class ChildReply(NamedTuple):
     """How a child ended, and what it said."""
 
     name: str
@@ -47,15 +49,19 @@ class Reply(NamedTuple):
     """Still there after SIGKILL: it sleeps uninterruptibly in the kernel."""
     seconds: float
     pid: int
+    is_pending: bool = False
+    """It has not ended: what it owes may still come."""
 
     @property
-    def missing_kind(self) -> Literal["timeout", "failed"]:
+    def missing_kind(self) -> Literal["timeout", "failed", "not-asked"]:
         """The `MissingKind` of a fact that this child owed."""
-        return "timeout" if self.timed_out else "failed"
+        return "not-asked" if self.is_pending else "timeout" if self.timed_out else "failed"
 
     @property
     def failure(self) -> str:
         """Why the reply may be incomplete, as a phrase; empty when the child ended well."""
+        if self.is_pending:
+            return "it is still being asked"
         if self.stuck:
             return f"no answer within {self.seconds:.0f} s; process {self.pid} hangs in the kernel and cannot be killed"
         if self.timed_out:
@@ -156,7 +162,12 @@ class Child:
         """It ended, flooded us, or its deadline has passed."""
         return self.process.poll() is not None or self.flooded or time.monotonic() >= self.deadline
 
-    def end(self) -> Reply:
+    def so_far(self) -> ChildReply:
+        """What it has said until now."""
+        seconds = time.monotonic() - self.started
+        return ChildReply(self.name, bytes(self.output), "", None, False, False, seconds, self.process.pid, True)
+
+    def end(self) -> ChildReply:
         """Kill what is left of the child and its descendants, reap it, and say how it ended."""
         forget(self)
         own_end = self.process.poll()
@@ -181,7 +192,7 @@ class Child:
             for stream in (self.process.stdout, self.process.stderr):
                 if stream is not None:
                     stream.close()
-        return Reply(
+        return ChildReply(
             name=self.name,
             output=bytes(self.output),
             errors=bytes(self.errors).decode("utf-8", "replace"),
@@ -302,13 +313,19 @@ def own_module(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-c", code, *arguments]
 
 
-def gather(children: Sequence[Child], waiting: Waiting | None = None) -> dict[str, Reply]:
+def gather(
+    children: Sequence[Child],
+    waiting: Waiting | None = None,
+    so_far: "Callable[[Mapping[str, ChildReply]], None] | None" = None,
+) -> dict[str, ChildReply]:
     """Wait for all children, each until its own deadline, and end whatever is left. One reply a name.
 
+    `so_far` is called with the replies until now, those of children that are still asked too, when there are more.
     On any exception, KeyboardInterrupt too, every child's process group is killed before it travels on.
     """
     pending = list(children)
-    replies: dict[str, Reply] = {}
+    replies: dict[str, ChildReply] = {}
+    said, looked = -1, 0.0
     try:
         while pending:
             for child in [child for child in pending if child.is_over()]:
@@ -317,6 +334,11 @@ def gather(children: Sequence[Child], waiting: Waiting | None = None) -> dict[st
             if pending:
                 if waiting is not None:
                     waiting([child.name for child in pending])
+                if so_far is not None and time.monotonic() - looked >= LOOK_SECONDS:
+                    much = sum(len(child.output) for child in children)
+                    if much != said:
+                        so_far({**replies, **{child.name: child.so_far() for child in pending}})
+                        said, looked = much, time.monotonic()
                 _pause(pending)
     finally:
         for child in pending:

@@ -11,22 +11,88 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from gpudoctor.check import Fix
-from gpudoctor.command import Command
+from gpudoctor.command import Command, command
+from gpudoctor.sure import HINT, LIKELY, POSSIBLE, PROVED, SEEN
 from gpudoctor.symptom import UNSAID, Symptom
 
 Stage = Literal["rendezvous", "communicator", "first collective", "training", "end"]
 """Of a job, in the order in which it passes them."""
 STAGES: tuple[Stage, ...] = get_args(Stage)
-Blame = Literal["rank", "node", "fabric", "program", "environment", "scheduler"]
-"""Where the culprit is to be looked for. rank: one process. node: a machine and what is in it. fabric: what is between
-machines. program: what the training's own code does. environment: how it was started, and with which software and
-settings. scheduler: who gives and takes machines."""
+Class = Literal[
+    "gpu-memory",
+    "host-memory",
+    "shared-memory",
+    "disk-full",
+    "quota",
+    "limits",
+    "permission",
+    "file-missing",
+    "import",
+    "dependency-mismatch",
+    "driver",
+    "no-device",
+    "device-lost",
+    "device-ordinal",
+    "illegal-access",
+    "assertion",
+    "argument",
+    "shape",
+    "config",
+    "data",
+    "nan",
+    "checkpoint",
+    "download",
+    "exception",
+    "rendezvous",
+    "launcher",
+    "port",
+    "name-resolution",
+    "route",
+    "firewall",
+    "rdma",
+    "peer-access",
+    "nccl-setting",
+    "nccl-timeout",
+    "divergence",
+    "deadlock",
+    "dead-rank",
+    "slow-rank",
+    "stopped",
+    "storage",
+    "node-lost",
+    "scheduler",
+    "preempted",
+    "time-limit",
+    "image",
+    "signal",
+    "user-interrupt",
+    "other",
+]
+"""What kind of fault it is, for programs that decide what to do with the job; "other": a package's own."""
+CLASSES: tuple[Class, ...] = get_args(Class)
+Blame = Literal["program", "environment", "node", "fabric", "scheduler", "user"]
+"""Where the culprit is to be looked for. program: what the training's own code does. environment: how it was started,
+and with which software and settings. node: a machine and what is in it. fabric: what is between machines. scheduler:
+who gives and takes machines. user: a person ended or stopped it."""
+BLAMES: tuple[Blame, ...] = get_args(Blame)
+Restart = Literal["as it is", "elsewhere", "after a fix", "not decided"]
+"""Whether starting the job again helps. as it is: nothing was wrong with it. elsewhere: on other nodes. after a fix:
+it fails again until something is changed. not decided: that depends on what is not known."""
+RESTARTS: tuple[Restart, ...] = get_args(Restart)
 HangsBy = Literal["gone", "start", "disagreement", "elsewhere", "together"]
 """How a cause makes a job wait, in the order in which `hang` blames. gone: a rank is dead, stopped or missing, or its
 GPU is. start: something keeps ranks from meeting, or from reaching each other. disagreement: ranks go to different
 collectives. elsewhere: a rank does something else. together: all wait in one place, for what they have in common."""
 HANGS_BY: tuple[HangsBy, ...] = get_args(HangsBy)
 WhileRunning = Literal["never", "while nobody waits", "always"]
+
+
+class Judged(Struct, frozen=True):
+    """What a program is told of a fault."""
+
+    kind: Class = "other"
+    blame: Blame = "program"
+    restart: Restart = "not decided"
 
 
 class Cause(Struct, frozen=True, kw_only=True):
@@ -53,28 +119,45 @@ class Cause(Struct, frozen=True, kw_only=True):
     """Ids of causes that it can be mistaken for."""
     fix: Fix
     """What to do, with lines to paste that need no value of the job."""
-    variants: Mapping[str, Fix] = {}
+    variants: Mapping[str, str | Fix] = {}
     """The fix for what was seen, by a short name of that; texts may name values in braces. One without lines of its own
-    has those of `fix`."""
+    is a text, and has those of `fix`."""
     confirm: str
     """The test that decides, as sentences."""
     foreseen_by: tuple[str, ...] = ()
     """Ids of the checks that would have told before the start."""
-    kind: str = ""
-    """Its class, for programs that decide what to do with the job; empty: none is said."""
-    restart: bool | None = None
-    """Whether starting the job again, as it is, helps; None: that depends, or is not known."""
+    kind: Class = "other"
+    """Its class; `class` in JSON."""
+    restart: Restart = "not decided"
+    judged: Mapping[str, Judged] = {}
+    """By the name of a variant: where class, blame or restart differ for it."""
     symptoms: tuple[Symptom, ...] = ()
     """Lines of logs that tell of this cause; they need not name it. Those that belong together by their speaker, and
     tell of several causes, stand in `symptoms/`."""
     source: str
 
     def __post_init__(self) -> None:
+        if not self.stages or not {*self.stages} <= {*STAGES} or self.hangs_by not in HANGS_BY:
+            raise ValueError(f"cause {self.id}: stages are some of {STAGES}, hangs_by one of {HANGS_BY}")
+        if self.kind not in CLASSES or self.blame not in BLAMES or self.restart not in RESTARTS:
+            raise ValueError(f"cause {self.id}: class, blame and restart are of the lists in gpudoctor.cause")
         for symptom in self.symptoms:
             symptom.cause = self.id
 
+    def judge(self, variant: str = "") -> Judged:
+        """Class, blame and restart, of the cause or of a variant."""
+        return self.judged.get(variant) or Judged(self.kind, self.blame, self.restart)
+
+    def fix_for(self, variant: str = "") -> Fix:
+        """The fix, or a variant of it, whose values are still in braces."""
+        fix = self.variants[variant] if variant else self.fix
+        return fix if isinstance(fix, Fix) else Fix(fix)
+
     def remedy(self, variant: str = "", *commands: Command, **values: object) -> Fix:
         """The fix, or a variant of it with this job's values; with `commands` before its own lines."""
-        fix = self.variants[variant] if variant else self.fix
+        fix = self.fix_for(variant)
         text = fix.text.format_map(defaultdict(lambda: UNSAID, values)) if values else fix.text
-        return Fix(text, (*commands, *fix.commands) or self.fix.commands)
+        return Fix(text, (*commands, *fix.commands) or self.fix.commands, otherwise=fix.otherwise)
+
+
+__all__ = ["HINT", "LIKELY", "POSSIBLE", "PROVED", "SEEN", "Cause", "Fix", "Judged", "Symptom", "command"]

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from msgspec.structs import force_setattr
 
 from gpudoctor.command import Command, command
+from gpudoctor.effect import Where, effect_of, where_looked
 from gpudoctor.snapshot import Gpu, Reading, Snapshot
 
 T = TypeVar("T", bound=Struct)
@@ -33,6 +34,12 @@ class Fix(Struct, frozen=True):
 
     text: str
     commands: tuple[Command, ...] = ()
+    where: Where = ""
+    """Where it is done; told by the lines (`gpudoctor.effect`) where nothing else is said."""
+    risk: str = ""
+    """What else it may cost, as a phrase; likewise."""
+    otherwise: tuple["Fix", ...] = ()
+    """What to do in its place: never lines of one block."""
 
     @classmethod
     def of(cls, text: str, *commands: Command) -> "Fix":
@@ -43,6 +50,23 @@ class Fix(Struct, frozen=True):
         # A command that could not be said is "": it is left out, and the sentence stays.
         if not all(self.commands):
             force_setattr(self, "commands", tuple(line for line in self.commands if line))
+        if self.commands and not (self.where and self.risk):
+            acts = [effect for effect in map(effect_of, self.commands) if effect is not None]
+            if not self.where:
+                force_setattr(self, "where", acts[0].where if acts else where_looked(self.commands[0]))
+            if not self.risk:
+                force_setattr(self, "risk", "; ".join(dict.fromkeys(effect.risk for effect in acts if effect.risk)))
+
+    @property
+    def every_line(self) -> tuple[Command, ...]:
+        """Its lines and those of what can be done in its place."""
+        return (*self.commands, *(line for other in self.otherwise for line in other.every_line))
+
+    @property
+    def first_line(self) -> Command | None:
+        """The line to begin with: the first that changes something, else the first."""
+        acting = (line for line in self.commands if effect_of(line) is not None)
+        return next(acting, self.commands[0] if self.commands else None)
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -59,6 +83,17 @@ class Problem(Struct, frozen=True, kw_only=True):
     evidence: tuple[Reading[Any], ...]
     gpus: tuple[int, ...] = ()
     """NVML indices of the GPUs it concerns; filled in for a `gpu_check`."""
+    follows: tuple[str, ...] = ()
+    """Ids of checks: with what they find on the same GPU this is one trouble, and their fix is the one. Filled in from
+    the check."""
+    short: str = ""
+    """The trouble in two or three words, for a GPU's row in a table: "bad memory". Filled in from the check."""
+
+    def __post_init__(self) -> None:
+        # What changes nothing about the verdict is not worth root's hand.
+        if self.severity == "info" and any("sudo " in line for line in self.fix.commands):
+            harmless = tuple(line for line in self.fix.commands if "sudo " not in line)
+            force_setattr(self, "fix", structs.replace(self.fix, commands=harmless, where="", risk=""))
 
 
 def without_lines(answer: T) -> T:
@@ -69,7 +104,8 @@ def without_lines(answer: T) -> T:
 
 def _without_lines(value: Any) -> Any:
     if isinstance(value, Fix):
-        return Fix(value.text)
+        instead = tuple(map(_without_lines, value.otherwise))
+        return Fix(value.text, where=value.where, risk=value.risk, otherwise=instead)
     if isinstance(value, Struct):
         changes = {
             name: changed
@@ -93,6 +129,8 @@ class Check:
         rule: Rule | None = None,
         gpu_rule: GpuRule | None = None,
         aliases: tuple[str, ...] = (),
+        short: str = "",
+        follows: tuple[str, ...] = (),
     ) -> None:
         self.id = id
         self.title = title
@@ -100,6 +138,9 @@ class Check:
         self.gpu_rule = gpu_rule
         self.aliases = aliases
         """Former ids: an id is never reused."""
+        self.short = short or id.replace("-", " ")
+        self.follows = follows
+        """Checks that explain what this one finds, the best first (`Problem.follows`)."""
         function = rule or gpu_rule
         self.module: str = function.__module__ if function else ""
 
@@ -119,17 +160,21 @@ class Check:
         return f"Check({self.id!r})"
 
 
-def check(id: str, *, title: str, aliases: tuple[str, ...] = ()) -> Callable[[Rule], Check]:
+def check(
+    id: str, *, title: str, aliases: tuple[str, ...] = (), short: str = "", follows: tuple[str, ...] = ()
+) -> Callable[[Rule], Check]:
     """Make a check of a rule over the whole machine."""
-    return lambda rule: Check(id, title=title, rule=rule, aliases=aliases)
+    return lambda rule: Check(id, title=title, rule=rule, aliases=aliases, short=short, follows=follows)
 
 
-def gpu_check(id: str, *, title: str, aliases: tuple[str, ...] = ()) -> Callable[[GpuRule], Check]:
+def gpu_check(
+    id: str, *, title: str, aliases: tuple[str, ...] = (), short: str = "", follows: tuple[str, ...] = ()
+) -> Callable[[GpuRule], Check]:
     """Make a check of a rule that is asked about every NVIDIA GPU by itself.
 
     A GPU whose facts could not be read does not keep the others from being judged.
     """
-    return lambda rule: Check(id, title=title, gpu_rule=rule, aliases=aliases)
+    return lambda rule: Check(id, title=title, gpu_rule=rule, aliases=aliases, short=short, follows=follows)
 
 
 __all__ = [

@@ -1,16 +1,22 @@
 """The answer of `gpudoctor devices`: what a CUDA program gets under a value of CUDA_VISIBLE_DEVICES."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import ClassVar
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from gpudoctor.errors import BadInput
+from gpudoctor.check import Fix, Severity
+from gpudoctor.command import Command
+from gpudoctor.envelope import Answer, Seen, Stated
+from gpudoctor.errors import CannotTell
 from gpudoctor.knowledge.visible.agreement import agrees, enumerated, error_of
 from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
-from gpudoctor.knowledge.visible.selection import Note, Selection, SelectionKind
+from gpudoctor.knowledge.visible.selection import CHECK_IDS, OF_AN_ENTRY, Note, Selection, SelectionKind
 from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
 from gpudoctor.snapshot import CudaAnswer, NotRead, Reading, Snapshot
+
+HARMLESS: tuple[SelectionKind, ...] = ("ignored-text", "number-format", "mig-limit", "order-guess", "order-invalid")
+"""Of a value that selects what it names all the same: a check calls it a warning."""
 
 
 class SeenDevice(Struct, frozen=True):
@@ -38,7 +44,7 @@ class Trouble(Struct, frozen=True):
     problem: str
     meaning: str
     fix: str
-    command: str | None
+    command: Command | None
     suggested_value: str | None
     """What the whole value was probably meant to be on this machine; None where that cannot be told."""
     lost: tuple[str, ...]
@@ -66,9 +72,11 @@ class DriverWord(Struct, frozen=True):
     reason: str
 
 
-class DevicesAnswer(Struct, frozen=True):
+class DevicesAnswer(Answer, frozen=True, kw_only=True):
     """What `gpudoctor devices` says."""
 
+    command: ClassVar[str] = "devices"
+    signs: ClassVar[tuple[str, ...]] = ("visible", "device_order")
     cuda_visible_devices: str | None
     """None: the variable is not set."""
     visible: tuple[SeenDevice, ...]
@@ -81,8 +89,41 @@ class DevicesAnswer(Struct, frozen=True):
     gpus: int
     """How many GPUs CUDA can reach on this machine."""
 
+    @property
+    def exit_status(self) -> int:
+        """1 when the program does not get what the value names, or not what CUDA's rules say."""
+        return int(self.agrees is False or any(map(_is_fault, self.problems)))
 
-class NoGpus(BadInput):
+    def stated(self) -> Iterator[Stated]:
+        severity: Severity
+        for each in sorted(self.problems, key=_is_fault, reverse=True):
+            severity = "error" if _is_fault(each) else "warning"
+            yield Stated(
+                id=CHECK_IDS.get(each.kind, OF_AN_ENTRY),
+                severity=severity,
+                subject=VARIABLE if each.entry is None else f"{VARIABLE} entry {each.entry!r}",
+                summary=each.problem,
+                meaning=each.meaning or None,
+                fix=Fix(each.fix, () if each.command is None else (each.command,)),
+            )
+        if self.agrees is False:
+            yield Stated(
+                id="cuda-visible-devices-disagrees",
+                severity="error",
+                summary="the driver gives a program other devices than CUDA's rules say",
+                evidence=(Seen("libcuda", ", ".join(self.driver.visible or ()) or self.driver.reason),),
+            )
+
+    def without_lines(self) -> "DevicesAnswer":
+        bare = (structs.replace(each, command=None, suggested_value=None) for each in self.problems)
+        return structs.replace(self, problems=tuple(bare))
+
+
+def _is_fault(trouble: Trouble) -> bool:
+    return bool(trouble.lost) or trouble.kind not in HARMLESS
+
+
+class NoGpus(CannotTell):
     """There is no list of GPUs to select from; the message is one line for the user."""
 
 
@@ -143,13 +184,3 @@ def _driver(answer: Reading[CudaAnswer]) -> DriverWord:
 def encodable(text: str) -> str:
     """Text that JSON can carry: bytes of the environment that are no UTF-8 are spelled out."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def to_json(answer: DevicesAnswer, *, indent: int = 2) -> bytes:
-    """The answer as JSON (UTF-8)."""
-    return msgspec.json.format(msgspec.json.encode(answer), indent=indent)
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of an answer."""
-    return msgspec.json.schema(DevicesAnswer)

@@ -1,25 +1,31 @@
 """Checks x snapshot -> Report. Says ok, skipped, not applicable and crashed; checks speak only of problems."""
 
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from gpudoctor import __version__
 from gpudoctor.check import Check, Problem
+from gpudoctor.deciding import sight
 from gpudoctor.plugins import BrokenPlugin
 from gpudoctor.report import Outcome, Report, Result
 from gpudoctor.snapshot import NotApplicable, NotRead, Snapshot
 
 
-def diagnose(machine: Snapshot, checks: Iterable[Check], broken: Iterable[BrokenPlugin] = ()) -> Report:
-    """Ask every check about the machine. Never raises: a check that does is a result."""
+def diagnose(
+    machine: Snapshot, checks: Iterable[Check], broken: Iterable[BrokenPlugin] = (), *, names: Sequence[str] = ()
+) -> Report:
+    """Ask every check about the machine. Never raises: a check that does is a result.
+
+    `names`: the checks and groups that were asked for, where not all were; the verdict then is on these.
+    """
     results = [ask(check, machine) for check in checks]
     results += [
         Result(check=plugin.name, group="plugins", title="Plugin loads", outcome="crashed", reasons=(plugin.reason,))
         for plugin in broken
     ]
-    return Report(tuple(results), gpudoctor=__version__)
+    return Report(tuple(results), gpudoctor=__version__, sight=sight(machine, results, names))
 
 
 def ask(check: Check, machine: Snapshot) -> Result:
@@ -32,8 +38,14 @@ def ask(check: Check, machine: Snapshot) -> Result:
         for index, judged in _judgements(check, machine):
             try:
                 for problem in judged:
-                    own = problem.gpus or (() if index is None else (index,))
-                    problems.append(msgspec.structs.replace(problem, gpus=own))
+                    problems.append(
+                        msgspec.structs.replace(
+                            problem,
+                            gpus=problem.gpus or (() if index is None else (index,)),
+                            follows=problem.follows or check.follows,
+                            short=problem.short or check.short,
+                        )
+                    )
                 examined += 1
             except NotRead as error:
                 unread.append(error)
@@ -83,25 +95,3 @@ def _where(trace: str) -> str:
     lines = [line.strip() for line in trace.strip().splitlines()]
     frames = [line for line in lines if line.startswith("File ")]
     return f"{lines[-1]} ({frames[-1]})" if frames else lines[-1]
-
-
-def unseen(machine: Snapshot, report: Report) -> tuple[str, ...]:
-    """What decides about this machine's health and could not be read, with the reason; empty: nothing.
-
-    /proc, /sys and NVML each feed dozens of checks: a verdict without one of them says nothing. What no check of
-    the report asked for does not count, nor what a file of another tool never holds.
-    """
-    if machine.origin != Snapshot().origin:
-        return ()
-    host, bus, gpus = machine.host, machine.accelerators.pci, machine.nvidia.gpus
-    decisive = {"/proc": (host.system, host.memory_total_bytes), "/sys": (bus,), "NVML": (gpus,)}
-    asked = {reason for result in report.could_not_look for reason in result.reasons}
-    found = []
-    for name, readings in decisive.items():
-        lost = (each for each in readings if not each.is_read and each.missing_kind not in ("absent", "not-asked"))
-        reading = next((each for each in lost if f"{each.source}: {each.reason}" in asked), None)
-        if reading is not None:
-            found.append(f"{name} could not be read ({reading.source}: {reading.reason})")
-    if (dead := sorted(reason for reason in asked if reason.startswith("reader of "))) and not found:
-        found.append(f"{len(dead)} readers of this machine gave no answer ({dead[0]})")
-    return tuple(found)

@@ -12,6 +12,7 @@ from gpudoctor.read.interpreter import choose
 
 if TYPE_CHECKING:
     from gpudoctor.active import Waiting
+    from gpudoctor.read.machine import Early
     from gpudoctor.snapshot import Snapshot
 
 
@@ -27,8 +28,9 @@ def examine_machine(
     timeout: float = defaults.READ_SECONDS,
     waiting: "Waiting" = no_show,
     meanwhile: Callable[[], None] | None = None,
+    early: "Early | None" = None,
 ) -> "Snapshot":
-    """Read this machine; `meanwhile` is called while the children work.
+    """Read this machine; `meanwhile` is called while the children work, then `early` whenever more of it is known.
 
     Raises `BadInput` when the training interpreter cannot be run. Whatever it raises, children may be left:
     `active.end_all` ends them.
@@ -44,7 +46,7 @@ def examine_machine(
 
     if meanwhile is not None:
         meanwhile()
-    snapshot = examine(wish, children, waiting)
+    snapshot = examine(wish, children, waiting, early)
     return deepened(wish, snapshot, waiting) if deep else snapshot
 
 

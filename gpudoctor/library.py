@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpudoctor import defaults
 from gpudoctor.active import Waiting, ending
-from gpudoctor.errors import BadInput
+from gpudoctor.errors import BadInput, CannotTell
 from gpudoctor.examination import examine_machine, no_show
 
 if TYPE_CHECKING:
@@ -62,16 +62,30 @@ def load(path: "str | os.PathLike[str]", *, timeout: float = defaults.EXPLAIN_SE
         raise BadInput(f"{os.fspath(path)}: {error}") from None
 
 
-def diagnose(snapshot: "Snapshot", checks: Sequence[str] = ()) -> "Report":
+def diagnose(
+    snapshot: "Snapshot",
+    checks: Sequence[str] = (),
+    *,
+    expect: str | None = None,
+    baseline: "Snapshot | None" = None,
+) -> "Report":
     """Ask checks about a machine: those of these ids or groups, by default all that are installed.
 
-    `Report.verdict` and `Report.exit_status()` say what `gpudoctor check` would. A check that crashes is a result in
-    it. Raises `BadInput` for a name that no check or group has.
+    `Report.verdict` and `Report.exit_status` say what `gpudoctor check` would; `expect` is its --expect ("8xH100",
+    "cpu"), `baseline` its --baseline, an earlier capture. A check that crashes is a result in it. Raises `BadInput` for
+    a name that no check or group has, and for an expectation that is none.
     """
     from gpudoctor.diagnose import diagnose as asked
+    from gpudoctor.expecting import expecting
     from gpudoctor.plugins import chosen_checks
 
-    return asked(snapshot, *chosen_checks(checks))
+    machine, (every, broken) = expecting(snapshot, expect), chosen_checks(checks)
+    if baseline is not None:
+        from gpudoctor.compare.baseline import with_baseline
+
+        machine, more = with_baseline(machine, baseline, "earlier capture")
+        every = [*more, *every]
+    return asked(machine, every, broken, names=checks)
 
 
 def survey(
@@ -85,17 +99,20 @@ def survey(
     python: str | None = None,
     torch: bool = True,
     timeout: float = defaults.READ_SECONDS,
+    expect: str | None = None,
     waiting: Waiting = no_show,
 ) -> "Survey":
     """Several nodes, examined and diagnosed: those of `hosts` ("n[01-16]") or `hostfile` by ssh, or the SLURM
-    allocation's. Raises `BadInput`; a node that gives no answer is in the survey.
+    allocation's. expect: what each must have ("8xH100"). Raises `BadInput`; a node without an answer is in the survey.
     """
+    from gpudoctor.expecting import expectation
     from gpudoctor.fleet.where import Where
     from gpudoctor.several import survey as examined
 
     with ending():
         where = Where(nodes, hosts, hostfile, exclude, remote_gpudoctor)
-        return examined(where, checks, waiting, python=python, torch=torch, timeout=timeout)
+        wanted = expectation(expect) if expect is not None else None
+        return examined(where, checks, waiting, python=python, torch=torch, timeout=timeout, expect=wanted)
 
 
 def devices(
@@ -108,7 +125,8 @@ def devices(
     """Which GPUs a CUDA program gets under a value of CUDA_VISIBLE_DEVICES, in its own numbering.
 
     value: None is the one of this process, or of the snapshot. snapshot: the machine to answer for, instead of this.
-    timeout: deadline of each thing that is read. Raises `BadInput` where there are no GPUs to select from.
+    timeout: deadline of each thing that is read. Raises `CannotTell` where there are no GPUs to select from, or the
+    snapshot does not say what the variable was.
     """
     from gpudoctor.devices import what_if
 
@@ -143,7 +161,7 @@ def _of_snapshot(machine: "Snapshot", value: str | None) -> "tuple[Snapshot, str
         own = recorded_value(machine)
     except NotRead:
         if value is None:
-            raise BadInput(f"it does not say what {VARIABLE} was; give --cuda-visible-devices VALUE") from None
+            raise CannotTell(f"it does not say what {VARIABLE} was; give --cuda-visible-devices VALUE") from None
     else:
         if value is None or value == own:
             return machine, own, machine.cuda.visible

@@ -34,6 +34,7 @@ InterfaceName = Annotated[str, _look("name of an interface", r"[A-Za-z0-9_.:@+=~
 InterfaceOrNone = Annotated[str, _look("name of an interface", r"(?:[A-Za-z0-9_.:@+=~#^][A-Za-z0-9_.:@+=~#^-]*)?")]
 DeviceName = Annotated[str, _look("name of a device", r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")]
 """Of an RDMA device, a kernel module, a device as torch names it ("cuda:0")."""
+DeviceOrNone = Annotated[str, _look("name of a device", r"(?:[A-Za-z0-9_][A-Za-z0-9_.:-]*)?")]
 _PCI = r"(?:[0-9A-Fa-f]{1,8}:)?[0-9A-Fa-f]{1,2}:[0-9A-Fa-f]{1,2}(?:\.[0-7])?"
 PciAddress = Annotated[str, _look("PCI address", _PCI)]
 """As sysfs or NVML writes it."""
@@ -42,6 +43,8 @@ LoggedAddress = Annotated[str, _look("PCI address", r"[0-9A-Fa-f:.]*")]
 """As the kernel's log has it, which may be cut."""
 Uuid = Annotated[str, _look("UUID", r"[A-Za-z0-9/_-]*")]
 """Of a GPU or a part of one: "GPU-...", "MIG-GPU-.../1/0"; "" where none is known."""
+ModelName = Annotated[str, _look("model of a GPU", r"(?:[A-Za-z][A-Za-z0-9 ._-]*)?")]
+"""As a user calls it: "H100", "RTX 4090"; "" for any."""
 PackageName = Annotated[str, _look("name of a package", r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")]
 Version = Annotated[str, _look("version", r"(?:[A-Za-z0-9*][A-Za-z0-9*!.+_~-]*)?")]
 """Of a package, a driver, a library: "2.13.0+cu130"; "" where none is known."""
@@ -119,6 +122,7 @@ def _shown(text: str, most: int) -> str:
 __all__ = [
     "Address",
     "DeviceName",
+    "DeviceOrNone",
     "HostName",
     "InterfaceName",
     "InterfaceOrNone",

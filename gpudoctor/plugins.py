@@ -10,11 +10,12 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from msgspec import Struct
 
 from gpudoctor.check import Check
+from gpudoctor.envelope import FORMER, Answer
 from gpudoctor.errors import BadInput
 
 T = TypeVar("T")
@@ -130,7 +131,8 @@ def select(checks: Sequence[Check], names: Sequence[str]) -> list[Check]:
     """
     wanted: set[str] = set()
     for name in names:
-        matching = {check.id for check in checks if name in (check.id, check.group, *check.aliases)}
+        names_of = (name, FORMER.get(name))
+        matching = {check.id for check in checks if not {check.id, check.group, *check.aliases}.isdisjoint(names_of)}
         if not matching:
             known = sorted({check.group for check in checks} | {check.id for check in checks})
             close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
@@ -138,6 +140,30 @@ def select(checks: Sequence[Check], names: Sequence[str]) -> list[Check]:
             raise BadInput(f"no check or group is called {name!r}; {hint}")
         wanted |= matching
     return [check for check in checks if not names or check.id in wanted]
+
+
+class ListedCheck(Struct, frozen=True):
+    """A check, as `gpudoctor checks` lists it."""
+
+    id: str
+    group: str
+    title: str
+    aliases: tuple[str, ...]
+    documentation: str
+
+
+class ChecksAnswer(Answer, frozen=True):
+    """What checks there are."""
+
+    command: ClassVar[str] = "checks"
+    signs: ClassVar[tuple[str, ...]] = ("checks",)
+    checks: tuple[ListedCheck, ...]
+
+
+def listed(checks: Iterable[Check]) -> ChecksAnswer:
+    return ChecksAnswer(
+        tuple(ListedCheck(each.id, each.group, each.title, each.aliases, each.documentation) for each in checks)
+    )
 
 
 def _modules(entry: EntryPoint, trouble: list[BrokenPlugin]) -> Iterator[tuple[str, ModuleType]]:
@@ -155,8 +181,10 @@ def _imported(module: str, trouble: list[BrokenPlugin], name: str, failing: str)
     try:
         return importlib.import_module(module)
     except BaseException as error:  # whatever a foreign package raises at import, SystemExit too
-        if isinstance(error, KeyboardInterrupt):
-            raise
+        # A signal in the middle of a C function comes as SystemError, with the interrupt as its cause.
+        asked = error if isinstance(error, KeyboardInterrupt) else error.__cause__
+        if isinstance(asked, KeyboardInterrupt):
+            raise asked from None
         trouble.append(BrokenPlugin(name, f"{failing}: {_one_line(error)}"))
         return None
 

@@ -86,7 +86,9 @@ class Pseudonyms:
         """Command lines, and words of them, by what is left of them."""
         self._hidden_pattern: re.Pattern[str] | None = None
         self._pattern: re.Pattern[str] | None = None
-        for mode, text in _strings(document, "text"):
+        self._texts: dict[str, str] = {}
+        """What came of each text. Sources and reasons of a document are hundreds of times the same."""
+        for mode, text in dict.fromkeys(_strings(document, "text")):
             self._collect(mode, text)
         for name, value in variables(document):
             if is_recorded(name):
@@ -98,6 +100,12 @@ class Pseudonyms:
 
     def text(self, text: str) -> str:
         """Any text of the document, with pseudonyms."""
+        texts = self._texts  # which is another once a name is learned, from this text too
+        if text not in texts:
+            texts[text] = self._without_names(text)
+        return texts[text]
+
+    def _without_names(self, text: str) -> str:
         text = self._lines().sub(lambda match: self._hidden[match[0]], text) if self._hidden else text
         text = URL.sub(self._url, without_credentials(text))
         for match in HOME.finditer(text):
@@ -139,10 +147,15 @@ class Pseudonyms:
             self._issued.add(self._known[kind, name])
         return self._known[kind, name]
 
+    def _learned(self) -> None:
+        """There is more that is replaced wherever it occurs."""
+        self._pattern = None
+        self._texts = {}
+
     def _everywhere(self, name: str, pseudonym: str) -> None:
         if name not in self._in_text and is_telling(name):
             self._in_text[name] = pseudonym
-            self._pattern = None
+            self._learned()
 
     def _user(self, user: str) -> str:
         account = re.split(r"[\\@]", user)
@@ -165,14 +178,14 @@ class Pseudonyms:
         self._everywhere(host.partition(".")[0], pseudonym)
         if "." in domain and domain not in self._domains:
             self._domains[domain] = self._name("domain", domain)
-            self._pattern = None
+            self._learned()
         return pseudonym
 
     def _serial(self, serial: str) -> str:
         pseudonym = self._name("serial", serial)
         if len(serial) >= 6 and serial not in self._in_text:
             self._in_text[serial] = pseudonym
-            self._pattern = None
+            self._learned()
         return pseudonym
 
     def _variable(self, name: str, value: str) -> str:
@@ -240,6 +253,7 @@ class Pseudonyms:
         for word, its in zip(words, left, strict=False):
             if its == HIDDEN and len(word) >= SHORTEST_HIDDEN and not word.isalpha():
                 self._hidden.setdefault(word, HIDDEN)
+        self._learned()
 
     def _command(self, words: Any) -> Any:
         return tuple(map(self.text, kept(words, self._option)))
@@ -248,7 +262,7 @@ class Pseudonyms:
         replaced = match["kind"] + self._uuids.replace(match["digits"]) + match["rest"]
         if match[0] not in self._in_text and match["kind"] + match["digits"] != replaced:
             self._in_text[match[0]] = replaced
-            self._pattern = None
+            self._learned()
         return replaced
 
     def _hosts(self, match: re.Match[str]) -> str:

@@ -1,14 +1,13 @@
-"""The `Report`: what the checks said of a snapshot, its verdict and exit status, to and from JSON."""
+"""The `Report`: what the checks said of a snapshot, its verdict and exit status."""
 
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
-import msgspec
 from msgspec import Struct
 
-from gpudoctor.check import Problem, Severity, without_lines
-
-SCHEMA = 1
-"""Number of the report's JSON layout."""
+from gpudoctor.check import Problem, Severity
+from gpudoctor.envelope import Answer, Stated, stated
+from gpudoctor.envelope import Verdict as AnyVerdict
 
 Outcome = Literal["ok", "problem", "skipped", "not-applicable", "not-run", "crashed"]
 """ok:             everything the check wanted was read, and is healthy.
@@ -19,8 +18,12 @@ not-run:        an active test that nobody asked for.
 crashed:        the check itself failed: a bug in it, and as good as skipped.
 """
 
-Verdict = Literal["healthy", "warnings", "errors", "unknown"]
-"""unknown: nothing could be examined."""
+Verdict = Literal["ready", "not ready", "cannot tell", "nothing wrong"]
+"""ready:         what decides was seen, and there is no error.
+not ready:     there is an error.
+cannot tell:   no error was seen, and not all of what decides (`Sight.lacking`).
+nothing wrong: no error in what was looked at, which by choice or by the file's kind is a part of the machine.
+"""
 
 
 class Result(Struct, frozen=True, omit_defaults=True):
@@ -48,14 +51,30 @@ class Counts(Struct, frozen=True):
     crashed: int
 
 
-class Report(Struct, frozen=True):
+class Sight(Struct, frozen=True, omit_defaults=True):
+    """What a verdict rests on: of what it speaks, and what decides and was not seen (gpudoctor.deciding)."""
+
+    selected: tuple[str, ...] = ()
+    """The checks and groups that were asked for; (): all."""
+    seen: tuple[str, ...] = ()
+    """The parts of the machine that it speaks of: "GPUs", "torch", "host", "network"."""
+    left_out: tuple[str, ...] = ()
+    """The other parts."""
+    why_left_out: str = ""
+    lacking: tuple[str, ...] = ()
+    """What decides and was not seen: phrases with the reason."""
+    on_cpu: bool = False
+    """The CPU is what is meant to train."""
+
+
+class Report(Answer, frozen=True):
     """The results of all checks over one snapshot, in the order of the checks."""
 
+    command: ClassVar[str] = "check"
+    signs: ClassVar[tuple[str, ...]] = ("verdict", "results")
+    derived: ClassVar[tuple[str, ...]] = ("counts",)
     results: tuple[Result, ...]
-    gpudoctor: str = ""
-    machine: str = ""
-    """One line: what was examined."""
-    schema: int = SCHEMA
+    sight: Sight = Sight()
 
     @property
     def problems(self) -> list[tuple[Result, Problem]]:
@@ -90,68 +109,43 @@ class Report(Struct, frozen=True):
 
     @property
     def verdict(self) -> Verdict:
-        counts = self.counts
-        if counts.error:
-            return "errors"
-        if counts.warning:
-            return "warnings"
-        return "healthy" if any(result.outcome in ("ok", "problem") for result in self.results) else "unknown"
+        if self.counts.error:
+            return "not ready"
+        if self.sight.lacking:
+            return "cannot tell"
+        return "nothing wrong" if self.sight.selected or self.sight.left_out else "ready"
 
-    def exit_status(self, *, strict: bool = False) -> int:
-        """0 healthy (warnings allowed), 1 errors (`strict`: warnings and skipped checks too), 2 nothing examined."""
-        verdict = self.verdict
-        if verdict == "unknown":
-            return 2
-        return int(verdict == "errors" or (strict and (verdict == "warnings" or bool(self.could_not_look))))
-
-    def nagios_status(self, *, strict: bool = False, is_blind: bool = False) -> int:
-        """Nagios' 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN; with `strict`, all that fails is CRITICAL.
-
-        `is_blind`: what decides could not be read (`gpudoctor.diagnose.unseen`); that is UNKNOWN, unless something that
-        was read is CRITICAL anyway.
+    def status(self, *, strict: bool = False) -> int:
+        """0 nothing wrong, and what decides was seen; 1 an error (`strict`: or a warning or skipped check); 3 cannot
+        tell.
         """
-        if is_blind and not (self.verdict == "errors" or (strict and self.verdict == "warnings")):
+        verdict = self.verdict
+        if verdict == "not ready" or (strict and self.counts.warning):
+            return 1
+        if verdict == "cannot tell":
             return 3
-        if strict and self.exit_status(strict=True) == 1:
-            return 2
-        return {"healthy": 0, "warnings": 1, "errors": 2, "unknown": 3}[self.verdict]
+        return int(strict and bool(self.could_not_look))
 
+    @property
+    def exit_status(self) -> int:
+        """Without --strict."""
+        return self.status()
 
-class Published(Struct, frozen=True):
-    """The report as JSON readers get it: with its verdict and counts spelled out."""
+    def nagios_status(self, *, strict: bool = False) -> int:
+        """Nagios' 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN; with `strict`, all that fails is CRITICAL."""
+        status = self.status(strict=strict)
+        if status:
+            return {1: 2, 3: 3}[status]
+        return int(self.counts.warning > 0)
 
-    schema: int
-    gpudoctor: str
-    machine: str
-    verdict: Verdict
-    counts: Counts
-    results: tuple[Result, ...]
+    def verdict_for(self, exit_status: int) -> AnyVerdict:
+        return self.verdict
 
+    def stated(self) -> Iterator[Stated]:
+        for result, problem in self.problems:
+            yield stated(result.check, problem)
 
-def to_json(report: Report, *, indent: int = 2) -> bytes:
-    """The report as JSON; its schema is published in docs/schemas/report.json."""
-    published = Published(
-        schema=report.schema,
-        gpudoctor=report.gpudoctor,
-        machine=report.machine,
-        verdict=report.verdict,
-        counts=report.counts,
-        results=report.results,
-    )
-    return msgspec.json.format(msgspec.json.encode(published), indent=indent)
-
-
-def from_json(raw: bytes) -> Report:
-    """Read a report written by `to_json`. Raises `msgspec.DecodeError` for anything else."""
-    published = msgspec.json.decode(raw, type=Published)
-    return Report(
-        tuple(map(without_lines, published.results)),
-        gpudoctor=published.gpudoctor,
-        machine=published.machine,
-        schema=published.schema,
-    )
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a report."""
-    return msgspec.json.schema(Published)
+    @classmethod
+    def of_earlier(cls, tree: dict[str, Any]) -> dict[str, Any]:
+        unseen = {"lacking": ["it was written by an earlier gpudoctor"]}
+        return tree | {"sight": tree.get("sight", {}) if tree.get("schema", 1) > 1 else unseen}

@@ -4,6 +4,8 @@ import os
 import time
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from gpudoctor import __version__, defaults
 from gpudoctor.active import Waiting
 from gpudoctor.diagnose import diagnose
@@ -15,7 +17,7 @@ from gpudoctor.fleet.survey import Survey, Unexamined, folded_problems, folded_r
 from gpudoctor.fleet.where import Where, standing_fleet
 from gpudoctor.nccl.lost import lost_findings
 from gpudoctor.plugins import chosen_checks
-from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
+from gpudoctor.snapshot import Expectation, Snapshot, UnreadableSnapshot, from_json, read
 
 
 def survey(
@@ -26,6 +28,7 @@ def survey(
     python: str | None = None,
     torch: bool = True,
     timeout: float = defaults.READ_SECONDS,
+    expect: Expectation | None = None,
 ) -> Survey:
     """Examine all nodes that are meant, and ask the checks of these names (none: all) about each. Raises `BadInput`."""
     started = time.monotonic()
@@ -36,7 +39,9 @@ def survey(
             fleet, Examine(torch=torch, python=python or "", brief=False, timeout=timeout), waiting
         )
         fleet.dismiss()
-    reports = {name: diagnose(snapshot, checks, broken) for name, snapshot in snapshots.items()}
+    if expect is not None:
+        snapshots = {name: replace(each, expected=read("--expect", expect)) for name, each in snapshots.items()}
+    reports = {name: diagnose(snapshot, checks, broken, names=names) for name, snapshot in snapshots.items()}
     return Survey(
         gpudoctor=__version__,
         reached_by=fleet.how,
@@ -57,6 +62,9 @@ def survey(
                 for name, report in reports.items()
             }
         ),
+        selected=tuple(names),
+        lacking=folded_reasons({name: report.sight.lacking for name, report in reports.items()}),
+        left_out=next((report.sight.left_out for report in reports.values()), ()),
         seconds=round(time.monotonic() - started, 3),
     )
 

@@ -7,7 +7,8 @@ from functools import cached_property
 from string import Formatter
 from typing import Literal, get_args
 
-from gpudoctor.sure import HINT, LIKELY, POSSIBLE, SEEN
+from gpudoctor.needles import needles
+from gpudoctor.sure import HINT, LIKELY, POSSIBLE, PROVED, SEEN
 
 Role = Literal["cause", "connection", "consequence", "context"]
 """cause: explains the failure by itself. connection: a connection failed, by the network or because the other end died.
@@ -28,10 +29,12 @@ UNSAID = "?"
 class Symptom:
     """An entry: what a line looks like, and which of the causes it speaks for.
 
-    `needle`: literal text that every such line holds; it is looked for before the pattern is tried. Of several texts
-    one must be there. `pattern`: tried on the line (without colours and line end), with named groups for the values
-    that `seen` and the cause's fix name: rank, other, host, address, port, operation, sequence, size, file, ...
-    Of several patterns one must fit; they may name the same groups. A line that holds `unless` is another matter.
+    `pattern`: tried on the line (without colours and line end), with named groups for the values that `seen` and the
+    cause's fix name: rank, other, host, address, port, operation, sequence, size, file, ... Of several patterns one
+    must fit; they may name the same groups. `needle`: literal text that every such line holds; it is looked for before
+    the pattern is tried. Of several texts one must be there. It is needed where there is no pattern, and where the
+    pattern's own literals (gpudoctor.needles) are too short or too common, or stand too far from its beginning.
+    A line that holds `unless` is another matter.
     `sample` and `counter` are lines that it must find and must not find: its test.
     """
 
@@ -39,7 +42,7 @@ class Symptom:
         self,
         id: str,
         *,
-        needle: str | tuple[str, ...],
+        needle: str | tuple[str, ...] = (),
         pattern: str | tuple[str, ...] = "",
         unless: str = "",
         cause: str = "",
@@ -53,7 +56,6 @@ class Symptom:
         counter: str | tuple[str, ...],
     ) -> None:
         self.id = id
-        self.needles = (needle,) if isinstance(needle, str) else needle
         self.cause, self.variant = cause, variant
         """`cause`: a name of `causes.CAUSES`; "" where it speaks for none by itself. `variant`: which of its fixes."""
         self.role: Role = role
@@ -65,7 +67,14 @@ class Symptom:
         self.samples = (sample,) if isinstance(sample, str) else sample
         self.counters = (counter,) if isinstance(counter, str) else counter
         self._texts = (pattern,) if isinstance(pattern, str) else pattern
+        self._needles = (needle,) if isinstance(needle, str) else needle
         self.unless = unless
+
+    @cached_property
+    def needles(self) -> tuple[str, ...]:
+        """Of which every such line holds one; () of a table's entry that has none is a fault, which its test finds."""
+        chosen = [needles(text) for text in self._texts]
+        return self._needles or tuple(dict.fromkeys(text for texts in chosen for text in texts if all(chosen)))
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -101,3 +110,6 @@ class Symptom:
 def wanted(text: str) -> set[str]:
     """The values that a text names in braces."""
     return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+
+
+__all__ = ["HINT", "LIKELY", "POSSIBLE", "PROVED", "SEEN", "Symptom"]

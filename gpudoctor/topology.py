@@ -1,11 +1,12 @@
 """The answer of `gpudoctor topology`: GPUs and RDMA devices, how far apart each two are, and the tree they sit in."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
 import msgspec
 from msgspec import Struct
 
+from gpudoctor.envelope import Answer
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.network.gpu_direct import verdicts
 from gpudoctor.knowledge.network.topology import (
@@ -56,9 +57,11 @@ class Branch(Struct, frozen=True):
     children: tuple["Branch", ...] = ()
 
 
-class TopologyAnswer(Struct, frozen=True):
+class TopologyAnswer(Answer, frozen=True, kw_only=True):
     """What `gpudoctor topology` says."""
 
+    command: ClassVar[str] = "topology"
+    signs: ClassVar[tuple[str, ...]] = ("pairs", "tree")
     gpus: tuple[TreeDevice, ...]
     nics: tuple[TreeDevice, ...]
     pairs: tuple[Pair, ...]
@@ -66,6 +69,11 @@ class TopologyAnswer(Struct, frozen=True):
     """() where the PCI tree could not be read."""
     notes: tuple[str, ...] = ()
     """What could not be read, and where NVML and the PCI tree disagree."""
+
+    @property
+    def exit_status(self) -> int:
+        """3 where there is nothing to show."""
+        return 0 if self.gpus or self.nics else 3
 
 
 def topology(machine: Snapshot) -> TopologyAnswer:
@@ -209,13 +217,3 @@ def _branch(name: str, node: _TreeNode) -> Branch:
 
 def _called(part: str) -> str:
     return part if part.startswith("host bridge") else f"PCIe bridge {part}"
-
-
-def to_json(answer: TopologyAnswer, *, indent: int = 2) -> bytes:
-    """The answer as JSON (UTF-8)."""
-    return msgspec.json.format(msgspec.json.encode(answer), indent=indent)
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of an answer."""
-    return msgspec.json.schema(TopologyAnswer)

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -10,9 +12,15 @@ from types import FrameType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.lab import warm
 from tests.lab.nvidia import Machine, fake_nvidia
 from tests.lab.reading import HOST_PID_NAMESPACE, write
-from tests.quick import is_quick, spread
+from tests.quick import Watch, is_quick, none_is_quick, spread
+
+# Where Python is told to keep no compiled files, each of the thousand processes started here would compile the whole
+# of gpudoctor, and each worker rewrite every test again.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.dont_write_bytecode = False
 
 # A machine that does much else is slow at times: that is no property of the code.
 settings.register_profile("anywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,19 +38,48 @@ for _number in {signal.SIGINT, getattr(signal, "SIGQUIT", signal.SIGINT), getatt
         signal.signal(_number, heard_and_not_heeded)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """True: it is left out; None: others decide."""
+    return True if config.option.markexpr == "quick" and none_is_quick(collection_path) else None
+
+
+@pytest.hookimpl(tryfirst=True)  # hypothesis reads all our modules where one of its tests is left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if is_quick(item):
             item.add_marker("quick")
+    if config.option.markexpr == "quick":
+        others = [item for item in items if item.get_closest_marker("quick") is None]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item.get_closest_marker("quick") is not None]
     if worker := getattr(config, "workerinput", None):
         items[:] = spread(items, worker["workercount"])
 
 
+WATCH = Watch()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
+    WATCH.started.clear()
+    outcome = yield
+    if WATCH.started and pyfuncitem.get_closest_marker("quick") is not None:
+        pytest.fail(f"starts a process and counts as quick; mark it `thorough`: {WATCH.started[0]}", pytrace=False)
+    return outcome
+
+
 @pytest.hookimpl(optionalhook=True)  # without xdist (`-p no:xdist`) there is no such hook
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """`-n auto`: one more for every two processors, for the lab waits a third of its time."""
+    """`-n auto`: two for each processor, and on a large machine three for two: the lab waits a third of its time."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return processors if config.option.markexpr == "quick" else processors + processors // 2
+    return processors if config.option.markexpr == "quick" else processors + max(processors // 2, min(processors, 4))
+
+
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """gpudoctor, children of it that import torch, and its agents, are forks of a process that has imported that."""
+    if warm.available():
+        monkeypatch.setattr(subprocess, "Popen", warm.forking(warm.the_server, doctors=True))
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.lab import warm
+
 LONGEST = 300
 """Seconds; the machine may be crowded."""
 
@@ -135,9 +137,15 @@ def torchrun(script: Path, *arguments: str, port: int = 0, options: Sequence[str
 
 
 def output_of(
-    words: Sequence[str], log: Path, variables: Mapping[str, str] | None = None, *, seconds: float = LONGEST
+    words: Sequence[str],
+    log: Path,
+    variables: Mapping[str, str] | None = None,
+    *,
+    seconds: float = LONGEST,
+    truly: bool = False,
 ) -> int:
-    """Run a job with its output in a file; its exit status. Nothing of it is left."""
+    """Run a job with its output in a file; its exit status. Nothing of it is left. `truly`: all its processes import
+    torch themselves."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -145,15 +153,17 @@ def output_of(
         and name not in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK")
     }
     environment |= {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **(variables or {})}
+    if not truly:
+        environment |= warm.of_torchrun()
     with log.open("wb") as file:
-        job = subprocess.Popen(
+        job = warm.start(
             words,
+            env=environment,
+            truly=truly,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env=environment,
             cwd=log.parent,
-            start_new_session=True,
         )
         try:
             return job.wait(seconds)

@@ -49,17 +49,17 @@ def one(**fields: Any) -> Snapshot:
 
 
 def in_container(machine: Snapshot, kind: str = "docker") -> Snapshot:
-    return but(but(machine, "host.container", read("/proc/1", kind)), "host.fabric_manager", unread("/proc"))
+    return but(but(machine, "host.container", kind), "host.fabric_manager", unread("/proc"))
 
 
 def in_vm(machine: Snapshot) -> Snapshot:
-    return but(machine, "host.virtualization", read("/sys/class/dmi/id", "kvm"))
+    return but(machine, "host.virtualization", "kvm")
 
 
 def without_switches(machine: Snapshot) -> Snapshot:
     devices = machine.accelerators.pci.value
     kept = tuple(device for device in devices if not device.device_class.startswith("0x0680"))
-    return but(machine, "accelerators.pci", read("/sys/bus/pci/devices", kept))
+    return but(machine, "accelerators.pci", kept)
 
 
 def links(active: int, count: int = 18, remote: str = "switch") -> Reading[Any]:
@@ -71,14 +71,14 @@ def every(machine: Snapshot, **fields: Any) -> Snapshot:
     return but(
         machine,
         "nvidia.gpus",
-        nvml(tuple(msgspec.structs.replace(each, **said(fields)) for each in machine.nvidia.gpus.value)),
+        tuple(msgspec.structs.replace(each, **said(fields)) for each in machine.nvidia.gpus.value),
     )
 
 
 def peers(machine: Snapshot, status: str) -> Snapshot:
     """The machine with every pair's peer-to-peer status."""
     pairs = machine.nvidia.peers.value
-    return but(machine, "nvidia.peers", nvml(tuple(PeerAccess(pair.from_gpu, pair.to_gpu, status) for pair in pairs)))
+    return but(machine, "nvidia.peers", tuple(PeerAccess(pair.from_gpu, pair.to_gpu, status) for pair in pairs))
 
 
 def process(
@@ -96,7 +96,7 @@ def process(
 
 
 def a100_pcie(index: int, active: int) -> Any:
-    return gpu(index, name=nvml("NVIDIA A100 80GB PCIe"), nvlinks=links(active, 12, "gpu"), fabric=UNSUPPORTED)
+    return gpu(index, name="NVIDIA A100 80GB PCIe", nvlinks=links(active, 12, "gpu"), fabric=UNSUPPORTED)
 
 
 def laptop(**fields: Any) -> Snapshot:
@@ -122,8 +122,8 @@ def laptop(**fields: Any) -> Snapshot:
 def rtx_3070_node() -> Snapshot:
     """Two desktop cards, one of them in the slot that the chipset serves with four lanes."""
     cards = (
-        rtx_4090(0, name=nvml("NVIDIA GeForce RTX 3070"), display_active=nvml(True)),
-        rtx_4090(1, name=nvml("NVIDIA GeForce RTX 3070"), pcie_width=nvml(4), pcie_width_max=nvml(4)),
+        rtx_4090(0, name="NVIDIA GeForce RTX 3070", display_active=True),
+        rtx_4090(1, name="NVIDIA GeForce RTX 3070", pcie_width=4, pcie_width_max=4),
     )
     return node(cards)
 

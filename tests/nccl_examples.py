@@ -9,8 +9,8 @@ from gpudoctor.nccl.compare_settings import settings_of, verdict
 from gpudoctor.nccl.grade import grade
 from gpudoctor.nccl.isolate import Isolating
 from gpudoctor.nccl.rank_messages import Row
-from gpudoctor.nccl.result import Setting, TestResult
-from gpudoctor.snapshot import GpuDirect, Snapshot, read
+from gpudoctor.nccl.result import Compared, TestResult
+from gpudoctor.snapshot import GpuDirect, Snapshot
 from gpudoctor.testing.machines import but
 from gpudoctor.testing.networks import with_network
 from tests.machines.network_machines import dgx_h100
@@ -41,8 +41,8 @@ def measured(collective: str, size: int, microseconds: float) -> Row:
 
 def gdr_off() -> TestResult:
     """Two DGX H100 whose kernel has no peer memory module, under a driver without DMA-BUF."""
-    machine = with_network(dgx_h100(), gpu_direct=read("/sys", GpuDirect(open_kernel_module=False)))
-    machine = but(machine, "nvidia.cuda_version", read("nvml nvmlSystemGetCudaDriverVersion_v2", (11, 4)))
+    machine = with_network(dgx_h100(), gpu_direct=GpuDirect(open_kernel_module=False))
+    machine = but(machine, "nvidia.cuda_version", (11, 4))
     machines: dict[str, Snapshot] = {"n01": machine, "n02": machine}
     rows = [
         measured("all_gather", 64 * MIB, 1010.0),
@@ -90,7 +90,7 @@ def compared() -> TestResult:
     """Two settings of which one wins."""
     combinations = ({"NCCL_SOCKET_NTHREADS": "1"}, {"NCCL_SOCKET_NTHREADS": "4"})
     values = [(0, 5.1), (1, 7.9), (1, 8.1), (0, 5.0)]
-    runs = [(index, Setting(combinations[index], {"all_reduce": value})) for index, value in values]
+    runs = [(index, Compared(combinations[index], {"all_reduce": value})) for index, value in values]
     return _answer(
         nodes=("n01", "n02"),
         ranks_per_node=(8, 8),

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpudoctor.active import Child, Reply, gather, start, worker
+from gpudoctor.active import Child, ChildReply, gather, start, worker
 from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
 from gpudoctor.read.python import assemble
@@ -71,7 +71,9 @@ def environment(**variables: str) -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith("LD_")} | variables
 
 
-def say(python: str, name: str, *arguments: str, variables: Mapping[str, str], until: bytes | None = None) -> Reply:
+def say(
+    python: str, name: str, *arguments: str, variables: Mapping[str, str], until: bytes | None = None
+) -> ChildReply:
     """Run a worker. With `until`, its deadline passes as soon as it has said that, however fast this machine is."""
     child = start(name, worker(python, name, *arguments), timeout=PATIENCE, environment=variables)
 

@@ -2,13 +2,18 @@
 
 `python -m pytest -m quick` is what one runs while one works, and has no list: a test is quick unless its code, or that
 of a helper of tests/ which it names, names what starts processes, or torch. What tries thousands of inputs is not quick
-either: attacks, and properties of hypothesis.
+either: attacks, properties of hypothesis, and what is marked `thorough`. Files in which none can be quick are then not
+even read: importing torch takes as long as a thousand quick tests.
 """
 
+import ast
 import functools
 import inspect
+import re
+import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -29,12 +34,53 @@ PRODUCT = frozenset(("LocalFleet", "examine", "main", "CliRunner", "start", "gat
 """What of gpudoctor starts processes of its own."""
 
 
+WAYS_TO_START = ("forks",)
+"""Fixtures that say how a test's processes are started, and start none."""
+PROCESSES = ("subprocess.Popen", "os.fork", "os.posix_spawn")
+"""What the interpreter tells its audit hooks of."""
+
+
+def none_is_quick(path: Path) -> bool:
+    """Whether a file, or all of a folder, need not be read for quick tests."""
+    if path.is_dir() or path.suffix != ".py":
+        return f"{path}/".endswith(MANY_INPUTS[0])
+    source = path.read_bytes()
+    if not re.search(rb"(?m)^(import|from) torch\b", source):
+        return False
+    return any(  # a line of a program in a string is none
+        name.partition(".")[0] == "torch"
+        for statement in ast.parse(source).body
+        if isinstance(statement, (ast.Import, ast.ImportFrom))
+        for name in (
+            [each.name for each in statement.names] if isinstance(statement, ast.Import) else [statement.module or ""]
+        )
+    )
+
+
+class Watch:
+    """What the test under way has started. A hook of the interpreter cannot be taken back, so there is one."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        sys.addaudithook(self.heard)
+
+    def heard(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event in PROCESSES:
+            self.started.append(f"{event} {arguments[:2]}")
+
+
 def is_quick(item: pytest.Item) -> bool:
     """Whether neither the test nor its fixtures start anything."""
     fixtures = getattr(item, "_fixtureinfo", None)
-    definitions = (each for several in fixtures.name2fixturedefs.values() for each in several) if fixtures else ()
+    definitions = (
+        each
+        for name, several in (fixtures.name2fixturedefs.items() if fixtures else ())
+        for each in several
+        if name not in WAYS_TO_START
+    )
     functions = [getattr(item, "function", None), *(each.func for each in definitions)]
-    if item.nodeid.startswith(MANY_INPUTS) or hasattr(functions[0], "hypothesis"):
+    thorough = item.get_closest_marker("thorough") is not None
+    if thorough or item.nodeid.startswith(MANY_INPUTS) or hasattr(functions[0], "hypothesis"):
         return False
     return not any(starts(function) for function in functions if function is not None)
 

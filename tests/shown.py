@@ -17,6 +17,7 @@ from gpudoctor.read.job.recorder_apart import SECONDS_OF_A_DUMP
 from gpudoctor.read.job.sources import SECONDS_OF_A_LINE
 from gpudoctor.render.nccl_test import show_result, show_run
 from gpudoctor.render.prose import console
+from gpudoctor.render.terminal import BRIEF
 from gpudoctor.render.train import show_training
 from tests import nccl_examples, train_examples
 
@@ -76,7 +77,7 @@ def show(example: str) -> None:
         return
     answer = nccl_examples.EXAMPLES[example]()
     show_run(answer, screen)
-    show_result(answer, screen)
+    show_result(answer, screen, BRIEF)
 
 
 if __name__ == "__main__":

@@ -6,20 +6,19 @@ from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
 from gpudoctor.snapshot import (
     Snapshot,
     TorchFacts,
-    read,
 )
 from gpudoctor.testing.machines import but
 
 
 def environment(machine: Snapshot, **variables: str) -> Snapshot:
-    return but(machine, "environment", read("environment of gpudoctor", {**machine.environment.value, **variables}))
+    return but(machine, "environment", {**machine.environment.value, **variables})
 
 
 def nccl(machine: Snapshot, version: tuple[int, ...], torch: str = "2.5.1") -> Snapshot:
     """The machine with another NCCL and torch."""
     facts: TorchFacts = replace(machine.training.torch.value, nccl_version=version, version=torch)
-    machine = but(machine, "training.torch", read("import torch", facts))
-    return but(machine, "training.libraries", read("worker python_facts", ()))
+    machine = but(machine, "training.torch", facts)
+    return but(machine, "training.libraries", ())
 
 
 def values(advice: Advice) -> dict[str, str]:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gpudoctor.amp import assemble
 from gpudoctor.amp.judge import judge
-from gpudoctor.amp.report import AmpDevice, AmpReport, ComparedNet, Precision, Scaled, Speed, to_json
+from gpudoctor.amp.report import AmpDevice, AmpReport, ComparedNet, Precision, Scaled, Speed
+from gpudoctor.envelope import encode
 from gpudoctor.knowledge.precision.support import DTYPES, Dtype
 from gpudoctor.snapshot import Probe
 
@@ -222,7 +223,7 @@ def test_no_words_of_a_worker_are_a_crash_or_a_pass(said: list[dict[str, Any]], 
     device = assemble.device(name, DTYPES, said, ANSWERED, 1.0, (said, ANSWERED))
     assert not any(each.outcome == "passed" for each in device.precisions)
     report = judge([device], {})
-    assert msgspec.json.decode(to_json(report), type=AmpReport).devices[0].device == name
+    assert msgspec.json.decode(encode(report), type=AmpReport).devices[0].device == name
 
 
 @given(st.dictionaries(st.sampled_from(sorted(GOOD_SCALER)), VALUES))
@@ -397,7 +398,7 @@ def test_every_text_keeps_the_rules_of_messages(
 
 
 def test_no_device_is_no_success() -> None:
-    assert judge([], {}).exit_status == 2
+    assert judge([], {}).exit_status == 3
     lost = gpu(device="cuda:1", error="the first allocation: out of memory")
-    assert judge([lost], {}).exit_status == 2
+    assert judge([lost], {}).exit_status == 1
     assert judge([gpu(precision("bf16")), lost], {}).exit_status == 1

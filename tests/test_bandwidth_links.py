@@ -14,8 +14,8 @@ from gpudoctor.knowledge.bandwidth.links import (
     used_ports,
 )
 from gpudoctor.knowledge.nccl.log import LogFacts, read_log
-from gpudoctor.snapshot import NvLink, Snapshot, read
-from gpudoctor.testing.machines import but, but_gpu, h100_node, nvml, rtx_4090_node, t4_node, unread
+from gpudoctor.snapshot import NvLink, Snapshot
+from gpudoctor.testing.machines import but, but_gpu, h100_node, rtx_4090_node, t4_node, unread
 from gpudoctor.testing.networks import gpu_address, interface, with_interfaces, with_network
 from tests.machines.network_machines import (
     a100_hdr,
@@ -49,7 +49,7 @@ def bridged(joined: tuple[tuple[int, int], ...], count: int) -> Snapshot:
     for one, other in joined:
         for here, there in ((one, other), (other, one)):
             links = (NvLink(0, True, "gpu", gpu_address(there)),)
-            machine = but_gpu(machine, here, nvlinks=nvml(links))
+            machine = but_gpu(machine, here, nvlinks=links)
     return machine
 
 
@@ -62,7 +62,7 @@ INSIDE = [
     (bridged(((0, 1), (2, 3)), 4), 0, "PCIe and NVLink 3, 4 GPUs", None),
     (t4_node(), 0, "PCIe gen 3 x16, 2 GPUs", None),
     (rtx_4090_node(), 0, "PCIe gen 4 x16, 4 GPUs", None),
-    (but_gpu(a100_pcie_node(), 2, pcie_width=nvml(4)), 0, "PCIe gen 4 x4, 4 GPUs", 10),
+    (but_gpu(a100_pcie_node(), 2, pcie_width=4), 0, "PCIe gen 4 x4, 4 GPUs", 10),
 ]
 
 
@@ -133,7 +133,7 @@ def on_link(machine: Snapshot, speed: str, width: int | None) -> Snapshot:
         msgspec.structs.replace(device, pcie_speed=speed, pcie_width=width)
         for device in machine.network.rdma_devices.value
     )
-    return but(machine, "network.rdma_devices", read("/sys/class/infiniband", devices))
+    return but(machine, "network.rdma_devices", devices)
 
 
 DOUBTS = [
@@ -205,7 +205,7 @@ def test_nvlink_sharp() -> None:
     assert not reduces_in_switch(h100_node(), log("NVLS multicast support is not available on dev 0"))
     lost = "24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels, 32 p2p channels per peer"
     assert not reduces_in_switch(h100_node(), log(lost))
-    assert not reduces_in_switch(but(h100_node(), "nvidia.gpus", read("nvml", ())), LogFacts())
+    assert not reduces_in_switch(but(h100_node(), "nvidia.gpus", ()), LogFacts())
 
 
 def test_the_slowest_part_limits() -> None:

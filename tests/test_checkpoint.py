@@ -603,6 +603,7 @@ def test_a_storage_told_twice_is_read_as_torch_reads_it(tmp_path: Path) -> None:
     assert told == {name: str(value.dtype) for name, value in state.items()}
 
 
+@pytest.mark.thorough
 def test_a_zip_bomb_is_refused(tmp_path: Path) -> None:
     content = zipped(
         {"archive/data.pkl": tensor(count=1 << 25, shape=(1 << 25,)), "archive/data/0": bytes(1 << 27)}, packed=True

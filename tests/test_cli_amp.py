@@ -17,22 +17,25 @@ from hypothesis import strategies as st
 from gpudoctor.amp.asked import devices, dtypes
 from gpudoctor.amp.judge import judge
 from gpudoctor.amp.patient import NothingToTest, chosen, why_no_gpu
-from gpudoctor.amp.report import AmpDevice, AmpReport, Precision, UnreadableAmpReport, from_json, to_json
+from gpudoctor.amp.report import AmpDevice, AmpReport, Precision
+from gpudoctor.envelope import UnreadableAnswer, decode, encode
 from gpudoctor.errors import BadInput
-from gpudoctor.render.amp import closing_words, show_amp
+from gpudoctor.render.amp import closing_words, show_amp, show_old
 from gpudoctor.render.plot import check_plot, draw_factors
 from gpudoctor.render.prose import console
 from gpudoctor.snapshot import TorchDevice, TorchFacts, Training, missing, read
 from tests.amp_examples import H100, T4, VERSIONS, answer, compared, device, h100_broken_scaler, precision, t4, works
+from tests.lab import warm
+
+pytestmark = pytest.mark.usefixtures("forks")
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 SCHEMA = Path(__file__).parent.parent / "docs" / "schemas" / "amp.json"
 
 
 def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+    return warm.run_to_its_end(
         [sys.executable, "-m", "gpudoctor", "amp", *arguments],
-        capture_output=True,
         text=True,
         timeout=300,
         env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", **environment},
@@ -59,7 +62,7 @@ def test_a_cpu_is_tested_in_fp16_and_bf16_and_the_answer_is_as_published(
     told = json.loads(on_cpu.stdout)
     jsonschema.validate(told, json.loads(SCHEMA.read_bytes()))
     assert told["exit_status"] == 0
-    report = from_json(on_cpu.stdout.encode())
+    report = decode(on_cpu.stdout.encode(), AmpReport)
     assert [each.device for each in report.devices] == ["cpu"]
     outcomes = {each.dtype: each.outcome for each in report.devices[0].precisions}
     assert outcomes["bf16"] == "passed" and outcomes["tf32"] == "not applicable"
@@ -74,8 +77,10 @@ def test_the_same_answer_is_shown_from_its_file(
     file.write_text(on_cpu.stdout)
     done = run("--from", str(file))
     assert done.returncode == 0 and done.stderr == ""
-    assert done.stdout == shown(from_json(on_cpu.stdout.encode()), capsys)
-    assert from_json(to_json(from_json(on_cpu.stdout.encode()))) == from_json(on_cpu.stdout.encode())
+    assert done.stdout == shown(decode(on_cpu.stdout.encode(), AmpReport), capsys)
+    assert decode(encode(decode(on_cpu.stdout.encode(), AmpReport)), AmpReport) == decode(
+        on_cpu.stdout.encode(), AmpReport
+    )
 
 
 @LINUX
@@ -88,9 +93,9 @@ def test_without_a_gpu_it_says_that_the_cpu_was_tested() -> None:
     assert "bf16" in done.stdout and "Traceback" not in done.stderr
 
 
-def test_a_device_that_torch_does_not_have_is_not_tested_and_ends_with_2() -> None:
+def test_a_device_that_torch_does_not_have_is_not_tested_and_ends_with_1() -> None:
     done = run("--device", "cuda:987", "--dtype", "fp16", "--python", sys.executable, "--timeout", "240")
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert "not tested" in done.stdout and "No device could be tested" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 
@@ -130,7 +135,7 @@ def test_an_interpreter_without_torch_is_one_line(tmp_path: Path) -> None:
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')  # -S: no site-packages
     python.chmod(0o755)
     done = run("--python", str(python))
-    assert done.returncode == 2 and done.stdout == ""
+    assert done.returncode == 3 and done.stdout == ""
     assert done.stderr == f"gpudoctor: {python} has no torch: name the training interpreter with --python\n"
 
 
@@ -220,7 +225,9 @@ def test_emulation_is_not_taken_for_support(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_old_tutorials_are_translated(capsys: pytest.CaptureFixture[str]) -> None:
-    text = " ".join(shown(t4(), capsys).split())
+    assert "tutorials" not in shown(t4(), capsys), "not asked for"
+    show_old(t4(), console(no_color=True, width=80))
+    text = " ".join(capsys.readouterr().out.split())
     for old in ('opt_level="O2"', "torch.cuda.amp.autocast()", "use_amp", "amp_level", "Trainer(precision=16)"):
         assert old in text
 
@@ -248,7 +255,8 @@ def test_a_device_that_crashed_beside_one_that_works(capsys: pytest.CaptureFixtu
     text = shown(report, capsys)
     assert "cuda:1\n  not tested: fp16: convolution: killed by SIGSEGV" in text
     assert "1 device tested; 1 device not tested: 1 error" in text and report.exit_status == 1
-    assert judge([lost], VERSIONS).exit_status == 2
+    assert judge([lost], VERSIONS).exit_status == 1
+    assert judge([], VERSIONS).exit_status == 3
 
 
 def test_what_was_left_out_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -268,6 +276,7 @@ def test_names_from_a_file_do_not_steer_the_terminal(capsys: pytest.CaptureFixtu
     assert "\x1b[2J" not in shown(report, capsys) and "\u202e" not in shown(report, capsys)
 
 
+@pytest.mark.thorough
 def test_the_picture_shows_measured_and_published_factors(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     file = tmp_path / "amp.svg"
@@ -286,20 +295,20 @@ def test_the_picture_shows_measured_and_published_factors(tmp_path: Path) -> Non
         (b"", "not an answer of gpudoctor amp"),
         (b"[1]", "not an answer of gpudoctor amp"),
         (b'{"schema": 1}', "not an answer of gpudoctor amp"),
-        (b'{"schema": 9, "devices": []}', "amp schema 9; this gpudoctor reads schema 1"),
+        (b'{"schema": 9, "devices": []}', "amp schema 9; this gpudoctor reads up to schema 3"),
         (b'{"schema": 1, "devices": [{"device": 3}]}', "not an answer of gpudoctor amp"),
         (b"\xff\xfe", "not an answer of gpudoctor amp"),
     ],
 )
 def test_a_file_that_is_no_answer_is_one_line(raw: bytes, says: str) -> None:
-    with pytest.raises(UnreadableAmpReport, match=says) as found:
-        from_json(raw)
+    with pytest.raises(UnreadableAnswer, match=says) as found:
+        decode(raw, AmpReport)
     assert "\n" not in str(found.value)
 
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_an_answer_or_refused(raw: bytes) -> None:
     try:
-        from_json(raw)
-    except UnreadableAmpReport as error:
+        decode(raw, AmpReport)
+    except UnreadableAnswer as error:
         assert str(error)

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 import torch
 
-from gpudoctor.checkpoint.report import json_schema
+from gpudoctor.checkpoint.report import CheckpointReport
 from gpudoctor.checkpoint.run import concluded, name_it, progress
 from gpudoctor.checkpoint.unreadable import BadFile
 from tests.checkpoint_files import as_torch, attack
+
+pytestmark = pytest.mark.usefixtures("forks")
 
 
 def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -57,7 +60,7 @@ def test_what_it_is_and_how_to_load_it(ddp: Path) -> None:
 def test_json_follows_its_schema(ddp: Path) -> None:
     done = run(str(ddp), "--json")
     told = json.loads(done.stdout)
-    jsonschema.validate(told, json_schema())
+    jsonschema.validate(told, msgspec.json.schema(CheckpointReport))
     assert told["wrappers"] == ["module."] and told["values_read"] is True and told["fixed"] is None
 
 
@@ -70,15 +73,20 @@ def test_nan_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "word"),
-    [(b"", "empty"), (b"<html></html>", "web page"), (b"PK\x03\x04" + bytes(500), "cut off"), (None, "no such file")],
+    ("content", "word", "status"),
+    [
+        (b"", "empty", 1),
+        (b"<html></html>", "web page", 2),
+        (b"PK\x03\x04" + bytes(500), "cut off", 1),
+        (None, "no such file", 2),
+    ],
 )
-def test_what_cannot_be_read_gets_one_line_and_status_2(tmp_path: Path, content: bytes | None, word: str) -> None:
+def test_what_cannot_be_read_gets_one_line(tmp_path: Path, content: bytes | None, word: str, status: int) -> None:
     path = tmp_path / "x.pt"
     if content is not None:
         path.write_bytes(content)
     done = run(str(path), "--json")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.startswith(f"gpudoctor: {path}: ") and word in done.stderr and done.stderr.count("\n") == 1
 
 
@@ -231,9 +239,9 @@ def test_a_large_file_is_not_held_in_memory(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_dies_is_said() -> None:
-    from gpudoctor.active import Reply
+    from gpudoctor.active import ChildReply
 
-    reply = Reply("checkpoint", b"", "", -9, timed_out=False, stuck=False, seconds=1.0, pid=1)
+    reply = ChildReply("checkpoint", b"", "", -9, timed_out=False, stuck=False, seconds=1.0, pid=1)
     with pytest.raises(BadFile, match="killed by SIGKILL"):
         concluded(reply)
     with pytest.raises(BadFile, match="no further for 60 s"):

@@ -9,16 +9,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 
+from gpudoctor.cli.options import of_machine
 from gpudoctor.emit import EMITTERS
-from gpudoctor.emit.machine_readable import json_schema
+from gpudoctor.knowledge.suggest.advice import Advice
 from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.snapshot import Snapshot, read, to_json
 from gpudoctor.testing.machines import but, h100_node
 from tests.lab import machines
 from tests.lab.nvidia import fake_nvidia
 from tests.machines.network_machines import NETWORK_MACHINES
+
+pytestmark = pytest.mark.usefixtures("forks")
 
 COMMAND = [sys.executable, "-m", "gpudoctor", "env"]
 BRIDGES = NETWORK_MACHINES["network-many-bridges"]()
@@ -45,7 +49,7 @@ def saved(folder: Path, machine: Snapshot) -> str:
 def test_standard_output_is_the_file_and_nothing_else(tmp_path: Path, form: str) -> None:
     done = env("--from", saved(tmp_path, BRIDGES), "--format", form)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == EMITTERS[form](suggest(BRIDGES))
+    assert done.stdout == EMITTERS[form](of_machine(suggest(BRIDGES), BRIDGES))
 
 
 def test_the_file_can_be_evaluated(tmp_path: Path) -> None:
@@ -69,7 +73,7 @@ def test_a_clean_machine_gets_an_empty_file_that_says_why(tmp_path: Path) -> Non
 
 def test_json_is_described_by_its_schema(tmp_path: Path) -> None:
     found = json.loads(env("--from", saved(tmp_path, BRIDGES), "--format", "json", "--nodes", "4", "--debug").stdout)
-    jsonschema.validate(found, json_schema())
+    jsonschema.validate(found, msgspec.json.schema(Advice))
     assert found["nodes"] == 4
     assert {each["kind"] for each in found["suggestions"]} == {"needed", "debugging"}
 

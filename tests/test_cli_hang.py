@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import psutil
 import pytest
 from msgspec.structs import replace
 
 from gpudoctor.hang.conclude import conclude
-from gpudoctor.hang.report import json_schema
+from gpudoctor.hang.report import HangReport
 from gpudoctor.hang.watch import spanned
 from gpudoctor.render.hang import what_was_not_read
 from gpudoctor.snapshot.evidence import Evidence, Sample, to_json
@@ -27,7 +28,7 @@ from tests.lab.slurm import SlurmCluster, slurm_cluster
 from tests.lab.sshd import user_environment, wait_until
 
 PATIENCE = 250.0
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("forks")]
 
 
 def gpudoctor(*words: str, columns: int = 80, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -64,7 +65,6 @@ def rank0_only(tmp_path: Path) -> str:
         (("--nodes", "3"), "--hosts"),
         (("--exclude", "a"), "--exclude leaves out nodes"),
         (("--job", "no-such-run"), "no such job on this machine"),
-        (("--hosts", "no-such-host.invalid"), "none of 1 nodes can be asked"),
         (("--interval", "1", "--watch"), "--interval"),
     ],
     ids=" ".join,
@@ -82,6 +82,9 @@ def test_a_file_of_evidence_is_concluded(rank0_only: str) -> None:
     assert done.returncode == 1
     assert "[rank0-only-collective]" in text and "train.py:118" in text
     assert max(map(len, text.splitlines())) <= 100, "at 80 columns only the table's last words may hang over"
+    assert text.splitlines()[-1].endswith("it hangs [rank0-only-collective]") and "Seen:" not in text
+    reasons = gpudoctor("hang", "--from", rank0_only, "-v").stdout.decode()
+    assert reasons.splitlines()[-1] == text.splitlines()[-1] and "Seen:" in reasons
     piped = gpudoctor("hang", "--from", "-", stdin=Path(rank0_only).read_bytes())
     assert piped.stdout == done.stdout
 
@@ -89,7 +92,7 @@ def test_a_file_of_evidence_is_concluded(rank0_only: str) -> None:
 def test_the_answer_keeps_its_schema(rank0_only: str) -> None:
     done = gpudoctor("hang", "--from", rank0_only, "--json")
     answer = json.loads(done.stdout)
-    jsonschema.validate(answer, json_schema())
+    jsonschema.validate(answer, msgspec.json.schema(HangReport))
     (job,) = answer["jobs"]
     assert job["state"] == "hung" and job["causes"][0]["where"]["line"] == 118
     assert [row["rank"] for row in job["ranks"]] == list(range(8))
@@ -157,6 +160,7 @@ def watching(*words: str) -> Iterator[subprocess.Popen[bytes]]:
         env=user_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        close_fds=True,  # said so, it is no fork (tests/lab/warm.py): what it has started so far is looked at
     )
     try:
         yield process
@@ -238,6 +242,12 @@ def test_a_slurm_job_is_looked_at_from_the_login_node(tmp_path: Path) -> None:
     assert report["causes"][0]["cause"] == "slow-rank-timeout" and report["causes"][0]["ranks"] == [0]
     assert {row["host"] for row in report["ranks"]} == {"n1", "n2"} and f"slurm {number}" in report["id"].lower()
     assert missing.returncode == 2 and "Slurm knows no job" in missing.stderr
+
+
+def test_a_host_that_cannot_be_reached_is_a_fault() -> None:
+    done = gpudoctor("hang", "--hosts", "no-such-host.invalid")
+    assert done.returncode == 1 and done.stdout == b"", done
+    assert b"none of 1 nodes can be asked" in done.stderr and done.stderr.count(b"\n") == 1
 
 
 def test_nothing_to_look_at_is_said(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import jsonschema
 import psutil
 import pytest
 
+from tests.lab import warm
 from tests.lab.sshd import user_environment
 
 ROOT = Path(__file__).parent.parent
@@ -20,14 +21,12 @@ COMMAND = (sys.executable, "-m", "gpudoctor", "nccl-test")
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return warm.run_to_its_end(
         [*COMMAND, *arguments],
         cwd=ROOT,
         env={**user_environment(), **variables},
-        capture_output=True,
         text=True,
         timeout=110,
-        check=False,
     )
 
 
@@ -92,7 +91,6 @@ WRONG = [
     (("--plot", "/nonexistent/picture.svg"), "no folder"),
     (("--keep-logs", "/nonexistent"), "not a folder"),
     (("--backend", "nccl"), "--backend nccl cannot run"),
-    (("--from", "/dev/null"), "not an answer"),
     (("--emit", "slurm"), "--nodes N"),
     (("--emit", "slurm", "--nodes", "2", "--hosts", "a,b"), "excludes --hosts"),
     (("--emit", "kubernetes", "--nodes", "2", "--find-slow"), "excludes --find-slow"),
@@ -110,6 +108,12 @@ def test_wrong_usage_is_one_line_and_status_2(arguments: tuple[str, ...], says: 
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, ""), done.stdout
     assert says in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_an_empty_answer_tells_nothing() -> None:
+    done = run("--from", "/dev/null")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "the file is empty" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 
 def test_a_token_that_is_no_text_is_wrong_usage_before_anybody_is_asked() -> None:

@@ -12,6 +12,7 @@ import jsonschema
 import psutil
 import pytest
 
+from tests.lab import warm
 from tests.lab.sshd import user_environment
 
 ROOT = Path(__file__).parent.parent
@@ -21,14 +22,12 @@ COMMAND = (sys.executable, "-m", "gpudoctor", "train-test")
 
 
 def run(*arguments: str, timeout: float = 500, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return warm.run_to_its_end(
         [*COMMAND, *arguments],
         cwd=ROOT,
         env={**user_environment(), "COLUMNS": "80", **variables},
-        capture_output=True,
         text=True,
         timeout=timeout,
-        check=False,
     )
 
 
@@ -92,7 +91,7 @@ def test_a_rank_that_changes_its_weights_is_named_with_the_parameter_and_what_to
 
 def test_names_of_old_tutorials_are_answered_without_starting_anything() -> None:
     done = run("--strategy", "ddp2,distributed_backend=dp", "--precision", "fp32")
-    assert done.returncode == 0
+    assert done.returncode == 3
     words = " ".join(done.stdout.split())
     assert "removed in lightning 1.7" in words and "removed in lightning 1.5" in words
     assert "Nothing to train" in words
@@ -110,11 +109,16 @@ WRONG = [
     (("--exclude", "n01"), "--exclude"),
     (("--master-addr", "a;b"), "--master-addr 'a;b': a host's name"),
     (("--backend", "nccl"), "--backend nccl cannot run"),
-    (("--from", "/dev/null"), "not an answer"),
     (("--from", "/nonexistent"), "no such file"),
     (("--python", "/nonexistent/python"), "no such file"),
     (("--gpus-per-node", "0"), "--gpus-per-node"),
 ]
+
+
+def test_an_empty_answer_tells_nothing() -> None:
+    done = run("--from", "/dev/null")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "the file is empty" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 
 @pytest.mark.parametrize(("arguments", "says"), WRONG, ids=[" ".join(arguments) for arguments, _ in WRONG])

@@ -6,7 +6,6 @@ import runpy
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from gpudoctor.nccl.rank_messages import (
     Member,
     Phase,
 )
+from gpudoctor.read.job import armed
 from tests.collective_ranks import SECONDS, WORKERS, command, decoded, launch, started, wait_for, wait_until_gone
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memfd, PR_SET_PDEATHSIG")
@@ -40,24 +40,19 @@ def test_an_exception_is_told_with_its_phase_and_in_the_standard_error(tmp_path:
     assert failed[0].error.startswith("ImportError: libcudart.so.13: cannot open")
 
 
-def test_the_files_in_memory_outlive_the_rank_and_hold_its_stacks() -> None:
+def test_the_files_in_memory_outlive_the_rank_and_it_tells_its_stacks() -> None:
     wish = launch(2, [Measurement("all_reduce", 4 << 20)], iterations=1_000_000, timeout=3000.0)
     with started(wish) as process:
         said = wait_for(process, {Begun: 2, Phase: 12})
         begun = {message.rank: message for message in said if isinstance(message, Begun)}
-        pids = [message.pid for message in begun.values()]
         errors = Path(f"/proc/{begun[1].pid}/fd/{begun[1].error_fd}")
         with errors.open("rb") as file:
-            os.kill(begun[1].pid, signal.SIGUSR1)
-            deadline = time.monotonic() + SECONDS
-            text = b""
-            while b"collective.py" not in text:
-                assert time.monotonic() < deadline, text
-                time.sleep(0.02)
-                file.seek(0)
-                text = file.read()
-            process.kill()  # torchrun: its ranks follow
-            wait_until_gone(pids)
+            prepared = armed.find(begun[1].pid)
+            assert prepared is not None
+            stacks = armed.stacks(begun[1].pid, prepared, SECONDS)
+            assert any(frame.file.endswith("collective.py") for thread in stacks.threads for frame in thread.frames)
+            os.kill(begun[1].pid, signal.SIGSEGV)
+            wait_until_gone([message.pid for message in begun.values()])  # torchrun ends the other
             file.seek(0)
             assert b"most recent call first" in file.read()
             assert not errors.exists()

@@ -15,7 +15,7 @@ from gpudoctor.check import Fix
 from gpudoctor.command import KINDS, KNOWN, NONE, command, is_sayable, joined, word
 
 ROOT = Path(__file__).parent.parent
-DOORS = ("gpudoctor.command", "gpudoctor.check")
+DOORS = ("gpudoctor.command", "gpudoctor.check", "gpudoctor.cause", "gpudoctor.hang.causes")
 SOURCES = [*sorted((ROOT / "gpudoctor").rglob("*.py")), *sorted((ROOT / "checks").rglob("*.py"))]
 
 
@@ -52,6 +52,18 @@ def literals(node: ast.expr) -> list[str]:
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{:?([a-z]*)\}")
 
 
+def test_every_module_that_hands_command_on_is_known() -> None:
+    """Its templates would be read by no test."""
+    doors = {
+        node.module
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "command" for alias in node.names)
+    }
+    assert doors - {"gpudoctor", "gpudoctor.fleet.ssh_command"} == set(DOORS)  # these two hold modules of that name
+
+
+@pytest.mark.thorough
 def test_every_template_is_a_literal_whose_values_stand_outside_quotes() -> None:
     seen = 0
     for where, call in calls("command"):

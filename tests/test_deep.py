@@ -40,7 +40,7 @@ def wish(python: str = sys.executable, timeout: float = 100.0) -> ExamineWish:
 def smoked(machine: Snapshot, *devices: str, outcome: Literal["passed", "failed"] = "passed") -> Snapshot:
     """A machine whose smoke test passed on these devices."""
     targets = [SmokeTarget(name, read("smoke", SmokeResult(name, outcome=outcome))) for name in devices]
-    return but(machine, "active.smoke", read("CUDA smoke test", tuple(targets)))
+    return but(machine, "active.smoke", tuple(targets))
 
 
 def on_cpu(*backends: str) -> Snapshot:
@@ -52,13 +52,15 @@ def on_cpu(*backends: str) -> Snapshot:
         cuda_available=False,
         distributed_backends=backends or ("gloo",),
     )
-    return but(machine, "training.torch", read("import torch", facts))
+    return but(machine, "training.torch", facts)
 
 
 # ---------------------------------------------------------------- for real, on this CPU
 
 
 @LINUX
+@pytest.mark.thorough
+@pytest.mark.usefixtures("forks")
 def test_on_a_cpu_both_run_and_pass_and_survive_the_file() -> None:
     waited: set[str] = set()
     found = deepened(wish(), on_cpu(), waited.update)
@@ -91,6 +93,7 @@ def patient(folder: Path, **instead: str) -> str:
 
 
 @LINUX
+@pytest.mark.thorough
 def test_a_worker_that_dies_costs_its_device_only(tmp_path: Path) -> None:
     python = patient(tmp_path, amp='test "$3" = cuda:1 && kill -SEGV $$')
     found = amp.run(wish(python), smoked(h100_node(2), "cpu", "cuda:1")).value
@@ -100,6 +103,7 @@ def test_a_worker_that_dies_costs_its_device_only(tmp_path: Path) -> None:
 
 
 @LINUX
+@pytest.mark.thorough
 def test_a_worker_that_hangs_is_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(amp, "SECONDS", 1.0)
     found = amp.run(wish(patient(tmp_path, amp="exec sleep 600"), timeout=1.0), smoked(node(()), "cpu")).value
@@ -108,6 +112,7 @@ def test_a_worker_that_hangs_is_a_timeout(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @LINUX
+@pytest.mark.thorough
 def test_ranks_that_cannot_be_started_are_a_crash_with_the_reason(tmp_path: Path) -> None:
     python = patient(tmp_path, train="echo libtorch.so: cannot open shared object file >&2; exit 1")
     (found,) = train.run(wish(python), on_cpu()).value
@@ -143,6 +148,7 @@ def test_a_torch_without_gloo_is_not_applicable() -> None:
     assert train.run(wish(), on_cpu("mpi")).missing_kind == "absent"
 
 
+@pytest.mark.thorough
 def test_an_interpreter_that_is_gone_is_a_reason(tmp_path: Path) -> None:
     (target,) = amp.run(wish(str(tmp_path / "gone")), smoked(node(()), "cpu")).value
     assert "cannot be run: No such file" in target.results.reason

@@ -13,13 +13,13 @@ import jsonschema
 import msgspec
 import pytest
 
-from gpudoctor import report
 from gpudoctor.causes import CAUSES
 from gpudoctor.check import Check
-from gpudoctor.cli.commands import COMMANDS
-from gpudoctor.devices import to_json as devices_json
+from gpudoctor.cli import run
+from gpudoctor.cli.commands import COMMANDS, TROUBLES
 from gpudoctor.devices import what_if
 from gpudoctor.diagnose import ask, diagnose
+from gpudoctor.envelope import encode
 from gpudoctor.plugins import find_checks
 from gpudoctor.snapshot import to_json
 from gpudoctor.symptoms import TABLE
@@ -40,6 +40,7 @@ def load(path: Path, name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="msgspec cannot describe generic structures on Python 3.10")
 def test_generated_pages_are_current() -> None:
     stale = load(DOCS / "generate.py", "generate").stale()
@@ -66,6 +67,17 @@ def test_a_page_starts_from_a_trouble_and_ends_with_what_to_do_next(page: str) -
     assert re.findall(r"^## (.+)$", text, re.MULTILINE)[-1] == "What to do next"
 
 
+def test_an_option_means_the_same_in_every_command() -> None:
+    """One spelling, one help text."""
+    meanings: dict[str, dict[str, str]] = {}
+    for command, option in load(DOCS / "generate.py", "generate").options():
+        for spelling in (*option.opts, *option.secondary_opts):
+            assert option.help, (command, spelling)
+            meanings.setdefault(spelling, {})[command] = option.help
+    differing = {spelling: found for spelling, found in meanings.items() if len(set(found.values())) > 1}
+    assert len(meanings) > 60 and not differing, differing
+
+
 def test_every_cause_of_a_hang_has_a_section() -> None:
     text = (DOCS / "hang-causes.md").read_text(encoding="utf-8")
     sections = re.findall(r"^## (\S+)$", text, re.MULTILINE)
@@ -90,7 +102,7 @@ def test_the_example_check_works_as_it_stands(tmp_path: Path) -> None:
     file.write_text(blocks["swap_too_small.py"])
     assert max(map(len, blocks["swap_too_small.py"].splitlines())) <= 120
     example: Check = load(file, "swap_too_small").swap_too_small
-    rows: list[Case] = eval(blocks["case.py"], {**vars(machines), **vars(cases)})  # noqa: S307 - our own page
+    rows: list[Case] = eval(blocks["case.py"], {**vars(machines), **vars(cases)})[example.id]  # noqa: S307 - our own
     assert {row.expected for row in rows} == {"info", "silent", "skipped"}
     for row in rows:
         assert not list(lacks(row, example))
@@ -107,13 +119,14 @@ def test_the_example_check_works_as_it_stands(tmp_path: Path) -> None:
     assert "3 passed" in done.stdout, done
 
 
+@pytest.mark.thorough
 def test_published_schemas_describe_what_is_written() -> None:
     machine = h100_node()
     written = diagnose(machine, find_checks()[0])
-    answer = devices_json(what_if(machine, "3,1,9", machine.cuda.visible))
+    answer = encode(what_if(machine, "3,1,9", machine.cuda.visible))
     for name, content in (
         ("snapshot", to_json(machine)),
-        ("report", report.to_json(written)),
+        ("report", encode(written)),
         ("devices", answer),
     ):
         schema = msgspec.json.decode((DOCS / "schemas" / f"{name}.json").read_bytes())
@@ -141,3 +154,12 @@ def test_every_finding_of_several_nodes_is_described() -> None:
     described = "".join((DOCS / page).read_text(encoding="utf-8") for page in ("nccl-test.md", "preflight.md"))
     missing = sorted(id for id in finding_ids() if f"`{id}`" not in described)
     assert len(finding_ids()) > 40 and not missing, missing
+
+
+def test_gpudoctor_alone_leads_by_trouble_and_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 24 and max(map(len, lines)) <= 80
+    for line, sentence in (row for rows in TROUBLES.values() for row in rows.items()):
+        assert f"  gpudoctor {line} " in "\n".join(lines) and sentence.endswith("?")
+        assert line.split()[0] in {*COMMANDS, "--help"}

@@ -20,7 +20,7 @@ from gpudoctor import __version__, snapshot
 from gpudoctor.active import own_module
 from gpudoctor.fleet import facts
 from gpudoctor.fleet.agent import Agent, node_index, serve
-from gpudoctor.fleet.fleet import Event, Fleet, Lost, Node
+from gpudoctor.fleet.fleet import Arrival, Fleet, Lost, Node
 from gpudoctor.fleet.lines import ArrivingLines, TooLong
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import (
@@ -322,6 +322,7 @@ def test_nvml_is_not_asked_where_there_is_none(monkeypatch: pytest.MonkeyPatch) 
     assert driver_traces.may_have_nvml()
 
 
+@pytest.mark.thorough
 def test_a_python_that_cannot_be_run_does_not_cost_the_examination(tmp_path: Path) -> None:
     broken = tmp_path / "python"
     broken.write_text("#!/no/such/interpreter\n")
@@ -409,7 +410,7 @@ def test_ask_takes_only_the_answer_to_its_own_order() -> None:
 def test_a_waiting_head_pings_and_hears_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpudoctor.fleet.fleet.PING_SECONDS", 0.02)
     fleet = Told(1)
-    fleet.on_order = lambda order: fleet.arrived.put(Event(0, Pong(number=order.number, time=0.0)))
+    fleet.on_order = lambda order: fleet.arrived.put(Arrival(0, Pong(number=order.number, time=0.0)))
     wait_until(lambda: fleet.next_event(0.05) is None and len(fleet.written) >= 2)
     assert all(isinstance(order, Ping) for order in fleet.written)
 
@@ -419,13 +420,13 @@ def test_of_a_lost_node_nothing_more_is_told() -> None:
     fleet.connection_over(0, Lost("connection lost", "first"))
     fleet.connection_over(0, Lost("gpudoctor failed", "second"))
     fleet.heard(0, encode(Pong(time=0.0)))
-    assert fleet.next_event(0.0) == Event(0, Lost("connection lost", "first"))
+    assert fleet.next_event(0.0) == Arrival(0, Lost("connection lost", "first"))
     assert fleet.next_event(0.0) is None
 
 
 def test_whom_a_question_waits_for_is_told() -> None:
     fleet = Told(3)
-    fleet.on_order = lambda order: fleet.arrived.put(Event(1, Pong(number=order.number, time=0.0)))
+    fleet.on_order = lambda order: fleet.arrived.put(Arrival(1, Pong(number=order.number, time=0.0)))
     told: list[list[int]] = []
     fleet.ask(Ping(), Pong, timeout=0.5, of=(0, 1), waiting=lambda nodes: told.append(list(nodes)))
     assert told[0] == [0, 1]

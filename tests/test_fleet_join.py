@@ -166,6 +166,7 @@ def test_only_an_own_address_is_listened_on(address: str) -> None:
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.thorough
 def test_the_line_to_paste() -> None:
     with JoinFleet(2, address="127.0.0.1", wait=PATIENCE) as fleet:
         assert fleet.line == f"GPUDOCTOR_TOKEN={fleet.token} gpudoctor nccl-test --join 127.0.0.1:{fleet.port}"
@@ -173,6 +174,7 @@ def test_the_line_to_paste() -> None:
     assert with_port("fd00::1", 61000) == "[fd00::1]:61000"
 
 
+@pytest.mark.thorough
 def test_who_is_missing_is_lost_after_the_wait() -> None:
     with JoinFleet(3, address="127.0.0.1", wait=0.3) as fleet:
         found = reach(fleet, timeout=PATIENCE)
@@ -187,6 +189,7 @@ def listens(port: int) -> bool:
     return False
 
 
+@pytest.mark.thorough
 def test_who_is_closed_to_make_room_tries_again() -> None:
     """The head is full of strangers: each newcomer lets one go, and nobody waits for them."""
     said: list[str] = []
@@ -217,6 +220,7 @@ def test_a_head_that_closes_at_once_is_tried_again() -> None:
     assert "busy with others" in said[0] and "it is no head" in said[-1]
 
 
+@pytest.mark.thorough
 def test_who_vanishes_at_the_door_is_lost_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     send = Channel.send
 
@@ -236,6 +240,7 @@ def test_who_vanishes_at_the_door_is_lost_and_not_waited_for(monkeypatch: pytest
         assert isinstance(found[1], Lost) and found[1].kind == "connection lost"
 
 
+@pytest.mark.thorough
 def test_who_leaves_before_the_start_may_come_back() -> None:
     with JoinFleet(3, address="127.0.0.1", wait=PATIENCE) as fleet:
         first, channel = newcomer(fleet, "n02")
@@ -250,6 +255,7 @@ def test_who_leaves_before_the_start_may_come_back() -> None:
             assert set(fleet.joined[1:]) == {"n02", "n03"}
 
 
+@pytest.mark.thorough
 def test_who_leaves_before_the_start_and_stays_away_is_not_taken_for_there() -> None:
     """The others may all be there by then."""
     with JoinFleet(3, address="127.0.0.1", wait=3.0) as fleet:
@@ -286,6 +292,7 @@ def test_a_verdict_that_is_no_exit_status_is_a_failure(told: int, status: int) -
     assert found == status and f"exit status {status};" in said[-1]
 
 
+@pytest.mark.thorough
 def test_a_machine_joins_once() -> None:
     said: list[str] = []
     with JoinFleet(2, address="127.0.0.1", wait=PATIENCE) as fleet:
@@ -294,6 +301,7 @@ def test_a_machine_joins_once() -> None:
     assert len(said) == 1 and "takes part already, as node 0, the head" in said[0]
 
 
+@pytest.mark.thorough
 def test_a_wrong_token_is_told_to_both() -> None:
     said: list[str] = []
     with JoinFleet(2, address="127.0.0.1", wait=PATIENCE) as fleet:
@@ -318,6 +326,7 @@ def test_what_can_be_no_name_is_told(address: str) -> None:
     assert len(said) == 1 and "is no host's name" in said[0]
 
 
+@pytest.mark.thorough
 def test_what_the_head_says_cannot_steer_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,10 +21,15 @@ from gpudoctor import active
 from gpudoctor.fleet.followed import Followed
 from gpudoctor.fleet.messages import Ended, Launch, Measurement, Reply, Run, Said, Stop
 from gpudoctor.fleet.ranks import Ranks
+from gpudoctor.knowledge.places import main_thread, place_of
 from gpudoctor.nccl.rank_messages import AnyRankMessage, Failed, Member, Phase, Row, decoder
 from gpudoctor.read import process as processes
+from gpudoctor.snapshot.evidence import NodeEvidence, ProcessEvidence
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are followed through /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="ranks are followed through /proc"),
+    pytest.mark.usefixtures("forks"),
+]
 PATIENCE = 90.0
 """torch may take long to import on a busy machine; nothing here depends on it."""
 LONG = (Measurement("all_reduce", 1 << 20),)
@@ -118,6 +123,12 @@ def ranks_of(launch: Launch) -> list[psutil.Process]:
     return sorted(found, key=lambda process: int(process.environ()["LOCAL_RANK"]))
 
 
+def seen(ended: Ended) -> dict[int, ProcessEvidence]:
+    """What was read of its processes, by number."""
+    evidence = msgspec.json.decode(ended.evidence, type=NodeEvidence)
+    return {process.pid: process for process in evidence.processes}
+
+
 @pytest.fixture
 def heard() -> Heard:
     return Heard()
@@ -185,10 +196,13 @@ def test_a_stopped_rank_is_seen_and_the_other_tells_where_it_waits(ranks: Ranks,
     ended = heard.ended
     assert (ended.how, ended.number) == ("stopped", 9)
     waits, stopped = ended.ranks
-    assert stopped.process_state == "T" and stopped.stack == () and stopped.ended == ""
-    assert waits.process_state in "SR" and waits.phase == LONG_PHASE
-    assert any("(distributed_c10d.py:" in frame for frame in waits.stack), waits.stack
-    assert waits.stack[-1].startswith(("_run_module_as_main", "<module>"))
+    processes = seen(ended)
+    assert processes[stopped.pid].state == "T" and stopped.ended == ""
+    assert processes[waits.pid].state in "SR" and waits.phase == LONG_PHASE
+    place = place_of(main_thread(processes[waits.pid].samples[-1], waits.pid))
+    # each window begins with a barrier: it waits there where the other was stopped on its way to that
+    assert place.kind == "collective" and place.operation in ("all_reduce", "barrier"), processes[waits.pid]
+    assert any(process.process.command[2:4] == ("-m", "torch.distributed.run") for process in processes.values())
     assert not of_launch(launch)
 
 
@@ -201,7 +215,8 @@ def test_a_killed_rank_is_told_from_those_that_it_took_along(ranks: Ranks, heard
     assert ended.how == "failed"
     assert (ended.ranks[1].ended, ended.ranks[1].status) == ("signal", signal.SIGKILL)
     assert ended.ranks[0].ended in ("exit", ""), "it complains, or torchrun has ended it: no signal of its own"
-    assert ended.oom_kills == 0
+    killed = seen(ended)[ended.ranks[1].pid]
+    assert (killed.state, killed.process.exit_code, killed.oom_kills) == ("X", signal.SIGKILL, 0)
     assert not of_launch(launch)
 
 
@@ -212,7 +227,8 @@ def test_a_crash_leaves_its_stack(ranks: Ranks, heard: Heard) -> None:
     ranks_of(launch)[0].send_signal(signal.SIGSEGV)
     crashed = heard.ended.ranks[0]
     assert (crashed.ended, crashed.status) == ("signal", signal.SIGSEGV)
-    assert any("collective" in frame for frame in crashed.stack)
+    main = main_thread(seen(heard.ended)[crashed.pid].samples[-1], crashed.pid)
+    assert main is not None and any("collective" in frame.file for frame in main.frames)
 
 
 def test_a_killed_torchrun_takes_its_ranks_along(ranks: Ranks, heard: Heard) -> None:
@@ -229,11 +245,12 @@ def test_a_stopped_torchrun_is_seen_and_ended(ranks: Ranks, heard: Heard) -> Non
     launch = endless()
     ranks.run(Run(launch=launch))
     heard.wait_for_windows()
-    torchrun_of(launch).suspend()
+    torchrun = torchrun_of(launch)
+    torchrun.suspend()
     ranks_of(launch)[1].kill()
     ended = heard.ended  # without any order: torchrun cannot tell that its rank is dead, the agent can
     assert ended.how == "failed"
-    assert ended.torchrun is not None and ended.torchrun.process_state == "T"
+    assert seen(ended)[torchrun.pid].state == "T"
     assert (ended.ranks[1].ended, ended.ranks[1].status) == ("signal", signal.SIGKILL), "the zombie tells"
     assert not of_launch(launch)
 

@@ -78,6 +78,7 @@ def test_a_node_list_that_cannot_be_read_is_one_line(folded: str) -> None:
         ({"srun": ("/nonexistent/srun",)}, "srun cannot be run: No such file or directory"),
     ],
 )
+@pytest.mark.thorough
 def test_what_the_allocation_cannot_give_is_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(NoSlurm, match=words):
         SlurmFleet.inside(environment=INSIDE, **options)  # type: ignore[arg-type]
@@ -168,6 +169,7 @@ def test_task_failures(line: str, wanted: TaskFailure | None) -> None:
 # agents, by a stand-in for srun
 
 
+@pytest.mark.thorough
 def test_agents_answer_and_end() -> None:
     nodes = fleet()
     with nodes:
@@ -209,6 +211,7 @@ def running() -> list[int]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_long_answer_arrives_whole() -> None:
     with fleet() as nodes:
         reach(nodes, timeout=150)
@@ -217,12 +220,14 @@ def test_a_long_answer_arrives_whole() -> None:
         assert len(sizes) == 2 and min(sizes) > 2000
 
 
+@pytest.mark.thorough
 def test_the_nodes_are_named_as_slurm_placed_the_tasks() -> None:
     with fleet(("n1", "n2"), nodes=["n2", "n1"]) as nodes:
         reach(nodes, timeout=150)
         assert [node.name for node in nodes.nodes] == ["n2", "n1"]
 
 
+@pytest.mark.thorough
 def test_an_agent_that_is_killed_is_lost_and_the_others_stay() -> None:
     with fleet() as nodes:
         hello = reach(nodes, timeout=150)[1]
@@ -235,12 +240,14 @@ def test_an_agent_that_is_killed_is_lost_and_the_others_stay() -> None:
         assert isinstance(answers[0], Pong)
 
 
+@pytest.mark.thorough
 def test_a_step_that_cannot_be_created_loses_all_with_sruns_words() -> None:
     with fleet(refuse="Unable to create step for job 12: Invalid account") as nodes:
         found = reach(nodes, timeout=150)
     assert set(found.values()) == {Lost("scheduler", "Unable to create step for job 12: Invalid account")}
 
 
+@pytest.mark.thorough
 def test_a_node_without_gpudoctor_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpudoctor.fleet.slurm.own_module", lambda module: [str(tmp_path / "python"), "-c", "pass"])
     with fleet(("n1",), environment={"PATH": "/usr/bin:/bin"}) as nodes:
@@ -248,6 +255,7 @@ def test_a_node_without_gpudoctor_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     assert isinstance(lost, Lost) and lost.kind == "gpudoctor missing"
 
 
+@pytest.mark.thorough
 def test_an_agent_that_fails_tells_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = [sys.executable, "-c", "raise SystemExit('no module of that name')"]
     monkeypatch.setattr("gpudoctor.fleet.slurm.own_module", lambda module: broken)

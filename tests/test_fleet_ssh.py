@@ -199,6 +199,7 @@ def nodes(*names: str) -> list[Node]:
     return [Node(name) for name in names]
 
 
+@pytest.mark.thorough
 def test_agents_of_many_nodes_answer(stand_in: StandIn) -> None:
     environment = stand_in('echo "Welcome to $host"; printf "no end of line"; echo noise >&2; exec sh -c "$remote"')
     with SshFleet(nodes("a", "b", "c"), environment=environment) as fleet:
@@ -212,6 +213,7 @@ def test_agents_of_many_nodes_answer(stand_in: StandIn) -> None:
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
+@pytest.mark.thorough
 def test_a_large_order_reaches_an_agent(stand_in: StandIn) -> None:
     """More than a pipe holds, to an agent that reads slowly."""
     environment = stand_in('case $host in slow) sleep 0.5 ;; esac; exec sh -c "$remote"')
@@ -233,6 +235,7 @@ def test_a_large_order_reaches_an_agent(stand_in: StandIn) -> None:
         ("(exec >&-; sleep 5) & echo gone >&2; exit 3", "gpudoctor failed", "exit status 3: gone"),
     ],
 )
+@pytest.mark.thorough
 def test_a_way_that_ends_is_lost_and_the_others_go_on(stand_in: StandIn, script: str, kind: str, detail: str) -> None:
     environment = stand_in(f'case $host in bad) {script} ;; esac; exec sh -c "$remote"')
     with SshFleet(nodes("good", "bad"), environment=environment) as fleet:
@@ -244,6 +247,7 @@ def test_a_way_that_ends_is_lost_and_the_others_go_on(stand_in: StandIn, script:
         assert isinstance(fleet.ask(Ping(), Pong, timeout=PATIENCE)[0], Pong)
 
 
+@pytest.mark.thorough
 def test_a_flood_without_a_line_is_cut_off(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpudoctor.fleet.lines.ArrivingLines.__init__.__defaults__", (1 << 20,))
     with SshFleet(nodes("a"), environment=stand_in("cat /dev/zero")) as fleet:
@@ -252,12 +256,14 @@ def test_a_flood_without_a_line_is_cut_off(stand_in: StandIn, monkeypatch: pytes
     assert "a line of more than" in found[0].detail
 
 
+@pytest.mark.thorough
 def test_another_version_is_refused(stand_in: StandIn) -> None:
     hello = json.dumps({"type": "Hello", "node": 0, "hostname": "a", "gpudoctor": "0.0.1", "future": [1]})
     with SshFleet(nodes("a"), environment=stand_in(f"echo '@gpudoctor {hello}'; cat")) as fleet:
         assert reach(fleet, timeout=PATIENCE)[0] == Lost("other version", f"gpudoctor 0.0.1 there, {__version__} here")
 
 
+@pytest.mark.thorough
 def test_an_ssh_that_hangs_is_killed_with_all_it_started(stand_in: StandIn, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = f"trap '' TERM HUP INT; sleep 1000 & echo $$ $! > {shlex.quote(str(pids))}; wait; sleep 1000"
@@ -267,6 +273,7 @@ def test_an_ssh_that_hangs_is_killed_with_all_it_started(stand_in: StandIn, tmp_
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.read_text().split()))
 
 
+@pytest.mark.thorough
 def test_ssh_that_cannot_be_started_is_said(tmp_path: Path) -> None:
     broken = tmp_path / "ssh"
     broken.write_text("#!/no/such/interpreter\n")

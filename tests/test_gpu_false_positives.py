@@ -56,38 +56,38 @@ def subset() -> Snapshot:
     machine = in_container(h100_node())
     given = machine.nvidia.gpus.value[:2]
     pairs = tuple(pair for pair in machine.nvidia.peers.value if max(pair.from_gpu, pair.to_gpu) < 2)
-    return but(but(machine, "nvidia.gpus", nvml(given)), "nvidia.peers", nvml(pairs))
+    return but(but(machine, "nvidia.gpus", given), "nvidia.peers", pairs)
 
 
 def slurm_job() -> Snapshot:
     machine = h100_node()
-    machine = but(machine, "nvidia.gpus", nvml(machine.nvidia.gpus.value[:4]))
+    machine = but(machine, "nvidia.gpus", machine.nvidia.gpus.value[:4])
     pairs = tuple(pair for pair in machine.nvidia.peers.value if max(pair.from_gpu, pair.to_gpu) < 4)
-    machine = but(machine, "nvidia.peers", nvml(pairs))
-    return but(machine, "environment", read("environment of gpudoctor", {"SLURM_JOB_ID": "17"}))
+    machine = but(machine, "nvidia.peers", pairs)
+    return but(machine, "environment", {"SLURM_JOB_ID": "17"})
 
 
 def pcie_boards() -> Snapshot:
     """Four A100 PCIe cards without bridges, and no fabric manager."""
     machine = node(tuple(a100_pcie(index, 0) for index in range(4)))
-    return but(machine, "host.fabric_manager", read("/proc", ""))
+    return but(machine, "host.fabric_manager", "")
 
 
 def mig_node() -> Snapshot:
     machine = peers(node(tuple(gpu(index, **MIG_A100) for index in range(4))), "not-supported")
-    return but(machine, "host.fabric_manager", read("/proc", ""))
+    return but(machine, "host.fabric_manager", "")
 
 
 def superchips() -> Snapshot:
     """A GB200 compute tray, whose switches are elsewhere; its IMEX domain is not set up and need not be."""
-    machine = node(tuple(gpu(n, name=nvml("NVIDIA GB200"), fabric=nvml(Fabric(2, 0))) for n in range(4)))
-    return but(without_switches(machine), "host.fabric_manager", read("/proc", ""))
+    machine = node(tuple(gpu(n, name="NVIDIA GB200", fabric=Fabric(2, 0)) for n in range(4)))
+    return but(without_switches(machine), "host.fabric_manager", "")
 
 
 def virtual_h100() -> Snapshot:
     """One module of a baseboard in a virtual machine: no switches, no links."""
     machine = in_vm(without_switches(every(h100_node(1), nvlinks=links(0), fabric=nvml(Fabric(1, 0)))))
-    return but(machine, "host.fabric_manager", read("/proc", ""))
+    return but(machine, "host.fabric_manager", "")
 
 
 def no_gpu() -> Snapshot:
@@ -96,7 +96,7 @@ def no_gpu() -> Snapshot:
     nothing: Reading[Any] = absent("/sys/bus/pci/devices, /dev/nvidia*", "no NVIDIA GPU on this machine")
     facts = dict.fromkeys(machine.nvidia.__struct_fields__, nothing) | {"init_code": read("nvmlInit", 12)}
     machine = but(machine, "nvidia", msgspec.structs.replace(machine.nvidia, **facts))
-    machine = but(but(machine, "accelerators.pci", read("/sys", ())), "accelerators.device_nodes", read("/dev", ()))
+    machine = but(but(machine, "accelerators.pci", ()), "accelerators.device_nodes", ())
     none: Reading[CudaAnswer] = absent("libcuda.so.1", "libcuda.so.1 was not found")
     return but(but(machine, "cuda.visible", none), "cuda.all", none)
 
@@ -144,7 +144,7 @@ def test_a_fact_that_cannot_be_read_is_no_other_problem(fact: str, kind: Missing
     machine = h100_node()
     gpus = list(machine.nvidia.gpus.value)
     gpus[3] = msgspec.structs.replace(gpus[3], **{fact: missing("nvml", "for a test", kind)})
-    machine = but(machine, "nvidia.gpus", nvml(tuple(gpus)))
+    machine = but(machine, "nvidia.gpus", tuple(gpus))
     results = [ask(check, machine) for check in CHECKS]
     assert {one.check for one in results if one.outcome == "problem"} <= KINDS[kind]
     assert [one.check for one in results if one.outcome == "crashed"] == []
@@ -157,7 +157,7 @@ def test_a_gpu_that_hides_does_not_hide_the_others() -> None:
     lost = missing("nvmlDeviceGetHandleByIndex GPU 3", "the GPU is lost", "lost")
     gpus[3] = Gpu(3, **dict.fromkeys(GPU_FACTS, lost))
     gpus[5] = msgspec.structs.replace(gpus[5], pcie_width=nvml(8), power_limit_watts=nvml(500.0))
-    machine = but(machine, "nvidia.gpus", nvml(tuple(gpus)))
+    machine = but(machine, "nvidia.gpus", tuple(gpus))
     found = {check.id: ask(check, machine) for check in CHECKS}
     assert {name for name, one in found.items() if one.outcome == "problem"} == {
         "gpu-lost",
@@ -192,21 +192,21 @@ def test_a_strangers_snapshot_puts_no_command_into_the_lines_to_paste() -> None:
     node_file = DeviceNode("/dev/nvidiactl", False, False, 0o660, "root", TRAP)
     odd = PciDevice(TRAP, "0x10de", "0x1eb8", "0x030200")
     machines = [
-        but(t4_node(), "accelerators.device_nodes", read("/dev", (node_file,))),
-        but(t4_node(), "accelerators.pci", read("/sys", (*t4_node().accelerators.pci.value, odd))),
+        but(t4_node(), "accelerators.device_nodes", (node_file,)),
+        but(t4_node(), "accelerators.pci", (*t4_node().accelerators.pci.value, odd)),
         but(t4_node(), "cuda.visible", absent("libcuda.so.1", "not found")),
-        but(h100_node(), "host.fabric_manager", read("/proc", "1")),
+        but(h100_node(), "host.fabric_manager", "1"),
         every(h100_node(), pci_bus_id=nvml(TRAP), pcie_width=nvml(8)),
-        but_gpu(h100_node(), 3, pci_bus_id=nvml(TRAP), pcie_width_max=nvml(8)),
-        but(t4_node(), "nvidia.init_code", read("nvmlInit", 12)),
-        but(h100_node(), "cuda.visible", read("cuInit", CudaAnswer(34, library="/usr/stubs/libcuda.so"))),
+        but_gpu(h100_node(), 3, pci_bus_id=TRAP, pcie_width_max=8),
+        but(t4_node(), "nvidia.init_code", 12),
+        but(h100_node(), "cuda.visible", CudaAnswer(34, library="/usr/stubs/libcuda.so")),
     ]
     environment = {"LD_LIBRARY_PATH": f"/usr/stubs:{TRAP}", "LD_PRELOAD": TRAP}
     fired = set()
     for machine in machines:
-        machine = but(machine, "nvidia.driver_version", nvml(TRAP))
-        machine = but(machine, "nvidia.kernel_module_version", read("/proc", TRAP))
-        machine = but(machine, "environment", read("environment of gpudoctor", environment))
+        machine = but(machine, "nvidia.driver_version", TRAP)
+        machine = but(machine, "nvidia.kernel_module_version", TRAP)
+        machine = but(machine, "environment", environment)
         for result in (ask(check, machine) for check in CHECKS):
             assert result.outcome != "crashed", result
             for problem in result.problems:

@@ -47,7 +47,7 @@ def test_memory_is_not_called_unaccounted_when_a_process_does_not_tell_its_own()
 def test_what_no_visible_process_holds_is_blamed_on_the_likeliest() -> None:
     machine = held()
     assert "hangs in the driver" in said(machine).meaning
-    assert "outside this container" in said(but(machine, "host.private_pid_namespace", read("/proc", True))).meaning
+    assert "outside this container" in said(but(machine, "host.private_pid_namespace", True)).meaning
     stuck = read("/proc", (StuckProcess(812, "python", "Z"),))
     assert "812 (python, state Z)" in said(but(machine, "host.stuck_processes", stuck)).meaning
     assert said(but(machine, "host.stuck_processes", stuck)).evidence[-1] == stuck

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gpudoctor.check import Fix
 from gpudoctor.hang import all_rules, causes
@@ -23,6 +24,7 @@ from gpudoctor.snapshot.evidence import (
     Collective,
     Evidence,
     Frame,
+    Group,
     Ras,
     RasCommunicator,
     RasRank,
@@ -79,7 +81,9 @@ def test_counts_of_nccl_decide_where_ranks_spin(later: int, verdict: Movement) -
         return Ras(at=at, source="localhost:28028", communicators=(RasCommunicator(id="a", size=2, ranks=ranks),))
 
     spin: dict[str, Any] = {"state": "R", "waits_in": "", "cpu": (3.0, 5.5), "switches": (50, 60), "moved": True}
-    ranks = [is_in(rank, "cuda sync", "synchronize", libraries={"libcuda.so.1": "/x"}, **spin) for rank in (0, 1)]
+    ranks = [
+        is_in(rank, "cuda sync", "synchronize", libraries={"libcuda.so.580.95.05": "/x"}, **spin) for rank in (0, 1)
+    ]
     job = a_job(*ranks, nodes={"a": {"ras": (poll(0.0, 7), poll(5.0, later))}})
     assert progress_of(job).verdict == verdict
 
@@ -214,6 +218,39 @@ def test_dumps_alone_make_a_job() -> None:
     assert "all_reduce #7" in job.ranks[0].collective
 
 
+@pytest.mark.parametrize(
+    ("written", "world", "file", "joined"),
+    [
+        (900.0, 2, "train.py", True),
+        (0.0, 2, "train.py", True),
+        (300.0, 2, "train.py", False),  # before the job was started
+        (900.0, 4, "train.py", False),
+        (900.0, 2, "serve.py", False),
+    ],
+)
+def test_dumps_are_a_living_jobs_only_where_it_may_have_written_them(
+    written: float, world: int, file: str, joined: bool
+) -> None:
+    job = a_job(waits(0), waits(1))
+    entry = structs.replace(all_reduce(7), frames=(Frame("main", f"/home/mara/{file}", 41),))
+    dumps = tuple(
+        Recorder(
+            source="",
+            rank=rank,
+            backend="nccl",
+            written_at=written,
+            groups=(Group(key="0", ranks=tuple(range(world)), last_enqueued=7),),
+            entries=(structs.replace(entry, input_sizes=((16 + rank,),)),),
+        )
+        for rank in range(2)
+    )
+    nodes = tuple(structs.replace(node, time=1000.0) for node in job.evidence.nodes)
+    jobs = conclude(structs.replace(job.evidence, nodes=nodes, dumps=dumps)).jobs
+    assert len(jobs) == (1 if joined else 2)
+    assert jobs[0].causes[0].cause == "shape-mismatch"
+    assert any(row.pid for row in jobs[0].ranks) is joined
+
+
 def test_evidence_without_a_job_has_none() -> None:
     assert conclude(Evidence()).jobs == ()
 
@@ -264,6 +301,7 @@ def test_one_of_a_thousand_is_found_and_the_others_are_folded() -> None:
     assert len(report.ranks) == 1024
 
 
+@pytest.mark.thorough
 def test_the_work_grows_with_the_number_of_ranks_and_not_its_square() -> None:
     """Steps of the interpreter, not seconds: 1,024 ranks take no more than some ten times 128."""
     import sys

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudoctor import active
-from gpudoctor.active import Reply, own_module
+from gpudoctor.active import ChildReply, own_module
 from gpudoctor.hang import ask
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Members
@@ -50,7 +50,7 @@ from gpudoctor.snapshot.evidence import (
 )
 from tests.fake_tree import Link, Refusing, fake
 from tests.hang_evidence import evidence_of
-from tests.lab import machines
+from tests.lab import machines, warm
 from tests.lab.requirements import require
 
 pytestmark = [
@@ -171,6 +171,7 @@ def started(
 ) -> Iterator[Started]:
     script = folder / "train.py"
     script.write_text(textwrap.dedent(source))
+    warm.reap_strays()
     job = Started([sys.executable, *launcher, str(script), *words], script, environment)
     try:
         yield job
@@ -332,6 +333,7 @@ AS_NOBODY = """
     import netifaces, gpudoctor.read.local, gpudoctor.knowledge.places, encodings.idna, pwd
     sysconfig.get_path("scripts")  # reads what lies in a folder that only root may enter
     pid, started = int(sys.argv[1]), int(sys.argv[2])
+    processes.MOST_UNREAD = 10_000  # the tests beside this one have processes too
     os.setgroups([]); os.setgid(65534); os.setuid(65534); os.chdir("/")
     found = node.find()
     order = Wanted(pids={"0": ((pid, started),)}, ranks={"0": {str(pid): 0}}, seconds=0.2, timeout=15.0)
@@ -670,9 +672,9 @@ def test_no_line_breaks_the_kernel_log(texts: list[str]) -> None:
     kernel.events([KernelLine(1.0, text) for text in texts], 2.0)
 
 
-def gpu_reply(*messages: dict[str, Any], timed_out: bool = False) -> Reply:
+def gpu_reply(*messages: dict[str, Any], timed_out: bool = False) -> ChildReply:
     output = b"".join(MARK + json.dumps(message).encode() + b"\n" for message in messages)
-    return Reply(
+    return ChildReply(
         name=gpus.NAME, output=output, errors="", return_code=0, timed_out=timed_out, stuck=False, seconds=4.0, pid=1
     )
 
@@ -771,6 +773,7 @@ def test_an_answer_that_is_too_long_for_a_line_is_thinned_out() -> None:
 # ---------------------------------------------------------------- deadlines
 
 
+@pytest.mark.thorough
 def test_one_reader_that_hangs_costs_its_own_answer_only() -> None:
     hold = threading.Event()
     try:

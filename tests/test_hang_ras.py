@@ -293,6 +293,7 @@ def test_ras_of_each_version_answers(serve: Callable[..., Server], report: bytes
     assert server.heard == ["CLIENT PROTOCOL 2", "TIMEOUT 3", "SET FORMAT json", "VERBOSE STATUS"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("behaves", "reason"),
     [

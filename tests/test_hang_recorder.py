@@ -198,6 +198,7 @@ def test_operations_have_the_names_that_users_call(name: str, operation: str) ->
     assert of(dump(entry(1, profiling_name=name))).entries[0].operation == operation
 
 
+@pytest.mark.thorough
 def test_a_long_recorder_is_cut_to_its_end_and_to_what_has_not_completed() -> None:
     entries = [entry(number) for number in range(3000)]
     entries[5] = entry(5, process_group=("9", "pp"), state="started")
@@ -388,7 +389,7 @@ def test_any_instructions_are_a_recorder_or_unreadable(codes: list[bytes]) -> No
     except UnreadableDump:
         return
     if fast:
-        assert repr(value) == repr(recorder_pickle._Machine(raw).run())
+        assert repr(value) == repr(recorder_pickle.DumpMachine(raw).run())
 
 
 @given(st.binary(max_size=2000), st.integers(0, 5000))
@@ -412,6 +413,7 @@ def write(path: Path, *entries: dict[str, Any], at: float = 0.0) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_a_folder_of_dumps(tmp_path: Path) -> None:
     for rank in (0, 3, 11):
         write(tmp_path / f"nccl_trace_rank_{rank}", at=1000.0 + rank)
@@ -422,6 +424,7 @@ def test_a_folder_of_dumps(tmp_path: Path) -> None:
     assert unread == ()
 
 
+@pytest.mark.thorough
 def test_a_mixed_folder_gives_the_larger_set_and_says_what_is_left_out(tmp_path: Path) -> None:
     for rank in range(3):
         write(tmp_path / f"job7_{rank}")
@@ -436,12 +439,14 @@ def test_a_mixed_folder_gives_the_larger_set_and_says_what_is_left_out(tmp_path:
     assert [each.what for each in unread] == [f"flight recorders old_trace_* in {tmp_path}"]
 
 
+@pytest.mark.thorough
 def test_json_dumps_may_have_an_ending(tmp_path: Path) -> None:
     (tmp_path / "rank_2.json").write_text(json.dumps(dump(entry(1))))
 
     assert [each.rank for each in recorder.of_folder(tmp_path)[0]] == [2]
 
 
+@pytest.mark.thorough
 def test_one_broken_file_costs_only_itself(tmp_path: Path) -> None:
     write(tmp_path / "trace_rank_0")
     whole = write(tmp_path / "trace_rank_1").read_bytes()
@@ -463,6 +468,7 @@ def test_one_broken_file_costs_only_itself(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.thorough
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     found, unread = recorder.of_folder(tmp_path / "none")
 
@@ -470,10 +476,12 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     assert "No such file" in unread[0].reason
 
 
+@pytest.mark.thorough
 def test_a_folder_without_dumps_says_so(tmp_path: Path) -> None:
     assert "ends in its rank" in recorder.of_folder(tmp_path)[1][0].reason
 
 
+@pytest.mark.thorough
 def test_a_single_file_may_be_named(tmp_path: Path) -> None:
     assert [each.rank for each in recorder.of_folder(write(tmp_path / "t_rank_5"))[0]] == [5]
 
@@ -681,6 +689,7 @@ def test_a_dump_of_another_user_is_none_of_this_process(tmp_path: Path, sleeper:
     assert "another user" in unread[0].reason
 
 
+@pytest.mark.thorough
 def test_many_dumps_are_read_by_children_and_come_out_the_same(tmp_path: Path) -> None:
     for rank in range(70):
         write(tmp_path / f"trace_rank_{rank}", now(rank))

@@ -97,20 +97,6 @@ def test_files_that_may_not_be_listed_are_an_error_and_no_empty_answer(tmp_path:
         Tables(fake(tmp_path, {"/proc/5/net/tcp": HEADER})).sockets(5, "x")
 
 
-def test_connections_that_nobody_answers(tmp_path: Path) -> None:
-    four = (line(2, remote="0200000A:733D", inode=1), line(1, remote="0300000A:0001", inode=2))
-    six = (
-        line(2, remote="0000000000000000FFFF00000200000A:0050", inode=3),
-        line(2, remote="000000FD000000000000000002000000:0050", inode=4),
-    )
-    files: dict[str, str | bytes | Link] = {
-        "/proc/5/net/tcp": HEADER + "".join(four),
-        "/proc/5/net/tcp6": HEADER + "".join(six),
-    }
-    files |= {f"/proc/5/fd/{number}": Link(f"socket:[{number}]") for number in (1, 2, 3, 4)}
-    assert Tables(fake(tmp_path, files)).unanswered(5) == ("10.0.0.2:29501", "10.0.0.2:80", "[fd00::2]:80")
-
-
 # ---------------------------------------------------------------- this machine
 
 
@@ -146,7 +132,8 @@ def test_an_own_connection_without_an_answer_is_seen() -> None:
         for client in (first, second, third):
             client.setblocking(False)
             client.connect_ex(full.getsockname())
-        assert Tables(System()).unanswered(os.getpid()) == (f"127.0.0.1:{full.getsockname()[1]}",)
+        mine = Tables(System()).sockets(os.getpid(), "pytest")
+        assert {one.remote_port for one in mine if one.state == "SYN_SENT"} == {full.getsockname()[1]}
 
 
 @LINUX
@@ -190,6 +177,7 @@ def test_nothing_is_sent_to_the_job(server: socket.socket) -> None:
         assert connection.recv(10) == b""
 
 
+@pytest.mark.thorough
 def test_an_address_that_nobody_routes_does_not_hold_us() -> None:
     attempts = Attempts(["192.0.2.77"], [29500], 3.5)
     found, unread = attempts.results()

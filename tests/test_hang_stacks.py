@@ -242,8 +242,8 @@ def test_root_without_the_capability_is_told_of_the_container() -> None:
         assert "False" in done.stdout
 
 
-def reply(errors: str, code: int | None = 1, timed_out: bool = False) -> active.Reply:
-    return active.Reply("py-spy", b"", errors, code, timed_out, False, 3.0, 1)
+def reply(errors: str, code: int | None = 1, timed_out: bool = False) -> active.ChildReply:
+    return active.ChildReply("py-spy", b"", errors, code, timed_out, False, 3.0, 1)
 
 
 DENIED = "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'"

@@ -21,18 +21,19 @@ from gpudoctor.hang.causes import (
 )
 from gpudoctor.hang.job import HangJob, Launcher, Rank
 from gpudoctor.hang.report import HangCause
-from gpudoctor.hang.starts import address_and_port, command_with, node_counts, starts_of
+from gpudoctor.hang.starts import command_with, starts_of
 from gpudoctor.knowledge.places import Kind, Place
+from gpudoctor.launcher.told import address_and_port, node_counts
 from gpudoctor.snapshot.evidence import (
+    ConnectionAttempt,
     Evidence,
     Frame,
     GpuUse,
-    Interface,
     KernelEvent,
     NodeEvidence,
+    NodeInterface,
     Process,
     ProcessEvidence,
-    Reached,
     Sample,
     Socket,
     Thread,
@@ -118,8 +119,8 @@ def job(*parts: Part, lost: Sequence[str] = (), moved: bool = False) -> HangJob:
         known = nodes.get(part.host)
         own = {
             "interfaces": (
-                Interface("lo", ("127.0.0.1",)),
-                Interface("eth0", (ADDRESSES[part.host],)),
+                NodeInterface("lo", ("127.0.0.1",)),
+                NodeInterface("eth0", (ADDRESSES[part.host],)),
             ),
             "resolved": {part.host: (ADDRESSES[part.host],)},
             **part.node,
@@ -200,8 +201,8 @@ def established(remote: str, port: int, *, unsent: int = 0, retransmits: int = 0
                   unsent_bytes=unsent, retransmits=retransmits)  # fmt: skip
 
 
-def reached(outcome: str, address: str = "10.0.0.1", port: int = PORT) -> tuple[Reached, ...]:
-    return (Reached(address=address, port=port, outcome=outcome),)
+def reached(outcome: str, address: str = "10.0.0.1", port: int = PORT) -> tuple[ConnectionAttempt, ...]:
+    return (ConnectionAttempt(address=address, port=port, outcome=outcome),)
 
 
 MASTER: dict[str, Any] = {"sockets": (listening(),)}
@@ -320,7 +321,7 @@ SPEAKS: dict[str, tuple[HangJob, str, tuple[int, ...] | None, tuple[str, ...]]] 
     ),
     "nobody hosts the rendezvous": (
         job(torchrun("a", *c10d(2, "10.0.1.1:29500"), reached=reached("refused", "10.0.1.1"),
-                     interfaces=(Interface("eth0", ("10.0.0.1",)), Interface("eth1", ("10.0.1.1",)))),
+                     interfaces=(NodeInterface("eth0", ("10.0.0.1",)), NodeInterface("eth1", ("10.0.1.1",)))),
             torchrun("b", *c10d(2, "10.0.1.1:29500"), reached=reached("refused", "10.0.1.1"))),
         "rdzv-host-mismatch",
         (),
@@ -331,11 +332,11 @@ SPEAKS: dict[str, tuple[HangJob, str, tuple[int, ...] | None, tuple[str, ...]]] 
             torchrun("b", *static(1), ranks=(1,), **PEER)),
         "firewall-ephemeral-ports",
         (0,),
-        ("rank 1 on b", "45001", "10.0.0.0/24"),
+        ("rank 1 on b", "45001", "iptables -I INPUT -s 10.0.0.2 -p tcp -j ACCEPT"),
     ),
     "docker's interface on one host": (
         job(torchrun("a", *static(0), ranks=(0,), rank_sockets=(listening("172.17.0.1", 45001),),
-                     interfaces=(Interface("docker0", ("172.17.0.1",)), Interface("eth0", ("10.0.0.1",)))),
+                     interfaces=(NodeInterface("docker0", ("172.17.0.1",)), NodeInterface("eth0", ("10.0.0.1",)))),
             torchrun("b", *static(1), ranks=(1,), rank_sockets=(connecting("172.17.0.1", 45001),))),
         "wrong-nic",
         (0,),
@@ -344,7 +345,7 @@ SPEAKS: dict[str, tuple[HangJob, str, tuple[int, ...] | None, tuple[str, ...]]] 
     "another interface is named on one host": (
         job(torchrun("a", *static(0), ranks=(0,), environment={"GLOO_SOCKET_IFNAME": "eth1"},
                      rank_sockets=(listening("10.9.0.1", 45001),),
-                     interfaces=(Interface("eth0", ("10.0.0.1",)), Interface("eth1", ("10.9.0.1",)))),
+                     interfaces=(NodeInterface("eth0", ("10.0.0.1",)), NodeInterface("eth1", ("10.9.0.1",)))),
             torchrun("b", *static(1), ranks=(1,), environment={"GLOO_SOCKET_IFNAME": "eth0"},
                      rank_sockets=(connecting("10.9.0.1", 45001),))),
         "wrong-nic",
@@ -581,6 +582,7 @@ def test_a_dead_peer_is_not_surely_a_firewall() -> None:
     assert found[0].cause == "firewall-ephemeral-ports" and found[0].confidence <= 0.5 and "gone" in found[0].confirm
 
 
+@pytest.mark.thorough
 def test_a_thousand_ranks_are_judged_without_asking_each_pair() -> None:
     """1,024 ranks on 128 nodes, each with the connections of a full mesh of nodes that is filtered: linear work."""
     nodes = [f"n{number:03}" for number in range(128)]
@@ -592,7 +594,7 @@ def test_a_thousand_ranks_are_judged_without_asking_each_pair() -> None:
             name=host,
             hostname=host,
             network_namespace=host,
-            interfaces=(Interface("eth0", (f"10.1.0.{number + 1}",)),),
+            interfaces=(NodeInterface("eth0", (f"10.1.0.{number + 1}",)),),
         )
         for number, host in enumerate(nodes)
     }

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.conclude import conclude_job
 from gpudoctor.hang.job import HangJob
-from gpudoctor.hang.recorders import compare
+from gpudoctor.hang.recorders import GroupSplit, compare
 from gpudoctor.hang.report import HangCause, JobReport
-from gpudoctor.knowledge.places import place_of
+from gpudoctor.knowledge.places import Place, place_of
 from gpudoctor.snapshot.evidence import Collective, Frame, GpuUse, KernelEvent, Recorder, Socket, SourceContext, Thread
 from gpudoctor.sure import SCALE
 from tests.hang_jobs import PROGRAM, a_job, data_loader, is_in, launcher, member, place_at, sleeps, source, stack, waits
@@ -51,6 +52,15 @@ def entry(operation: str, sequence: int, size: int = 16, group: str = "0", **mor
         frames=(frame,),
         **more,
     )
+
+
+def done(collective: Collective) -> Collective:
+    return structs.replace(collective, state="completed")
+
+
+def agreed(job: HangJob) -> GroupSplit:
+    assert job.agreement is not None and job.agreement.first is not None
+    return job.agreement.first
 
 
 def recorder(rank: int, *entries: Collective) -> Recorder:
@@ -264,10 +274,14 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         (1,),
         41,
     ),
-    "operations that differ, by the recorder": (
+    "operations in another order, by the recorder": (
         recorded(
             waits(0), waits(1), waits(2),
-            entries=[[entry("all_reduce", 7)], [entry("all_gather", 7, at=52)], [entry("all_reduce", 7)]],
+            entries=[
+                [entry("all_reduce", 7), entry("all_gather", 8, at=52)],
+                [entry("all_gather", 7, at=52), entry("all_reduce", 8)],
+                [entry("all_reduce", 7), entry("all_gather", 8, at=52)],
+            ],
         ),
         "collective-order-mismatch",
         (1,),
@@ -426,6 +440,95 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         88,
     ),
 }  # fmt: skip
+
+
+def test_calls_of_different_lines_are_no_order_of_their_own() -> None:
+    """barrier_in_exit and accumulates_alone of tests/lab/hangs: why they stand at two lines, recorders do not tell."""
+    for operation in ("all_gather", "all_reduce"):
+        own = [[entry("all_reduce", 7)], [entry(operation, 7, size=4, at=52)], [entry("all_reduce", 7)]]
+        found = first(recorded(waits(0), waits(1), waits(2), entries=own))
+        assert (found.cause, found.ranks) == ("rank-divergent-decision", (1,))
+        assert found.confidence < 0.5
+
+
+def test_ranks_part_where_their_lines_do_and_not_where_it_is_noticed() -> None:
+    """sample_on_rank0: what rank 0 alone calls is alike to what the others call next, and goes through."""
+    own = [
+        [done(entry("all_gather", 5)), done(entry("all_gather", 6, at=31)), entry("all_gather", 7, size=9, at=25)],
+        *[
+            [done(entry("all_gather", 5)), done(entry("all_gather", 6, at=25)), entry("all_gather", 7, size=4, at=26)]
+            for _ in (1, 2)
+        ],
+    ]
+    job = recorded(waits(0, at=31), waits(1, at=26), waits(2, at=26), entries=own)
+    split = agreed(job)
+    assert (split.sequence, split.kind) == (6, "shape")
+    assert [(ranks, each.frames[0].line) for ranks, each in split.parties] == [((1, 2), 25), ((0,), 31)]
+    # The halves of a condition on the rank meet at every step: these are no parting.
+    halves = [
+        [done(entry("all_gather", number, at=line if number % 2 else 60)) for number in range(1, 6)]
+        + [entry("all_gather", 6, size=line, at=line + 1)]
+        for line in (31, 25, 25)
+    ]
+    split = agreed(recorded(waits(0), waits(1), waits(2), entries=halves))
+    assert split.sequence == 6
+
+
+def test_a_rank_that_torchrun_does_not_miss_has_come_to_its_end() -> None:
+    """exits_early: torchrun ends all ranks when one fails; where it watches on, that one has ended with status 0."""
+    for text, cause in (("step in range(1000)", "rank-divergent-decision"), ("batch in loader", "uneven-inputs")):
+        around = src(41, inside=[("for", 25, text)])
+        job = a_job(waits(0, sources=around, environment={"LOCAL_WORLD_SIZE": "2"}), missing=(1,))
+        for operation, sure in (("_invoke_run", 0.65), ("_stop_workers", 0.45)):
+            place = Place("sleep", operation)
+            watching = tuple(structs.replace(each, place=place) for each in job.launchers)
+            found = first(structs.replace(job, launchers=watching))
+            assert (found.cause, found.ranks, found.confidence) == (cause if sure > 0.5 else found.cause, (1,), sure)
+            assert "with status 0" in found.summary
+
+
+def test_a_rank_in_the_end_of_a_with_that_others_are_in() -> None:
+    """barrier_in_exit: the line of a `with` is also where its end is called."""
+    inside = (*src(38, inside=[("with", 37, "Together()")]), *src(20, inside=[("for", 18, "step in range(9)")]))
+    at_end = Place("collective", "barrier", None, Frame("__exit__", PROGRAM, 17), tuple(
+        Frame(name, PROGRAM, line) for name, line in (("Together.__exit__", 17), ("main", 37), ("<module>", 43))
+    ))  # fmt: skip
+    trains = at_end._replace(operation="all_reduce", user_frame=Frame("train", PROGRAM, 20), user_frames=tuple(
+        Frame(name, PROGRAM, line) for name, line in (("train", 20), ("main", 38), ("<module>", 43))
+    ))  # fmt: skip
+    job = a_job(
+        member(0, trains, sources=inside), member(1, at_end, sources=src(37)), member(2, trains, sources=inside)
+    )
+    found = first(job)
+    assert (found.cause, found.ranks) == ("teardown-deadlock", (1,))
+    assert "left a `with`" in found.summary and "of its `__exit__`" in found.summary
+    entering = at_end._replace(user_frames=(Frame("__enter__", PROGRAM, 14), *at_end.user_frames[1:]))
+    before = a_job(member(0, trains, sources=inside), member(1, entering, sources=src(37)))
+    assert first(before).cause != "teardown-deadlock"
+
+
+def test_a_loader_whose_own_code_waits_for_a_server() -> None:
+    """loader_waits: the rank wakes every five seconds to see whether its worker lives, and does not get on."""
+    frames = [Frame("Samples.__getitem__", PROGRAM, 23), Frame("fetch", "/x/torch/utils/data/_utils/fetch.py", 54)]
+    worker = data_loader(77, 4001, frames=frames, waits_in="wait_woken")
+    rank = is_in(1, "data", "DataLoader", at=36, moved=True, cpu=(3.0, 3.0), data_loaders=(worker,))
+    report = reported(a_job(waits(0), rank, waits(2)))
+    assert report.state == "hung"
+    assert (report.causes[0].cause, report.causes[0].ranks) == ("slow-rank-timeout", (1,))
+    assert "the data set's own code" in report.causes[0].summary
+
+
+def test_an_exchange_whose_sizes_do_not_fit() -> None:
+    """experts_of_another_size: what all give is not what all take."""
+
+    def exchange(takes: int, *, over: bool = False) -> Collective:
+        made = structs.replace(entry("all_to_all_single", 4, size=12), output_sizes=((takes,),))
+        return done(made) if over else made
+
+    job = recorded(waits(0), waits(1), waits(2), entries=[[exchange(12)], [exchange(11)], [exchange(12, over=True)]])
+    assert (first(job).cause, first(job).ranks) == ("shape-mismatch", (1,))
+    fits = recorded(waits(0), waits(1), waits(2), entries=[[exchange(13)], [exchange(11)], [exchange(12)]])
+    assert all(cause.confidence < 0.5 for cause in reported(fits).causes)
 
 
 @pytest.mark.parametrize("name", FIRES)

@@ -1,7 +1,6 @@
 """The causes: their names, the rules of messages for their texts, and that each is told by somebody."""
 
 import ast
-import importlib
 import re
 import shlex
 import subprocess
@@ -13,7 +12,7 @@ from typing import get_args
 
 import pytest
 
-from gpudoctor.cause import Cause, Stage
+from gpudoctor.cause import BLAMES, CLASSES, RESTARTS, Cause, Stage
 from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
 from gpudoctor.explain.endings import OF_SIGNAL
@@ -35,8 +34,7 @@ def test_no_name_is_taken_back() -> None:
 
 
 def fixes(cause: Cause) -> Iterator[Fix]:
-    yield cause.fix
-    yield from cause.variants.values()
+    yield from map(cause.fix_for, ("", *cause.variants))
 
 
 @every
@@ -50,6 +48,15 @@ def test_texts_keep_the_rules_of_messages(cause: Cause) -> None:
         assert not re.search(r"\b(simply|just|please|ensure)\b", text, re.IGNORECASE), text
     assert cause.source and not cause.source.endswith(".")
     assert cause.stages and set(cause.stages) <= set(get_args(Stage))
+
+
+@every
+def test_programs_are_told_what_to_do_with_the_job(cause: Cause) -> None:
+    """Class, blame and restart, of the cause and of each variant that differs; "other" is for other packages."""
+    assert cause.judged.keys() <= cause.variants.keys()
+    for judged in map(cause.judge, ("", *cause.judged)):
+        assert judged.kind in CLASSES and judged.kind != "other", cause.id
+        assert judged.blame in BLAMES and judged.restart in RESTARTS
 
 
 @every
@@ -113,58 +120,8 @@ def spoken_of() -> Iterator[tuple[str, str]]:
                     yield value.value, f"{file.relative_to(ROOT)}:{value.lineno}"
 
 
+@pytest.mark.thorough
 def test_whoever_speaks_of_a_cause_has_it_from_here() -> None:
     named = list(spoken_of())
     assert named
     assert {place: name for name, place in named if name not in CAUSES} == {}
-
-
-# A new cause with its log line is one file
-
-
-NEW = """
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.symptom import Symptom
-
-CAUSE = Cause(
-    id="coffee-spilled",
-    title="coffee was spilled over the node",
-    stages=("training",),
-    blame="node",
-    hangs_by="gone",
-    meaning="It conducts.",
-    fix=Fix("Dry it."),
-    variants={"sugar": Fix("Wash {part}, then dry it.")},
-    confirm="It smells.",
-    symptoms=(
-        Symptom(
-            "coffee-told", needle="coffee on ", pattern="coffee on (?P<part>[a-z]+)", variant="sugar",
-            seen="there is coffee on {part}", source="a test", sample="coffee on fans", counter="tea",
-        ),
-    ),
-    source="a test",
-)
-"""
-
-
-def test_a_cause_of_another_package_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "kitchen_causes"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "coffee_spilled.py").write_text(NEW)
-    told = tmp_path / "kitchen-1.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: kitchen\nVersion: 1\n")
-    (told / "entry_points.txt").write_text("[gpudoctor.causes]\nkitchen = kitchen_causes\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.invalidate_caches()
-    log = tmp_path / "job.log"
-    log.write_text("coffee on fans\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "gpudoctor", "explain", str(log)],
-        capture_output=True, text=True, check=False, timeout=120,
-        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin", "COLUMNS": "100"},
-    )  # fmt: skip
-    assert "cause there is coffee on fans  [coffee-spilled]" in done.stdout, done.stdout + done.stderr
-    assert "Fix: Wash fans, then dry it." in done.stdout

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpudoctor.diagnose import diagnose
+from gpudoctor.envelope import encode
 from gpudoctor.plugins import find_checks
 from gpudoctor.render import nagios
 from gpudoctor.render.paste import markdown
 from gpudoctor.render.terminal import plain
-from gpudoctor.report import to_json as report_to_json
 from gpudoctor.snapshot import (
     Library,
     SmokeResult,
@@ -69,7 +69,7 @@ def judge(machine: Snapshot) -> None:
         assert not any(ord(character) < 32 and character != "\n" for character in text)
         assert "\x9b" not in text
     assert "\n" not in nagios.line(report)
-    report_to_json(report)
+    encode(report)
 
 
 @QUICK
@@ -120,14 +120,14 @@ def test_devices_that_torch_and_the_smoke_test_name_oddly_are_in_no_line() -> No
     facts = machine.training.torch.value
     odd = TorchDevice(1, "cuda", "old", TRAP, (5, 0), 1), TorchDevice(2, "cuda", "x", TRAP, (9, 0), 1)
     known = (*facts.devices, *odd)
-    machine = but(machine, "training.torch", read("torch", msgspec.structs.replace(facts, devices=known)))
+    machine = but(machine, "training.torch", msgspec.structs.replace(facts, devices=known))
     result = read("smoke", SmokeResult(TRAP, outcome="failed", error="no"))
-    machine = but(machine, "active.smoke", read("smoke", (SmokeTarget(TRAP, result),)))
+    machine = but(machine, "active.smoke", (SmokeTarget(TRAP, result),))
     library, bundled = (
         Library("nccl", f"/opt/{TRAP}", "LD_LIBRARY_PATH", "2.1"),
         Library("nccl", TRAP, "package", "2.2"),
     )
-    machine = but(machine, "training.libraries", read("worker", (library, bundled)))
+    machine = but(machine, "training.libraries", (library, bundled))
     commands = [
         command
         for result, problem in diagnose(machine, CHECKS).problems

@@ -46,12 +46,20 @@ def test_an_active_environment_with_torch_comes_before_our_own(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("torch_of_our_own")
-def test_an_active_environment_without_torch_does_not(tmp_path: Path) -> None:
-    make(tmp_path / "venv", torch=False)
-    conda = make(tmp_path / "conda", torch=True, version="3.13")
+def test_so_does_one_without_torch_for_it_is_what_a_training_would_run_in(tmp_path: Path) -> None:
+    python = make(tmp_path / "venv", torch=False)
+    make(tmp_path / "conda", torch=True, version="3.13")
     variables = {"VIRTUAL_ENV": str(tmp_path / "venv")}
-    assert choose(None, variables) == (sys.executable, "gpudoctor's own interpreter")
-    assert choose(None, variables | {"CONDA_PREFIX": str(tmp_path / "conda")}) == (str(conda), "$CONDA_PREFIX")
+    assert choose(None, variables) == (str(python), "$VIRTUAL_ENV")
+    assert choose(None, variables | {"CONDA_PREFIX": str(tmp_path / "conda")}) == (str(python), "$VIRTUAL_ENV")
+
+
+@pytest.mark.usefixtures("torch_of_our_own")
+def test_a_conda_environment_without_torch_is_passed_over(tmp_path: Path) -> None:
+    make(tmp_path / "base", torch=False)
+    conda = make(tmp_path / "conda", torch=True, version="3.13")
+    assert choose(None, {"CONDA_PREFIX": str(tmp_path / "base")}) == (sys.executable, "gpudoctor's own interpreter")
+    assert choose(None, {"CONDA_PREFIX": str(tmp_path / "conda")}) == (str(conda), "$CONDA_PREFIX")
 
 
 @pytest.mark.usefixtures("no_torch_of_our_own")

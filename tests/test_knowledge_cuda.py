@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpudoctor.knowledge.gpus import cuda_errors
 from gpudoctor.knowledge.network.pcie import link_bytes_per_second
 from gpudoctor.knowledge.pytorch import cuda_versions, gpu_code, loaded, torch_wheels
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, gpu_with_uuid
 from gpudoctor.snapshot import Library, SmokeResult, SmokeTarget, missing, read
-from gpudoctor.testing.machines import but, gpu, h100_node, node, nvml
+from gpudoctor.testing.machines import but, gpu, h100_node, node
 
 # ---------------------------------------------------------------- drivers
 
@@ -113,7 +114,57 @@ def test_any_text_may_stand_for_an_architecture(text: str, device: tuple[int, in
     gpu_code.runs_on(text, device)
 
 
+@pytest.mark.parametrize(
+    ("code", "device", "cuda", "runs"),
+    [
+        ("sm_80", (8, 7), (13, 2), True),
+        ("sm_86", (8, 7), (13, 4), True),
+        ("sm_80", (8, 7), (13, 0), False),
+        ("sm_70", (7, 2), (13, 2), True),
+        ("sm_87", (8, 7), (13, 2), True),
+        ("sm_87", (8, 9), (13, 2), False),
+        ("sm_100", (11, 0), (13, 2), False),
+        ("sm_90", (8, 7), (13, 2), False),
+    ],
+)
+def test_from_cuda_13_2_on_orin_runs_the_cards_code(
+    code: str, device: tuple[int, int], cuda: tuple[int, int], runs: bool
+) -> None:
+    """DEVICE_REQUIREMENT_POST_JETSON_SBSA_UNIFICATION of torch 2.14's torch/cuda/__init__.py."""
+    assert gpu_code.runs_on(code, device, cuda) is runs
+
+
+# enum cudaError_enum of cuda.h, as the wheel nvidia-cuda-runtime 13.2.75 has it: the numbers that we explain.
+CUDA_H = """2 OUT_OF_MEMORY 3 NOT_INITIALIZED 34 STUB_LIBRARY 46 DEVICE_UNAVAILABLE 100 NO_DEVICE 101 INVALID_DEVICE
+214 ECC_UNCORRECTABLE 304 OPERATING_SYSTEM 802 SYSTEM_NOT_READY 803 SYSTEM_DRIVER_MISMATCH
+804 COMPAT_NOT_SUPPORTED_ON_DEVICE 805 MPS_CONNECTION_FAILED 806 MPS_RPC_FAILURE 807 MPS_SERVER_NOT_READY
+808 MPS_MAX_CLIENTS_REACHED 809 MPS_MAX_CONNECTIONS_REACHED 999 UNKNOWN"""
+
+
+def test_cuda_errors_are_named_as_in_cuda_h() -> None:
+    names = {int(code): f"CUDA_ERROR_{name}" for code, name in re.findall(r"(\d+) (\w+)", CUDA_H)}
+    assert {code: error.name for code, error in cuda_errors.ERRORS.items()} == names
+
+
 # ---------------------------------------------------------------- wheels
+
+
+def test_architectures_are_those_of_torchs_own_table() -> None:
+    """PYTORCH_RELEASES_CODE_CC of the wheels of torch 2.13.0 (12.6 to 13.2) and 2.15.0 (12.6, 13.0 and 13.2 again)."""
+    released = {
+        "cu126": {"x86_64": {50, 60, 70, 75, 80, 86, 90}, "aarch64": {80, 90}},
+        "cu129": {"x86_64": {75, 80, 86, 90, 100, 120}, "aarch64": {80, 90, 100, 120}},
+        "cu130": {"x86_64": {75, 80, 86, 90, 100, 120}, "aarch64": {80, 90, 100, 110, 120}},
+        "cu132": {"x86_64": {75, 80, 86, 90, 100, 120}, "aarch64": {80, 90, 100, 110, 120}},
+    }
+    ours = {
+        wheels.name: {
+            machine: {int(code.removeprefix("sm_")) for code in codes}
+            for machine, codes in wheels.architectures.items()
+        }
+        for wheels in torch_wheels.WHEELS
+    }
+    assert {name: ours[name] for name in released} == released
 
 
 @pytest.mark.parametrize(
@@ -122,7 +173,10 @@ def test_any_text_may_stand_for_an_architecture(text: str, device: tuple[int, in
         ((13, 0), ((9, 0),), "x86_64", "cu130"),
         ((13, 2), ((12, 0),), "x86_64", "cu130"),
         ((12, 8), ((10, 0),), "x86_64", "cu128"),
-        ((12, 9), ((8, 9), (9, 0)), "x86_64", "cu128"),
+        ((12, 9), ((8, 9), (9, 0)), "x86_64", "cu129"),
+        ((12, 9), ((12, 0),), "aarch64", "cu129"),
+        ((13, 0), ((8, 7),), "aarch64", None),  # Orin runs the cards' code from CUDA 13.2 on
+        ((13, 2), ((8, 7),), "aarch64", "cu132"),
         ((12, 4), ((9, 0),), "x86_64", "cu126"),
         ((12, 0), ((7, 5),), "x86_64", "cu126"),
         ((13, 0), ((7, 0),), "x86_64", "cu126"),  # Volta left the newer wheels
@@ -158,9 +212,9 @@ def test_wheels_that_fit_also_run() -> None:
 
 def test_the_line_suits_the_environment() -> None:
     wheels = torch_wheels.WHEELS[0]
-    machine = but(h100_node(), "training.python", read("choice", "/data/my envs/train/bin/python"))
+    machine = but(h100_node(), "training.python", "/data/my envs/train/bin/python")
     assert torch_wheels.install(machine, wheels).startswith("'/data/my envs/train/bin/python' -m pip install ")
-    uv = but(machine, "training.packages", read("dist-info", {"torch": "2.13.0+cpu", "torchaudio": "2.13.0+cpu"}))
+    uv = but(machine, "training.packages", {"torch": "2.13.0+cpu", "torchaudio": "2.13.0+cpu"})
     assert torch_wheels.install(uv, wheels) == (
         "uv pip install --python '/data/my envs/train/bin/python' --reinstall torch torchaudio "
         "--index-url https://download.pytorch.org/whl/cu130"
@@ -171,11 +225,11 @@ def test_the_line_suits_the_environment() -> None:
 
 
 def test_the_advice_says_what_stands_in_the_way() -> None:
-    two = node((gpu(0, compute_capability=nvml((6, 1))), gpu(1, compute_capability=nvml((12, 0)))))
+    two = node((gpu(0, compute_capability=(6, 1)), gpu(1, compute_capability=(12, 0))))
     text, lines = torch_wheels.advice(two)
     assert not lines and "CUDA_VISIBLE_DEVICES" in text
-    pascal = node((gpu(0, compute_capability=nvml((6, 1))),))
-    old = but(but(pascal, "nvidia.driver_version", nvml("390.48")), "nvidia.cuda_version", nvml((9, 1)))
+    pascal = node((gpu(0, compute_capability=(6, 1)),))
+    old = but(but(pascal, "nvidia.driver_version", "390.48"), "nvidia.cuda_version", (9, 1))
     text, lines = torch_wheels.advice(old)
     assert "390.48" in text and "525 or newer" in text and "580" not in text, "the newest branches drop Pascal"
     assert lines[0].endswith("cu126")
@@ -201,7 +255,7 @@ def foreign(origin: str, path: str) -> Library:
     ],
 )
 def test_a_library_is_taken_out_of_the_way(variable: str, value: str, library: str, line: str) -> None:
-    machine = but(h100_node(), "environment", read("environment", {variable: value}))
+    machine = but(h100_node(), "environment", {variable: value})
     assert loaded.take_out(machine, foreign(variable, library)) == (line,)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpudoctor.knowledge.precision import apex
 from gpudoctor.knowledge.precision.factors import PEAKS, expected_factor, source_of_factor
 from gpudoctor.knowledge.precision.spelling import lightning_value, spelled, torch_lines
-from gpudoctor.knowledge.precision.support import DTYPES, Dtype, Hardware, least_for_fp8, supported
+from gpudoctor.knowledge.precision.support import DTYPES, Dtype, Hardware, has_tensor_cores, least_for_fp8, supported
 from gpudoctor.knowledge.pytorch.gpu_code import Capability
 
 # The project's facts, part 5.1: compute capability -> fp16, bf16, tf32, fp8.
@@ -57,6 +57,11 @@ def test_small_turing_chips_have_no_tensor_cores() -> None:
     found = supported("fp16", Hardware("cuda", "NVIDIA GeForce GTX 1660 Ti", (7, 5)))
     assert found.support == "hardware" and "no tensor cores" in found.why
     assert expected_factor("fp16", "NVIDIA GeForce GTX 1660 Ti", (7, 5)) is None
+    # the names that lspci's pci.ids has for TU116 and TU117 (device ids 0x1f82 to 0x21d1), as NVML says them
+    for name in ("T2000", "Quadro T2000", "Quadro T2000 with Max-Q Design", "T1200 Laptop GPU", "T600", "T1000 8GB"):
+        assert not has_tensor_cores("fp16", name, (7, 5)), name
+    for name in ("Tesla T4", "Quadro RTX 3000", "NVIDIA GeForce RTX 2060", "Quadro RTX 5000"):
+        assert has_tensor_cores("fp16", name, (7, 5)), name
 
 
 @pytest.mark.parametrize(
@@ -142,6 +147,7 @@ def test_the_installed_lightning_decides_over_the_string() -> None:
     assert spelled("fp16", {})["Lightning"] == 'Trainer(precision="16-mixed")'
 
 
+@pytest.mark.thorough
 def test_lightning_takes_what_is_spelled_for_it() -> None:
     precision = pytest.importorskip("lightning.fabric.plugins.precision.precision")
     taken = precision._PRECISION_INPUT_STR.__args__

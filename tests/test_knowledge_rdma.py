@@ -16,7 +16,7 @@ from gpudoctor.knowledge.network.gpu_direct import (
     peer_memory,
     verdicts,
 )
-from gpudoctor.knowledge.network.rdma_selection import WantedPort, parse_filter, rdma_choice, usable
+from gpudoctor.knowledge.network.rdma_selection import WantedPort, cannot_open, parse_filter, rdma_choice, usable
 from gpudoctor.snapshot import GpuDirect, NotRead, Snapshot, read
 from gpudoctor.testing.machines import but, h100_node, rtx_4090_node, t4_node, unread
 from gpudoctor.testing.networks import (
@@ -35,12 +35,12 @@ ALL = tuple((f"mlx5_{index}", 1) for index in range(8))
 
 
 def under(machine: Snapshot, **variables: str) -> Snapshot:
-    return but(machine, "environment", read("environment of gpudoctor", variables))
+    return but(machine, "environment", variables)
 
 
 def with_nccl(machine: Snapshot, *version: int) -> Snapshot:
     facts = msgspec.structs.replace(machine.training.torch.value, nccl_version=version)
-    return but(machine, "training.torch", read("import torch", facts))
+    return but(machine, "training.torch", facts)
 
 
 # ---------------------------------------------------------------- which ports
@@ -66,7 +66,7 @@ def test_every_active_port_is_taken() -> None:
         ("=", ["mlx5_0", "mlx5_1", "mlx5_10"]),
         ("^", []),  # excludes what an empty list fits: everything
         (" mlx5_0", []),  # blanks belong to the name
-        ("mlx5_0:", ["mlx5_0"]),
+        ("mlx5_0:", []),  # port 0; any since 2.30.7
         ("mlx5_0:1:3:2", ["mlx5_0"]),  # rail and plane, NCCL 2.30
         ("mlx5_0:x", []),  # atoi says port 0
         (",,mlx5_0,", ["mlx5_0"]),
@@ -91,6 +91,22 @@ def test_any_filter_is_read(text: str) -> None:
     chosen = parse_filter(text)
     assert all(entry.device for entry in chosen.entries) and len(chosen.entries) <= 32
     assert chosen.takes("mlx5_0", 1) != chosen._replace(excludes=not chosen.excludes).takes("mlx5_0", 1)
+
+
+def test_each_device_needs_its_own_file() -> None:
+    """What a container is given decides, and not that it was given something."""
+    devices = [rdma_device(index, uverbs=f"uverbs{7 - index}") for index in range(8)]
+    machine = with_network(with_rdma(H100, *devices), rdma_nodes=rdma_nodes(2))
+    choice = rdma_choice(machine)
+    assert choice.taken == (("mlx5_6", 1), ("mlx5_7", 1))
+    assert choice.passed_over[0] == ("mlx5_0", 1, "there is no /dev/infiniband/uverbs7 here")
+    assert cannot_open(machine) == ""
+    assert cannot_open(with_network(machine, rdma_nodes=rdma_nodes(0))) == "there is no /dev/infiniband/uverbs* here"
+
+
+def test_a_colon_without_a_number_is_port_0_before_2_30_7() -> None:
+    assert parse_filter("mlx5_0:", (2, 30, 4)).entries == (WantedPort("mlx5_0", 0),)
+    assert parse_filter("mlx5_0:", (2, 30, 7)).entries == (WantedPort("mlx5_0", None),)
 
 
 def test_only_32_entries_are_read() -> None:
@@ -122,7 +138,7 @@ def test_nccl_ib_disable_is_a_number(value: str, off: bool) -> None:
 
 def test_what_cannot_be_opened_is_not_taken() -> None:
     assert rdma_choice(with_network(H100, rdma_nodes=rdma_nodes(0))).taken == ()
-    without = rdma_choice(with_network(H100, verbs_library=read("ld.so.cache", "")))
+    without = rdma_choice(with_network(H100, verbs_library=""))
     assert without.passed_over[0][2] == "libibverbs.so.1 is not installed"
     assert rdma_choice(t4_node()).taken == ()
 
@@ -146,7 +162,7 @@ def on_driver(machine: Snapshot, **fields: Any) -> Snapshot:
     return but(but(machine, "cuda.visible", said), "cuda.all", said)
 
 
-NO_MODULE = with_network(H100, gpu_direct=read("/sys", GpuDirect(open_kernel_module=False)))
+NO_MODULE = with_network(H100, gpu_direct=GpuDirect(open_kernel_module=False))
 
 
 def test_near_pairs_use_it_and_far_ones_do_not() -> None:
@@ -199,9 +215,7 @@ def test_a_wider_level_lets_far_pairs() -> None:
     ],
 )
 def test_which_nccl_looks_where(module: str, version: tuple[int, ...], seen: str) -> None:
-    machine = with_network(
-        with_nccl(H100, *version), gpu_direct=read("/sys", msgspec.structs.replace(GpuDirect(), **{module: "1"}))
-    )
+    machine = with_network(with_nccl(H100, *version), gpu_direct=msgspec.structs.replace(GpuDirect(), **{module: "1"}))
     assert peer_memory(machine) == seen
 
 
@@ -216,8 +230,8 @@ def test_dma_buf_in_the_place_of_a_module() -> None:
         (on_driver(NO_MODULE, dma_buf=None), None, "did not say whether this GPU offers DMA-BUF"),
         (under(NO_MODULE, NCCL_DMABUF_ENABLE="0"), False, "NCCL_DMABUF_ENABLE=0"),
         (with_nccl(NO_MODULE, 2, 12, 12), False, "2.13.4"),
-        (but(NO_MODULE, "nvidia.cuda_version", read("nvml", (11, 6))), False, "this one serves 11.6"),
-        (but(NO_MODULE, "host.kernel_release", read("uname", "5.4.0-216-generic")), False, "this is 5.4"),
+        (but(NO_MODULE, "nvidia.cuda_version", (11, 6)), False, "this one serves 11.6"),
+        (but(NO_MODULE, "host.kernel_release", "5.4.0-216-generic"), False, "this is 5.4"),
         (with_rdma(NO_MODULE, rdma_device(0, driver="irdma")), None, "the kernel driver irdma"),
     ],
 )
@@ -246,7 +260,7 @@ def test_what_is_not_in_the_tree_is_not_known() -> None:
 
 def test_a_grace_cpu_counts_as_near_since_2_27_3() -> None:
     names = [msgspec.structs.replace(gpu, name=read("nvml", "NVIDIA GB200")) for gpu in H100.nvidia.gpus.value]
-    grace = but(H100, "nvidia.gpus", read("nvml", tuple(names)))
+    grace = but(H100, "nvidia.gpus", tuple(names))
     assert (of(grace, 0, "mlx5_1").path, of(grace, 0, "mlx5_1").used) == ("P2C", True)
     assert of(with_nccl(grace, 2, 26, 2), 0, "mlx5_1").used is False
     assert of(under(grace, NCCL_NET_GDR_C2C="0"), 0, "mlx5_1").used is False

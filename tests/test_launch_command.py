@@ -10,6 +10,8 @@ import pytest
 from gpudoctor.launch.planned import split_program
 from tests.lab.sshd import user_environment
 
+pytestmark = pytest.mark.usefixtures("forks")
+
 
 def launch(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

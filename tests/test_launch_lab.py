@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab import inhabitants
+from tests.lab import inhabitants, warm
 from tests.lab.hosts import NAMESPACES, Host, hosts
 from tests.lab.requirements import require
 from tests.lab.slurm import slurm_cluster
@@ -31,8 +31,16 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @contextlib.contextmanager
-def running(texts: Mapping[Host, str], folder: Path, **variables: str) -> Iterator[dict[Host, Path]]:
-    """Each host's text in a shell of its own, and where what it writes goes."""
+def running(
+    texts: Mapping[Host, str],
+    folder: Path,
+    frameworks: bool = False,
+    truly: bool = False,
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[dict[Host, Path]]:
+    """Each host's text in a shell of its own, and where what it writes goes. `frameworks`: it imports Lightning or
+    accelerate; `truly`: each process imports what it needs itself, as a user's does."""
+    forks = {"PYTHONPATH": ""} if truly else warm.by_others(frameworks)
     processes: list[subprocess.Popen[bytes]] = []
     outputs: dict[Host, Path] = {}
     try:
@@ -45,7 +53,7 @@ def running(texts: Mapping[Host, str], folder: Path, **variables: str) -> Iterat
                         stdin=subprocess.DEVNULL,
                         stdout=output,
                         stderr=subprocess.STDOUT,
-                        env=user_environment() | {"TMPDIR": str(folder)} | variables,
+                        env=user_environment() | forks | {"TMPDIR": str(folder)} | dict(variables or {}),
                     )
                 )
         yield outputs
@@ -97,7 +105,13 @@ def check(written: str, world_size: int, local: int, arguments: Sequence[str] = 
 
 
 def train(
-    machines: Sequence[Host], folder: Path, script: str, *options: str, slots: int = 2, variables: Any = None
+    machines: Sequence[Host],
+    folder: Path,
+    script: str,
+    *options: str,
+    slots: int = 2,
+    truly: bool = False,
+    variables: Any = None,
 ) -> str:
     """Emit on the first host, paste on each, and hand over what was written."""
     (folder / "train.py").write_text(script)
@@ -105,7 +119,8 @@ def train(
     answer = plan(machines[0], folder, "--hostfile", named, *options, "--", "train.py", *ARGUMENTS)
     if answer["emission"]["code"]:
         (folder / "train.py").write_text(script.replace("TRAINER", answer["emission"]["code"]))
-    with running(blocks(answer, machines), folder, **(variables or {})) as outputs:
+    frameworks = "--framework" in options
+    with running(blocks(answer, machines), folder, frameworks, truly, variables) as outputs:
         pass
     return "\n".join(path.read_text() for path in outputs.values())
 
@@ -125,7 +140,7 @@ def test_torchrun_static_in_a_shell_with_an_earlier_jobs_variables(tmp_path: Pat
             environment=user_environment() | stale,
         )
         answer = json.loads(done.stdout)
-        with running(blocks(answer, machines), tmp_path, **stale) as outputs:
+        with running(blocks(answer, machines), tmp_path, variables=stale) as outputs:
             pass
     check(outputs[machines[0]].read_text(), 2, 2)
 
@@ -163,7 +178,7 @@ def test_torchrun_c10d_on_three_hosts(tmp_path: Path, loopback: bool) -> None:
 def test_torchrun_standalone(tmp_path: Path) -> None:
     """Each rank imports torch itself, as a user's does."""
     with hosts("a") as machines:
-        check(train(machines, tmp_path, TORCH, variables={"PYTHONPATH": ""}), 2, 2)
+        check(train(machines, tmp_path, TORCH, truly=True), 2, 2)
 
 
 def test_lightning_on_three_hosts(tmp_path: Path) -> None:
@@ -180,7 +195,7 @@ def test_the_tutorials_lightning_command_hangs_with_every_other_rank_missing(tmp
         answer = plan(machines[0], tmp_path, "--hostfile", named, "--framework", "lightning", "--", "train.py")
         (tmp_path / "train.py").write_text(LIGHTNING.replace("TRAINER", answer["emission"]["code"]))
         pasted = {host: f"WORLD_SIZE=3 LOCAL_RANK=0 {lines(text)}" for host, text in blocks(answer, machines).items()}
-        with pytest.raises(Hangs), running(pasted, tmp_path) as outputs:
+        with pytest.raises(Hangs), running(pasted, tmp_path, frameworks=True) as outputs:
 
             def ranks() -> set[str]:
                 text = "".join(path.read_text() for path in outputs.values())
@@ -236,7 +251,7 @@ def test_spawn(tmp_path: Path, names: str) -> None:
         words = ("--hostfile", named, "--framework", "spawn", "--", "train.py", *ARGUMENTS)
         answer = plan(machines[0], tmp_path, *words)
         (tmp_path / "train.py").write_text(SPAWN + answer["emission"]["code"])
-        with running(blocks(answer, machines), tmp_path) as outputs:
+        with running(blocks(answer, machines), tmp_path, truly=names == "a") as outputs:
             pass
     check("\n".join(path.read_text() for path in outputs.values()), 2 * len(names), 2)
 
@@ -249,7 +264,7 @@ def test_mpirun_over_ssh(tmp_path: Path) -> None:
         named = hostfile(tmp_path, "ab", 2)
         answer = plan(machines[0], tmp_path, "--hostfile", named, "--framework", "mpirun", "--", "train.py", *ARGUMENTS)
         agent = {"OMPI_MCA_plm_rsh_agent": f"ssh -F {cluster.ssh_config}", "TMPDIR": str(tmp_path)}
-        with running(blocks(answer, machines), tmp_path, **agent) as outputs:
+        with running(blocks(answer, machines), tmp_path, variables=agent) as outputs:
             pass
     check(outputs[machines[0]].read_text(), 4, 2)
 
@@ -263,7 +278,7 @@ def test_slurm(tmp_path: Path, way: str) -> None:
             cluster.nodes[0], tmp_path, "--hostfile", named, "--framework", "slurm", "--", "train.py", *ARGUMENTS
         )
         script = next(file["text"] for file in answer["emission"]["files"] if file["name"] == way)
-        written = cluster.sbatch(script, f"--chdir={tmp_path}", TMPDIR=str(tmp_path))
+        written = cluster.sbatch(script, f"--chdir={tmp_path}", TMPDIR=str(tmp_path), **warm.by_others())
     check(written, 4, 2)
 
 

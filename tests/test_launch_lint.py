@@ -11,7 +11,6 @@ from gpudoctor.lint.lint import lint
 from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.read import read_job
 from gpudoctor.lint.rule import every_rule
-from gpudoctor.snapshot import read
 from gpudoctor.testing.machines import but, h100_node
 
 RULES = every_rule()
@@ -23,7 +22,7 @@ PYTHON = "/opt/env/bin/python3"
 
 def plan(framework: str, nodes: int, elastic: tuple[int, int] | None = None, python: str = PYTHON) -> LaunchPlan:
     names = tuple(f"n{number:02}" for number in range(1, nodes + 1))
-    machine = but(h100_node(4), "host.hostname", read("gethostname", "n01"))
+    machine = but(h100_node(4), "host.hostname", "n01")
     wish = LaunchWish(framework=framework, program=SCRIPT, elastic=elastic)
     addresses = {name: f"192.0.2.{number}" for number, name in enumerate(names, 11)}
     around = Surroundings(names=names, hosts_named=True, here="n01", addresses=addresses, interpreter=python)

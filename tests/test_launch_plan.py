@@ -15,7 +15,7 @@ from tests.suggesting import environment
 
 
 def node(gpus: int = 4, name: str = "n01") -> Snapshot:
-    return but(h100_node(gpus), "host.hostname", read("gethostname", name))
+    return but(h100_node(gpus), "host.hostname", name)
 
 
 def around(*names: str, here: str = "n01", **more: object) -> Surroundings:
@@ -24,7 +24,7 @@ def around(*names: str, here: str = "n01", **more: object) -> Surroundings:
 
 def without_gpus(machine: Snapshot) -> Snapshot:
     machine = but(machine, "nvidia.gpus", absent("nvml", "no GPU"))
-    return but(machine, "cuda.visible", read("cuInit", CudaAnswer(100, "CUDA_ERROR_NO_DEVICE")))
+    return but(machine, "cuda.visible", CudaAnswer(100, "CUDA_ERROR_NO_DEVICE"))
 
 
 def planned(wish: LaunchWish | None = None, machine: Snapshot | None = None, nodes: int = 2) -> LaunchPlan:
@@ -93,9 +93,9 @@ def test_visible_devices_of_the_shell_go_along() -> None:
 
 
 def test_threads_are_the_cpus_that_are_granted() -> None:
-    machine = but(node(), "host.cpus_allowed", read("affinity", tuple(range(64))))
+    machine = but(node(), "host.cpus_allowed", tuple(range(64)))
     assert _value(planned(machine=but(machine, "host.cgroup", absent("cgroup", "none"))), "OMP_NUM_THREADS") == "16"
-    limited = but(machine, "host.cgroup", read("cgroup", Cgroup(2, cpu_limit=10.5)))
+    limited = but(machine, "host.cgroup", Cgroup(2, cpu_limit=10.5))
     assert _value(planned(machine=limited), "OMP_NUM_THREADS") == "2"
 
 
@@ -140,7 +140,7 @@ def test_a_head_elsewhere_is_named_where_its_name_means_loopback_here() -> None:
 
 
 def test_a_port_is_free_and_outside_what_the_kernel_hands_out() -> None:
-    machine = but(node(), "network.ephemeral_ports", read("/proc", (1024, 65000)))
+    machine = but(node(), "network.ephemeral_ports", (1024, 65000))
     assert 65000 < planned(machine=machine).master_port <= 65535
     assert 61000 <= planned().master_port <= 65535
 
@@ -285,7 +285,7 @@ def test_a_strategy_or_precision_that_is_not_written_down_is_not_dropped_silentl
 
 def test_bf16_on_a_gpu_without_it_is_told_with_the_gpu() -> None:
     gpus = tuple(replace(gpu, compute_capability=read("nvml", (7, 0))) for gpu in node().nvidia.gpus.value)
-    old = but(node(), "nvidia.gpus", read("nvml", gpus))
+    old = but(node(), "nvidia.gpus", gpus)
     wish = LaunchWish(framework="lightning", precision="bf16")
     (told,) = write.notes(planned(wish, old))
     assert "n01's NVIDIA H100" in told
@@ -346,3 +346,10 @@ def test_batch_scripts_expand_ranks_in_the_tasks() -> None:
         assert quoted.startswith("'")
     assert "#SBATCH --ntasks-per-node=1" in files[0].text
     assert "#SBATCH --ntasks-per-node=4" in files[1].text
+
+
+def test_everybody_draws_the_same_port_for_a_job() -> None:
+    """Two people, or one on each node, plan without a word to each other: their lines must meet."""
+    one = port.choose(None, False, job="n01 n02 train.py")
+    assert {port.choose(None, False, job="n01 n02 train.py").port for _ in range(5)} == {one.port}
+    assert len({port.choose(None, False, job=f"n01 n02 train{number}.py").port for number in range(20)}) > 15

@@ -80,3 +80,11 @@ def test_versions() -> None:
 @given(st.text(max_size=30), st.text(max_size=20), st.text(max_size=12))
 def test_nothing_that_is_given_is_an_exception(framework: str, strategy: str, version: str) -> None:
     assert isinstance(answer(framework, strategy, {"lightning": version}), str)
+
+
+def test_lightnings_history_is_its_changelogs() -> None:
+    """Its CHANGELOG: 1.9.0 deprecates amp_backend with apex (#16039); `collaborative` became `hivemind` (#13392)
+    before 1.7.0, the release that first had it."""
+    backend, strategy = superseded("argument", "amp_backend"), superseded("strategy", "collaborative")
+    assert backend is not None and (backend.deprecated, backend.gone) == ((1, 9), (2, 0))
+    assert strategy is not None and strategy.since == "never part of lightning"

@@ -22,7 +22,7 @@ FUNCTIONS = gpudoctor._NAMES["library"].split()
 CALLS = {
     "examine": "gpudoctor.examine(torch=False).host.hostname.value",
     "load": "gpudoctor.load(SAVED).host.hostname.value == 'node-1'",
-    "diagnose": "gpudoctor.diagnose(gpudoctor.load(SAVED), ['host']).verdict == 'healthy'",
+    "diagnose": "gpudoctor.diagnose(gpudoctor.load(SAVED), ['host']).verdict == 'nothing wrong'",
     "survey": "gpudoctor.survey('localhost', ['host'], remote_gpudoctor='/nowhere', torch=False).nodes",
     "devices": "gpudoctor.devices('0,9', snapshot=gpudoctor.load(SAVED)).problems",
     "topology": "gpudoctor.topology(gpudoctor.load(SAVED)).gpus",
@@ -100,6 +100,7 @@ def test_every_name_is_there_and_typed() -> None:
         _ = gpudoctor.nothing
 
 
+@pytest.mark.thorough
 def test_a_function_is_there_also_once_its_folder_is_imported() -> None:
     import gpudoctor.explain.report
     import gpudoctor.lint.model
@@ -127,6 +128,7 @@ def test_a_function_is_there_also_once_its_folder_is_imported() -> None:
         ("gpudoctor.survey()", "--hosts"),
     ],
 )
+@pytest.mark.thorough
 def test_what_cannot_be_used_is_an_error_of_its_own(
     call: str, words: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,6 +141,7 @@ def test_what_cannot_be_used_is_an_error_of_its_own(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.thorough
 def test_a_log_that_kills_its_reader_leaves_the_program_alive() -> None:
     """The reader's limits are a child's: this process keeps its own."""
     import resource

@@ -16,14 +16,22 @@ from tests.lint_cases import frameworks, network_bad, network_good, slurm_bad, s
 RULES = every_rule()
 BY_CODE = {rule.code: rule for rule in RULES}
 GOOD = {
-    **{f"net {name}": case for name, case in network_good.GOOD.items()},
-    **{f"slurm {name}": case for name, case in slurm_good.GOOD.items()},
+    **{
+        f"{file} {name}": (facts, text)
+        for file, cases in (("net", network_good.GOOD), ("slurm", slurm_good.GOOD))
+        for key, text in cases.items()
+        for name, _, facts in (key.partition(" "),)
+    },
     **{f"frameworks {name}": ("", text) for name, text in frameworks.GOOD.items()},
 }
 """(facts, text) by name."""
 BAD = {
-    **{f"net {name}": case for name, case in network_bad.BAD.items()},
-    **{f"slurm {name}": case for name, case in slurm_bad.BAD.items()},
+    **{
+        f"{file} {name}": (code, facts, text)
+        for file, cases in (("net", network_bad.BAD), ("slurm", slurm_bad.BAD))
+        for key, text in cases.items()
+        for code, name, facts in ([*key.split(" "), ""][:3],)
+    },
     **{f"{code} {facts}": (code, facts, text) for (code, facts), text in frameworks.BAD.items()},
 }
 """(rule's code, facts, text) by name."""

@@ -112,6 +112,7 @@ def test_a_text_of_thousands_of_starts_is_read_in_proportion_to_its_length() -> 
         ("torchrun --standalone train.py " + "--lr=1 " * 9000, "the command has 9003 words; the first 8192 were read"),
     ],
 )
+@pytest.mark.thorough
 def test_what_is_left_out_of_a_huge_text_is_told(text: str, note: str) -> None:
     found = read_job(text, LintFacts())
     assert any(note in each for each in found.notes)

@@ -177,6 +177,7 @@ def test_a_fault_keeps_what_stood_before_it() -> None:
     assert two.fault in invocations_of("", two, LintFacts())[1][0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("piece", ["\n", " {", "{\n", "\n ", "kind ", "run: \n", "h slots=1\n", ":", "Trainer(", "a."])
 def test_long_texts_cost_no_more_than_their_length(piece: str) -> None:
     text = (piece * 400_000)[:400_000]
@@ -199,6 +200,7 @@ BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text", [BOMB, "[" * 100_000, "- a: b\n" * 150_000, "a: &a [*a]\n", "{? [x] : 1}", "\x00", "%YAML x"]
 )

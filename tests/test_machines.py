@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from gpudoctor.check import without_lines
+from gpudoctor.envelope import decode, encode
 from gpudoctor.render.terminal import plain
-from gpudoctor.report import from_json as report_from_json
-from gpudoctor.report import to_json as report_to_json
+from gpudoctor.report import Report
 from gpudoctor.snapshot import Snapshot, from_json, to_json
 from tests.machines.reports import FOLDER, SIGNS, judged, machines, outcomes, report_of
 
@@ -35,8 +35,8 @@ def test_report_survives_json(name: str, machine: Snapshot) -> None:
     """All but the lines to paste: a file's lines are those of whoever wrote it."""
     report = judged(machine)
     bare = replace(report, results=tuple(map(without_lines, report.results)))
-    again = report_from_json(report_to_json(report))
-    assert report_to_json(again) == report_to_json(bare)
+    again = decode(encode(report), Report)
+    assert encode(again) == encode(bare)
     assert [problem.fix.text for _, problem in again.problems] == [problem.fix.text for _, problem in report.problems]
 
 
@@ -64,4 +64,4 @@ def test_a_whole_report_counts_all_checks_and_names_the_first_that_could_not_loo
     ) in text
     assert "Not run: mixed precision test: not run; --deep runs it; CUDA smoke test" in text
     assert "nvmlInit did not return within 10 s cuda-device-order-ambiguous, " in text
-    assert re.search(r", cuda-visible-devices-entry-invalid and \d+ more \(--json lists them\)", text)
+    assert re.search(r", cuda-visible-devices-entry-invalid and \d+ more \(-vv lists them\)", text)

@@ -16,7 +16,7 @@ from gpudoctor.nccl.compare_settings import (
     verdict,
     verdicts,
 )
-from gpudoctor.nccl.result import Setting
+from gpudoctor.nccl.result import Compared
 
 NAMES = st.sampled_from(["NCCL_ALGO", "NCCL_PROTO", "NCCL_IB_HCA", "GLOO_SOCKET_IFNAME", "TORCH_NCCL_BLOCKING_WAIT"])
 VALUES = st.text(alphabet="ab0,;=\\^: \"'é", max_size=8).map(str.strip)
@@ -117,8 +117,8 @@ def test_two_settings_run_in_the_order_abba() -> None:
 ALGO = parse_compare("NCCL_ALGO=Ring,Tree,")
 
 
-def runs(*reached: tuple[int, float], outcome: str = "complete") -> list[tuple[int, Setting]]:
-    return [(index, Setting(ALGO[index], {"all_reduce": value}, outcome)) for index, value in reached]
+def runs(*reached: tuple[int, float], outcome: str = "complete") -> list[tuple[int, Compared]]:
+    return [(index, Compared(ALGO[index], {"all_reduce": value}, outcome)) for index, value in reached]
 
 
 def test_a_difference_beyond_noise_wins() -> None:

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.emit.kubernetes_job import START, manifest
-from gpudoctor.emit.slurm_batch import on_gloo, script
+from gpudoctor.launch.parts import on_gloo
+from gpudoctor.launchers.kubernetes import START
+from gpudoctor.launchers.kubernetes import bandwidth_test as manifest
+from gpudoctor.launchers.slurm import bandwidth_test as script
 from tests.lab.slurm import slurm_cluster
 
 arguments = st.lists(

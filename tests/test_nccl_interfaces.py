@@ -7,9 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gpudoctor.knowledge.environment import kept_value
 from gpudoctor.knowledge.nccl.interfaces import MOST, choose, nccl_choice, parse
 from gpudoctor.knowledge.network.gloo_interface import GlooChoice, gloo_choice, listed
-from gpudoctor.snapshot import Address, Interface, NotRead, Snapshot, absent, missing, read
+from gpudoctor.snapshot import Address, Interface, NotRead, Snapshot, absent, missing
 from gpudoctor.testing.machines import but, h100_node, t4_node
 from gpudoctor.testing.networks import interface, nccl_files, with_interfaces, with_network
 
@@ -139,7 +140,6 @@ IPV6 = interface("eth2", "2001:db8::2/64", "fe80::2/64")
         ((LO, IPV6, ETH0), "eth2", "eth2", {"family": "AF_INET6"}),
         ((LO, ETH0, ETH1), "eth1", "eth1", {"communicator": "198.51.100.1:4000"}),
         ((LO, ETH0, IPV6), "eth2", "eth2", {"communicator": "[2001:db8::1]:4000"}),
-        ((LO, ETH0, ETH1), "eth0 eth1", "eth0 eth1", {"communicator": "head:4000"}),
         ((LO, ETH0, DOCKER), "lo eth0", "lo eth0", {"listed": "^docker0"}),  # an exclusion lets lo back in
         ((LO, ETH0), "eth0", "eth0", {"listed": "e"}),  # one character counts as unset
         ((LO, ETH0, ETH1), "eth1", "eth1", {"listed": "=eth1"}),
@@ -152,6 +152,58 @@ def test_known_machines(interfaces: tuple[Interface, ...], old: str, new: str, s
     assert " ".join(choose(interfaces, NEW, **settings).names) == new
 
 
+RIGHT, INVERTED = ((2, 21, 5), OLD, NEW, (2, 28, 9), (2, 30, 3), (2, 32, 3)), ((2, 29, 2), (2, 29, 7))
+LO6 = interface("lo", "127.0.0.1/8", "::1/128", kind="loopback")
+HEAD = "198.51.100.1:4000"
+NO_LINK = interface("eth1", "198.51.100.11/24", is_running=False, operstate="down")
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "settings", "right", "inverted"),
+    [
+        # bootstrap's interface, and those of NET/Socket; "" where NCCL fails
+        ((LO, ETH0, ETH1), {"communicator": HEAD}, ("eth1", "eth1"), ("lo", "lo")),
+        ((ETH0, ETH1), {"communicator": HEAD}, ("eth1", "eth1"), ("eth0", "eth0")),
+        ((LO, ETH0, ETH1), {"communicator": HEAD, "listed": "=eth0"}, ("eth1", "eth0"), ("lo", "eth0")),
+        ((LO, ETH0, IPOIB), {"communicator": "192.0.2.1:4000"}, ("eth0", "ibs1"), ("lo", "ibs1")),
+        ((LO, ETH0), {"communicator": HEAD}, ("", ""), ("lo", "lo")),
+        ((ETH1,), {"communicator": HEAD}, ("eth1", "eth1"), ("", "")),
+        ((LO, ETH0), {"communicator": HEAD, "listed": "eth0"}, ("", ""), ("lo", "eth0")),
+        ((LO, ETH0, NO_LINK), {"communicator": HEAD, "listed": "eth0"}, ("eth1", "eth0"), ("lo", "eth0")),
+        ((LO, ETH0, IPV6), {"communicator": "[2001:db8::1]:4000"}, ("eth2", "eth2"), ("eth2", "eth2")),
+        ((LO, ETH0), {"communicator": "[2001:db8::1]:4000"}, ("", ""), ("", "")),
+        ((LO, ETH0), {"communicator": "localhost:4000", "resolved": ["127.0.0.1"]}, ("lo", "lo"), ("eth0", "eth0")),
+        ((LO6, ETH0), {"communicator": "localhost:4000", "resolved": ["::1", "127.0.0.1"]}, ("lo", "lo"), ("lo", "lo")),
+        ((LO, ETH0), {"communicator": "localhost:4000", "resolved": ["::1", "127.0.0.1"]}, ("", ""), ("", "")),
+        ((LO, ETH0), {"communicator": "head:4000"}, ("", ""), ("", "")),
+        ((LO, ETH0), {"communicator": ""}, ("", ""), ("", "")),
+        ((LO, ETH0), {"communicator": None}, ("eth0", "eth0"), ("eth0", "eth0")),
+    ],
+)  # fmt: skip
+def test_a_communicators_address_decides_before_names(
+    interfaces: tuple[Interface, ...], settings: dict[str, Any], right: tuple[str, str], inverted: tuple[str, str]
+) -> None:
+    for versions, wanted in ((RIGHT, right), (INVERTED, inverted)):
+        for version in versions:
+            choice = choose(interfaces, version, **settings)
+            assert (choice.first, " ".join(choice.names)) == wanted, version
+            assert choice.is_blocked is (wanted[0] == "")
+            assert bool(choice.first_address) is bool(choice.first)
+
+
+def test_a_name_in_a_communicators_address_is_looked_up() -> None:
+    machine = with_network(
+        with_interfaces(t4_node(), LO, ETH0), nccl_files=nccl_files(system={"NCCL_COMM_ID": "localhost:4000"})
+    )
+    with pytest.raises(NotRead):
+        nccl_choice(machine)
+    looked_up = with_network(machine, communicator_addresses=("127.0.0.1",))
+    assert nccl_choice(of_version(looked_up, OLD)).first == "lo"
+    hidden = with_network(machine, communicator_addresses=("ip-1",))
+    with pytest.raises(NotRead):
+        nccl_choice(hidden)
+
+
 def test_at_most_16_interfaces() -> None:
     many = [interface(f"eth{n}", f"10.0.{n}.1/24") for n in range(40)]
     assert len(choose(many, NEW).names) == 16
@@ -159,8 +211,8 @@ def test_at_most_16_interfaces() -> None:
 
 def of_version(machine: Snapshot, version: tuple[int, int, int]) -> Snapshot:
     facts = but(machine.training.torch.value, "nccl_version", version)
-    machine = but(machine, "training.torch", read("import torch", facts))
-    return but(machine, "training.libraries", read("test", ()))
+    machine = but(machine, "training.torch", facts)
+    return but(machine, "training.libraries", ())
 
 
 def test_the_installed_version_decides() -> None:
@@ -172,7 +224,7 @@ def test_the_installed_version_decides() -> None:
 
 def test_an_unknown_version_matters_only_where_releases_differ() -> None:
     machine = but(t4_node(), "training.torch", missing("import torch", "it hangs", "timeout"))
-    machine = but(machine, "training.libraries", read("test", ()))
+    machine = but(machine, "training.libraries", ())
     assert nccl_choice(with_interfaces(machine, ETH0)).names == ("eth0",)
     assert nccl_choice(with_interfaces(machine, ETH0)).version is None
     with pytest.raises(NotRead, match="it hangs"):
@@ -192,8 +244,8 @@ def test_a_file_of_settings_counts() -> None:
 
 def gloo(*interfaces: Interface, resolves_to: tuple[str, ...] = ("192.0.2.11",), **variables: str) -> GlooChoice:
     machine: Any = with_interfaces(h100_node(), *interfaces)
-    machine = but(machine, "host.hostname_addresses", read("getaddrinfo node-1", resolves_to))
-    return gloo_choice(but(machine, "environment", read("test", variables)))
+    machine = but(machine, "host.hostname_addresses", resolves_to)
+    return gloo_choice(but(machine, "environment", variables))
 
 
 def test_gloo() -> None:
@@ -212,3 +264,11 @@ def test_gloo_without_the_facts() -> None:
     machine = but(h100_node(), "host.hostname_addresses", absent("test", "nobody looked"))
     with pytest.raises(NotRead):
         gloo_choice(machine)
+
+
+@pytest.mark.parametrize("value", ["eth0:5000", "^", "=", "^=", "mlx5_0:", "mlx5_0:1:2", "ib,eth0,", "^docker,lo"])
+@pytest.mark.parametrize("name", ["NCCL_SOCKET_IFNAME", "NCCL_IB_HCA"])
+def test_what_nccl_reads_of_a_list_is_recorded_as_it_stands(name: str, value: str) -> None:
+    """Signs alone and a colon without its port too: NCCL makes something of them, and so must we."""
+    assert kept_value(name, value) == value
+    assert kept_value(name, f"{value} s3cret!") != f"{value} s3cret!"

@@ -382,6 +382,7 @@ def test_wrong_use_is_refused() -> None:
         planner.feed([1.0, 2.0])
 
 
+@pytest.mark.thorough
 def test_planning_a_thousand_nodes_costs_little(capsys: pytest.CaptureFixture[str]) -> None:
     before = time.process_time()
     answer = isolate(Cluster(1024, factors=dict.fromkeys(range(0, 1024, 2), 0.5)))

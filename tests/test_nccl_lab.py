@@ -33,7 +33,7 @@ def test_three_hosts_without_a_fault() -> None:
     with three(truly=True) as cluster:
         found = answer(cluster)
     assert (found["outcome"], found["world_size"], found["backend"]) == ("complete", 3, "gloo")
-    assert found["findings"] == [] and found["exit_status"] == 0
+    assert found["problems"] == [] and found["exit_status"] == 0
     assert [row["wrong"] for row in found["run"]["rows"]] == [0] * len(found["run"]["rows"])
     assert {row["size_bytes"] for row in found["run"]["rows"]} == {8, 64, 512}
 
@@ -107,31 +107,29 @@ NOT_REACHED = {
 MASTER = ("--master-port", str(PORT))
 PREFLIGHT = {
     "head's port dropped": Fault(
-        lambda c: traffic.drop(c.a, PORT), "rendezvous-port-blocked", "abc", ("b,c", str(PORT)), MASTER
+        lambda c: traffic.drop(c.a, PORT), "master-unreachable", "abc", ("b,c", str(PORT)), MASTER
     ),
     "only ssh gets to b": Fault(lambda c: traffic.only_ssh(c.b), "ports-blocked-between-nodes", "b"),
     "ssh only, everywhere": Fault(lambda c: only_ssh(*c.hosts), "only-ssh-gets-through", "abc"),
     "the head is loopback on b": Fault(
-        lambda c: head_at_loopback(c.b), "head-resolves-to-loopback", "b", ("127.0.1.1",), ("--master-addr", "a")
+        lambda c: head_at_loopback(c.b), "master-addr-loopback", "b", ("127.0.1.1",), ("--master-addr", "a")
     ),
     "the head's own name is loopback": Fault(
-        lambda c: loopback_name(c.a), "hostname-loopback-on-node", "a", ("127.0.1.1",), ("--master-addr", "a")
+        lambda c: loopback_name(c.a), "hostname-loopback", "a", ("127.0.1.1",), ("--master-addr", "a")
     ),
-    "a host's own name is loopback": Fault(
-        lambda c: loopback_name(c.b), "hostname-loopback-on-node", "b", ("127.0.1.1",)
-    ),
+    "a host's own name is loopback": Fault(lambda c: loopback_name(c.b), "hostname-loopback", "b", ("127.0.1.1",)),
     "the head does not resolve on b": Fault(
-        lambda c: without_the_head(c.b), "head-unresolvable", "b", (), ("--master-addr", "a")
+        lambda c: without_the_head(c.b), "master-addr-unresolvable", "b", (), ("--master-addr", "a")
     ),
     "the head resolves differently on b": Fault(
         lambda c: another_head(c.b), "head-resolves-differently", "b", ("10.0.0.77",), ("--master-addr", "a")
     ),
-    "no such interface": Fault(lambda c: None, "interface-missing-on-node", "abc", ("eth7",), ("--interface", "eth7")),
-    "a clock that is ahead": Fault(lambda c: c.b.shift_clock(40), "clocks-differ", "b", ("40.0 s ahead",)),
+    "no such interface": Fault(lambda c: None, "socket-interface-missing", "abc", ("eth7",), ("--interface", "eth7")),
+    "a clock that is ahead": Fault(lambda c: c.b.shift_clock(40), "clock-skew", "b", ("40.0 s ahead",)),
     "another torch": Fault(lambda c: other_torch(c.b), "torch-versions-differ", "b", ("2.4.1",)),
 }
 HARMLESS = {
-    "small MTU on b": Fault(lambda c: traffic.mtu(c.b, 1400), "mtu-differs-between-nodes", "b", ("1400", "1500")),
+    "small MTU on b": Fault(lambda c: traffic.mtu(c.b, 1400), "mtu-mismatch", "b", ("1400", "1500")),
     "another setting": Fault(
         lambda c: c.b.set(NCCL_ALGO="Tree"), "settings-differ-between-nodes", "b", ("NCCL_ALGO", "Tree")
     ),
@@ -160,7 +158,7 @@ def test_the_preflight_names(fault: Fault, outcome: str) -> None:
 def test_a_port_that_is_in_use() -> None:
     with three() as cluster, cluster.a.start(sys.executable, "-c", LISTEN, str(PORT)) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "ready\n"
-        found = findings(answer(cluster, *MASTER))["rendezvous-port-busy"]
+        found = findings(answer(cluster, *MASTER))["master-port-busy"]
         assert "a" in found["nodes"]
         assert str(PORT) in found["problem"]["summary"] and f"pid {holder.pid}" in str(found["problem"])
         holder.kill()

@@ -57,6 +57,11 @@ def test_adapters() -> None:
     assert facts.out_of_band == SocketInterface("eth0", "10.0.0.1")
 
 
+def test_adapters_with_rail_and_plane() -> None:
+    facts = read_log(log_of("NET/IB : Using [0]mlx5_0:1:5/IB [1]mlx5_1:1:6:2/RoCE [RO]; OOB eth0:10.0.0.1<0>"))
+    assert facts.adapters == (Adapter(0, "mlx5_0", 1, "IB"), Adapter(1, "mlx5_1", 1, "RoCE"))
+
+
 def test_merged_adapters_of_2_20_to_2_23() -> None:
     facts = read_log(
         log_of("NET/IB : Using [0]mlx5_9:2/IB [1]={[1] mlx5_1:1/RoCE, [2] mlx5_2:1/RoCE} ; OOB e:1.2.3.4<0>")

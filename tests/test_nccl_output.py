@@ -11,17 +11,19 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from gpudoctor.envelope import UnreadableAnswer, decode, encode
 from gpudoctor.nccl import compare_run, find_slow
 from gpudoctor.nccl.bandwidth_test import backend_before
-from gpudoctor.nccl.publish import UnreadableResult, from_json, to_csv, to_json
-from gpudoctor.nccl.result import Culprit, Isolation, IsolationRound, NodeRanks, RunResult, Setting, TestResult
+from gpudoctor.nccl.publish import to_csv
+from gpudoctor.nccl.result import Compared, Culprit, Isolation, IsolationRound, NodeRanks, RunResult, TestResult
 from gpudoctor.nccl.run import RunInterrupted
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.wish import Wish, forwarded
 from gpudoctor.render.nccl_test import closing_words, show_result, show_run
 from gpudoctor.render.plot import draw
-from gpudoctor.snapshot import read
+from gpudoctor.render.terminal import BRIEF
 from gpudoctor.testing.machines import but, h100_node
+from tests.nccl_examples import gdr_off
 from tests.nccl_runs import row
 
 STEERS = "\x1b[2J"
@@ -41,7 +43,7 @@ def test_nothing_in_a_saved_answer_steers_the_terminal() -> None:
         nodes=(STEERS,),
         ranks_per_node=(1,),
         run=RunResult(outcome="complete", nodes=(STEERS,), rows=(measured,)),
-        compared=(Setting({"NCCL_ALGO": STEERS}, {"all_reduce": 1.0}), Setting({}, {}, outcome=STEERS)),
+        compared=(Compared({"NCCL_ALGO": STEERS}, {"all_reduce": 1.0}), Compared({}, {}, outcome=STEERS)),
         isolation=Isolation(
             rounds=(IsolationRound(purpose=STEERS, groups=((STEERS,),), bus_bandwidth=(1.0,)),),
             culprits=(Culprit(kind="nic", nodes=(STEERS,), nic=STEERS, why=STEERS),),
@@ -55,10 +57,10 @@ def test_nothing_in_a_saved_answer_steers_the_terminal() -> None:
 
 
 def test_a_saved_round_whose_groups_have_no_bandwidth_is_refused() -> None:
-    answer = json.loads(to_json(TestResult(isolation=Isolation(rounds=()))))
+    answer = json.loads(encode(TestResult(isolation=Isolation(rounds=()))))
     answer["isolation"]["rounds"] = [{"purpose": "pairs", "groups": [["a", "b"]], "bus_bandwidth": []}]
-    with pytest.raises(UnreadableResult, match="1 groups with 0 bandwidths"):
-        from_json(json.dumps(answer).encode())
+    with pytest.raises(UnreadableAnswer, match="1 groups with 0 bandwidths"):
+        decode(json.dumps(answer).encode(), TestResult)
 
 
 class _OneRun:
@@ -175,7 +177,8 @@ def test_every_table_names_the_backend() -> None:
     for result in (
         TestResult(backend="gloo", run=rows),
         TestResult(
-            backend="gloo", compared=(Setting({"A": "1"}, {"all_reduce": 5.0}), Setting({"A": "2"}, {}, "died"))
+            backend="gloo",
+            compared=(Compared({"A": "1"}, {"all_reduce": 5.0}), Compared({"A": "2"}, {}, "died")),
         ),
         TestResult(backend="gloo", isolation=Isolation(rounds=(pairs,))),
     ):
@@ -199,7 +202,7 @@ def test_a_test_that_does_not_start_says_gloo_where_it_would_be() -> None:
 
 
 def test_the_backend_of_a_test_that_does_not_start() -> None:
-    with_gpus, without = h100_node(), but(h100_node(), "accelerators.pci", read("/sys/bus/pci/devices", ()))
+    with_gpus, without = h100_node(), but(h100_node(), "accelerators.pci", ())
     wish = Wish()
     assert backend_before(wish, ()) == ""
     assert backend_before(wish, (without, without)) == "gloo"
@@ -225,6 +228,7 @@ def test_what_a_comparison_finds_says_under_which_setting(monkeypatch: pytest.Mo
     assert len(summaries) == len(set(summaries))
 
 
+@pytest.mark.thorough
 def test_the_title_of_the_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from matplotlib.axes import Axes
 
@@ -245,4 +249,19 @@ def test_the_last_line_claims_only_what_is_known() -> None:
     assert "nothing was measured" in closing_words(TestResult(outcome="interrupted", run=stopped))
     stopped = msgspec.structs.replace(stopped, rows=(row("all_reduce", 1.0),))
     assert "is above" in closing_words(TestResult(outcome="interrupted", run=stopped))
-    assert "world size" not in closing_words(TestResult(compared=(Setting({}, {}, "died"),)))
+    assert "world size" not in closing_words(TestResult(compared=(Compared({}, {}, "died"),)))
+
+
+@pytest.mark.parametrize("text", ["{}", '{"schema": 1, "host": {}, "nvidia": {}}'])
+def test_a_file_of_another_kind_is_no_finished_test(text: str) -> None:
+    answer = json.loads(text) | {"schema": json.loads(encode(TestResult()))["schema"]}
+    with pytest.raises(UnreadableAnswer, match="not an answer of gpudoctor nccl-test"):
+        decode(json.dumps(answer).encode(), TestResult)
+
+
+def test_brief_is_a_line_a_finding_with_what_to_do_and_the_count_last() -> None:
+    page = io.StringIO()
+    show_result(gdr_off(), Console(file=page, width=120), BRIEF)
+    lines = page.getvalue().rstrip().splitlines()
+    assert lines[-1].endswith(": 1 warning") and "[gpu-direct-rdma-off] the host as root: sudo modprobe" in lines[-3]
+    assert not any(line.startswith("  Seen:") for line in lines)

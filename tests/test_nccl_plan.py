@@ -17,14 +17,14 @@ from gpudoctor.nccl.plan import (
     ranks_for,
     sizes,
 )
-from gpudoctor.snapshot import Snapshot, absent, missing, read
+from gpudoctor.snapshot import Snapshot, absent, missing
 from gpudoctor.testing.machines import but, h100_node, unread
 
 GIB = 1 << 30
 
 NO_GPU = but(h100_node(), "nvidia.gpus", absent("nvml", "no NVIDIA driver here"))
 NO_GPU = but(NO_GPU, "cuda.visible", absent("libcuda", "no NVIDIA driver here"))
-NO_GPU = but(NO_GPU, "host.hostname", read("hostname", "n02"))
+NO_GPU = but(NO_GPU, "host.hostname", "n02")
 
 
 def brief(machine: Snapshot) -> Snapshot:
@@ -120,9 +120,9 @@ def test_every_gpu_of_the_job_gets_a_rank(machine: Snapshot) -> None:
 
 
 def test_the_node_s_own_cuda_visible_devices_counts() -> None:
-    machine = but(brief(h100_node(4)), "environment", read("environment", {"CUDA_VISIBLE_DEVICES": "0"}))
+    machine = but(brief(h100_node(4)), "environment", {"CUDA_VISIBLE_DEVICES": "0"})
     assert ranks_for(machine, "nccl") == 1
-    hidden = but(machine, "environment", read("environment", {"CUDA_VISIBLE_DEVICES": ""}))
+    hidden = but(machine, "environment", {"CUDA_VISIBLE_DEVICES": ""})
     with pytest.raises(ValueError, match="CUDA_VISIBLE_DEVICES='' leaves no GPU"):
         ranks_for(hidden, "nccl")
 
@@ -157,7 +157,7 @@ def test_gloo_with_the_node_that_lacks_something_and_what() -> None:
     assert (backend, device, why) == ("gloo", "cpu", "n02: no NVIDIA GPU")
     cpu_torch = brief(h100_node())
     files = cpu_torch.training.torch_files.value
-    cpu_torch = but(cpu_torch, "training.torch_files.found.cuda", None)
+    cpu_torch = but(cpu_torch, "training.torch_files.cuda", None)
     assert choose_backend([cpu_torch])[2].endswith(f"torch {files.version} is built for the CPU only")
     without = but(brief(h100_node()), "training.torch_files", absent("torch", "not installed"))
     assert choose_backend([without])[2].endswith("its Python has no torch")

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpudoctor.fleet.fleet import Event, Fleet, Lost, Node
+from gpudoctor.fleet.fleet import Arrival, Fleet, Lost, Node
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import (
     AnyOrder,
@@ -33,6 +33,8 @@ from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.stopped import why_stopped
 from tests.test_fleet_ranks import LONG_PHASE, a_launch, endless, ranks_of, torchrun_of, wait_until_gone
 
+pytestmark = pytest.mark.usefixtures("forks")
+
 
 class Script(Fleet):
     """A fleet whose agents do what `obey(fleet, order)` says."""
@@ -52,7 +54,7 @@ class Script(Fleet):
         pass
 
     def arrive(self, node: int, what: AnyReply | Lost) -> None:
-        self.arrived.put(Event(node, what))
+        self.arrived.put(Arrival(node, what))
 
     def say(self, node: int, message: AnyRankMessage, launch: str = "1") -> None:
         self.arrive(node, Said(launch=launch, rank=0, message=msgspec.Raw(msgspec.json.encode(message))))
@@ -98,7 +100,7 @@ def test_what_is_said_is_handed_on_and_gathered() -> None:
         fleet.say(0, ROW)
         fleet.say(0, Skipped(collective="all_reduce", size_bytes=1 << 40, reason="too large"))
         for node in (1, 0):
-            fleet.arrive(node, Ended(launch="1", how="done", ranks=(state(node, ended="done"),), oom_kills=0))
+            fleet.arrive(node, Ended(launch="1", how="done", ranks=(state(node, ended="done"),)))
 
     told: list[object] = []
     waited: list[int] = []
@@ -107,19 +109,15 @@ def test_what_is_said_is_handed_on_and_gathered() -> None:
         [launch(0, 1)],
         pythons={},
         timeout=60,
-        on_row=lambda launch, row: told.append(row),
-        on_phase=lambda launch, phase: told.append(phase),
-        on_member=lambda launch, member: told.append(member),
-        on_skipped=lambda launch, skipped: told.append(skipped.reason),
+        heard=lambda launch, message: told.append(message),
         waiting=lambda: waited.append(1),
     )
-    assert told == ["import torch", MEMBER, ROW, "too large"]
+    skipped = Skipped(collective="all_reduce", size_bytes=1 << 40, reason="too large")
+    assert told == [Phase(rank=0, phase="import torch"), MEMBER, ROW, skipped]
     assert (result.outcome, result.nodes) == ("complete", ("n01", "n02"))
     assert (result.rows, result.members) == ((ROW,), (MEMBER,))
-    assert [(end.node, end.how, end.ranks[0].rank, end.oom_kills) for end in result.ends] == [
-        ("n01", "done", 0, 0),
-        ("n02", "done", 1, 0),
-    ]
+    ends = [(end.node, end.how, end.ranks[0].rank) for end in result.ends]
+    assert ends == [("n01", "done", 0), ("n02", "done", 1)]
     assert why_stopped(result, {}) == ()
 
 
@@ -244,10 +242,10 @@ def test_garbage_and_strangers_are_passed_over() -> None:
         fleet.arrive(1, Ended(launch="1", how="failed"))  # a node that has no part in it
         fleet.arrive(1, Lost("connection lost"))
         fleet.arrive(0, Ended(launch="another", how="failed"))
-        fleet.arrive(0, Ended(launch="1", how="done"))
+        fleet.arrive(0, Ended(launch="1", how="done", evidence=msgspec.Raw(b'{"processes": 7}')))
 
     (result,) = run_launches(Script(2, obey), [launch(0)], pythons={}, timeout=60)
-    assert result.outcome == "complete"
+    assert result.outcome == "complete" and result.ends[0].evidence is None
 
 
 def test_an_interruption_stops_the_ranks_and_keeps_the_rows() -> None:
@@ -259,12 +257,13 @@ def test_an_interruption_stops_the_ranks_and_keeps_the_rows() -> None:
             assert not order.evidence
             fleet.arrive(0, Ended(launch="1", how="stopped"))
 
-    def interrupt(launch: Launch, member: Member) -> None:
-        raise KeyboardInterrupt
+    def interrupt(launch: Launch, message: AnyRankMessage) -> None:
+        if isinstance(message, Member):
+            raise KeyboardInterrupt
 
     fleet = Script(1, obey)
     with pytest.raises(RunInterrupted) as caught:
-        run_launches(fleet, [launch(0)], pythons={}, timeout=60, on_member=interrupt)
+        run_launches(fleet, [launch(0)], pythons={}, timeout=60, heard=interrupt)
     (result,) = caught.value.results
     assert (result.outcome, result.rows) == ("interrupted", (ROW,))
     assert result.ends[0].how == "stopped"
@@ -275,12 +274,12 @@ def test_a_display_that_fails_stops_the_ranks() -> None:
     def obey(fleet: Script, order: AnyOrder) -> None:
         fleet.say(0, ROW)
 
-    def broken(launch: Launch, row: Row) -> None:
+    def broken(launch: Launch, message: AnyRankMessage) -> None:
         raise BrokenPipeError
 
     fleet = Script(1, obey)
     with pytest.raises(BrokenPipeError):
-        run_launches(fleet, [launch(0)], pythons={}, timeout=60, on_row=broken)
+        run_launches(fleet, [launch(0)], pythons={}, timeout=60, heard=broken)
     assert isinstance(fleet.orders[-1], Stop)
 
 
@@ -295,16 +294,17 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "STOP_SECONDS", 30.0)
 
 
-def once(action: Callable[[], object]) -> Callable[[Launch, str], None]:
+def once(action: Callable[[], object]) -> Callable[[Launch, AnyRankMessage], None]:
     """Do something when the ranks are in their measured windows."""
     seen: list[str] = []
 
-    def on_phase(launch: Launch, phase: str) -> None:
-        seen.append(phase)
-        if seen.count(LONG_PHASE) == 2 and phase == LONG_PHASE:
-            action()
+    def heard(launch: Launch, message: AnyRankMessage) -> None:
+        if isinstance(message, Phase) and message.phase == LONG_PHASE:
+            seen.append(message.phase)
+            if len(seen) == 2:
+                action()
 
-    return on_phase
+    return heard
 
 
 @local
@@ -334,7 +334,7 @@ def test_the_fault_is_named_and_nothing_is_left(break_it: Callable[[Launch], obj
     plan = endless(nodes=(0, 1), ranks_per_node=(1, 1))
     with LocalFleet(["n01", "n02"]) as fleet:
         reach(fleet, timeout=60)
-        (result,) = run_launches(fleet, [plan], pythons={}, timeout=15, on_phase=once(lambda: break_it(plan)))
+        (result,) = run_launches(fleet, [plan], pythons={}, timeout=15, heard=once(lambda: break_it(plan)))
         assert result.outcome in ("stalled", "died")
         (finding,) = why_stopped(result, {})
         assert finding.id == id and words in finding.problem.summary, result
@@ -348,7 +348,7 @@ def test_an_agent_that_dies_in_the_middle_is_a_lost_node() -> None:
     with LocalFleet(["n01", "n02"]) as fleet:
         reach(fleet, timeout=60)
         kill = once(lambda: os.kill(fleet.pid(1), signal.SIGKILL))
-        (result,) = run_launches(fleet, [plan], pythons={}, timeout=60, on_phase=kill)
+        (result,) = run_launches(fleet, [plan], pythons={}, timeout=60, heard=kill)
         assert (result.outcome, result.ends[1].how) == ("died", "lost")
         (finding,) = why_stopped(result, {})
         assert (finding.id, finding.nodes) == ("node-lost", ("n02",))
@@ -377,6 +377,6 @@ def test_an_interruption_on_this_machine_leaves_nothing() -> None:
     with LocalFleet(["n01"]) as fleet:
         reach(fleet, timeout=60)
         with pytest.raises(RunInterrupted) as caught:
-            run_launches(fleet, [plan], pythons={}, timeout=60, on_phase=once(interrupt))
+            run_launches(fleet, [plan], pythons={}, timeout=60, heard=once(interrupt))
         assert caught.value.results[0].members[0].world_size == 2
         wait_until_gone(plan)

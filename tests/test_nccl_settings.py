@@ -13,6 +13,7 @@ from gpudoctor.knowledge.nccl.settings import (
     ENVIRONMENT,
     Setting,
     effective,
+    home_file,
     integer,
     nccl_version,
     number,
@@ -84,12 +85,9 @@ def files(machine: Snapshot, **settings: dict[str, str] | None) -> Snapshot:
     paths = {"named": "/opt/nccl.conf", "home": "/root/.nccl.conf", "system": "/etc/nccl.conf"}
     return with_network(
         machine,
-        nccl_files=read(
-            "test",
-            tuple(
-                ConfigFile(paths[name], absent(paths[name], "none") if content is None else read(paths[name], content))
-                for name, content in settings.items()
-            ),
+        nccl_files=tuple(
+            ConfigFile(paths[name], absent(paths[name], "none") if content is None else read(paths[name], content))
+            for name, content in settings.items()
         ),
     )
 
@@ -138,20 +136,42 @@ def test_without_the_version_nobody_can_tell_which_file_is_read() -> None:
 def test_a_file_that_could_not_be_read_is_not_passed_over() -> None:
     denied = ConfigFile("/etc/nccl.conf", missing("/etc/nccl.conf", "permission denied", "denied"))
     with pytest.raises(NotRead):
-        effective(with_network(H100, nccl_files=read("test", (denied,))))
+        effective(with_network(H100, nccl_files=(denied,)))
+
+
+@pytest.mark.parametrize(("version", "value"), [((2, 29, 7), "eth0\r"), ((2, 30, 3), "eth0")])
+def test_a_carriage_return_belongs_to_the_value_before_2_30_3(version: tuple[int, ...], value: str) -> None:
+    there = read("/etc/nccl.conf", {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_NET": "IB"})
+    file = ConfigFile("/etc/nccl.conf", there, with_return=("NCCL_SOCKET_IFNAME",))
+    found = effective(with_nccl(with_network(H100, nccl_files=read("test", (file,))), *version))
+    assert found["NCCL_SOCKET_IFNAME"] == Setting("NCCL_SOCKET_IFNAME", value, "/etc/nccl.conf")
+    assert found["NCCL_NET"].value == "IB"
+
+
+@pytest.mark.parametrize(("version", "expected"), [((2, 29, 7), "/root"), ((2, 30, 3), "/scratch")])
+def test_of_two_homes_the_release_decides(version: tuple[int, ...], expected: str) -> None:
+    homes = [
+        ConfigFile(f"{place}/.nccl.conf", read("test", {"NCCL_NET": place}), home_of=home_of)
+        for place, home_of in (("/root", "passwd"), ("/scratch", "HOME"))
+    ]
+    machine = with_nccl(with_network(H100, nccl_files=read("test", tuple(homes))), *version)
+    assert effective(machine)["NCCL_NET"].value == expected
+    assert (home_file(machine) or homes[0]).path == f"{expected}/.nccl.conf"
+    only = with_network(machine, nccl_files=read("test", tuple(homes[:1])))
+    assert ("NCCL_NET" in effective(only)) is (expected == "/root")
 
 
 def test_the_version_is_that_of_the_library_that_torch_loaded() -> None:
     library = Library("nccl", "/opt/libnccl.so.2", "LD_LIBRARY_PATH", "2.27.5")
-    machine = but(H100, "training.libraries", read("test", (library,)))
+    machine = but(H100, "training.libraries", (library,))
     assert nccl_version(machine) == (2, 29, 7)
-    loaded = but(machine, "training.torch.found.loaded_libraries", {"nccl": "/opt/libnccl.so.2"})
+    loaded = but(machine, "training.torch.loaded_libraries", {"nccl": "/opt/libnccl.so.2"})
     assert nccl_version(loaded) == (2, 27, 5)
     assert nccl_version(but(machine, "training.torch", unread())) == (2, 27, 5)
 
 
 def test_a_torch_without_nccl_has_no_version() -> None:
-    machine = but(but(H100, "training.torch.found.nccl_version", None), "training.libraries", read("test", ()))
+    machine = but(but(H100, "training.torch.nccl_version", None), "training.libraries", ())
     with pytest.raises(NotApplicable):
         nccl_version(machine)
     with pytest.raises(NotRead):

@@ -75,6 +75,21 @@ def test_knows_what_is_too_new_and_what_is_gone() -> None:
     assert table()["NCCL_DEBUG"].standing((2, 2, 13)) == "read"
 
 
+# Strings of libnccl.so.2 of 2.32.3 (nvidia-nccl-cu13) that 2.31.2's does not hold, and the other way round.
+NEW_IN_2_32 = """NCCL_CE_CHUNK_SIZE NCCL_CE_INTRA_GPU_MEMCPY_ENABLE NCCL_DEBUG_LEVELS NCCL_DIAGNOSTICS_IB_BW_TIMEOUT
+NCCL_GDAKI_FORCE_MCST NCCL_GIN_GDAKI_LAG_AWARE_DISABLE NCCL_HIER_CE_COLL_AG_RAIL_RING_ENABLE NCCL_IB_RAIL_POLICY
+NCCL_IB_SORT_MERGE_NICS NCCL_NVLS_UB_SIZE NCCL_PROGRESS_COUNTERS NCCL_PROGRESS_COUNTER_MONITOR_POLL_MS
+NCCL_PROGRESS_COUNTER_MONITOR_STALE_MS NCCL_PROGRESS_COUNTER_MONITOR_STALE_WARN_SEC NCCL_RMA_IB_WR_BATCHSIZE"""
+LAST_IN_2_31 = "NCCL_MLOPART_RDMA_ENABLE NCCL_NET_GDR_MLOPART NCCL_SOCKET_MAGIC NCCL_TOPO_SCATTER_START_NET"
+
+
+def test_follows_the_library_from_2_31_to_2_32() -> None:
+    assert {table()[name].standing((2, 31, 2)) for name in NEW_IN_2_32.split()} == {"too-new"}
+    assert {table()[name].standing((2, 32, 3)) for name in NEW_IN_2_32.split()} == {"read"}
+    assert {table()[name].standing((2, 31, 2)) for name in LAST_IN_2_31.split()} == {"read"}
+    assert {table()[name].standing((2, 32, 3)) for name in LAST_IN_2_31.split()} == {"gone"}
+
+
 def test_successors_are_variables_too() -> None:
     assert set(RENAMED) <= set(table()) and set(RENAMED.values()) <= set(table())
     known = {variable.name for variable in torch_variables.VARIABLES}

@@ -23,8 +23,17 @@ from tests.lab.reading import blocked_reply, kinds, nvml_of, nvml_reply, reading
 MIB = machines.MIB
 
 
-NOT_ASKED = {"nvmlDeviceGetHandleByUUID", "nvmlDeviceGetHandleByPciBusId_v2"}
-"""For torch and the smoke test; the reader opens GPUs by index."""
+NOT_ASKED = {
+    "nvmlDeviceGetHandleByUUID",
+    "nvmlDeviceGetHandleByPciBusId_v2",
+    "nvmlDeviceGetCount",
+    "nvmlDeviceGetHandleByIndex",
+    "nvmlDeviceGetHandleByPciBusId",
+    "nvmlDeviceGetIndex",
+    "nvmlDeviceGetNvLinkRemotePciInfo",
+    "nvmlDeviceGetNvLinkCapability",
+}
+"""For torch, NCCL and the smoke test; the reader opens GPUs by index, and asks by the newest names."""
 SECOND_CHOICE = {
     "nvmlDeviceGetTemperatureV",
     "nvmlDeviceGetCurrentClocksThrottleReasons",
@@ -69,6 +78,7 @@ def sweep(order: str) -> tuple[dict[str, Gpu], Gpu, Nvidia]:
         "pages_double_bit": 0,
         "pages_pending": 0,
         "nvlinks": 2,
+        "fan": 41,
         "pci": "00000000:1B:00.0",
     }
     mig: Card = {
@@ -189,11 +199,11 @@ def test_a_crash_in_init_is_named() -> None:
 
 
 @pytest.fixture(scope="module")
-def whole_reply() -> active.Reply:
+def whole_reply() -> active.ChildReply:
     return nvml_reply(machines.hgx_h100(2))
 
 
-def test_a_reply_cut_off_anywhere_is_still_a_section(whole_reply: active.Reply) -> None:
+def test_a_reply_cut_off_anywhere_is_still_a_section(whole_reply: active.ChildReply) -> None:
     """As after a SIGKILL at any moment: what was said before stands, the rest has a reason, nothing is invented."""
     complete = nvidia.assemble(whole_reply)
     lines = whole_reply.output.split(b"\n")
@@ -223,12 +233,12 @@ MESSAGES = st.dictionaries(st.sampled_from(["scope", "call", "count", "gpu", "fi
 @given(st.lists(MESSAGES, max_size=5), st.binary(max_size=40))
 def test_no_reply_makes_assemble_raise(said: list[dict[str, Any]], noise: bytes) -> None:
     output = b"".join(active.MARK + json.dumps(message).encode() + b"\n" for message in said) + noise
-    reply = active.Reply("nvidia", output, "", 0, False, False, 1.0, 1)
+    reply = active.ChildReply("nvidia", output, "", 0, False, False, 1.0, 1)
     assert isinstance(nvidia.assemble(reply), Nvidia)
 
 
 def test_a_reader_that_cannot_be_imported_is_a_reason() -> None:
     trace = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'pynvml'\n"
-    found = nvidia.assemble(active.Reply("nvidia", b"", trace, 1, False, False, 0.1, 1))
+    found = nvidia.assemble(active.ChildReply("nvidia", b"", trace, 1, False, False, 0.1, 1))
     assert "No module named 'pynvml'" in found.gpus.reason
     assert found.gpus.missing_kind == "failed"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpudoctor.plugins import GROUPS
-from gpudoctor.snapshot import read, to_json
+from gpudoctor.snapshot import to_json
 from gpudoctor.testing.machines import but, h100_node
 
 CHECK = '''"""The scratch disk is not there.
@@ -67,7 +67,7 @@ def site(tmp_path: Path) -> Path:
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
     file = tmp_path / "machine.json"
-    file.write_bytes(to_json(but(h100_node(), "host.hostname", read("gethostname", "node-without-scratch"))))
+    file.write_bytes(to_json(but(h100_node(), "host.hostname", "node-without-scratch")))
     return file
 
 
@@ -101,7 +101,7 @@ def test_broken_modules_and_taken_ids_are_results_and_the_others_run(site: Path,
     assert "nothing_of_this_name" in results["acme_checks.fails"]["reasons"][0]
     assert "taken by gpudoctor_checks.host.shm_too_small" in results["acme_checks.taken"]["reasons"][0]
     assert "Traceback" not in done.stderr
-    text = gpudoctor(site, "check", "--from", str(machine)).stdout
+    text = gpudoctor(site, "check", "-v", "--from", str(machine)).stdout
     assert "acme_checks.exits (crashed" in text
 
 
@@ -113,11 +113,29 @@ def test_a_package_that_cannot_be_imported_is_a_result(site: Path, machine: Path
     assert results["shm-too-small"]["outcome"] == "ok"
 
 
-@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+SIGNALLED = "import os, signal\nos.kill(os.getpid(), signal.{})\n"
+IN_A_C_FUNCTION = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.{})
+except BaseException as interrupt:  # as Python tells of one that arrives in the middle of list.append
+    raise SystemError("a result with an exception set") from interrupt
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "text"),
+    [
+        ("SIGINT", 130, SIGNALLED),
+        ("SIGTERM", 143, SIGNALLED),
+        ("SIGHUP", 129, SIGNALLED),
+        ("SIGINT", 130, IN_A_C_FUNCTION),
+    ],
+)
 def test_a_signal_that_arrives_while_a_plugin_loads_ends_the_command(
-    site: Path, machine: Path, name: str, status: int
+    site: Path, machine: Path, name: str, status: int, text: str
 ) -> None:
-    text = f"import os, signal\nos.kill(os.getpid(), signal.{name})\n"
+    text = text.format(name)
     install(site, "acme_checks", {"__init__.py": "", "signalled.py": text})
     done = gpudoctor(site, "check", "--from", str(machine))
     assert (done.returncode, done.stdout) == (status, ""), "and is not taken for a broken plugin"
@@ -125,26 +143,24 @@ def test_a_signal_that_arrives_while_a_plugin_loads_ends_the_command(
 
 
 CAUSE = """
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.sure import SEEN
-from gpudoctor.symptom import Symptom
+from gpudoctor.cause import SEEN, Cause, Fix, Symptom
 
 CAUSE = Cause(
     id="scratch-lost",
     title="/scratch is gone",
     stages=("training",),
     blame="node",
-    hangs_by="training",
+    hangs_by="elsewhere",
     while_running="always",
     meaning="Ranks that write there die.",
     fix=Fix("Mount it again."),
+    variants={"server": "Mount it again from {host}."},
     confirm="ls /scratch",
     source="acme",
     symptoms=(
         Symptom(
-            "scratch-gone", needle="acme: scratch is gone", confidence=SEEN, seen="/scratch is gone", source="acme",
-            sample="acme: scratch is gone", counter="acme: scratch is there",
+            "scratch-gone", pattern="acme: scratch of (?P<host>[a-z]+) is gone", variant="server", confidence=SEEN,
+            seen="/scratch is gone", source="acme", sample="acme: scratch of nas is gone", counter="scratch is there",
         ),
     ),
 )
@@ -185,11 +201,13 @@ def test_a_cause_a_rule_and_a_launcher_of_another_package_answer_in_the_commands
         "acme.py": LAUNCHER,
     }
     install(site, "acme_all", modules)
-    (site / "log").write_text("[rank1]: acme: scratch is gone\n")
+    (site / "log").write_text("[rank1]: acme: scratch of nas is gone\n")
     (site / "job.sh").write_text("#!/bin/bash\n#SBATCH --partition=old\nsrun torchrun --nproc-per-node 4 train.py\n")
     assert "scratch-missing" in gpudoctor(site, "check", "--from", str(machine)).stdout
     why = json.loads(gpudoctor(site, "explain", "--json", str(site / "log")).stdout)
-    assert [cause["cause"] for cause in why["causes"]] == ["scratch-lost"]
+    assert [(cause["cause"], cause["fix"]["text"]) for cause in why["causes"]] == [
+        ("scratch-lost", "Mount it again from nas.")
+    ]
     assert "acme has no partition old" in gpudoctor(site, "lint", str(site / "job.sh")).stdout
     launched = gpudoctor(site, "launch", "--framework", "acme", "--gpus-per-node", "2")
     assert "acmerun train.py" in launched.stdout, launched.stderr
@@ -200,10 +218,16 @@ def test_what_is_broken_in_another_package_is_said_and_costs_itself_only(site: P
         "__init__.py": "",
         "no_cause.py": "CAUSE = 3\nLAUNCHER = 4",
         "taken.py": CAUSE.replace("scratch-lost", "rank-died"),
+        "misread.py": CAUSE.replace('pattern="acme', 'pattern="(acme'),
+        "blind.py": CAUSE.replace('sample="acme', 'sample="emca'),
+        "nowhere.py": CAUSE.replace('"training"', '"lunch"'),
     }
     install(site, "acme_all", modules)
-    (site / "log").write_text("all is well\n")
+    (site / "log").write_text("step 10 loss 2.31\nstep 20 loss 2.25\nTraining finished\n")
     done = gpudoctor(site, "explain", str(site / "log"))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done
     assert "plugin acme_all.no_cause: TypeError: its CAUSE is no Cause" in done.stderr
     assert "plugin acme_all.taken: cause id 'rank-died' is taken by gpudoctor" in done.stderr
+    assert "plugin acme_all.misread: PatternError" in done.stderr or "plugin acme_all.misread: error" in done.stderr
+    assert "plugin acme_all.blind: ValueError: its symptom scratch-gone does not find its own sample" in done.stderr
+    assert "plugin acme_all.nowhere: cannot import it: ValueError: cause scratch-lost: stages are" in done.stderr

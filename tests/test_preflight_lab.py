@@ -26,7 +26,7 @@ with SshFleet(from_hosts(sys.argv[1]), remote=Remote()) as fleet:
     reach(fleet, timeout=150)
     found = preflight(fleet, wish)
     sys.stdout.write(msgspec.json.encode({
-        "findings": [*lost_findings(fleet), *found.findings], "address": found.master_address,
+        "problems": [*lost_findings(fleet), *found.findings], "address": found.master_address,
         "port": found.master_port, "addresses": found.addresses, "seconds": found.seconds,
         "outcomes": [each.outcome for every in found.reached.values() for each in every],
     }).decode())
@@ -53,9 +53,9 @@ def preflight(cluster: Cluster, hosts: str = "a,b,c", *, ssh: str = "", **wish: 
 
 def only(answer: Any, id: str) -> Any:
     """The one finding of that id; there are no other errors."""
-    named = [each for each in answer["findings"] if each["id"] == id]
-    errors = [each for each in answer["findings"] if each["problem"]["severity"] == "error" and each["id"] != id]
-    assert (len(named), errors) == (1, []), answer["findings"]
+    named = [each for each in answer["problems"] if each["id"] == id]
+    errors = [each for each in answer["problems"] if each["problem"]["severity"] == "error" and each["id"] != id]
+    assert (len(named), errors) == (1, []), answer["problems"]
     return named[0]
 
 
@@ -67,7 +67,7 @@ def said(finding: Any) -> str:
 
 def test_healthy_hosts_give_no_word(cluster: Cluster, record_property: Callable[[str, object], None]) -> None:
     answer = preflight(cluster)
-    assert answer["findings"] == []
+    assert answer["problems"] == []
     assert (answer["address"], answer["addresses"]) == ("10.0.0.1", {"0": "10.0.0.1", "1": "10.0.0.2", "2": "10.0.0.3"})
     assert 61000 <= answer["port"] <= 65535
     assert answer["outcomes"] == ["connected"] * 9
@@ -76,7 +76,7 @@ def test_healthy_hosts_give_no_word(cluster: Cluster, record_property: Callable[
 
 def test_the_heads_port_is_dropped(cluster: Cluster) -> None:
     cluster.a.filter('iifname "eth0" tcp dport 29500 drop')
-    found = only(preflight(cluster, master_port=29500), "rendezvous-port-blocked")
+    found = only(preflight(cluster, master_port=29500), "master-unreachable")
     assert found["nodes"] == ["a", "b", "c"]
     assert "[b-c]" in said(found) or "b,c" in said(found)
     assert "29500 of a" in found["problem"]["summary"]
@@ -110,7 +110,7 @@ def test_one_direction_of_one_pair_is_rejected(cluster: Cluster) -> None:
 
 def test_own_hostname_at_a_loopback_address(cluster: Cluster) -> None:
     cluster.b.etc("hosts", "127.0.0.1 localhost\n127.0.1.1 b\n10.0.0.1 a\n10.0.0.3 c\n")
-    found = only(preflight(cluster), "hostname-loopback-on-node")
+    found = only(preflight(cluster), "hostname-loopback")
     assert found["nodes"] == ["b"]
     assert "gloo on b would listen at 127.0.1.1" in found["problem"]["summary"]
     assert "gpudoctor nccl-test --interface eth0" in found["problem"]["fix"]["commands"]
@@ -118,15 +118,15 @@ def test_own_hostname_at_a_loopback_address(cluster: Cluster) -> None:
 
 def test_the_fix_for_a_loopback_hostname_works(cluster: Cluster) -> None:
     cluster.b.etc("hosts", "127.0.0.1 localhost\n127.0.1.1 b\n10.0.0.1 a\n10.0.0.3 c\n")
-    assert [each["id"] for each in preflight(cluster, interface="eth0")["findings"]] == []
+    assert [each["id"] for each in preflight(cluster, interface="eth0")["problems"]] == []
 
 
 @pytest.mark.parametrize("is_used", [False, True])
 def test_the_heads_name_does_not_resolve(cluster: Cluster, is_used: bool) -> None:
     cluster.c.etc("hosts", "127.0.0.1 localhost\n10.0.0.3 c\n")
     answer = preflight(cluster, **({"master_address": "a"} if is_used else {}))
-    (found,) = answer["findings"]
-    assert (found["id"], found["nodes"]) == ("head-unresolvable", ["c"])
+    (found,) = answer["problems"]
+    assert (found["id"], found["nodes"]) == ("master-addr-unresolvable", ["c"])
     assert found["problem"]["severity"] == ("error" if is_used else "warning")
     assert "name a does not resolve on c" in found["problem"]["summary"]
     assert "10.0.0.1 a" in said(found)
@@ -134,7 +134,7 @@ def test_the_heads_name_does_not_resolve(cluster: Cluster, is_used: bool) -> Non
 
 def test_the_heads_name_is_another_machine_on_one_host(cluster: Cluster) -> None:
     cluster.c.etc("hosts", "127.0.0.1 localhost\n10.0.0.3 c\n10.0.0.2 a\n")
-    (found,) = preflight(cluster)["findings"]
+    (found,) = preflight(cluster)["problems"]
     assert (found["id"], found["nodes"]) == ("head-resolves-differently", ["c"])
     assert "10.0.0.2 on c" in found["problem"]["summary"]
 
@@ -143,18 +143,18 @@ def test_the_wished_port_is_busy(cluster: Cluster) -> None:
     listen = "import socket, time; s = socket.create_server(('', 29500)); print('up', flush=True); time.sleep(600)"
     with cluster.a.start(sys.executable, "-c", listen) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "up\n"
-        found = only(preflight(cluster, master_port=29500), "rendezvous-port-busy")
+        found = only(preflight(cluster, master_port=29500), "master-port-busy")
     assert found["nodes"] == ["a"]
     assert "Port 29500 of the head a cannot be opened: in use by pid" in found["problem"]["summary"]
 
 
 def test_the_master_address_is_another_node(cluster: Cluster) -> None:
-    found = only(preflight(cluster, master_address="10.0.0.3"), "master-address-elsewhere")
+    found = only(preflight(cluster, master_address="10.0.0.3"), "master-addr-elsewhere")
     assert "10.0.0.3 does not lead to a" in found["problem"]["summary"]
 
 
 def test_the_interface_is_misspelt(cluster: Cluster) -> None:
-    found = only(preflight(cluster, interface="etho"), "interface-missing-on-node")
+    found = only(preflight(cluster, interface="etho"), "socket-interface-missing")
     assert found["nodes"] == ["a", "b", "c"]
     assert "Did you mean eth0?" in said(found)
 
@@ -162,7 +162,7 @@ def test_the_interface_is_misspelt(cluster: Cluster) -> None:
 def test_one_host_gets_another_interface(cluster: Cluster) -> None:
     cluster.c.set(GLOO_SOCKET_IFNAME="lo")
     answer = preflight(cluster)
-    found = next(each for each in answer["findings"] if each["id"] == "hostname-loopback-on-node")
+    found = next(each for each in answer["problems"] if each["id"] == "hostname-loopback")
     assert found["nodes"] == ["c"]
     assert "GLOO_SOCKET_IFNAME is lo" in found["problem"]["summary"]
 
@@ -174,7 +174,7 @@ def test_interfaces_in_different_networks() -> None:
         for host in (cluster.a, cluster.b):
             host.filter('iifname "eth1" drop')
             run(host, "ip", "route", "add", "unreachable", "10.0.1.3/32")
-        found = only(preflight(cluster), "interfaces-share-no-subnet")
+        found = only(preflight(cluster), "wrong-nic")
         assert "eth1 (10.0.1.3) on c" in found["problem"]["summary"]
         assert set(found["nodes"]) == {"a", "b", "c"}
 
@@ -190,7 +190,7 @@ def test_large_packets_are_lost() -> None:
         assert found["nodes"] == ["a", "b"]
         assert "Between a and b small packets arrive and large ones do not" in found["problem"]["summary"]
         assert "MTU 9000" in found["problem"]["summary"]
-        mtu = next(each for each in answer["findings"] if each["id"] == "mtu-differs-between-nodes")
+        mtu = next(each for each in answer["problems"] if each["id"] == "mtu-mismatch")
         assert mtu["problem"]["severity"] == "warning"
 
 
@@ -239,7 +239,7 @@ def test_the_interpreter_is_not_on_one_host(cluster: Cluster, tmp_path: Path) ->
 @pytest.mark.parametrize(("seconds", "severity"), [(-9, "warning"), (17, "error")])
 def test_a_clock_is_off(cluster: Cluster, seconds: int, severity: str) -> None:
     cluster.b.shift_clock(seconds)
-    found = next(each for each in preflight(cluster)["findings"] if each["id"] == "clocks-differ")
+    found = next(each for each in preflight(cluster)["problems"] if each["id"] == "clock-skew")
     assert (found["nodes"], found["problem"]["severity"]) == (["b"], severity)
     direction = "ahead" if seconds > 0 else "behind"
     summary = found["problem"]["summary"]
@@ -256,7 +256,7 @@ def test_settings_differ(cluster: Cluster) -> None:
 
 def test_forwarded_settings_make_them_alike(cluster: Cluster) -> None:
     cluster.b.set(NCCL_ALGO="Ring")
-    ids = [each["id"] for each in preflight(cluster, backend="nccl", settings={"NCCL_ALGO": "Tree"})["findings"]]
+    ids = [each["id"] for each in preflight(cluster, backend="nccl", settings={"NCCL_ALGO": "Tree"})["problems"]]
     assert "settings-differ-between-nodes" not in ids
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from gpudoctor import __version__
-from gpudoctor.fleet.fleet import Fleet, Lost, LostKind, Node
+from gpudoctor.fleet.fleet import LOST_IDS, Fleet, Lost, LostKind, Node
 from gpudoctor.nccl.lost import ADVICE, lost_findings
 from gpudoctor.render.words import safe
 
@@ -35,7 +35,7 @@ def test_every_kind_is_explained(kind: LostKind, how: str) -> None:
     assert not re.search(r"[{}]|!|\b(simply|please|just|ensure)\b", text.replace("for key in", ""))
     if how == "ssh":
         assert not any("ssh " in line and "n02" not in line and "ssh_host" not in line for line in problem.fix.commands)
-    assert found.id in {advice.id for advice in ADVICE.values()}
+    assert found.id in {*LOST_IDS.values()}
 
 
 def test_ssh_is_told_user_and_port() -> None:

@@ -155,7 +155,7 @@ def test_a_master_address_that_does_not_resolve_ends_it(count: int) -> None:
 
     found = preflight(Acted(answer, count), msgspec.structs.replace(WISH, master_address="head.example"))
     named = [(each.id, each.nodes, each.problem.severity) for each in found.findings]
-    assert ("head-unresolvable", (f"n{count:02}",), "error") in named
+    assert ("master-addr-unresolvable", (f"n{count:02}",), "error") in named
 
 
 def test_nobody_can_be_examined() -> None:
@@ -182,7 +182,7 @@ def test_a_port_that_is_taken_is_changed_unless_it_was_asked_for() -> None:
     assert len(ports) == 2
     ports.clear()
     found = preflight(Acted(busy_once), msgspec.structs.replace(WISH, master_port=29500))
-    assert [(each.id, each.nodes) for each in found.findings] == [("rendezvous-port-busy", ("n01",))]
+    assert [(each.id, each.nodes) for each in found.findings] == [("master-port-busy", ("n01",))]
     assert (ports, found.master_port) == ([29500], 29500)
     assert "ps -fp 7" in " ".join(found.findings[0].problem.fix.commands)
 

@@ -14,6 +14,7 @@ from gpudoctor.fleet.ssh_command import ssh_words
 ROOT = Path(__file__).parent.parent / "gpudoctor"
 
 
+@pytest.mark.thorough
 def test_every_process_of_ours_is_started_elsewhere() -> None:
     """Each `Popen` and `run` says where; what the training interpreter starts inherits it."""
     found = 0

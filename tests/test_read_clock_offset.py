@@ -68,6 +68,7 @@ def test_a_kernel_that_may_not_be_asked(tmp_path: Path) -> None:
     assert read_clock_offset(fake(tmp_path, {}), ask)["host.clock_offset_seconds"].missing_kind == "denied"
 
 
+@pytest.mark.thorough
 def test_chrony_is_asked_where_it_runs(tmp_path: Path) -> None:
     says = f"cat <<'END'\n{TRACKING.format('17.250000000', 'slow', 'Normal')}END\n"
     found = look(machine(tmp_path / "a", "chronyd", chronyc=f'[ "$*" = "-n tracking" ] || exit 1\n{says}'))
@@ -77,12 +78,14 @@ def test_chrony_is_asked_where_it_runs(tmp_path: Path) -> None:
     assert "no command chronyc" in look(machine(tmp_path / "c", "chronyd")).reason
 
 
+@pytest.mark.thorough
 def test_ntpd_is_asked_where_it_runs(tmp_path: Path) -> None:
     found = look(machine(tmp_path, "ntpd", ntpq='[ "$4" = "rv 0 leap,offset" ] || true\necho leap=00, offset=-6500.5'))
     assert found.value == 6.5005
     assert found.source.startswith("ntpq")
 
 
+@pytest.mark.thorough
 def test_a_daemon_that_is_silent_costs_a_reason(tmp_path: Path) -> None:
     found = look(machine(tmp_path, "chronyd", chronyc="exec sleep 60"))
     assert (found.missing_kind, found.reason) == ("timeout", "chronyc gave no answer within 1 s")

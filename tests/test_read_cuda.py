@@ -182,7 +182,7 @@ def test_no_library_is_no_driver() -> None:
     output = (
         active.MARK + b'{"call": "loading libcuda.so.1"}\n' + active.MARK + b'{"absent": "libcuda.so.1 not found"}\n'
     )
-    answer = cuda.assemble(active.Reply("cuda", output, "", 0, False, False, 0.1, 1))
+    answer = cuda.assemble(active.ChildReply("cuda", output, "", 0, False, False, 0.1, 1))
     assert (answer.missing_kind, answer.reason) == ("absent", "libcuda.so.1 not found")
 
 
@@ -219,5 +219,5 @@ JSON = st.recursive(
 )
 def test_no_reply_makes_assemble_raise(said: Sequence[dict[str, object]], noise: bytes) -> None:
     output = b"".join(active.MARK + json.dumps(message).encode() + b"\n" for message in said) + noise
-    answer = cuda.assemble(active.Reply("cuda", output, "", 0, False, False, 1.0, 1))
+    answer = cuda.assemble(active.ChildReply("cuda", output, "", 0, False, False, 1.0, 1))
     assert answer.is_read or answer.reason

@@ -91,15 +91,17 @@ def test_takes_the_first_of_several_logs_and_says_so() -> None:
     assert "first of 2 logs" in snapshot.origin
 
 
+def test_of_several_logs_takes_the_one_with_a_fault() -> None:
+    later = TEXT.replace("81559 MiB", "Unknown Error")
+    snapshot = snapshot_of((TEXT + later + TEXT).encode())
+    assert same_gpus((TEXT + later + TEXT).encode(), later)
+    assert "number 2 of 3 logs" in snapshot.origin
+
+
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (b"", "it is empty"),
-        (b" \r\n\t\n", "it is empty"),
-        (b"| NVIDIA-SMI 535.54.03    Driver Version: 535.54.03   CUDA Version: 12.2 |", "summary table"),
-        (b"hello\nGPU 0: NVIDIA A100 (UUID: GPU-1)\n", "line 2: it seems to be a list of GPUs (nvidia-smi -L)"),
         (b"index, name, memory.total [MiB]\n0, NVIDIA A100, 81920 MiB\n", "--query-gpu"),
-        (b"\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV12\t0-31\n", "topo -m"),
         (b"Collecting environment information...\nPyTorch version: 2.5.0\n", "collect_env"),
         (b"[  12.3] NVRM: Xid (PCI:0000:5d:00): 79, GPU has fallen off the bus.\n", "kernel log"),
         (b"\x1f\x8b\x08\x00", "gunzip"),
@@ -111,7 +113,8 @@ def test_takes_the_first_of_several_logs_and_says_so() -> None:
         (b'{"schema": 999}', "upgrade gpudoctor"),
         (b'{"a": 1}', "not a gpudoctor snapshot"),
         (b'{"schema": 1, "nvidia": {"gpus": 3}}', "$.nvidia.gpus"),
-        (b'{"schema": 1', "not valid JSON"),
+        (b'{"schema": 1', "the file is cut"),
+        (b'{"schema" 1}', "not valid JSON"),
         (b'{"schema": 1, "x":' + b'{"x":' * 100_000, "nested too deeply"),
         (b"<nvidia_smi_log><gpu></driver></nvidia_smi_log>", "line 1, column"),
         (b"ok\n\n<nvidia_smi_log>\n<gpu></driver></nvidia_smi_log>", "line 4, column"),
@@ -177,6 +180,7 @@ def test_does_not_swallow_what_never_ends(tmp_path: Path, monkeypatch: pytest.Mo
         load_snapshot(str(path))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.name)
 def test_survives_being_cut_anywhere(path: Path) -> None:
     """And a cut file never says more GPUs, or another value, than the whole one."""

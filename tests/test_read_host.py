@@ -106,6 +106,7 @@ def test_memory_without_a_line_misses_that_fact_only(tmp_path: Path) -> None:
     assert "MemAvailable" in found["host.memory_available_bytes"].reason
 
 
+@pytest.mark.thorough  # off Linux Python asks uname
 def test_off_linux_memory_and_cpus_come_from_psutil(tmp_path: Path) -> None:
     system = fake(tmp_path, {}, platform="darwin")
     assert host.read_memory(system)["host.memory_total_bytes"].value > 0

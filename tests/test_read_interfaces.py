@@ -316,6 +316,7 @@ def answering(root: Path, *scripts: tuple[str, str], files: Mapping[str, str] | 
     return read_firewalls(system)["network.firewalls"]
 
 
+@pytest.mark.thorough
 def test_packet_filters_by_the_tools(tmp_path: Path) -> None:
     loaded = {"/proc/modules": "nf_tables 1 0 - Live 0x0\n"}
     found = answering(

@@ -172,6 +172,7 @@ def test_kmsg_comes_first(tmp_path: Path) -> None:
     assert reading.value.events[0].seconds_ago == 10.0
 
 
+@pytest.mark.thorough
 def test_the_journal_then_dmesg(tmp_path: Path) -> None:
     system = fake(tmp_path, {})
     command(tmp_path, "dmesg", f"echo '[ 90.000000] {XID.replace('79', '48')}'")
@@ -190,6 +191,7 @@ def test_the_journal_then_dmesg(tmp_path: Path) -> None:
         (None, "echo '[    0.000000] Starting gVisor...'", ("gVisor's own log", "not in a container")),
     ],
 )
+@pytest.mark.thorough
 def test_a_log_that_is_not_shown_is_not_a_log_without_errors(
     tmp_path: Path, kmsg: str | None, dmesg: str | None, words: tuple[str, ...]
 ) -> None:
@@ -201,6 +203,7 @@ def test_a_log_that_is_not_shown_is_not_a_log_without_errors(
     assert all(word in reading.reason for word in words), reading.reason
 
 
+@pytest.mark.thorough
 def test_a_command_that_hangs_costs_our_patience_and_is_named(tmp_path: Path) -> None:
     command(tmp_path, "journalctl", "exec sleep 1000")
     reading = read_log(fake(tmp_path, {}, patience=0.2))[FIELD]

@@ -1,6 +1,7 @@
 """NCCL's files in its own syntax, the files and plugins that settings name, the names inside a libnccl."""
 
 import importlib.util
+import os
 import shutil
 import struct
 import subprocess
@@ -12,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.active import MARK, Reply
+from gpudoctor.active import MARK, ChildReply
 from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
-from gpudoctor.read.nccl_files import plugins, read_files, read_paths, read_plugins, settings
+from gpudoctor.read.nccl_files import lines, plugins, read_communicator, read_files, read_paths, read_plugins
 from gpudoctor.read.python import nccl_names
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import ConfigFile, Reading
@@ -66,12 +67,12 @@ def found(system: System) -> dict[str, ConfigFile]:
     ],
 )
 def test_takes_lines_apart_as_nccl_does(content: bytes, expected: dict[str, str]) -> None:
-    assert settings(content) == expected
+    assert lines(content).settings == expected
 
 
 @given(st.binary(max_size=300) | st.binary(max_size=100).map(lambda tail: b"NCCL_X=" + tail))
 def test_survives_any_content(content: bytes) -> None:
-    for name, value in settings(content).items():
+    for name, value in lines(content).settings.items():
         (name + value).encode()
         assert "\n" not in name + value and "=" not in name
 
@@ -85,6 +86,38 @@ def test_lists_the_files_in_nccls_order(tmp_path: Path) -> None:
     assert list(files) == ["/work/my.conf", "/root/.nccl.conf", "/etc/nccl.conf"]
     assert files["/work/my.conf"].settings.value == {"NCCL_B": "1"}
     assert files["/etc/nccl.conf"].settings.value == {"NCCL_NET": "Socket"}
+
+
+def test_remembers_carriage_returns() -> None:
+    content = b"NCCL_A=1\r\nNCCL_B=2\nNCCL_B=3\r\nNCCL_C=4\r\nNCCL_C=5\n# NCCL_D=6\r\nNCCL_E=7\r"
+    assert lines(content).with_return == ("NCCL_A", "NCCL_C", "NCCL_E")
+
+
+def test_two_homes_are_told_apart(tmp_path: Path) -> None:
+    passwd = f"root:x:{os.getuid()}:0::/root:/bin/sh\n"
+    files = found(fake(tmp_path, {"/etc/passwd": passwd}, {"HOME": "/scratch"}))
+    assert {path: file.home_of for path, file in files.items()} == {
+        "/root/.nccl.conf": "passwd",
+        "/scratch/.nccl.conf": "HOME",
+        "/etc/nccl.conf": "",
+    }
+    files = found(fake(tmp_path, {"/etc/passwd": passwd}, {"HOME": "/root"}))
+    assert {path: file.home_of for path, file in files.items()} == {"/root/.nccl.conf": "", "/etc/nccl.conf": ""}
+
+
+def test_looks_up_the_host_of_a_communicator(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def resolver(name: str) -> list[str]:
+        asked.append(name)
+        return ["::1", "127.0.0.1", "127.0.0.1"]
+
+    system = fake(tmp_path, {"/etc/nccl.conf": "NCCL_COMM_ID=localhost:29400\r\n"}, HOME)
+    answer = read_communicator(system, "/work", resolver)["network.communicator_addresses"]
+    assert answer.value == ("::1", "127.0.0.1")
+    assert asked == ["localhost"]
+    nothing = read_communicator(fake(tmp_path / "none", {}, HOME), "/work", resolver)["network.communicator_addresses"]
+    assert nothing.missing_kind == "absent"
 
 
 def test_a_tilde_is_a_folder_of_that_name(tmp_path: Path) -> None:
@@ -193,9 +226,9 @@ def test_absurd_section_headers_are_no_library(offset: int, size: int, name: int
         raise ValueError("sound after all")
 
 
-def reply(*messages: str) -> Reply:
+def reply(*messages: str) -> ChildReply:
     output = b"".join(MARK + message.encode() + b"\n" for message in messages)
-    return Reply("python", output, "", 0, timed_out=False, stuck=False, seconds=0.1, pid=1)
+    return ChildReply("python", output, "", 0, timed_out=False, stuck=False, seconds=0.1, pid=1)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def test_gives_every_number_of_an_h100_in_its_unit(gpu_root: Path) -> None:
         "clock_memory_max_mhz": 2619,
         "clock_event_reasons": 1,
         "performance_state": 0,
+        "fan_percent": None,
         "ecc_mode": True,
         "ecc_mode_pending": True,
         "ecc_volatile": EccCounts(0, 0),
@@ -335,7 +336,7 @@ def test_errors_have_names_and_kinds() -> None:
     assert explain(4).kind == "denied"
     assert explain(15).kind == explain(28).kind == "lost"
     assert explain(10).kind == "timeout"
-    assert explain(16).reason == "NVML error 16, ResetRequired"
+    assert explain(16).reason == "the GPU requires a reset (NVML error 16, ResetRequired)"
 
 
 def test_the_parent_does_not_import_nvml() -> None:

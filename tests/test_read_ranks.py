@@ -15,7 +15,7 @@ from gpudoctor.knowledge.nccl.rank_settings import differences, jobs
 from gpudoctor.read.ranks import parse_environment, read_ranks
 from gpudoctor.read.system import System
 from gpudoctor.redact import redact
-from gpudoctor.snapshot import RankSettings, Reading, read, to_json
+from gpudoctor.snapshot import RankSettings, Reading, to_json
 from gpudoctor.testing.machines import h100_node
 from gpudoctor.testing.networks import with_network
 from tests.fake_tree import Link, Refusing, fake
@@ -128,7 +128,7 @@ def test_what_may_not_be_read_is_said(tmp_path: Path) -> None:
 def test_private_names_are_redacted() -> None:
     settings = {"NCCL_COMM_ID": "headnode-q:1", "NCCL_DEBUG_FILE": "/home/quentin/log", "NCCL_ALGO": "Ring"}
     found = RankSettings(5, 0, 2, 0, "headnode-q", "29500", "", "net:[4026531840]", settings)
-    redacted = redact(with_network(h100_node(), rank_settings=read("/proc/*/environ", (found,))))
+    redacted = redact(with_network(h100_node(), rank_settings=(found,)))
     text = to_json(redacted).decode()
     assert "headnode-q" not in text and "quentin" not in text
     (kept,) = redacted.network.rank_settings.value

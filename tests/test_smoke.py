@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpudoctor.active import Reply
+from gpudoctor.active import ChildReply
 from gpudoctor.read import smoke
 from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
-from gpudoctor.snapshot import Snapshot, TorchDevice, absent, missing, read
+from gpudoctor.snapshot import Snapshot, TorchDevice, absent, missing
 from gpudoctor.testing.machines import but, h100_node, node
 from tests.lab import machines
 from tests.patients import environment, say, script, torch_package
@@ -42,12 +42,13 @@ def worker() -> Iterator[Any]:
 
 def with_devices(machine: Snapshot, *devices: TorchDevice) -> Snapshot:
     facts = msgspec.structs.replace(machine.training.torch.value, devices=devices, device_count=len(devices))
-    return but(machine, "training.torch", read("import torch", facts))
+    return but(machine, "training.torch", facts)
 
 
 # ---------------------------------------------------------------- the whole way
 
 
+@pytest.mark.thorough
 def test_without_a_gpu_it_runs_on_the_cpu_and_says_so() -> None:
     targets = smoke.run(wish(), with_devices(node(()))).value
     assert [target.device for target in targets] == ["cpu"]
@@ -91,6 +92,7 @@ print("@gpudoctor " + json.dumps(said))
 
 
 @LINUX
+@pytest.mark.thorough
 def test_every_device_has_its_own_process_and_one_that_dies_costs_only_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +125,7 @@ def test_more_than_eight_devices_are_tested_in_turns(monkeypatch: pytest.MonkeyP
     assert batches[1][-1] == "xpu:10"
 
 
+@pytest.mark.thorough
 def test_an_interpreter_that_cannot_be_run_is_a_reason(tmp_path: Path) -> None:
     found = smoke.run(wish(str(tmp_path / "gone")), with_devices(node(()))).value
     assert "cannot be run: No such file" in found[0].result.reason
@@ -131,9 +134,9 @@ def test_an_interpreter_that_cannot_be_run_is_a_reason(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what replies mean
 
 
-def reply(*lines: str, code: int | None = 0, timed_out: bool = False) -> Reply:
+def reply(*lines: str, code: int | None = 0, timed_out: bool = False) -> ChildReply:
     output = "".join(f"@gpudoctor {line}\n" for line in lines).encode()
-    return Reply("smoke test cuda:0", output, "", code, timed_out, False, 30.0, 4711)
+    return ChildReply("smoke test cuda:0", output, "", code, timed_out, False, 30.0, 4711)
 
 
 def test_a_deadline_names_the_step_that_did_not_return() -> None:

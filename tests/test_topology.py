@@ -8,18 +8,28 @@ import sys
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.knowledge.network.topology import Disagreement, between, disagreements, nearest, path_class
+from gpudoctor.envelope import encode
+from gpudoctor.knowledge.network.topology import (
+    Disagreement,
+    between,
+    disagreements,
+    nearest,
+    nvlinks_between,
+    path_class,
+)
 from gpudoctor.render.prose import console
 from gpudoctor.render.topology import show_topology
-from gpudoctor.snapshot import NotRead, PciPath, Snapshot, TopologyLevel, missing, read, to_json
+from gpudoctor.snapshot import NotRead, NvLink, PciPath, Snapshot, TopologyLevel, missing, read, to_json
 from gpudoctor.testing.machines import but, h100_node, node, rtx_4090_node, t4_node, unread
 from gpudoctor.testing.networks import gpu_address, hca_address, rdma_device, with_network, with_rdma
-from gpudoctor.topology import Branch, json_schema, topology
-from gpudoctor.topology import to_json as answer_json
+from gpudoctor.topology import Branch, TopologyAnswer, topology
+
+pytestmark = pytest.mark.usefixtures("forks")
 
 H100 = h100_node()
 SWITCH = ("0000:19:00.0", "0000:18:00.0", "0000:17:01.0")
@@ -91,7 +101,7 @@ def test_the_nearest_nic() -> None:
 def test_a_disagreement_is_about_switches_only() -> None:
     assert disagreements(H100) == ()
     levels = (TopologyLevel(0, 1, "hostbridge"), TopologyLevel(0, 2, "single"), TopologyLevel(0, 9, "single"))
-    machine = but(H100, "nvidia.topology", read("nvml", levels))
+    machine = but(H100, "nvidia.topology", levels)
     assert disagreements(machine) == (Disagreement(0, 2, "PIX", "NODE"),)
     assert any("NVML sees GPU0 and GPU2 PIX apart" in note for note in topology(machine).notes)
 
@@ -118,7 +128,7 @@ def test_eight_gpus_and_eight_nics_fit_80_columns() -> None:
 def test_why_a_near_pair_does_without_gpudirect() -> None:
     text = shown(with_network(H100, gpu_direct=missing("/sys", "permission denied", "denied")))
     assert "GPUDirect RDMA: not known (/sys: permission denied)" in text.replace("\n", " ")
-    off = but(H100, "environment", read("environment", {"NCCL_NET_GDR_LEVEL": "LOC"}))
+    off = but(H100, "environment", {"NCCL_NET_GDR_LEVEL": "LOC"})
     assert "NCCL_NET_GDR_LEVEL=LOC allows LOC" in shown(off).replace("\n", " ")
 
 
@@ -136,7 +146,7 @@ def test_what_is_not_read_is_said() -> None:
 
 def test_bridges_that_lead_to_one_thing_are_not_drawn() -> None:
     deep = PciPath("0000:1b:00.0", ("0000:1a:04.0", "0000:19:00.0", "0000:18:00.0", "0000:17:00.0"), "pci0000:16", 0)
-    machine = with_network(h100_node(1), pci_paths=read("/sys", {deep.bus_id: deep}))
+    machine = with_network(h100_node(1), pci_paths={deep.bus_id: deep})
     (numa,) = topology(machine).tree
     assert numa.name == "NUMA node 0"
     leaf = numa.children[0]
@@ -156,8 +166,8 @@ def test_the_command_on_a_file(tmp_path: Path) -> None:
     file.write_bytes(to_json(H100))
     done = run("--from", str(file), "--json")
     answer = json.loads(done.stdout)
-    jsonschema.validate(answer, json_schema())
-    assert json.loads(answer_json(topology(H100))) == answer
+    jsonschema.validate(answer, msgspec.json.schema(TopologyAnswer))
+    assert json.loads(encode(topology(H100))) == answer | {"machine": None}
     near = next(pair for pair in answer["pairs"] if (pair["a"], pair["b"]) == ("GPU5", "NIC5"))
     assert (near["path"], near["nvidia_smi"], near["gpu_direct"]) == ("PIX", "PIX", True)
     assert re.search(r"GPU7 .*\n", run("--from", str(file), "--no-color").stdout)
@@ -167,16 +177,31 @@ def test_a_machine_with_nothing_gets_one_line(tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
     file.write_bytes(to_json(node(())))
     done = run("--from", str(file))
-    assert done.returncode == 2
+    assert done.returncode == 3
     assert done.stderr == "gpudoctor: nothing to show: this machine has neither NVIDIA GPUs nor RDMA devices\n"
 
 
-def test_a_machine_with_nothing_ends_alike_as_json(tmp_path: Path) -> None:
+def test_a_machine_with_nothing_ends_alike_encode(tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
     file.write_bytes(to_json(node(())))
     done = run("--from", str(file), "--json")
-    assert done.returncode == 2
+    assert done.returncode == 3
     answer = json.loads(done.stdout)
-    jsonschema.validate(answer, json_schema())
+    jsonschema.validate(answer, msgspec.json.schema(TopologyAnswer))
     assert (answer["gpus"], answer["nics"]) == ([], [])
     assert done.stderr == run("--from", str(file)).stderr
+
+
+def test_both_ends_of_an_nvlink_count() -> None:
+    """GPU 1 has lost 12 of its 18 links: GPU 0 has 18 that are up, and 6 carry data between the two."""
+    whole = h100_node(2)
+    lame = tuple(NvLink(link, link < 6, "switch") for link in range(18))
+    for sick in (0, 1):
+        gpus = list(whole.nvidia.gpus.value)
+        gpus[sick] = msgspec.structs.replace(gpus[sick], nvlinks=read("nvmlDeviceGetNvLinkState", lame))
+        assert nvlinks_between(whole, gpus[0], gpus[1]) == nvlinks_between(whole, gpus[1], gpus[0]) == 6
+    # bridged GPUs, of which one does not tell where its links lead
+    told = tuple(NvLink(link, True, "gpu", gpu_address(1)) for link in range(4))
+    gpus[0] = msgspec.structs.replace(gpus[0], nvlinks=read("nvmlDeviceGetNvLinkState", told))
+    gpus[1] = msgspec.structs.replace(gpus[1], nvlinks=unread())
+    assert nvlinks_between(whole, gpus[0], gpus[1]) == nvlinks_between(whole, gpus[1], gpus[0]) == 4

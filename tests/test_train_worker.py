@@ -199,6 +199,13 @@ def test_never_all_are_blamed(rows: list[tuple[int, float]]) -> None:
     assert len(wrong) < max(1, len(rows)) and wrong == sorted(set(wrong))
 
 
+def test_digests_see_where_a_lone_sign_stands() -> None:
+    import torch
+
+    signs = (torch.tensor(numbers, dtype=torch.float64) for numbers in ([-0.0, 0.0], [0.0, -0.0]))
+    assert len({load("train_digest").digest(torch, each) for each in signs}) == 2
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=64),

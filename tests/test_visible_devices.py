@@ -40,7 +40,7 @@ def instances(*ids: tuple[int, int], first: int = 0) -> tuple[MigDevice, ...]:
 
 
 def in_mig_mode(index: int, devices: tuple[MigDevice, ...]) -> Gpu:
-    return gpu(index, mig_mode=nvml(True), mig_devices=nvml(devices))
+    return gpu(index, mig_mode=True, mig_devices=devices)
 
 
 def indices(selection: Selection) -> list[int | None]:
@@ -152,7 +152,7 @@ def test_an_ambiguous_prefix_names_its_candidates() -> None:
 
 
 def test_a_bare_uuid_can_be_another_card_s_number() -> None:
-    shuffled = [gpu(0), gpu(1, uuid=nvml(f"GPU-00000003{TAIL}")), gpu(2), gpu(3, uuid=nvml(f"GPU-0000abcd{TAIL}"))]
+    shuffled = [gpu(0), gpu(1, uuid=f"GPU-00000003{TAIL}"), gpu(2), gpu(3, uuid=f"GPU-0000abcd{TAIL}")]
     selection = select(f"00000003{TAIL}", shuffled)
     assert (indices(selection), selection.suggested) == ([3], f"GPU-00000003{TAIL}")
 
@@ -188,7 +188,7 @@ def test_uuids_do_not_depend_on_the_order() -> None:
 
 
 def test_equal_models_are_in_pci_order_whatever_nvml_s_index() -> None:
-    swapped = [rtx_4090(0, pci_bus_id=nvml("00000000:81:00.0")), rtx_4090(1, pci_bus_id=nvml("00000000:21:00.0"))]
+    swapped = [rtx_4090(0, pci_bus_id="00000000:81:00.0"), rtx_4090(1, pci_bus_id="00000000:21:00.0")]
     assert indices(select("0", swapped)) == [1]
 
 
@@ -348,3 +348,10 @@ def test_agrees_with_the_fake_driver(name: str) -> None:
             differing.append((value, [device.identity for device in selection.devices], found))
     assert not differing
     assert certain > (10 if "MIG" in name else 150), "too little is certain for this to say much"
+
+
+@pytest.mark.parametrize("value", ["0,1,2,3,4,5,6,8", "1,2,3,4,5,6,7,8"])
+def test_as_many_numbers_as_gpus_mean_all_of_them(value: str) -> None:
+    """docs/examples/broken-8xh100.json: what was advised selected 7 of 8 GPUs, as what was wrong did."""
+    selection = select_on(h100_node(), value)
+    assert selection.suggested == "0,1,2,3,4,5,6,7"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.active import MARK, Reply, signal_name
+from gpudoctor.active import MARK, ChildReply, signal_name
 from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
 from gpudoctor.read.python import assemble
@@ -355,8 +355,8 @@ LINE = st.one_of(
 )
 
 
-def reply(output: bytes, return_code: int | None, timed_out: bool) -> Reply:
-    return Reply("torch", output, "Traceback\nImportError: x", return_code, timed_out, False, 10.0, 4711)
+def reply(output: bytes, return_code: int | None, timed_out: bool) -> ChildReply:
+    return ChildReply("torch", output, "Traceback\nImportError: x", return_code, timed_out, False, 10.0, 4711)
 
 
 REPLIES = st.builds(
@@ -368,7 +368,7 @@ REPLIES = st.builds(
 
 
 @given(REPLIES, REPLIES)
-def test_no_reply_makes_the_reading_raise(static: Reply, torch: Reply) -> None:
+def test_no_reply_makes_the_reading_raise(static: ChildReply, torch: ChildReply) -> None:
     found = assemble(ExamineWish(Interpreter("/usr/bin/python3", "--python")), static, torch)
     assert found.python_probe.is_read
     for name in ("torch", "torch_probe", "torch_files", "packages", "libraries"):

@@ -6,13 +6,14 @@ from typing import Any, Literal
 from msgspec import structs
 
 from gpudoctor import __version__
-from gpudoctor.amp.report import AmpAdvice, AmpDevice, AmpReport, Precision, Speed
-from gpudoctor.check import Fix, Problem
+from gpudoctor.amp.report import AmpAdvice, AmpDevice, AmpProblem, AmpReport, Precision, Speed
+from gpudoctor.check import Fix
 from gpudoctor.command import command
 from gpudoctor.knowledge.precision import limits
 from gpudoctor.knowledge.precision.factors import SUSPICIOUS, source_of_factor
 from gpudoctor.knowledge.precision.spelling import Chosen, spelled
 from gpudoctor.knowledge.precision.support import Dtype, has_tensor_cores, least_for_fp8
+from gpudoctor.knowledge.wording import figure
 from gpudoctor.snapshot import Reading, read
 
 LEAST_GAIN = 1.1
@@ -33,6 +34,10 @@ def judge(devices: Sequence[AmpDevice], versions: Mapping[str, str]) -> AmpRepor
     )
 
 
+IDS = {"wrong-result": "amp-wrong-result", "timeout": "amp-timeout"}
+"""Of a precision that does not work, by its outcome; any other is "amp-failed"."""
+
+
 def judged_again(saved: AmpReport) -> AmpReport:
     """An answer from a file, its problems and advice made anew of what was measured."""
     fresh = judge(saved.devices, saved.versions)
@@ -48,7 +53,7 @@ def judged_again(saved: AmpReport) -> AmpReport:
 # ---------------------------------------------------------------- problems
 
 
-def problems(device: AmpDevice) -> Iterator[Problem]:
+def problems(device: AmpDevice) -> Iterator[AmpProblem]:
     """All of one device."""
     if device.error:
         yield not_tested(device)
@@ -69,14 +74,17 @@ def problems(device: AmpDevice) -> Iterator[Problem]:
 
 
 def problem(
+    id: str,
     device: AmpDevice,
     severity: Literal["error", "warning", "info"],
     summary: str,
     meaning: str,
     fix: Fix,
     *facts: Reading[Any],
-) -> Problem:
-    return Problem(severity=severity, summary=summary, meaning=meaning, fix=fix, evidence=facts)
+) -> AmpProblem:
+    return AmpProblem(
+        id=id, device=device.device, severity=severity, summary=summary, meaning=meaning, fix=fix, evidence=facts
+    )
 
 
 def named(device: AmpDevice) -> str:
@@ -88,8 +96,9 @@ def source(device: AmpDevice, precision: Precision | None = None) -> str:
     return f"gpudoctor amp {device.device}" + (f" {precision.dtype}" if precision else "")
 
 
-def not_tested(device: AmpDevice) -> Problem:
+def not_tested(device: AmpDevice) -> AmpProblem:
     return problem(
+        "amp-device-not-tested",
         device,
         "error",
         f"{named(device)} could not be tested: {device.error}",
@@ -99,8 +108,9 @@ def not_tested(device: AmpDevice) -> Problem:
     )
 
 
-def build_lacks(device: AmpDevice, precision: Precision) -> Problem:
+def build_lacks(device: AmpDevice, precision: Precision) -> AmpProblem:
     return problem(
+        "torch-without-gpu-kernels",
         device,
         "error",
         f"{named(device)}: {precision.why}",
@@ -113,8 +123,9 @@ def build_lacks(device: AmpDevice, precision: Precision) -> Problem:
     )
 
 
-def fp32_wrong(device: AmpDevice) -> Problem:
+def fp32_wrong(device: AmpDevice) -> AmpProblem:
     return problem(
+        "smoke-wrong-result",
         device,
         "error",
         f"{named(device)}: fp32 with TF32 off is off by {device.reference_error:.1e} from the CPU's float64; rounding "
@@ -126,7 +137,7 @@ def fp32_wrong(device: AmpDevice) -> Problem:
     )
 
 
-def does_not_work(device: AmpDevice, precision: Precision) -> Problem:
+def does_not_work(device: AmpDevice, precision: Precision) -> AmpProblem:
     """A dtype that was tried and failed. On hardware that has it, training in it fails too.
 
     Where it is only emulated it may fail, but neither lie nor keep who tries it, and what comes after, waiting.
@@ -151,6 +162,7 @@ def does_not_work(device: AmpDevice, precision: Precision) -> Problem:
     else:
         meaning = f"Training in {precision.dtype} there ends with this error."
     return problem(
+        IDS.get(precision.outcome, "amp-failed"),
         device,
         severity,
         f"{named(device)}: {precision.dtype} {verb(precision)}: {details}",
@@ -190,7 +202,7 @@ def fix_of(device: AmpDevice, precision: Precision) -> Fix:
     )
 
 
-def of_speed(device: AmpDevice, precision: Precision) -> Iterator[Problem]:
+def of_speed(device: AmpDevice, precision: Precision) -> Iterator[AmpProblem]:
     """Precisions that work and gain nothing."""
     product = next((speed for speed in precision.speeds if speed.what == "matmul"), None)
     if precision.outcome != "passed" or product is None or product.factor <= 0:
@@ -207,6 +219,7 @@ def of_speed(device: AmpDevice, precision: Precision) -> Iterator[Problem]:
     has_cores = has_tensor_cores(precision.dtype, device.name, device.capability)
     if has_cores and last is not None and 0 < last.factor < 1 and precision.dtype in TORCH_TYPES:
         yield problem(
+            "amp-channels-last-slow",
             device,
             "warning",
             f"{named(device)}: a convolution in {precision.dtype} with channels_last takes {1 / last.factor:.1f} times "
@@ -218,8 +231,9 @@ def of_speed(device: AmpDevice, precision: Precision) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-def emulated(device: AmpDevice, precision: Precision, product: Speed, measured: Reading[Any]) -> Problem:
+def emulated(device: AmpDevice, precision: Precision, product: Speed, measured: Reading[Any]) -> AmpProblem:
     return problem(
+        "amp-emulated",
         device,
         "warning" if device.device != "cpu" else "info",
         f"{named(device)}: {precision.dtype} is emulated ({precision.why}): {product.factor:.2f} times fp32's speed",
@@ -231,13 +245,14 @@ def emulated(device: AmpDevice, precision: Precision, product: Speed, measured: 
     )
 
 
-def no_gain(device: AmpDevice, precision: Precision, product: Speed, measured: Reading[Any]) -> Problem:
+def no_gain(device: AmpDevice, precision: Precision, product: Speed, measured: Reading[Any]) -> AmpProblem:
     origin = source_of_factor(device.name, device.capability)
     return problem(
+        "amp-no-gain",
         device,
         "warning",
-        f"{named(device)}: a {product.size} product in {precision.dtype} is {product.factor:.1f} times as fast as in "
-        f"fp32; {product.expected_factor:g} times is what the published rates give ({origin})",
+        f"{named(device)}: a {product.size} product in {precision.dtype} is {figure(product.factor)} times as fast as "
+        f"in fp32; {product.expected_factor:g} times is what the published rates give ({origin})",
         "Training in this precision gains much less there than the GPU can give.",
         Fix(
             "Look at clocks, power limit and who else uses the GPU.",
@@ -247,9 +262,10 @@ def no_gain(device: AmpDevice, precision: Precision, product: Speed, measured: R
     )
 
 
-def compiled_fails(device: AmpDevice, precision: Precision) -> Problem:
+def compiled_fails(device: AmpDevice, precision: Precision) -> AmpProblem:
     details = precision.compiled.partition(": ")[2]
     return problem(
+        "amp-compile-fails",
         device,
         "warning",
         f"{named(device)}: torch.compile with autocast in {precision.dtype}: {details}",
@@ -259,13 +275,14 @@ def compiled_fails(device: AmpDevice, precision: Precision) -> Problem:
     )
 
 
-def of_tf32(device: AmpDevice) -> Iterator[Problem]:
+def of_tf32(device: AmpDevice) -> Iterator[AmpProblem]:
     """Switches that decide over fp32's meaning without a line in the training program."""
     override = device.switches.get("NVIDIA_TF32_OVERRIDE")
     has_tf32 = has_tensor_cores("tf32", device.name, device.capability)
     if has_tf32 and override is not None:
         to = "off" if override == "0" else "on"
         yield problem(
+            "tf32-override-set",
             device,
             "warning",
             f"NVIDIA_TF32_OVERRIDE={override} forces TF32 {to} for every program of this environment",
@@ -278,6 +295,7 @@ def of_tf32(device: AmpDevice) -> Iterator[Problem]:
     for name, value in sorted(device.switches.items()):
         if has_tf32 and value.startswith("raises"):
             yield problem(
+                "tf32-switch-unreadable",
                 device,
                 "info",
                 f"{name} cannot be read at the start of Python: it {value}",
@@ -289,10 +307,11 @@ def of_tf32(device: AmpDevice) -> Iterator[Problem]:
     product = next((speed for speed in tf32.speeds if speed.what == "matmul"), None) if tf32 else None
     if has_tf32 and product is not None and product.factor >= 2 and products_are_ieee(device.switches):
         yield problem(
+            "tf32-off",
             device,
             "info",
             f"{named(device)}: fp32 products run without TF32, as torch has it by default; with it they are "
-            f"{product.factor:.1f} times as fast",
+            f"{figure(product.factor)} times as fast",
             "Whatever stays in fp32, outside autocast, takes longer than it could. TF32 rounds to 10 bits of mantissa.",
             Fix("Where that rounding is acceptable: torch.set_float32_matmul_precision('high')."),
             read(f"{source(device)} tf32, product {product.size}", round(product.factor, 2)),

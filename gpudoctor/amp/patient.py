@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpudoctor.active import Child, Waiting, gather, start, worker
-from gpudoctor.errors import BadInput
+from gpudoctor.errors import CannotTell
 from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
 from gpudoctor.read.python import assemble
@@ -16,7 +16,7 @@ SPELLING = ("torch", "lightning", "pytorch-lightning", "accelerate", "deepspeed"
 ALL = "all"
 
 
-class NothingToTest(BadInput):
+class NothingToTest(CannotTell):
     """torch cannot be used there; the message is one line for the user."""
 
 

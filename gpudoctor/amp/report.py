@@ -1,15 +1,12 @@
 """The answer of `gpudoctor amp`, as published with --json; its parts are what workers/amp.py measures."""
 
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
-from gpudoctor.check import Problem, without_lines
-from gpudoctor.errors import BadInput
-
-SCHEMA = 1
-"""Number of the layout."""
+from gpudoctor.check import Problem
+from gpudoctor.envelope import Answer, Stated, stated
 
 Support = Literal["hardware", "hardware, slow", "emulated", "build", "none", "unknown"]
 """hardware: tensor cores, or a CPU's own instructions. "hardware, slow": native without a gain (fp16 on 6.1, on most
@@ -112,55 +109,34 @@ class AmpAdvice(Struct, frozen=True, kw_only=True):
     """ "torch", "Lightning 2.6", "accelerate 1.15", "DeepSpeed" -> lines or option."""
 
 
-class AmpReport(Struct, frozen=True, kw_only=True):
-    schema: int = SCHEMA
-    gpudoctor: str = ""
-    versions: dict[str, str] = {}
+class AmpProblem(Problem, frozen=True, kw_only=True):
+    """What is wrong on a device."""
+
+    id: str = ""
+    device: str = ""
+
+
+class AmpReport(Answer, frozen=True, kw_only=True):
+    command: ClassVar[str] = "amp"
+    signs: ClassVar[tuple[str, ...]] = ("schema", "devices")
+    versions: dict[str, str] = field(default_factory=dict)
     """Of the training interpreter's distributions that have a word for precision: torch, lightning, accelerate, ..."""
     why_devices: str = ""
     """Why these devices, where nobody named them: "no GPU is usable by this torch: tested on the CPU"."""
     devices: tuple[AmpDevice, ...] = ()
     advice: AmpAdvice | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[AmpProblem, ...] = ()
     seconds: float = 0.0
 
     @property
     def exit_status(self) -> int:
-        """1 when a precision that should work does not; 2 when no device could be tested."""
-        if all(device.error for device in self.devices):
-            return 2
+        """1 when a precision that should work does not, or a device cannot be used; 3 when none was there to test."""
+        if not self.devices:
+            return 3
         return int(any(problem.severity == "error" for problem in self.problems))
 
+    def about(self) -> str:
+        return ", ".join(f"{each.device} {each.name}".strip() for each in self.devices)
 
-def to_json(report: AmpReport) -> bytes:
-    """The whole answer; its schema is docs/schemas/amp.json. It ends with its exit status."""
-    built = msgspec.to_builtins(report)
-    built["exit_status"] = report.exit_status
-    return msgspec.json.format(msgspec.json.encode(built), indent=2)
-
-
-class _AmpHead(Struct):
-    """What no answer lacks; all else has a default."""
-
-    schema: int
-    devices: list[msgspec.Raw]
-
-
-class UnreadableAmpReport(BadInput):
-    """Bytes that are no answer of amp; the message is one line for the user."""
-
-
-def from_json(raw: bytes) -> AmpReport:
-    """Read an answer that `to_json` wrote. Raises `UnreadableReport`."""
-    try:
-        head = msgspec.json.decode(raw, type=_AmpHead)
-        if head.schema != SCHEMA:
-            raise UnreadableAmpReport(f"amp schema {head.schema}; this gpudoctor reads schema {SCHEMA}")
-        return without_lines(msgspec.json.decode(raw, type=AmpReport))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableAmpReport(f"not an answer of gpudoctor amp --json: {error}") from None
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of `gpudoctor amp --json`."""
-    return msgspec.json.schema(AmpReport)
+    def stated(self) -> Iterator[Stated]:
+        yield from (stated(each.id, each, each.device or None) for each in self.problems)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpudoctor.active import Child, Reply, Waiting, gather, messages, start, worker
+from gpudoctor.active import Child, ChildReply, Waiting, gather, messages, start, worker
 from gpudoctor.amp import assemble
 from gpudoctor.amp.report import AmpDevice
 from gpudoctor.defaults import DEVICE_SECONDS
@@ -111,7 +111,7 @@ def child(
     return start(name, worker(python, "amp", device, json.dumps(wish)), timeout=seconds, environment=environment)
 
 
-def heard(reply: Reply, seconds: float) -> tuple[list[dict[str, Any]], Probe]:
+def heard(reply: ChildReply, seconds: float) -> tuple[list[dict[str, Any]], Probe]:
     said = messages(reply.output)
     return said, how_it_ended(reply, said, round(seconds, 1))
 

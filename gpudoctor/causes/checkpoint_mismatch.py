@@ -1,15 +1,12 @@
-"""A checkpoint does not fit the model."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.sure import PROVED
-from gpudoctor.symptom import Symptom
+from gpudoctor.cause import PROVED, Cause, Fix, Symptom
 
 CAUSE = Cause(
     id="checkpoint-mismatch",
     title="a checkpoint does not fit the model",
     stages=("rendezvous", "training"),
+    kind="checkpoint",
     blame="program",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "The state that is loaded has other names or other shapes than the model: another configuration, another "
@@ -24,7 +21,6 @@ CAUSE = Cause(
     symptoms=(
         Symptom(
             "state-dict-mismatch",
-            needle="Error(s) in loading state_dict for ",
             pattern=r"Error\(s\) in loading state_dict for (?P<model>[\w.]{1,200})",
             cause="checkpoint-mismatch",
             confidence=PROVED,

@@ -1,9 +1,4 @@
-"""Ranks write, move or delete the same checkpoint files."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.sure import LIKELY
-from gpudoctor.symptom import Symptom
+from gpudoctor.cause import LIKELY, Cause, Fix, Symptom
 
 CHECKPOINT = r"(?i:checkpoint|ckpt|[\w-]*\.tmp|tmp-|global_step|safetensors|optimizer|\.pth?\b|best_model|last_model)"
 
@@ -11,7 +6,9 @@ CAUSE = Cause(
     id="checkpoint-race",
     title="ranks write, move or delete the same checkpoint files",
     stages=("training",),
+    kind="checkpoint",
     blame="program",
+    restart="after a fix",
     hangs_by="elsewhere",
     meaning=(
         "Several ranks create or rename the same path on a shared file system. One finds it gone or already "
@@ -19,7 +16,7 @@ CAUSE = Cause(
     ),
     fix=Fix("Write on one rank, and let the others wait in a barrier; create folders with exist_ok=True."),
     variants={
-        "gone": Fix(
+        "gone": (
             "Where another rank writes or deletes it: do that on one rank, and let the others wait in a barrier. "
             "Where it was never there: correct the path."
         ),
@@ -28,11 +25,6 @@ CAUSE = Cause(
     symptoms=(
         Symptom(
             "rename-race",
-            needle=(
-                "[Errno 2] No such file or directory: ",
-                "[Errno 17] File exists: ",
-                "[Errno 39] Directory not empty: ",
-            ),
             pattern=r"\[Errno (?:2|17|39)\] (?:No such file or directory|File exists|Directory not empty): "
             r"b?'(?P<file>[^'\n]{1,1000})' -> b?'(?P<target>[^'\n]{1,1000})'",
             seen="{file} could not be renamed: another process had moved, created or deleted it",
@@ -43,11 +35,6 @@ CAUSE = Cause(
         ),
         Symptom(
             "checkpoint-file-race",
-            needle=(
-                "[Errno 2] No such file or directory: ",
-                "[Errno 39] Directory not empty: ",
-                "[Errno 116] Stale file handle",
-            ),
             pattern=(
                 r"\[Errno (?:2|39)\] (?:No such file or directory|Directory not empty): b?'(?P<file>[^'\n]{0,900}"
                 + CHECKPOINT
@@ -66,7 +53,6 @@ CAUSE = Cause(
         ),
         Symptom(
             "folder-race",
-            needle="[Errno 17] File exists: ",
             pattern=r"\[Errno 17\] File exists: b?'(?P<file>[^'\n]{1,1000})'(?! ->)",
             confidence=LIKELY,
             seen="{file} was made by another rank in the same moment",

@@ -1,16 +1,12 @@
-"""The clocks of the nodes differ by more than the rendezvous bears."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
-from gpudoctor.sure import LIKELY
-from gpudoctor.symptom import Symptom
+from gpudoctor.cause import LIKELY, Cause, Fix, Symptom, command
 
 CAUSE = Cause(
     id="clock-skew",
     title="the clocks of the nodes differ by more than the rendezvous bears",
     stages=("rendezvous",),
+    kind="config",
     blame="node",
+    restart="after a fix",
     hangs_by="start",
     while_running="always",
     meaning=(
@@ -39,7 +35,6 @@ CAUSE = Cause(
     symptoms=(
         Symptom(
             "clock-wrong",
-            needle="clock wrong by ",
             pattern=r"[Ss]ystem clock wrong by (?P<seconds>-?(?:\d{3,}|[2-9]\d|1[5-9])\.\d+) seconds",
             confidence=LIKELY,
             seen="the clock of this node was wrong by {seconds} s",

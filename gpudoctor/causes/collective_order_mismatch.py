@@ -1,13 +1,12 @@
-"""The ranks call collectives in different order."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+from gpudoctor.cause import Cause, Fix
 
 CAUSE = Cause(
     id="collective-order-mismatch",
     title="the ranks call collectives in different order",
     stages=("training",),
+    kind="divergence",
     blame="program",
+    restart="after a fix",
     hangs_by="disagreement",
     meaning=(
         "Collectives are matched by their order in a group, not by what they are. Ranks that exchange two of "
@@ -16,13 +15,13 @@ CAUSE = Cause(
     like=("rank0-only-collective", "rank-divergent-decision"),
     fix=Fix("Call collectives in one order on all ranks: iterate sorted keys, not sets; one thread per group."),
     variants={
-        "groups": Fix(
+        "groups": (
             "Call new_group on every rank of the job, also on those that are no members of the group, and "
-            "in the same order everywhere.",
+            "in the same order everywhere."
         ),
-        "crossed": Fix(
+        "crossed": (
             "Call the collectives of different groups in the same order on every rank, and give each call "
-            "the group that all its ranks give it.",
+            "the group that all its ranks give it."
         ),
     },
     confirm=(

@@ -1,14 +1,12 @@
-"""Collectives of several groups are in each other's way."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="concurrent-communicators",
     title="collectives of several groups are in each other's way",
     stages=("training",),
+    kind="deadlock",
     blame="program",
+    restart="after a fix",
     hangs_by="together",
     meaning=(
         "Two communicators on one GPU whose kernels start in different order on different ranks can each hold "

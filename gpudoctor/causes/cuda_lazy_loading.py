@@ -1,16 +1,12 @@
-"""A kernel is loaded while another communicator spins."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
-from gpudoctor.sure import POSSIBLE
-from gpudoctor.symptom import Symptom
+from gpudoctor.cause import POSSIBLE, Cause, Fix, Symptom, command
 
 CAUSE = Cause(
     id="cuda-lazy-loading",
     title="a kernel is loaded while another communicator spins",
     stages=("first collective",),
+    kind="deadlock",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "CUDA loads a kernel at its first use, and may wait for the GPU to be idle. A running collective that "
@@ -25,7 +21,6 @@ CAUSE = Cause(
     symptoms=(
         Symptom(
             "kernel-loading-frame",
-            needle=("cuLibraryLoad", "cuModuleLoad", "cudaFuncGetAttributes", "cuLibraryGetKernel"),
             pattern=r"^\s{0,8}(?:#\d+\s{1,4}|)(?:0x[0-9a-f]+ in )?(?P<function>cuLibraryLoad\w{0,16}|"
             r"cuModuleLoad\w{0,16}|cudaFuncGetAttributes|cuLibraryGetKernel)\b",
             role="context",

@@ -1,13 +1,12 @@
-"""A DataLoader worker was forked while a lock was held."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+from gpudoctor.cause import Cause, Fix
 
 CAUSE = Cause(
     id="dataloader-fork-deadlock",
     title="a DataLoader worker was forked while a lock was held",
     stages=("training",),
+    kind="deadlock",
     blame="program",
+    restart="after a fix",
     hangs_by="elsewhere",
     meaning=(
         "fork copies memory with locks as they are, and not the threads that would release them. The worker "
@@ -19,7 +18,7 @@ CAUSE = Cause(
         "CUDA are used."
     ),
     variants={
-        "timeout": Fix(
+        "timeout": (
             "Look at the stacks of the workers: a lock (then start them by spawn or forkserver), or storage that does "
             "not answer."
         ),

@@ -1,14 +1,12 @@
-"""TORCH_DISTRIBUTED_DEBUG=DETAIL itself reports or hangs."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="debug-wrapper-artifact",
     title="TORCH_DISTRIBUTED_DEBUG=DETAIL itself reports or hangs",
     stages=("rendezvous", "communicator", "first collective", "training"),
+    kind="config",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "The debugging wrapper adds collectives of its own on a gloo group. With some groups and barriers it "

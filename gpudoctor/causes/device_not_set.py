@@ -1,14 +1,12 @@
-"""Ranks do not choose their own GPU."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="device-not-set",
     title="ranks do not choose their own GPU",
     stages=("communicator", "first collective"),
+    kind="device-ordinal",
     blame="program",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "Without torch.cuda.set_device every process works on GPU 0, or a barrier guesses the GPU from the "
@@ -21,7 +19,7 @@ CAUSE = Cause(
         (command("nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv"),),
     ),
     variants={
-        "model": Fix("Move the model to the rank's own device before it is wrapped: the GPU that LOCAL_RANK numbers."),
+        "model": "Move the model to the rank's own device before it is wrapped: the GPU that LOCAL_RANK numbers.",
     },
     confirm=("All ranks' PIDs hold memory on GPU 0; torch warned that the devices used by this process are unknown."),
     source=("torch distributed_c10d.py and ProcessGroupNCCL (guessDeviceId)"),

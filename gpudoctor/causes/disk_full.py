@@ -1,19 +1,31 @@
-"""The disk or its quota is full."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
-from gpudoctor.symptom import Symptom
+from gpudoctor.cause import Cause, Fix, Judged, Symptom, command
 
 CAUSE = Cause(
     id="disk-full",
     title="the disk or its quota is full",
     stages=("training",),
+    kind="disk-full",
     blame="node",
+    restart="after a fix",
+    judged={
+        "quota": Judged("quota", "environment", "after a fix"),
+    },
     hangs_by="gone",
     meaning=("A rank cannot write its checkpoint, log or cache, and ends by an exception. The others wait for it."),
     like=("program-error", "checkpoint-race"),
     fix=Fix("Make room, or write elsewhere; the message before names the path.", (command("df -h"), command("df -i"))),
+    variants={
+        "evicted": Fix(
+            "Write data, caches and checkpoints to a volume instead of the container's own disk, or ask for more "
+            "ephemeral-storage.",
+            (command("df -h"),),
+        ),
+        "volume": "Raise sizeLimit of that volume, or write less into it: one in memory (/dev/shm) counts as memory.",
+        "quota": Fix(
+            "Remove or move files of the user or project, or have the quota raised.",
+            (command("quota -s"), command("df -i")),
+        ),
+    },
     confirm="df shows no space or no inodes left on the node of that rank, or quota does.",
     foreseen_by=("disk-space-low", "inodes-low"),
     symptoms=(
@@ -21,7 +33,6 @@ CAUSE = Cause(
             "disk-full",
             needle=(
                 "[Errno 28] No space left on device",
-                "[Errno 122] Disk quota exceeded",
                 "PytorchStreamWriter failed writing file",
             ),
             seen="a rank could not write: the disk or its quota is full",
@@ -31,6 +42,16 @@ CAUSE = Cause(
                 "RuntimeError: PytorchStreamWriter failed writing file data/117: file write failed",
             ),
             counter="Error: failed to extend /dev/shm/nccl-a to 1 bytes, error: No space left on device (28)",
+        ),
+        Symptom(
+            "quota-exceeded",
+            needle=("[Errno 122] Disk quota exceeded", ": Disk quota exceeded"),
+            cause="disk-full",
+            variant="quota",
+            seen="a quota of the file system was used up",
+            source="write(2), EDQUOT",
+            sample=("OSError: [Errno 122] Disk quota exceeded: '/home/mara/a.pt'", "cp: a.pt: Disk quota exceeded"),
+            counter="Disk quotas for user mara: none",
         ),
     ),
     source="write(2), ENOSPC and EDQUOT",

@@ -1,15 +1,12 @@
-"""The process group is initialised twice."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.sure import PROVED
-from gpudoctor.symptom import Symptom
+from gpudoctor.cause import PROVED, Cause, Fix, Symptom
 
 CAUSE = Cause(
     id="double-init",
     title="the process group is initialised twice",
     stages=("rendezvous",),
+    kind="rendezvous",
     blame="program",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "A library and the script both set up torch.distributed, or a private store is opened on the port of "
@@ -21,15 +18,15 @@ CAUSE = Cause(
         "of your own another port."
     ),
     variants={
-        "own store": Fix(
+        "own store": (
             "Initialise once, and from torchrun's own variables: dist.init_process_group(backend) without "
             "init_method, rank and world_size. Where a library does it, initialise before the library or "
             "let only the library do it. Where two stores are wanted, take the variable out before the "
-            "second: os.environ.pop('TORCHELASTIC_USE_AGENT_STORE', None).",
+            "second: os.environ.pop('TORCHELASTIC_USE_AGENT_STORE', None)."
         ),
-        "twice": Fix(
+        "twice": (
             "Initialise once a process, and in no child of a rank: a child inherits RANK and MASTER_PORT "
-            "and joins as a rank that is there already. Start children with these variables taken out.",
+            "and joins as a rank that is there already. Start children with these variables taken out."
         ),
     },
     confirm=(

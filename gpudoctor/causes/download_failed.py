@@ -1,16 +1,12 @@
-"""A rank could not download a model or data set."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
-from gpudoctor.sure import LIKELY
-from gpudoctor.symptom import Symptom
+from gpudoctor.cause import LIKELY, Cause, Fix, Symptom, command
 
 CAUSE = Cause(
     id="download-failed",
     title="a rank could not download a model or data set",
     stages=("rendezvous", "training"),
+    kind="download",
     blame="environment",
+    restart="not decided",
     hangs_by="start",
     meaning=(
         "A rank asks a server on the internet that it cannot reach, or that refuses it. It ends or tries again for "

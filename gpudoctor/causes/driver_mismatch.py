@@ -1,14 +1,16 @@
-"""Torch, the driver and the GPU do not fit together."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="driver-mismatch",
     title="torch, the driver and the GPU do not fit together",
     stages=("rendezvous", "communicator", "first collective"),
+    kind="driver",
     blame="environment",
+    restart="after a fix",
+    judged={
+        "image": Judged("driver", "environment", "after a fix"),
+        "kernels": Judged("dependency-mismatch", "environment", "after a fix"),
+    },
     hangs_by="start",
     meaning=(
         "The driver does not serve the CUDA that torch was built for, torch has no kernels for this GPU, or the "
@@ -20,7 +22,28 @@ CAUSE = Cause(
         (command("gpudoctor check driver pytorch"),),
     ),
     variants={
-        "reload": Fix("Reboot the node, or reload the driver, after it was updated."),
+        "image": (
+            "Update the driver of the host, or take an image for an older CUDA. NVIDIA_DISABLE_REQUIRE=1 lets it start "
+            "where its own CUDA is not used."
+        ),
+        "kernels": Fix(
+            "Install a torch, or build the extension, with kernels for this GPU: its architecture must be in the list.",
+            (
+                command('python -c "import torch; print(torch.cuda.get_arch_list())"'),
+                command("gpudoctor check driver pytorch"),
+            ),
+        ),
+        "combination": Fix(
+            "The driver in the kernel and libcuda are of different releases: reboot after an update of the driver, and "
+            "keep the image's CUDA compatibility libraries (cuda-compat) out of LD_LIBRARY_PATH.",
+            (command("gpudoctor check driver"),),
+        ),
+        "forward": Fix(
+            "The image's cuda-compat libraries serve data-center GPUs only: take them out of LD_LIBRARY_PATH, or "
+            "install a newer driver.",
+            (command("ldconfig -p | grep libcuda.so"),),
+        ),
+        "reload": "Reboot the node, or reload the driver, after it was updated.",
     },
     confirm="gpudoctor check driver pytorch names the versions that do not fit.",
     foreseen_by=(

@@ -1,14 +1,15 @@
-"""Two ranks use the same GPU."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="duplicate-gpu",
     title="two ranks use the same GPU",
     stages=("communicator",),
-    blame="program",
+    kind="device-ordinal",
+    blame="environment",
+    restart="after a fix",
+    judged={
+        "busy": Judged("no-device", "node", "elsewhere"),
+    },
     hangs_by="start",
     meaning=("NCCL wants one GPU per rank of a communicator. It ends with an error, and older releases hang."),
     like=("device-not-set",),
@@ -18,9 +19,7 @@ CAUSE = Cause(
         (command("gpudoctor devices"), command("nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv")),
     ),
     variants={
-        "too many": Fix(
-            "Start one rank a GPU: at most {gpus} on {host}, each with a GPU of its own.",
-        ),
+        "too many": "Start one rank a GPU: at most {gpus} on {host}, each with a GPU of its own.",
         "beyond": Fix(
             "Start as many ranks per node as GPUs are visible, and leave CUDA_VISIBLE_DEVICES as the launcher sets it.",
             (command("gpudoctor devices"),),

@@ -1,14 +1,12 @@
-"""Fabric Manager is not running or does not fit the driver."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="fabric-manager",
     title="Fabric Manager is not running or does not fit the driver",
     stages=("communicator",),
+    kind="driver",
     blame="node",
+    restart="elsewhere",
     hangs_by="start",
     meaning=(
         "On machines with NVSwitch no CUDA program starts until Fabric Manager has set up the fabric, and NVLS "

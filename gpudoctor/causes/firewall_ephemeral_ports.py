@@ -1,14 +1,12 @@
-"""A firewall drops connections to the ports that the ranks open."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="firewall-ephemeral-ports",
     title="a firewall drops connections to the ports that the ranks open",
     stages=("communicator", "first collective"),
+    kind="firewall",
     blame="fabric",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "The rendezvous has one known port, and behind it every rank listens on ports of the kernel's choice. "
@@ -23,10 +21,10 @@ CAUSE = Cause(
         (command("gpudoctor check network"), command("sudo nft list ruleset")),
     ),
     variants={
-        "ranks": Fix(
+        "ranks": (
             "Open all ports between the nodes of the job; gloo and NCCL listen on ports of the kernel's choice and "
             "cannot be held to one. In a cloud, a rule of the security group that allows itself. On {hosts} the first "
-            "line shows what is dropped, the second opens it for the nodes' network.",
+            "line shows what is dropped, the second opens it for the nodes' network."
         ),
         "went dead": Fix(
             "Find what drops the packets {way}: rules that were changed since the job began, connection "
@@ -37,7 +35,7 @@ CAUSE = Cause(
                 command("sudo dmesg | grep -i -e conntrack -e 'link is'"),
             ),
         ),
-        "mpi": Fix(
+        "mpi": (
             "Open all TCP ports between the nodes, and name the common network in btl_tcp_if_include and "
             "oob_tcp_if_include."
         ),

@@ -1,14 +1,12 @@
-"""GPUDirect RDMA does not work as promised."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="gdr-broken",
     title="GPUDirect RDMA does not work as promised",
     stages=("first collective",),
+    kind="rdma",
     blame="node",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "The NIC is to read and write GPU memory and gets errors: nvidia-peermem or DMA-BUF does not fit the "

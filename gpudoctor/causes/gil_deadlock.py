@@ -1,13 +1,12 @@
-"""A thread holds Python's lock and waits for one that needs it."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+from gpudoctor.cause import Cause, Fix
 
 CAUSE = Cause(
     id="gil-deadlock",
     title="a thread holds Python's lock and waits for one that needs it",
     stages=("training", "end"),
+    kind="deadlock",
     blame="program",
+    restart="after a fix",
     hangs_by="elsewhere",
     meaning=(
         "Native code keeps the GIL while it waits. Another thread of the same rank, which would end that wait, "

@@ -1,14 +1,12 @@
-"""The driver offers peer access that does not work."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="gpu-driver-p2p-bug",
     title="the driver offers peer access that does not work",
     stages=("first collective",),
+    kind="peer-access",
     blame="node",
+    restart="after a fix",
     hangs_by="together",
     meaning=(
         "Some drivers report peer access on GPUs that cannot do it (GeForce cards of some releases): the first "

@@ -1,14 +1,12 @@
-"""The memory of a GPU ran out."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="gpu-out-of-memory",
     title="the memory of a GPU ran out",
     stages=("communicator", "first collective", "training"),
+    kind="gpu-memory",
     blame="program",
+    restart="after a fix",
     hangs_by="gone",
     meaning=("A rank asked its GPU for more memory than is free. It ends by an exception, and the others wait for it."),
     like=("program-error", "duplicate-gpu"),

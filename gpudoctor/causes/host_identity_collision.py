@@ -1,14 +1,12 @@
-"""Two hosts look like one to NCCL."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="host-identity-collision",
     title="two hosts look like one to NCCL",
     stages=("communicator",),
-    blame="node",
+    kind="config",
+    blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "NCCL takes ranks with the same host name and boot id for neighbours on one machine, and tries shared "

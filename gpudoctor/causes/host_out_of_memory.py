@@ -1,14 +1,15 @@
-"""The memory of the host ran out."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="host-out-of-memory",
     title="the memory of the host ran out",
     stages=("rendezvous", "communicator", "first collective", "training"),
-    blame="node",
+    kind="host-memory",
+    blame="program",
+    restart="after a fix",
+    judged={
+        "evicted": Judged("host-memory", "node", "elsewhere"),
+    },
     hangs_by="gone",
     meaning=(
         "The machine's memory, or the limit of the container, cgroup or SLURM step, was used up. The kernel kills a "
@@ -20,8 +21,13 @@ CAUSE = Cause(
         (command("free -h"), command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'")),
     ),
     variants={
-        "slurm": Fix("Ask for more memory (--mem, --mem-per-gpu), or start fewer DataLoader workers."),
-        "ray": Fix("Start fewer workers per node, give more memory, or lift RAY_memory_usage_threshold."),
+        "slurm": "Ask for more memory (--mem, --mem-per-gpu), or start fewer DataLoader workers.",
+        "limit": "Ask for more memory, or start fewer DataLoader workers with smaller batches.",
+        "evicted": Fix(
+            "Give the pod a memory request and limit that it fits into, so that it is not the first to go.",
+            (command("kubectl top nodes"),),
+        ),
+        "ray": "Start fewer workers per node, give more memory, or lift RAY_memory_usage_threshold.",
     },
     confirm="The kernel's log tells of an oom-kill, or oom_kill grows in memory.events of the rank's cgroup.",
     foreseen_by=("cgroup-memory-limit-low", "memory-low", "process-killed-by-oom"),

@@ -1,14 +1,12 @@
-"""An RDMA port is down or loses its link."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="ib-link-down",
     title="an RDMA port is down or loses its link",
     stages=("first collective", "training"),
+    kind="rdma",
     blame="fabric",
+    restart="elsewhere",
     hangs_by="start",
     meaning=(
         "Packets over this port are not acknowledged. Retries run out, or the job stands until they do. A port "

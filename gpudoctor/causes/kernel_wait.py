@@ -1,14 +1,14 @@
 """A rank waits in the kernel, for no file system that is known."""
 
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="kernel-wait",
     title="a rank waits in the kernel for a driver",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
+    kind="storage",
     blame="node",
+    restart="elsewhere",
     hangs_by="gone",
     meaning=(
         "A driver or a file system there does not answer, and nothing ends the process before it does: no signal and "

@@ -1,14 +1,12 @@
-"""CUDA_LAUNCH_BLOCKING is set."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="launch-blocking-env",
     title="CUDA_LAUNCH_BLOCKING is set",
     stages=("first collective", "training"),
+    kind="config",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "Every kernel launch then waits for its end. A collective waits for kernels that the same thread would "

@@ -1,14 +1,12 @@
-"""The ranks that were started are not the world that they were told."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="launcher-world-mismatch",
     title="the ranks that were started are not the world that they were told",
     stages=("rendezvous",),
+    kind="launcher",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "Each rank waits until as many ranks as WORLD_SIZE have joined. Where fewer were started, or two have "
@@ -21,39 +19,35 @@ CAUSE = Cause(
         (command("env | grep -E '^(RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|SLURM_NTASKS|SLURM_PROCID)='"),),
     ),
     variants={
-        "nodes": Fix(
+        "nodes": (
             "Start all nodes with the same number: {right}, if the nodes seen are all of them. End the "
-            "launchers that wait, then start again, on {wrong} with {option} {right}.",
+            "launchers that wait, then start again, on {wrong} with {option} {right}."
         ),
-        "more nodes": Fix(
-            "Start all nodes with the same number of nodes, and as many of them; most were told {right}.",
-        ),
-        "node ranks": Fix(
+        "more nodes": "Start all nodes with the same number of nodes, and as many of them; most were told {right}.",
+        "node ranks": (
             "Give every node a rank of its own, 0 to {last}. End all launchers, for those that wait have "
-            "counted the wrong one already, and start {surplus} with the free one.",
+            "counted the wrong one already, and start {surplus} with the free one."
         ),
-        "world sizes": Fix(
-            "Start every rank with the same WORLD_SIZE, the number of all ranks together; most were told {usual}.",
+        "world sizes": (
+            "Start every rank with the same WORLD_SIZE, the number of all ranks together; most were told {usual}."
         ),
-        "ranks": Fix(
+        "ranks": (
             "Start every process with a RANK of its own, 0 to {last}: on each node, the node's number "
-            "times the ranks a node, plus the local rank.",
+            "times the ranks a node, plus the local rank."
         ),
-        "absent nodes": Fix(
-            "Start the job on {which} too, towards the same address, or start all nodes with --nnodes {there}.",
+        "absent nodes": (
+            "Start the job on {which} too, towards the same address, or start all nodes with --nnodes {there}."
         ),
-        "absent ranks": Fix(
+        "absent ranks": (
             "Start as many processes as the world size says: with SLURM by srun with --ntasks-per-node of "
-            "the ranks a node, else by torchrun on each node, which sets RANK and WORLD_SIZE itself.",
+            "the ranks a node, else by torchrun on each node, which sets RANK and WORLD_SIZE itself."
         ),
-        "absent head": Fix(
-            "Start rank 0's node, {head}, as well; if it was started, its own output says why it ended.",
-        ),
-        "missing": Fix(
+        "absent head": "Start rank 0's node, {head}, as well; if it was started, its own output says why it ended.",
+        "missing": (
             "Count the processes that were started on all nodes, and look at the logs of those that are missing: they "
             "were not started, ended before, or do not reach this node."
         ),
-        "store": Fix(
+        "store": (
             "With fewer than the world, look for the ranks that are missing. With more, processes of another run use "
             "the same store: end them, or take another MASTER_PORT."
         ),
@@ -61,22 +55,22 @@ CAUSE = Cause(
             "Start the script by torchrun, srun with the variables exported, or the framework's launcher.",
             (command("gpudoctor launch --help"),),
         ),
-        "step": Fix(
+        "step": (
             "Let steps that run beside each other share (--overlap), or divide the resources between them (--exact)."
         ),
-        "tasks": Fix("Give srun no more nodes than tasks, and no more tasks than the job has room for."),
-        "mpi-daemons": Fix(
+        "tasks": "Give srun no more nodes than tasks, and no more tasks than the job has room for.",
+        "mpi-daemons": (
             "See that ssh to every host works without a password, and that mpirun and the program lie at the same "
             "path on all of them (--prefix)."
         ),
-        "slots": Fix("Write slots=N for each host, with as many as it has GPUs, and ask for their sum."),
-        "srun": Fix("Start python by srun, with --ntasks-per-node as many as devices."),
-        "lightning": Fix("Give Trainer(devices=...) the value of --ntasks-per-node, and num_nodes that of --nodes."),
-        "accelerate": Fix("Pass --main_process_ip and --main_process_port to accelerate launch on every node."),
-        "torchrun": Fix(
+        "slots": "Write slots=N for each host, with as many as it has GPUs, and ask for their sum.",
+        "srun": "Start python by srun, with --ntasks-per-node as many as devices.",
+        "lightning": "Give Trainer(devices=...) the value of --ntasks-per-node, and num_nodes that of --nodes.",
+        "accelerate": "Pass --main_process_ip and --main_process_port to accelerate launch on every node.",
+        "torchrun": (
             "See that torchrun was started on every node, with the same --nnodes, --rdzv-id and --rdzv-endpoint."
         ),
-        "numbered-alike": Fix(
+        "numbered-alike": (
             "Each node, or each task, numbers its own processes from 0: give every node a node rank of its own, or "
             "under SLURM start by srun with as many tasks per node as devices."
         ),

@@ -1,14 +1,17 @@
-"""A library or module is not there."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="library-missing",
     title="a library or module is not there",
     stages=("rendezvous", "communicator"),
+    kind="import",
     blame="environment",
+    restart="after a fix",
+    judged={
+        "command": Judged("file-missing", "environment", "after a fix"),
+        "program": Judged("file-missing", "environment", "after a fix"),
+        "environment": Judged("config", "environment", "after a fix"),
+    },
     hangs_by="start",
     meaning=(
         "A rank imports or loads what is not installed where it runs. It ends at once; where only some nodes lack it, "
@@ -19,6 +22,19 @@ CAUSE = Cause(
         "Install it in the environment of all nodes; where only one node fails, it has another environment.",
         (command("gpudoctor check pytorch nccl"),),
     ),
+    variants={
+        "command": (
+            "Load the module or activate the environment that has the program, in the script itself: a job does not "
+            "read what a login shell reads."
+        ),
+        "environment": (
+            "Make that environment by hand on such a node first: the module, package or activation named is not there."
+        ),
+        "program": (
+            "Put the program into the image or environment, or give its whole path; inside a container the host's PATH "
+            "does not hold."
+        ),
+    },
     confirm="Compare the environments of a node that fails and of one that does not.",
     foreseen_by=("torch-missing", "torch-import-fails", "torch-nccl-missing"),
     source="Python's import system; ld.so(8)",

@@ -1,14 +1,12 @@
-"""LOCAL_RANK or NODE_RANK was set before the framework started its processes."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="local-rank-preset",
     title="LOCAL_RANK or NODE_RANK was set before the framework started its processes",
     stages=("rendezvous",),
+    kind="launcher",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "Lightning starts one process per GPU by itself, unless LOCAL_RANK or NODE_RANK tells it that a "
@@ -21,9 +19,9 @@ CAUSE = Cause(
         (command("env | grep -E '^(LOCAL_RANK|NODE_RANK|RANK|WORLD_SIZE|GROUP_RANK)='"),),
     ),
     variants={
-        "known": Fix(
+        "known": (
             "Unset {variables} and start again; what sets it is an rc file, an image's ENV, or the shell "
-            "of an earlier job. The line goes before the start, in the same shell, or starts it without.",
+            "of an earlier job. The line goes before the start, in the same shell, or starts it without."
         ),
     },
     confirm=("Start the same command by env -u LOCAL_RANK -u NODE_RANK: it then starts all processes."),

@@ -1,14 +1,12 @@
-"""A node gave the others an address of its own loopback."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="master-addr-loopback",
     title="a node gave the others an address of its own loopback",
     stages=("rendezvous", "communicator"),
+    kind="name-resolution",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "The host's name, or MASTER_ADDR, stands for 127.x, which each node takes for itself. The other nodes "
@@ -21,16 +19,14 @@ CAUSE = Cause(
         (command('getent ahosts "$(hostname)"'), command("gpudoctor check network")),
     ),
     variants={
-        "head": Fix(
-            "Name the node of rank 0 by an address that the other nodes reach. The same line goes to every node.",
-        ),
-        "known head": Fix(
+        "head": "Name the node of rank 0 by an address that the other nodes reach. The same line goes to every node.",
+        "known head": (
             "Name the node of rank 0 by an address that the other nodes reach: {address} is {master}'s. "
-            "The same line goes to every node.",
+            "The same line goes to every node."
         ),
-        "hostname": Fix(
+        "hostname": (
             "Let the hostname resolve to the address of the network (the line of 127.0.1.1 in "
-            "/etc/hosts), or name the interface on {hosts}{interface}.",
+            "/etc/hosts), or name the interface on {hosts}{interface}."
         ),
         "own store": Fix(
             "On several nodes, give MASTER_ADDR as an address that all nodes reach. On one node, see that rank 0 "

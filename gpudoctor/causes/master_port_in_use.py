@@ -1,14 +1,12 @@
-"""Another process holds the port of the head."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="master-port-in-use",
     title="another process holds the port of the head",
     stages=("rendezvous",),
+    kind="port",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "The store of rank 0 cannot listen on MASTER_PORT. The other ranks fail, or connect to a foreign "
@@ -20,11 +18,11 @@ CAUSE = Cause(
         (command("ss -ltnp"),),
     ),
     variants={
-        "known": Fix(
+        "known": (
             "End that process on {host} if it is a run that was left over, or start the job on another "
-            "port; {free} is an example. Every node needs the same port.",
+            "port; {free} is an example. Every node needs the same port."
         ),
-        "nccl-test": Fix(
+        "nccl-test": (
             "End what listens there, often a job that was left behind, or take another port with --master-port."
         ),
     },

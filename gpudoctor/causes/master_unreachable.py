@@ -1,14 +1,18 @@
-"""The address of the head of the job cannot be reached."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="master-unreachable",
     title="the address of the head of the job cannot be reached",
     stages=("rendezvous",),
+    kind="rendezvous",
     blame="fabric",
+    restart="not decided",
+    judged={
+        "name": Judged("name-resolution", "environment", "after a fix"),
+        "unknown name": Judged("name-resolution", "environment", "after a fix"),
+        "any-name": Judged("name-resolution", "environment", "after a fix"),
+        "port": Judged("port", "environment", "after a fix"),
+    },
     hangs_by="start",
     meaning=(
         "The ranks meet at MASTER_ADDR:MASTER_PORT (torchrun: its endpoint). From at least one node no connection "
@@ -21,30 +25,26 @@ CAUSE = Cause(
         (command("gpudoctor check network"),),
     ),
     variants={
-        "name": Fix(
-            "Use a name that every node resolves, or the address itself{address}.",
-        ),
-        "others' master": Fix(
-            "Start {where} with the master that the others have, {endpoint}.",
-        ),
-        "dropped": Fix(
+        "name": "Use a name that every node resolves, or the address itself{address}.",
+        "others' master": "Start {where} with the master that the others have, {endpoint}.",
+        "dropped": (
             "Open port {port} of {master} for the other nodes: in its firewall, in the network's "
             "(security group, ACL), or take an address of a network that all nodes share. The first line, "
-            "on the node that waits, shows whether it is open; the others, on {master}, show and open it.",
+            "on the node that waits, shows whether it is open; the others, on {master}, show and open it."
         ),
         "nobody's": Fix(
             "No node that was looked at has this address. Take the address of rank 0's node in a network "
             "that all nodes share; `ip -brief address` on that node lists its addresses.",
             (command("ip -brief address"),),
         ),
-        "unknown name": Fix(
-            "Write the head's address into DNS or /etc/hosts on every node, or give MASTER_ADDR as an address.",
+        "unknown name": (
+            "Write the head's address into DNS or /etc/hosts on every node, or give MASTER_ADDR as an address."
         ),
-        "any-name": Fix(
+        "any-name": (
             "Write the name that was asked for into DNS or /etc/hosts of this node. Where it is a download's, the "
             "node has no way to the internet."
         ),
-        "port": Fix("Ports below 1024 belong to root: take a MASTER_PORT between 1024 and 65535 that is free."),
+        "port": "Ports below 1024 belong to root: take a MASTER_PORT between 1024 and 65535 that is free.",
         "rendezvous": Fix(
             "Give --rdzv-endpoint as the head calls itself (hostname -f), reachable from all nodes on that port, and "
             "see that torchrun runs on the head.",

@@ -1,14 +1,12 @@
-"""The limit of locked memory is too low for RDMA."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="memlock-limit",
     title="the limit of locked memory is too low for RDMA",
     stages=("communicator",),
+    kind="limits",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=("RDMA pins its buffers. Under a low limit they cannot be registered, and the connection is not made."),
     fix=Fix(

@@ -1,16 +1,12 @@
-"""The ports of the path have different MTUs."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
-from gpudoctor.sure import LIKELY, POSSIBLE
-from gpudoctor.symptom import Symptom
+from gpudoctor.cause import LIKELY, POSSIBLE, Cause, Fix, Symptom, command
 
 CAUSE = Cause(
     id="mtu-mismatch",
     title="the ports of the path have different MTUs",
     stages=("first collective",),
+    kind="route",
     blame="fabric",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "Small messages pass, and large ones vanish or are refused, since one port sends packets that another "
@@ -26,7 +22,6 @@ CAUSE = Cause(
     symptoms=(
         Symptom(
             "rdma-length-error",
-            needle="Got completion from peer",
             pattern=r"completion from peer (?P<address>\S+) with (?:error "
             r"|status=)(?:IBV_WC_LOC_LEN_ERR\()?(?P<status>1)\b",
             confidence=LIKELY,
@@ -42,7 +37,6 @@ CAUSE = Cause(
         ),
         Symptom(
             "rdma-access-event",
-            needle="local access violation work queue error",
             pattern=r"NET/IB : (?P<device>[^\s:]+):(?P<port>\d+) (?:async fatal|Got async)[^:\n]*: "
             r"local access violation work queue error",
             confidence=POSSIBLE,

@@ -1,14 +1,12 @@
-"""A rank crashed in native code."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="native-crash",
     title="a rank crashed in native code",
     stages=("rendezvous", "communicator", "first collective", "training"),
+    kind="signal",
     blame="environment",
+    restart="not decided",
     hangs_by="gone",
     meaning=(
         "A library, an extension or a driver did what the processor refuses, and the kernel ended the rank by a "

@@ -1,14 +1,12 @@
-"""NCCL itself fails in this release."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="nccl-bug",
     title="NCCL itself fails in this release",
     stages=("communicator", "first collective", "training"),
+    kind="dependency-mismatch",
     blame="environment",
+    restart="after a fix",
     hangs_by="together",
     meaning=(
         "All ranks launched the same collective and it does not end; known releases do so on certain machines "

@@ -1,14 +1,12 @@
-"""NCCL's settings leave it no way."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="nccl-settings",
     title="NCCL's settings leave it no way",
     stages=("communicator", "first collective"),
+    kind="nccl-setting",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "Variables of NCCL forbid every algorithm, protocol or network that could do the work, or name one that is "
@@ -24,6 +22,18 @@ CAUSE = Cause(
             "NCCL_ALGO or NCCL_PROTO forbids all that could do it; since 2.24 NCCL no longer falls back to rings: "
             "take both out.",
             (command("unset NCCL_ALGO NCCL_PROTO"),),
+        ),
+        "words": Fix(
+            "NCCL does not know a word of NCCL_ALGO or NCCL_PROTO: take both out, or write ring, tree, LL or Simple.",
+            (command("unset NCCL_ALGO NCCL_PROTO"),),
+        ),
+        "file": Fix(
+            "NCCL_TOPO_FILE or NCCL_GRAPH_FILE names a file that this node or container does not have: take it out.",
+            (command("unset NCCL_TOPO_FILE NCCL_GRAPH_FILE"),),
+        ),
+        "ucx": Fix(
+            "UCX_TLS or UCX_NET_DEVICES names what is not there or does not reach the other node: take both out.",
+            (command("unset UCX_TLS UCX_NET_DEVICES"), command("ucx_info -d")),
         ),
         "network": Fix(
             "NCCL_NET names a network that is not there, a plugin that is not installed, or IB on a node without "

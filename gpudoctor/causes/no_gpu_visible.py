@@ -1,14 +1,19 @@
-"""A rank sees no GPU."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="no-gpu-visible",
     title="a rank sees no GPU",
     stages=("rendezvous", "communicator"),
+    kind="no-device",
     blame="environment",
+    restart="after a fix",
+    judged={
+        "cgroup": Judged("device-lost", "environment", "as it is"),
+        "module": Judged("driver", "node", "elsewhere"),
+        "driver": Judged("driver", "node", "elsewhere"),
+        "toolkit": Judged("image", "environment", "after a fix"),
+        "cdi": Judged("config", "environment", "after a fix"),
+    },
     hangs_by="start",
     meaning=(
         "CUDA finds no device: CUDA_VISIBLE_DEVICES is empty or wrong, the container has no GPU, or the driver does "
@@ -19,6 +24,37 @@ CAUSE = Cause(
         "Look at CUDA_VISIBLE_DEVICES of the rank, at the container's GPU options, and at nvidia-smi on that node.",
         (command("gpudoctor check gpu devices driver"),),
     ),
+    variants={
+        "toolkit": Fix(
+            "Install nvidia-container-toolkit on the host, and make it known to the container runtime.",
+            (
+                command("sudo apt-get install --yes nvidia-container-toolkit"),
+                command("sudo nvidia-ctk runtime configure --runtime=docker"),
+                command("sudo systemctl restart docker"),
+            ),
+        ),
+        "cdi": Fix(
+            "Write the CDI specification of this machine's GPUs, again after each change of the driver.",
+            (command("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"), command("nvidia-ctk cdi list")),
+        ),
+        "driver": Fix(
+            "Load the driver on the host, where nvidia-smi must work, and then start the container.",
+            (command("nvidia-smi"), command("lsmod | grep nvidia")),
+        ),
+        "module": Fix(
+            "Load or install the driver for the kernel that runs; after an update of the kernel it must be built anew.",
+            (command("lsmod | grep nvidia"), command("sudo dkms status"), command("sudo modprobe nvidia")),
+        ),
+        "mps": Fix(
+            "Start the MPS daemon anew for this user, or take CUDA_MPS_PIPE_DIRECTORY out of the environment.",
+            (command("env | grep ^CUDA_MPS"), command("nvidia-cuda-mps-control -d")),
+        ),
+        "cgroup": Fix(
+            "Start the container again. To keep it: hand the device nodes over by name (--device=/dev/nvidia0 ...), or "
+            "have the runtime use cgroupfs or CDI; a reload of systemd takes devices away that it does not know.",
+            (command("ls -l /dev/nvidia*"), command("gpudoctor check devices")),
+        ),
+    },
     confirm="In the rank's own environment torch.cuda.device_count() is 0.",
     foreseen_by=(
         "cuda-visible-devices-empty",

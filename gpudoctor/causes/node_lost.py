@@ -1,14 +1,17 @@
 """A node went away while the job ran."""
 
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="node-lost",
     title="a node was lost while the job ran",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
+    kind="node-lost",
     blame="node",
+    restart="elsewhere",
+    judged={
+        "launch": Judged("scheduler", "node", "elsewhere"),
+    },
     hangs_by="gone",
     while_running="while nobody waits",
     meaning=(
@@ -20,6 +23,12 @@ CAUSE = Cause(
         "See whether the node is up, and what its log says of that time (out of memory, a link that went down).",
         (command("uptime; sudo dmesg -T | tail -n 40"),),
     ),
+    variants={
+        "launch": Fix(
+            "Leave that node out (--exclude) and look at its slurmd; a held job goes on with scontrol release.",
+            (command("sinfo --list-reasons"),),
+        ),
+    },
     confirm=("Log in there, and look at the scheduler's state of the node."),
     source=("our lab: a host that is switched off or frozen while ranks measure"),
 )

@@ -1,13 +1,12 @@
-"""A collective carries very large Python objects."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+from gpudoctor.cause import Cause, Fix
 
 CAUSE = Cause(
     id="object-collective",
     title="a collective carries very large Python objects",
     stages=("training",),
+    kind="divergence",
     blame="program",
+    restart="after a fix",
     hangs_by="disagreement",
     meaning=(
         "all_gather_object and its kind pickle on the CPU, pad to the largest object and copy through the "

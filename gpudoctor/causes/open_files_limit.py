@@ -1,14 +1,12 @@
-"""The limit of open files was reached."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="open-files-limit",
     title="the limit of open files was reached",
     stages=("communicator", "first collective", "training"),
+    kind="limits",
     blame="environment",
+    restart="after a fix",
     hangs_by="gone",
     meaning=(
         "Every connection of NCCL, every file of a DataLoader and every tensor that is shared by descriptor is an "
@@ -16,6 +14,9 @@ CAUSE = Cause(
     ),
     like=("program-error",),
     fix=Fix("Raise the limit of open files to 65536 or more before the ranks start.", (command("ulimit -n 65536"),)),
+    variants={
+        "processes": "Raise the limit of processes (ulimit -u, the container's pids limit), or start fewer workers.",
+    },
     confirm="Read Max open files in /proc/PID/limits of a rank, and count /proc/PID/fd.",
     foreseen_by=("open-files-limit-low",),
     source="getrlimit(2), EMFILE; NCCL os/linux.cc",

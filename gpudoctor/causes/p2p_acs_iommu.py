@@ -1,14 +1,12 @@
-"""Peer access between GPUs is broken by ACS or the IOMMU."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="p2p-acs-iommu",
     title="peer access between GPUs is broken by ACS or the IOMMU",
     stages=("first collective",),
+    kind="peer-access",
     blame="node",
+    restart="after a fix",
     hangs_by="together",
     meaning=(
         "PCIe access control or IOMMU translation sends peer traffic up to the CPU or nowhere. Communicators "
@@ -21,6 +19,11 @@ CAUSE = Cause(
         (command("gpudoctor check host driver"), command("export NCCL_P2P_DISABLE=1")),
     ),
     variants={
+        "zeros": Fix(
+            "What one GPU sent never arrived in the other. Try without peer access first; where that helps, turn ACS "
+            "and IOMMU translation off on bare metal, or update the driver.",
+            (command("export NCCL_P2P_DISABLE=1"), command("gpudoctor check host driver")),
+        ),
         "refused": Fix(
             "The driver promised peer access and refused it: turn IOMMU translation off on bare metal, and start "
             "containers of one node with --ipc=host.",

@@ -1,13 +1,12 @@
-"""Sends and receives do not pair."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+from gpudoctor.cause import Cause, Fix
 
 CAUSE = Cause(
     id="p2p-order",
     title="sends and receives do not pair",
     stages=("training",),
+    kind="divergence",
     blame="program",
+    restart="after a fix",
     hangs_by="disagreement",
     meaning=(
         "Two ranks send to each other, or receive from each other, in an order in which neither comes to the "

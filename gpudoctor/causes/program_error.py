@@ -1,13 +1,35 @@
-"""The program of a rank failed."""
+from gpudoctor.cause import Cause, Class, Fix, Judged
 
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+OF_ENVIRONMENT: tuple[Class, ...] = (
+    *("file-missing", "permission", "dependency-mismatch", "limits", "name-resolution", "port", "quota"),
+)
 
 CAUSE = Cause(
     id="program-error",
     title="the program of a rank failed",
     stages=("rendezvous", "communicator", "first collective", "training"),
+    kind="exception",
     blame="program",
+    restart="after a fix",
+    judged={
+        **{
+            kind: Judged(kind, "environment" if kind in OF_ENVIRONMENT else "program", "after a fix")
+            for kind in (*OF_ENVIRONMENT, "data", "shape", "checkpoint", "nan", "host-memory")
+        },
+        "config": Judged("config", "user", "after a fix"),
+        "arguments": Judged("argument", "user", "after a fix"),
+        "download": Judged("download", "environment", "not decided"),
+        "storage": Judged("storage", "node", "not decided"),
+        "disk-full": Judged("disk-full", "node", "after a fix"),
+        "diverged": Judged("nan", "program", "after a fix"),
+        "worker": Judged("data", "program", "after a fix"),
+        "fork": Judged("argument", "program", "after a fix"),
+        "pickle": Judged("argument", "program", "after a fix"),
+        "main-guard": Judged("argument", "program", "after a fix"),
+        "cpu-tensor": Judged("argument", "program", "after a fix"),
+        "no-script": Judged("file-missing", "user", "after a fix"),
+        "script": Judged("config", "user", "after a fix"),
+    },
     hangs_by="gone",
     meaning=(
         "A rank ended by an exception that its program did not catch. The others wait for it in their next collective "
@@ -16,22 +38,53 @@ CAUSE = Cause(
     like=("rank-died", "host-out-of-memory"),
     fix=Fix("Correct what raised it: the first traceback of that rank names the file and the line."),
     variants={
-        "at": Fix("Correct what raised it{place}; the other ranks only waited for {who}."),
-        "worker": Fix("Repair what the DataLoader worker's traceback shows, mostly one sample of the data set."),
-        "fork": Fix(
+        "at": "Correct what raised it{place}; the other ranks only waited for {who}.",
+        "file-missing": (
+            "Give the path as the node of {who} sees it, or put the file there; a relative path starts at the folder "
+            "that the job was started in{place}."
+        ),
+        "permission": "Let the job's user read or write that path, or give another one{place}.",
+        "config": "Correct the setting or argument that the message names; it was refused{place}.",
+        "data": "Look at the sample or column that the message names, and repair or skip it{place}.",
+        "shape": "Print the shapes before that line{place}; the message names the two that do not fit.",
+        "checkpoint": "Compare the checkpoint with the model: another architecture, or a file that is cut off{place}.",
+        "nan": ("Look at the steps before: loss, learning rate, gradient norm, batch; clip, or lower the rate{place}."),
+        "diverged": (
+            "Look at the steps before: loss, learning rate, gradient norm, batch; clip, lower the rate, or train in "
+            "bfloat16, which needs no loss scale."
+        ),
+        "dependency-mismatch": (
+            "Install versions of the libraries that fit together: the installed one has not what was called{place}."
+        ),
+        "limits": "Raise the limit that the message names (ulimit -n, ulimit -u) in the job, or open less{place}.",
+        "download": "Fetch it once before the job, or give the nodes a way there; look at token and name{place}.",
+        "name-resolution": "Write the name that was asked for into DNS or /etc/hosts of that node{place}.",
+        "port": "End what holds that port, or take another one{place}.",
+        "storage": "Look at the file system of that path on that node: it failed while it was read or written{place}.",
+        "quota": "Remove files of that user or project, or have the quota raised{place}.",
+        "disk-full": "Make room on the file system of that path{place}.",
+        "host-memory": "Give the job more memory, or let it hold less at once{place}.",
+        "worker": "Repair what the DataLoader worker's traceback shows, mostly one sample of the data set.",
+        "fork": (
             "Start the processes by spawn (multiprocessing_context='spawn' for a DataLoader), and keep CUDA out of "
             "the data set."
         ),
-        "pickle": Fix(
+        "pickle": (
             "Give spawned processes and workers functions and classes of a module, not lambdas, local functions or "
             "open files."
         ),
-        "main-guard": Fix("Put what the script does below: if __name__ == '__main__'."),
-        "cpu-tensor": Fix(
+        "arguments": (
+            "Call the program with the options that its usage lists; --local-rank is what torch's old launcher gives: "
+            "start by torchrun, which gives none."
+        ),
+        "script": "Correct the script at that line; `bash -n SCRIPT` reads it without running it.",
+        "main-guard": "Put what the script does below: if __name__ == '__main__'.",
+        "cpu-tensor": (
             "Move the tensor to the rank's GPU first, or make the group for both: "
             "init_process_group('cpu:gloo,cuda:nccl')."
         ),
-        "abort": Fix("Look at the lines of rank {rank} before; they say why."),
+        "no-script": "Give the path of the script as that node sees it: {file} is not there.",
+        "abort": "Look at the lines of rank {rank} before; they say why.",
     },
     confirm="The traceback is the first that no other rank's end explains.",
     source="Python's traceback; torchrun's failure table",

@@ -1,14 +1,12 @@
-"""NICs of different rails try to talk to each other."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="rail-cross-nic",
     title="NICs of different rails try to talk to each other",
     stages=("first collective",),
+    kind="rdma",
     blame="fabric",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "On rail-optimised networks without a common spine, a NIC reaches only the same NIC of other nodes. "

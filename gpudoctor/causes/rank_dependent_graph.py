@@ -1,13 +1,12 @@
-"""The model runs other layers on some ranks."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+from gpudoctor.cause import Cause, Fix
 
 CAUSE = Cause(
     id="rank-dependent-graph",
     title="the model runs other layers on some ranks",
     stages=("training",),
+    kind="divergence",
     blame="program",
+    restart="after a fix",
     hangs_by="disagreement",
     explains=("collective-order-mismatch", "shape-mismatch"),
     meaning=(

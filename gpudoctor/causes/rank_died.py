@@ -1,14 +1,17 @@
-"""A rank has died."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="rank-died",
     title="a rank has died",
     stages=("rendezvous", "communicator", "first collective", "training"),
-    blame="rank",
+    kind="dead-rank",
+    blame="program",
+    restart="not decided",
+    judged={
+        "sigkill": Judged("host-memory", "program", "not decided"),
+        "killed": Judged("signal", "environment", "not decided"),
+        "memory": Judged("host-memory", "program", "after a fix"),
+    },
     hangs_by="gone",
     while_running="while nobody waits",
     meaning=(
@@ -28,7 +31,7 @@ CAUSE = Cause(
                 command("free -h"),
             ),
         ),
-        "asked to end": Fix("Look who ended it: the scheduler's log of this job."),
+        "asked to end": "Look who ended it: the scheduler's log of this job.",
         "crashed": Fix(
             "Examine that node, and compare its versions with those of the others.",
             (command("gpudoctor check --deep"),),
@@ -37,16 +40,16 @@ CAUSE = Cause(
             "Examine that node; where only some nodes fail, compare it with one that does not.",
             (command("gpudoctor check"),),
         ),
-        "memory": Fix(
+        "memory": (
             "Give the job more memory or let it need less: smaller batches, fewer data loader workers "
-            "(num_workers x ranks processes share the limit), no copy of the data set in every worker.",
+            "(num_workers x ranks processes share the limit), no copy of the data set in every worker."
         ),
         "sigkill": Fix(
             "Mostly the kernel's out-of-memory killer, or the memory limit of the container or SLURM step: give the "
             "job more memory, or fewer DataLoader workers. Somebody may also have killed it by hand.",
             (command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'"),),
         ),
-        "silent": Fix("Look for the output of {who}: torchrun --log-dir LOGS --tee 3 keeps it."),
+        "silent": "Look for the output of {who}: torchrun --log-dir LOGS --tee 3 keeps it.",
     },
     confirm=("Look at the exit status of every rank, at memory.events of the cgroup and at the kernel's log."),
     source=("waitpid(2); torchrun's failure table; kernel mm/oom_kill.c"),

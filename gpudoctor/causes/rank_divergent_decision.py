@@ -1,13 +1,12 @@
-"""The ranks decide differently."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+from gpudoctor.cause import Cause, Fix
 
 CAUSE = Cause(
     id="rank-divergent-decision",
     title="the ranks decide differently",
     stages=("training",),
+    kind="divergence",
     blame="program",
+    restart="after a fix",
     hangs_by="disagreement",
     explains=("collective-order-mismatch", "shape-mismatch"),
     meaning=(

@@ -1,14 +1,12 @@
-"""NCCL does not use the RDMA devices of a node."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="rdma-unused",
     title="NCCL does not use the RDMA devices of a node",
     stages=("communicator", "training"),
+    kind="rdma",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     slows=True,
     meaning=(
@@ -27,6 +25,11 @@ CAUSE = Cause(
             "This process may not open /dev/infiniband/uverbs*: hand the devices to the container (docker's "
             "--device=/dev/infiniband), and give the user access.",
             (command("ls -l /dev/infiniband"),),
+        ),
+        "one-side": Fix(
+            "Some nodes use RDMA and others TCP, and NCCL cannot mix the two. See on each node what it takes and what "
+            "keeps it from RDMA: settings that differ, a port that is down, a container without /dev/infiniband.",
+            (command("gpudoctor check network nccl"), command("env | grep ^NCCL_")),
         ),
         "no-verbs": Fix(
             "rdma-core is not in the image, so NCCL cannot use RDMA: install it where the ranks run.",

@@ -1,14 +1,12 @@
-"""No node recognises itself as the host of the rendezvous."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="rdzv-host-mismatch",
     title="no node recognises itself as the host of the rendezvous",
     stages=("rendezvous",),
+    kind="rendezvous",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "torchrun's c10d rendezvous makes that node the host whose own name or address equals the endpoint. "
@@ -21,12 +19,12 @@ CAUSE = Cause(
         (command("hostname -f"), command("hostname -I")),
     ),
     variants={
-        "known host": Fix(
+        "known host": (
             "Name the endpoint by {host}'s hostname{address}, on every node; or add --rdzv-conf is_host=1 "
-            "on {host} and is_host=0 on the others.",
+            "on {host} and is_host=0 on the others."
         ),
-        "absent host": Fix(
-            "Start torchrun on the endpoint's node too, or name a node of the job as the endpoint, by its hostname.",
+        "absent host": (
+            "Start torchrun on the endpoint's node too, or name a node of the job as the endpoint, by its hostname."
         ),
     },
     confirm=(

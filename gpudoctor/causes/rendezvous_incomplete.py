@@ -1,14 +1,14 @@
 """Some nodes have not come to the rendezvous."""
 
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="rendezvous-incomplete",
     title="not all nodes have come to the rendezvous",
     stages=("rendezvous",),
-    blame="node",
+    kind="rendezvous",
+    blame="environment",
+    restart="not decided",
     hangs_by="start",
     meaning=(
         "Each node's torchrun first connects to the store on the first node and waits until all have; only then do "

@@ -1,14 +1,12 @@
-"""RoCE uses a GID that the peer cannot answer."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="roce-gid-index",
     title="RoCE uses a GID that the peer cannot answer",
     stages=("first collective",),
+    kind="rdma",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "The chosen GID is empty, of RoCE version 1, or of an IPv6 address that is not routed: connections are "

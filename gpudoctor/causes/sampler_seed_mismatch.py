@@ -1,13 +1,12 @@
-"""The ranks shuffle their data differently."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+from gpudoctor.cause import Cause, Fix
 
 CAUSE = Cause(
     id="sampler-seed-mismatch",
     title="the ranks shuffle their data differently",
     stages=("training",),
+    kind="divergence",
     blame="program",
+    restart="after a fix",
     hangs_by="disagreement",
     meaning=(
         "Samplers that shuffle by their own seed divide different lists. Counts of batches differ where they "

@@ -1,14 +1,12 @@
-"""The session that the job was started from was closed."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.symptom import Symptom
+from gpudoctor.cause import Cause, Fix, Symptom
 
 CAUSE = Cause(
     id="session-closed",
     title="the session that the job was started from was closed",
     stages=("training",),
-    blame="environment",
+    kind="user-interrupt",
+    blame="user",
+    restart="as it is",
     hangs_by="gone",
     meaning="The terminal or the ssh connection ended, and everything that was started in it got SIGHUP.",
     like=("preempted",),
@@ -17,7 +15,6 @@ CAUSE = Cause(
     symptoms=(
         Symptom(
             "elastic-hangup",
-            needle=("SignalException: Process ", " death signal, shutting down workers"),
             pattern=(
                 r"SignalException: Process (?P<pid>\d+) got signal: (?:1|SIGHUP)\b",
                 r"Received (?:1|Signals\.SIGHUP|SIGHUP) death signal, shutting down workers",

@@ -1,13 +1,12 @@
-"""The ranks call one collective with different sizes or types."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+from gpudoctor.cause import Cause, Fix
 
 CAUSE = Cause(
     id="shape-mismatch",
     title="the ranks call one collective with different sizes or types",
     stages=("first collective", "training"),
+    kind="divergence",
     blame="program",
+    restart="after a fix",
     hangs_by="disagreement",
     meaning=(
         "A collective needs the same size and type on all ranks. gloo ends with an error, and NCCL hangs or "
@@ -16,7 +15,7 @@ CAUSE = Cause(
     like=("rank0-only-collective", "rank-divergent-decision"),
     fix=Fix("Pad to the largest size, or gather the sizes first; make models and parameters equal on all ranks."),
     variants={
-        "model": Fix(
+        "model": (
             "Build the same model on all ranks: same arguments, same tokenizer size, no layers that depend on the rank."
         ),
     },

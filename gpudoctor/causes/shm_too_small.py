@@ -1,14 +1,12 @@
-"""/dev/shm is too small."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="shm-too-small",
     title="/dev/shm is too small",
     stages=("communicator", "training"),
+    kind="shared-memory",
     blame="environment",
+    restart="after a fix",
     hangs_by="start",
     meaning=(
         "NCCL and DataLoader workers share memory through /dev/shm. Docker gives 64 MiB; when it is full, "
@@ -21,11 +19,11 @@ CAUSE = Cause(
         (command("df -h /dev/shm"), command("gpudoctor check host")),
     ),
     variants={
-        "container": Fix(
+        "container": (
             "Start the container with `--shm-size={wanted}g` or `--ipc=host`; in Kubernetes, mount an emptyDir with "
             "`medium: Memory` at /dev/shm. From inside it cannot be changed."
         ),
-        "host": Fix("Remount it larger (it takes memory only as it fills); for good, give the size in /etc/fstab."),
+        "host": "Remount it larger (it takes memory only as it fills); for good, give the size in /etc/fstab.",
     },
     confirm=("Compare the free space of /dev/shm in the rank's container with what the log asks for."),
     foreseen_by=("shm-too-small", "nccl-segments-left"),

@@ -1,14 +1,12 @@
-"""A rank is busy elsewhere for longer than the others wait."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="slow-rank-timeout",
     title="a rank is busy elsewhere for longer than the others wait",
     stages=("rendezvous", "communicator", "first collective", "training"),
-    blame="rank",
+    kind="slow-rank",
+    blame="program",
+    restart="after a fix",
     hangs_by="elsewhere",
     slows=True,
     meaning=(
@@ -21,8 +19,8 @@ CAUSE = Cause(
         "(init_process_group(timeout=...))."
     ),
     variants={
-        "import": Fix(
-            "See how long importing torch takes on that node: a slow or overloaded file system is the usual reason.",
+        "import": (
+            "See how long importing torch takes on that node: a slow or overloaded file system is the usual reason."
         ),
         "cuda": Fix("See whether CUDA starts on that node at all.", (command("gpudoctor check --deep"),)),
         "node": Fix("Examine that node.", (command("gpudoctor check"), command("uptime"))),

@@ -1,13 +1,12 @@
-"""A rank is stopped."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+from gpudoctor.cause import Cause, Fix
 
 CAUSE = Cause(
     id="stopped-rank",
     title="a rank is stopped",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
-    blame="rank",
+    kind="stopped",
+    blame="user",
+    restart="not decided",
     hangs_by="gone",
     while_running="always",
     meaning=(
@@ -18,13 +17,13 @@ CAUSE = Cause(
     like=("storage-stall", "slow-rank-timeout"),
     fix=Fix("Continue the process (kill -CONT with its PID), leave the debugger, or take the breakpoint out."),
     variants={
-        "signal": Fix(
+        "signal": (
             "Let it go on, and find what stopped it: Ctrl-Z, a debugger, a scheduler that suspends jobs, "
-            "a frozen cgroup.",
+            "a frozen cgroup."
         ),
-        "traced": Fix("Let the debugger go on or detach; it holds the process."),
-        "input": Fix(
-            "Remove the breakpoint, or the question on standard input: a rank under a launcher has nobody who answers.",
+        "traced": "Let the debugger go on or detach; it holds the process.",
+        "input": (
+            "Remove the breakpoint, or the question on standard input: a rank under a launcher has nobody who answers."
         ),
     },
     confirm=("Its state in /proc/PID/status is T or t, or its stack stands in pdb or input."),

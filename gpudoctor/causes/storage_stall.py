@@ -1,14 +1,12 @@
-"""Storage does not answer."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="storage-stall",
     title="storage does not answer",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
+    kind="storage",
     blame="node",
+    restart="not decided",
     hangs_by="elsewhere",
     meaning=(
         "A rank waits in the kernel for a file system (NFS, Lustre, FUSE, a pipe), where no signal and no "

@@ -1,13 +1,12 @@
-"""The process that serves the store has ended first."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+from gpudoctor.cause import Cause, Fix
 
 CAUSE = Cause(
     id="store-host-exit",
     title="the process that serves the store has ended first",
     stages=("end",),
+    kind="dead-rank",
     blame="program",
+    restart="not decided",
     hangs_by="elsewhere",
     meaning=(
         "Rank 0 or its launcher holds the TCPStore. When it ends before the others, their connections break, "

@@ -1,14 +1,12 @@
-"""A rank is slow, and all wait for it in every step."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, command
 
 CAUSE = Cause(
     id="straggler",
     title="a rank is slow, and all wait for it in every step",
     stages=("training",),
-    blame="rank",
+    kind="slow-rank",
+    blame="node",
+    restart="elsewhere",
     hangs_by="together",
     while_running="always",
     meaning=(

@@ -1,13 +1,12 @@
-"""The job is done, and its ranks hang while they end."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
+from gpudoctor.cause import Cause, Fix
 
 CAUSE = Cause(
     id="teardown-deadlock",
     title="the job is done, and its ranks hang while they end",
     stages=("end",),
+    kind="deadlock",
     blame="program",
+    restart="after a fix",
     hangs_by="elsewhere",
     meaning=(
         "Ranks leave in different order, or one destroys its process group while another is still in a "

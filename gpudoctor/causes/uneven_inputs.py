@@ -1,15 +1,12 @@
-"""Some ranks have fewer batches than others."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.sure import PROVED
-from gpudoctor.symptom import Symptom
+from gpudoctor.cause import PROVED, Cause, Fix, Symptom
 
 CAUSE = Cause(
     id="uneven-inputs",
     title="some ranks have fewer batches than others",
     stages=("training",),
+    kind="divergence",
     blame="program",
+    restart="after a fix",
     hangs_by="disagreement",
     explains=("collective-order-mismatch", "shape-mismatch"),
     meaning=(
@@ -25,7 +22,6 @@ CAUSE = Cause(
     symptoms=(
         Symptom(
             "inputs-exhausted",
-            needle=("rank that exhausted inputs. Throwing across all ranks", " exhausted all inputs"),
             pattern=r"(?:rank that exhausted inputs\. Throwing across all ranks|Rank (?P<rank>\d+) exhausted all "
             r"inputs)",
             confidence=PROVED,

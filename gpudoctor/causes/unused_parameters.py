@@ -1,16 +1,12 @@
-"""Parameters took no part in the loss."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
-from gpudoctor.sure import PROVED
-from gpudoctor.symptom import Symptom
+from gpudoctor.cause import PROVED, Cause, Fix, Symptom, command
 
 CAUSE = Cause(
     id="unused-parameters",
     title="parameters took no part in the loss",
     stages=("training",),
+    kind="divergence",
     blame="program",
+    restart="after a fix",
     hangs_by="disagreement",
     explains=("collective-order-mismatch", "shape-mismatch"),
     meaning=(
@@ -23,7 +19,7 @@ CAUSE = Cause(
         (command("export TORCH_DISTRIBUTED_DEBUG=INFO"),),
     ),
     variants={
-        "static-graph": Fix(
+        "static-graph": (
             "Take static_graph=True out and pass find_unused_parameters=True, or use the same parameters in every step."
         ),
     },
@@ -42,7 +38,6 @@ CAUSE = Cause(
         ),
         Symptom(
             "parameters-without-gradient",
-            needle=("which did not receive grad for rank",),
             pattern=r"Parameter(?:s| indices) which did not receive grad for rank (?P<rank>\d+): "
             r"(?P<parameters>[^\n]{0,200})",
             seen="on rank {rank} these parameters got no gradient: {parameters}",

@@ -1,14 +1,15 @@
-"""The ranks run different software or settings."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="version-mismatch",
     title="the ranks run different software or settings",
     stages=("rendezvous", "communicator", "first collective"),
+    kind="dependency-mismatch",
     blame="environment",
+    restart="after a fix",
+    judged={
+        "foreign": Judged("rendezvous", "environment", "not decided"),
+    },
     hangs_by="start",
     meaning=(
         "Ranks with another torch, NCCL, network plugin or other NCCL settings do not understand each other: "
@@ -26,12 +27,14 @@ CAUSE = Cause(
             "Start every rank from the same image or environment; these are the hosts with another one: {hosts}.",
             (command('python -c "import torch; print(torch.__version__, torch.cuda.nccl.version())"'),),
         ),
-        "setting": Fix(
-            "Set {variable} alike in the environment of every rank.",
-        ),
-        "foreign": Fix(
+        "setting": "Set {variable} alike in the environment of every rank.",
+        "foreign": (
             "Something that is no rank of this job came to NCCL's port, or another NCCL: keep scanners off the "
             "compute network, and give every job a MASTER_PORT of its own."
+        ),
+        "pmi": Fix(
+            "Start it by mpirun, or build Open MPI with the PMIx that this SLURM has; srun --mpi=list shows which.",
+            (command("srun --mpi=list"),),
         ),
         "library": Fix(
             "Install torch, NCCL and extensions that were built for each other, the same on all nodes; take foreign "

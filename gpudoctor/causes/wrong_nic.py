@@ -1,14 +1,13 @@
-"""The ranks talk over a network interface that does not lead to the others."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="wrong-nic",
     title="the ranks talk over a network interface that does not lead to the others",
     stages=("communicator",),
+    kind="route",
     blame="environment",
+    restart="after a fix",
+    judged={"mpi": Judged("nccl-setting", "environment", "after a fix")},
     hangs_by="start",
     meaning=(
         "NCCL or gloo took loopback, a container's bridge, a virtual or a link-local address, or the variable "
@@ -21,9 +20,9 @@ CAUSE = Cause(
         (command("ip -brief address"), command("gpudoctor check network"), command("gpudoctor env")),
     ),
     variants={
-        "known": Fix(
+        "known": (
             "Name the interface that leads to the other nodes{interface}, in the environment of every "
-            "rank of that node, or unset the variable where it is set and not needed.",
+            "rank of that node, or unset the variable where it is set and not needed."
         ),
         "gloo": Fix(
             "Name an interface that every node has, or take {variable} out: gloo then takes the hostname's address.",
@@ -33,6 +32,25 @@ CAUSE = Cause(
             "NCCL_COMM_ID or NCCL_SOCKET_IFNAME points at a network that this node is not in: take NCCL_COMM_ID out, "
             "which torch does not need, and name an interface of the common network.",
             (command("unset NCCL_COMM_ID"), command("ip -brief address")),
+        ),
+        "no-route": Fix(
+            "The other node told an address of a network to which this one has no route. Name the "
+            "interface of a network that all nodes share, or give this node an address or a route there.",
+            (command("ip route"), command("ip -brief address"), command("gpudoctor check network")),
+        ),
+        "sides": Fix(
+            "InfiniBand and Ethernet (RoCE) do not talk to each other: name in NCCL_IB_HCA on every node the ports of "
+            "the one kind that all nodes have.",
+            (command("gpudoctor env"),),
+        ),
+        "mpi": Fix(
+            "Name an interface of the network that all nodes share, to Open MPI's TCP and UCX, or to horovodrun by "
+            "--network-interface: docker0 and its like have the same address on every host.",
+            (
+                command("export OMPI_MCA_btl_tcp_if_exclude=lo,docker0"),
+                command("ip -brief address"),
+                command("ucx_info -d"),
+            ),
         ),
         "kinds": Fix(
             "A card has ports of both kinds, both ACTIVE: name the ports of one kind in NCCL_IB_HCA.",

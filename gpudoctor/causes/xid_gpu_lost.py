@@ -1,14 +1,15 @@
-"""A GPU failed."""
-
-from gpudoctor.cause import Cause
-from gpudoctor.check import Fix
-from gpudoctor.command import command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="xid-gpu-lost",
     title="a GPU failed",
     stages=("communicator", "first collective", "training"),
+    kind="device-lost",
     blame="node",
+    restart="elsewhere",
+    judged={
+        "unknown": Judged("driver", "node", "not decided"),
+    },
     hangs_by="gone",
     while_running="always",
     meaning=(
@@ -21,21 +22,24 @@ CAUSE = Cause(
         (command("gpudoctor check gpu driver"), command("sudo dmesg --ctime | grep -iE 'Xid|AER'")),
     ),
     variants={
-        "reset-gpu": Fix("Reset the GPU (nvidia-smi --gpu-reset) or reboot the node."),
-        "reboot": Fix(
+        "reset-gpu": "Reset the GPU (nvidia-smi --gpu-reset) or reboot the node.",
+        "reboot": (
             "Reboot the node; look at power, seating and temperature of the GPU, and take the node out of service "
             "when the fault comes again."
         ),
-        "check-power": Fix("Look at the power cables of the GPU."),
-        "check-nvlink": Fix("Look at the NVLink state and counters; reset the GPUs, and have the links looked at."),
-        "restart-vm": Fix("Restart the virtual machine."),
-        "update-driver": Fix("Install a driver that fits."),
-        "restart-job": Fix("Start the job again; take the GPU out of service when the fault comes again."),
-        "nvswitch": Fix("Restart Fabric Manager and reset all GPUs, or reboot the node."),
-        "pcie": Fix(
+        "check-power": "Look at the power cables of the GPU.",
+        "check-nvlink": "Look at the NVLink state and counters; reset the GPUs, and have the links looked at.",
+        "restart-vm": "Restart the virtual machine.",
+        "update-driver": "Install a driver that fits.",
+        "restart-job": "Start the job again; take the GPU out of service when the fault comes again.",
+        "contact-support": (
+            "Save the driver's report (nvidia-bug-report.sh) and show it to the machine's vendor or NVIDIA."
+        ),
+        "nvswitch": "Restart Fabric Manager and reset all GPUs, or reboot the node.",
+        "pcie": (
             "See which device it is (lspci -s); look at its seating and its riser, and take the node out of service."
         ),
-        "unknown": Fix(
+        "unknown": (
             "Look at nvidia-smi and dmesg on that node: a GPU that was lost, a driver that was updated, or devices "
             "that the container does not have."
         ),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpudoctor.checkpoint.allowance import for_listing
 from gpudoctor.checkpoint.source import OpenFile, Region
-from gpudoctor.checkpoint.unreadable import BadFile, printable
+from gpudoctor.checkpoint.unreadable import BadFile, DamagedFile, printable
 
 END = b"PK\x05\x06"
 END_64 = b"PK\x06\x06"
@@ -41,7 +41,7 @@ def entries(source: OpenFile) -> dict[str, ArchiveEntry]:
     try:
         return _entries(source)
     except struct.error:
-        raise BadFile("its directory of contents, at its end, is damaged") from None
+        raise DamagedFile("its directory of contents, at its end, is damaged") from None
 
 
 def _entries(source: OpenFile) -> dict[str, ArchiveEntry]:
@@ -49,14 +49,14 @@ def _entries(source: OpenFile) -> dict[str, ArchiveEntry]:
     if size > MOST_DIRECTORY_BYTES or count > MOST_ENTRIES:
         raise BadFile(f"its directory of contents has {count} entries, more than a checkpoint has")
     if offset + size > source.size:
-        raise BadFile("it is cut off, or damaged: its directory of contents lies past its end")
+        raise DamagedFile("it is cut off, or damaged: its directory of contents lies past its end")
     for_listing(size)
     raw = source.read(offset, size)
     found: dict[str, ArchiveEntry] = {}
     at = 0
     for _ in range(count):
         if raw[at : at + 4] != ENTRY:
-            raise BadFile("its directory of contents, at its end, is damaged")
+            raise DamagedFile("its directory of contents, at its end, is damaged")
         entry, at = _entry(raw, at)
         if entry.name in found:
             raise BadFile(f"it has two entries named {printable(entry.name)}, which torch never writes: do not load it")
@@ -80,7 +80,7 @@ def _directory(source: OpenFile) -> tuple[int, int, int]:
     tail = source.read(tail_at, source.size - tail_at)
     at = tail.rfind(END)
     if at < 0 or at + 22 > len(tail):
-        raise BadFile(
+        raise DamagedFile(
             f"it is cut off: {source.size} bytes are there, and the directory of contents at the end of a zip file is "
             "not; copy or save it again"
         )
@@ -88,10 +88,10 @@ def _directory(source: OpenFile) -> tuple[int, int, int]:
     if at >= 20 and tail[at - 20 : at - 16] == LOCATOR_64:
         place = struct.unpack_from("<Q", tail, at - 12)[0]
         if place + 56 > source.size:
-            raise BadFile("it is cut off, or damaged: its directory of contents lies past its end")
+            raise DamagedFile("it is cut off, or damaged: its directory of contents lies past its end")
         record = source.read(place, 56)
         if record[:4] != END_64:
-            raise BadFile("its directory of contents, at its end, is damaged")
+            raise DamagedFile("its directory of contents, at its end, is damaged")
         count, size, offset = struct.unpack_from("<QQQ", record, 32)
     return count, size, offset
 
@@ -105,7 +105,7 @@ def _entry(raw: bytes, at: int) -> tuple[ArchiveEntry, int]:
     extra_at = name_at + name_length
     end = extra_at + extra_length + comment_length
     if end > len(raw):
-        raise BadFile("its directory of contents, at its end, is damaged")
+        raise DamagedFile("its directory of contents, at its end, is damaged")
     name = raw[name_at:extra_at].decode("utf-8", "replace")
     if flags & 1:
         raise BadFile("it is encrypted, as torch.save never writes; unpack it with its password first")
@@ -113,7 +113,7 @@ def _entry(raw: bytes, at: int) -> tuple[ArchiveEntry, int]:
         raise BadFile(f"its entry {printable(name)} is packed by method {method}, which torch does not read")
     size, packed, header = _extended(raw[extra_at : extra_at + extra_length], size, packed, header)
     if method == 0 and size != packed:
-        raise BadFile("its directory of contents, at its end, is damaged: an entry has two sizes")
+        raise DamagedFile("its directory of contents, at its end, is damaged: an entry has two sizes")
     return ArchiveEntry(name, size, packed, crc, method, header), end
 
 
@@ -136,12 +136,12 @@ def _extended(extra: bytes, size: int, packed: int, header: int) -> tuple[int, i
 def region(source: OpenFile, entry: ArchiveEntry) -> Region:
     """Where the bytes of an entry lie. Raises `BadFile`."""
     if entry.header + 30 > source.size:
-        raise BadFile(f"its entry {printable(entry.name)} lies past its end")
+        raise DamagedFile(f"its entry {printable(entry.name)} lies past its end")
     header = source.read(entry.header, 30)
     if header[:4] != LOCAL:
-        raise BadFile(f"its entry {printable(entry.name)} is not where its directory of contents says")
+        raise DamagedFile(f"its entry {printable(entry.name)} is not where its directory of contents says")
     name_length, extra_length = struct.unpack_from("<HH", header, 26)
     offset = entry.header + 30 + name_length + extra_length
     if offset + entry.packed > source.size:
-        raise BadFile(f"its entry {printable(entry.name)} lies past its end")
+        raise DamagedFile(f"its entry {printable(entry.name)} lies past its end")
     return Region(offset, entry.size, entry.crc, entry.packed if entry.method else None)

@@ -84,7 +84,7 @@ def answer(work: Any) -> None:
     try:
         said = work()
     except BadFile as error:
-        said = {"unreadable": str(error)}
+        said = {"unreadable": str(error), "status": error.status}
     except MemoryError:
         said = {"unreadable": TOO_MUCH_MEMORY}
     except RecursionError:

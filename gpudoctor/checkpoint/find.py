@@ -6,8 +6,9 @@ from typing import Any
 
 from gpudoctor.checkpoint.report import LARGEST, Part
 from gpudoctor.checkpoint.unreadable import BadFile, printable, quoted
-from gpudoctor.checkpoint.values import Long, Name, Object, Tensor
+from gpudoctor.checkpoint.values import Name, Object, Tensor
 from gpudoctor.checkpoint.walk import tensors
+from gpudoctor.read.pickled import Long
 
 KNOWN = ("", "state_dict", "model_state_dict", "model", "module", "net", "network", "model_state", "weights", "params")
 """Keys under which trainings save a model, the usual ones first."""

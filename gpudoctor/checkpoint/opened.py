@@ -5,7 +5,7 @@ from gpudoctor.checkpoint.foreign import what_it_is
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.pickles import Beat
 from gpudoctor.checkpoint.source import OpenFile
-from gpudoctor.checkpoint.unreadable import TOO_MUCH_MEMORY, BadFile
+from gpudoctor.checkpoint.unreadable import TOO_MUCH_MEMORY, BadFile, DamagedFile
 
 HEAD = 4096
 
@@ -24,4 +24,5 @@ def opened(source: OpenFile, beat: Beat) -> Loaded:
             return safetensors.load(source)
     except MemoryError:
         raise BadFile(TOO_MUCH_MEMORY) from None
-    raise BadFile(what_it_is(head, source.size, source.path))
+    kind = BadFile if head.strip(b"\0") else DamagedFile  # nothing, or what a full disk leaves
+    raise kind(what_it_is(head, source.size, source.path))

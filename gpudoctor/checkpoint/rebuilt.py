@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpudoctor.checkpoint.unreadable import BadFile, printable
+from gpudoctor.checkpoint.unreadable import BadFile, DamagedFile, printable
 from gpudoctor.checkpoint.values import (
     ITEM_BYTES,
     STORAGE_DTYPES,
@@ -47,24 +47,24 @@ def rebuilt(function: Name, args: tuple[Any, ...]) -> Any:
 def storage_of(told: tuple[Any, ...]) -> Storage:
     """A storage by its persistent id: ("storage", type, key, location, elements), with a view in the legacy format."""
     if len(told) not in (5, 6):
-        raise BadFile("its list of tensors is damaged: a storage is not described whole")
+        raise DamagedFile("its list of tensors is damaged: a storage is not described whole")
     kind, key, location, elements = told[1:5]
     dtype = STORAGE_DTYPES.get(kind.name) if isinstance(kind, Name) else None
     if dtype is None:
         raise BadFile(f"it holds a storage of the unknown type {printable(getattr(kind, 'name', '?'))}")
     if type(elements) is not int or not 0 <= elements < MOST_ELEMENTS or not isinstance(key, (str, int)):
-        raise BadFile("its list of tensors is damaged: a storage is not described whole")
+        raise DamagedFile("its list of tensors is damaged: a storage is not described whole")
     view = 0
     if len(told) == 6 and told[5] is not None:
         if type(told[5]) is not tuple or len(told[5]) != 3:
-            raise BadFile("its list of tensors is damaged: a view of a storage is not described whole")
+            raise DamagedFile("its list of tensors is damaged: a view of a storage is not described whole")
         _, view, elements = told[5]
         if (
             type(view) is not int
             or type(elements) is not int
             or not 0 <= min(view, elements) <= max(view, elements) < MOST_ELEMENTS
         ):
-            raise BadFile("its list of tensors is damaged: a view of a storage is not described whole")
+            raise DamagedFile("its list of tensors is damaged: a view of a storage is not described whole")
     place = location if isinstance(location, str) else "cpu"
     return Storage(str(key), dtype, elements, place[:64], view)
 
@@ -75,7 +75,7 @@ def dtype_of(value: Any) -> str:
         if value.name in ITEM_BYTES:
             return value.name
         raise BadFile(f"it holds a tensor of the unknown type torch.{printable(value.name)}")
-    raise BadFile("its list of tensors is damaged: a tensor has no dtype")
+    raise DamagedFile("its list of tensors is damaged: a tensor has no dtype")
 
 
 def sizes(value: Any) -> tuple[int, ...]:
@@ -83,9 +83,9 @@ def sizes(value: Any) -> tuple[int, ...]:
     if isinstance(value, Object) and value.of.full == "torch.Size":
         value = value.args[0] if value.args else ()
     if not isinstance(value, (tuple, list)) or len(value) > MOST_DIMENSIONS:
-        raise BadFile("its list of tensors is damaged: a tensor has no shape")
+        raise DamagedFile("its list of tensors is damaged: a tensor has no shape")
     if any(type(number) is not int or not 0 <= number < MOST_ELEMENTS for number in value):
-        raise BadFile("its list of tensors is damaged: a tensor's shape is none")
+        raise DamagedFile("its list of tensors is damaged: a tensor's shape is none")
     if product(tuple(value)) >= MOST_ELEMENTS:
         raise BadFile(f"it holds a tensor of the absurd shape {tuple(value)}")
     return tuple(value)
@@ -96,10 +96,10 @@ def strided(
 ) -> Tensor:
     """A tensor that looks into a storage; must lie within it."""
     if not isinstance(storage, Storage) or type(offset) is not int or offset < 0:
-        raise BadFile("its list of tensors is damaged: a tensor has no storage")
+        raise DamagedFile("its list of tensors is damaged: a tensor has no storage")
     found = Tensor(dtype or storage.dtype, sizes(shape), _strides(stride), offset, storage)
     if len(found.shape) != len(found.stride):
-        raise BadFile("its list of tensors is damaged: a tensor's shape and strides differ in length")
+        raise DamagedFile("its list of tensors is damaged: a tensor's shape and strides differ in length")
     found.requires_grad = requires_grad is True
     if found.elements and (offset + found.span) * found.item_bytes > storage.size:
         raise BadFile(
@@ -110,9 +110,9 @@ def strided(
 
 def _strides(value: Any) -> tuple[int, ...]:
     if not isinstance(value, (tuple, list)) or len(value) > MOST_DIMENSIONS:
-        raise BadFile("its list of tensors is damaged: a tensor has no strides")
+        raise DamagedFile("its list of tensors is damaged: a tensor has no strides")
     if any(type(number) is not int or not 0 <= number < MOST_ELEMENTS for number in value):
-        raise BadFile("its list of tensors is damaged: a tensor's strides are none")
+        raise DamagedFile("its list of tensors is damaged: a tensor's strides are none")
     return tuple(value)
 
 
@@ -151,7 +151,7 @@ def _quantized(args: tuple[Any, ...]) -> Tensor:
 def _sparse(args: tuple[Any, ...]) -> Tensor:
     layout, data = _least(args, 2)[:2]
     if not isinstance(data, tuple):
-        raise BadFile("its list of tensors is damaged: a sparse tensor has no parts")
+        raise DamagedFile("its list of tensors is damaged: a sparse tensor has no parts")
     parts = tuple(part for part in data if isinstance(part, Tensor))
     shape = next((part for part in data if isinstance(part, (tuple, list))), ())
     dtype = parts[-1].dtype if parts else "float32"
@@ -175,7 +175,7 @@ def _meta(args: tuple[Any, ...]) -> Tensor:
 def _nested(args: tuple[Any, ...]) -> Tensor:
     parts = tuple(part for part in args if isinstance(part, Tensor))
     if not parts:
-        raise BadFile("its list of tensors is damaged: a nested tensor has no parts")
+        raise DamagedFile("its list of tensors is damaged: a nested tensor has no parts")
     return Tensor(parts[0].dtype, parts[0].shape, (), 0, None, "nested", parts=parts[:MOST_PARTS])
 
 
@@ -188,7 +188,7 @@ def _wrapper(args: tuple[Any, ...]) -> Tensor:
 def _from_cpu(args: tuple[Any, ...]) -> Tensor:
     found = _least(args, 1)[0]
     if not isinstance(found, Tensor):
-        raise BadFile("its list of tensors is damaged: a tensor of another device has no numbers")
+        raise DamagedFile("its list of tensors is damaged: a tensor of another device has no numbers")
     return found
 
 
@@ -196,7 +196,7 @@ def _from_type(args: tuple[Any, ...]) -> Any:
     """A tensor subclass: how its tensor is made, its class, the arguments, its attributes."""
     function, kind, inner, state = _least(args, 4)[:4]
     if not isinstance(function, Name) or not isinstance(inner, tuple):
-        raise BadFile("its list of tensors is damaged: a tensor's class is not described whole")
+        raise DamagedFile("its list of tensors is damaged: a tensor's class is not described whole")
     found = rebuilt(function, inner)
     if not isinstance(found, Tensor):
         return None
@@ -223,7 +223,7 @@ def _distributed(whole: Tensor, state: dict[Any, Any]) -> Tensor:
     """A DTensor: whole when its part has the whole's shape and is not a partial sum, else a shard."""
     local, spec = state.get("_local_tensor"), state.get("_spec")
     if not isinstance(local, Tensor):
-        raise BadFile("its list of tensors is damaged: a distributed tensor has no part here")
+        raise DamagedFile("its list of tensors is damaged: a distributed tensor has no part here")
     placements = _placements(spec)
     if local.shape == whole.shape and "Partial" not in placements:
         local.subclass, local.placements = "torch.distributed.tensor.DTensor", placements
@@ -246,7 +246,7 @@ def _placements(spec: Any) -> str:
 
 def _least(args: tuple[Any, ...], count: int) -> tuple[Any, ...]:
     if len(args) < count:
-        raise BadFile("its list of tensors is damaged: a tensor is not described whole")
+        raise DamagedFile("its list of tensors is damaged: a tensor is not described whole")
     return args
 
 

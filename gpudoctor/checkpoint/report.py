@@ -1,11 +1,12 @@
 """What `gpudoctor checkpoint` answers, and its JSON."""
 
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from gpudoctor.check import Fix, Severity, without_lines
+from gpudoctor.envelope import Answer, Stated
 
 LARGEST = (1 << 63) - 1
 """The largest number of a report: what a file claims may be larger than JSON readers hold."""
@@ -87,11 +88,11 @@ class Fixed(Struct, frozen=True, kw_only=True):
     remarks: tuple[str, ...] = ()
 
 
-class CheckpointReport(Struct, frozen=True, kw_only=True):
+class CheckpointReport(Answer, frozen=True, kw_only=True):
     """The answer."""
 
-    schema: int = 1
-    gpudoctor: str = ""
+    command: ClassVar[str] = "checkpoint"
+    signs: ClassVar[tuple[str, ...]] = ("file", "format")
     file: str
     size_bytes: int
     format: Literal["torch zip", "torch legacy", "safetensors", "safetensors index", "torch index"]
@@ -105,9 +106,9 @@ class CheckpointReport(Struct, frozen=True, kw_only=True):
     parameters: int = 0
     """Elements of all tensors, shared ones counted once."""
     tensor_bytes: int = 0
-    dtypes: dict[str, int] = {}
+    dtypes: dict[str, int] = field(default_factory=dict)
     """Type -> number of tensors."""
-    prefixes: dict[str, int] = {}
+    prefixes: dict[str, int] = field(default_factory=dict)
     """First part of the names -> number of tensors."""
     wrappers: tuple[str, ...] = ()
     """Prefixes that a wrapper put there: "module.", "_orig_mod."."""
@@ -122,21 +123,20 @@ class CheckpointReport(Struct, frozen=True, kw_only=True):
     fixed: Fixed | None = None
     seconds: float = 0.0
 
-    @property
-    def exit_status(self) -> int:
-        """1 when the state dict cannot be used as it is, for a reason other than a wrapper's prefix."""
-        return int(any(problem.severity == "error" for problem in self.problems))
+    def about(self) -> str:
+        return self.file
 
+    def stated(self) -> Iterator[Stated]:
+        for each in self.problems:
+            yield Stated(
+                id=each.id,
+                severity=each.severity,
+                subject=", ".join(each.tensors) or None,
+                summary=each.summary,
+                meaning=each.meaning or None,
+                fix=each.fix,
+            )
 
-def to_json(report: CheckpointReport) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(report), indent=1)
-
-
-def from_json(content: bytes | str) -> CheckpointReport:
-    """Without the lines to paste: whoever wrote the file chose them. Raises `ValueError`."""
-    return without_lines(msgspec.json.decode(content, type=CheckpointReport))
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of `gpudoctor checkpoint --json`."""
-    return msgspec.json.schema(CheckpointReport)
+    def without_lines(self) -> "CheckpointReport":
+        loading = (structs.replace(each, lines=()) for each in self.loading)
+        return structs.replace(without_lines(self), loading=tuple(loading))

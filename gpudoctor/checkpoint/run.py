@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from gpudoctor import __version__, cost
-from gpudoctor.active import Reply, gather, messages, own_module, start, worker
+from gpudoctor.active import ChildReply, gather, messages, own_module, start, worker
 from gpudoctor.checkpoint.examine import FileWish
 from gpudoctor.checkpoint.report import CheckpointReport, Fixed
-from gpudoctor.checkpoint.unreadable import SWAPPED, BadFile, printable
+from gpudoctor.checkpoint.unreadable import SWAPPED, BadFile, DamagedFile, UnreadFile, printable
 from gpudoctor.knowledge.wording import size
 from gpudoctor.lacking import lacking
 
@@ -25,6 +25,10 @@ TORCH_SECONDS = 120.0
 COMPUTES_SECONDS = 0.5
 """A child that waits for a file system spends hardly any processor time, one that computes spends all it gets."""
 Waiting = Callable[[Sequence[str]], None]
+
+
+KINDS: dict[object, type[BadFile]] = {kind.status: kind for kind in (BadFile, DamagedFile, UnreadFile)}
+"""By the exit status that the reader told."""
 
 
 def run(wish: FileWish, *, python: str, patience: float, waiting: Waiting | None = None) -> CheckpointReport:
@@ -37,7 +41,7 @@ def run(wish: FileWish, *, python: str, patience: float, waiting: Waiting | None
     try:
         report = msgspec.convert(said.get("report"), CheckpointReport)
     except msgspec.ValidationError as error:
-        raise BadFile(f"the reader answered in an unexpected form: {error}") from None
+        raise UnreadFile(f"the reader answered in an unexpected form: {error}") from None
     if wish.out:
         report = msgspec.structs.replace(report, fixed=fixed(wish, report, python, patience, waiting))
     return msgspec.structs.replace(report, gpudoctor=__version__, seconds=round(time.monotonic() - started, 3))
@@ -52,7 +56,7 @@ def ask(module: str, arguments: list[str], file: str, patience: float, waiting: 
     try:
         child = start("checkpoint", own_module(module, *arguments), timeout=patience)
     except OSError as error:
-        raise BadFile(f"no process can be started to read it: {lacking(error, sys.executable)}") from None
+        raise UnreadFile(f"no process can be started to read it: {lacking(error, sys.executable)}") from None
     heard = [0, 0.0, 0.0]
     spent = 0.0
 
@@ -77,7 +81,7 @@ def progress(said: bytes, file: str) -> str:
     return f"{name}: {size(int(last['done']))} of {size(int(last['of']))}"
 
 
-def concluded(reply: Reply, computed: float = 0.0) -> dict[str, Any]:
+def concluded(reply: ChildReply, computed: float = 0.0) -> dict[str, Any]:
     """Its last message. Raises `BadFile`, which says why there is none.
 
     `computed`: seconds that its processor has spent since it was last heard of.
@@ -85,7 +89,7 @@ def concluded(reply: Reply, computed: float = 0.0) -> dict[str, Any]:
     said = messages(reply.output)
     last = said[-1] if said else {}
     if "unreadable" in last:
-        raise BadFile(str(last["unreadable"]))
+        raise KINDS.get(last.get("status"), BadFile)(str(last["unreadable"]))
     if "report" in last or "copied" in last:
         return last
     if cost.killed_by_its_bound(reply.return_code):
@@ -99,8 +103,8 @@ def concluded(reply: Reply, computed: float = 0.0) -> dict[str, Any]:
             "made to keep a reader busy, or this machine is busy; --timeout SECONDS gives it more"
         )
     if reply.timed_out:
-        raise BadFile(f"reading it got no further for {reply.seconds:.0f} s; is its file system there?")
-    raise BadFile(f"it could not be read: {reply.failure or 'its reader ended without an answer'}")
+        raise UnreadFile(f"reading it got no further for {reply.seconds:.0f} s; is its file system there?")
+    raise UnreadFile(f"it could not be read: {reply.failure or 'its reader ended without an answer'}")
 
 
 def fixed(wish: FileWish, report: CheckpointReport, python: str, patience: float, waiting: Waiting | None) -> Fixed:

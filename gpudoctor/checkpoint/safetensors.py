@@ -5,7 +5,7 @@ import msgspec
 from gpudoctor.checkpoint.allowance import for_listing
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.source import OpenFile, Region
-from gpudoctor.checkpoint.unreadable import BadFile, printable
+from gpudoctor.checkpoint.unreadable import BadFile, DamagedFile, printable
 from gpudoctor.checkpoint.values import ITEM_BYTES, Storage, Tensor, contiguous, product
 
 MOST_HEADER_BYTES = 100_000_000
@@ -52,7 +52,7 @@ def load(source: OpenFile) -> Loaded:
     if length > MOST_HEADER_BYTES:
         raise BadFile(f"its header claims {length} bytes; safetensors allows {MOST_HEADER_BYTES}")
     if 8 + length > source.size:
-        raise BadFile(f"it is cut off: its header claims {length} bytes, and {source.size} are there in all")
+        raise DamagedFile(f"it is cut off: its header claims {length} bytes, and {source.size} are there in all")
     for_listing(length)
     try:
         told = msgspec.json.decode(source.read(8, length), type=dict[str, msgspec.Raw])
@@ -66,11 +66,13 @@ def load(source: OpenFile) -> Loaded:
     for name, each in sorted(tensors.items(), key=lambda item: item[1].data_offsets):
         begin, end = each.data_offsets
         if begin != reached or end < begin:
-            raise BadFile(f"its tensor {printable(name)} lies at bytes {begin} to {end}, after byte {reached}: damaged")
+            raise DamagedFile(
+                f"its tensor {printable(name)} lies at bytes {begin} to {end}, after byte {reached}: damaged"
+            )
         reached = end
         found[name] = _tensor(name, each)
     if reached > room:
-        raise BadFile(
+        raise DamagedFile(
             f"it is cut off: its tensors reach to byte {start + reached}, and it has {source.size}; copy it again"
         )
     if reached < room:
@@ -92,5 +94,5 @@ def _tensor(name: str, told: _Told) -> Tensor:
     shape = tuple(told.shape)
     begin, end = told.data_offsets
     if product(shape) * ITEM_BYTES[dtype] != end - begin:
-        raise BadFile(f"its tensor {printable(name)} has shape {list(shape)} in {end - begin} bytes: damaged")
+        raise DamagedFile(f"its tensor {printable(name)} has shape {list(shape)} in {end - begin} bytes: damaged")
     return Tensor(dtype, shape, contiguous(shape), 0, Storage(name, dtype, product(shape)))

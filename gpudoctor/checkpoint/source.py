@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpudoctor import bounded
-from gpudoctor.checkpoint.unreadable import BadFile
+from gpudoctor.checkpoint.unreadable import BadFile, DamagedFile
 from gpudoctor.knowledge.wording import size as in_words
 
 CHUNK = 4 * 1024 * 1024
@@ -66,7 +66,7 @@ class OpenFile:
             except OSError as error:
                 raise BadFile(f"it cannot be read at byte {offset}: {error.strerror or error}") from None
             if not piece:
-                raise BadFile(f"it is cut off: it ends at byte {offset}, in the middle of its contents")
+                raise DamagedFile(f"it is cut off: it ends at byte {offset}, in the middle of its contents")
             pieces.append(piece)
             offset, count = offset + len(piece), count - len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -93,13 +93,13 @@ class OpenFile:
                         at += count
                     piece = engine.decompress(given, wanted - len(ready))
                     if not piece and not given:
-                        raise BadFile("an entry of it unpacks to less than it promises; the file is damaged")
+                        raise DamagedFile("an entry of it unpacks to less than it promises; the file is damaged")
                     ready += piece
                 yield ready
                 left -= len(ready)
                 ready = b""
         except zlib.error:
-            raise BadFile("an entry of it cannot be unpacked; the file is damaged") from None
+            raise DamagedFile("an entry of it cannot be unpacked; the file is damaged") from None
 
     def whole(self, region: Region) -> bytes:
         """All bytes of a small region."""

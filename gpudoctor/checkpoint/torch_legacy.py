@@ -5,7 +5,7 @@ from gpudoctor.checkpoint.find import shown
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.pickles import Beat, Machine
 from gpudoctor.checkpoint.source import OpenFile, Region
-from gpudoctor.checkpoint.unreadable import BadFile, printable
+from gpudoctor.checkpoint.unreadable import BadFile, DamagedFile, printable
 from gpudoctor.checkpoint.values import Name, Storage
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
@@ -38,7 +38,7 @@ def _load(source: OpenFile, machine: Machine) -> Loaded:
     value = machine.next_value()
     keys = machine.next_value()
     if not isinstance(keys, list) or not all(isinstance(key, (str, int)) for key in keys):
-        raise BadFile("its list of storages is damaged")
+        raise DamagedFile("its list of storages is damaged")
     places: dict[str, tuple[int, int]] = {}
     order = [str(key) for key in keys]
     start = machine.at
@@ -48,10 +48,10 @@ def _load(source: OpenFile, machine: Machine) -> Loaded:
         if not places:
             places.update(_places(source, order, sizes, start))
         if storage.key not in places:
-            raise BadFile("it has no numbers for one of its tensors")
+            raise DamagedFile("it has no numbers for one of its tensors")
         offset, size = places[storage.key]
         if size < (storage.view + storage.elements) * storage.item_bytes:
-            raise BadFile(f"it has {size} bytes for a tensor of {storage.size}")
+            raise DamagedFile(f"it has {size} bytes for a tensor of {storage.size}")
         return Region(offset, size)
 
     sizes = _item_bytes(value)
@@ -73,7 +73,7 @@ def _places(source: OpenFile, order: list[str], item_bytes: dict[str, int], at: 
         count = int.from_bytes(source.read(at, 8), "little")
         size = count * item_bytes[key]
         if at + 8 + size > source.size:
-            raise BadFile(
+            raise DamagedFile(
                 f"it is cut off: it has {source.size} bytes, and its tensors reach to byte {at + 8 + size}; copy or "
                 "save it again"
             )

@@ -5,7 +5,7 @@ from gpudoctor.checkpoint.allowance import for_listing
 from gpudoctor.checkpoint.loaded import Loaded
 from gpudoctor.checkpoint.pickles import Beat, Machine
 from gpudoctor.checkpoint.source import OpenFile, Region
-from gpudoctor.checkpoint.unreadable import BadFile, printable
+from gpudoctor.checkpoint.unreadable import BadFile, DamagedFile, printable
 from gpudoctor.checkpoint.values import Storage
 
 MOST_PICKLE_BYTES = 512 * 1024 * 1024
@@ -30,7 +30,7 @@ def load(source: OpenFile, beat: Beat) -> Loaded:
         name = f"{root}data/{storage.key}"
         record = found.get(name)
         if record is None:
-            raise BadFile(f"it has no entry {printable(name)}, where the numbers of a tensor should lie")
+            raise DamagedFile(f"it has no entry {printable(name)}, where the numbers of a tensor should lie")
         if record.size < storage.size:
             raise BadFile(f"its entry {printable(name)} has {record.size} bytes, and its tensor {storage.size}")
         return archive.region(source, record)._replace(size=record.size)

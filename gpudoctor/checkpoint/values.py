@@ -156,12 +156,6 @@ class Object:
     values: list[Any] = field(default_factory=list)
 
 
-class Long(NamedTuple):
-    """A text or bytes too long to keep."""
-
-    size: int
-
-
 def product(numbers: tuple[int, ...]) -> int:
     total = 1
     for number in numbers:

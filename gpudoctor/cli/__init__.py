@@ -15,8 +15,8 @@ from types import FrameType
 from typing import NoReturn
 
 from gpudoctor import __version__, cost, programs
-from gpudoctor.cli.commands import help_text
-from gpudoctor.errors import BadInput, CannotTell
+from gpudoctor.cli.commands import help_text, troubles_text
+from gpudoctor.errors import BadInput, Error
 from gpudoctor.lacking import lacking
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -35,10 +35,8 @@ def run(arguments: Sequence[str]) -> int:
             _end_children()
         if sys.stdout is not None:  # started with its output closed
             sys.stdout.flush()
-    except BadInput as problem:
-        return _refuse(str(problem), arguments)
-    except CannotTell as problem:
-        return _refuse(str(problem), arguments, status=3)
+    except Error as problem:
+        return _refuse(str(problem), arguments, status=problem.status)
     except MemoryError:
         return _refuse("there is too little memory to look (ulimit -v, the cgroup's limit)", arguments, status=3)
     except KeyboardInterrupt:
@@ -57,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
             why = lacking(error) if here else "the folder that it was started in is gone; cd to another"
             return _refuse(f"could not look: {why}", arguments, status=3)
         _discard_output()
-        return _complain(f"cannot write: {error.strerror or error}")
+        return _complain(f"cannot write: {error.strerror or error}", status=3)
     except Exception as error:
         # A second signal may come in the middle of a lock's release, which then says that the lock was none.
         return _interrupted() if _asked_by else _explain(error, arguments)
@@ -69,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
 def _within_its_cost(arguments: Sequence[str]) -> object:
     """What the command gives. Raises `BadInput` for a file that costs more than is spent on it."""
     if list(arguments) in ([], ["-h"], ["--help"], ["--version"]):  # typer alone takes a tenth of a second
-        print(f"gpudoctor {__version__}" if "--version" in arguments else help_text())
+        print(f"gpudoctor {__version__}" if "--version" in arguments else help_text() if arguments else troubles_text())
         return 0
     from gpudoctor.cli.group import app
 
@@ -129,6 +127,7 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
         f"internal error: {type(error).__name__}: {' '.join(str(error).split())}; "
         "this is a bug in gpudoctor, GPUDOCTOR_TRACEBACK=1 shows where",
         arguments,
+        status=3,
     )
 
 

@@ -4,12 +4,12 @@ import sys
 from typing import Annotated
 
 from gpudoctor import defaults
-from gpudoctor.cli.options import Deep, NoTorch, Python, Timeout, exclusive, option
+from gpudoctor.cli.options import OUTPUT, Deep, Hosts, Job, NoTorch, Pid, Python, Timeout, exclusive, option
 from gpudoctor.errors import BadInput
 
 
 def capture(
-    output: Annotated[str | None, option("-o --output FILE", "Where to write it; default: standard output.")] = None,
+    output: Annotated[str | None, option("-o --output FILE", OUTPUT)] = None,
     redact: Annotated[
         bool, option("--redact", "Hide hostnames, users, addresses, UUIDs, serials and home paths.")
     ] = False,
@@ -17,11 +17,11 @@ def capture(
     python: Python = None,
     no_torch: NoTorch = False,
     timeout: Timeout = defaults.READ_SECONDS,
-    pid: Annotated[int | None, option("--pid P", "The stuck job of this process instead.", least=1)] = None,
-    job: Annotated[str | None, option("--job ID", "A stuck job instead, as `hang --job`.")] = None,
-    hosts: Annotated[str | None, option("--hosts LIST", "With --job: its nodes, by ssh.")] = None,
+    pid: Pid = None,
+    job: Job = None,
+    hosts: Hosts = None,
 ) -> None:
-    """With --pid or --job: what was read of a stuck job, for `hang --from`."""
+    """With --pid or --job (and --hosts: its nodes): what was read of a stuck job, for `hang --from`."""
     from gpudoctor.cli.files import check_writable, write
     from gpudoctor.render.progress import Progress
 

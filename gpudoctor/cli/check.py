@@ -1,27 +1,32 @@
 """`gpudoctor check`."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from gpudoctor import defaults
 from gpudoctor.cli.options import (
+    Baseline,
     Deep,
     Exclude,
+    Expect,
     FromFile,
+    Hostfile,
+    Hosts,
     Json,
-    NamesFile,
     NoColor,
+    Nodes,
     NoTorch,
     Paste,
     Python,
     RemoteGpudoctor,
-    SlurmNodes,
     Timeout,
+    Verbose,
     answer,
     argument,
     exclusive,
+    of_machine,
     option,
 )
 from gpudoctor.errors import BadInput
@@ -30,7 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpudoctor.check import Check
+    from gpudoctor.envelope import Answer
+    from gpudoctor.fleet.survey import Survey
     from gpudoctor.plugins import BrokenPlugin
+    from gpudoctor.report import Report
     from gpudoctor.snapshot import Snapshot
 
 
@@ -39,76 +47,168 @@ def check(
     deep: Deep = False,
     python: Python = None,
     no_torch: NoTorch = False,
+    expect: Expect = None,
+    baseline: Baseline = None,
     from_file: FromFile = None,
     json: Json = False,
     paste: Paste = False,
     nagios: Annotated[bool, option("--nagios", "One line, and Nagios' exit status 0/1/2/3.")] = False,
     strict: Annotated[bool, option("--strict", "Warnings and skipped checks fail too.")] = False,
     timeout: Timeout = defaults.READ_SECONDS,
+    verbose: Verbose = 0,
     no_color: NoColor = False,
-    hosts: Annotated[str | None, option("--hosts NAMES", "These nodes, through ssh: 'n[01-16]'.")] = None,
-    hostfile: NamesFile = None,
-    nodes: SlurmNodes = None,
+    hosts: Hosts = None,
+    hostfile: Hostfile = None,
+    nodes: Nodes = None,
     exclude: Exclude = None,
     remote_gpudoctor: RemoteGpudoctor = None,
 ) -> None:
     exclusive(json=json, paste=paste, nagios=nagios)
+    wanted = None
+    if expect is not None:
+        from gpudoctor.expecting import expectation
+
+        wanted = expectation(expect)  # a wrong one is said before anything is read
+    earlier = None
+    if baseline is not None and hosts is None and hostfile is None and nodes is None:
+        from gpudoctor.cli.files import snapshot_from
+
+        earlier = snapshot_from(baseline, "--baseline")
     if hosts is not None or hostfile is not None or nodes is not None:
-        if from_file is not None or deep or paste or nagios:
+        if from_file is not None or deep or paste or nagios or baseline is not None:
             raise BadInput("--hosts, --hostfile and --nodes go with --json and --strict only")
-        from gpudoctor.fleet.survey import to_json as survey_to_json
         from gpudoctor.fleet.where import Where
-        from gpudoctor.render.fleet import show_survey
         from gpudoctor.render.progress import Progress
         from gpudoctor.several import survey
 
         where = Where(nodes, hosts, hostfile, exclude, remote_gpudoctor)
         with Progress(sys.stderr) as progress:
-            seen = survey(where, names or [], progress.waiting, python=python, torch=not no_torch, timeout=timeout)
-        answer(seen, survey_to_json if json else None, show_survey, no_color=no_color)
-        raise typer.Exit(seen.exit_status(strict=strict))
+            seen = survey(
+                where,
+                names or [],
+                progress.waiting,
+                python=python,
+                torch=not no_torch,
+                timeout=timeout,
+                expect=wanted,
+            )
+        _end_survey(seen, json=json, strict=strict, no_color=no_color, verbose=verbose)
     if exclude is not None or remote_gpudoctor is not None:
         raise BadInput("--exclude and --remote-gpudoctor go with --hosts, --hostfile or --nodes")
     if from_file is not None and (deep or python is not None):
         raise BadInput("--from diagnoses a file; --deep and --python examine this machine")
     if from_file is not None:
-        from gpudoctor.cli.files import snapshot_from
+        from gpudoctor.cli.files import snapshot_or
+        from gpudoctor.envelope import Answer
+        from gpudoctor.fleet.survey import Survey
         from gpudoctor.plugins import chosen_checks
+        from gpudoctor.report import Report
 
         checks = chosen_checks(names or [])
-        snapshot = snapshot_from(from_file)
+        found = snapshot_or(from_file, Report, Survey)
+        if isinstance(found, Answer):
+            if names or expect is not None or nagios or paste or baseline is not None:
+                raise BadInput(f"--from {from_file}: it is an answer, which is shown as it is")
+            _end_saved(found, json=json, strict=strict, no_color=no_color, verbose=verbose)
+        snapshot = found
     else:
-        snapshot, checks = _examined(names or [], python, torch=not no_torch, deep=deep, timeout=timeout)
-    from gpudoctor.diagnose import diagnose, unseen
+        is_shown = not (json or nagios or paste) and sys.stdout.isatty()
+        snapshot, checks = _examined(
+            names or [], python, torch=not no_torch, deep=deep, timeout=timeout, is_shown=is_shown, no_color=no_color
+        )
+    from msgspec.structs import replace
 
-    report = diagnose(snapshot, *checks)
+    from gpudoctor.diagnose import diagnose
+    from gpudoctor.snapshot import read
+
+    if wanted is not None:
+        snapshot = replace(snapshot, expected=read("--expect", wanted))
+    every, broken = checks
+    if baseline is not None and earlier is not None:
+        from gpudoctor.compare.baseline import with_baseline
+
+        snapshot, more = with_baseline(snapshot, earlier, baseline)
+        every = [*more, *every]
+    report = of_machine(diagnose(snapshot, every, broken, names=names or []), snapshot)
     if nagios:
         from gpudoctor.render.nagios import line
 
-        blind = unseen(snapshot, report)
-        print(line(report, strict=strict, unseen=blind))
-        raise typer.Exit(report.nagios_status(strict=strict, is_blind=bool(blind)))
+        print(line(report, strict=strict))
+        raise typer.Exit(report.nagios_status(strict=strict))
     if paste:
         from gpudoctor.render.paste import markdown
 
         print(markdown(report, snapshot))
     else:
-        from gpudoctor.render.terminal import show_report
-        from gpudoctor.report import to_json
+        _end_report(report, snapshot, json=json, strict=strict, no_color=no_color, verbose=verbose)
+    raise typer.Exit(report.status(strict=strict))
 
-        answer(
-            report,
-            to_json if json else None,
-            lambda report, screen: show_report(report, snapshot, screen),
-            no_color=no_color,
-        )
-    raise typer.Exit(report.exit_status(strict=strict))
+
+def _end_saved(found: "Answer", *, json: bool, strict: bool, no_color: bool, verbose: int) -> NoReturn:
+    from gpudoctor.fleet.survey import Survey
+    from gpudoctor.report import Report
+
+    if isinstance(found, Survey):
+        _end_survey(found, json=json, strict=strict, no_color=no_color, verbose=verbose, saved=True)
+    assert isinstance(found, Report)
+    _end_report(found, None, json=json, strict=strict, no_color=no_color, verbose=verbose, saved=True)
+
+
+def _end_report(
+    report: "Report",
+    snapshot: "Snapshot | None",
+    *,
+    json: bool,
+    strict: bool,
+    no_color: bool,
+    verbose: int,
+    saved: bool = False,
+) -> NoReturn:
+    from gpudoctor.render.terminal import show_report
+
+    status = report.status(strict=strict)
+    answer(
+        report,
+        lambda report, screen: show_report(report, snapshot, screen, verbose),
+        json=json,
+        no_color=no_color,
+        status=status,
+        saved=saved,
+    )
+    raise typer.Exit(status)
+
+
+def _end_survey(
+    survey: "Survey", *, json: bool, strict: bool, no_color: bool, verbose: int, saved: bool = False
+) -> NoReturn:
+    from gpudoctor.render.fleet import show_survey
+
+    status = survey.status(strict=strict)
+    answer(
+        survey,
+        lambda survey, screen: show_survey(survey, screen, verbose),
+        json=json,
+        no_color=no_color,
+        status=status,
+        saved=saved,
+    )
+    raise typer.Exit(status)
 
 
 def _examined(
-    names: "Sequence[str]", python: str | None, *, torch: bool, deep: bool, timeout: float
+    names: "Sequence[str]",
+    python: str | None,
+    *,
+    torch: bool,
+    deep: bool,
+    timeout: float,
+    is_shown: bool,
+    no_color: bool,
 ) -> "tuple[Snapshot, tuple[list[Check], list[BrokenPlugin]]]":
-    """This machine, and the checks, which are loaded while it is read."""
+    """This machine, and the checks, which are loaded while it is read.
+
+    `is_shown`: what they find is on the terminal as soon as it is known, until the report takes its place.
+    """
     from gpudoctor.examination import examine_machine
     from gpudoctor.render.progress import Progress
 
@@ -120,8 +220,20 @@ def _examined(
         loaded.append(chosen_checks(names))
         import gpudoctor.render.terminal  # noqa: F401 - is needed next
 
-    with Progress(sys.stderr) as progress:
+    with Progress(sys.stderr, at_most=None if deep else timeout, no_color=no_color) as progress:
+
+        def early(known: "Snapshot") -> None:
+            from gpudoctor.diagnose import diagnose
+
+            progress.found([problem for _, problem in diagnose(known, loaded[0][0]).problems])
+
         snapshot = examine_machine(
-            python=python, torch=torch, deep=deep, timeout=timeout, waiting=progress.waiting, meanwhile=meanwhile
+            python=python,
+            torch=torch,
+            deep=deep,
+            timeout=timeout,
+            waiting=progress.waiting,
+            meanwhile=meanwhile,
+            early=early if is_shown and progress.is_shown else None,
         )
     return snapshot, loaded[0]

@@ -2,31 +2,41 @@
 
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from gpudoctor import defaults
-from gpudoctor.cli.options import Json, NoColor, Python, answer, argument, option
+from gpudoctor.cli.options import FIXED, WAITED, FromFile, Json, NoColor, Python, answer, argument, option
 from gpudoctor.errors import BadInput
+
+if TYPE_CHECKING:
+    from gpudoctor.checkpoint.report import CheckpointReport
 
 
 def checkpoint(
-    file: Annotated[str, argument("FILE", "A .pt, .pth, .bin, .ckpt or .safetensors file.")],
-    fix: Annotated[str | None, option("--fix OUT", "Write the state dict, with plain names, to OUT.")] = None,
+    file: Annotated[str | None, argument("FILE", "A .pt, .pth, .bin, .ckpt or .safetensors file.")] = None,
+    fix: Annotated[str | None, option("--fix OUT", FIXED)] = None,
     force: Annotated[bool, option("--force", "Write OUT even if it becomes eight times as large as FILE.")] = False,
     like: Annotated[str | None, option("--like FILE", "Compare its keys with a model that FILE has.")] = None,
     key: Annotated[str | None, option("--key KEY", "Which state dict, where it has several.")] = None,
     tensors: Annotated[bool, option("--tensors", "List every tensor.")] = False,
     no_values: Annotated[bool, option("--no-values", "Names and shapes only; numbers are not read.")] = False,
     python: Python = None,
-    timeout: Annotated[
-        float, option("--timeout SECONDS", "End when it gets no further for so long.", least=1, most=3600)
-    ] = defaults.STALL_SECONDS,
+    timeout: Annotated[float, option("--timeout SECONDS", WAITED, least=1, most=3600)] = defaults.STALL_SECONDS,
+    from_file: FromFile = None,
     json: Json = False,
     no_color: NoColor = False,
 ) -> None:
-    """Exit status: 1 when its weights cannot be used as they are, 2 when it cannot be read."""
+    if from_file is not None:
+        if file is not None or fix is not None or like is not None or key is not None:
+            raise BadInput("--from shows a saved answer; without it, a checkpoint is read")
+        from gpudoctor.checkpoint.report import CheckpointReport
+        from gpudoctor.cli.files import saved_answer
+
+        _end(saved_answer(from_file, CheckpointReport), json=json, tensors=tensors, no_color=no_color, saved=True)
+    if file is None:
+        raise BadInput("which checkpoint: gpudoctor checkpoint FILE")
     for name, value in (("FILE", file), ("--fix", fix), ("--like", like), ("--key", key)):
         if value is not None and (not value or "\0" in value):
             raise BadInput(f"{name}: a name is missing")
@@ -35,11 +45,9 @@ def checkpoint(
     if file == "-":
         raise BadInput("a checkpoint is read at many places, which standard input does not allow; name a file")
     from gpudoctor.checkpoint.examine import FileWish
-    from gpudoctor.checkpoint.report import to_json
     from gpudoctor.checkpoint.run import run
     from gpudoctor.checkpoint.unreadable import BadFile
     from gpudoctor.read.interpreter import choose
-    from gpudoctor.render.checkpoint import show_checkpoint
     from gpudoctor.render.progress import Progress
     from gpudoctor.render.words import safe
 
@@ -50,11 +58,18 @@ def checkpoint(
             report = run(wish, python=path, patience=timeout, waiting=progress.waiting)
     except BadFile as error:
         said = str(error)
-        raise BadInput(safe(said if said.startswith("--") else f"{file}: {said}")) from None
+        raise type(error)(safe(said if said.startswith("--") else f"{file}: {said}")) from None
+    _end(report, json=json, tensors=tensors, no_color=no_color)
+
+
+def _end(report: "CheckpointReport", *, json: bool, tensors: bool, no_color: bool, saved: bool = False) -> NoReturn:
+    from gpudoctor.render.checkpoint import show_checkpoint
+
     answer(
         report,
-        to_json if json else None,
         lambda report, screen: show_checkpoint(report, screen, every_tensor=tensors),
+        json=json,
         no_color=no_color,
+        saved=saved,
     )
     raise typer.Exit(report.exit_status)

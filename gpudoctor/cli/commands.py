@@ -6,6 +6,7 @@ import textwrap
 COMMANDS = {
     "check": "Is this machine ready to train? Problems first, each with a fix to paste. Or several: --hosts.",
     "capture": "Write what was read from this machine as JSON, to be diagnosed elsewhere with `check --from`.",
+    "diff": "What differs between two captures: one machine at two times, or two machines. The worst first.",
     "devices": "Which GPUs a CUDA program gets, in its own numbering, and what is wrong with CUDA_VISIBLE_DEVICES.",
     "env": "Which NCCL and PyTorch variables this machine needs, each with its reason; only those.",
     "topology": "GPUs and RDMA devices, and what connects each two, in NCCL's path classes.",
@@ -17,6 +18,7 @@ COMMANDS = {
     "explain": "Why did this job fail? Reads logs: NCCL's, tracebacks, watchdogs, torchrun, Slurm, dmesg.",
     "checkpoint": "What is in this checkpoint, and what will loading it say? Runs nothing that is in it.",
     "lint": "What a launch command, script, sbatch file, hostfile or manifest will do, and what to write instead.",
+    "about": "What an id in an answer means, and what to do: a check, a cause, a rule of lint, a symptom.",
     "checks": "List all checks, or describe one.",
 }
 """Each is a function of its name in a module of its name. What its docstring says more is for its own --help."""
@@ -30,9 +32,48 @@ OPTIONS = {
 }
 ABOUT = "Is this machine ready to train? Diagnostics for multi-GPU PyTorch that always answer."
 EPILOG = (
-    "Exit status: 0 healthy (warnings allowed), 1 errors, 2 wrong usage or nothing could be examined, 3 cannot tell."
+    "Exit status: 0 nothing wrong, and what decides was seen; 1 a fault; 2 wrong usage; 3 cannot tell. The --help of "
+    "each command says what that means for it."
 )
 WIDEST = 100
+TROUBLES = {
+    "Before a training": {
+        "check": "Is this machine ready to train?",
+        "check --hosts n1,n2": "Are these nodes ready, and are they alike?",
+        "nccl-test": "How fast do GPUs and nodes reach each other?",
+        "train-test": "Does parallel training compute rightly here?",
+        "launch -- train.py": "What is to be pasted on every node?",
+        "lint run.sh": "Will this start do what is meant?",
+    },
+    "It hangs": {
+        "hang": "Which rank is it, and what does it wait for?",
+    },
+    "It died": {
+        "explain train.log": "What came first, and does a restart help?",
+        "checkpoint model.pt": "What is in this file, and will it load?",
+    },
+    "It is slow": {
+        "nccl-test --find-slow": "Which node, link or adapter is the slow one?",
+        "topology": "How do GPUs and adapters reach each other?",
+        "amp": "Which precision is fast on these GPUs?",
+        "diff OLD NEW": "What has changed between these two captures?",
+    },
+    "Which command": {
+        "about ID": "What does this id in an answer mean?",
+        "--help": "What is each command for?",
+    },
+}
+"""What somebody comes with, and what to type then."""
+
+
+def troubles_text() -> str:
+    """What `gpudoctor` alone says; it fits a terminal of 80 columns and 24 lines as it stands."""
+    left = max(len(line) for lines in TROUBLES.values() for line in lines)
+    parts = (
+        "\n".join((f"{trouble}:", *(f"  gpudoctor {line:{left}}  {text}" for line, text in lines.items())))
+        for trouble, lines in TROUBLES.items()
+    )
+    return "\n".join((*textwrap.wrap(ABOUT, 80), *parts))
 
 
 def help_text() -> str:

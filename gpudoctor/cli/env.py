@@ -2,8 +2,10 @@
 
 from typing import Annotated, Literal
 
+import typer
+
 from gpudoctor import defaults
-from gpudoctor.cli.options import FromFile, NoTorch, Python, Timeout, machine_from, option
+from gpudoctor.cli.options import FromFile, Json, Nodes, NoTorch, Python, Timeout, machine_from, of_machine, option
 from gpudoctor.errors import BadInput
 
 Format = Literal["shell", "fish", "dotenv", "slurm", "docker", "kubernetes", "json"]
@@ -12,13 +14,9 @@ Format = Literal["shell", "fish", "dotenv", "slurm", "docker", "kubernetes", "js
 
 def env(
     form: Annotated[Format, option("--format", "The form to write it in.")] = "shell",
-    nodes: Annotated[
-        int | None,
-        option(
-            "--nodes N", "How many nodes train together; default: what the environment shows, else several.", least=1
-        ),
-    ] = None,
+    nodes: Nodes = None,
     debug: Annotated[bool, option("--debug", "Also what to set to look into a failure or hang.")] = False,
+    json: Json = False,
     python: Python = None,
     no_torch: NoTorch = False,
     from_file: FromFile = None,
@@ -26,13 +24,16 @@ def env(
 ) -> None:
     if from_file is not None and python is not None:
         raise BadInput("--from answers for a file; --python examines this machine")
+    form = "json" if json else form
     machine = machine_from(from_file, python=python, torch=not no_torch, timeout=timeout)
     from gpudoctor.emit import EMITTERS
     from gpudoctor.emit.comments import CannotExpress
     from gpudoctor.knowledge.suggest.suggestions import suggest
 
     try:
-        text = EMITTERS[form](suggest(machine, nodes, debug))
+        advice = of_machine(suggest(machine, nodes, debug), machine)
+        text = EMITTERS[form](advice)
     except CannotExpress as error:
         raise BadInput(f"--format {form}: {error}") from None
-    print(text, end="")
+    print(text, end="", flush=True)
+    raise typer.Exit(advice.exit_status)

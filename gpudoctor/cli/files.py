@@ -5,42 +5,69 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
 from gpudoctor import bounded, cost
-from gpudoctor.errors import BadInput
+from gpudoctor.envelope import Answer, decode, is_answer
+from gpudoctor.errors import BadInput, CannotTell
 from gpudoctor.lacking import unwritable
-from gpudoctor.snapshot import Snapshot, UnreadableSnapshot
+from gpudoctor.snapshot import Snapshot, is_cut
 
-T = TypeVar("T")
+A = TypeVar("A", bound=Answer)
 
 
-def snapshot_from(path: str) -> Snapshot:
+def snapshot_from(path: str, option: str = "--from") -> Snapshot:
     """The snapshot in a file (or standard input for "-"). Raises `BadInput` in one line."""
-    from gpudoctor.read.file import load_snapshot
+    found = snapshot_or(path, option=option)
+    assert isinstance(found, Snapshot)
+    return found
+
+
+def snapshot_or(path: str, *forms: type[A], option: str = "--from") -> Snapshot | A:
+    """The snapshot in a file (or standard input for "-"), or an answer of one of these forms that --json has written.
+
+    Raises `BadInput` in one line.
+    """
+    from gpudoctor.read.file import content, snapshot_of
 
     cost.spend(bounded.SNAPSHOT)
     try:
-        return load_snapshot(path)
-    except UnreadableSnapshot as error:
-        raise BadInput(f"--from {path}: {error}") from None
+        raw = content(path)
+        form = next((each for each in forms if is_answer(raw, each)), None)
+        return snapshot_of(raw) if form is None else decode(raw, form)
+    except BadInput as error:
+        raise type(error)(f"{option} {path}: {error}") from None
 
 
-def saved_answer(
-    path: str, decode: Callable[[bytes], T], bound: bounded.Bound = bounded.ANSWER, otherwise: str = "{}"
-) -> T:
-    """An answer that --json has written (or on standard input for "-"). Raises `BadInput` in one line.
+def saved_answer(path: str, form: type[A]) -> A:
+    """An answer that --json has written (or on standard input for "-"). Raises `BadInput` in one line."""
+    raw = saved(path)
+    with told(path, raw):
+        return decode(raw, form)
 
-    `otherwise`: what to say of a file that is none, around the reason.
-    """
+
+def saved(path: str, bound: bounded.Bound = bounded.ANSWER) -> bytes:
+    """The content of a file that --from names. Raises `BadInput`, and `CannotTell` for one that is empty."""
     cost.spend(bound)
     try:
-        return decode(bounded.contents(path, bound.size))
+        raw = bounded.contents(path, bound.size)
     except bounded.Refused as error:
         raise BadInput(f"--from {path}: {error}") from None
+    if not raw.strip():
+        raise CannotTell(f"--from {path}: the file is empty")
+    return raw
+
+
+@contextlib.contextmanager
+def told(path: str, raw: bytes, otherwise: str = "{}") -> Iterator[None]:
+    """Names the file in what is said of it. `otherwise`: what to say of one that is none, around the reason."""
+    try:
+        yield
     except BadInput as error:
+        if is_cut(raw):
+            raise CannotTell(f"--from {path}: the file is cut: its JSON ends before it is complete") from None
         raise BadInput(f"--from {path}: {otherwise.format(error)}") from None
 
 

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from gpudoctor import __version__
 from gpudoctor.cli.commands import ABOUT, COMMANDS, HIDDEN, help_text
+from gpudoctor.cli.statuses import STATUSES, sentence
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -27,9 +28,10 @@ class LazyCommands(TyperGroup):
         module = import_module(f"gpudoctor.cli.{identifier}")
         function = getattr(module, identifier)
         text = f"{summary}\n\n{getdoc(function) or ''}"
+        statuses = sentence(cmd_name) if cmd_name in STATUSES else None
         # rich_markup_mode=None: plain help costs half the CPU time of a rich one, and pastes better.
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        alone.command(cmd_name, cls=getattr(module, "CLASS", None), help=text)(function)
+        alone.command(cmd_name, cls=getattr(module, "CLASS", None), help=text, epilog=statuses)(function)
         return typer.main.get_command(alone)
 
     def get_help(self, ctx: Any) -> str:

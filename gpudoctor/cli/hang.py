@@ -8,30 +8,35 @@ import typer
 from gpudoctor import bounded, defaults
 from gpudoctor.cli.options import (
     Exclude,
+    FromFile,
+    Hostfile,
+    Hosts,
+    Job,
     Json,
-    NamesFile,
     NoColor,
+    Nodes,
     Paste,
+    Pid,
     RemoteGpudoctor,
-    SlurmNodes,
+    Verbose,
     answer,
     exclusive,
     option,
 )
-from gpudoctor.errors import BadInput
+from gpudoctor.errors import BadInput, CannotTell
 
 
 def hang(
-    pid: Annotated[int | None, option("--pid P", "The job of this process.", least=1)] = None,
-    job: Annotated[str | None, option("--job ID", "A Slurm job, or a job's id as shown here.")] = None,
+    pid: Pid = None,
+    job: Job = None,
     user: Annotated[str | None, option("--user NAME", "The jobs of this user; a name or number.")] = None,
-    hosts: Annotated[str | None, option("--hosts LIST", "All nodes of the job, by ssh: 'n[01-16]'.")] = None,
-    hostfile: NamesFile = None,
-    nodes: SlurmNodes = None,
+    hosts: Hosts = None,
+    hostfile: Hostfile = None,
+    nodes: Nodes = None,
     exclude: Exclude = None,
     remote_gpudoctor: RemoteGpudoctor = None,
     dumps: Annotated[str | None, option("--dumps DIR", "Flight-recorder dumps, one file a rank.")] = None,
-    from_file: Annotated[str | None, option("--from FILE", "What `capture --pid` wrote; - is stdin.")] = None,
+    from_file: FromFile = None,
     watch: Annotated[bool, option("--watch", "Wait until the job stands still, then report.")] = False,
     interval: Annotated[
         float, option("--interval SECONDS", "From look to look of --watch.", least=2, most=3600)
@@ -39,20 +44,20 @@ def hang(
     native: Annotated[bool, option("--native", "Native frames too; stops each process for an instant.")] = False,
     json: Json = False,
     paste: Paste = False,
+    verbose: Verbose = 0,
     no_color: NoColor = False,
 ) -> None:
-    """Exit status: 1 when a job hangs or has a fault, 0 when it gets on, 2 when there is none, 3 when that cannot be
-    told.
-    """
-    from gpudoctor.cli.files import saved_answer
+    from gpudoctor.cli.files import saved, told
+    from gpudoctor.envelope import decode, is_answer
     from gpudoctor.fleet.where import Where
     from gpudoctor.hang import live
-    from gpudoctor.hang.report import to_json
+    from gpudoctor.hang.report import HangReport
     from gpudoctor.render.hang import show_hang
     from gpudoctor.render.progress import Progress
-    from gpudoctor.snapshot.evidence import from_json
+    from gpudoctor.snapshot.evidence import Evidence, from_json
 
     exclusive(json=json, paste=paste)
+    evidence: Evidence | None = None
     where = Where(nodes, hosts, hostfile, exclude, remote_gpudoctor)
     names_nodes = where.is_named or nodes is not None
     if from_file is None:
@@ -64,20 +69,29 @@ def hang(
     else:
         if names_nodes or watch or native or any((pid, user, dumps, exclude, remote_gpudoctor)):
             raise BadInput("--from diagnoses a file; the other options look at a live job")
-        evidence = saved_answer(
-            from_file,
-            from_json,
-            bounded.EVIDENCE,
-            "no evidence of a job ({}); `gpudoctor capture --pid P` writes it",
-        )
-        report = live.recorded(evidence, job)
+        raw = saved(from_file, bounded.EVIDENCE)
+        with told(from_file, raw, "no evidence of a job ({}); `gpudoctor capture --pid P` writes it"):
+            if is_answer(raw, HangReport):
+                report = decode(raw, HangReport)
+            else:
+                evidence = from_json(raw)
+                report = live.recorded(evidence, job)
+        if evidence is None and (paste or job is not None):
+            raise BadInput(f"--from {from_file}: it is an answer, which is shown as it is")
         if not report.jobs and not report.lost and not report.unread and not json:
-            of = f" of the id {job}" if job is not None else ""
-            raise BadInput(f"--from {from_file}: it holds no job{of}")
-    if paste:
+            if job is not None:
+                raise BadInput(f"--from {from_file}: it holds no job of the id {job}")
+            raise CannotTell(f"--from {from_file}: it holds no job")
+    if paste and evidence is not None:
         from gpudoctor.render.paste import hang_markdown
 
         print(hang_markdown(report, evidence))
     else:
-        answer(report, to_json if json else None, show_hang, no_color=no_color)
-    raise typer.Exit(live.exit_status(report))
+        answer(
+            report,
+            lambda report, screen: show_hang(report, screen, verbose),
+            json=json,
+            no_color=no_color,
+            saved=evidence is None,
+        )
+    raise typer.Exit(report.exit_status)

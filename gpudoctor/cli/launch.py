@@ -8,13 +8,23 @@ import typer
 
 from gpudoctor import defaults
 from gpudoctor.cli.options import (
+    COMPUTED_IN,
+    OUTPUT,
+    SHARED_BY,
+    VERIFIED,
     FrameworkVersion,
     GpusPerNode,
+    Hostfile,
+    Hosts,
+    Json,
     MasterAddress,
     MasterPort,
     NoColor,
+    Nodes,
     Python,
+    RemoteGpudoctor,
     Timeout,
+    Verbose,
     argument,
     option,
 )
@@ -31,32 +41,30 @@ def launch(
     program: Annotated[
         list[str] | None, argument("-- SCRIPT [ARGUMENTS]", "As after `python`; default: train.py.")
     ] = None,
-    nodes: Annotated[int | None, option("--nodes N", "How many nodes train together.", least=1)] = None,
+    nodes: Nodes = None,
     gpus_per_node: GpusPerNode = None,
-    hosts: Annotated[str | None, option("--hosts LIST", "The nodes, head first: 'n[01-16]', 'a,b'.")] = None,
-    hostfile: Annotated[str | None, option("--hostfile FILE", "Lines of NAME [slots=N], head first.")] = None,
+    hosts: Hosts = None,
+    hostfile: Hostfile = None,
     master_addr: MasterAddress = None,
     master_port: MasterPort = None,
     framework: Annotated[Framework, option("--framework", "What starts the ranks.")] = "torchrun",
     framework_version: FrameworkVersion = None,
-    strategy: Annotated[str | None, option("--strategy NAME", "ddp, fsdp, ...")] = None,
-    precision: Annotated[
-        Literal["fp32", "fp16", "bf16"] | None, option("--precision", "What the ranks compute in.")
-    ] = None,
+    strategy: Annotated[str | None, option("--strategy ddp|fsdp|...", SHARED_BY)] = None,
+    precision: Annotated[Literal["fp32", "fp16", "bf16"] | None, option("--precision", COMPUTED_IN)] = None,
     elastic: Annotated[str | None, option("--elastic MIN:MAX", "Nodes may come and go (torchrun).")] = None,
-    check: Annotated[bool, option("--check", "Verify every claim on the nodes first.")] = False,
-    json: Annotated[bool, option("--json", "The plan and the text as JSON.")] = False,
-    output: Annotated[str | None, option("-o --output DIR", "Write files, a script a node.")] = None,
-    remote_gpudoctor: Annotated[str | None, option("--remote-gpudoctor PATH", "For --check: gpudoctor there.")] = None,
+    check: Annotated[bool, option("--check", VERIFIED)] = False,
+    json: Json = False,
+    output: Annotated[str | None, option("-o --output DIR", OUTPUT)] = None,
+    remote_gpudoctor: RemoteGpudoctor = None,
     python: Python = None,
     timeout: Timeout = defaults.READ_SECONDS,
+    verbose: Verbose = 0,
     no_color: NoColor = False,
 ) -> None:
     from gpudoctor.fleet.where import Where
     from gpudoctor.launch import planned
     from gpudoctor.launch.plan import LaunchWish
-    from gpudoctor.launch.text import as_json, text, written
-    from gpudoctor.launch.verified import has_false
+    from gpudoctor.launch.text import LaunchAnswer, text, written
     from gpudoctor.render.launch import remarks
     from gpudoctor.render.progress import Progress
     from gpudoctor.render.prose import console
@@ -85,8 +93,11 @@ def launch(
     with Progress(sys.stderr) as progress:
         plan, emission, verified = planned.planned(wish, where, progress.waiting, timeout=timeout, check=check)
     paths = written(emission, output) if output is not None else ()
+    seen = LaunchAnswer(plan=plan, emission=emission, text=text(emission), verified=verified)
     if json:
-        print(as_json(plan, emission, verified))
+        from gpudoctor.envelope import encode
+
+        print(encode(seen).decode())
     else:
         screen = console(no_color=no_color, file=sys.stderr)
         said = [] if program else ["train.py stands for your script: gpudoctor launch ... -- SCRIPT ARGUMENTS."]
@@ -95,7 +106,15 @@ def launch(
                 f"{', '.join(plan.leftovers)} {'is' if len(plan.leftovers) == 1 else 'are'} set in this shell, of "
                 "another job as it seems, and taken out for the command or replaced."
             )
-        remarks(plan, emission, screen, verified=verified or (), said=said, was_checked=verified is not None)
+        remarks(
+            plan,
+            emission,
+            screen,
+            verified=verified or (),
+            said=said,
+            was_checked=verified is not None,
+            verbosity=verbose,
+        )
         sys.stderr.flush()
-        print("".join(f"{path}\n" for path in paths) or text(emission), end="")
-    raise typer.Exit(1 if verified is not None and has_false(verified) else 0)
+        print("".join(f"{path}\n" for path in paths) or seen.text, end="")
+    raise typer.Exit(seen.exit_status)

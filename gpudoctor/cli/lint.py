@@ -7,7 +7,19 @@ import typer
 from typer.core import TyperCommand
 
 from gpudoctor import bounded, cost, defaults
-from gpudoctor.cli.options import FrameworkVersion, Json, NoColor, Python, Timeout, answer, argument, option
+from gpudoctor.cli.options import (
+    FIXED,
+    VERIFIED,
+    FrameworkVersion,
+    FromFile,
+    Json,
+    NoColor,
+    Python,
+    Timeout,
+    answer,
+    argument,
+    option,
+)
 from gpudoctor.errors import BadInput
 
 COMMAND = "gpudoctor.lint.command"
@@ -41,19 +53,27 @@ def lint(
         option("--kind", "What the text is; default: what it looks like."),
     ] = None,
     python: Python = None,
-    fix: Annotated[bool, option("--fix", "Print the corrected text; problems go to stderr.")] = False,
+    fix: Annotated[bool, option("--fix", FIXED)] = False,
+    from_file: FromFile = None,
     json: Json = False,
-    check: Annotated[bool, option("--check", "Also ask this machine: name, address, port.")] = False,
+    check: Annotated[bool, option("--check", VERIFIED)] = False,
     timeout: Timeout = defaults.READ_SECONDS,
     no_color: NoColor = False,
 ) -> None:
-    """Exit status 1 when it has errors."""
     if fix and json:
         raise BadInput("--fix prints a text and --json an answer that holds it; give one of them")
     from gpudoctor.lint import asked
-    from gpudoctor.lint.report import to_json
-    from gpudoctor.render.lint import show_lint
+    from gpudoctor.render.lint import show_lint, show_report
 
+    if from_file is not None:
+        from gpudoctor.cli.files import saved_answer
+        from gpudoctor.lint.report import LintReport
+
+        if file is not None or COMMAND in context.meta or fix or check:
+            raise BadInput("--from shows a saved answer; without it, a text is read")
+        report = saved_answer(from_file, LintReport)
+        answer(report, show_report, json=json, no_color=no_color, saved=True)
+        raise typer.Exit(report.exit_status)
     text, name = _text(file, context.meta.get(COMMAND))
     cost.spend(bounded.SCRIPT)
     known = asked.facts_of(text, facts, framework_version, env, python)
@@ -72,11 +92,11 @@ def lint(
     else:
         answer(
             report,
-            to_json if json else None,
             lambda _, screen: show_lint(seen, screen, with_corrections=True),
+            json=json,
             no_color=no_color,
         )
-    raise typer.Exit(int(report.verdict == "bad"))
+    raise typer.Exit(report.exit_status)
 
 
 def _print_corrected(text: str) -> None:

@@ -9,8 +9,10 @@ import typer
 
 from gpudoctor import defaults
 from gpudoctor.cli.options import (
+    OF_NUMBERS,
     Backend,
     Exclude,
+    FromFile,
     GpusPerNode,
     Hostfile,
     Hosts,
@@ -24,8 +26,8 @@ from gpudoctor.cli.options import (
     Python,
     RanksShareGpu,
     RemoteGpudoctor,
-    Saved,
-    Stall,
+    TestTimeout,
+    Verbose,
     Wait,
     answer,
     check_plot_of,
@@ -53,12 +55,15 @@ def nccl_test(
     min_bytes: Annotated[str, option("--min-bytes SIZE", "Smallest size.")] = str(defaults.SMALLEST_SIZE),
     max_bytes: Annotated[str | None, option("--max-bytes SIZE", "Largest size: 8G; on gloo 64M.")] = None,
     factor: Annotated[int, option("--factor F", "From size to size.", least=2)] = defaults.SIZE_FACTOR,
-    dtype: Annotated[Literal["float32", "float16", "bfloat16"], option("--dtype", "Type of the elements.")] = "float32",
+    dtype: Annotated[Literal["float32", "float16", "bfloat16"], option("--dtype", OF_NUMBERS)] = "float32",
     warmup: Annotated[int | None, option("--warmup N", "Untimed operations a size: 5.", least=0)] = None,
     iters: Annotated[int | None, option("--iters N", "Timed operations a size: 20.", least=1)] = None,
-    check: Annotated[bool, option("--check/--no-check", "Compare every element of the result.")] = True,
+    compare_data: Annotated[
+        bool, option("--compare-data/--no-compare-data", "Compare every element of the result.")
+    ] = True,
+    check: Annotated[bool, typer.Option("--check/--no-check", hidden=True)] = True,
     backend: Backend = "auto",
-    timeout: Stall = defaults.STALL_SECONDS,
+    timeout: TestTimeout = defaults.STALL_SECONDS,
     interface: Interface = None,
     master_addr: MasterAddress = None,
     master_port: MasterPort = None,
@@ -72,7 +77,7 @@ def nccl_test(
         Literal["slurm", "kubernetes"] | None,
         option("--emit", "Print a batch script or manifest that runs this test."),
     ] = None,
-    from_file: Saved = None,
+    from_file: FromFile = None,
     json: Json = False,
     csv: Annotated[bool, option("--csv", "The rows as CSV.")] = False,
     plot: Plot = None,
@@ -80,17 +85,19 @@ def nccl_test(
     ranks_share_gpu: RanksShareGpu = False,
     remote_gpudoctor: RemoteGpudoctor = None,
     python: Python = None,
+    verbose: Verbose = 0,
     no_color: NoColor = False,
 ) -> None:
     from gpudoctor.cli.files import saved_answer
     from gpudoctor.fleet.where import Where, is_symmetric
     from gpudoctor.nccl import live, symmetric
     from gpudoctor.nccl.compare_settings import parse_compare
-    from gpudoctor.nccl.publish import from_json, to_csv, to_json
+    from gpudoctor.nccl.publish import to_csv
+    from gpudoctor.nccl.result import TestResult
     from gpudoctor.nccl.wish import Wish
     from gpudoctor.render.nccl_test import Live, show_result, show_run
     from gpudoctor.render.plot import draw
-    from gpudoctor.render.prose import console, show_lines_left_out
+    from gpudoctor.render.prose import console
 
     exclusive(json=json, csv=csv)
     if emit is not None and (join is not None or from_file is not None):
@@ -107,7 +114,7 @@ def nccl_test(
             dtype=dtype,
             warmup=warmup,
             iterations=iters,
-            check=check,
+            check=check and compare_data,  # --no-check is its former spelling
             backend=backend,
             ranks_per_node=gpus_per_node or 0,
             timeout=timeout,
@@ -128,7 +135,7 @@ def nccl_test(
     where = Where(nodes, hosts, hostfile, exclude, remote_gpudoctor, wait)
     status: int | None = None
     if from_file is not None:
-        result = saved_answer(from_file, from_json)
+        result = saved_answer(from_file, TestResult)
         if not (json or csv):
             show_run(result, screen)
     else:
@@ -152,11 +159,16 @@ def nccl_test(
     if csv:
         print(to_csv(result), end="", flush=True)
     else:
-        answer(result, (lambda result: to_json(result).encode()) if json else None, show_result, no_color=no_color)
+        answer(
+            result,
+            lambda result, screen: show_result(result, screen, verbose),
+            json=json,
+            no_color=no_color,
+            status=status,
+            saved=from_file is not None,
+        )
     if plot is not None:
         draw(result, plot)
     if keep_logs is not None:
         live.keep_logs(result, keep_logs)
-    if from_file is not None and result.findings and not (json or csv):
-        show_lines_left_out(screen)
     raise typer.Exit(result.exit_status if status is None else status)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 if TYPE_CHECKING:
+    from gpudoctor.envelope import Answer
     from gpudoctor.snapshot import Snapshot
 
 
-T = TypeVar("T")
+A = TypeVar("A", bound="Answer")
 
 
 def option(
@@ -44,50 +45,68 @@ def seconds(words: str, help: str, *, least: float) -> Any:
 
 
 Python = Annotated[str | None, option("--python PATH", "The training interpreter to examine.")]
+Expect = Annotated[
+    str | None, option("--expect WHAT", "What must be there: 8xH100, gpus=8, or cpu (no accelerator is meant).")
+]
+Baseline = Annotated[
+    str | None, option("--baseline FILE", "An earlier capture: what is gone, slower, older or changed since.")
+]
 NoTorch = Annotated[bool, option("--no-torch", "Do not import torch in the training interpreter.")]
 Deep = Annotated[bool, option("--deep", "Run the active tests too: each GPU computes, fp16 and bf16, DDP.")]
-Timeout = Annotated[float, seconds("--timeout SECONDS", "Deadline of each thing that is read.", least=0.1)]
+WAITED = "How long to wait for one thing: a reading, a device, a rank that stands still."
+Timeout = Annotated[float, seconds("--timeout SECONDS", WAITED, least=0.1)]
+TestTimeout = Annotated[float, option("--timeout SECONDS", WAITED, least=1, most=3600)]
 FromFile = Annotated[
     str | None,
     option(
         "--from FILE",
-        "A captured snapshot, or the output of `nvidia-smi -q` or `nvidia-smi -q -x`; - is standard input.",
+        "Read FILE (- is standard input) instead of looking: what --json or `capture` has written or, of a machine, a "
+        "tool such as nvidia-smi.",
     ),
 ]
-Saved = Annotated[str | None, option("--from FILE", "Show a saved answer (--json) again.")]
 Json = Annotated[bool, option("--json", "The answer as JSON.")]
 Paste = Annotated[bool, option("--paste", "For an issue: markdown, private names hidden.")]
+Verbose = Annotated[
+    int, typer.Option("-v", "--verbose", count=True, help="Reasons, evidence, whom to blame; -vv for everything.")
+]
 NoColor = Annotated[bool, option("--no-color", "No colour; NO_COLOR in the environment does the same.")]
-Nodes = Annotated[int | None, option("--nodes N", "So many nodes: SLURM's, or those that join.", least=1)]
-SlurmNodes = Annotated[int | None, option("--nodes N", "So many nodes of the Slurm allocation.", least=1)]
-Hosts = Annotated[str | None, option("--hosts LIST", "Nodes by ssh: 'n[01-16]', 'a,user@b:2222'.")]
-Hostfile = Annotated[str | None, option("--hostfile FILE", "Nodes by ssh: lines of NAME [slots=N].")]
-NamesFile = Annotated[str | None, option("--hostfile FILE", "The nodes that a file names, one a line.")]
+Nodes = Annotated[
+    int | None, option("--nodes N", "How many nodes: of the Slurm allocation, or that join or train together.", least=1)
+]
+Hosts = Annotated[str | None, option("--hosts LIST", "Nodes by ssh, the head first: 'n[01-16]', 'a,user@b:2222'.")]
+Hostfile = Annotated[str | None, option("--hostfile FILE", "Nodes by ssh, the head first: lines of NAME [slots=N].")]
 Exclude = Annotated[str | None, option("--exclude LIST", "Leave these nodes out.")]
 RemoteGpudoctor = Annotated[str | None, option("--remote-gpudoctor PATH", "gpudoctor on the other nodes.")]
 GpusPerNode = Annotated[int | None, option("--gpus-per-node G", "Ranks a node.", least=1, most=1024)]
 MasterAddress = Annotated[str | None, option("--master-addr A", "The head's address.")]
 MasterPort = Annotated[int | None, option("--master-port P", "The rendezvous port.", least=1, most=65535)]
 Backend = Annotated[Literal["auto", "nccl", "gloo"], option("--backend", "nccl, or gloo over CPU.")]
-Stall = Annotated[
-    float, option("--timeout SECONDS", "End the test when it stands still this long.", least=1, most=3600)
-]
 Interface = Annotated[str | None, option("--interface IF", "The interface that all nodes use.")]
 Wait = Annotated[float, option("--wait SECONDS", "How long nodes have to join.", least=1, most=86400)]
 RanksShareGpu = Annotated[bool, option("--ranks-share-gpu", "Several ranks on GPU 0, to try NCCL out; never graded.")]
 FrameworkVersion = Annotated[str | None, option("--framework-version V", "As if V were installed.")]
+Pid = Annotated[int | None, option("--pid P", "The job of this process.", least=1)]
+Job = Annotated[str | None, option("--job ID", "A Slurm job, or a job's id as `hang` shows it.")]
+OUTPUT = "Where to write it: a file, or for several files a folder."
+FIXED = "What was given, corrected: a text is printed, a checkpoint is written to OUT."
+COMPUTED_IN = "What the ranks compute in."
+SHARED_BY = "How the ranks share the work."
+OF_NUMBERS = "Types of the numbers."
+VERIFIED = "Also verify on the machines what would be taken for true."
 Plot = Annotated[str | None, option("--plot FILE", "A picture too: FILE.svg or FILE.png.")]
 
 
 # ---------------------------------------------------------------- what a command does with them
 
 
-def machine_from(path: str | None, *, python: str | None = None, torch: bool = True, timeout: float) -> "Snapshot":
-    """The machine in a file, or this one, with what is waited for on a terminal."""
+def machine_from(
+    path: str | None, *forms: type[A], python: str | None = None, torch: bool = True, timeout: float
+) -> "Snapshot | A":
+    """The machine in a file, or this one, with what is waited for on a terminal; or a saved answer in that file."""
     if path is not None:
-        from gpudoctor.cli.files import snapshot_from
+        from gpudoctor.cli.files import snapshot_or
 
-        return snapshot_from(path)
+        return snapshot_or(path, *forms)
     from gpudoctor.library import examine
     from gpudoctor.render.progress import Progress
 
@@ -95,16 +114,40 @@ def machine_from(path: str | None, *, python: str | None = None, torch: bool = T
         return examine(python=python, torch=torch, timeout=timeout, waiting=progress.waiting)
 
 
-def answer(what: T, json: Callable[[T], bytes] | None, show: Callable[[T, Any], None], *, no_color: bool) -> None:
-    """Print an answer: as JSON by `json` where that was asked for, else shown on the terminal."""
-    if json is not None:
+def of_machine(what: A, machine: "Snapshot") -> A:
+    """The answer, with the machine named that it is about."""
+    from msgspec.structs import replace
+
+    from gpudoctor.render.words import machine_line
+
+    return replace(what, machine=machine_line(machine))
+
+
+def answer(
+    what: A,
+    show: Callable[[A, Any], None],
+    *,
+    json: bool,
+    no_color: bool,
+    status: int | None = None,
+    saved: bool = False,
+) -> None:
+    """Print an answer: as JSON where that was asked for, else shown on the terminal.
+
+    `status`: the command's, where an option makes it another than the answer's own. `saved`: it comes from a file.
+    """
+    if json:
+        from gpudoctor.envelope import encode
         from gpudoctor.render.words import shown_json
 
-        print(shown_json(json(what)))
+        print(shown_json(encode(what, status)))
     else:
-        from gpudoctor.render.prose import console
+        from gpudoctor.render.prose import console, show_lines_left_out
 
-        show(what, console(no_color=no_color))
+        screen = console(no_color=no_color)
+        if saved and any(what.stated()):  # before it: the verdict is the last line
+            show_lines_left_out(screen)
+        show(what, screen)
     sys.stdout.flush()
 
 

@@ -1,25 +1,40 @@
 """`gpudoctor topology`."""
 
 from gpudoctor import defaults
-from gpudoctor.cli.options import FromFile, Json, NoColor, Timeout, answer, machine_from
-from gpudoctor.errors import BadInput
+from gpudoctor.cli.options import (
+    FromFile,
+    Json,
+    NoColor,
+    Plot,
+    Timeout,
+    answer,
+    check_plot_of,
+    machine_from,
+    of_machine,
+)
+from gpudoctor.errors import CannotTell
 
 
 def topology(
     from_file: FromFile = None,
     json: Json = False,
     timeout: Timeout = defaults.READ_SECONDS,
+    plot: Plot = None,
     no_color: NoColor = False,
 ) -> None:
-    machine = machine_from(from_file, torch=False, timeout=timeout)
+    check_plot_of(plot)
     from gpudoctor.render.topology import show_topology
-    from gpudoctor.topology import to_json
+    from gpudoctor.topology import TopologyAnswer
     from gpudoctor.topology import topology as seen_in
 
-    seen = seen_in(machine)
-    is_empty = not seen.gpus and not seen.nics
-    if json or not is_empty:
-        answer(seen, to_json if json else None, show_topology, no_color=no_color)
-    if is_empty:
+    found = machine_from(from_file, TopologyAnswer, torch=False, timeout=timeout)
+    seen = found if isinstance(found, TopologyAnswer) else of_machine(seen_in(found), found)
+    if json or not seen.exit_status:
+        answer(seen, show_topology, json=json, no_color=no_color)
+    if plot is not None and not seen.exit_status:
+        from gpudoctor.render.plot import draw_topology
+
+        draw_topology(seen, plot)
+    if seen.exit_status:
         reason = "; ".join(seen.notes) or "this machine has neither NVIDIA GPUs nor RDMA devices"
-        raise BadInput(f"nothing to show: {reason}")
+        raise CannotTell(f"nothing to show: {reason}")

@@ -7,8 +7,11 @@ import typer
 
 from gpudoctor import defaults
 from gpudoctor.cli.options import (
+    COMPUTED_IN,
+    SHARED_BY,
     Backend,
     Exclude,
+    FromFile,
     GpusPerNode,
     Hostfile,
     Hosts,
@@ -21,8 +24,7 @@ from gpudoctor.cli.options import (
     Python,
     RanksShareGpu,
     RemoteGpudoctor,
-    Saved,
-    Stall,
+    TestTimeout,
     Wait,
     answer,
     option,
@@ -37,38 +39,36 @@ def train_test(
     gpus_per_node: GpusPerNode = None,
     strategy: Annotated[
         str | None,
-        option(
-            "--strategy NAMES",
-            "Of single, dp, ddp, no_sync, spawn, fsdp, split (these by default), lightning, lightning_spawn, "
-            "accelerate, xla; or all.",
-        ),
+        option("--strategy NAMES|all", SHARED_BY),
     ] = None,
-    precision: Annotated[str, option("--precision NAMES", "Of fp32, bf16, fp16; or all.")] = defaults.PRECISIONS,
+    precision: Annotated[str, option("--precision fp32,bf16,fp16|all", COMPUTED_IN)] = defaults.PRECISIONS,
     steps: Annotated[int, option("--steps N", "Training steps a cell.", least=5, most=10_000)] = defaults.STEPS,
     backend: Backend = "auto",
-    timeout: Stall = defaults.STALL_SECONDS,
+    timeout: TestTimeout = defaults.STALL_SECONDS,
     interface: Interface = None,
     master_addr: MasterAddress = None,
     master_port: MasterPort = None,
     wait: Wait = defaults.JOIN_SECONDS,
-    from_file: Saved = None,
+    from_file: FromFile = None,
     json: Json = False,
     ranks_share_gpu: RanksShareGpu = False,
     remote_gpudoctor: RemoteGpudoctor = None,
     python: Python = None,
     no_color: NoColor = False,
 ) -> None:
+    """Strategies: single, dp, ddp, no_sync, spawn, fsdp, split (these by default), lightning, lightning_spawn,
+    accelerate, xla."""
     from gpudoctor.cli.files import saved_answer
     from gpudoctor.fleet.where import Where
     from gpudoctor.nccl.wish import Wish
-    from gpudoctor.render.prose import console, show_lines_left_out
+    from gpudoctor.render.prose import console
     from gpudoctor.render.train import LiveTraining, show_training
     from gpudoctor.train import live
-    from gpudoctor.train.report import from_json, to_json
+    from gpudoctor.train.report import TrainReport
 
     screen = console(no_color=no_color)
     if from_file is not None:
-        report = saved_answer(from_file, from_json)
+        report = saved_answer(from_file, TrainReport)
     else:
         test = Wish(
             backend=backend,
@@ -85,7 +85,5 @@ def train_test(
             report = live.train(wish, Where(nodes, hosts, hostfile, exclude, remote_gpudoctor, wait), shown)
         finally:
             shown.close()
-    answer(report, to_json if json else None, show_training, no_color=no_color)
-    if from_file is not None and not json and (report.findings or any(cell.finding for cell in report.cells)):
-        show_lines_left_out(screen)
+    answer(report, show_training, json=json, no_color=no_color, saved=from_file is not None)
     raise typer.Exit(report.exit_status)

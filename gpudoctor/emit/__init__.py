@@ -10,9 +10,9 @@ from gpudoctor.emit.docker import docker
 from gpudoctor.emit.dotenv import dotenv
 from gpudoctor.emit.fish import fish
 from gpudoctor.emit.kubernetes import kubernetes
-from gpudoctor.emit.machine_readable import as_json
 from gpudoctor.emit.shell import shell
 from gpudoctor.emit.slurm import slurm
+from gpudoctor.envelope import encode
 from gpudoctor.knowledge.suggest.advice import Advice
 
 EMITTERS: Mapping[str, Callable[[Advice], str]] = {
@@ -22,5 +22,5 @@ EMITTERS: Mapping[str, Callable[[Advice], str]] = {
     "slurm": slurm,
     "docker": docker,
     "kubernetes": kubernetes,
-    "json": as_json,
+    "json": lambda advice: encode(advice).decode() + "\n",
 }

@@ -1,8 +1,9 @@
-"""The `env:` list of a container in a Kubernetes manifest."""
+"""YAML for Kubernetes and the like; of `gpudoctor env`, the `env:` list of a container in a manifest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from gpudoctor.emit.comments import about, footer, header
+from gpudoctor.emit.comments import about, comment, footer, header
 from gpudoctor.knowledge.suggest.advice import Advice
 
 ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -12,17 +13,39 @@ def kubernetes(advice: Advice) -> str:
     """A YAML mapping with the one key `env`."""
     usage = "For a container of a pod; ask inside such a pod, for the host's interfaces have other names."
     head, foot = "\n".join(header(advice, usage)), "\n".join(footer(advice))
-    entries = list(_entries(advice))
-    body = "\n".join(["env:", *entries]) if entries else "env: []"
+    entries = [variable(each.name, each.value, about(each)) for each in advice.suggestions]
+    body = "\n".join(yaml({"env": entries or "[]"}))
     return "\n".join(part for part in (head, body, foot) if part) + "\n"
 
 
-def _entries(advice: Advice) -> Iterator[str]:
-    for suggestion in advice.suggestions:
-        yield from (f"  {line}" for line in about(suggestion))
-        yield f"  - name: {suggestion.name}"
-        # The kubelet expands $(NAME) in values and reads $$ as one dollar sign.
-        yield f"    value: {scalar(suggestion.value.replace('$', '$$'))}"
+def variable(name: str, value: str, comments: Iterable[str] = ()) -> dict[str, Any]:
+    """One of `env:`, under the lines of its comment."""
+    return {"#": tuple(comments), "name": name, "value": word(value)}
+
+
+def yaml(node: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of a mapping. Texts stand as they are given (`scalar`, `word` quote them); a key that begins with #
+    holds a comment: a text, or its lines."""
+    for key, value in node.items():
+        if key.startswith("#"):
+            yield from comment(value) if isinstance(value, str) else value
+        elif isinstance(value, Mapping):
+            yield f"{key}:"
+            yield from (f"  {line}" for line in yaml(value))
+        elif isinstance(value, list):
+            yield f"{key}:"
+            for each in value:
+                dash = "- "
+                for line in yaml(each) if isinstance(each, Mapping) else (str(each),):
+                    yield f"  {line}" if line.startswith("#") and dash == "- " else f"  {dash}{line}"
+                    dash = dash if line.startswith("#") else "  "
+        else:
+            yield f"{key}: {value}"
+
+
+def word(value: str) -> str:
+    """A word of a command, or a variable's value: the kubelet expands $(NAME) there and reads $$ as one dollar sign."""
+    return scalar(value.replace("$", "$$"))
 
 
 def scalar(value: str) -> str:

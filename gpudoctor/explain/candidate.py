@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, field, structs
 
+from gpudoctor.cause import Judged
 from gpudoctor.explain.endings import ending_of
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, Moment
@@ -33,6 +34,10 @@ class Candidate(Struct, frozen=True, kw_only=True):
     ranks: tuple[int, ...] = ()
     evidence: tuple[Line, ...] = ()
     confirm: str = ""
+    judged: Judged | None = None
+    """Class, blame and restart, where they are not those of the cause and variant."""
+    hosts: tuple[str, ...] = ()
+    """Nodes that the lines name, whose fault it is."""
 
 
 def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candidate:
@@ -52,7 +57,8 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
         moment=event.moment,
         summary=symptom.said(values),
         ranks=() if event.rank is None else (event.rank,),
-        evidence=(event.at,),
+        evidence=(event.at, *event.after),
+        hosts=(host,) if (host := values.get("host") or event.host) else (),
     )
 
 
@@ -82,6 +88,7 @@ def _merged(same: list[Candidate]) -> Candidate:
     return structs.replace(
         first,
         confidence=round(min(0.99, 1.0 - doubt), 2),
+        hosts=tuple(dict.fromkeys(host for candidate in alike for host in candidate.hosts)),
         ranks=tuple(sorted(ranks)) if len(kinds) == 1 else (first.ranks or tuple(sorted(ranks))),
         evidence=tuple(lines)[:MOST_EVIDENCE],
     )

@@ -5,8 +5,10 @@ from itertools import accumulate
 
 from msgspec import Struct, structs
 
+from gpudoctor.cause import Judged
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.candidate import SURE, Candidate, Standing, in_order, merged, of_symptom
+from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.deaths import AFTERWARDS, Spoken, own_errors, ranks_text, signals, spoken
 from gpudoctor.explain.members import membership
 from gpudoctor.explain.order import Facts
@@ -30,30 +32,42 @@ CONNECTIONS = 0.75
 """What is left of that of a failed connection: the other end may have died."""
 FOLLOWS = 0.6
 """What is left of that of a consequence: another cause may have it too."""
+OF_DATA = ("gpu-out-of-memory", "gpu-program-fault")
+"""What values that never arrived may bring about: sizes and indices out of nowhere."""
 WEAK = 0.4
 """A cause of a lower confidence is named only where something failed."""
 
 
 class Conclusion(Struct, frozen=True, kw_only=True):
     causes: tuple[LogCause, ...]
+    waited: bool = False
+    """Ranks waited for one another until their time was up."""
     unknown: str | None
+    judged: Judged | None = None
+    """Of what is unknown: its class, where its words tell it."""
     consequences: tuple[Line, ...]
     story: tuple[Line, ...]
 
 
-def conclude(facts: Facts) -> Conclusion:
-    """The first cause by role, then by what came first, then by confidence; alternatives behind it."""
+def conclude(facts: Facts, *, stands: bool = False) -> Conclusion:
+    """The first cause by role, then by what came first, then by confidence; alternatives behind it.
+
+    `stands`: a log ends while something is tried again and again."""
     tracebacks = spoken(facts)
-    failed = _something_failed(facts, tracebacks)
+    aborted = after_time_out(facts, tracebacks)
+    frames = {id(event): frame for each in tracebacks for event in each.events if (frame := each.frame)}
+    failed = stands or _something_failed(facts, tracebacks)
     candidates = [
-        of_symptom(event, standing="cause")
+        _placed(of_symptom(event, standing="cause"), frames.get(id(event)))
         for event in facts.events
-        if event.symptom.role == "cause" and (failed or event.symptom.confidence >= WEAK)
+        if event.symptom.role == "cause"
+        and (failed or event.symptom.confidence >= WEAK)
+        and not (event.symptom.cause in OF_DATA and any(event in each.events for each in aborted))
     ]
-    candidates += own_errors(tracebacks, facts, failed=failed)
+    candidates += own_errors([each for each in tracebacks if each not in aborted], facts, failed=failed)
     candidates += signals(facts, tracebacks)
     died = {rank for each in candidates if each.standing == "cause" for rank in each.ranks}
-    waiting = waits(facts, tracebacks)
+    waiting = waits(facts, tracebacks, aborted)
     if not any(each.standing == "cause" and each.confidence >= SURE for each in candidates):
         candidates += pattern(waiting, facts, died)
     candidates += membership(facts)
@@ -73,14 +87,34 @@ def conclude(facts: Facts) -> Conclusion:
     unknown = None
     if failed and (not causes or causes[0].confidence < UNDECIDED):
         unknown = _unknown(facts, tracebacks, _waited(causes, waiting))
+    judged = _judged_unknown(tracebacks) if unknown else None
     cited = {line for cause in causes[:1] for line in cause.evidence}
     consequences = _consequences(later, tracebacks, cited)
     return Conclusion(
         causes=causes,
+        waited=bool(waiting),
         unknown=unknown,
+        judged=judged,
         consequences=consequences if causes else (),
         story=_story(facts, tracebacks) if causes or unknown else (),
     )
+
+
+def _placed(candidate: Candidate, frame: Line | None) -> Candidate:
+    """With the line that names where in the user's program it was."""
+    return candidate if frame is None else structs.replace(candidate, evidence=(*candidate.evidence, frame))
+
+
+def after_time_out(facts: Facts, tracebacks: list[Spoken]) -> list[Spoken]:
+    """Tracebacks of ranks whose watchdog had given up before: the communicator is aborted, and what the program does
+    with tensors that never arrived tells nothing."""
+    first: dict[int, Moment] = {}
+    for event in facts.events:
+        if event.symptom.id == "watchdog-timeout" and event.rank is not None:
+            first.setdefault(event.rank, event.moment)
+    return [
+        each for each in tracebacks if each.told.rank in first and first[each.told.rank].is_before(each.told.moment)
+    ]
 
 
 def _by_itself(facts: Facts, role: Role, standing: Standing, share: float) -> list[Candidate]:
@@ -131,8 +165,13 @@ def _something_failed(facts: Facts, tracebacks: list[Spoken]) -> bool:
 
 def _published(candidate: Candidate) -> LogCause:
     known = CAUSES[candidate.cause]
+    judged = candidate.judged or known.judge(candidate.variant)
     return LogCause(
         cause=candidate.cause,
+        kind=judged.kind,
+        blame=judged.blame,
+        restart=judged.restart,
+        nodes=candidate.hosts,
         confidence=candidate.confidence,
         ranks=candidate.ranks,
         evidence=candidate.evidence,
@@ -170,6 +209,17 @@ def _story(facts: Facts, tracebacks: list[Spoken]) -> tuple[Line, ...]:
     return tuple(dict.fromkeys(line for _, line in ordered))[:MOST_STORY]
 
 
+def _judged_unknown(tracebacks: list[Spoken]) -> Judged | None:
+    """By what the first traceback raised, though something else may have failed before it."""
+    if not tracebacks:
+        return None
+    first = tracebacks[0]
+    if first.kind == "asked":
+        return Judged("user-interrupt", "user") if first.last.name == "KeyboardInterrupt" else None
+    judged = judged_exception(first.first.type, first.first.all_words, first.first.innermost)
+    return None if judged.kind == "exception" else judged
+
+
 def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
     """What failed, where nobody can say why."""
     if waited:
@@ -181,8 +231,12 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
         status = ", ".join(sorted(f"{code}" for code in codes))
         return f"{who} ended with exit status {status}, and no line before says why"
     if tracebacks:
-        return f"{tracebacks[0].told.at.text}: its cause is not known"
+        first = tracebacks[0].first
+        place = f" at {first.file}:{first.at}" if first.file else ""
+        return f"{tracebacks[0].told.at.text}{place}: its cause is not known"
     later = next((event for event in facts.events if event.symptom.role in ("consequence", "connection")), None)
     if later is None:
         return "something failed, and no line says why"
-    return f"{of_symptom(later, standing='consequence').summary}; what failed before it, these logs do not say"
+    place = next((f" at {each.first.file}:{each.first.at}" for each in tracebacks if each.first.file), "")
+    said = of_symptom(later, standing="consequence").summary
+    return f"{said}{place}; what failed before it, these logs do not say"

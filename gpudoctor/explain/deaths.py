@@ -5,17 +5,24 @@ import signal
 
 from msgspec import Struct
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.explain.candidate import Candidate
+from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.endings import OF_SIGNAL, Ending, signal_number
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
-from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback
+from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback, clean
 from gpudoctor.explain.tracebacks import Raised
 from gpudoctor.knowledge.wording import ranges
 from gpudoctor.sure import LIKELY, PROVED, SEEN
 
-OF_LAUNCHERS = frozenset({"ChildFailedError", "SignalException", "ProcessExitedException", "CalledProcessError"})
-"""What a launcher raises because a rank has failed."""
+OF_LAUNCHERS = frozenset(
+    {
+        *("ChildFailedError", "SignalException", "ProcessExitedException", "CalledProcessError"),
+        *("ProcessRaisedException", "EngineDeadError", "ActorDiedError", "RayActorError", "WorkerCrashedError"),
+    }
+)
+"""What a launcher, or who calls workers, raises because one has failed (torch.multiprocessing.spawn, vLLM, Ray)."""
 ASKED = frozenset({"KeyboardInterrupt", "SystemExit"})
 OF_COMMUNICATION = re.compile(
     r"^(?:Dist\w*Error|RendezvousError|Rendezvous\w*Error|ConnectionResetError|BrokenPipeError|EOFError)$"
@@ -24,6 +31,8 @@ WAITED = re.compile(r"(?i)timed? ?-?out|deadline|failed to pass monitoredBarrier
 ASKED_BY_SIGNAL = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 ROW = re.compile(r"^\s*(?:time|host|rank|exitcode|error_file|traceback)\s{1,8}: ")
 """Of torchrun's table: the launcher's words, and not the rank's."""
+LITTLE, MOST_EXPLAINING = 40, 4
+"""A message of fewer characters is shown with so many of the lines behind it (our choice)."""
 AFTERWARDS = 300
 """Lines of a log behind a traceback after which we take it for one that was caught, where nothing else failed."""
 
@@ -41,6 +50,12 @@ class Spoken(Struct, frozen=True, kw_only=True):
     @property
     def last(self) -> Raised:
         return self.told.traceback.raised[-1]
+
+    @property
+    def frame(self) -> Line | None:
+        """The line of the log that names the user's frame."""
+        number, text = self.first.frame
+        return Line(self.told.at.file, number, clean(text)) if number else None
 
     @property
     def waited(self) -> bool:
@@ -99,21 +114,32 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
         who = f"rank {rank}" if rank is not None else "a process"
         place = f" at {error.file}:{error.at}" if error.file else ""
         function = f" in {error.function}" if error.function and error.function != "<module>" else ""
-        message = f"{error.type}: {error.message}" if error.message else error.type
+        message = f"{error.type}: {error.words}" if error.words else error.type
+        judged = judged_exception(error.type, error.all_words, error.innermost)
         errors.append(
             Candidate(
                 cause="program-error",
-                variant="at",
+                variant=judged.kind if judged.kind in CAUSES["program-error"].variants else "at",
+                judged=judged,
+                hosts=(each.told.host,) if each.told.host else (),
                 values={"place": place, "who": who},
                 confidence=SEEN if failed else LIKELY,
                 standing="cause",
                 moment=each.told.moment,
                 summary=f"{who} died of {shortened(message)}{place}{function}",
                 ranks=() if rank is None else (rank,),
-                evidence=(Line(each.told.at.file, error.line, shortened(message, 500)),),
+                evidence=lines_of(each.told.at.file, error),
             )
         )
     return errors
+
+
+def lines_of(file: str, error: Raised) -> tuple[Line, ...]:
+    """The line that names an exception; the next ones too where it only announces them."""
+    text = f"{error.type}: {error.message}" if error.message else error.type
+    explains = not error.message or len(error.message) < LITTLE or error.message.endswith((":", "."))
+    more = error.more[:MOST_EXPLAINING] if explains else ()
+    return Line(file, error.line, shortened(text, 500)), *(Line(file, number, text) for number, text in more)
 
 
 def shortened(text: str, length: int = 160) -> str:

@@ -1,20 +1,41 @@
 """Logs -> why the job failed or stands: the one function."""
 
+import io
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from gpudoctor.explain.conclude import conclude
+from msgspec import structs
+
+from gpudoctor.cause import Judged
+from gpudoctor.explain.archives import is_tar, members
+from gpudoctor.explain.conclude import UNDECIDED, Conclusion, conclude
+from gpudoctor.explain.course import MOST_TROUBLE, WENT_ON, Course, CourseSeen
+from gpudoctor.explain.last_words import last_words
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
-from gpudoctor.explain.order import put_together
-from gpudoctor.explain.report import Explanation
-from gpudoctor.explain.scan import EXTRA, Scan, scan
+from gpudoctor.explain.order import Facts, put_together
+from gpudoctor.explain.report import Explanation, Line, LogCause
+from gpudoctor.explain.said_before import said_before
+from gpudoctor.explain.scan import EXTRA, Scan, Told, ToldTraceback, clean, scan
+from gpudoctor.explain.starts import starts
+from gpudoctor.explain.writers import writer
+from gpudoctor.sure import LIKELY
 from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms import TABLE
 from gpudoctor.symptoms.match import Matcher
 
 STANDARD_INPUT = "-"
+GIVEN = "the text given"
+WORST_FIRST: tuple[Course, ...] = ("cut off", "stands", "ended well", "gets on", "not shown")
+NOTHING = CourseSeen(course="not shown")
+FEW = 5
+"""Lines, with blank ones, of what a person types (our own bound)."""
+HEADS = ("RuntimeError: ", "bash: line 1: ")
+"""What stands before a message in a log and is left away when one types it."""
+TELLS_LITTLE = ("exception", "other", "config")
+"""Classes that words alone do not show of a line that may be no error at all."""
+OTHER = Judged("other", "program", "not decided")
 
 
 class Interrupted(Exception):
@@ -25,8 +46,16 @@ class Interrupted(Exception):
         self.explanation = explanation
 
 
-def explain(paths: Sequence[str], *, stdin: BinaryIO, table: tuple[Symptom, ...] = TABLE) -> Explanation:
-    """Read logs ("-" is `stdin`; a folder: the logs in it) and say what they show.
+def explain(
+    paths: Sequence[str],
+    *,
+    stdin: BinaryIO,
+    texts: Sequence[str] = (),
+    table: tuple[Symptom, ...] = TABLE,
+    typed: bool = True,
+) -> Explanation:
+    """Read logs ("-" is `stdin`; a folder or a tar: the logs in it; `texts`: lines themselves) and say what they show.
+    `typed`: one line in which nothing is found may be a message as people type it.
 
     Never raises for what a log holds, nor for one that cannot be read (that is said in `unreadable`). Raises
     `Interrupted` after Ctrl-C.
@@ -35,21 +64,45 @@ def explain(paths: Sequence[str], *, stdin: BinaryIO, table: tuple[Symptom, ...]
     matcher = Matcher(table, EXTRA)
     scans: list[Scan] = []
     interrupted = False
-    for file in files:
-        try:
-            found = _scanned(file, stdin, matcher)
-        except NotALog as problem:
-            unreadable[file] = str(problem)
-            continue
+    for found in _scans(files, texts, stdin, matcher):
         if found.reason:
-            unreadable[file] = found.reason
+            unreadable[found.file] = found.reason
         if not found.reason or found.lines:
             scans.append(found)
         if found.interrupted:
             interrupted = True
             break
-    concluded = conclude(facts := put_together(scans))
+    facts = put_together(scans)
+    _leave_out_survived(facts, {found.file: found.course for found in scans})
+    concluded = conclude(facts, stands=any(found.course.retrying for found in scans))
+    course, words, trouble = _course(scans)
+    if _went_on(scans, facts):
+        concluded = Conclusion(causes=(), unknown=None, consequences=(), story=concluded.story)
+    else:
+        told = frozenset((each.file, each.line) for each in _lines_told(facts))
+        untold = tuple(line for line in trouble if (line.file, line.line) not in told)
+        if not _decided(concluded) and course != "ended well":
+            concluded = last_words(untold, concluded, {found.file: found.course.end for found in scans}, told)
+        if concluded.causes or concluded.unknown:
+            trouble = () if _decided(concluded) else untold
+        if concluded.causes:
+            first = said_before(concluded.causes[0], facts, {found.file: found.course.end for found in scans})
+            concluded = structs.replace(concluded, causes=(first, *concluded.causes[1:]))
+    if typed and not (concluded.causes or concluded.unknown or interrupted):
+        concluded = _typed(scans, concluded, table)
+    known = bool(concluded.causes or concluded.unknown)
+    judged = _judged(concluded)
+    restart = judged.restart if judged else "not decided"
     answer = Explanation(
+        kind=judged.kind if judged else None,
+        blame=judged.blame if judged else None,
+        restart=restart,
+        exclude=concluded.causes[0].nodes if restart == "elsewhere" else (),
+        course=course,
+        course_words=words,
+        trouble=trouble,
+        starts=starts(facts, {found.file: found.course.end for found in scans}) if known else "",
+        well=not known and not trouble and course in ("gets on", "ended well"),
         causes=concluded.causes,
         unknown=concluded.unknown,
         consequences=concluded.consequences,
@@ -63,6 +116,131 @@ def explain(paths: Sequence[str], *, stdin: BinaryIO, table: tuple[Symptom, ...]
     if interrupted:
         raise Interrupted(answer)
     return answer
+
+
+def _decided(concluded: Conclusion) -> bool:
+    return bool(concluded.causes) and concluded.causes[0].confidence >= UNDECIDED
+
+
+def _lines_told(facts: Facts) -> Iterator[Line]:
+    """Lines of which something is known."""
+    yield from (event.at for event in facts.events)
+    yield from (ended.at for ended in facts.exits)
+    for told in facts.tracebacks:
+        for number in range(told.traceback.first_line, told.traceback.last_line + 1):
+            yield Line(told.at.file, number, "")
+
+
+def _went_on(scans: list[Scan], facts: Facts) -> bool:
+    """What failed did not end the job: every log that tells of it goes on, or ends well, behind it.
+
+    What ranks say of each other's ends behind a good end is no fault; a rank that raised and says nothing more did not
+    go on, though others do."""
+    course = {found.file: found.course for found in scans}
+    last: dict[str, int] = {}
+    told: tuple[Told, ...] = (
+        *(
+            event
+            for event in facts.events
+            if event.symptom.role == "cause"
+            or (event.symptom.role != "context" and not 0 < course[event.at.file].ended < event.at.line)
+        ),
+        *facts.tracebacks,
+        *(ended for ended in facts.exits if ended.exit.exitcode not in (None, 0)),
+    )
+    for each in told:
+        last[each.at.file] = max(last.get(each.at.file, 0), each.at.line)
+    if any(_silent_since(each, course[each.at.file]) for each in facts.tracebacks):
+        return False
+    return bool(last) and all(course[file].went_on_after(line) for file, line in last.items() if file in course)
+
+
+def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
+    """Where a cause stands at the end, faults after which the job got on were none of its end."""
+    ends = [(event.at.file, event.at.line) for event in facts.events if event.symptom.role == "cause"]
+    ends += [(told.at.file, told.traceback.first_line) for told in facts.tracebacks]
+
+    def survived(file: str, line: int) -> bool:
+        behind = [number for number in course[file].moves if number > line]
+        return len(behind) >= WENT_ON and any(where == file and later > behind[WENT_ON - 1] for where, later in ends)
+
+    facts.events = [
+        event for event in facts.events if event.symptom.role == "context" or not survived(event.at.file, event.at.line)
+    ]
+    facts.tracebacks = [
+        told
+        for told in facts.tracebacks
+        if _silent_since(told, course[told.at.file]) or not survived(told.at.file, told.traceback.last_line)
+    ]
+
+
+def _silent_since(told: ToldTraceback, course: CourseSeen) -> bool:
+    """The rank that raised wrote nothing more, though ranks are told apart behind it; the job has not ended well."""
+    if told.rank is None or course.ended > told.at.line:
+        return False
+    behind = [writer(text).rank for number, text in course.end if number > told.traceback.last_line]
+    return any(rank is not None for rank in behind) and told.rank not in behind
+
+
+def _typed(scans: list[Scan], concluded: Conclusion, table: tuple[Symptom, ...]) -> Conclusion:
+    """What one line without a fault says if it is a message as people type it: without the exception's name, which the
+    rules wait for. In a log of several lines most are no such message."""
+    lines = [(found.file, number, text) for found in scans for number, text in found.course.end if text.strip()]
+    if len(lines) != 1 or sum(found.lines for found in scans) > FEW:
+        return concluded
+    ((file, number, text),) = lines
+    for head in HEADS:
+        named = explain((), stdin=io.BytesIO(), texts=(f"{head}{text.strip()}",), table=table, typed=False)
+        if named.causes and named.causes[0].kind not in TELLS_LITTLE:
+            line = Line(file, number, clean(text))
+            return structs.replace(concluded, causes=tuple(_unnamed(each, head, line) for each in named.causes))
+    return concluded
+
+
+def _unnamed(cause: LogCause, head: str, line: Line) -> LogCause:
+    """Without what was put in front of the line."""
+    summary = cause.summary.replace(head, "")
+    return structs.replace(cause, confidence=min(cause.confidence, LIKELY), evidence=(line,), summary=summary)
+
+
+def _judged(concluded: Conclusion) -> Judged | None:
+    """What a program is told; where no cause is decided, the class alone, and nothing that it may act on."""
+    if concluded.causes and concluded.causes[0].confidence >= UNDECIDED:
+        first = concluded.causes[0]
+        return Judged(first.kind, first.blame, first.restart)
+    if concluded.waited:
+        return Judged("nccl-timeout", "program", "not decided")
+    if concluded.causes:
+        first = concluded.causes[0]
+        return Judged(first.kind, first.blame, "not decided")
+    if concluded.unknown:
+        return structs.replace(concluded.judged or OTHER, restart="not decided")
+    return None
+
+
+def _course(scans: list[Scan]) -> tuple[Course, str, tuple[Line, ...]]:
+    """Of all logs together: one that is cut off or stands says more than one that gets on."""
+    worst = min((found.course for found in scans), key=lambda seen: WORST_FIRST.index(seen.course), default=NOTHING)
+    trouble = tuple(Line(found.file, number, clean(text)) for found in scans for number, text in found.course.trouble)
+    return worst.course, worst.words, trouble[:MOST_TROUBLE]
+
+
+def _scans(files: list[str], texts: Sequence[str], stdin: BinaryIO, matcher: Matcher) -> Iterator[Scan]:
+    """One a log."""
+    for text in texts:
+        matcher.begin()
+        yield scan(io.BytesIO(text.encode("utf-8", "replace")), GIVEN, matcher, modified=time.time())
+    for file in files:
+        try:
+            if is_tar(file):
+                with open_log(file) as raw:
+                    for name, member in members(raw):
+                        matcher.begin()
+                        yield scan(member, f"{file}:{clean(name)}", matcher)
+            else:
+                yield _scanned(file, stdin, matcher)
+        except NotALog as problem:
+            yield Scan(file=file, reason=str(problem))
 
 
 def _scanned(file: str, stdin: BinaryIO, matcher: Matcher) -> Scan:

@@ -3,6 +3,7 @@
 import bz2
 import codecs
 import gzip
+import importlib
 import lzma
 import os
 import re
@@ -51,10 +52,19 @@ def _xz(raw: BinaryIO) -> Readable:
     return lzma.LZMAFile(raw)
 
 
+def _zstandard(raw: BinaryIO) -> Readable:
+    """Python's own since 3.14."""
+    try:
+        return cast(Readable, importlib.import_module("compression.zstd").ZstdFile(raw))
+    except ImportError:
+        raise NotALog("this Python cannot unpack it; zstd -dc FILE | gpudoctor explain - reads it") from None
+
+
 OPENERS: tuple[tuple[bytes, Callable[[BinaryIO], Readable]], ...] = (
     (b"\x1f\x8b", _gzip),
     (b"BZh", _bzip2),
     (b"\xfd7zXZ\x00", _xz),
+    (b"\x28\xb5\x2f\xfd", _zstandard),
 )
 """By their first bytes."""
 
@@ -103,7 +113,7 @@ def _logs_in(folder: str) -> list[str]:
             break
         folders.sort()
         for name in sorted(names):
-            base = name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz")
+            base = name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz").removesuffix(".zst")
             if base.endswith((".log", ".out", ".err", ".txt")) and len(found) < MOST_FILES:
                 if not Path(place, name).is_file():  # a FIFO in the place of a log would be waited for
                     continue

@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from gpudoctor.explain.scan import Event, Scan, Told, ToldExit, ToldTraceback, number_in
+from gpudoctor.explain.scan import Event, Scan, Told, ToldExit, ToldStack, ToldTraceback, number_in
 
 
 class Facts(Struct, kw_only=True):
@@ -10,6 +10,7 @@ class Facts(Struct, kw_only=True):
 
     events: list[Event] = field(default_factory=list)
     tracebacks: list[ToldTraceback] = field(default_factory=list)
+    stacks: list[ToldStack] = field(default_factory=list)
     exits: list[ToldExit] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)
     """Ranks that wrote something."""
@@ -25,9 +26,10 @@ def put_together(scans: list[Scan]) -> Facts:
         facts.ranks |= scan.ranks
         facts.events += scan.events
         facts.exits += scan.exits
+        facts.stacks += scan.stacks
         facts.tracebacks += scan.tracebacks
     by_pid, local_is_rank = _processes(facts)
-    every: tuple[Told, ...] = (*facts.events, *facts.tracebacks, *facts.exits)
+    every: tuple[Told, ...] = (*facts.events, *facts.tracebacks, *facts.stacks, *facts.exits)
     for told in every:
         if told.rank is None and told.pid is not None:
             told.rank = by_pid.get(told.pid)

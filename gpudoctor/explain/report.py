@@ -1,11 +1,16 @@
 """What `gpudoctor explain --json` says."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import ClassVar
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
+from gpudoctor.cause import Blame, Class, Restart
 from gpudoctor.check import Fix
+from gpudoctor.envelope import NOT_SEEN, Answer, Seen, Stated, subject
+from gpudoctor.explain.course import Course
+from gpudoctor.knowledge.wording import listed
+from gpudoctor.sure import PRIMARY
 
 
 class Line(Struct, frozen=True):
@@ -19,6 +24,13 @@ class Line(Struct, frozen=True):
 class LogCause(Struct, frozen=True, kw_only=True):
     cause: str
     """A name of `causes.CAUSES`."""
+    kind: Class = field(name="class", default="other")
+    """What kind of fault it is, for programs: one of `cause.CLASSES`."""
+    blame: Blame = "program"
+    restart: Restart = "not decided"
+    """Whether starting the job again helps."""
+    nodes: tuple[str, ...] = ()
+    """That the lines name as the culprit's."""
     confidence: float
     ranks: tuple[int, ...] = ()
     """The culprits."""
@@ -29,14 +41,34 @@ class LogCause(Struct, frozen=True, kw_only=True):
     confirm: str = ""
 
 
-class Explanation(Struct, frozen=True, kw_only=True):
+class Explanation(Answer, frozen=True, kw_only=True):
+    command: ClassVar[str] = "explain"
+    signs: ClassVar[tuple[str, ...]] = ("causes", "story")
     causes: tuple[LogCause, ...] = ()
     """Best first; alternatives have a lower confidence."""
     unknown: str | None = None
     """What is wrong and not understood ("torchrun ended with status 1, and no line before it says why"); None where
     nothing of the kind is there."""
+    kind: Class | None = field(name="class", default=None)
+    """Of the first cause where it is decided, else of what failed; None where nothing did."""
+    blame: Blame | None = None
+    restart: Restart = "not decided"
+    """What a job script may do; "not decided" too where nothing failed."""
+    exclude: tuple[str, ...] = ()
+    """Nodes to leave out, where `restart` is "elsewhere" and the logs name them."""
     consequences: tuple[Line, ...] = ()
     """Lines that look like a cause, and follow from it."""
+    course: Course = "not shown"
+    """What the logs' ends show of the job: of several, the worst; "not shown" where none tells."""
+    course_words: str = ""
+    """Where it stands or is cut off: since when, and where."""
+    starts: str = ""
+    """Of a log of several starts: whether they ended alike, and whether the job advanced between them."""
+    trouble: tuple[Line, ...] = ()
+    """Where no cause is decided: lines that look like trouble and that nothing else speaks of, with nothing behind them
+    that shows the job getting on."""
+    well: bool = False
+    """The logs show a job that gets on or has ended well, and nothing wrong."""
     story: tuple[Line, ...] = ()
     """What happened, in order: at most 12 lines."""
     files: tuple[str, ...] = ()
@@ -44,14 +76,40 @@ class Explanation(Struct, frozen=True, kw_only=True):
     bytes: int = 0
     ranks: tuple[int, ...] = ()
     """Ranks that the logs speak of."""
-    unreadable: dict[str, str] = {}
+    unreadable: dict[str, str] = field(default_factory=dict)
     """File -> why it could not be read, or is no log."""
 
+    @property
+    def exit_status(self) -> int:
+        """1 something failed; 0 the logs show a job that gets on or has ended well; 3 neither."""
+        if self.causes or self.unknown:
+            return 1
+        return 0 if self.well and not self.unreadable else 3
 
-def to_json(explanation: Explanation) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(explanation), indent=2)
+    def about(self) -> str:
+        return listed(self.files)
 
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of `gpudoctor explain --json`."""
-    return msgspec.json.schema(Explanation)
+    def stated(self) -> Iterator[Stated]:
+        for number, cause in enumerate(self.causes):
+            yield Stated(
+                id=cause.cause,
+                severity="error" if not number or cause.confidence >= PRIMARY else "info",
+                subject=subject(nodes=cause.nodes, ranks=cause.ranks),
+                summary=cause.summary,
+                meaning=cause.meaning or None,
+                fix=cause.fix,
+                evidence=tuple(Seen(f"{line.file}:{line.line}", line.text) for line in cause.evidence),
+                certainty=cause.confidence,
+                kind=cause.kind,
+                blame=cause.blame,
+                restart=cause.restart,
+            )
+        if self.unknown:
+            yield Stated(
+                id=NOT_SEEN,
+                severity="error",
+                summary=self.unknown,
+                kind=self.kind,
+                blame=self.blame,
+                restart=self.restart,
+            )

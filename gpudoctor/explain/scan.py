@@ -8,17 +8,30 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 
 from gpudoctor import cost
+from gpudoctor.explain.course import CourseSeen, LogEnd
 from gpudoctor.explain.lines import Block, NotALog, Readable, blocks
 from gpudoctor.explain.report import Line
-from gpudoctor.explain.tracebacks import HEADER, Traceback, read_traceback
+from gpudoctor.explain.tracebacks import (
+    HEADER,
+    LIBRARY,
+    STACK,
+    Stack,
+    Traceback,
+    read_escaped,
+    read_headless,
+    read_stack,
+    read_traceback,
+)
 from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
 from gpudoctor.knowledge.pytorch.torchrun_exits import NEEDLES as EXIT_NEEDLES
 from gpudoctor.knowledge.pytorch.torchrun_exits import LauncherExit, read_exit
 from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms.match import Matcher, Suspect
 
-EXTRA = (HEADER, *EXIT_NEEDLES)
+EXTRA = (HEADER, STACK, *EXIT_NEEDLES)
+STACK_BYTES = STACK.encode()
 HEADER_BYTES = HEADER.encode()
+FRAME_BYTES = b'  File "'
 EXIT_BYTES = frozenset(needle.encode() for needle in EXIT_NEEDLES)
 MOST_EVENTS = 50_000
 MOST_OF_ONE = 64
@@ -33,6 +46,8 @@ SAME_MOMENT = 1.0
 """Seconds within which times of two files tell no order: log stamps, and clocks of several machines."""
 MOST_TRACEBACKS = 5_000
 MOST_EXITS = 20_000
+UNRAISABLE = b"Exception ignored in"
+"""Before a traceback that ended nothing (CPython's PyErr_WriteUnraisable)."""
 LONGEST_TEXT = 500
 LOOK_BACK = 40
 """Lines before one without a time or a prefix in which its writer's time is looked for."""
@@ -40,6 +55,15 @@ SAMPLE = 32 * 1024
 """Bytes of each block in which ranks are looked for that show nothing else."""
 RANKS = re.compile(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:|\[Rank (\d{1,6})\]| rank (\d{1,6}) nranks ")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
+CRASH = re.compile(rb"Fatal Python error: |Caught signal \d|\*\*\* Process received signal \*\*\*")
+CRASH_FRAME = re.compile(
+    rb'File "(?P<file>[^"\n]{1,500})", line \d{1,9}|(?:^|\s)#?\d{1,3}\s+0x[0-9a-f]{1,16}[: ]|\[ ?\d{1,3}\] \S{1,300}\('
+)
+SIGNAL_FRAME = re.compile(
+    rb"__sigaction|__restore_rt|libpthread|\bkillpg\b|gsignal|\babort\b|\braise\b|<signal handler"
+)
+MOST_OF_A_CRASH = 40
+"""Lines behind the first of a crash that are looked at: faulthandler's, UCX's and Open MPI's stacks."""
 PARTS = re.compile(rb"(?<=[^\n\t ])(?=\[(?:rank|default)\d{1,6}\]:)")
 """Where the line of another rank begins in the middle of one, because both wrote at once."""
 
@@ -83,6 +107,8 @@ class Event(Told, kw_only=True):
 
     symptom: Symptom
     values: dict[str, str]
+    after: tuple[Line, ...] = ()
+    """Lines behind it that say more: what a colon announces, and where a crash was."""
 
 
 class ToldTraceback(Told, kw_only=True):
@@ -93,6 +119,12 @@ class ToldTraceback(Told, kw_only=True):
     @property
     def moment(self) -> Moment:
         return Moment(self.at.file, self.traceback.first_line, self.time)
+
+
+class ToldStack(Told, kw_only=True):
+    """What a watchdog writes of the collective that did not end."""
+
+    stack: Stack
 
 
 class ToldExit(Told, kw_only=True):
@@ -107,6 +139,7 @@ class Scan(Struct, kw_only=True):
     bytes: int = 0
     events: list[Event] = field(default_factory=list)
     tracebacks: list[ToldTraceback] = field(default_factory=list)
+    stacks: list[ToldStack] = field(default_factory=list)
     exits: list[ToldExit] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     """Symptom -> how many lines show it, those included that are no event."""
@@ -115,13 +148,15 @@ class Scan(Struct, kw_only=True):
     reason: str = ""
     """Why it could not be read to its end."""
     interrupted: bool = False
+    course: CourseSeen = CourseSeen(course="not shown")
+    """What its end shows."""
 
 
 def scan(raw: Readable, file: str, matcher: Matcher, *, modified: float | None = None) -> Scan:
     """Read a log to its end. Never raises but KeyboardInterrupt's like: what ends a pipe is said in the answer."""
     found = Scan(file=file)
     year = time.gmtime(modified if modified is not None else time.time()).tm_year
-    state = _State(found, matcher, file_writer(file), year)
+    state = _Scanning(found, matcher, file_writer(file), year)
     try:
         for block in blocks(raw):
             state.read(block)
@@ -133,22 +168,26 @@ def scan(raw: Readable, file: str, matcher: Matcher, *, modified: float | None =
         found.reason = cost.memory_met() or "it takes more memory than there is"
     except KeyboardInterrupt:
         found.interrupted = True
+    found.course = state.tail.seen(found.lines)
+    state.headless()
     for told in found.tracebacks:
         told.lines_after = found.lines - told.traceback.last_line
     return found
 
 
-class _State:
+class _Scanning:
     def __init__(self, found: Scan, matcher: Matcher, of_file: Writer, year: int) -> None:
         self.found, self.matcher, self.of_file, self.year = found, matcher, of_file, year
         self._stored: Counter[tuple[str, int | None, str]] = Counter()
         self._of_symptom: Counter[str] = Counter()
         self._without_time = 0
         self._before: list[bytes] = []
+        self.tail = LogEnd()
 
     def read(self, block: Block) -> None:
         found = self.found
         found.bytes += block.raw_bytes
+        self.tail.add(block.text)
         sample = block.text[:SAMPLE]
         for groups in set(RANKS.findall(sample)):
             found.ranks.add(int(next(filter(None, groups))))
@@ -170,6 +209,8 @@ class _State:
                 continue
             if HEADER_BYTES in needles and HEADER_BYTES in part:
                 self._traceback(line, part, self._who(line, part, lines), lines)
+            if STACK_BYTES in needles and STACK_BYTES in part:
+                self._stack(line, self._who(line, part, lines), lines)
             if not EXIT_BYTES.isdisjoint(needles) and any(needle in part for needle in EXIT_BYTES):
                 self._exit(line, self._who(line, part, lines), lines)
             matched = self.matcher.matches(part, needles)
@@ -227,11 +268,16 @@ class _State:
         )
         if inside is not None:  # a later one of a chain that was read with its first
             return
+        if line.index and UNRAISABLE in lines[line.index - 1]:
+            return
         here = lines[line.index]
         lines = lines if part is here else [*lines[: line.index], part, *lines[line.index + 1 :]]
-        traceback = read_traceback(lines, line.index, line.number)
-        if not traceback.raised:
-            return
+        traceback = read_escaped(part, line.number) or read_traceback(lines, line.index, line.number)
+        if traceback.raised:
+            self._told(traceback, who)
+
+    def _told(self, traceback: Traceback, who: Writer) -> None:
+        found = self.found
         last = traceback.raised[-1]
         message = f"{last.type}: {last.message}" if last.message else last.type
         found.tracebacks.append(
@@ -245,6 +291,33 @@ class _State:
                 traceback=traceback,
             )
         )
+
+    def headless(self) -> None:
+        """Tracebacks whose beginning was not pasted; a SyntaxError has none. Looked for at the end of the log only."""
+        first, lines = self.tail.lines(self.found.lines)
+        if FRAME_BYTES not in self.tail.text:
+            return
+        inside = [(told.traceback.first_line, told.traceback.last_line) for told in self.found.tracebacks]
+        over = 0
+        for index, raw in enumerate(lines):
+            number = first + index
+            if number <= over or FRAME_BYTES not in raw or any(start <= number <= end for start, end in inside):
+                continue
+            if len(self.found.tracebacks) >= MOST_TRACEBACKS:
+                return
+            traceback = read_headless(lines, index, number)
+            if traceback is not None:
+                self._told(traceback, self._writer(raw))
+                over = traceback.last_line
+
+    def _stack(self, line: Suspect, who: Writer, lines: list[bytes]) -> None:
+        stack = read_stack(lines, line.index)
+        if stack is not None and len(self.found.stacks) < MOST_TRACEBACKS:
+            text = f"{STACK}{stack.collective} at {stack.file}:{stack.at}" if stack.file else STACK + stack.collective
+            at = Line(self.found.file, line.number, clean(text))
+            self.found.stacks.append(
+                ToldStack(at=at, rank=who.rank, local_rank=who.local_rank, host=who.host, time=who.time, stack=stack)
+            )
 
     def _exit(self, line: Suspect, who: Writer, lines: list[bytes]) -> None:
         if len(self.found.exits) >= MOST_EXITS:
@@ -294,9 +367,35 @@ class _State:
                 pid=who.pid or number_in(values.get("pid")),
                 time=who.time,
                 symptom=symptom,
+                after=tuple(
+                    Line(found.file, line.number + offset, clean(more.decode("utf-8", "replace")))
+                    for offset, more in lines_behind(lines, line.index)
+                ),
                 values={name: clean(value)[:LONGEST_TEXT] for name, value in values.items()},
             )
         )
+
+
+def lines_behind(lines: list[bytes], index: int) -> Iterator[tuple[int, bytes]]:
+    """What a line announces by its colon; of a crash's stack, the first frame that is not of the signal itself, and the
+    first of the user's program. With how far behind they stand."""
+    head = lines[index][-200:].rstrip()
+    if head.endswith(b":"):
+        if index + 1 < len(lines) and lines[index + 1].strip():
+            yield 1, lines[index + 1][:LONGEST_TEXT]
+        return
+    if not CRASH.search(lines[index][:1000]):
+        return
+    innermost = True
+    for offset, raw in enumerate(lines[index + 1 : index + MOST_OF_A_CRASH], 1):
+        frame = CRASH_FRAME.search(raw[:1000])
+        if frame is None or SIGNAL_FRAME.search(raw[:1000]):
+            continue
+        if innermost or (frame["file"] and not LIBRARY.search(frame["file"].decode("utf-8", "replace"))):
+            yield offset, raw[:LONGEST_TEXT]
+            if frame["file"] is None or not LIBRARY.search(frame["file"].decode("utf-8", "replace")):
+                return
+        innermost = False
 
 
 def around(line: bytes, symptom: Symptom) -> bytes:

@@ -5,27 +5,84 @@ The lines of several ranks may be mixed; those with the prefix of the first line
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpudoctor.explain.writers import Writer, writer
 
 HEADER = "Traceback (most recent call last)"
 GROUP = re.compile(r"^[\s|+]*")
 FRAME = re.compile(r'^\s*[|]?\s*File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?')
-EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,200}?)(?:: (?P<message>.{0,4000}))?$")
+FRAME_WRITTEN = re.compile(r'(?P<frame>  File "[^"\n]{1,1000}", line \d{1,9}(?:, in |\s*$))')
+"""Behind whatever stands before it in its line."""
+EXCEPTION = re.compile(
+    r"^(?P<type>[A-Za-z_][\w.]{0,200}?)(?:(?<=RayTaskError)\([\w.]{1,100}\))?(?::(?: (?P<message>.{0,4000}))?)?$"
+)
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+RAY = "RayTaskError"
+WRAPPERS = frozenset({RAY, "ExceptionGroup", "BaseExceptionGroup"})
+CAUGHT = re.compile(r"^Caught [\w.]{1,200} in ")
+"""An exception around another, whose own traceback follows: Ray's, Python's groups, torch's ExceptionWrapper (torch/
+_utils.py: "Caught KeyError in DataLoader worker process 3." and "Original Traceback ...")."""
+ESCAPE = re.compile(rb"\\(.)")
+ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b""}
+MOST_ESCAPED = 256 * 1024
 MOST_LINES = 3_000
 LONGEST = 4_000
 MOST_OF_A_MESSAGE = 20
 """Lines of an exception's message."""
+MOST_MORE = 6
+"""Of these are kept."""
 MOST_STRANGE = 400
 """Lines of other writers between two of one traceback."""
 LIBRARY = re.compile(
     r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3|python3\.\d{1,2}|lib64[/\\]python3)(?:[/\\.]|$)|^<frozen|^<__array"
+    r"|[/\\]torch[/\\](?:distributed|nn|autograd|utils|optim|cuda|amp|_[a-z_]{1,30})[/\\.]"
 )
+"""Torch's own files also where it lies in a folder of another name."""
+STANDARD = re.compile(r"[/\\]python3\.\d{1,2}[/\\](?!site-packages|dist-packages)|^<frozen")
+"""Python's own: it raises what others gave it."""
 
 COLLECTIVES = ("distributed_c10d.py", "ddp_comm_hooks/default_hooks.py")
+
+
+STACK = "Stack trace of the failed collective: "
+STACK_FRAME = re.compile(r"(?:^|\]: ?)#\d{1,4} (?P<function>.{1,300}?) from (?P<file>.{1,1000}):(?P<line>\d{1,9})\s*$")
+MOST_FRAMES = 200
+
+
+class Stack(Struct, frozen=True):
+    """Where the collective that timed out was called, as torch's flight recorder kept it: the watchdog writes it."""
+
+    collective: str
+    """The function of torch.distributed: "barrier"."""
+    file: str
+    """Of the innermost frame in the user's code; "" where there is none."""
+    at: int
+
+
+def read_stack(lines: Sequence[bytes], start: int) -> Stack | None:
+    """The stack behind `lines[start]`, which says that it follows; None where it does not name a collective."""
+    collective, file, at = "", "", 0
+    for raw in lines[start + 1 : start + 1 + MOST_FRAMES]:
+        frame = STACK_FRAME.search(raw[:LONGEST].decode("utf-8", "replace").rstrip("\r"))
+        if frame is None:
+            break
+        if frame["file"].endswith(COLLECTIVES):
+            collective = frame["function"]
+        elif not LIBRARY.search(frame["file"]) and not file:
+            file, at = frame["file"], int(frame["line"])
+    return Stack(collective, file, at) if collective else None
+
+
+class WrittenFrame(NamedTuple):
+    file: str
+    at: int
+    function: str
+    number: int
+    """Of the log's line."""
+    text: str
 
 
 class Raised(Struct, frozen=True):
@@ -38,17 +95,36 @@ class Raised(Struct, frozen=True):
     line: int
     """Of the log."""
     file: str = ""
-    """Of the innermost frame in the user's code; where there is none, of the innermost frame."""
+    """Of the innermost frame in the user's code; where there is none, of the innermost that is not Python's own."""
     at: int = 0
     function: str = ""
+    frame: tuple[int, str] = (0, "")
+    """The log's line that names `file`, with its number."""
     innermost: str = ""
     """File of the innermost frame."""
     collective: str = ""
     """The function of torch.distributed that was waiting or refused: "all_reduce"; empty: none was called."""
+    more: tuple[tuple[int, str], ...] = ()
+    """Further lines of the message, with their numbers; perhaps lines that somebody else wrote behind it."""
 
     @property
     def name(self) -> str:
         return self.type.rpartition(".")[2]
+
+    @property
+    def is_wrapper(self) -> bool:
+        return self.name in WRAPPERS or CAUGHT.match(self.message) is not None
+
+    @property
+    def words(self) -> str:
+        """The message; where its first line says nothing, or ends as one that is explained, with the next."""
+        if not self.more or (self.message and not self.message.endswith(":")):
+            return self.message
+        return f"{self.message} {self.more[0][1]}".strip()
+
+    @property
+    def all_words(self) -> str:
+        return "\n".join((self.message, *(text for _, text in self.more)))
 
 
 class Traceback(Struct, frozen=True):
@@ -64,8 +140,11 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
     head = lines[start][:LONGEST].decode("utf-8", "replace")
     prefix = head[: max(0, head.find(HEADER))]
     own = writer(prefix)
+    following = lines[start + 1][:LONGEST].decode("utf-8", "replace") if start + 1 < len(lines) else ""
+    if prefix.strip() and not own.length and FRAME.match(following):
+        prefix = ""  # a progress bar or another line was not ended before
     raised: list[Raised] = []
-    frames: list[tuple[str, int, str]] = []
+    frames: list[WrittenFrame] = []
     last, strange, chained = number, 0, False
     state = "frames"
     for offset, raw in enumerate(lines[start + 1 : start + 1 + MOST_LINES], 1):
@@ -80,8 +159,8 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
             bare = GROUP.sub("", line) if line.lstrip().startswith(("|", "+")) else line
             frame = FRAME.match(line)
             if frame is not None:
-                frames.append((frame["file"], int(frame["line"]), (frame["function"] or "").strip()))
-            elif line.startswith((" ", "\t")) and bare is line:
+                frames.append(_frame(frame, number + offset, text))
+            elif bare is line and line.startswith((" ", "\t")):
                 pass  # the frame's source, or "[Previous line repeated 9 more times]"
             elif not bare.strip():
                 continue
@@ -93,7 +172,13 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
             last = number + offset
         else:  # behind an exception: does the chain go on?
             stripped = line.strip()
-            if stripped.startswith(CHAINED):
+            if raised[-1].name == RAY and (frame := FRAME.match(line)):  # the worker's own stack follows
+                state, frames = "frames", [_frame(frame, number + offset, text)]
+                last = number + offset
+            elif raised[-1].is_wrapper and HEADER in stripped:
+                state = "frames"
+                last = number + offset
+            elif stripped.startswith(CHAINED):
                 chained = True
                 last = number + offset
             elif HEADER in stripped and chained:
@@ -105,9 +190,42 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                 break
             elif HEADER in stripped or _begins_something(stripped, text, prefix):
                 break  # not ours
-            elif prefix and offset - (raised[-1].line - number) <= MOST_OF_A_MESSAGE:
-                last = number + offset  # the message goes on over several lines
-    return Traceback(number, last, tuple(raised), prefix)
+            elif offset - (raised[-1].line - number) <= MOST_OF_A_MESSAGE:
+                if prefix:
+                    last = number + offset  # the message goes on over several lines
+                if len(raised[-1].more) < MOST_MORE:
+                    more = (*raised[-1].more, (number + offset, GROUP.sub("", stripped)[:500]))
+                    raised[-1] = structs.replace(raised[-1], more=more)
+    inner = [each for each in raised if not each.is_wrapper]
+    return Traceback(number, last, tuple(inner or raised), prefix)
+
+
+def read_headless(lines: Sequence[bytes], start: int, number: int) -> Traceback | None:
+    """The traceback of which `lines[start]`, line `number` of the log, is the first frame that is left; None where it
+    ends in no exception."""
+    head = lines[start][:LONGEST].decode("utf-8", "replace")
+    found = FRAME_WRITTEN.search(head)
+    if found is None:
+        return None
+    header = (head[: found.start("frame")] + HEADER).encode()
+    told = read_traceback([header, *lines[start : start + MOST_LINES]], 0, number - 1)
+    return structs.replace(told, first_line=number) if told.raised else None
+
+
+def read_escaped(text: bytes, number: int) -> Traceback | None:
+    """The traceback that one line holds as JSON or Python's repr write it; None where it holds none such."""
+    at = text.find(HEADER.encode())
+    body = text[at : at + MOST_ESCAPED]
+    if b"\\n" not in body[: len(HEADER) + 8]:
+        return None
+    quote = text[:at].rstrip()[-1:]
+    if quote in (b'"', b"'"):
+        end = re.match(rb"(?:[^\\" + quote + rb"]|\\.)*", body)
+        body = end.group() if end else body
+    plain = ESCAPE.sub(lambda found: ESCAPES.get(found[1], found[1]), body)
+    told = read_traceback(plain.split(b"\n"), 0, number)
+    raised = tuple(structs.replace(each, line=number) for each in told.raised)
+    return structs.replace(told, last_line=number, raised=raised)
 
 
 def _begins_something(line: str, whole: str, prefix: str) -> bool:
@@ -129,10 +247,24 @@ def _without_prefix(text: str, prefix: str, own: Writer) -> str | None:
     return None
 
 
-def _raised(found: re.Match[str], frames: list[tuple[str, int, str]], line: int) -> Raised:
-    user = [frame for frame in frames if not LIBRARY.search(frame[0])]
-    file, at, function = (user or frames)[-1]
-    called = next((name for path, _, name in frames if path.endswith(COLLECTIVES) and name != "wrapper"), "")
+def _frame(found: re.Match[str], number: int, text: str) -> WrittenFrame:
+    return WrittenFrame(found["file"], int(found["line"]), (found["function"] or "").strip(), number, text[:500])
+
+
+def _raised(found: re.Match[str], frames: list[WrittenFrame], line: int) -> Raised:
+    user = [frame for frame in frames if not LIBRARY.search(frame.file)]
+    at = (user or [frame for frame in frames if not STANDARD.search(frame.file)] or frames)[-1]
+    called = next(
+        (each.function for each in frames if each.file.endswith(COLLECTIVES) and each.function != "wrapper"), ""
+    )
     return Raised(
-        found["type"], (found["message"] or "").strip()[:500], line, file, at, function, frames[-1][0], called
+        type=found["type"],
+        message=(found["message"] or "").strip()[:500],
+        line=line,
+        file=at.file,
+        at=at.at,
+        function=at.function,
+        frame=(at.number, at.text) if user else (0, ""),
+        innermost=frames[-1].file,
+        collective=called,
     )

@@ -15,10 +15,20 @@ from gpudoctor.explain.deaths import Spoken, alive_at_the_end, ranks_text
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Moment
-from gpudoctor.knowledge.wording import listed
+from gpudoctor.knowledge.calls import unlike_lines
+from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.sure import HINT, LIKELY, POSSIBLE
 
-ONE_SIDED = ("gather", "broadcast", "barrier", "scatter", "reduce", "gatherobject", "broadcastobjectlist")
+ONE_SIDED = (
+    "gather",
+    "broadcast",
+    "barrier",
+    "scatter",
+    "reduce",
+    "gatherobject",
+    "broadcastobjectlist",
+    "allgatherobject",
+)
 """What code of one rank calls by mistake when it saves, evaluates or logs."""
 MOST_LINES = 6
 LONGEST_LIST = 500
@@ -41,10 +51,15 @@ class Wait(Struct, frozen=True, kw_only=True):
     """ "train.py:30", of the user's code."""
     timed_out: bool = True
     """Its own time was up; else its connection was closed while it waited."""
+    is_called: bool = False
+    """The operation is what the program called; else what its backend made of it."""
 
 
-def waits(facts: Facts, tracebacks: list[Spoken]) -> list[Wait]:
-    """One for each rank: the first that it says, completed by what the later lines add."""
+def waits(facts: Facts, tracebacks: list[Spoken], aborted: Sequence[Spoken] = ()) -> list[Wait]:
+    """One for each rank: the first that it says, completed by what the later lines add.
+
+    `aborted`: tracebacks of ranks whose time was up before. They come from wherever the program was when it met the
+    aborted communicator, which may be a later call; one that handles objects is still the one that waited."""
     found: list[Wait] = []
     for event in facts.events:
         values = event.values
@@ -65,9 +80,28 @@ def waits(facts: Facts, tracebacks: list[Spoken]) -> list[Wait]:
                 group=values.get("group", ""),
             )
         )
+    for told in facts.stacks:
+        if told.rank is not None:
+            where = f"{told.stack.file}:{told.stack.at}" if told.stack.file else ""
+            operation = named(told.stack.collective)
+            found.append(
+                Wait(
+                    rank=told.rank,
+                    moment=told.moment,
+                    line=told.at,
+                    operation=operation,
+                    where=where,
+                    is_called=True,
+                )
+            )
     for each in tracebacks:
         at = next((raised for raised in each.told.traceback.raised if raised.collective), None)
-        if at is None or each.told.rank is None or each.kind not in ("consequence", "communication"):
+        if at is None or each.told.rank is None:
+            continue
+        if each in aborted:
+            if not named(at.collective).endswith("object"):
+                continue
+        elif each.kind not in ("consequence", "communication"):
             continue
         found.append(
             Wait(
@@ -95,18 +129,22 @@ def _completed(first: Wait, later: Wait) -> Wait:
         return first
     if later.group and first.group and later.group != first.group:
         return first
+    called = next((wait for wait in (first, later) if wait.is_called), None)
+    if called is None and first.operation and later.operation == f"{first.operation}object":
+        called = later  # all_gather_object is an all_gather to its backend
     return Wait(
         rank=first.rank,
         moment=first.moment,
         line=first.line,
-        operation=first.operation or later.operation,
+        operation=called.operation if called else first.operation or later.operation,
         sequence=first.sequence if first.sequence is not None else later.sequence,
         elements=first.elements if first.elements is not None else later.elements,
         completed=first.completed if first.completed is not None else later.completed,
         enqueued=first.enqueued if first.enqueued is not None else later.enqueued,
         group=first.group or later.group,
-        where=first.where or later.where,
+        where=(called.where if called else "") or first.where or later.where,
         timed_out=first.timed_out or later.timed_out,
+        is_called=called is not None,
     )
 
 
@@ -131,13 +169,15 @@ def pattern(found: list[Wait], facts: Facts, died: set[int]) -> list[Candidate]:
     known |= {ended.rank for ended in facts.exits if ended.rank is not None}
     if facts.world_size and facts.world_size <= 65_536:
         known |= set(range(facts.world_size))
-    known |= skipped(known)
+    known |= skipped(known, of_whole_job=all(wait.group == DEFAULT_GROUP for wait in found))
     named_absent = absent_by_name(facts) - died
     absent = named_absent or known - waiting - died
     groups = Counter(wait.group for wait in found)
     if len(groups) > 1:
         most = groups.most_common(1)[0][0]
         found = [wait for wait in found if wait.group == most or not wait.group]
+    if len(found) > 1 and not absent and {wait.operation for wait in found} < {*PARTS_OF_ONE}:
+        return _crossed(found)
     if len(found) > 1:
         different = _different(found)
         if different:
@@ -149,16 +189,28 @@ def pattern(found: list[Wait], facts: Facts, died: set[int]) -> list[Candidate]:
     return []
 
 
-def skipped(known: set[int]) -> set[int]:
+DEFAULT_GROUP = "0"
+"""The group of all ranks."""
+
+
+def _crossed(found: list[Wait]) -> list[Candidate]:
+    """All of them receive, or all of them send: nobody does the other half."""
+    first = min(found, key=lambda wait: wait.moment.line)
+    half = "send" if first.operation == "recv" else "receive"
+    summary = f"{ranks_text([wait.rank for wait in found])} all waited in {_said(first)}, and none was there to {half}"
+    return [_candidate("p2p-order", LIKELY, first, summary, found, found)]
+
+
+def skipped(known: set[int], *, of_whole_job: bool) -> set[int]:
     """Ranks between others of which nothing is heard: they are there, for numbers have no gaps.
 
     Where a third of them or more would be missing, the logs are rather those of a part of the world: of some nodes, or
-    of one process group with every second rank.
+    of one process group with every second rank. In a group of all ranks it may be half.
     """
     if not known or max(known) - min(known) > 65_536:
         return set()
     between = set(range(min(known), max(known))) - known
-    return between if len(between) * 3 <= len(known) else set()
+    return between if len(between) * (2 if of_whole_job else 3) <= len(known) else set()
 
 
 def absent_by_name(facts: Facts) -> set[int]:
@@ -180,7 +232,7 @@ def _said(wait: Wait) -> str:
     words = wait.operation or "a collective"
     if wait.sequence is not None:
         words += f" number {wait.sequence}"
-    if wait.elements is not None:
+    if wait.elements is not None and wait.operation != "barrier":
         words += f" of {wait.elements} elements"
     return words + (f" at {wait.where}" if wait.where else "")
 
@@ -203,10 +255,16 @@ def _different(found: list[Wait]) -> list[Candidate]:
             f"{ranks_text([wait.rank for wait in odd])} waited in {_said(odd[0])}, rank {rest.rank} in {_said(rest)}"
         )
         alone = [wait.rank for wait in odd] == [0] and odd[0].operation in ONE_SIDED
-        order = _candidate("collective-order-mismatch", POSSIBLE if alone else LIKELY, first, summary, odd, found)
+        if not alone and any(wait.operation == "barrier" for wait in odd):
+            return _parted(odd, first, f"{summary}: they no longer take part in the same collectives", found)
+        # Of one exchange, as far as sizes tell; else one of them may as well have left a step out.
+        same = len(sizes) < 2 and not alone
+        order = _candidate("collective-order-mismatch", LIKELY if same else POSSIBLE, first, summary, odd, found)
         divergent = _candidate("rank-divergent-decision", HINT, first, summary, odd, found)
         one = _candidate("rank0-only-collective", LIKELY if alone else HINT, first, summary, odd, found)
         return [order, divergent, one] if any(wait.rank == 0 for wait in odd) else [order, divergent]
+    if len(sizes) > 1 and (single := [wait for wait in found if may_be_barrier(wait)]):
+        return _barrier_or_number(found, single, first)
     if len(sizes) > 1:
         rare_size = sizes.most_common()[-1][0]
         odd = [wait for wait in found if wait.elements == rare_size]
@@ -214,19 +272,54 @@ def _different(found: list[Wait]) -> list[Candidate]:
         summary = (
             f"{ranks_text([wait.rank for wait in odd])} waited in {_said(odd[0])}, rank {rest.rank} in {_said(rest)}"
         )
+        lines = {wait.where for wait in found}
+        if unlike_lines(lines):
+            return _parted(odd, first, f"{summary}: they no longer take part in the same collectives", found)
         reduce = (
             odd[0].operation == "allreduce" and max(filter(None, (odd[0].elements, rest.elements)), default=0) > 1024
         )
         return [
-            _candidate("shape-mismatch", LIKELY, first, summary, odd, found),
-            _candidate("rank-dependent-graph", POSSIBLE if reduce else HINT, first, summary, odd, found),
+            # Of one line, it is its tensor; where no line is told, it may as well be two calls that have met.
+            _candidate("shape-mismatch", LIKELY if lines != {""} else POSSIBLE, first, summary, odd, found),
+            _candidate("rank-dependent-graph", HINT if not reduce else POSSIBLE, first, summary, odd, found),
             _candidate("collective-order-mismatch", POSSIBLE, first, summary, odd, found),
         ]
     return []
 
 
+def may_be_barrier(wait: Wait) -> bool:
+    """ProcessGroupNCCL logs a barrier as what it makes of it: an all-reduce of one element."""
+    return wait.operation == "allreduce" and wait.elements == 1 and not wait.is_called
+
+
+def _barrier_or_number(found: list[Wait], single: list[Wait], first: Wait) -> list[Candidate]:
+    """Some wait in what may be a barrier or the sum of one number, others in a larger sum: no mismatch of shapes.
+
+    Why they parted, the log does not tell: a skipped step, fewer batches, code for one rank only."""
+    rest = [wait for wait in found if wait not in single]
+    odd = single if len(single) <= len(rest) else rest
+    summary = (
+        f"{ranks_text([wait.rank for wait in single])} waited in {_said(single[0])}, which may be a barrier, rank "
+        f"{rest[0].rank} in {_said(rest[0])}: they no longer take part in the same collectives"
+    )
+    return _parted(odd, first, summary, found)
+
+
+def _parted(odd: list[Wait], first: Wait, summary: str, found: list[Wait]) -> list[Candidate]:
+    """A barrier met another operation: which of these made it so, the program has to tell."""
+    causes = ("rank-divergent-decision", "uneven-inputs", "teardown-deadlock")
+    if [wait.rank for wait in odd] == [0]:
+        causes = ("rank0-only-collective", "rank-divergent-decision", "uneven-inputs")
+    return [
+        _candidate(cause, HINT if number else POSSIBLE, first, summary, odd, found)
+        for number, cause in enumerate(causes)
+    ]
+
+
 def _apart(found: list[Wait], first: Wait) -> list[Candidate]:
     """Different numbers: the rank that has completed least is behind."""
+    if pairs := [wait for wait in found if wait.operation in PARTS_OF_ONE]:
+        return _unpaired(found, pairs, first)
     numbered = [wait for wait in found if wait.sequence is not None]
     behind_at = min(wait.completed if wait.completed is not None else wait.sequence or 0 for wait in numbered)
     behind = [
@@ -235,13 +328,31 @@ def _apart(found: list[Wait], first: Wait) -> list[Candidate]:
     ahead = max(numbered, key=lambda wait: wait.sequence or 0)
     summary = (
         f"{ranks_text([wait.rank for wait in behind])} waited in {_said(behind[0])}, while rank {ahead.rank} waited in "
-        f"{_said(ahead)}: they no longer take part in the same collectives"
+        f"{_said(ahead)}"
     )
+    if len({(wait.operation, wait.where) for wait in numbered}) == 1 and first.where:
+        summary += ": the same call, which has ended on some ranks only"
+        exchange = first.operation.startswith("alltoall")  # who gets what was meant for it goes on
+        causes = ("shape-mismatch" if exchange else "ib-link-down", "nccl-bug", "xid-gpu-lost")
+        ranks = [wait.rank for wait in behind]
+        return _undecided(causes, POSSIBLE, first, summary, found, [ranks] * len(causes))
+    summary += ": they no longer take part in the same collectives"
     return [
         _candidate("rank-divergent-decision", LIKELY, first, summary, behind, found),
         _candidate("collective-order-mismatch", POSSIBLE, first, summary, behind, found),
         _candidate("uneven-inputs", POSSIBLE, first, summary, behind, found),
     ]
+
+
+def _unpaired(found: list[Wait], pairs: list[Wait], first: Wait) -> list[Candidate]:
+    """Some wait in a send or a receive: these are counted by themselves, so numbers do not tell who is behind."""
+    rest = [wait for wait in found if wait not in pairs]
+    few = pairs if len(pairs) <= len(rest) or not rest else rest
+    summary = f"{ranks_text([wait.rank for wait in pairs])} waited in {_said(pairs[0])}"
+    summary += f", {ranks_text([wait.rank for wait in rest])} in {_said(rest[0])}" if rest else ""
+    summary += ": a send or receive has no other half"
+    causes = (("p2p-order", POSSIBLE), ("rank-divergent-decision", HINT))
+    return [_candidate(cause, sure, first, summary, few, found) for cause, sure in causes]
 
 
 def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate]:
@@ -269,7 +380,14 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
         f"{'is' if len(missing) == 1 else 'are'} instead."
     )
     ranks = [waiting if cause == "rank0-only-collective" else missing for cause in causes]
-    return _undecided(causes, POSSIBLE, first, summary, found, ranks, confirm)
+    stubborn = [ended for ended in facts.exits if ended.exit.forced and ended.rank in (None, *missing)]
+    if not heard and len(stubborn) == len(missing):
+        # Nothing in Python catches SIGTERM by itself, and a rank that lives answers when another one asks for dumps.
+        summary += f". {counted(len(missing), 'process')} did not end when torchrun asked for it"
+        return _undecided(
+            ("stopped-rank", "kernel-wait"), LIKELY, first, summary, found, [missing, missing], stubborn[0].at
+        )
+    return _undecided(causes, POSSIBLE, first, summary, found, ranks, confirm=confirm)
 
 
 def _together(found: list[Wait]) -> list[Candidate]:
@@ -292,6 +410,7 @@ def _undecided(
     summary: str,
     waiting: list[Wait],
     ranks: Sequence[Sequence[int]] = (),
+    line: Line | None = None,
     confirm: str = "",
 ) -> list[Candidate]:
     """What else fits, the likeliest first: that one has the confidence, and the others are hints."""
@@ -303,7 +422,7 @@ def _undecided(
             moment=first.moment,
             summary=summary,
             ranks=tuple(ranks[number]) if ranks else (),
-            evidence=_evidence(waiting),
+            evidence=(*_evidence(waiting), *filter(None, (line,))),
             confirm=confirm,
         )
         for number, cause in enumerate(causes)

@@ -1,14 +1,16 @@
 """Who wrote a line and when: what launchers, loggers and the kernel put in front of it.
 
-Forms: "[rank3]:" (torch's own excepthook), "[default3]:" (torchrun --tee; the role's name may be another, the number
-is the local rank), "3: " (srun -l), "[1,3]<stderr>:" (mpirun --tag-output), "[3]<stdout>:" (horovodrun), "node1: "
-(pdsh, DeepSpeed), "[pod/a/b]" (kubectl --prefix), "node1:pid:tid [gpu] NCCL", and the time stamps of Python's
-logging, glog, syslog, dmesg, kubectl and Loki.
+Forms: "[rank3]:" (torch's own excepthook), what launchers put before a line (their own files say it: "[default3]:",
+"3: "), "node1: " (pdsh, DeepSpeed), "node1:pid:tid [gpu] NCCL", and the time stamps of Python's logging, glog, syslog,
+dmesg, kubectl and Loki.
 """
 
 import datetime
 import re
+from functools import cache
 from typing import NamedTuple
+
+from gpudoctor.launcher import registry
 
 
 class Writer(NamedTuple):
@@ -27,10 +29,6 @@ MOST_PREFIXES = 8
 MOST_CHARACTERS = 400
 
 RANK = re.compile(r"\[?(?:[Rr]ank|RANK)[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]:?|:)\s?")
-LOCAL = re.compile(r"\[(?P<role>[A-Za-z_]\w{0,40}?)(?P<local>\d{1,4})\]:\s?")
-SRUN = re.compile(r"\s{0,6}(?P<rank>\d{1,6}): ")
-MPI = re.compile(r"\[(?:\d{1,6},)?(?P<rank>\d{1,6})\](?:\[[^\]]{0,80}\])?<std(?:out|err|diag)>:?\s?")
-POD = re.compile(r"\[pod/(?P<host>[^/\]\s]{1,253})/[^\]\s]{1,253}\]\s?")
 COMPOSE = re.compile(r"(?P<host>[A-Za-z][\w.-]{0,62})\s{1,20}\| ")
 NCCL = re.compile(r"(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d{1,8}):\d{1,8} (?=\[\d{1,3}\]|NCCL)")
 HOST = re.compile(r"(?P<host>[A-Za-z][\w-]{0,62}(?:\.[\w.-]{1,190})?): (?=\S)")
@@ -56,11 +54,6 @@ INSIDE = re.compile(r"(?<![\w.])\[?(?:[Rr]ank|RANK|GLOBAL_RANK)[ :=]{0,2}(?P<ran
 WRAPPED = re.compile(r'^\{"log":"')
 WRAPPED_TIME = re.compile(r'"time":"(?P<date>\d{4}-\d\d-\d\d)T(?P<clock>\d\d:\d\d:\d\d)')
 
-BRACKET = (ISO, GLOG, CTIME, KERNEL, RANK, MPI, POD, LOCAL)
-DIGIT = (ISO, SRUN, NCCL)
-LETTER = (GLOG, CTIME, SYSLOG, KERNEL, RANK, NCCL, COMPOSE)
-OTHERS = (SYSLOG, KERNEL, SRUN)
-"""Forms by the first character."""
 MONTHS = {
     name: number
     for number, name in enumerate(
@@ -68,29 +61,28 @@ MONTHS = {
     )
 }
 NO_HOSTS = frozenset(
-    (
-        *("error", "warning", "info", "debug", "fatal", "critical", "note", "hint", "traceback", "exception", "caused"),
-        *(
-            "srun",
-            "slurmstepd",
-            "mpirun",
-            "torchrun",
-            "kernel",
-            "usage",
-            "file",
-            "line",
-            "by",
-            "during",
-            "cause",
-            "fix",
-        ),
-        *("python", "raise", "return"),
-    )
+    """
+    error warning info debug fatal critical note hint traceback exception caused slurmstepd kernel usage file line by
+    during cause fix python raise return
+    """.split()  # noqa: SIM905 - as a text it can be read and changed
 )
-"""Words that stand before a colon at the start of a line, and name no machine."""
+"""Words that stand before a colon at the start of a line, and name no machine, as launchers' names do not."""
 ERROR = re.compile(r"(?:Error|Exception|Warning|Interrupt|Timeout|Exit)$")
 FILE_RANK = re.compile(r"(?:^|[^a-z])(?:rank|task|worker|log)[._-]?(\d{1,6})(?:[^0-9]|$)", re.IGNORECASE)
-ATTEMPT = re.compile(r"attempt_(?P<attempt>\d{1,4})[/\\](?P<local>\d{1,5})[/\\]std(?:out|err)\.log")
+
+
+@cache
+def forms() -> dict[str, tuple[re.Pattern[str], ...]]:
+    """Prefixes by what a line begins with: "[", a digit, a letter, or anything else."""
+    own = [re.compile(each) for launcher in registry.every() for each in launcher.line_prefixes]
+    bracket = tuple(each for each in own if each.pattern.startswith("\\["))
+    plain = tuple(each for each in own if each not in bracket)
+    return {
+        "[": (ISO, GLOG, CTIME, KERNEL, RANK, *bracket),
+        "digit": (ISO, *plain, NCCL),
+        "letter": (GLOG, CTIME, SYSLOG, KERNEL, RANK, NCCL, COMPOSE),
+        "": (SYSLOG, KERNEL, *plain),
+    }
 
 
 def writer(line: str, year: int | None = None) -> Writer:
@@ -106,7 +98,8 @@ def writer(line: str, year: int | None = None) -> Writer:
     for _ in range(MOST_PREFIXES):
         first = head[at : at + 1]
         found = None
-        for form in BRACKET if first == "[" else DIGIT if first.isdigit() else LETTER if first.isalpha() else OTHERS:
+        kind = first if first == "[" else "digit" if first.isdigit() else "letter" if first.isalpha() else ""
+        for form in forms()[kind]:
             found = form.match(head, at)
             if found is not None:
                 break
@@ -127,7 +120,14 @@ def writer(line: str, year: int | None = None) -> Writer:
         if values.get("clock"):
             time = _time(values, year) or time
     found = HOST.match(head, at)
-    if not host and found and found["host"].lower() not in NO_HOSTS and not ERROR.search(found["host"]):
+    named = found["host"].lower() if found and not host else ""
+    if (
+        found
+        and named
+        and named not in NO_HOSTS
+        and named not in registry.programs()
+        and not ERROR.search(found["host"])
+    ):
         rest = writer(head[found.end() :]) if found.end() < len(head) and at < 200 else Writer()
         if rest.length or any(letter.isdigit() for letter in found["host"]):
             host = found["host"]
@@ -170,8 +170,9 @@ def rank_in_words(line: str, start: int = 0) -> int | None:
 
 def file_writer(path: str) -> Writer:
     """What a file's name tells: torchrun's attempt_0/3/stderr.log, rank_3.log, task-3.out."""
-    if found := ATTEMPT.search(path):
-        return Writer(local_rank=int(found["local"]))
+    for launcher in registry.every():
+        if launcher.log_file and (found := re.search(launcher.log_file, path)):
+            return Writer(local_rank=int(found["local"]))
     name = path.replace("\\", "/").rpartition("/")[2]
     if found := FILE_RANK.search(name):
         return Writer(rank=int(found[1]))

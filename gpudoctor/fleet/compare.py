@@ -5,14 +5,27 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 from gpudoctor.fleet.majority import parties
+from gpudoctor.fleet.names import folded, have
 from gpudoctor.knowledge.nccl.rank_settings import OF_EACH_RANK
 from gpudoctor.knowledge.nccl.settings import dotted, effective, nccl_version
 from gpudoctor.knowledge.network.interface_roles import inside_reason
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import NotApplicable, NotRead, Snapshot
 
 NONE = "none"
 NOT_SET = "not set"
 SETTINGS = ("NCCL_", "TORCH_NCCL_", "GLOO_", "TORCH_DISTRIBUTED_")
+IDS = {
+    "torch": "torch-versions-differ",
+    "CUDA of torch": "cuda-versions-differ",
+    "NCCL": "nccl-versions-differ-between-nodes",
+    "Python": "python-versions-differ",
+    "GPUs": "gpus-differ-between-nodes",
+    "settings": "settings-differ-between-nodes",
+}
+"""What nccl-test calls a difference of this fact; all others are "nodes-differ"."""
+OTHER_VALUES = 6
+"""Of one fact that are told in words."""
 LONGEST = 120
 """Of a value, in characters: what is longer is a list of its own, and differs by its end."""
 
@@ -37,6 +50,33 @@ class Difference(Struct, frozen=True, kw_only=True):
     """Who has something else, the most common first."""
     unread: tuple[AlikeNodes, ...] = ()
     """Nodes where it could not be read, by the reason."""
+
+    @property
+    def id(self) -> str:
+        return IDS["settings"] if self.fact.startswith(SETTINGS) else IDS.get(self.fact, "nodes-differ")
+
+    @property
+    def odd(self) -> tuple[str, ...]:
+        """The nodes that have not what most have."""
+        return tuple(name for group in (*self.others, *self.unread) for name in group.nodes)
+
+    @property
+    def words(self) -> str:
+        """ "driver: n03 has 550.54, n05 could not tell (nvml: no permission); 14 nodes have 580.95"."""
+        rare = [_has(have(group.nodes), folded(group.nodes), group.value) for group in self.others[:OTHER_VALUES]]
+        if len(self.others) > OTHER_VALUES:
+            more = self.others[OTHER_VALUES:]
+            rare.append(
+                f"{counted(sum(len(group.nodes) for group in more), 'node')} more have {len(more)} other values"
+            )
+        rare += [f"{folded(group.nodes)} could not tell ({group.value})" for group in self.unread[:OTHER_VALUES]]
+        count = counted(self.count, "node")
+        usual = _has(f"{count} {'has' if self.count == 1 else 'have'}", count, self.majority)
+        return f"{self.fact}: {', '.join(rare)}; {usual}"
+
+
+def _has(who_has: str, who: str, value: str) -> str:
+    return f"not set on {who}" if value == NOT_SET else f"{who_has} {value}"
 
 
 def differences(snapshots: Mapping[str, Snapshot]) -> tuple[Difference, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from gpudoctor import programs
-from gpudoctor.active import Child, Reply, own_module, start, worker
+from gpudoctor.active import Child, ChildReply, own_module, start, worker
 from gpudoctor.fleet.files import answers
 from gpudoctor.fleet.messages import Examine, Examined
 from gpudoctor.marked import MARK
@@ -83,7 +83,7 @@ def interpreter_for(wanted: str) -> Interpreter:
     return choose(None, os.environ)
 
 
-def begin_brief(wish: ExamineWish) -> tuple[list[Child], dict[str, Reply]]:
+def begin_brief(wish: ExamineWish) -> tuple[list[Child], dict[str, ChildReply]]:
     """The children of a brief examination, and the replies that need none."""
     children: list[Child] = []
     replies = {"cuda visible": _reply("cuda visible")}
@@ -100,7 +100,7 @@ def begin_brief(wish: ExamineWish) -> tuple[list[Child], dict[str, Reply]]:
     return children, replies
 
 
-def no_nvml() -> Reply:
+def no_nvml() -> ChildReply:
     """What the NVML child would say on a machine that has neither the driver nor its library."""
     from gpudoctor.snapshot import absent, read
 
@@ -112,7 +112,7 @@ def no_nvml() -> Reply:
     return _reply("nvidia", output=line)
 
 
-def _reply(name: str, *, output: bytes = b"", errors: str = "", code: int = 0) -> Reply:
-    return Reply(
+def _reply(name: str, *, output: bytes = b"", errors: str = "", code: int = 0) -> ChildReply:
+    return ChildReply(
         name=name, output=output, errors=errors, return_code=code, timed_out=False, stuck=False, seconds=0.0, pid=0
     )

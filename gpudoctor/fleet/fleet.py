@@ -58,6 +58,28 @@ LostKind = Literal[
     "scheduler",
 ]
 
+LOST_IDS: dict[LostKind, str] = {
+    "auth refused": "node-auth-refused",
+    "host key unknown": "node-host-key-unknown",
+    "host key changed": "node-host-key-changed",
+    "unresolvable": "node-unresolvable",
+    "unreachable": "node-unreachable",
+    "refused": "node-refused",
+    "no answer": "node-no-answer",
+    "gpudoctor missing": "gpudoctor-missing-on-node",
+    "gpudoctor failed": "gpudoctor-failed-on-node",
+    "other version": "gpudoctor-versions-differ",
+    "connection lost": "node-connection-lost",
+    "joined too late": "too-few-nodes-joined",
+    "scheduler": "scheduler-refused",
+}
+"""What every command calls it."""
+
+
+def lost_id(why: str) -> str:
+    """The id of a loss that is told as "kind: detail"."""
+    return next((id for kind, id in LOST_IDS.items() if kind == why.partition(":")[0]), "node-no-answer")
+
 
 class Lost(Struct, frozen=True):
     """The connection to a node is over, or never was."""
@@ -70,7 +92,7 @@ class Lost(Struct, frozen=True):
 _TOO_MUCH = "it sends {} without end: another program speaks there, or it has been tampered with"
 
 
-class Event(Struct, frozen=True):
+class Arrival(Struct, frozen=True):
     node: int
     what: AnyReply | Lost
     size: int = 0
@@ -91,7 +113,7 @@ class Fleet:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes: tuple[Node, ...] = tuple(nodes)
-        self.arrived: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.arrived: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
         self.lost: dict[int, Lost] = {}
         self.away: frozenset[int] = frozenset()
         """Nodes that left before the start and may come back (join mode)."""
@@ -121,7 +143,7 @@ class Fleet:
                 self.connection_over(node, Lost("gpudoctor failed", _TOO_MUCH.format("what is no answer")))
             return False
         try:
-            event = Event(node, reply_from(line), size=len(line) + EVENT_BYTES)
+            event = Arrival(node, reply_from(line), size=len(line) + EVENT_BYTES)
         except Garbled as error:
             self.connection_over(node, Lost("gpudoctor failed", f"it said what is no reply: {error}"))
             return True
@@ -137,9 +159,9 @@ class Fleet:
     def connection_over(self, node: int, lost: Lost) -> None:
         """The way to a node is over. For any thread; the first of several counts."""
         self._silenced.add(node)
-        self.arrived.put(Event(node, lost))
+        self.arrived.put(Arrival(node, lost))
 
-    def took(self, event: Event) -> None:
+    def took(self, event: Arrival) -> None:
         """An event has left the queue; for whoever takes it otherwise than by `next_event`."""
         with self._counting:
             self._unread[event.node] -= event.size
@@ -186,7 +208,7 @@ class Fleet:
         if time.monotonic() - self._sent >= PING_SECONDS:
             self._pings.add(self.send(Ping()))
 
-    def next_event(self, timeout: float) -> Event | None:
+    def next_event(self, timeout: float) -> Arrival | None:
         """What arrives next; None when nothing does within `timeout` seconds. Keeps `lost` up to date.
 
         A node that is lost is reported once; what still comes of it is passed over.

@@ -51,8 +51,6 @@ class FollowedRank:
         self.finished = False
         self.log: int | None = None
         self.errors: int | None = None
-        self.errors_seen = 0
-        """Length of its standard error before we asked it for its stack."""
 
     def open(self, number: int) -> int | None:
         """Its file in memory, by our own descriptor: it is there for us when the rank is gone.
@@ -146,23 +144,12 @@ class Followed:
                 rank.log = rank.errors = None
 
 
-def text(descriptor: int | None, *, begin: int = 0) -> str:
-    """The file's text from byte `begin` on, or its end where that is long; empty without a file."""
+def text(descriptor: int | None) -> str:
+    """The file's text, or its end where that is long; empty without a file."""
     if descriptor is None:
         return ""
     try:
-        size = os.fstat(descriptor).st_size
-        start = max(begin, size - MAXIMUM_FILE_BYTES)
-        return os.pread(descriptor, max(0, size - start), start).decode("utf-8", "replace")
+        start = max(0, os.fstat(descriptor).st_size - MAXIMUM_FILE_BYTES)
+        return os.pread(descriptor, MAXIMUM_FILE_BYTES, start).decode("utf-8", "replace")
     except OSError:
         return ""
-
-
-def length(descriptor: int | None) -> int:
-    """Bytes in the file; 0 without one."""
-    if descriptor is None:
-        return 0
-    try:
-        return os.fstat(descriptor).st_size
-    except OSError:
-        return 0

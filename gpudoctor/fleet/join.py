@@ -21,7 +21,7 @@ import msgspec
 
 from gpudoctor import __version__
 from gpudoctor.errors import BadInput
-from gpudoctor.fleet.fleet import Event, Fleet, Lost, Node
+from gpudoctor.fleet.fleet import Arrival, Fleet, Lost, Node
 from gpudoctor.fleet.hosts import is_host
 from gpudoctor.fleet.join_channel import Channel, Forged, TooLong
 from gpudoctor.fleet.join_door import HANDSHAKE_SECONDS, LEFT, Door, Doorkeeper
@@ -302,7 +302,7 @@ class JoinFleet(Fleet):
         for connection in connections:
             _hang_up(connection)
         self._local.close()
-        self._local.arrived.put(Event(-1, Lost("connection lost")))
+        self._local.arrived.put(Arrival(-1, Lost("connection lost")))
         for thread in self._threads:
             thread.join(CLOSE_SECONDS)
 

@@ -316,30 +316,10 @@ class RankState(Struct, frozen=True, kw_only=True):
     """Empty: still there when it was asked for (then ended by us)."""
     status: int = 0
     """The exit status, or the signal's number."""
-    process_state: str = ""
-    """ /proc's letter while it lived: "T" is stopped, "D" waits in the kernel."""
-    stack: tuple[str, ...] = ()
-    """Its main thread's Python frames, innermost first: "all_reduce (distributed_c10d.py:2806)"."""
     error: str = ""
     """The exception that ended it, or the end of its standard error."""
     log: str = ""
     """NCCL's log, the decisive part (at most 256 KiB)."""
-    waits_in: str = ""
-    """The kernel function that it waits in, where its `process_state` is "D" and /proc/PID/wchan tells."""
-    connecting: tuple[str, ...] = ()
-    """Far ends ("10.0.0.2:41234") that it was connecting to without any answer: sockets in SYN_SENT."""
-
-
-class Torchrun(Struct, frozen=True, kw_only=True):
-    """The launcher of a node's ranks, as it was when the launch was stopped."""
-
-    pid: PidOrNone
-    process_state: str = ""
-    """ /proc's letter, as for a rank."""
-    stack: tuple[str, ...] = ()
-    """Its main thread's frames, innermost first; empty when it does not write them."""
-    connecting: tuple[str, ...] = ()
-    """As for a rank: the head's store, where it does not answer."""
 
 
 class Ended(Reply, frozen=True, kw_only=True):
@@ -350,10 +330,9 @@ class Ended(Reply, frozen=True, kw_only=True):
     ranks: tuple[RankState, ...] = ()
     error: str = ""
     """torchrun's own failure, as the end of its standard error; or why it was not started."""
-    torchrun: Torchrun | None = None
-    """None where it had ended by itself."""
-    oom_kills: int | None = None
-    """Processes of this machine that the kernel's OOM killer ended meanwhile (/proc/vmstat); None: not readable."""
+    evidence: msgspec.Raw = msgspec.Raw(b"null")
+    """A `snapshot.evidence.NodeEvidence` or null: torchrun and the ranks as they were before anything was ended, where
+    that was asked for, and the ranks that a signal had ended."""
 
 
 class RanksFound(Reply, frozen=True, kw_only=True):

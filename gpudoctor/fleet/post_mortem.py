@@ -1,105 +1,103 @@
 """What became of the ranks of a launch on this node: evidence before they are ended, and their states afterwards."""
 
 import os
-import signal
 import time
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from gpudoctor.active import Child, signal_name
-from gpudoctor.active import Reply as ChildReply
+from msgspec import structs
+
+from gpudoctor.active import ChildReply as ChildReply
+from gpudoctor.active import signal_name
 from gpudoctor.fleet import traces
-from gpudoctor.fleet.followed import Followed, FollowedRank, length, text
-from gpudoctor.fleet.messages import RankState, Torchrun
+from gpudoctor.fleet.followed import Followed, FollowedRank, text
+from gpudoctor.fleet.messages import Launch, RankState
 from gpudoctor.knowledge.pytorch.torchrun_exits import LauncherExit, before_launcher, rank_exits
-from gpudoctor.read.process import ProcStat, catches, now, tell, waits_in
-from gpudoctor.read.sockets import Tables
-from gpudoctor.read.system import System
+from gpudoctor.read.job.wanted import Wanted
+from gpudoctor.read.process import ProcStat, now
+from gpudoctor.snapshot.evidence import NodeEvidence, Process, ProcessEvidence, Sample, Thread, Unread
 
-STACK_SECONDS = 1.0
-"""A rank writes its stack within this, from a signal handler that waits for nothing; a stopped one never does."""
-SETTLED_LOOKS = 3
+BETWEEN_LOOKS_SECONDS = 0.5
+LOOK_SECONDS = 3.0
+"""All that is read of the processes is read within this."""
 FIRST_LOG_BYTES = 256 * 1024
 OTHER_LOG_BYTES = 32 * 1024
 """Of the ranks beside the launch's first: a thousand nodes' logs must fit into the head's memory."""
-MUTE = frozenset({"T", "t", "D", "Z", "X"})
-"""A process in such a state runs no signal handler."""
+EVIDENCE_BYTES = 1024 * 1024
+"""For the same reason: where a node's evidence is longer, threads that run no Python are left out."""
 
 
-class LastSight:
+class LastSight(NamedTuple):
     """A rank as it was before anything was ended."""
 
-    def __init__(self, rank: FollowedRank, state: str, waits_in: str, exit_code: int) -> None:
-        self.rank = rank
-        self.state = state
-        self.waits_in = waits_in
-        self.exit_code = exit_code
-        """Of a zombie, as waitpid gives it."""
-        self.seconds_in_phase = time.monotonic() - rank.since
-        self.stack: tuple[str, ...] = ()
-        self.connecting: tuple[str, ...] = ()
+    exit_code: int
+    """Of a zombie, as waitpid gives it; else 0."""
+    seconds_in_phase: float
 
 
-def look(followed: Followed, *, stacks: bool) -> dict[int, LastSight]:
-    """Every rank's process state and, with `stacks`, what it was doing; by rank."""
-    found: dict[int, LastSight] = {}
+def last_sights(followed: Followed) -> dict[int, LastSight]:
+    """By rank."""
+    sights: dict[int, LastSight] = {}
     for rank in followed.all():
         process = now(rank.process) if rank.process is not None else None
-        state = process.state if process is not None else ("X" if rank.process is not None else "")
-        waits = waits_in(rank.pid) if state == "D" else ""
-        found[rank.rank] = LastSight(rank, state, waits, process.exit_code if process is not None else 0)
-        rank.errors_seen = length(rank.errors)
-    if stacks:
-        tables = Tables(System())
-        for one in found.values():
-            one.connecting = tables.unanswered(one.rank.pid) if one.state not in ("", "X", "Z") else ()
-        _ask_for_stacks(list(found.values()))
-    return found
+        code = process.exit_code if process is not None and process.state == "Z" else 0
+        sights[rank.rank] = LastSight(code, time.monotonic() - rank.since)
+    return sights
 
 
-def _ask_for_stacks(seen: Sequence[LastSight]) -> None:
-    waiting = [
-        one
-        for one in seen
-        if one.rank.errors is not None
-        and one.rank.process is not None
-        and one.state not in MUTE
-        and catches(one.rank.pid, signal.SIGUSR1)
-        and tell(one.rank.process, signal.SIGUSR1)
-    ]
-    asked = list(waiting)
-    before = {id(one): one.rank.errors_seen for one in waiting}
-    settled = dict.fromkeys(before, 0)
-    deadline = time.monotonic() + STACK_SECONDS
-    while waiting and time.monotonic() < deadline:
-        time.sleep(0.01)
-        for one in list(waiting):
-            size = length(one.rank.errors)
-            grown, before[id(one)] = size > before[id(one)], size
-            settled[id(one)] = 0 if grown or size == one.rank.errors_seen else settled[id(one)] + 1
-            if settled[id(one)] >= SETTLED_LOOKS:  # it has written, and writes no more
-                waiting.remove(one)
-    for one in asked:
-        one.stack = traces.stack(text(one.rank.errors, begin=one.rank.errors_seen))
+def look(launch: Launch, node: int, followed: Followed, torchrun: ProcStat | None) -> NodeEvidence:
+    """The ranks and their launcher, read as `gpudoctor hang` reads a job."""
+    from gpudoctor.read.job import node as reader
+
+    own = [rank for rank in followed.all() if rank.process is not None]
+    processes = [*followed.processes(), *([torchrun] if torchrun is not None else ())]
+    # Of other nodes it counts only that they have ranks (NCCL's RAS is asked once a job).
+    firsts = {str(other): {"0": sum(launch.ranks_per_node[:at])} for at, other in enumerate(launch.nodes)}
+    wanted = Wanted(
+        pids={str(node): tuple((process.pid, process.start_ticks) for process in processes)},
+        ranks={**firsts, str(node): {str(rank.pid): rank.rank for rank in own}},
+        seconds=BETWEEN_LOOKS_SECONDS,
+        ports=(launch.master_port,),
+        addresses=(launch.master_address,),
+        timeout=LOOK_SECONDS,
+    )
+    try:
+        return reader.begin(wanted, node)()
+    except Exception as error:  # the launch is ended all the same
+        return NodeEvidence(unread=(Unread("the processes of this launch", f"{type(error).__name__}: {error}"[:200]),))
 
 
-def look_at_torchrun(process: ProcStat | None, child: Child) -> Torchrun | None:
-    """The launcher's state and, where under_doctor.py has it write one, its stack."""
-    there = now(process) if process is not None else None
-    if process is None or there is None:
-        return None
-    stack: tuple[str, ...] = ()
-    begin = len(child.errors)
-    if there.state not in MUTE and catches(process.pid, signal.SIGUSR1):
-        tell(process, signal.SIGUSR1)
-        deadline, settled, before = time.monotonic() + STACK_SECONDS, 0, begin
-        while settled < SETTLED_LOOKS and time.monotonic() < deadline:
-            time.sleep(0.01)
-            size = len(child.errors)
-            settled, before = (settled + 1 if size == before and size > begin else 0), size
-        stack = traces.stack(bytes(child.errors[begin:]).decode("utf-8", "replace"))
-    connecting = Tables(System()).unanswered(process.pid)
-    return Torchrun(pid=process.pid, process_state=there.state, stack=stack, connecting=connecting)
+def encoded(evidence: NodeEvidence | None) -> bytes:
+    """As it is sent."""
+    from gpudoctor.read.job import node as reader
+
+    return b"null" if evidence is None else reader.encoded(evidence, EVIDENCE_BYTES)
+
+
+def with_the_dead(
+    evidence: NodeEvidence | None, followed: Followed, states: Sequence[RankState], oom_kills: int | None
+) -> NodeEvidence | None:
+    """The evidence with what is known of ranks that a signal has ended: the number, and what a crash has written.
+
+    `oom_kills`: processes of this machine that the kernel's OOM killer ended meanwhile; None: not readable.
+    """
+    dead = [state for state in states if state.ended == "signal" and state.pid]
+    if not dead:
+        return evidence
+    seen = evidence or NodeEvidence()
+    errors = {rank.rank: rank.errors for rank in followed.all()}
+    processes = {process.pid: process for process in seen.processes}
+    for state in dead:
+        known = processes[state.pid].process if state.pid in processes else Process(pid=state.pid, parent=0, started=0)
+        written = text(errors.get(state.rank))
+        frames = traces.stack(written) if "Fatal Python error" in written else ()
+        main = Thread(id=state.pid, name="MainThread", frames=frames)
+        processes[state.pid] = ProcessEvidence(
+            process=structs.replace(known, state="X", exit_code=state.status),
+            samples=(Sample(at=0.0, state="X", threads=(main,), stacks_by="faulthandler"),) if frames else (),
+            oom_kills=oom_kills,
+        )
+    return structs.replace(seen, processes=tuple(processes.values()))
 
 
 def states(
@@ -133,15 +131,11 @@ def _state(rank: FollowedRank, seen: LastSight | None, exit: LauncherExit | None
         ended = "done"
     elif exit is not None and exit.pid == rank.pid:
         ended, status = _ending(exit.exitcode)
-    elif seen is not None and seen.state == "Z" and seen.exit_code:
+    elif seen is not None and seen.exit_code:
         ended, status = _ending(os.waitstatus_to_exitcode(seen.exit_code))
     elif rank.failed:
         ended, status = "exit", 1
-    written = text(rank.errors)
-    stack = seen.stack if seen is not None else ()
-    if not stack and "Fatal Python error" in written:
-        stack = traces.stack(written)
-    error = rank.failed or ("" if ended in ("", "done") else traces.error(written))
+    error = rank.failed or ("" if ended in ("", "done") else traces.error(text(rank.errors)))
     return RankState(
         rank=rank.rank,
         local_rank=rank.local_rank,
@@ -150,12 +144,8 @@ def _state(rank: FollowedRank, seen: LastSight | None, exit: LauncherExit | None
         seconds_in_phase=round(seen.seconds_in_phase if seen else time.monotonic() - rank.since, 1),
         ended=ended,
         status=status,
-        process_state=seen.state if seen is not None else "",
-        stack=stack,
         error=error[: traces.KEPT_ERROR_CHARACTERS],
         log=traces.log(text(rank.log), FIRST_LOG_BYTES if is_head and rank.local_rank == 0 else OTHER_LOG_BYTES),
-        waits_in=seen.waits_in if seen is not None else "",
-        connecting=seen.connecting if seen is not None else (),
     )
 
 

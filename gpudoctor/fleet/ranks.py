@@ -14,10 +14,9 @@ from typing import Literal
 import msgspec
 
 from gpudoctor import active
-from gpudoctor.fleet import torchrun
+from gpudoctor.fleet import post_mortem, torchrun
 from gpudoctor.fleet.followed import Followed
 from gpudoctor.fleet.messages import Ended, Launch, Reply, Run, Said, Stop
-from gpudoctor.fleet.post_mortem import LastSight, launcher_error, look, look_at_torchrun, states
 from gpudoctor.read.interpreter import NoSuchInterpreter, choose
 from gpudoctor.read.process import ProcStat, descendants, end, oom_kills, seen
 
@@ -109,6 +108,7 @@ class _Running:
         forget: Callable[[str], None],
     ) -> None:
         self._launch = launch
+        self._node = node
         self._number = number
         self._send = send
         self._forget = forget
@@ -162,34 +162,35 @@ class _Running:
             self._finish("done" if code == 0 else "failed")
 
     def _finish(self, how: Literal["done", "failed", "stopped", "not started"], why: str = "") -> None:
-        launcher = None
-        known: dict[int, LastSight] = {}
+        evidence = None
+        sights: dict[int, post_mortem.LastSight] = {}
         family = {process.pid: process for process in self._ranks.processes()}
         if self._child.process.poll() is None:
-            # torchrun first: while it is asked for its stack, the ranks wait where they have waited all the time.
-            launcher = look_at_torchrun(self._process, self._child) if self._evidence else None
-            known = look(self._ranks, stacks=self._evidence)
+            sights = post_mortem.last_sights(self._ranks)
+            if self._evidence:
+                evidence = post_mortem.look(self._launch, self._node, self._ranks, self._process)
             if self._child.process.poll() is None:  # once it is reaped, its number may be somebody else's
                 family |= {process.pid: process for process in descendants(self._child.process.pid)}
         reply = self._child.end()
         family |= {process.pid: process for process in self._ranks.processes()}
         stuck = end(family.values(), patience=GONE_SECONDS)
-        ranks = states(self._ranks, known, reply, is_head=self._is_head)
+        ranks = post_mortem.states(self._ranks, sights, reply, is_head=self._is_head)
+        killed = _difference(self._oom_kills, oom_kills())
+        evidence = post_mortem.with_the_dead(evidence, self._ranks, ranks, killed)
         self._ranks.close()
         ended = Ended(
             number=self._number,
             launch=self._launch.id,
             how=how,
             ranks=ranks,
-            error="; ".join(filter(None, [why or launcher_error(reply, ranks), _stuck(stuck, reply)])),
-            torchrun=launcher,
-            oom_kills=_difference(self._oom_kills, oom_kills()),
+            error="; ".join(filter(None, [why or post_mortem.launcher_error(reply, ranks), _stuck(stuck, reply)])),
+            evidence=msgspec.Raw(post_mortem.encoded(evidence)),
         )
         self._forget(self._launch.id)
         self._send(ended)
 
 
-def _stuck(left: tuple[ProcStat, ...], reply: active.Reply) -> str:
+def _stuck(left: tuple[ProcStat, ...], reply: active.ChildReply) -> str:
     numbers = [process.pid for process in left]
     if reply.stuck and reply.pid not in numbers:
         numbers.append(reply.pid)

@@ -1,17 +1,16 @@
 """`Survey`: several machines examined at once, as published by `gpudoctor check --hosts ... --json`."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, Literal
 
-import msgspec
 from msgspec import Struct
 
 from gpudoctor.check import Problem, Severity
+from gpudoctor.envelope import Answer, Stated, Verdict, stated, subject
 from gpudoctor.fleet.compare import AlikeNodes, Difference
+from gpudoctor.fleet.names import folded
 
-SCHEMA = 1
-"""Number of the layout."""
 SEVERITIES: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 _VARYING = re.compile(r"[0-9a-fA-F]*\d[\w:.-]*")
 """Numbers, addresses and identifiers: in what two nodes' summaries of one fault differ."""
@@ -36,11 +35,11 @@ class Unexamined(Struct, frozen=True, kw_only=True):
     problem: Problem
 
 
-class Survey(Struct, frozen=True, kw_only=True):
+class Survey(Answer, frozen=True, kw_only=True):
     """What is wrong with which nodes, and in what they differ."""
 
-    schema: int = SCHEMA
-    gpudoctor: str = ""
+    command: ClassVar[str] = "check --hosts"
+    signs: ClassVar[tuple[str, ...]] = ("examined", "differences")
     reached_by: str = ""
     nodes: tuple[str, ...]
     examined: tuple[str, ...]
@@ -50,18 +49,52 @@ class Survey(Struct, frozen=True, kw_only=True):
     """Errors first."""
     blind: tuple[AlikeNodes, ...] = ()
     """Checks that could not look: "id: reason" and the nodes."""
+    selected: tuple[str, ...] = ()
+    """The checks and groups that were asked for; (): all."""
+    lacking: tuple[AlikeNodes, ...] = ()
+    """What decides and was not seen, and on which nodes."""
+    left_out: tuple[str, ...] = ()
+    """What nobody asked for: ("torch",) with --no-torch."""
     seconds: float = 0.0
+
+    @property
+    def verdict(self) -> Literal["ready", "not ready", "cannot tell", "nothing wrong"]:
+        """As `gpudoctor.report.Verdict`, of all nodes together; a node that was not examined is not ready."""
+        if self.unexamined or self.count("error"):
+            return "not ready"
+        if self.lacking or not self.examined:
+            return "cannot tell"
+        return "nothing wrong" if self.selected or self.left_out else "ready"
 
     def count(self, severity: Severity) -> int:
         return sum(each.problem.severity == severity for each in self.problems)
 
-    def exit_status(self, *, strict: bool = False) -> int:
-        """0 healthy (warnings allowed, unless `strict`), 1 errors or a node that was not examined, 2 none was."""
-        if not self.examined:
-            return 2
-        if self.unexamined or self.count("error"):
+    def status(self, *, strict: bool = False) -> int:
+        """0 nothing wrong, and what decides was seen; 1 errors, or a node that was not examined; 3 cannot tell."""
+        if self.verdict == "not ready" or (strict and (self.count("warning") or self.differences)):
             return 1
-        return int(strict and bool(self.count("warning") or self.blind or self.differences))
+        if self.verdict == "cannot tell":
+            return 3
+        return int(strict and bool(self.blind))
+
+    @property
+    def exit_status(self) -> int:
+        """Without --strict."""
+        return self.status()
+
+    def verdict_for(self, exit_status: int) -> Verdict:
+        return self.verdict
+
+    def about(self) -> str:
+        return folded(self.nodes)
+
+    def stated(self) -> Iterator[Stated]:
+        for lost in self.unexamined:
+            yield stated(lost.id, lost.problem, subject(nodes=lost.nodes))
+        for found in self.problems:
+            yield stated(found.check, found.problem, subject(nodes=found.nodes, gpus=found.problem.gpus))
+        for each in self.differences:
+            yield Stated(id=each.id, severity="warning", subject=subject(nodes=each.odd), summary=each.words)
 
 
 def folded_problems(found: Iterable[tuple[str, str, Problem]]) -> tuple[NodesProblem, ...]:
@@ -101,13 +134,3 @@ def folded_reasons(found: Mapping[str, Iterable[str]]) -> tuple[AlikeNodes, ...]
     return tuple(
         AlikeNodes(reason, tuple(nodes)) for reason, nodes in sorted(groups.items(), key=lambda item: -len(item[1]))
     )
-
-
-def to_json(survey: Survey) -> bytes:
-    """As JSON, indented like a report."""
-    return msgspec.json.format(msgspec.json.encode(survey), indent=2)
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a survey."""
-    return msgspec.json.schema(Survey)

@@ -6,25 +6,19 @@ Pure functions over text of any kind: cut short, interleaved, not text at all.
 import re
 
 from gpudoctor.knowledge.faulthandler_text import dumped_threads
+from gpudoctor.snapshot.evidence import Frame
 
 KEPT_FRAMES = 40
 KEPT_ERROR_CHARACTERS = 2000
 KEPT_ERROR_LINES = 6
 
 
-def stack(text: str) -> tuple[str, ...]:
-    """The frames that faulthandler wrote last, innermost first: "all_reduce (distributed_c10d.py:2806)".
-
-    Of several threads, the one that the signal came to, which is the main thread wherever that can take it; without
-    one so marked, the last, for faulthandler begins with the youngest.
-    """
+def stack(text: str) -> tuple[Frame, ...]:
+    """The frames that faulthandler wrote as a process crashed, innermost first: of the thread that did, else of the
+    main thread, which it writes last."""
     threads = dumped_threads(text)
     chosen = [thread for thread in threads if thread.is_current][-1:] or threads[-1:]
-    return tuple(
-        f"{frame.function} ({frame.file.rpartition('/')[2]}:{frame.line})"
-        for thread in chosen
-        for frame in thread.frames[:KEPT_FRAMES]
-    )
+    return tuple(frame for thread in chosen for frame in thread.frames[:KEPT_FRAMES])
 
 
 _OWN_FRAME = re.compile(

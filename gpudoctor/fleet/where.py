@@ -99,7 +99,7 @@ def is_symmetric(environment: Mapping[str, str], where: Where) -> bool:
 
 def join_fleet(where: Where, *, interface: str, address: str, on_line: Say, on_joined: Say, on_notice: Say) -> Fleet:
     """This machine and those that join; `on_line` gets the line to paste there, `on_joined` who is there, in words,
-    and `on_notice` a line when somebody was not let in.
+    and `on_notice` what is waited for, and a line when somebody was not let in.
     """
     from gpudoctor.fleet.join import JoinFleet
     from gpudoctor.fleet.own_address import own_address
@@ -113,6 +113,8 @@ def join_fleet(where: Where, *, interface: str, address: str, on_line: Say, on_j
         on_joined=lambda names: on_joined(f"{len(names)}/{count} nodes: {', '.join(names)}"),
         on_turned_away=on_notice,
     )
+    others = "1 other node" if count == 2 else f"{count - 1} other nodes"
+    on_notice(f"waits up to {where.wait:g} s for {others} to join at {fleet.where} (--wait, --master-addr)")
     on_line(fleet.line)
     return fleet
 

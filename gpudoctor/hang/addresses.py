@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpudoctor.knowledge import job
-from gpudoctor.snapshot.evidence import NodeEvidence, Reached
+from gpudoctor.snapshot.evidence import ConnectionAttempt, NodeEvidence
 
 __all__ = ["Owner", "is_loopback", "is_number", "is_private", "numbers", "outcome", "owners", "plain", "routable"]
 VIRTUAL = ("docker", "veth", "virbr", "br-", "cni", "podman", "flannel", "cali", "vxlan", "lxc", "lxd", "kube", "tun")
@@ -86,7 +86,7 @@ def _index(nodes: Sequence[NodeEvidence]) -> dict[str, list[Owner]]:
     return made
 
 
-def outcome(node: NodeEvidence, address: str, port: int) -> Reached | None:
+def outcome(node: NodeEvidence, address: str, port: int) -> ConnectionAttempt | None:
     """What became of the doctor's own connection from this node to the master."""
     wanted = {address, plain(address), *numbers(node, address)}
     tries = [each for each in node.reached if each.port == port and ({each.address, plain(each.address)} & wanted)]

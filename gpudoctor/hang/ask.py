@@ -8,8 +8,9 @@ import msgspec
 from msgspec import structs
 
 from gpudoctor import __version__
+from gpudoctor.fleet.clocks import clock_offsets
 from gpudoctor.fleet.fleet import Fleet, Lost
-from gpudoctor.fleet.messages import FindRanks, LookAt, LookedAt, Ping, Pong, RanksFound
+from gpudoctor.fleet.messages import FindRanks, LookAt, LookedAt, RanksFound
 from gpudoctor.hang.find import masters
 from gpudoctor.hang.job import Members
 from gpudoctor.named import told
@@ -30,11 +31,10 @@ Waiting = Callable[[Sequence[str]], None]
 
 FIND_SECONDS = 15.0
 """The answer takes a tenth of a second; a node whose disk or processors are overloaded, seconds."""
-PING_SECONDS = 2.0
-PINGS = 3
-"""The shortest round trip of so many tells most about a clock."""
 MARGIN_SECONDS = 6.0
 """What an agent may need on top of an order's time: a node on which everything waits for a processor."""
+DUMP_SECONDS = 11.0
+"""In which a rank may write its flight recorder: what it takes (recorder.PIPE_ANSWERS_IN), from its environment on."""
 PATIENCE_SECONDS = 30.0
 """How much longer an agent is waited for that still answers pings."""
 
@@ -91,9 +91,9 @@ def look(
     wanted = order_for(members, seconds=seconds, native=native, timeout=timeout)
     present = fleet.present
     answers = fleet.ask(
-        LookAt(to=present, wanted=structs.replace(wanted, connect=named)),
+        LookAt(to=present, wanted=structs.replace(wanted, connect=named, for_dumps=DUMP_SECONDS)),
         LookedAt,
-        timeout=timeout + MARGIN_SECONDS,
+        timeout=max(timeout, DUMP_SECONDS) + MARGIN_SECONDS,
         patience=PATIENCE_SECONDS,
         of=present,
         waiting=_names(fleet, waiting),
@@ -118,7 +118,7 @@ def look(
                 structs.replace(
                     node,
                     name=name,
-                    clock_offset_seconds=offsets.get(index),
+                    clock_offset_seconds=round(offsets[index].seconds, 4) if index in offsets else None,
                     processes=tuple(_with_first_look(process, index, before) for process in node.processes),
                 )
             )
@@ -207,29 +207,6 @@ def _with_first_look(found: ProcessEvidence, node: int, before: dict[tuple[int, 
     else:
         kept = structs.replace(now, communicates=earlier.communicates)
     return structs.replace(found, process=kept)
-
-
-def clock_offsets(fleet: Fleet, *, timeout: float = PING_SECONDS) -> dict[int, float]:
-    """Seconds by which each node's clock is ahead of this one, half a round trip exact. Of those that answer."""
-    best: dict[int, tuple[float, float]] = {}
-    deadline = time.monotonic() + timeout
-    for _ in range(PINGS):
-        awaited = set(fleet.present)
-        sent, begun = time.time(), time.monotonic()
-        number = fleet.send(Ping(to=fleet.present))
-        while awaited and (left := deadline - time.monotonic()) > 0:
-            event = fleet.next_event(left)
-            if event is None:
-                break
-            if isinstance(event.what, Lost):
-                awaited.discard(event.node)
-            elif isinstance(event.what, Pong) and event.what.number == number:
-                trip = time.monotonic() - begun
-                awaited.discard(event.node)
-                offset = event.what.time - (sent + trip / 2)
-                if event.node not in best or trip < best[event.node][0]:
-                    best[event.node] = trip, offset
-    return {node: round(offset, 4) for node, (_, offset) in best.items()}
 
 
 def lost_nodes(fleet: Fleet) -> dict[str, str]:

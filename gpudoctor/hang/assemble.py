@@ -1,11 +1,12 @@
 """From what was read to jobs as the rules see them: whose process is what, where each rank is, what recorders say."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from gpudoctor.hang.find import find_jobs
+from gpudoctor.hang.gpus import gpus_of, uses_gpu, waits_in_driver
 from gpudoctor.hang.job import HangJob, JobMember, Launcher, Members, Rank
-from gpudoctor.hang.progress import uses_gpu
+from gpudoctor.hang.recorded import at_its_gpu
 from gpudoctor.hang.recorders import Agreement, compare
 from gpudoctor.knowledge.places import Place, main_thread, moved, place_of
 from gpudoctor.launcher import command_lines as commands
@@ -32,21 +33,49 @@ def assemble(evidence: Evidence) -> tuple[HangJob, ...]:
             for node in evidence.nodes
         ]
     )
-    by_pid = [{each.process.pid: each for each in node.processes} for node in evidence.nodes]
     dumps = _by_rank(evidence.dumps)
-    jobs = [_job(members, evidence, by_pid, dumps if len(every) == 1 else {}) for members in every]
-    if len(jobs) != 1 and dumps:  # they are of none of several jobs that can be told
+    own = [members for members in every if _may_have_written(members, evidence, dumps)]
+    jobs = [job_of(members, evidence, dumps if own == [members] else {}) for members in every]
+    if len(own) != 1 and dumps:  # they are of a job that is gone, or of none that can be told
         agreement, world = _compared(dumps, 0)
         jobs.insert(0, HangJob(id=DUMPS_ONLY, evidence=evidence, world_size=world, agreement=agreement))
     return tuple(jobs)
 
 
-def _job(
-    members: Members,
-    evidence: Evidence,
-    by_pid: Sequence[Mapping[int, ProcessEvidence]],
-    dumps: Mapping[int, Recorder],
-) -> HangJob:
+def _may_have_written(members: Members, evidence: Evidence, dumps: Mapping[int, Recorder]) -> bool:
+    """Whether dumps may be those of a job that lives: it runs that program on as many ranks, and was there before they
+    were written. A job that was started after them, or somebody else's, is not asked what they mean."""
+    own = [member for member in members.members if member.role in ("rank", "launcher")]
+    sizes = Counter(member.world_size for member in own if member.world_size)
+    if not dumps or (sizes and not _fits(dumps, sizes.most_common(1)[0][0])):
+        return False
+    programs = {_base_name(commands.program_started(member.process.command)) for member in own}
+    programs = {name for name in programs if name.endswith(".py")}
+    files = {_base_name(frame.file) for dump in dumps.values() for entry in dump.entries for frame in entry.frames}
+    if programs and files and not programs & files:
+        return False
+    first = min(dump.written_at for dump in dumps.values())
+    for member in own:
+        dump = dumps.get(member.rank) if member.rank is not None else None
+        written = dump.written_at if dump is not None else first
+        if 0 < written < evidence.nodes[member.node].time - member.process.age_seconds:
+            return False
+    return True
+
+
+def _base_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _fits(dumps: Mapping[int, Recorder], world: int) -> bool:
+    """Whether dumps are of a job of so many ranks: the group of all of them names its members, in NCCL's."""
+    named = {len(group.ranks) for dump in dumps.values() for group in dump.groups if group.key == "0" and group.ranks}
+    return named <= {world} and max(dumps) < world
+
+
+def job_of(members: Members, evidence: Evidence, dumps: Mapping[int, Recorder] | None = None) -> HangJob:
+    """The job that these processes of the evidence are. `dumps`: of flight recorders, by rank."""
+    by_pid = [{process.pid: process for process in node.processes} for node in evidence.nodes]
     loaders: defaultdict[tuple[int, int], list[ProcessEvidence]] = defaultdict(list)
     helpers: defaultdict[tuple[int, int], list[ProcessEvidence]] = defaultdict(list)
     ranks: list[Rank] = []
@@ -71,11 +100,12 @@ def _job(
         ranks.append(_rank(member, process, evidence.nodes[member.node], loaders[key], helpers[key]))
     ranks.sort(key=lambda rank: (rank.rank, rank.node.name, rank.pid))
     world = _world_size(ranks)
-    recorders = {**dumps, **{each.rank: each.evidence.recorder for each in ranks if each.evidence.recorder}}
+    recorders = {**(dumps or {}), **{each.rank: each.evidence.recorder for each in ranks if each.evidence.recorder}}
     agreement = None
     if recorders:
         agreement, recorded = _compared(recorders, world)
         world = world or recorded
+        ranks = [at_its_gpu(rank, agreement) for rank in ranks]
     nodes = dict.fromkeys(member.node for member in members.members if 0 <= member.node < len(evidence.nodes))
     return HangJob(
         id=members.id,
@@ -98,7 +128,10 @@ def _rank(
     loaders: Sequence[ProcessEvidence],
     helpers: Sequence[ProcessEvidence],
 ) -> Rank:
-    first, last = _places(process, gpu=uses_gpu(process, node))
+    gpu = uses_gpu(process, node)
+    first, last = _places(process, gpu=gpu)
+    if gpu and waits_in_driver(process, first, last, gpus_of(process, node, member.local_rank)):
+        first = last = last._replace(kind="cuda sync")
     assert member.rank is not None
     return Rank(
         rank=member.rank,

@@ -14,7 +14,7 @@ from gpudoctor.hang.all_rules import RULES
 from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.causes import HangRule
 from gpudoctor.hang.job import HangJob
-from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, awaits_work, progress_of
+from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, progress_of, serves
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
 from gpudoctor.hang.rows import rows
 from gpudoctor.hang.users import words
@@ -26,9 +26,6 @@ MOST_CAUSES = 12
 YOUNG_SECONDS = 30.0
 """A job that waits for its ranks for less is starting: our rule of thumb; imports of torch alone may take 20 s on a
 cold file system."""
-
-HANDS_ON = ("broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "recv", "recv_object_list")
-"""How workers of a server get their requests from its first rank."""
 
 
 def conclude(evidence: Evidence, *, seconds: float = 0.0) -> HangReport:
@@ -175,12 +172,6 @@ def _is_over(job: HangJob) -> bool:
     seen = [process for node in job.nodes for process in node.processes]
     states = [process.samples[-1].state if process.samples else process.process.state for process in seen]
     return bool(states) and all(state in ENDED for state in states)
-
-
-def serves(progress: JobProgress) -> bool:
-    """Whether all that wait for no other rank wait for requests, and the others at most for what these pass on."""
-    handed_on = all(rank.place.operation in HANDS_ON for rank in progress.waiting)
-    return handed_on and bool(progress.away) and all(map(awaits_work, progress.away))
 
 
 def _age(job: HangJob) -> float:

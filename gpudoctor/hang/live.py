@@ -1,4 +1,4 @@
-"""Looks at live jobs: which nodes, once or until one hangs. All may raise `BadInput` and `CannotTell`."""
+"""Looks at live jobs: which nodes, once or until one hangs. All may raise `BadInput`, `CannotTell` and `Unreached`."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gpudoctor import __version__
 from gpudoctor.active import Waiting
-from gpudoctor.errors import BadInput, CannotTell
+from gpudoctor.errors import BadInput, CannotTell, Unreached
 from gpudoctor.fleet.descriptors import ensure
 from gpudoctor.fleet.fleet import Fleet
 from gpudoctor.fleet.reach import REACH_SECONDS, reach, unheard
@@ -19,7 +19,7 @@ from gpudoctor.fleet.where import Where, in_allocation, local_fleet, standing_fl
 from gpudoctor.hang import ask, choose
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.hang.find import find_jobs
-from gpudoctor.hang.report import HangReport, JobReport, is_unseen
+from gpudoctor.hang.report import HangReport, is_fault
 from gpudoctor.hang.users import words
 from gpudoctor.hang.watch import spanned
 from gpudoctor.snapshot.evidence import Evidence
@@ -96,11 +96,11 @@ def hang_fleet(where: Where, job: str | None) -> Fleet:
 
 
 def arrive(fleet: Fleet, waiting: Waiting) -> None:
-    """Wait for the agents. Raises `BadInput` when none answers, `CannotTell` when this machine's does not."""
+    """Wait for the agents. Raises `Unreached` when none answers, `CannotTell` when this machine's does not."""
     answers = reach(fleet, timeout=REACH_SECONDS, on_change=unheard(fleet, waiting))
     if not fleet.present:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in list(ask.lost_nodes(fleet).items())[:4])
-        problem = CannotTell if fleet.how == "local" else BadInput
+        problem = CannotTell if fleet.how == "local" else Unreached
         raise problem(f"none of {len(answers)} nodes can be asked ({reasons})")
 
 
@@ -121,7 +121,7 @@ class Looks(NamedTuple):
     def report(self, seconds: float = 0.0) -> HangReport:
         """What is concluded of each user's jobs, in one report: the faults first."""
         every = [conclude(each) for each in self.found]
-        jobs = sorted((job for each in every for job in each.jobs), key=lambda job: not _is_fault(job))
+        jobs = sorted((job for each in every for job in each.jobs), key=lambda job: not is_fault(job))
         looked = [job for jobs in self.chosen.looks for job in jobs]
         return structs.replace(
             every[0],
@@ -135,7 +135,7 @@ class Looks(NamedTuple):
 
 
 def look(fleet: Fleet, asked: JobsWanted, waiting: Waiting) -> Looks:
-    """Find the jobs and look at them. Raises `BadInput` when there is none."""
+    """Find the jobs and look at them. Raises `CannotTell` when there is none, `BadInput` for a named one."""
     found = ask.processes(fleet, waiting=waiting)
     chosen = wanted(found, asked)
     if not chosen.looks and asked.dumps is None:
@@ -187,20 +187,21 @@ def matches(id: str, wanted: str) -> bool:
     return wanted == id or wanted in re.split(r"[\s,]+", id)
 
 
-def nothing_found(asked: JobsWanted, fleet: Fleet, found: ask.Processes) -> BadInput | CannotTell:
+def nothing_found(asked: JobsWanted, fleet: Fleet, found: ask.Processes) -> BadInput | CannotTell | Unreached:
     """That there is no such job; that this is not known, where something could not be looked at."""
     nodes = "on this machine" if fleet.how == "local" else f"on {len(fleet.present)} of {len(fleet.nodes)} nodes"
     if found.lost:
         name, reason = next(iter(found.lost.items()))
-        return CannotTell(f"could not look for jobs {nodes}: {name}: {reason}")
+        problem = CannotTell if fleet.how == "local" else Unreached
+        return problem(f"could not look for jobs {nodes}: {name}: {reason}")
     blind = f"; not read: {found.unread[0].what} ({found.unread[0].reason})" if found.unread else ""
     if asked.pid is not None:
         return BadInput(f"--pid {asked.pid}: it is no process of a distributed job that can be seen {nodes}{blind}")
     if asked.job is not None:
         return BadInput(f"--job {asked.job}: no such job {nodes}; without --job all that run there are shown{blind}")
     if asked.user is not None:
-        return BadInput(f"--user {asked.user}: no distributed job of that user is seen {nodes}{blind}")
-    return BadInput(
+        return CannotTell(f"--user {asked.user}: no distributed job of that user is seen {nodes}{blind}")
+    return CannotTell(
         f"no distributed job is seen {nodes}: no process has RANK and WORLD_SIZE, and no torchrun, srun or mpirun "
         f"runs{blind}; with --hosts or --job other nodes are looked at, with --dumps what a job has left"
     )
@@ -227,7 +228,8 @@ def watch(fleet: Fleet, asked: JobsWanted, interval: float, waiting: Waiting) ->
                 hosts = tuple(node.name for node in fleet.nodes)
                 return before, HangReport(gpudoctor=__version__, hosts=hosts, ended=True)
         elif not fleet.present:
-            raise CannotTell(f"could not look for jobs: {'; '.join(list(found.lost.values())[:4])}")
+            problem = CannotTell if fleet.how == "local" else Unreached
+            raise problem(f"could not look for jobs: {'; '.join(list(found.lost.values())[:4])}")
         while (left := started + interval - time.monotonic()) > 0:
             waiting(["the job to stand still" if chosen.looks else "a job"])
             fleet.keep_alive()
@@ -242,18 +244,3 @@ def _spanned(before: Looks, now: Looks) -> Looks:
         for user, evidence in zip(now.users, now.found, strict=True)
     )
     return now._replace(found=tuple(found))
-
-
-def exit_status(report: HangReport) -> int:
-    """1 when a job hangs or something is wrong with it; 3 when that is not known of one; 2 when there was none."""
-    if not report.jobs:
-        if report.ended:
-            return 0
-        return 3 if report.lost or report.unread else 2
-    if any(map(_is_fault, report.jobs)):
-        return 1
-    return 3 if any(is_unseen(job) for job in report.jobs) else 0
-
-
-def _is_fault(job: JobReport) -> bool:
-    return bool(job.causes) or job.state == "hung"

@@ -31,9 +31,18 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gpudoctor.hang.gpus import (
+    QUIET_SECONDS,
+    computes,
+    gpus_of,
+    is_quiet,
+    share_of_time,
+    uses_gpu,
+    waits_for_others,
+)
 from gpudoctor.hang.job import HangJob, Rank
-from gpudoctor.knowledge.places import Kind, Place, main_thread
-from gpudoctor.snapshot.evidence import GpuUse, NodeEvidence, ProcessEvidence, Ras, Sample
+from gpudoctor.knowledge.places import CPU_OF_A_LOOK, Kind, Place, main_thread
+from gpudoctor.snapshot.evidence import ProcessEvidence, Ras, Sample
 
 Motion = Literal["gets on", "still", "polls", "spins", "moves", "unknown"]
 Movement = Literal["moves", "held", "stuck", "starting", "unknown"]
@@ -56,6 +65,8 @@ SWITCHES_OF_A_SIGNAL = 6
 writing of each."""
 
 
+WAKES_OF_ONE_IDLE = 2
+"""A loader's process that waits for its next index wakes every five seconds (torch's MP_STATUS_CHECK_INTERVAL)."""
 MOST_PARTIES = 32
 """Places at which ranks are that are spoken of; the smallest parties first."""
 
@@ -147,11 +158,14 @@ def awaits_work(rank: Rank) -> bool:
     return rank.place.kind == "user code" and rank.place.operation.startswith(ASKED_FOR_WORK)
 
 
-def uses_gpu(process: ProcessEvidence, node: NodeEvidence) -> bool:
-    """Whether a rank's collectives run on a GPU, as far as is seen."""
-    if process.recorder is not None and process.recorder.backend:
-        return "ccl" in process.recorder.backend
-    return any(process.process.pid in gpu.pids for gpu in node.gpus) or "libcuda.so.1" in process.libraries
+HANDS_ON = ("broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "recv", "recv_object_list")
+"""How workers of a server get their requests from its first rank."""
+
+
+def serves(progress: JobProgress) -> bool:
+    """Whether all that wait for no other rank wait for requests, and the others at most for what these pass on."""
+    handed_on = all(rank.place.operation in HANDS_ON for rank in progress.waiting)
+    return handed_on and bool(progress.away) and all(map(awaits_work, progress.away))
 
 
 def same_place(one: Place, other: Place) -> bool:
@@ -185,7 +199,24 @@ def _of_away(rank: Rank) -> Motion:
         return "moves"
     if rank.moved is None:
         return "unknown"
-    return "moves" if rank.moved else "still"
+    return "moves" if rank.moved and not asks_its_loaders(rank) else "still"
+
+
+def asks_its_loaders(rank: Rank) -> bool:
+    """Whether it waits for data loaders that do nothing: it only wakes every few seconds to see whether they live."""
+    if rank.place.kind != "data" or not rank.data_loaders or _spun(rank):
+        return False
+    stays = "unknown" in (rank.first_place.kind, rank.place.kind) or same_place(rank.first_place, rank.place)
+    return stays and not any(map(runs, rank.data_loaders))
+
+
+def runs(worker: ProcessEvidence) -> bool:
+    """Whether a loader's process was seen to run: it computes, or sleeps and wakes as one that reads slowly."""
+    if _cpu_seconds(worker) > CPU_OF_A_LOOK:
+        return True
+    if len(worker.samples) < 2:
+        return False
+    return _has_run(worker.samples[0], worker.samples[-1], worker.pid, WAKES_OF_ONE_IDLE) is True
 
 
 def _of_waiting(rank: Rank, counts_grow: bool | None) -> Motion:
@@ -194,48 +225,48 @@ def _of_waiting(rank: Rank, counts_grow: bool | None) -> Motion:
         return "unknown"
     if not same_place(rank.first_place, rank.place) and "unknown" not in (rank.first_place.kind, rank.place.kind):
         return "gets on" if rank.place.kind not in STARTING or rank.first_place.kind not in STARTING else "polls"
-    if counts_grow is not None and uses_gpu(rank.evidence, rank.node) and rank.place.kind not in STARTING:
-        return "gets on" if counts_grow else "still"
+    gpu = uses_gpu(rank.evidence, rank.node)
+    if counts_grow and gpu and rank.place.kind not in STARTING:
+        return "gets on"
     ran = _has_run(samples[0], samples[-1], rank.pid)
     if rank.place.kind in STARTING:
         return "unknown" if ran is None else "polls" if ran else "still"
-    if uses_gpu(rank.evidence, rank.node):
-        return _on_gpu(rank, ran)
+    if gpu:
+        return _on_gpu(rank, ran, counts_grow)
     if ran is None:
         return "unknown"
     return "gets on" if ran else "still"
 
 
-def _on_gpu(rank: Rank, ran: bool | None) -> Motion:
-    own = [gpu for gpu in rank.node.gpus if rank.pid in gpu.pids]
-    if own and all(_waits_on_gpu(gpu) for gpu in own):
+def _on_gpu(rank: Rank, ran: bool | None, counts_grow: bool | None) -> Motion:
+    """Of one whose line has not changed. A GPU that computes may do so for longer than two looks, and nothing moves
+    meanwhile."""
+    own = gpus_of(rank.evidence, rank.node, rank.local_rank)
+    if any(map(computes, own)):
+        return "spins"
+    if counts_grow is False or (own and all(map(waits_for_others, own))):
+        return "still"
+    samples = rank.evidence.samples
+    if is_quiet(rank.evidence.recorder, samples[-1].at - samples[0].at if own else QUIET_SECONDS):
         return "still"
     if ran is False and not _spun(rank):
         return "still"
     return "spins"
 
 
-def _waits_on_gpu(gpu: GpuUse) -> bool:
-    """A collective's kernel that waits keeps the GPU busy and moves no memory (nccl#968)."""
-    busy, memory = gpu.utilization_percent, gpu.memory_utilization_percent
-    return busy is not None and busy >= 95 and memory == 0
-
-
 def _spun(rank: Rank) -> bool:
     first, last = rank.evidence.samples[0], rank.evidence.samples[-1]
-    one, other = main_thread(first, rank.pid), main_thread(last, rank.pid)
-    if one is None or other is None or one.cpu_seconds is None or other.cpu_seconds is None or last.at <= first.at:
-        return False
-    return (other.cpu_seconds - one.cpu_seconds) / (last.at - first.at) >= SPINS_FROM
+    share = share_of_time(main_thread(first, rank.pid), main_thread(last, rank.pid), last.at - first.at)
+    return share is not None and share >= SPINS_FROM
 
 
-def _has_run(first: Sample, last: Sample, pid: int) -> bool | None:
-    """Whether a thread that waits was woken in between; None where that was not counted."""
+def _has_run(first: Sample, last: Sample, pid: int, wakes: int = 0) -> bool | None:
+    """Whether a thread that waits was woken in between, more often than `wakes`; None where that was not counted."""
     one, other = main_thread(first, pid), main_thread(last, pid)
     if one is None or other is None or one.switches is None or other.switches is None:
         return None
     by_signal = last.stacks_by not in ("", "py-spy") or any(frame.native for frame in other.frames)
-    return other.switches - one.switches > (SWITCHES_OF_A_SIGNAL if by_signal else 0)
+    return other.switches - one.switches > max(wakes, SWITCHES_OF_A_SIGNAL if by_signal else 0)
 
 
 def _ras_counts_grow(job: HangJob) -> bool | None:

@@ -15,9 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudoctor.hang.recorder_pairs import pairs
-from gpudoctor.hang.signatures import Signature, Signatures, difference, short_type
-from gpudoctor.snapshot.evidence import Collective, Recorder
+from gpudoctor.hang.signatures import EXCHANGES, Signature, Signatures, difference, exchanged, given, short_type, taken
+from gpudoctor.knowledge.calls import unlike_lines
+from gpudoctor.knowledge.places import is_user
+from gpudoctor.snapshot.evidence import Collective, Frame, Recorder
 
+MOST_LINES = 16
+"""Numbers before a difference whose lines are compared: as many as recorders keep with their lines."""
 SplitKind = Literal["missing", "operation", "shape", "dtype", "peer", "none"]
 
 
@@ -44,6 +48,8 @@ class GroupSplit(Struct, frozen=True, kw_only=True):
     have used it there may be more."""
     waiting: tuple[int, ...] = ()
     """Ranks with something in this group that has not completed."""
+    swapped: bool = False
+    """Two parties have come with each other's next call: the same two, in different orders."""
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
@@ -169,8 +175,12 @@ class _View:
         kind: SplitKind = "missing" if stands > lowest else "none"
         at = lowest + 1 if stands > lowest else stands
         differs = self.first_difference(at)
+        by_line = False
         if differs is not None:
-            at, kind = differs
+            number, kind = differs
+            at = self.parted_at(number)
+            by_line = at < number
+        parties = self.parties(at, waiting, by_line=by_line)
         behind = tuple(sorted(rank for rank, position in positions.items() if position < at))
         if kind == "none" and not self.members_known:
             if len(self.others) == 1:
@@ -183,11 +193,22 @@ class _View:
             sequence=at,
             kind=kind,
             behind=behind if kind == "missing" else (),
-            parties=self.parties(at, waiting),
+            parties=parties,
             unknown=tuple(rank for rank in self.ranks if rank not in positions),
             members_known=self.members_known,
             waiting=tuple(sorted(waiting)),
+            swapped=differs is not None and self._swapped(parties),
         )
+
+    def _swapped(self, parties: Sequence[tuple[Sequence[int], Collective]]) -> bool:
+        own = [line_of_program(entry) for _, entry in parties]
+        following = [
+            next(
+                (line_of_program(each) for each in self.entries[ranks[0]] if each.sequence == entry.sequence + 1), None
+            )
+            for ranks, entry in parties
+        ]
+        return len(own) == 2 and None not in own and following == own[::-1]
 
     def first_difference(self, before: int) -> tuple[int, SplitKind] | None:
         """The first number up to `before` to which ranks came with different operations, or with sizes or types that
@@ -204,15 +225,51 @@ class _View:
             kind = difference(by_number[number])
             if kind == "operation" or (kind is not None and not all(by_number[number].values())):
                 return number, kind
+        return self._unequal_exchange(before)
+
+    def _unequal_exchange(self, before: int) -> tuple[int, SplitKind] | None:
+        """The first all_to_all up to `before` that has not completed, and in which ranks give and take different
+        numbers of elements, all in all: what one sends another one does not expect."""
+        exchanges: dict[int, list[Collective]] = defaultdict(list)
+        for entries in self.entries.values():
+            for entry in entries:
+                if entry.operation in EXCHANGES and entry.sequence <= before and entry.output_sizes:
+                    exchanges[entry.sequence].append(entry)
+        for number, entries in sorted(exchanges.items()):
+            whole = len(entries) == len(self.ranks) and any(entry.state != "completed" for entry in entries)
+            if whole and sum(map(given, entries)) != sum(map(taken, entries)):
+                return number, "shape"
         return None
 
-    def parties(self, at: int, waiting: Mapping[int, int]) -> tuple[tuple[tuple[int, ...], Collective], ...]:
-        """Who came to this number with what. Where no recorder has it any more: what the waiting ones wait in."""
-        same: dict[tuple[Signature, ...], list[tuple[int, Collective]]] = defaultdict(list)
+    def parted_at(self, at: int) -> int:
+        """Where the ranks of a difference began to come from different lines of the program: as long as the calls of
+        these are alike, they go through. The first of the numbers up to `at` for which that is so without a gap, and of
+        which the lines have not met before: the halves of a condition on the rank meet all the time."""
+        met: dict[int, frozenset[object]] = {}
+        for rank in self.entries:
+            for entry in self.entries[rank]:
+                if at - MOST_LINES <= entry.sequence <= at and (entry.frames or entry.timeout_ms):
+                    line = line_of_program(entry)
+                    met[entry.sequence] = met.get(entry.sequence, frozenset()) | {line}
+        first = at
+        while unlike_lines(met.get(first, ())) and unlike_lines(met.get(first - 1, ())):
+            first -= 1
+        before = {lines for number, lines in met.items() if number < first}
+        while first < at and met[first] in before:
+            first += 1
+        return first
+
+    def parties(
+        self, at: int, waiting: Mapping[int, int], *, by_line: bool = False
+    ) -> tuple[tuple[tuple[int, ...], Collective], ...]:
+        """Who came to this number with what, or from where. Where no recorder has it any more: what the waiting ones
+        wait in."""
+        same: dict[object, list[tuple[int, Collective]]] = defaultdict(list)
         for rank in sorted(self.entries):
             entries = [entry for entry in self.entries[rank] if entry.sequence == at]
             if entries:
-                same[self.signatures.of(entries)].append((rank, entries[0]))
+                key = line_of_program(entries[0]) if by_line else (self.signatures.of(entries), exchanged(entries))
+                same[key].append((rank, entries[0]))
         if not same:
             for rank in sorted(waiting):
                 entries = [entry for entry in self.entries[rank] if entry.sequence == waiting[rank]]
@@ -238,6 +295,11 @@ class _View:
             members_known=self.members_known,
             waiting=open_pairs.waiting,
         )
+
+
+def line_of_program(entry: Collective) -> Frame | None:
+    """The innermost line of the program that has started it."""
+    return next(filter(is_user, entry.frames), None)
 
 
 def _telling(party: Sequence[tuple[int, Collective]]) -> Collective:

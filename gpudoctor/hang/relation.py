@@ -126,6 +126,27 @@ def admits(statement: Enclosing, rank: int) -> bool | None:
     return None if verdict is None else verdict is not (statement.kind == "else")
 
 
+def asks_for(condition: str, rank: int) -> bool | None:
+    """Whether a condition lets a rank through, as far as it asks for the rank: `step % 10 == 0 and (full or rank == 0)`
+    lets in rank 0. None where it does not ask, or is not understood. "not (...)" stands for the other branch."""
+    try:
+        return _part_about(ast.parse(condition.strip(), mode="eval").body, rank, 0)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _part_about(node: ast.expr, rank: int, depth: int) -> bool | None:
+    if depth > 32:
+        return None
+    if isinstance(node, ast.BoolOp):
+        parts = [part for value in node.values if (part := _part_about(value, rank, depth + 1)) is not None]
+        return (any(parts) if isinstance(node.op, ast.Or) else all(parts)) if parts else None
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        inner = _part_about(node.operand, rank, depth + 1)
+        return None if inner is None else not inner
+    return _truth(node, rank, depth)
+
+
 def _truth(node: ast.expr, rank: int, depth: int) -> bool | None:
     if depth > 32:
         return None

@@ -1,24 +1,22 @@
 """What is concluded of a job, and what `gpudoctor hang --json` says."""
 
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
-import msgspec
 from msgspec import Struct, field
 
+from gpudoctor.cause import Judged
 from gpudoctor.check import Fix
+from gpudoctor.envelope import NOT_SEEN, Answer, Stated, subject
+from gpudoctor.envelope import Seen as Seen
+from gpudoctor.fleet.fleet import lost_id
+from gpudoctor.fleet.names import folded
 from gpudoctor.snapshot.evidence import Unread
+from gpudoctor.sure import PRIMARY
 
 State = Literal["hung", "slow", "running", "starting", "ended"]
 """hung: nothing that was looked at moves, or what moves cannot help. slow: it gets on, and something holds it up.
 running: it gets on. starting: its ranks are not all there yet, and nothing is wrong so far. ended: no rank is left."""
-
-
-class Seen(Struct, frozen=True):
-    """A line of evidence."""
-
-    source: str
-    """ "rank 3 pid 4711 stack", "node b /proc/net/tcp", "flight recorder of ranks 0-6"."""
-    text: str
 
 
 class ProgramLine(Struct, frozen=True):
@@ -85,6 +83,10 @@ def is_unseen(job: JobReport) -> bool:
     return job.state == "running" and bool(job.undecided)
 
 
+def is_fault(job: JobReport) -> bool:
+    return bool(job.causes) or job.state == "hung"
+
+
 class OtherJob(Struct, frozen=True, kw_only=True):
     """A job that was seen and not looked at: another user's, or one that was not asked for."""
 
@@ -98,8 +100,11 @@ class OtherJob(Struct, frozen=True, kw_only=True):
     are no part of it."""
 
 
-class HangReport(Struct, frozen=True, kw_only=True):
-    gpudoctor: str = ""
+class HangReport(Answer, frozen=True, kw_only=True):
+    """The answer."""
+
+    command: ClassVar[str] = "hang"
+    signs: ClassVar[tuple[str, ...]] = ("hosts", "jobs")
     hosts: tuple[str, ...] = ()
     jobs: tuple[JobReport, ...] = ()
     others: tuple[OtherJob, ...] = ()
@@ -110,11 +115,59 @@ class HangReport(Struct, frozen=True, kw_only=True):
     unread: tuple[Unread, ...] = ()
     seconds: float = 0.0
 
+    @property
+    def exit_status(self) -> int:
+        """1 when a job hangs, something is wrong with it, or one of several nodes cannot be reached; 3 when whether a
+        job gets on is not known, or there is none.
+        """
+        if any(map(is_fault, self.jobs)) or self.lacks_nodes:
+            return 1
+        if not self.jobs:
+            return 0 if self.ended else 3
+        return 3 if any(map(is_unseen, self.jobs)) else 0
 
-def to_json(report: HangReport) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(report), indent=2)
+    @property
+    def lacks_nodes(self) -> bool:
+        """Whether one of several nodes cannot be reached."""
+        return bool(self.lost) and len({*self.hosts, *self.lost}) > 1
+
+    def about(self) -> str:
+        return folded(self.hosts)
+
+    def stated(self) -> Iterator[Stated]:
+        for job in self.jobs:
+            yield from (_stated(job, cause) for cause in job.causes)
+            if job.undecided and (job.state == "hung" or not is_unseen(job)):
+                yield Stated(
+                    id=NOT_SEEN,
+                    severity="error" if job.state == "hung" else "info",
+                    subject=f"job {job.id}",
+                    summary=job.undecided,
+                )
+        for node, why in self.lost.items():
+            yield Stated(
+                id=lost_id(why),
+                severity="error" if self.lacks_nodes else "warning",
+                subject=subject(nodes=(node,)),
+                summary=f"{node}: {why}",
+            )
 
 
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of `gpudoctor hang --json`."""
-    return msgspec.json.schema(HangReport)
+def _stated(job: JobReport, cause: HangCause) -> Stated:
+    """One that fits less than others is no error of its own: the job that waits is."""
+    from gpudoctor.causes import CAUSES  # takes time, and only an answer as JSON needs it
+
+    judged = CAUSES[cause.cause].judge() if cause.cause in CAUSES else Judged()
+    return Stated(
+        id=cause.cause,
+        severity="info" if cause.confidence < PRIMARY else "warning" if job.state == "slow" else "error",
+        subject=subject(ranks=cause.ranks) or f"job {job.id}",
+        summary=cause.summary,
+        meaning=cause.meaning or None,
+        fix=cause.fix,
+        evidence=cause.evidence,
+        certainty=cause.confidence,
+        kind=judged.kind,
+        blame=judged.blame,
+        restart=judged.restart,
+    )

@@ -85,3 +85,19 @@ def difference(signatures: Iterable[tuple[Signature, ...]]) -> Difference | None
     if any(len({part.dtypes for part in several} - {None}) > 1 for several in parts):
         return "dtype"
     return None
+
+
+EXCHANGES = ("all_to_all", "all_to_all_single")
+
+
+def given(entry: Collective) -> int:
+    return sum(prod(size) for size in entry.input_sizes)
+
+
+def taken(entry: Collective) -> int:
+    return sum(prod(size) for size in entry.output_sizes)
+
+
+def exchanged(entries: Sequence[Collective]) -> tuple[bool, ...]:
+    """What tells the parties of an exchange apart, whose sizes need not be alike: who takes as much as it gives."""
+    return tuple(given(entry) == taken(entry) for entry in entries if entry.operation in EXCHANGES)

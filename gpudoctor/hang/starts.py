@@ -1,12 +1,9 @@
 """A job's start as its launchers and ranks were told it: nodes, node rank, master, backend; who has not got past it.
 
 Command lines are read by the launchers' files, from the words of /proc/PID/cmdline, so that no shell is involved.
-Options that are not given have torchrun's own defaults (torch/distributed/run.py of torch 2.0 to 2.13).
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec import structs
 
@@ -15,6 +12,8 @@ from gpudoctor.hang.job import HangJob, Launcher, Rank
 from gpudoctor.hang.report import Seen
 from gpudoctor.knowledge.places import Kind
 from gpudoctor.launcher import command_lines as commands
+from gpudoctor.launcher import registry
+from gpudoctor.launcher.told import ToldStart, number
 from gpudoctor.lint.model import LintLaunch
 from gpudoctor.snapshot.evidence import NodeEvidence, Process, ProcessEvidence, Socket
 
@@ -22,18 +21,15 @@ YOUNG = 15.0
 """Seconds after its launcher's start until somebody who is not there counts as missing: our rule of thumb. Importing
 torch takes ten on a busy machine, and people start the nodes by hand, one after the other."""
 BEFORE_TRAINING: tuple[Kind, ...] = ("rendezvous", "communicator init", "store wait")
-DEFAULT_PORT = 29500
-C10D_PORT = 29400
 LONGEST_COMMAND = 2000
 """Characters of a command line that is still worth printing again."""
-WAITS_FOR_RANKS = ("torchrun", "accelerate", "deepspeed")
 LONGEST_SHOWN = 120
 """Of a command line that is evidence only."""
 LONGEST_ARGUMENT = 512
 """An argument of this length was cut off (`evidence.Process.command`)."""
 
 
-class Start(NamedTuple):
+class Start(ToldStart, frozen=True, kw_only=True):
     """What one starter of ranks was told: a torchrun, an accelerate launch, or a rank that was started by hand."""
 
     node: NodeEvidence
@@ -43,20 +39,6 @@ class Start(NamedTuple):
     """Below the launcher, or the rank itself."""
     kind: str
     """ "torchrun", "accelerate", "rank"."""
-    fewest_nodes: int | None = None
-    most_nodes: int | None = None
-    ranks_here: int | None = None
-    world_size: int | None = None
-    node_rank: int | None = None
-    """None where the backend gives it out (c10d)."""
-    address: str = ""
-    port: int = 0
-    backend: str = ""
-    """ "static", "c10d", "etcd", ...; "env" for a rank."""
-    run_id: str = ""
-    is_host: bool | None = None
-    """c10d's is_host, where it is given."""
-    standalone: bool = False
     launch: LintLaunch | None = None
 
     @property
@@ -87,6 +69,14 @@ class Start(NamedTuple):
         """ "torchrun pid 4711 on a"."""
         kind = f"rank {self.ranks[0].rank}" if self.launcher is None and self.ranks else self.kind
         return f"{kind} pid {self.process.pid} on {self.where}"
+
+    def spelled(self, option: str) -> str:
+        """Its launcher's own name of an option that torchrun has: "nnodes", "num_machines"."""
+        if self.launch is None:
+            return option
+        kind = registry.traits(self.launch.launcher)
+        own = kind.own_names.get(option, option)
+        return own.replace("-", "_") if kind.underscores else own
 
     @property
     def is_waiting(self) -> bool:
@@ -127,11 +117,19 @@ def _starts(job: HangJob) -> Iterator[Start]:
             if rank.node is launcher.node or same_node(rank.node, launcher.node)
         )
         launch = launch_of(launcher.evidence.process)
-        reader = _READERS.get(launch.launcher) if launch is not None else None
-        if launch is None or reader is None:
+        kind = registry.traits(launch.launcher) if launch is not None else None
+        if launch is None or kind is None or kind.told is None:
             continue
         below.update(id(rank) for rank in ranks)
-        yield reader(launcher, ranks, launch)
+        yield Start(
+            node=launcher.node,
+            evidence=launcher.evidence,
+            launcher=launcher,
+            ranks=ranks,
+            kind=kind.name,
+            launch=launch,
+            **structs.asdict(kind.told(launch)),
+        )
     for rank in job.ranks:
         if id(rank) not in below:
             yield _by_hand(rank)
@@ -166,90 +164,6 @@ def launch_of(process: Process) -> LintLaunch | None:
     return commands.launch_of(process.command, process.environment)
 
 
-def _torchrun(launcher: Launcher, ranks: tuple[Rank, ...], launch: LintLaunch) -> Start:
-    def text(option: str, default: str = "") -> str:
-        value = launch.text(option)
-        return default if value is None else value
-
-    standalone = launch.option("standalone") is not None
-    fewest, most = node_counts(text("nnodes", "1:1"))
-    backend = "c10d" if standalone else text("rdzv-backend", "static")
-    endpoint = text("rdzv-endpoint")
-    default_port = DEFAULT_PORT if backend == "static" else C10D_PORT
-    if endpoint:
-        address, port = address_and_port(endpoint, default_port)
-    elif backend == "static":
-        address, port = text("master-addr", "127.0.0.1"), number(text("master-port")) or DEFAULT_PORT
-    else:
-        address, port = "localhost", 0 if standalone else C10D_PORT
-    configured = dict(each.partition("=")[::2] for each in text("rdzv-conf").split(",") if "=" in each)
-    is_host = configured.get("is_host", "").strip().lower()
-    return Start(
-        node=launcher.node,
-        evidence=launcher.evidence,
-        launcher=launcher,
-        ranks=ranks,
-        kind="torchrun",
-        fewest_nodes=fewest,
-        most_nodes=most,
-        ranks_here=number(text("nproc-per-node", "1")),
-        node_rank=number(text("node-rank", "0")) if backend == "static" else None,
-        address=address.strip(),
-        port=port,
-        backend=backend,
-        run_id=text("rdzv-id", "none"),
-        is_host=True if is_host in ("1", "true", "t", "yes", "y") else False if is_host else None,
-        standalone=standalone,
-        launch=launch,
-    )
-
-
-def _accelerate(launcher: Launcher, ranks: tuple[Rank, ...], launch: LintLaunch) -> Start:
-    """Options only: what its configuration file says stands in no command line."""
-    nodes, world = number(launch.text("num-machines")), number(launch.text("num-processes"))
-    backend = launch.text("rdzv-backend") or "static"
-    return Start(
-        node=launcher.node,
-        evidence=launcher.evidence,
-        launcher=launcher,
-        ranks=ranks,
-        kind="accelerate",
-        fewest_nodes=nodes,
-        most_nodes=nodes,
-        world_size=world,
-        ranks_here=world // nodes if world and nodes else None,
-        node_rank=number(launch.text("machine-rank")) if backend == "static" else None,
-        address=(launch.text("main-process-ip") or "").strip(),
-        port=number(launch.text("main-process-port")) or 0,
-        backend=backend,
-        launch=launch,
-    )
-
-
-_READERS = {"torchrun": _torchrun, "torch.distributed.launch": _torchrun, "accelerate": _accelerate}
-
-
-def number(text: str | None) -> int | None:
-    """A count or a port; None where it is none ("gpu", "auto", a word of the user's)."""
-    text = (text or "").strip()
-    return int(text) if re.fullmatch("[0-9]{1,7}", text) else None
-
-
-def node_counts(text: str) -> tuple[int | None, int | None]:
-    """ "2" or "1:4"."""
-    fewest, colon, most = text.partition(":")
-    return number(fewest), number(most) if colon else number(fewest)
-
-
-def address_and_port(endpoint: str, default: int) -> tuple[str, int]:
-    """ "node1:29500", "10.0.0.1", "[fd00::1]:29500"."""
-    parts = re.fullmatch(r"\[([^\]]*)\](?::([0-9]{1,5}))?|([^:]*)(?::([0-9]{1,5}))?", endpoint.strip())
-    if parts is None:  # an IPv6 address without brackets
-        return endpoint.strip(), default
-    port = parts[2] or parts[4]
-    return parts[1] if parts[1] is not None else parts[3], int(port) if port else default
-
-
 def own_words(node: NodeEvidence, process: Process) -> tuple[str, ...]:
     """The command line of a process, where it may be offered to be pasted: the reader's own, of a start of training,
     known whole (no argument cut off, no secret masked). Else ()."""
@@ -267,7 +181,7 @@ def shown(process: Process) -> str:
 
 
 def command_with(start: Start, **options: str) -> Command:
-    """The start line of a launcher with other values of options (their names with underscores), to be pasted.
+    """The start line of a launcher with other values of options (torchrun's names with underscores), to be pasted.
 
     `NONE` where the process is not the reader's own, where its line is not known whole, or where it is very long.
     """
@@ -276,7 +190,7 @@ def command_with(start: Start, **options: str) -> Command:
     if launch is None or not words:
         return NONE
     for option, value in options.items():
-        canonical = option.replace("_", "-")
+        canonical = start.spelled(option.replace("_", "-")).replace("_", "-")
         given = launch.options.get(canonical)
         if given is None or given.value is None or given.value.text is None:
             at = _after_launcher(words)
@@ -297,10 +211,9 @@ def command_with(start: Start, **options: str) -> Command:
 def _after_launcher(words: Sequence[str]) -> int:
     """Where another option of the launcher may stand."""
     for index, word in enumerate(words):
-        if word == "launch" or word.rpartition("/")[2] in ("torchrun", "accelerate-launch"):
-            return index + 1
-        if word == "-m":
-            return index + 2
+        found = registry.called([commands.base(word), *words[index + 1 :]])
+        if found is not None or (found := registry.called(words[index:], 1, module=True) if word == "-m" else None):
+            return index + found.start
     return 1
 
 

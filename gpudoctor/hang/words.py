@@ -161,6 +161,7 @@ def blame(
     at: Frame | ProgramLine | None = None,
     fix: Fix | None = None,
     confirm: str = "",
+    meaning: str = "",
 ) -> HangCause:
     """A cause as it shows itself here. Its fix and the test that decides are those of its file, or say more of this
     job (`Cause.remedy`); no test is needed where it is certain."""
@@ -172,7 +173,7 @@ def blame(
         where=where(at) if isinstance(at, Frame) else at,
         evidence=tuple(evidence),
         summary=summary,
-        meaning=known.meaning,
+        meaning=f"{meaning} {known.meaning}".lstrip(),
         fix=fix or known.remedy(),
         confirm="" if sure >= CERTAIN else confirm or known.confirm,
     )

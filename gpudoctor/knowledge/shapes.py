@@ -18,7 +18,7 @@ KINDS: tuple[Shape, ...] = get_args(Shape)
 WORDS = frozenset(
     """
     true false yes no on off y n t f none null nil auto all default void set unset enabled disabled enable disable
-    version warn warning info trace abort error debug detail fatal verbose quiet silent
+    version warn warning attn info trace abort error debug detail fatal verbose quiet silent
     init coll p2p shm net graph tuning env alloc call proxy nvls bootstrap reg profile ras
     ring tree collnet collnetdirect collnetchain nvlstree pat allreduce allgather reducescatter broadcast reduce
     ll ll128 simple ib roce socket sockets tcp udp gdr ofi ucx efa sharp aws libfabric fastrak gpudirecttcpx
@@ -50,7 +50,8 @@ LONGEST_PLAIN = 256
 ALIKE = 0.75
 """How near a word must be to a known one to count as that, misspelt: "Rign", "INOF". Our rule of thumb."""
 
-INTERFACE = re.compile(r"\s*[\^=]{0,2}[A-Za-z][\w.-]{0,19}(?::[0-9]{1,3}){0,2}\s*", re.ASCII)
+INTERFACE = re.compile(r"\s*[\^=]{0,2}(?:[A-Za-z][\w.-]{0,19}(?::[0-9]{0,5}){0,2})?\s*", re.ASCII)
+"""Also what is no good list, signs alone or a colon without its port: NCCL takes it in its way, and that is judged."""
 HOST = re.compile(
     r"[A-Za-z0-9_](?:[\w.-]|\[[0-9,-]{1,200}\]){0,252}(?::[0-9]{1,5})?(?:/[0-9]{1,3})?"
     r"|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]{1,16})?\]?(?::[0-9]{1,5})?(?:/[0-9]{1,3})?",

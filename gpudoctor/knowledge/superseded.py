@@ -109,7 +109,7 @@ _LIGHTNING = {
             today='strategy="ddp"', instead="ddp", remark="Bagua itself has had no release since 2022.",
         ),
         Superseded(
-            name="collaborative", kind="strategy", package="lightning", first=(1, 6), gone=(2, 0),
+            name="collaborative", kind="strategy", package="lightning",
             today="the package lightning-hivemind",
         ),
         Superseded(
@@ -136,7 +136,7 @@ _LIGHTNING = {
             remark="It set Apex's optimisation level, and means nothing to PyTorch's own amp.",
         ),
         Superseded(
-            name="amp_backend", kind="argument", package="lightning", first=(0, 9), gone=(2, 0), deprecated=(1, 8),
+            name="amp_backend", kind="argument", package="lightning", first=(0, 9), gone=(2, 0), deprecated=(1, 9),
             today='precision="16-mixed" or "bf16-mixed", and no amp_backend',
         ),
         Superseded(

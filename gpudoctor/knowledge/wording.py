@@ -18,6 +18,11 @@ def size(amount: int) -> str:
     return f"{value:.1f}".removesuffix(".0") + f" {unit}"
 
 
+def figure(value: float) -> str:
+    """ "5.9", "0.6", "0.021": one digit behind the point, and of a small number as many as tell something."""
+    return f"{value:.1f}" if value >= 0.1 or value == 0 else f"{value:.2g}"
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """ "1 GPU", "8 GPUs"; `plural` for nouns that take more than an s."""
     return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"

@@ -48,9 +48,22 @@ class _Judge(NetworkClaims, SoftwareClaims):
         yield self.script_exists()
 
     def nodes_reached(self) -> Iterator[Verified]:
+        for each in self.seen.lost:
+            yield self.false(
+                "nodes reached",
+                f"{folded(each.nodes)} can be reached",
+                each.problem.summary,
+                each.problem.meaning,
+                each.nodes,
+                each.problem.fix.text,
+                *each.problem.fix.commands,
+                id=each.id,
+            )
+        told = {name for each in self.seen.lost for name in each.nodes}
         by_reason: dict[str, list[str]] = {}
         for name, why in self.seen.unseen.items():
-            by_reason.setdefault(why, []).append(name)
+            if name not in told:
+                by_reason.setdefault(why, []).append(name)
         for why, names in by_reason.items():
             claim = f"{folded(names)} {'is' if len(names) == 1 else 'are'} as planned"
             found = self.unknown("nodes reached", claim, dict.fromkeys(names, why), command("gpudoctor check"))

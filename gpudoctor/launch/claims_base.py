@@ -5,28 +5,28 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from gpudoctor.command import Command, command
+from gpudoctor.fleet.clocks import ClockOffset
 from gpudoctor.fleet.messages import Touched
 from gpudoctor.fleet.names import folded
 from gpudoctor.launch.plan import LaunchPlan
-from gpudoctor.launch.verified import Check, Verified
+from gpudoctor.launch.verified import REFUTED, Check, Verified
 from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.preflight_clocks import ClockOffset
 from gpudoctor.nccl.preflight_nodes import Nodes
 from gpudoctor.snapshot import Snapshot
 
 FALSE_BY: dict[Check, tuple[str, ...]] = {
-    "address owner": ("master-address-elsewhere",),
-    "same answer": ("head-unresolvable", "head-resolves-to-loopback", "head-resolves-differently"),
-    "host name": ("hostname-loopback-on-node", "address-unreachable-from-others"),
-    "route": ("mtu-differs-between-nodes",),
-    "port free": ("rendezvous-port-busy",),
-    "reachable": ("rendezvous-port-blocked",),
+    "address owner": ("master-addr-elsewhere",),
+    "same answer": ("master-addr-unresolvable", "master-addr-loopback", "head-resolves-differently"),
+    "host name": ("hostname-loopback", "socket-interface-loopback"),
+    "route": ("mtu-mismatch",),
+    "port free": ("master-port-busy",),
+    "reachable": ("master-unreachable",),
     "way back": ("ports-blocked-between-nodes", "only-ssh-gets-through", "large-packets-lost"),
-    "interface names": ("interface-missing-on-node", "interfaces-share-no-subnet"),
+    "interface names": ("socket-interface-missing", "wrong-nic"),
     "settings": ("settings-differ-between-nodes",),
-    "clocks": ("clocks-differ",),
+    "clocks": ("clock-skew",),
     "versions": (
-        "torch-missing-on-node",
+        "torch-missing",
         "torch-versions-differ",
         "nccl-versions-differ-between-nodes",
         "cuda-versions-differ",
@@ -37,16 +37,16 @@ FALSE_BY: dict[Check, tuple[str, ...]] = {
 }
 """The preflight's findings that speak against a claim: of severity error they make it false."""
 OWN_FIX = {
-    "rendezvous-port-busy": "End that process if it is a leftover, or leave --master-port out: a free port is found.",
-    "rendezvous-port-blocked": "Open the port on the head, or name one that is open with --master-port.",
-    "interface-missing-on-node": "Set the variable to an interface that every node has, or leave it unset.",
-    "interfaces-share-no-subnet": "Set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to the interface of each node that is "
+    "master-port-busy": "End that process if it is a leftover, or leave --master-port out: a free port is found.",
+    "master-unreachable": "Open the port on the head, or name one that is open with --master-port.",
+    "socket-interface-missing": "Set the variable to an interface that every node has, or leave it unset.",
+    "wrong-nic": "Set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to the interface of each node that is "
     "in the common network.",
-    "hostname-loopback-on-node": "Give the own name its real address in /etc/hosts or DNS, or set GLOO_SOCKET_IFNAME.",
+    "hostname-loopback": "Give the own name its real address in /etc/hosts or DNS, or set GLOO_SOCKET_IFNAME.",
 }
 """Where the preflight's words are about `gpudoctor nccl-test`."""
 NAMES_INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
-OF_INTERFACES = ("hostname-loopback-on-node", "address-unreachable-from-others", *FALSE_BY["interface names"])
+OF_INTERFACES = ("hostname-loopback", "socket-interface-loopback", *FALSE_BY["interface names"])
 ANOTHER_COMMAND = ("gpudoctor nccl-test", "unset ", "export ")
 
 
@@ -62,6 +62,8 @@ class SeenNodes(Struct, frozen=True, kw_only=True):
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     unseen: Mapping[str, str] = field(default_factory=dict)
     """Nodes that nothing is known of -> why."""
+    lost: tuple[Finding, ...] = ()
+    """Of those, the ones that could not be reached: what ssh or srun said, and what to do."""
     port_tried: bool = False
     """Whether the head tried to open the port."""
 
@@ -102,6 +104,7 @@ class Answers:
             check=check,
             claim=claim,
             outcome="false",
+            id=first.id,
             seen=first.problem.summary + more,
             means=first.problem.meaning,
             nodes=tuple(dict.fromkeys(node for each in bad for node in each.nodes)),
@@ -141,10 +144,26 @@ class Answers:
         )
 
     def false(
-        self, check: Check, claim: str, seen: str, means: str, nodes: tuple[str, ...], fix: str, *commands: Command
+        self,
+        check: Check,
+        claim: str,
+        seen: str,
+        means: str,
+        nodes: tuple[str, ...],
+        fix: str,
+        *commands: Command,
+        id: str = "",
     ) -> Verified:
         return Verified(
-            check=check, claim=claim, outcome="false", seen=seen, means=means, nodes=nodes, fix=fix, commands=commands
+            check=check,
+            claim=claim,
+            outcome="false",
+            id=id or REFUTED[check],
+            seen=seen,
+            means=means,
+            nodes=nodes,
+            fix=fix,
+            commands=commands,
         )
 
     def without_snapshot(self, names: tuple[str, ...] | None = None) -> dict[str, str]:

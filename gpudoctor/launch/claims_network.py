@@ -3,6 +3,8 @@
 import ipaddress
 import re
 
+from msgspec import structs
+
 from gpudoctor.command import command
 from gpudoctor.fleet.messages import Touched
 from gpudoctor.knowledge.job import is_loopback
@@ -155,9 +157,7 @@ class NetworkClaims(Answers):
             if name not in self._connected()
         }
         if (blocked := self.against("way back", claim)) and set(unread) & set(blocked.nodes):
-            return self.false(
-                "reachable", claim, blocked.seen, blocked.means, blocked.nodes, blocked.fix, *blocked.commands
-            )
+            return structs.replace(blocked, check="reachable", claim=claim)
         return self.decided("reachable", claim, unread, look)
 
     def way_back(self) -> Verified:

@@ -21,6 +21,10 @@ class CannotPlan(BadInput):
     """What was wished cannot be started; the message is one line for the user."""
 
 
+class NotCounted(CannotPlan):
+    """How many GPUs a node has is not known here."""
+
+
 class Surroundings(Struct, frozen=True, kw_only=True):
     """What is known besides the snapshots."""
 
@@ -55,6 +59,8 @@ def decide(
     try:
         words.check(wish.program)
         return _decide(wish, snapshots, around, example)
+    except ranks.GpusUncounted as error:
+        raise NotCounted(str(error)) from None
     except (address.BadAddress, port.NoPort, ranks.NoRanks, words.Unquotable) as error:
         raise CannotPlan(str(error)) from None
 
@@ -76,7 +82,9 @@ def _decide(
     head = snapshots.get(names[0])
     counts = ranks.of_nodes(wish, names, snapshots, around.slots)
     head_address = _scheduled(wish) if elsewhere else _master(wish, names, head, around)
-    head_port = port.choose(head, around.here == names[0] and not elsewhere, wish.master_port)
+    head_port = port.choose(
+        head, around.here == names[0] and not elsewhere, wish.master_port, " ".join((*names, *wish.program))
+    )
     shared, own, guesses = environment.variables(names, snapshots, counts.processes, counts.accelerator)
     nodes = tuple(
         NodePlan(

@@ -1,7 +1,7 @@
 """What is written alike for several launchers: names made from the plan, and which variables hold elsewhere."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from gpudoctor.launch.plan import EnvVariable, LaunchPlan
@@ -10,6 +10,9 @@ OF_THESE_MACHINES = re.compile(
     r"_SOCKET_IFNAME$|^NCCL_IB_(HCA|GID_INDEX|MERGE_NICS)$|_FILE$|^CUDA_VISIBLE_DEVICES$|_HCA$"
 )
 """Variables that name interfaces, adapters, devices or files of a machine: in a pod or a cloud they are others."""
+
+USUAL_GPUS = 8
+"""GPUs of most nodes that train; marked in the file where the user did not say a number."""
 
 
 def beside(python: str, command: str) -> str:
@@ -57,3 +60,14 @@ def left_out(variables: Iterable[EnvVariable], where: str) -> tuple[str, ...]:
         if names
         else ()
     )
+
+
+def on_gloo(arguments: Sequence[str]) -> bool:
+    """Whether options of nccl-test ask for gloo, which needs no GPU. The last one counts, as for the command itself."""
+    backend = ""
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=False):
+        if word == "--backend":
+            backend = following
+        elif word.startswith("--backend="):
+            backend = word.partition("=")[2]
+    return backend == "gloo"

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from gpudoctor.command import NONE, Command
 from gpudoctor.errors import BadInput
@@ -100,9 +101,11 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
     leftovers: tuple[str, ...] = ()
     """Variables of an earlier job in this shell (LOCAL_RANK, WORLD_SIZE ...) that the launch must not inherit."""
 
-    @property
-    def world_size(self) -> int:
-        return sum(node.processes for node in self.nodes)
+    world_size: int = 0
+    """Follows from the nodes."""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "world_size", sum(node.processes for node in self.nodes))
 
 
 class PasteBlock(Struct, frozen=True):

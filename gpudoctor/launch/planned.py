@@ -1,24 +1,28 @@
-"""A launch as it is asked for: what is known here, the plan, its claims verified, its text. All raise `BadInput`."""
+"""A launch as it is asked for: what is known here, the plan, its claims verified, its text. All raise `BadInput`;
+`--check` raises `Unreached` too."""
 
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gpudoctor import defaults, programs
 from gpudoctor.active import Waiting
-from gpudoctor.errors import BadInput
+from gpudoctor.errors import BadInput, Unreached
 from gpudoctor.examination import examine_machine
 from gpudoctor.fleet.fleet import Fleet
 from gpudoctor.fleet.messages import Examine, Examined
 from gpudoctor.fleet.reach import ANSWER_SECONDS, REACH_SECONDS, reach
 from gpudoctor.fleet.slurm import node_names
 from gpudoctor.fleet.where import Where, in_allocation, local_fleet, named_nodes, slurm_fleet, ssh_fleet
-from gpudoctor.launch.decide import Surroundings, decide
+from gpudoctor.knowledge.wording import counted
+from gpudoctor.launch.decide import NotCounted, Surroundings, decide
 from gpudoctor.launch.plan import Emission, LaunchPlan, LaunchWish
 from gpudoctor.launch.tutorials import answer
 from gpudoctor.launch.verified import Verified
@@ -59,12 +63,28 @@ def planned(wish: LaunchWish, where: Where, waiting: Waiting, *, timeout: float,
     here = _here(machine, names, addresses)
     around = _surroundings(machine, names, slots, addresses, here, where)
     own = {around.here or names[0]: machine} if (around.here or not names) else {}
-    plan = decide(wish, own, around, example=machine)
+    plan: LaunchPlan | None = None
+    try:
+        plan = decide(wish, own, around, example=machine)
+    except NotCounted:
+        if not (check and where.is_named):
+            raise  # else the nodes are looked at first
     verified: tuple[Verified, ...] | None = None
     if check:
         plan, verified = _check(wish, where, around, own, plan, machine, waiting)
+    assert plan is not None
     _refuse_superseded(wish, plan.versions)
-    return Planned(plan, emission(plan), verified)
+    text = emission(plan)
+    return Planned(plan, replace(text, notes=(*text.notes, *_not_here(plan, machine))), verified)
+
+
+def _not_here(plan: LaunchPlan, machine: Snapshot) -> Iterator[str]:
+    """What the ranks need and this machine has not, which need not be one of the nodes; sentences."""
+    script = plan.program[0] if plan.program else ""
+    if script.endswith(".py") and plan.program != (defaults.PROGRAM,) and not Path(script).is_file():
+        yield f"{script} is not here: every node needs it where the command is started."
+    if machine.training.torch_files.missing_kind == "absent":
+        yield f"The training interpreter here ({plan.python}) has no torch; without it no rank of PyTorch starts."
 
 
 # --- options, read -------------------------------------------------------------------------------------------------
@@ -226,7 +246,7 @@ def _check(
     where: Where,
     around: Surroundings,
     own: Mapping[str, Snapshot],
-    plan: LaunchPlan,
+    plan: LaunchPlan | None,
     machine: Snapshot,
     waiting: Waiting,
 ) -> tuple[LaunchPlan, tuple[Verified, ...]]:
@@ -235,11 +255,14 @@ def _check(
     def step(text: str) -> None:
         waiting([text])
 
-    fleet = _fleet(where, plan)
+    fleet = ssh_fleet(where) if plan is None else _fleet(where, plan)
     if fleet is None:
+        assert plan is not None
         return plan, verify(plan, None, own, on_step=step)
     with fleet:
         snapshots = {**own, **_examined(fleet, wish)}
+        if plan is None and fleet.lost:
+            raise Unreached(_told(fleet))
         plan = decide(wish, snapshots, around, example=machine)
         return plan, verify(plan, fleet, snapshots, on_step=step)
 
@@ -253,6 +276,15 @@ def _fleet(where: Where, plan: LaunchPlan) -> Fleet | None:
     if len(plan.nodes) == 1 and plan.nodes[0].known:
         return local_fleet()
     return None
+
+
+def _told(fleet: Fleet) -> str:
+    lost = [f"{fleet.name(node)}: {why.kind}: {why.detail}" for node, why in sorted(fleet.lost.items())]
+    more = f", and {len(lost) - 4} more" if len(lost) > 4 else ""
+    return (
+        f"{len(lost)} of {counted(len(fleet.nodes), 'node')} cannot be reached, so that their GPUs cannot be counted: "
+        f"{'; '.join(lost[:4])}{more}"
+    )
 
 
 def _examined(fleet: Fleet, wish: LaunchWish) -> dict[str, Snapshot]:

@@ -38,10 +38,11 @@ def is_free(port: int) -> bool:
     return True
 
 
-def choose(machine: Snapshot | None, here: bool, wanted: int = 0) -> ChosenPort:
+def choose(machine: Snapshot | None, here: bool, wanted: int = 0, job: str = "") -> ChosenPort:
     """The port for a head whose snapshot is given. `here`: the head is this machine, where ports can be tried.
 
-    Raises `NoPort`.
+    `job`: what the job is known by. Of one job everybody draws the same ports in the same order, so that plans which
+    are made on several nodes meet. Raises `NoPort`.
     """
     first, last = _range(machine)
     handed_out = f"{first}-{last}, from which the kernel hands out ports to clients"
@@ -52,7 +53,7 @@ def choose(machine: Snapshot | None, here: bool, wanted: int = 0) -> ChosenPort:
         candidates = [port for port in range(LOWEST_UNPRIVILEGED, LAST + 1) if not first <= port <= last]
     if not candidates:
         raise NoPort(f"every port from 1024 on is in {handed_out}; give --master-port")
-    for port in random.sample(candidates, min(TRIES, len(candidates))):
+    for port in random.Random(job).sample(candidates, min(TRIES, len(candidates))):
         if not here or is_free(port):
             free = "free on this machine now" if here else "not tried on the head from here"
             return ChosenPort(port, f"{free}, and outside {handed_out}")

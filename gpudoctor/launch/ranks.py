@@ -17,6 +17,10 @@ class NoRanks(ValueError):
     """Nobody can tell how many ranks, or there are too few GPUs; the message is one line for the user."""
 
 
+class GpusUncounted(NoRanks):
+    """A node's GPUs were not counted; that a look at it would do."""
+
+
 class RankCounts(NamedTuple):
     """Ranks by node rank."""
 
@@ -69,7 +73,7 @@ def of_nodes(
             raise NoRanks(f"{name} has no GPU that a program gets, and other nodes have; leave it out of the job")
         else:
             reason = f": {unread[name]}" if name in unread else ""
-            raise NoRanks(
+            raise GpusUncounted(
                 f"the GPUs of {name} could not be counted{reason}; say how many each node has with --gpus-per-node"
             )
     # --gpus-per-node speaks of GPUs that this machine need not have (a login node); slots are ranks of any kind.

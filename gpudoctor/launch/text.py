@@ -3,18 +3,19 @@
 Several parts are divided by the lines that `gpudoctor lint` reads: `#@ node 0`, `#@ every node`, `#@ file NAME`.
 """
 
-import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
-import msgspec
-
+from gpudoctor.check import Fix
+from gpudoctor.envelope import Answer, Stated, subject
 from gpudoctor.errors import BadInput
+from gpudoctor.fleet.names import folded
 from gpudoctor.launch.plan import Emission, EmittedFile, LaunchPlan, PasteBlock
-from gpudoctor.launch.verified import Verified
+from gpudoctor.launch.verified import NOT_VERIFIED, Verified, exit_status
 
 NODE_RANK = re.compile(r"node rank (\d+)")
 
@@ -96,17 +97,36 @@ def _create(path: Path, file: EmittedFile) -> None:
         target.write(file.text)
 
 
-def as_json(plan: LaunchPlan, emission: Emission, verified: Sequence[Verified] | None) -> str:
-    """Plan and emission; `verified` is null where --check was not asked for."""
-    return json.dumps(
-        {
-            "plan": {**msgspec.to_builtins(plan), "world_size": plan.world_size},
-            "emission": msgspec.to_builtins(emission),
-            "text": text(emission),
-            "verified": None if verified is None else msgspec.to_builtins(tuple(verified)),
-        },
-        indent=2,
-    )
+class LaunchAnswer(Answer, frozen=True, kw_only=True):
+    """The answer. No --from reads it: it is lines to paste, and whoever wrote a file chose them."""
+
+    command: ClassVar[str] = "launch"
+    signs: ClassVar[tuple[str, ...]] = ("plan", "emission")
+    plan: LaunchPlan
+    emission: Emission
+    text: str
+    """What is printed without --json."""
+    verified: tuple[Verified, ...] | None = None
+    """None where --check was not asked for."""
+
+    @property
+    def exit_status(self) -> int:
+        return 0 if self.verified is None else exit_status(self.verified)
+
+    def about(self) -> str:
+        return folded(node.name for node in self.plan.nodes)
+
+    def stated(self) -> Iterator[Stated]:
+        for each in self.verified or ():
+            if each.outcome != "true":
+                yield Stated(
+                    id=each.id or NOT_VERIFIED,
+                    severity="error" if each.outcome == "false" else "info",
+                    subject=subject(nodes=each.nodes),
+                    summary=f"{each.claim}: {each.seen}" if each.seen else each.claim,
+                    meaning=each.means or None,
+                    fix=Fix(each.fix, each.commands) if each.fix or each.commands else None,
+                )
 
 
 def _ended(lines: str) -> str:

@@ -26,6 +26,18 @@ Check = Literal[
     "script",
 ]
 Outcome = Literal["true", "false", "unknown"]
+REFUTED: dict[Check, str] = {
+    "address form": "master-addr-loopback",
+    "address owner": "master-addr-elsewhere",
+    "route": "master-unreachable",
+    "reachable": "master-unreachable",
+    "interface names": "socket-interface-missing",
+    "GPUs visible": "gpus-fewer-than-expected",
+    "interpreter": "interpreter-missing-on-node",
+    "script": "script-missing-on-node",
+}
+"""What other commands call it where the claim is false."""
+NOT_VERIFIED = "claim-not-verified"
 
 
 class Verified(Struct, frozen=True, kw_only=True):
@@ -39,6 +51,8 @@ class Verified(Struct, frozen=True, kw_only=True):
     """What was found, as a phrase; for "unknown" why it could not be looked at."""
     means: str = ""
     """What a false claim means for the run: a sentence."""
+    id: str = ""
+    """Of a false claim: what other commands call that."""
     nodes: tuple[str, ...] = ()
     """Whom it concerns; of a false claim, those where it is false."""
     fix: str = ""
@@ -47,14 +61,37 @@ class Verified(Struct, frozen=True, kw_only=True):
 
 
 def unverified(verified: tuple[Verified, ...]) -> tuple[Unverified, ...]:
-    """What could not be looked at, each with the line that would show it."""
+    """What could not be looked at, each with the line that would show it; without what needs nodes that are lost."""
+    lost = _needing_lost(verified)
     return tuple(
         Unverified(f"{each.claim} ({each.seen})" if each.seen else each.claim, next(iter(each.commands), NONE))
         for each in verified
-        if each.outcome == "unknown"
+        if each.outcome == "unknown" and each not in lost
     )
 
 
+def _needing_lost(verified: tuple[Verified, ...]) -> tuple[Verified, ...]:
+    """What could not be looked at for the sake of nodes that cannot be reached, which a claim of its own says."""
+    lost = {
+        node for each in verified if each.check == "nodes reached" and each.outcome == "false" for node in each.nodes
+    }
+    return tuple(each for each in verified if each.outcome == "unknown" and lost and set(each.nodes) <= lost)
+
+
+def lost_with_nodes(verified: tuple[Verified, ...]) -> str:
+    """One sentence on the claims that nodes took with them; "" where there are none."""
+    count = len(_needing_lost(verified))
+    claims = f"{count} more claims need" if count > 1 else "1 more claim needs"
+    return f"Not verified: {claims} the nodes that cannot be reached." if count else ""
+
+
 def has_false(verified: tuple[Verified, ...]) -> bool:
-    """Whether the launch as planned fails: exit status 1."""
+    """Whether the launch as planned fails."""
     return any(each.outcome == "false" for each in verified)
+
+
+def exit_status(verified: tuple[Verified, ...]) -> int:
+    """Of `launch --check`: 1 a claim is false, 3 none is and not all could be looked at."""
+    if has_false(verified):
+        return 1
+    return 3 if any(each.outcome == "unknown" for each in verified) else 0

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from gpudoctor.command import command
 from gpudoctor.fleet.fleet import Fleet, Lost, Node
 from gpudoctor.fleet.local import LocalFleet
@@ -14,6 +16,7 @@ from gpudoctor.launch.plan import LaunchPlan
 from gpudoctor.launch.verified import Check, Outcome, Verified, has_false, unverified
 from gpudoctor.launcher import registry
 from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.lost import lost_findings
 from gpudoctor.nccl.preflight import Preflight, PreflightWish, preflight
 from gpudoctor.nccl.preflight_nodes import Nodes
 from gpudoctor.snapshot import Snapshot
@@ -91,7 +94,7 @@ def _seen(
     nodes = Nodes(own, "nccl" if plan.accelerator == "cuda" else "gloo", fleet.how if fleet else "none", ways)
     if found is None:
         unseen = {name: NOTHING_LEADS_THERE for name in names.values() if name not in own and name not in lost}
-        return SeenNodes(nodes=nodes, snapshots=own, unseen={**lost, **unseen})
+        return SeenNodes(nodes=nodes, snapshots=own, unseen={**lost, **unseen}, lost=_lost(fleet, names))
     examined = {there[number]: snapshot for number, snapshot in found.snapshots.items() if number in there}
     own |= examined
     not_examined = _evidence(found.findings, "node-not-examined")
@@ -100,7 +103,7 @@ def _seen(
         for name in names.values()
         if name not in own
     }
-    busy = any(each.id == "rendezvous-port-busy" for each in found.findings)
+    busy = any(each.id == "master-port-busy" for each in found.findings)
     opened = any(
         each.target.purpose == "rendezvous" and each.outcome != "failed"
         for touched in found.reached.values()
@@ -114,8 +117,22 @@ def _seen(
         reached={there[number]: touched for number, touched in found.reached.items() if number in there},
         files={there[number]: kinds for number, kinds in found.files.items() if number in there},
         unseen=unseen,
+        lost=_lost(fleet, names),
         port_tried=busy or opened,
     )
+
+
+def _lost(fleet: Fleet | None, names: Mapping[int, str]) -> tuple[Finding, ...]:
+    """Of the plan's nodes those that could not be reached, under the plan's names."""
+    if fleet is None:
+        return ()
+    found = lost_findings(fleet, meaning="No rank starts there, and the others wait for it until their time-out.")
+    called = {fleet.nodes[number].name: name for number, name in names.items() if number < len(fleet.nodes)}
+    planned = (
+        msgspec.structs.replace(each, nodes=tuple(called[name] for name in each.nodes if name in called))
+        for each in found
+    )
+    return tuple(each for each in planned if each.nodes)
 
 
 def _why(lost: Lost) -> str:

@@ -15,8 +15,6 @@ from gpudoctor.launcher.understand import understand
 from gpudoctor.lint.model import Invocation, LintLaunch, SetVariable, Span, Word
 
 MOST_WORDS = 256
-WITH_OPTIONS = ("torchrun", "accelerate", "deepspeed")
-"""Launchers whose own options stand before the script's name; srun and mpirun start any program."""
 NOWHERE = Span(0, 0, 0, exact=False)
 
 SHELLS = frozenset(
@@ -187,7 +185,7 @@ def launch_of(command: Sequence[str], environment: Mapping[str, str]) -> LintLau
 def _read(command: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """The words of a launcher with options of its own, and those of what it starts; None where it is none."""
     found, words = _called(command)
-    if found is None or found.launcher.runs_as not in WITH_OPTIONS:
+    if found is None or found.launcher.runs_as not in registry.rank_setters():
         return None
     read: WordsRead = found.form.grammar.read([as_word(word) for word in words], found.start)
     own = words[found.start : read.end]

@@ -26,17 +26,21 @@ class OptionSpec(Struct, frozen=True):
     values: int = 0
     optional: bool = False
     since: str = ""
+    until: str = ""
 
 
 def table(text: str, *, both_dashes: bool = False, single_dash: bool = False) -> tuple[OptionSpec, ...]:
-    """A table from words `NAME[,-s][,--other][=|==|?][@PACKAGE:VERSION]`, the last one since when it is there.
+    """A table from words `NAME[,-s][,--other][=|==|?][@PACKAGE:VERSION][!PACKAGE:VERSION]`.
+
+    The last two: since when it is there, and the first release without it.
 
     `=`: one value, `==`: two, `?`: one that may be missing, written with "=" only. NAME is canonical, with the
     launcher's own hyphens or underscores; `both_dashes` adds the other spelling, `single_dash` the one with one dash.
     """
     specs = []
     for word in text.split():
-        body, _, since = word.partition("@")
+        rest, _, until = word.partition("!")
+        body, _, since = rest.partition("@")
         names = body.rstrip("=?")
         first, *others = names.split(",")
         spellings = [f"--{first}", *others]
@@ -57,6 +61,7 @@ def table(text: str, *, both_dashes: bool = False, single_dash: bool = False) ->
                 values=2 if sign == "==" else int(bool(sign)),
                 optional=sign == "?",
                 since=since.replace(":", " "),
+                until=until.replace(":", " "),
             )
         )
     return tuple(specs)
@@ -159,20 +164,24 @@ class Grammar:
                 return clustered
         if spec is None:
             return self._unknown(words, index)
-        since = self.since(spelling, spec)
+        since, until = self.since(spelling, spec), spec.until
         fault = self.ambiguity(spelling)
         if equals:
             value = tail(word, len(spelling) + 1)
             fault = fault if spec.values else "takes no value"
-            return [Option(spec.name, spelling, value, word.span, since=since, fault=fault)], index + 1
+            return [Option(spec.name, spelling, value, word.span, since=since, until=until, fault=fault)], index + 1
         if spec.values == 0 or spec.optional:
-            return [Option(spec.name, spelling, None, word.span, since=since, fault=fault)], index + 1
+            return [Option(spec.name, spelling, None, word.span, since=since, until=until, fault=fault)], index + 1
         values = words[index + 1 : index + 1 + spec.values]
         if len(values) < spec.values or (self.style == "argparse" and self._is_option(values[0])):
-            return [Option(spec.name, spelling, None, word.span, since=since, fault="needs a value")], index + 1
+            return [
+                Option(spec.name, spelling, None, word.span, since=since, until=until, fault="needs a value")
+            ], index + 1
         value = joined(values)
         span = Span(word.span.start, value.span.end, word.span.line)
-        return [Option(spec.name, spelling, value, span, since=since, fault=fault)], index + 1 + spec.values
+        return [
+            Option(spec.name, spelling, value, span, since=since, until=until, fault=fault)
+        ], index + 1 + spec.values
 
     def _cluster(self, words: Sequence[Word], index: int) -> tuple[list[Option], int] | None:
         """`-N2`, `-n=4` (argparse), `-lN2`; None when the letters are no options."""

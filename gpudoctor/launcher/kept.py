@@ -12,7 +12,6 @@ from gpudoctor.knowledge.shapes import HIDDEN, Shape
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.command_lines import (
     MOST_WORDS,
-    WITH_OPTIONS,
     base,
     is_python,
     key,
@@ -61,7 +60,7 @@ def switches() -> frozenset[str]:
     """Options without a value, of the launchers whose options stand before a script."""
     found: dict[str, bool] = {}
     for launcher in registry.every():
-        if launcher.runs_as in WITH_OPTIONS:
+        if launcher.runs_as in registry.rank_setters():
             for spec in (spec for form in launcher.forms for spec in form.grammar.options):
                 for spelling in spec.spellings:
                     found[key(spelling)] = found.get(key(spelling), True) and spec.values == 0
@@ -99,7 +98,7 @@ def _program(words: list[str], value: Value) -> Iterator[str]:
     yield _named(name)
     if is_python(name):
         yield from _python(words, value)
-    elif runs_as(name.removesuffix(".py")) in WITH_OPTIONS:
+    elif runs_as(name.removesuffix(".py")) in registry.rank_setters():
         yield from _launcher(words, value)
     elif name.endswith(".py"):
         yield from _script(words, value)
@@ -134,7 +133,7 @@ def _python(words: list[str], value: Value) -> Iterator[str]:
                 word = words.pop(0) if words else ""
                 starter = runs_as(word, module=True)
             yield OF_TORCH if word.endswith(f"/{OF_TORCH}") or word == OF_TORCH else _named(base(word))
-            yield from (_launcher if starter in WITH_OPTIONS else _script)(words, value)
+            yield from (_launcher if starter in registry.rank_setters() else _script)(words, value)
             return
 
 

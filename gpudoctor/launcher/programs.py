@@ -16,7 +16,8 @@ WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 _WRAPPERS = """
     poetry:run pipenv:run pdm:run hatch:run rye:run pixi:run uv:run conda:run mamba:run micromamba:run
-    nsys:profile,launch ncu: rocprof: rocprofv2: rocprofv3: omnitrace-run: py-spy:record ddtrace-run:
+    oumi:distributed dora:run,launch nsys:profile,launch ncu: rocprof: rocprofv2: rocprofv3: omnitrace-run:
+    py-spy:record ddtrace-run:
     opentelemetry-instrument: viztracer: scalene: coverage:run memray:run kernprof: compute-sanitizer: gdb: ipython:
 """
 WRAPPERS = {
@@ -45,6 +46,24 @@ TOOLS = frozenset(
     """.split()  # noqa: SIM905  one name a line would be seventy lines
 )
 """Modules that `python -m` runs and that train nothing (their submodules neither, where no entry says otherwise)."""
+
+
+CONSOLE = re.compile(r"(?:.*[-_.])?(?:hydra-)?(?:train|pretrain|finetune|fine-tune|sft)(?:[-_.].*)?", re.IGNORECASE)
+"""Console scripts that train, by their names: `fairseq-train`, `nequip-train`."""
+SUBCOMMANDS = frozenset(("train", "fit", "sft", "pretrain", "finetune", "dpo", "grpo", "rlhf"))
+"""Of programs that train among other things: `trl sft`, `yolo train`, `xtuner train`."""
+
+
+NO_TRAINERS = frozenset(
+    """
+    alias apt awk bash basename cat cd chmod chown cp cut date declare diff dirname docker du echo env eval exec export
+    find function git grep gunzip head jq kill kubectl less ln local ls make mkdir mktemp module ml mv nohup pip pip3
+    popd printf ps pushd python read readonly rm rmdir rsync salloc sbatch scancel scontrol scp sed set sh sleep sort
+    source squeue srun ssh stat sudo tail tar tee test time timeout touch tr type typeset uniq unset unzip wc wget which
+    xargs zip aws gsutil gcloud az helm s3cmd rclone conda mamba module-load trap type until while wandb tensorboard
+    """.split()  # noqa: SIM905  one name a line would be eighty lines
+)
+"""Programs whose next word is a file or a folder that may be called train."""
 
 
 class StartedByPython(Struct, frozen=True):
@@ -111,6 +130,19 @@ def started_by_python(words: Sequence[Word], start: int = 1) -> StartedByPython:
         return StartedByPython(None, False, (), len(words), tuple(words[start:index]))
     options = tuple(words[start : index - (kind == "module")])
     return StartedByPython(words[index], kind == "module", tuple(words[index + 1 :]), index + 1, options)
+
+
+def console(words: Sequence[Word]) -> StartedByPython | None:
+    """A training's own program, by its name or by what it is told to do; None: it is none that we know by that."""
+    name = name_of(words[0])
+    if not re.fullmatch(r"[A-Za-z][\w.-]*", name) or name.endswith((".sh", ".bash")) or name in NO_TRAINERS:
+        return None
+    if CONSOLE.fullmatch(name) and NOT_TRAINING.match(name) is None:
+        return StartedByPython(words[0], False, tuple(words[1:]), 1)
+    for at, word in enumerate(words[1:3], 1):
+        if word.shown in SUBCOMMANDS and all(re.fullmatch(r"[a-z]\w*", each.shown) for each in words[1:at]):
+            return StartedByPython(words[0], False, tuple(words[at + 1 :]), at + 1)
+    return None
 
 
 def trains(script: Word, module: bool) -> bool:

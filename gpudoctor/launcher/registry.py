@@ -105,5 +105,17 @@ def starters() -> frozenset[str]:
 
 
 @cache
+def programs() -> frozenset[str]:
+    """Of all launchers, whatever must follow."""
+    return frozenset(program for each in every() for program in each.programs)
+
+
+@cache
+def rank_setters() -> frozenset[str]:
+    """Kinds of processes that start ranks and wait for them: "torchrun", "accelerate", "deepspeed"."""
+    return frozenset(each.runs_as for each in every() if each.sets_ranks and each.runs_as)
+
+
+@cache
 def manifest_kinds() -> dict[str, ManifestKind]:
     return {kind.kind: kind for each in every() for kind in each.manifests}

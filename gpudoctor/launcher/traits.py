@@ -1,11 +1,12 @@
 """What a launcher's file is written against: `LAUNCHER = LauncherTraits(...)`, a `Form` for each way to call it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from gpudoctor.launcher.grammar import Grammar
+from gpudoctor.launcher.told import ToldStart
 from gpudoctor.lint.model import Invocation, LintLaunch, Option, SetVariable
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class ManifestKind(Struct, frozen=True, kw_only=True):
     ranks: str = ""
     """Ranks in each pod, which the operator hands torchrun."""
     script: str = ""
-    """Shell lines: one value, or a list."""
+    """Shell lines: one value, or a list; "*": every value whose key says that it is a command."""
     variables: str = ""
     """A mapping of what is set for `script`."""
 
@@ -92,6 +93,8 @@ class LauncherTraits(Struct, frozen=True, kw_only=True):
     runs_as: str = ""
     """The kind of its process in a job: "torchrun", "accelerate", "deepspeed", "srun", "mpirun"; "": it is not looked
     for, for no rank descends from it."""
+    told: Callable[[LintLaunch], ToldStart] | None = None
+    """What its command line says of the rendezvous; None: that is not compared between nodes."""
     more_modules: tuple[str, ...] = ()
     """Modules of its processes that nobody types."""
     process_names: tuple[str, ...] = ()
@@ -100,6 +103,12 @@ class LauncherTraits(Struct, frozen=True, kw_only=True):
     """Options, divided by blanks, of which a plain value is kept."""
     kept_hosts: str = ""
     kept_ids: str = ""
+
+    # --- its output (explain)
+    line_prefixes: tuple[str, ...] = ()
+    """Patterns of what it puts before a rank's line, with groups: rank; local (the local rank) and role; host."""
+    log_file: str = ""
+    """A pattern of where it keeps a rank's output, with the group local."""
 
     # --- versions
     package: str = ""
@@ -110,6 +119,10 @@ class LauncherTraits(Struct, frozen=True, kw_only=True):
     # --- written by `gpudoctor launch`
     write: "Callable[[LaunchPlan], Emission] | None" = None
     """None: it is only read."""
+    bandwidth_test: Callable[[int, int | None, Sequence[str]], str] | None = None
+    """A file that runs `gpudoctor nccl-test` under it: from nodes, ranks on each (None: not said) and more options."""
+    not_in_a_test: tuple[str, ...] = ()
+    """Options of nccl-test that it could not keep to."""
     fixed: str = ""
     """Why nodes cannot come and go: "MPI's world is fixed"; "": they can."""
     even: str = ""

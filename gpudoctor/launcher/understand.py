@@ -15,6 +15,8 @@ from gpudoctor.launcher.programs import StartedByPython, is_python, is_script, n
 from gpudoctor.launcher.registry import Called, called
 from gpudoctor.lint.model import Invocation, LintLaunch, Span, Word
 
+TOLD = re.compile(r"--(?:gpus|devices|num[_-]nodes|strategy|distributed[_-]backend|local[_-]rank|dist[_-]url)(?:=.*)?")
+"""What nobody tells a program that trains nothing."""
 _PROGRAM_FILE = re.compile(r".*/([\w.-]+)|[$`]\(?which ([\w.-]+)[)`]")
 
 
@@ -44,6 +46,8 @@ def understand(invocation: Invocation) -> LintLaunch | None:
         launch = _plain(inner, StartedByPython(words[0], False, words[1:], 1))
     elif program.endswith("_perf"):  # nccl-tests: no training, but ranks all the same
         launch = _plain(inner, StartedByPython(words[0], False, words[1:], 1)) if _around(inner) else None
+    elif (own := programs.console(words)) is not None:
+        launch = _plain(inner, own)
     else:
         return None
     if launch is None or registry.traits(launch.launcher).bare:
@@ -122,7 +126,8 @@ def _around(invocation: Invocation) -> tuple[LintLaunch, ...]:
 
 def _plain(invocation: Invocation, started: StartedByPython) -> LintLaunch | None:
     """A program that starts no ranks: alone, or one for each task of srun or mpirun."""
-    if started.script is None or not programs.trains(started.script, started.module):
+    told = any(TOLD.fullmatch(word.shown) for word in started.rest)
+    if started.script is None or not (told or programs.trains(started.script, started.module)):
         return None
     around = _around(invocation)
     launch = around[-1] if around else LintLaunch(launcher="python", invocation=invocation, entry="python")

@@ -8,13 +8,17 @@ commands/utils.py; measured). Hyphens are taken beside underscores; abbreviation
 from gpudoctor.launch import words
 from gpudoctor.launch.plan import CannotEmit, Emission, EnvVariable, LaunchPlan, NodePlan, PasteBlock
 from gpudoctor.launcher.grammar import Grammar
+from gpudoctor.launcher.told import ToldStart, number
 from gpudoctor.launcher.traits import Form, LauncherTraits
+from gpudoctor.lint.model import LintLaunch
 
 OPTIONS = """
-    config_file,--config-file= quiet,-q cpu multi_gpu tpu use_mps_device mixed_precision= num_processes= num_machines=
+    config_file,--config-file= quiet,-q cpu multi_gpu tpu use_mps_device!accelerate:0.16
+    mixed_precision= num_processes= num_machines=
     num_cpu_threads_per_process= enable_cpu_affinity dynamo_backend= dynamo_mode= dynamo_use_fullgraph
     dynamo_use_dynamic dynamo_use_regional_compilation use_deepspeed use_fsdp use_parallelism_config use_megatron_lm
-    use_xpu ipex gpu_ids= same_network machine_rank= main_process_ip= main_process_port= tee,-t= log_dir= role=
+    use_xpu!accelerate:1.13 ipex!accelerate:1.10
+    gpu_ids= same_network machine_rank= main_process_ip= main_process_port= tee,-t= log_dir= role=
     rdzv_backend= rdzv_conf= max_restarts= monitor_interval= module,-m no_python tpu_cluster no_tpu_cluster
     tpu_use_sudo vm= env= main_training_function= downcast_bf16 deepspeed_config_file= zero_stage=
     offload_optimizer_device= offload_param_device= offload_optimizer_nvme_path= offload_param_nvme_path=
@@ -22,7 +26,7 @@ OPTIONS = """
     deepspeed_exclusion_filter= deepspeed_inclusion_filter= deepspeed_multinode_launcher=
     deepspeed_moe_layer_cls_names= fsdp_version= fsdp_offload_params= fsdp_min_num_params= fsdp_sharding_strategy=
     fsdp_reshard_after_forward= fsdp_auto_wrap_policy= fsdp_transformer_layer_cls_to_wrap= fsdp_backward_prefetch=
-    fsdp_backward_prefetch_policy= fsdp_state_dict_type= fsdp_forward_prefetch= fsdp_use_orig_params=
+    fsdp_backward_prefetch_policy=!accelerate:1.0 fsdp_state_dict_type= fsdp_forward_prefetch= fsdp_use_orig_params=
     fsdp_cpu_ram_efficient_loading= fsdp_sync_module_states= fsdp_activation_checkpointing=
     fsdp_activation_checkpointing_offload= megatron_lm_tp_degree= megatron_lm_use_custom_fsdp=
     megatron_lm_no_load_optim= megatron_lm_eod_mask_loss= megatron_lm_overlap_cpu_optimizer_d2h_h2d=
@@ -36,7 +40,8 @@ OPTIONS = """
     megatron_lm_calculate_per_token_loss= megatron_lm_use_rotary_position_embeddings= fp8_backend=
     fp8_use_autocast_during_eval fp8_margin= fp8_interval= fp8_format= fp8_amax_history_len= fp8_amax_compute_algo=
     fp8_override_linear_precision= fp8_opt_level= fp8_enable_fsdp_float8_all_gather= fp8_pad_inner_dim=
-    aws_access_key_id= aws_secret_access_key= debug mpirun_hostfile= mpirun_ccl= parallelism_config_dp_replicate_size=
+    aws_access_key_id= aws_secret_access_key= debug mpirun_hostfile= mpirun_ccl=!accelerate:1.13
+    parallelism_config_dp_replicate_size=
     parallelism_config_dp_shard_size= parallelism_config_tp_size= parallelism_config_cp_size=
     parallelism_config_cp_backend= parallelism_config_cp_comm_strategy= parallelism_config_sp_size=
     parallelism_config_sp_backend= parallelism_config_sp_seq_length= parallelism_config_sp_seq_length_is_variable=
@@ -105,6 +110,22 @@ def _notes(plan: LaunchPlan) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def told(launch: LintLaunch) -> ToldStart:
+    """Options only: what its configuration file says stands in no command line."""
+    nodes, world = number(launch.text("num-machines")), number(launch.text("num-processes"))
+    backend = launch.text("rdzv-backend") or "static"
+    return ToldStart(
+        fewest_nodes=nodes,
+        most_nodes=nodes,
+        world_size=world,
+        ranks_here=world // nodes if world and nodes else None,
+        node_rank=number(launch.text("machine-rank")) if backend == "static" else None,
+        address=(launch.text("main-process-ip") or "").strip(),
+        port=number(launch.text("main-process-port")) or 0,
+        backend=backend,
+    )
+
+
 LAUNCHER = LauncherTraits(
     name="accelerate",
     forms=(
@@ -132,6 +153,7 @@ LAUNCHER = LauncherTraits(
         *("num-processes", "num-machines", "machine-rank", "main-process-ip", "main-process-port", "multi-gpu"),
     ),
     runs_as="accelerate",
+    told=told,
     kept_numbers="num-processes num-machines machine-rank main-process-port mixed-precision "
     "num-cpu-threads-per-process gpu-ids zero-stage gradient-accumulation-steps dynamo-backend",
     kept_hosts="main-process-ip",

@@ -107,6 +107,7 @@ LAUNCHER = LauncherTraits(
     decisive=("np",),
     runs_as="mpirun",
     kept_numbers="np",
+    line_prefixes=(r"\[(?P<rank>\d{1,6})\](?:\[[^\]]{0,80}\])?<std(?:out|err|diag)>:?\s?",),
     package="horovod",
     write=write,
     fixed="Horovod is emitted for a fixed set of nodes",

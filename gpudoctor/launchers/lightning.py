@@ -14,6 +14,7 @@ from gpudoctor.launch import words
 from gpudoctor.launch.plan import CannotEmit, Emission, EnvVariable, LaunchPlan, NodePlan, PasteBlock
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
+from gpudoctor.lint.model import Invocation, LintLaunch
 
 FIRST = (1, 5)
 """`strategy=` came with 1.5."""
@@ -122,6 +123,24 @@ def _notes(plan: LaunchPlan) -> Iterator[str]:
         )
 
 
+def read_litgpt(form: Form, invocation: Invocation, start: int) -> LintLaunch | None:
+    """LitGPT makes a Fabric of --devices and --num_nodes, which stand anywhere among its many options."""
+    options = {}
+    for at in range(start, len(invocation.words)):
+        read = LITGPT.read(invocation.words[at:], 0).options
+        if read and read[0].known:
+            options[read[0].name] = read[0]
+    return LintLaunch(
+        launcher=form.launcher,
+        invocation=invocation,
+        entry="litgpt",
+        options=options,
+        every_option=tuple(options.values()),
+        script=next((word for word in invocation.words[start:] if not word.shown.startswith("-")), None),
+    )
+
+
+LITGPT = Grammar("devices= num_nodes= precision=", prefixes=False)
 LAUNCHER = LauncherTraits(
     name="lightning",
     forms=(
@@ -138,6 +157,14 @@ LAUNCHER = LauncherTraits(
                 prefixes=False,
             ),
             all_known=True,
+        ),
+        Form(
+            launcher="litgpt",
+            programs=(
+                *("litgpt finetune", "litgpt finetune_lora", "litgpt finetune_full", "litgpt finetune_adapter"),
+                *("litgpt finetune_adapter_v2", "litgpt pretrain"),
+            ),
+            read=read_litgpt,
         ),
     ),
     a_node=True,

@@ -101,6 +101,8 @@ LAUNCHER = LauncherTraits(
     decisive=("np",),
     runs_as="mpirun",
     kept_numbers="n np npernode ppn",
+    # --tag-output: "[1,3]<stderr>:", and [host] where it is asked for.
+    line_prefixes=(r"\[\d{1,6},(?P<rank>\d{1,6})\](?:\[[^\]]{0,80}\])?<std(?:out|err|diag)>:?\s?",),
     write=write,
     fixed="MPI's world is fixed",
 )

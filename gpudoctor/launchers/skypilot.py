@@ -4,12 +4,12 @@ SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_NODES and SKYPILOT_NUM_GPUS_
 (SkyPilot's documentation, "Distributed multi-node jobs").
 """
 
-from collections.abc import Iterator
+from typing import Any
 
-from gpudoctor.emit.kubernetes import scalar
+from gpudoctor.emit.kubernetes import scalar, yaml
 from gpudoctor.launch.parts import job_name, left_out, portable
 from gpudoctor.launch.plan import Emission, EmittedFile, LaunchPlan, PasteBlock
-from gpudoctor.launch.words import comment, line
+from gpudoctor.launch.words import line
 from gpudoctor.launcher.traits import LauncherTraits, ManifestKind
 
 GPU_NAME = "GPU_NAME"
@@ -23,7 +23,7 @@ def write(plan: LaunchPlan) -> Emission:
     start = line(["sky", "launch", "--cluster", name, file])
     return Emission(
         blocks=(PasteBlock("where SkyPilot is installed", f"{start}\n", 0),),
-        files=(EmittedFile(file, "\n".join(_task(plan, name, processes)) + "\n"),),
+        files=(EmittedFile(file, "\n".join(yaml(_task(plan, name, processes))) + "\n"),),
         notes=(
             *_about_gpus(plan, file),
             *left_out(plan.environment, "on a cloud's machines"),
@@ -37,30 +37,27 @@ def _about_gpus(plan: LaunchPlan, file: str) -> tuple[str, ...]:
     return (f"Put the GPU's name in place of {GPU_NAME} in {file}; `sky show-gpus` lists the names.",)
 
 
-def _task(plan: LaunchPlan, name: str, processes: int) -> Iterator[str]:
-    yield comment(f"A task of SkyPilot: {len(plan.nodes)} x {processes} processes. Start: sky launch FILE")
-    yield f"name: {name}"
-    yield f"num_nodes: {len(plan.nodes)}"
-    if plan.accelerator == "cuda":
-        yield "resources:"
-        yield f"  # The model is one of `sky show-gpus`; the number is that of each node ({processes} processes)."
-        yield f"  accelerators: {scalar(f'{GPU_NAME}:{processes}')}"
-    yield comment("This folder is copied to every node and is the working directory there.")
-    yield "workdir: ."
-    kept = portable(plan.environment)
-    if kept:
-        yield "envs:"
-        for variable in kept:
-            if variable.reason:
-                yield "\n".join(f"  {each}" for each in comment(variable.reason).splitlines())
-            yield f"  {variable.name}: {scalar(variable.value)}"
-    yield comment(
-        "Static rendezvous: the first of SKYPILOT_NODE_IPS is the node of rank 0, and its address needs no resolver. "
-        "c10d would need the head to recognise itself by that address."
-    )
-    yield "run: |"
-    for each in _script(plan, processes):
-        yield f"  {each}"
+def _task(plan: LaunchPlan, name: str, processes: int) -> dict[str, Any]:
+    model = f"The model is one of `sky show-gpus`; the number is that of each node ({processes} processes)."
+    gpus = {"#": model, "accelerators": scalar(f"{GPU_NAME}:{processes}")}
+    variables = {
+        key: value
+        for each in portable(plan.environment)
+        for key, value in ((f"# {each.name}", each.reason), (each.name, scalar(each.value)))
+        if value
+    }
+    return {
+        "#": f"A task of SkyPilot: {len(plan.nodes)} x {processes} processes. Start: sky launch FILE",
+        "name": name,
+        "num_nodes": len(plan.nodes),
+        **({"resources": gpus} if plan.accelerator == "cuda" else {}),
+        "# workdir": "This folder is copied to every node and is the working directory there.",
+        "workdir": ".",
+        **({"envs": variables} if variables else {}),
+        "# run": "Static rendezvous: the first of SKYPILOT_NODE_IPS is the node of rank 0, and its address needs no "
+        "resolver. c10d would need the head to recognise itself by that address.",
+        "run": "\n  ".join(("|", *_script(plan, processes))),
+    }
 
 
 def _script(plan: LaunchPlan, processes: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""SLURM: a batch script with one torchrun a node, and the same with one task a rank.
+"""SLURM: a batch script with one torchrun a node, and the same with one task a rank; another for `nccl-test`.
 
 What a task has to know of itself (its node's rank) is expanded in the task, inside `bash -c '...'`: in the batch shell
 SLURM_NODEID and SLURM_PROCID are 0 on every node. srun repeats --cpus-per-task, which 22.05 to 23.02 do not take
@@ -8,10 +8,13 @@ Options of srun, sbatch and salloc: srun(1) and sbatch(1) of Slurm 22.05, the ne
 the pyxis plugin. Older spellings with an underscore (--cpu_bind) are still taken.
 """
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from gpudoctor import command as shell_words
 from gpudoctor.launch import words
+from gpudoctor.launch.parts import USUAL_GPUS, on_gloo
 from gpudoctor.launch.plan import Emission, EmittedFile, LaunchPlan, PasteBlock
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
@@ -24,7 +27,8 @@ OF_ALL = """
     extra-node-info,-B= gid= gpu-bind= gpu-freq= gpus,-G= gpus-per-node= gpus-per-socket= gpus-per-task= gres=
     gres-flags= help,-h hint= hold,-H input,-i= job-name,-J= licenses,-L= mail-type= mail-user= mcs-label= mem=
     mem-bind,--mem_bind= mem-per-cpu= mem-per-gpu= mincpus= network= nice? no-kill,-k? nodefile,-F= nodelist,-w=
-    nodes,-N= ntasks,-n= ntasks-per-core= ntasks-per-gpu= ntasks-per-node= ntasks-per-socket= open-mode= output,-o=
+    nodes,-N= ntasks,-n= ntasks-per-core= ntasks-per-gpu= ntasks-per-node,--tasks-per-node= ntasks-per-socket=
+    open-mode= output,-o=
     overcommit,-O oversubscribe,-s,--share partition,-p= power= prefer= priority= profile= propagate? qos,-q= quiet,-Q
     reboot reservation= segment= signal= sockets-per-node= spread-job stepmgr switches= test-only thread-spec=
     threads-per-core= time,-t= time-min= tmp= tres-bind= tres-per-task= uid= usage use-min-nodes verbose,-v version,-V
@@ -57,6 +61,9 @@ ADDRESS = 'MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n
 RANKS = "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS"
 BY_SCHEDULER = ("CUDA_VISIBLE_DEVICES",)
 """SLURM sets these for each task."""
+TEST = "gpudoctor-nccl-test"
+TEST_MINUTES = 30
+"""Far more than a test takes; less than a job that stands still may cost."""
 
 
 def write(plan: LaunchPlan) -> Emission:
@@ -138,6 +145,25 @@ def _step(plan: LaunchPlan, per_rank: bool) -> list[str]:
     return [words.comment(about), words.comment(end), f"{' '.join(srun)} bash -c {shell_words.word(inner)}"]
 
 
+def bandwidth_test(nodes: int, ranks_per_node: int | None, arguments: Sequence[str]) -> str:
+    """The command runs in the batch shell, which is on the first node, and reaches the others by srun."""
+    gpus = [f"#SBATCH --gpus-per-node={ranks_per_node or USUAL_GPUS}"] if not on_gloo(arguments) else []
+    if gpus and ranks_per_node is None:
+        gpus.insert(0, words.comment("CHANGE where a node has another number of GPUs:"))
+    command = " ".join(map(shell_words.word, ("gpudoctor", "nccl-test", "--nodes", str(nodes), *arguments)))
+    lines = [
+        "#!/bin/bash",
+        words.comment("gpudoctor nccl-test in an allocation of its own. Submit it with: sbatch FILE"),
+        *(f"#SBATCH --{each}" for each in (f"job-name={TEST}", f"output={TEST}-%j.out", f"nodes={nodes}")),
+        *(f"#SBATCH --{each}" for each in ("ntasks-per-node=1", "exclusive", f"time={TEST_MINUTES}")),
+        *gpus,
+        "",
+        words.comment("Where gpudoctor is not on the PATH of the shell that submits: activate its environment here."),
+        f"exec {command}\n",
+    ]
+    return "\n".join(lines)
+
+
 LAUNCHER = LauncherTraits(
     name="slurm",
     forms=(Form(launcher="srun", programs=("srun",), grammar=SRUN),),
@@ -145,7 +171,10 @@ LAUNCHER = LauncherTraits(
     reads_master=True,
     runs_as="srun",
     kept_numbers="nodes N ntasks n ntasks-per-node cpus-per-task c gpus G gpus-per-node gpus-per-task mpi",
+    line_prefixes=(r"\s{0,6}(?P<rank>\d{1,6}): ",),  # srun -l
     write=write,
+    bandwidth_test=bandwidth_test,
+    not_in_a_test=("--hosts", "--hostfile"),  # SLURM places its nodes
     fixed="an allocation has a fixed number of nodes",
     even="a batch script asks for as many on each",
     scheduler="slurm",

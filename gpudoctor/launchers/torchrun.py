@@ -17,15 +17,17 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch import words
 from gpudoctor.launch.plan import CannotEmit, Emission, LaunchPlan, NodePlan, PasteBlock
 from gpudoctor.launcher.grammar import Grammar
+from gpudoctor.launcher.told import ToldStart, address_and_port, node_counts, number
 from gpudoctor.launcher.traits import Form, LauncherTraits
-from gpudoctor.lint.model import Option, SetVariable
+from gpudoctor.lint.model import LintLaunch, Option, SetVariable
 
 OPTIONS = """
     nnodes= nproc_per_node= rdzv_backend= rdzv_endpoint= rdzv_id= rdzv_conf= standalone max_restarts=
     monitor_interval= start_method= event_log_handler= role= module,-m no_python run_path log_dir= redirects,-r=
     tee,-t= local_ranks_filter= duplicate_stdout_filters= duplicate_stderr_filters= node_rank= master_addr=
     master_port= local_addr=@torch:2.0 logs_specs= numa_binding=@torch:2.9 signals_to_handle=@torch:2.10
-    shutdown_timeout=@torch:2.12 virtual_local_rank@torch:2.10 help,-h
+    shutdown_timeout=@torch:2.12 virtual_local_rank@torch:2.10 log_line_prefix_template=@torch:2.14
+    print_completion@torch:2.14 help,-h
 """
 GRAMMAR = Grammar(OPTIONS, both_dashes=True, hyphens_since="torch 2.0")
 
@@ -34,6 +36,8 @@ SCRIPT_SINCE = (1, 10)
 HYPHENS_SINCE = (2, 0)
 LOCAL_ADDRESS_SINCE = (2, 0)
 MAX_RESTARTS = 3
+STATIC_PORT = 29500
+C10D_PORT = 29400
 
 
 def version(plan: LaunchPlan) -> tuple[int, ...] | None:
@@ -167,6 +171,38 @@ def _notes(plan: LaunchPlan) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def told(launch: LintLaunch) -> ToldStart:
+    """What is not given has torchrun's own default (torch/distributed/run.py of torch 2.0 to 2.13)."""
+
+    def text(option: str, default: str = "") -> str:
+        value = launch.text(option)
+        return default if value is None else value
+
+    standalone = launch.option("standalone") is not None
+    fewest, most = node_counts(text("nnodes", "1:1"))
+    backend = "c10d" if standalone else text("rdzv-backend", "static")
+    if named := text("rdzv-endpoint"):
+        address, port = address_and_port(named, STATIC_PORT if backend == "static" else C10D_PORT)
+    elif backend == "static":
+        address, port = text("master-addr", "127.0.0.1"), number(text("master-port")) or STATIC_PORT
+    else:
+        address, port = "localhost", 0 if standalone else C10D_PORT
+    configured = dict(each.partition("=")[::2] for each in text("rdzv-conf").split(",") if "=" in each)
+    is_host = configured.get("is_host", "").strip().lower()
+    return ToldStart(
+        fewest_nodes=fewest,
+        most_nodes=most,
+        ranks_here=number(text("nproc-per-node", "1")),
+        node_rank=number(text("node-rank", "0")) if backend == "static" else None,
+        address=address.strip(),
+        port=port,
+        backend=backend,
+        run_id=text("rdzv-id", "none"),
+        is_host=is_host in ("1", "true", "t", "yes", "y") if is_host else None,
+        standalone=standalone,
+    )
+
+
 def of_environment(settings: Mapping[str, SetVariable]) -> dict[str, Option]:
     """PET_* variables as options, by the options' names; those that the program does not get are left out."""
     found = {}
@@ -186,6 +222,7 @@ LAUNCHER = LauncherTraits(
                 "torchrun",
                 "torchrun.exe",
                 "torchrun_main",
+                "hyperpodrun",  # SageMaker HyperPod's elastic agent takes torchrun's options
                 "tune run",
             ),  # torchtune's takes a recipe for a script
             modules=(
@@ -216,12 +253,16 @@ LAUNCHER = LauncherTraits(
     ),
     ambiguous=("master-addr", "master-port"),
     runs_as="torchrun",
+    told=told,
     more_modules=("torch.distributed.elastic.multiprocessing",),
     process_names=("pt_elastic",),
     kept_numbers="nnodes nproc-per-node node-rank rdzv-backend rdzv-conf master-port max-restarts monitor-interval "
     "start-method redirects r tee t local-ranks-filter",
     kept_hosts="rdzv-endpoint master-addr local-addr",
     kept_ids="rdzv-id",
+    # --tee; the role's name may be another than "default".
+    line_prefixes=(r"\[(?P<role>[A-Za-z_]\w{0,40}?)(?P<local>\d{1,4})\]:\s?",),
+    log_file=r"attempt_\d{1,4}[/\\](?P<local>\d{1,5})[/\\]std(?:out|err)\.log",
     package="torch",
     write=write,
 )

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from gpudoctor import bounded
-from gpudoctor.errors import BadInput
+from gpudoctor.errors import BadInput, CannotTell
 from gpudoctor.launcher import registry
 from gpudoctor.lint.facts import FactsProblem, installed, merged, parse_facts, read_env_file
 from gpudoctor.lint.lint import Linted, linted
 from gpudoctor.lint.model import LintFacts
-from gpudoctor.lint.read import UnreadableText, read_job
+from gpudoctor.lint.read import EmptyText, UnreadableText, read_job
 from gpudoctor.lint.rule import every_rule
 from gpudoctor.read.interpreter import choose
 
@@ -25,6 +25,8 @@ def lint(text: str, known: LintFacts, *, kind: str | None = None, name: str = "t
     """Everything that is found of a text; `name` is what to call it."""
     try:
         job = read_job(text, known, kind)
+    except EmptyText as error:
+        raise CannotTell(f"{name}: {error}") from None
     except UnreadableText as error:
         raise BadInput(f"{name}: {error}") from None
     return linted(job, every_rule())

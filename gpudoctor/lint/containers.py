@@ -27,6 +27,22 @@ from gpudoctor.lint.shell import invocations as read_shell
 SHELLS = ("sh", "bash", "dash", "zsh", "ash")
 REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 """Kubernetes' own expansion in command, args and env: $(NAME); $$ is a dollar."""
+COMMAND_KEYS = frozenset(
+    (
+        "command",
+        "run",
+        "entrypoint",
+        "cmd",
+        "script",
+        "commands",
+        "start_cmd",
+        "startCmd",
+        "launch_command",
+        "source",
+        "cmds",
+        "shell",
+    )
+)
 Path = tuple[str, ...]
 
 
@@ -71,13 +87,16 @@ def invocations_of(
 
 
 def _containers(manifest: Manifest) -> list[Path]:
-    """The paths of what has a command: containers of pod templates, a TrainJob's trainer."""
+    """The paths of what has a command: containers of pod templates, a TrainJob's trainer, a list that is a command in
+    whatever document."""
     found: dict[Path, None] = {}
     for value in manifest.values:
         path = value.path
         for index, key in enumerate(path[:-1]):
             if key == "containers" and path[index + 1].isdigit():
                 found.setdefault(path[: index + 2])
+        if path[-1:] == ("0",) and path[-2:-1] in (("command",), ("args",)):
+            found.setdefault(path[:-2])
         if path[:2] == ("spec", "trainer"):
             found.setdefault(path[:2])
     return list(found)
@@ -86,9 +105,19 @@ def _containers(manifest: Manifest) -> list[Path]:
 def _scripts(manifest: Manifest, by_path: dict[Path, ManifestValue]) -> Iterator[Path]:
     """Values that are shell lines: RayJob's entrypoint, SkyPilot's run, dstack's commands."""
     kind = registry.manifest_kinds().get(manifest.kind)
-    if kind is not None and kind.script:
+    if kind is not None and kind.script == "*":
+        yield from (path for path in by_path if any(each in COMMAND_KEYS for each in _keys(path)))
+    elif kind is not None and kind.script:
         script = tuple(kind.script.split("."))
         yield from (path for path in by_path if script in (path, path[:-1]))
+
+
+def _keys(path: Path) -> Iterator[str]:
+    """The last key of a path; of `commands: [...]`, whose items are lines, that of the list."""
+    if path and not path[-1].isdigit():
+        yield path[-1]
+    elif len(path) > 1 and path[-2] in ("commands", "run", "script"):
+        yield path[-2]
 
 
 def _list(by_path: dict[Path, ManifestValue], path: Path) -> list[ManifestValue]:

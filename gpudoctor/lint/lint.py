@@ -39,9 +39,7 @@ class Linted(Struct, frozen=True, kw_only=True):
 
     @property
     def report(self) -> LintReport:
-        bad = any(each.severity == "error" for each in self.found)
         return LintReport(
-            verdict="bad" if bad else "ok",
             problems=tuple(self._problem(each) for each in self.found),
             understood=understood(self.job),
             unknown=self.unknown,

@@ -28,6 +28,18 @@ KUBERNETES = re.compile(
 KIND = re.compile(r"""^[ \t{]{0,40}["']?kind["']?[ \t]{0,9}:|,[ \t]{0,9}"kind"[ \t]{0,9}:""", re.MULTILINE)
 
 
+DOCUMENT = re.compile(r"(?:[ \t]*(?:#(?!!)[^\n]*|---)?\n)*(?:[\w.\"-]+:(?:[ \t]|\n)|\{\s*\")")
+COMMAND = re.compile(
+    r"^[ \t-]*[\"']?(?:command|run|entrypoint|cmd|script|args|start_?cmd|launch_?cmd|source|shell)s?[\"']?[ \t]*:",
+    re.MULTILINE,
+)
+"""A document of a kind that we do not know, with a command in it."""
+STARTS = re.compile(
+    r"\b(?:torchrun|python[\d.]*|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|composer|colossalai|torch\.distributed"
+    r"|fabric|litgpt|llamafactory-cli|axolotl|tune|ray)[\"',]*\s"
+)
+
+
 def looks_like_manifest(text: str) -> bool:
     """Whether a text is YAML or JSON with apiVersion and kind, or a task of SkyPilot or dstack."""
     if KUBERNETES.search(text) and KIND.search(text):
@@ -40,7 +52,8 @@ def _task(text: str) -> str:
     for kind in registry.manifest_kinds().values():
         if kind.looks and all(re.search(f"^{each}", text, re.MULTILINE) for each in kind.looks):
             return kind.kind
-    return ""
+    document = DOCUMENT.match(text) and COMMAND.search(text) and STARTS.search(text)
+    return "Document" if document else ""
 
 
 class _YamlNode:

@@ -106,6 +106,8 @@ class Option(Struct, frozen=True):
     known: bool = True
     since: str = ""
     """Since when the launcher takes this spelling: "torch 2.0" for "--master-addr"; empty: always."""
+    until: str = ""
+    """The first release without it: "accelerate 1.13"; empty: none."""
     fault: str = ""
     """ "needs a value", "takes no value", "may mean --nproc-per-node or --nproc_per_node"; empty when well formed."""
 
@@ -173,6 +175,8 @@ class SbatchOption(Struct, frozen=True):
     span: Span
     ignored: str = ""
     """Why SLURM does not read it: "after the first command", "lower case"; empty when it does."""
+    known: bool = True
+    """False: no option of sbatch (one of a site's plugin may be)."""
 
 
 class HostLine(Struct, frozen=True):

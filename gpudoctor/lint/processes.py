@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.entries import entries
+from gpudoctor.launcher import registry
 from gpudoctor.lint import allocation, lightning, look
 from gpudoctor.lint.model import LintJob, LintLaunch, SetVariable, Word
 
@@ -39,7 +40,7 @@ def started(job: LintJob, launch: LintLaunch) -> RankCount:
 def _counted(job: LintJob, launch: LintLaunch, name: str, default: int | None) -> RankCount:
     option = launch.option(name)
     if option is None:
-        return RankCount(None if launch.unread else default)
+        return RankCount(None if launch.unread or _by_operator(job, launch) else default)
     text = allocation.resolved(job, option.value)
     if text in ("gpu", "auto", "-1"):
         return RankCount("gpus", option.written, option.value)
@@ -47,6 +48,14 @@ def _counted(job: LintJob, launch: LintLaunch, name: str, default: int | None) -
     if number is None and option.value is not None and re.search(r"GPUS?_ON_NODE", option.value.shown):
         number = allocation.gpus_per_node(job, launch)
     return RankCount(number, option.written, option.value)
+
+
+def _by_operator(job: LintJob, launch: LintLaunch) -> bool:
+    """Whether a Kubernetes operator or a service may hand the number to the launcher."""
+    kinds = registry.manifest_kinds()
+    return look.from_platform(job, launch) and any(
+        each.kind in kinds and kinds[each.kind].ranks for each in job.manifests
+    )
 
 
 class ShownGpus(Struct, frozen=True):

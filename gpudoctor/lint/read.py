@@ -4,9 +4,12 @@ import re
 from itertools import islice
 from typing import Literal
 
+from msgspec import structs
+
 from gpudoctor.errors import BadInput
 from gpudoctor.launcher.understand import understand
-from gpudoctor.lint import hostfiles, manifests, trainers
+from gpudoctor.lint import dockerfile, hostfiles, makefile, manifests, trainers
+from gpudoctor.lint.accelerate_config import with_config
 from gpudoctor.lint.model import (
     Hostfile,
     Invocation,
@@ -41,6 +44,10 @@ class UnreadableText(BadInput):
     """Nothing can be said of this text; the message is one line for the user."""
 
 
+class EmptyText(UnreadableText):
+    """There is nothing in it to judge."""
+
+
 def read_job(text: str, facts: LintFacts, kind: str | None = None) -> LintJob:
     """Read a shell text, sbatch file, hostfile, manifest or Python text; `kind` is guessed when it is not given.
 
@@ -49,12 +56,17 @@ def read_job(text: str, facts: LintFacts, kind: str | None = None) -> LintJob:
     if len(text) > MOST_CHARACTERS:
         raise UnreadableText(f"the text has {len(text)} characters; {MOST_CHARACTERS} are read at most")
     if not text.strip("\ufeff \t\r\n"):
-        raise UnreadableText("the text is empty")
+        raise EmptyText("the text is empty")
     if "\x00" in text:
         raise UnreadableText(f"this is no text: it has a NUL character at offset {text.index(chr(0))}")
     if kind is not None and kind not in KINDS:
         raise UnreadableText(f"{kind!r} is no kind of text; known: {', '.join(KINDS)}")
-    sections = split(text)
+    sections = tuple(
+        structs.replace(each, text=makefile.as_shell(each.text))
+        if each.kind != "file" and makefile.looks_like_makefile(each.text)
+        else each
+        for each in split(text)
+    )
     found = KINDS[kind] if kind is not None else guess(text, sections)
     if found == "manifest":
         return _manifest(text, sections, facts)
@@ -75,7 +87,7 @@ def guess(text: str, sections: tuple[TextSection, ...]) -> Kind:
     body = commands[0].text if len(commands) == 1 else text
     if any(looks_like_batch(section.text) for section in commands):
         return "sbatch"
-    if manifests.looks_like_manifest(body):
+    if manifests.looks_like_manifest(body) or dockerfile.looks_like_dockerfile(body):
         return "manifest"
     if len(sections) == 1 and hostfiles.looks_like_hostfile(body):
         return "hostfile"
@@ -95,12 +107,12 @@ def _manifest(text: str, sections: tuple[TextSection, ...], facts: LintFacts) ->
     found: list[Manifest] = []
     commands: list[Invocation] = []
     notes: list[str] = []
-    files = _Files()
+    files = _Files(text)
     for section in sections:
-        if section.kind == "file" and not section.name.endswith((".yaml", ".yml", ".json")):
+        if section.kind == "file" and not _is_document(section):
             files.add(section)
             continue
-        for manifest in manifests.read_manifests(section.text, section.start, section.line):
+        for manifest in _documents(section):
             found.append(manifest)
             inner, said = manifests.invocations_of(text, manifest, facts)
             commands += inner
@@ -113,44 +125,67 @@ def _manifest(text: str, sections: tuple[TextSection, ...], facts: LintFacts) ->
     )  # fmt: skip
 
 
+def _is_document(section: TextSection) -> bool:
+    return section.name.endswith((".yaml", ".yml", ".json")) or dockerfile.looks_like_dockerfile(section.text)
+
+
+def _documents(section: TextSection) -> tuple[Manifest, ...]:
+    if dockerfile.looks_like_dockerfile(section.text):
+        return (dockerfile.read_dockerfile(section.text, section.start, section.line),)
+    return manifests.read_manifests(section.text, section.start, section.line)
+
+
 def _shell(text: str, sections: tuple[TextSection, ...], facts: LintFacts, kind: Kind) -> LintJob:
     shell = invocations(text, sections, facts, batch=kind == "sbatch")
-    files = _Files()
-    for section in (*sections, *shell.files):
+    files = _Files(text)
+    commands, notes = [*shell.invocations], [*shell.notes]
+    for index, section in enumerate((*sections, *shell.files)):
         if section.kind == "file":
-            files.add(section)
+            # `kubectl apply -f`, `sky launch`: what starts stands in the manifest beside
+            for manifest in files.add(section):
+                inner, said = manifests.invocations_of(text, manifest, facts, index)
+                commands += inner
+                notes += said
         elif "Trainer(" in section.text or "Fabric(" in section.text:
             files.trainers += trainers.calls(section.text, section.start, section.line)
-    launches, left_out = _launches(shell.invocations)
+    launches, left_out = _launches(commands)
+    launches = tuple(with_config(each, sections) for each in launches)
     if any(option.name for option in shell.every_sbatch) and any(each.where == "batch" for each in shell.invocations):
         kind = "sbatch"
     return LintJob(
-        text=text, kind=kind, sections=(*sections, *shell.files), facts=facts, invocations=shell.invocations,
+        text=text, kind=kind, sections=(*sections, *shell.files), facts=facts, invocations=tuple(commands),
         launches=launches, sbatch=in_force(shell.every_sbatch), every_sbatch=shell.every_sbatch,
         hostfiles=tuple(files.hostfiles), manifests=tuple(files.manifests), trainers=tuple(files.trainers),
-        notes=(*shell.notes, *left_out),
+        notes=(*dict.fromkeys(notes), *left_out),
     )  # fmt: skip
 
 
 class _Files:
     """What the `#@ file NAME` sections are."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str) -> None:
+        self.text = text
         self.hostfiles: list[Hostfile] = []
         self.manifests: list[Manifest] = []
         self.trainers: list[TrainerCall] = []
 
-    def add(self, section: TextSection) -> None:
+    def add(self, section: TextSection) -> tuple[Manifest, ...]:
+        """Keeps what the file says; the manifests in it."""
         text, start, line = section.text, section.start, section.line
         if section.name.endswith(".py"):
             self.trainers += trainers.calls(text, start, line)
         elif section.name.endswith((".yaml", ".yml", ".json")):
             if manifests.looks_like_manifest(text):
-                self.manifests += manifests.read_manifests(text, start, line)
+                found = manifests.read_manifests(text, start, line)
+                self.manifests += found
+                return found
+            if re.search(rf"\bfit\b.*--config[ =]\S*{re.escape(section.name.rsplit('/', 1)[-1])}", self.text):
+                self.trainers += trainers.of_yaml(manifests.read_manifests(text, start, line))
         elif section.name.endswith((".sh", ".bash", ".sbatch", ".slurm", ".env")):
-            return
+            return ()
         elif HOSTFILE_NAME.search(section.name) or hostfiles.looks_like_hostfile(text):
             self.hostfiles.append(hostfiles.read_hostfile(text, section.name, start, line))
+        return ()
 
 
 def _launches(commands: tuple[Invocation, ...] | list[Invocation]) -> tuple[tuple[LintLaunch, ...], tuple[str, ...]]:

@@ -1,11 +1,12 @@
-"""What `gpudoctor lint` answers, and its JSON."""
+"""What `gpudoctor lint` answers."""
 
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from gpudoctor.errors import BadInput
+from gpudoctor.check import Fix
+from gpudoctor.envelope import Answer, Stated
 from gpudoctor.lint.rule import Severity
 
 
@@ -48,32 +49,41 @@ class Understood(Struct, frozen=True, kw_only=True):
     script: str | None = None
 
 
-class LintReport(Struct, frozen=True, kw_only=True):
-    """The answer. `verdict` is bad when a problem of severity error was found."""
+class LintReport(Answer, frozen=True, kw_only=True):
+    """The answer."""
 
-    verdict: Literal["ok", "bad"]
+    command: ClassVar[str] = "lint"
+    signs: ClassVar[tuple[str, ...]] = ("problems", "understood")
     problems: tuple[LintProblem, ...] = ()
     """The worst first, then in the order of the text."""
     understood: Understood = Understood()
     unknown: tuple[str, ...] = ()
     """What could not be decided from the text and the facts, each with what would decide it."""
 
+    @property
+    def verdict(self) -> Literal["ok", "bad", "not understood"]:
+        """bad: a problem of severity error was found; not understood: no start of a training was, which is not ok. In
+        JSON the verdict has the words of all commands."""
+        if any(each.severity == "error" for each in self.problems):
+            return "bad"
+        return "not understood" if self.understood == Understood() else "ok"
 
-class UnreadableLintReport(BadInput):
-    """A text is no report of `gpudoctor lint --json`."""
+    @property
+    def exit_status(self) -> int:
+        """1 an error was found; 3 no start of a training was understood."""
+        return {"ok": 0, "bad": 1, "not understood": 3}[self.verdict]
 
+    def stated(self) -> Iterator[Stated]:
+        for each in self.problems:
+            yield Stated(
+                id=each.rule,
+                severity=each.severity,
+                subject=f"line {each.line}",
+                summary=each.summary,
+                meaning=each.happens,
+                fix=Fix(each.fix.text),
+            )
 
-def to_json(report: LintReport) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(report), indent=1)
-
-
-def from_json(content: bytes | str) -> LintReport:
-    """Raises `UnreadableReport`, with the place in it."""
-    try:
-        return msgspec.json.decode(content, type=LintReport)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise UnreadableLintReport(str(error)) from None
-
-
-def json_schema() -> dict[str, Any]:
-    return msgspec.json.schema(LintReport)
+    def without_lines(self) -> "LintReport":
+        fixes = (structs.replace(each, fix=LintFix(each.fix.text, "")) for each in self.problems)
+        return structs.replace(self, problems=tuple(fixes))

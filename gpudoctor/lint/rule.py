@@ -74,25 +74,28 @@ class LintRule(Struct, frozen=True, kw_only=True):
 
 def rule(
     code: str,
-    id: str,
+    id: str = "",
     *,
     title: str,
-    severity: Severity,
+    severity: Severity = "error",
     needs: Needs = "text",
     source: str,
     leads_to: tuple[str, ...] = (),
     bad: tuple[Example | str, ...],
     good: tuple[Example | str, ...],
 ) -> Callable[[Judge], LintRule]:
-    """Make a rule of a generator over a `Job`; its docstring is its documentation."""
+    """Make a rule of a generator over a `Job`; its docstring is its documentation, its name the rule's id."""
 
     def examples(given: tuple[Example | str, ...]) -> tuple[Example, ...]:
         return tuple(Example(each) if isinstance(each, str) else each for each in given)
 
-    return lambda judge: LintRule(
-        id=id, code=code, title=title, severity=severity, needs=needs, source=source,
-        leads_to=leads_to, bad=examples(bad), good=examples(good), judge=judge,
-    )  # fmt: skip
+    def made(judge: Judge) -> LintRule:
+        return LintRule(
+            id=id or judge.__name__.replace("_", "-"), code=code, title=title, severity=severity, needs=needs,
+            source=source, leads_to=leads_to, bad=examples(bad), good=examples(good), judge=judge,
+        )  # fmt: skip
+
+    return made
 
 
 def every_rule() -> tuple[LintRule, ...]:

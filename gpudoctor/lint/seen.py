@@ -50,7 +50,7 @@ def _with(answer: Linted, notes: tuple[str, ...]) -> Linted:
 
 
 def _look(address: str, port: str, timeout: float) -> tuple[Reading[Rendezvous], Reading[tuple[str, ...]]]:
-    """MASTER_ADDR and MASTER_PORT tried out, and what the own host name resolves to."""
+    """MASTER_ADDR and MASTER_PORT tried out, and what its own host name resolves to."""
     import msgspec
 
     from gpudoctor.read.local import readers
@@ -83,7 +83,7 @@ def _look(address: str, port: str, timeout: float) -> tuple[Reading[Rendezvous],
 
 
 def _recognised(seen: Rendezvous, own_addresses: Sequence[str], address: Value, rule: LintRule) -> list[FiredRule]:
-    """A07 on the head itself. torch compares the endpoint with the addresses of the own host name
+    """A07 on the head itself. torch compares the endpoint with the addresses of its own host name
     (`_matches_machine_hostname`, measured with 2.13)."""
     if set(own_addresses) & set(seen.resolved.value_or(())):
         return []

@@ -11,10 +11,24 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
-from gpudoctor.lint.model import LintLaunch, Span, TrainerCall, Word
+from gpudoctor.lint.model import LintLaunch, Manifest, Span, TrainerCall, Word
 
 NAMES = ("Trainer", "Fabric", "LightningLite", "DataParallel", "DistributedDataParallel", "init_process_group",
-         "Accelerator", "spawn", "start_processes")  # fmt: skip
+         "Accelerator", "spawn", "start_processes", "notebook_launcher", "TorchTrainer", "TorchDistributedEnvironment",
+         "AutoExecutor", "SlurmExecutor", "PyTorch", "elastic_launch", "TorchDistributor", "HorovodTrainer",
+         "LightningTrainer", "TransformersTrainer", "HuggingFace", "Estimator", "ModelTrainer", "JobSubmissionClient",
+         "command", "CustomJob", "CustomPythonPackageTrainingJob", "CustomContainerTrainingJob", "CustomTrainingJob",
+         "TrainerClient", "TrainingClient", "init_distributed", "HorovodRunner", "LocalExecutor", "DGXCloudExecutor",
+         "SkypilotExecutor", "DeepspeedTorchDistributor", "debug_launcher", "MpiDistribution",
+         "PyTorchDistribution")  # fmt: skip
+STARTERS = ("spawn", "start_processes", "notebook_launcher", "TorchTrainer", "AutoExecutor", "SlurmExecutor", "PyTorch",
+            "elastic_launch", "TorchDistributor", "HorovodTrainer", "LightningTrainer", "HuggingFace", "Estimator",
+            "ModelTrainer", "JobSubmissionClient", "CustomJob", "TrainerClient", "TrainingClient", "HorovodRunner",
+            "SkypilotExecutor", "DGXCloudExecutor", "LocalExecutor", "debug_launcher",
+            "CustomContainerTrainingJob", "CustomTrainingJob", "CustomPythonPackageTrainingJob")  # fmt: skip
+"""Those that start ranks by themselves, or hand a training to a service that does: of torch, accelerate, Ray, submitit,
+NeMo-Run, Spark, SageMaker, Vertex AI, Kubeflow."""
+RANKS = ("nprocs", "num_processes", "nproc_per_node")
 CALL = re.compile(rf"(?<![\w#])(?:\w+\.){{0,8}}(?P<name>{'|'.join(NAMES)})\s*\(")
 POSITIONAL = {
     "init_process_group": ("backend", "init_method"),
@@ -22,6 +36,7 @@ POSITIONAL = {
     "DistributedDataParallel": ("module", "device_ids"),
     "Fabric": ("accelerator", "strategy", "devices", "num_nodes", "precision"),
     "spawn": ("fn", "args", "nprocs", "join"),
+    "notebook_launcher": ("function", "args", "num_processes"),
 }
 """The names of arguments that come without one (signatures of torch 2.13, lightning 2.6)."""
 LONGEST_CALL = 4_000
@@ -181,6 +196,20 @@ def _closing(text: str, opening: int) -> int | None:
                 return index + 1
         index += 1
     return None
+
+
+def of_yaml(documents: Sequence[Manifest]) -> Iterator[TrainerCall]:
+    """What a file of Lightning's command line says to the Trainer: its mapping `trainer:`."""
+    for document in documents:
+        values = {
+            value.path[1]: value
+            for value in document.values
+            if len(value.path) == 2 and value.path[0] == "trainer" and value.path[1] in ARGUMENTS
+        }
+        if values:
+            first = min((value.span for value in values.values()), key=lambda span: span.start)
+            spans = {name: value.span for name, value in values.items()}
+            yield TrainerCall({name: source(value.value) for name, value in values.items()}, spans, first)
 
 
 def of_arguments(launch: LintLaunch) -> TrainerCall | None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.traits import ManifestKind
 from gpudoctor.lint import look, processes
-from gpudoctor.lint.lightning import is_lightning
+from gpudoctor.lint.lightning import CLASSES, is_lightning
 from gpudoctor.lint.model import LintJob, LintLaunch, Option
 from gpudoctor.lint.report import Understood
+from gpudoctor.lint.trainers import RANKS, STARTERS
 
 SHOWN_UNKNOWN = 20
 """More open questions than that are a text that is not about starting."""
@@ -70,8 +71,18 @@ def main_launch(job: LintJob) -> LintLaunch:
 
 def _without_launch(job: LintJob) -> Understood:
     names = {line.name for file in job.hostfiles for line in file.lines if not line.fault}
-    framework = "lightning" if job.trainers else None
-    return Understood(nodes=len(names) or job.facts.nodes, framework=framework)
+    framework = "lightning" if any(call.name in CLASSES for call in job.trainers) else None
+    starter = next((call for call in job.trainers if call.name in STARTERS), None)
+    told = {starter.arguments[name] for name in RANKS if name in starter.arguments} if starter is not None else set()
+    each = next((int(value) for value in told if re.fullmatch(r"[0-9]{1,6}", value, re.ASCII)), None)
+    group = any(call.name != "DataParallel" for call in job.trainers)
+    return Understood(
+        # a program that is given alone is started by plain python: one rank, whatever it makes of it
+        launcher=starter.name if starter is not None else "python" if group else None,
+        nodes=len(names) or None,
+        processes_per_node=each,
+        framework=framework,
+    )
 
 
 def whole(option: Option | None) -> int | None:

@@ -109,10 +109,7 @@ def _measure(prepared: Prepared, result: TestResult, show: Show) -> TestResult:
         [launch],
         pythons=prepared.preflight.interpreters,
         timeout=prepared.wish.timeout,
-        on_row=lambda launch, row: show.row(row),
-        on_phase=lambda launch, phase: show.phase(phase),
-        on_member=lambda launch, member: show.member(member),
-        on_skipped=lambda launch, skipped: show.skipped(skipped),
+        heard=show.heard,
     )
     return judge(result, run, prepared)
 

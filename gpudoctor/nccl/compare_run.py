@@ -11,7 +11,7 @@ from gpudoctor.nccl.flood import flood_finding
 from gpudoctor.nccl.grade_data import wrong_data
 from gpudoctor.nccl.grade_places import places
 from gpudoctor.nccl.prepared import Prepared
-from gpudoctor.nccl.result import RunResult, Setting, TestResult
+from gpudoctor.nccl.result import Compared, RunResult, TestResult
 from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.stopped import why_stopped
@@ -27,7 +27,7 @@ def compare(
 
     When interrupted: what the runs reached that were over, and no winner.
     """
-    done: list[tuple[int, Setting]] = []
+    done: list[tuple[int, Compared]] = []
     findings: list[Finding] = []
     worlds = [0]
     interrupted = False
@@ -50,7 +50,7 @@ def compare(
         findings += [each for each in of_this if each not in findings]
         wrong = _under(wrong_data(run, places(run, prepared.by_name, {})), settings)
         findings += [] if any(number == index and each.outcome == WRONG for number, each in done) else wrong
-        done.append((index, Setting(settings, _largest(run), WRONG if wrong else run.outcome)))
+        done.append((index, Compared(settings, _largest(run), WRONG if wrong else run.outcome)))
         show.setting(done[-1][1])
     return TestResult(
         outcome="interrupted" if interrupted else "complete",

@@ -13,7 +13,7 @@ from msgspec import Struct
 from gpudoctor.errors import BadInput
 from gpudoctor.fleet.messages import may_set
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.nccl.result import Setting
+from gpudoctor.nccl.result import Compared
 
 MOST_COMBINATIONS = 16
 """Each runs twice: more would take an hour, and chance would choose the winner."""
@@ -75,7 +75,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-def settings_of(combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[int, Setting]]) -> tuple[Setting, ...]:
+def settings_of(
+    combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[int, Compared]]
+) -> tuple[Compared, ...]:
     """One line a combination that ran: the mean of its runs, and the worst of their outcomes."""
     found = []
     for index, settings in enumerate(combinations):
@@ -85,11 +87,11 @@ def settings_of(combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[
         outcome = next((run.outcome for run in mine if run.outcome != "complete"), "complete")
         names = [name for name in mine[0].bus_bandwidth if all(name in run.bus_bandwidth for run in mine)]
         means = {name: sum(run.bus_bandwidth[name] for run in mine) / len(mine) for name in names}
-        found.append(Setting(dict(settings), means, outcome))
+        found.append(Compared(dict(settings), means, outcome))
     return tuple(found)
 
 
-def verdicts(combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[int, Setting]]) -> tuple[Comparison, ...]:
+def verdicts(combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[int, Compared]]) -> tuple[Comparison, ...]:
     """Which combination wins each collective. `runs`: the combination's index and what a run of it reached."""
     failed = {index for index, run in runs if run.outcome != "complete"}
     collectives = dict.fromkeys(name for _, run in runs for name in run.bus_bandwidth)
@@ -103,7 +105,7 @@ def verdicts(combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[int
     return tuple(found)
 
 
-def verdict(combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[int, Setting]]) -> str:
+def verdict(combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[int, Compared]]) -> str:
     """The verdicts of all collectives, and which settings did not get through, as sentences."""
     sentences = [found.text for found in verdicts(combinations, runs)]
     for index, settings in enumerate(combinations):

@@ -2,8 +2,7 @@
 
 from gpudoctor.command import command
 from gpudoctor.fleet.messages import Launch
-from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.preflight_nodes import finding
+from gpudoctor.nccl.finding import Finding, finding
 from gpudoctor.nccl.result import RunResult
 from gpudoctor.snapshot import read
 

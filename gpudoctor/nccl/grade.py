@@ -19,6 +19,7 @@ from gpudoctor.nccl.grade_data import wrong_data
 from gpudoctor.nccl.grade_distance import worth_comparing
 from gpudoctor.nccl.grade_paths import PathFault, misconfigured
 from gpudoctor.nccl.grade_places import GradedPlace, merged, places, sharing_gpus
+from gpudoctor.nccl.grade_rates import far_below, unlike_rates
 from gpudoctor.nccl.grade_speed import busy_gpus, nvls_off, ring_settings, slow
 from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import Grade, RunResult, Verdict
@@ -38,9 +39,10 @@ def grade(
     """
     rows = largest(run.rows)
     found = places(run, snapshots, logs)
-    findings = list(wrong_data(run, found))
+    findings = [*wrong_data(run, found), *unlike_rates(found, backend)]
     if refusal := why_not(run, backend, found):
         link, reason = refusal
+        findings += far_below(rows, found, backend)
         return tuple(_ungraded(row, link, reason) for row in rows), tuple(findings)
     faults = misconfigured(found)
     links = Links(found)
@@ -48,6 +50,8 @@ def grade(
     findings += [fault.finding for fault in faults]
     findings += nvls_off(found) if any(row.collective == "all_reduce" for row in rows) else []
     findings += slow(grades, rows, found, bool(faults))
+    if not any(each.verdict in ("degraded", "broken", "misconfigured") for each in grades):
+        findings += far_below(rows, found, backend)
     findings += busy_gpus(found, any(each.verdict in ("degraded", "broken") for each in grades))
     findings += worth_comparing(found)
     return grades, tuple(findings)

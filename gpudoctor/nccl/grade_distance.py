@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.check import Fix
 from gpudoctor.command import command
-from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.grade_paths import could_talk, finding, is_wiring, lacking_gpu_direct
+from gpudoctor.nccl.finding import Finding, finding
+from gpudoctor.nccl.grade_paths import could_talk, is_wiring, lacking_gpu_direct
 from gpudoctor.nccl.grade_places import GradedPlace
+from gpudoctor.snapshot import read
 
 
 def worth_comparing(found: Sequence[GradedPlace]) -> tuple[Finding, ...]:
@@ -20,14 +21,14 @@ def _adapters(found: Sequence[GradedPlace]) -> Iterator[Finding]:
             yield finding(
                 "gpu-direct-too-far",
                 "info",
-                (place.node,),
-                summary=f"NCCL does not use GPUDirect RDMA on {place.node}: {failing.reason}",
+                f"NCCL does not use GPUDirect RDMA on {place.node}: {failing.reason}",
                 meaning="Data to other nodes is copied through host memory. Whether the direct way through the CPU is "
                 "faster depends on the machine.",
                 fix=Fix(
                     "Measure both.", commands=(command("gpudoctor nccl-test --compare NCCL_NET_GDR_LEVEL=PXB,PHB,SYS"),)
                 ),
-                seen=(f"NCCL's log of {place.node}", "via NET/IB without /GDRDMA"),
+                evidence=(read(f"NCCL's log of {place.node}", "via NET/IB without /GDRDMA"),),
+                nodes=(place.node,),
             )
 
 
@@ -43,10 +44,10 @@ def _peers(found: Sequence[GradedPlace]) -> Iterator[Finding]:
             yield finding(
                 "peers-too-far",
                 "info",
-                (place.node,),
-                summary=f"GPU {one.index} and GPU {other.index} of {place.node} talk through host memory (SHM): NCCL "
+                f"GPU {one.index} and GPU {other.index} of {place.node} talk through host memory (SHM): NCCL "
                 f"holds them for too far apart, and {how}",
                 meaning="Whether the direct way through the CPU is faster depends on the machine.",
                 fix=Fix("Measure both.", commands=(command("gpudoctor nccl-test --compare NCCL_P2P_LEVEL=PXB,SYS"),)),
-                seen=(f"NCCL's log of {place.node}", "via SHM"),
+                evidence=(read(f"NCCL's log of {place.node}", "via SHM"),),
+                nodes=(place.node,),
             )

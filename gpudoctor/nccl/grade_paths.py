@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpudoctor.causes import CAUSES
-from gpudoctor.check import Fix, Problem, Severity
+from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
 from gpudoctor.knowledge.bandwidth.links import gpu_direct_used, gpus_at, network_of, over_verbs, used_ports
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
@@ -17,7 +17,7 @@ from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.network.topology import class_or_reason, nvlinks_between, shares_switch
 from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.finding import Finding, finding
 from gpudoctor.nccl.grade_places import GradedPlace
 from gpudoctor.snapshot import Gpu, NotRead, Snapshot, read
 from gpudoctor.symptoms.in_text import symptoms
@@ -74,14 +74,14 @@ def _tcp_beside_rdma(found: Sequence[GradedPlace]) -> Iterator[PathFault]:
     yield PathFault(
         f"NCCL's log says TCP (NET/Socket), and {place.node} has {ports_in_words(names)}",
         finding(
-            "data-over-tcp",
+            "rdma-unused",
             "warning",
-            nodes,
-            summary=f"NCCL goes over TCP on {listed(nodes)}; wanted is RDMA: {place.node} has {ports_in_words(names)}",
+            f"NCCL goes over TCP on {listed(nodes)}; wanted is RDMA: {place.node} has {ports_in_words(names)}",
             # AReaL#639: about 5 where 25 were; nccl#465: 4 over IPoIB where 12 were.
             meaning=f"Data between the nodes goes at a fifth of what the ports offer, or less. {why}",
             fix=Fix("Take what keeps NCCL from RDMA out of the way, on every node.", commands=commands),
-            seen=(f"NCCL's log of {place.node}", "Using network Socket"),
+            evidence=(read(f"NCCL's log of {place.node}", "Using network Socket"),),
+            nodes=nodes,
         ),
     )
 
@@ -142,14 +142,14 @@ def _without_gpu_direct(found: Sequence[GradedPlace]) -> Iterator[PathFault]:
     yield PathFault(
         f"GPUDirect RDMA is off on {listed(nodes)}: {why}",
         finding(
-            "gpu-direct-off",
+            "gpu-direct-rdma-off",
             "warning",
-            nodes,
-            summary=f"NCCL sends over NET/IB without GPUDirect RDMA on {listed(nodes)}: {why}",
+            f"NCCL sends over NET/IB without GPUDirect RDMA on {listed(nodes)}: {why}",
             # nccl#1412: 33 to 93 GB/s; nccl#465: 6 to 12 on one port.
             meaning="Data to other nodes is copied through host memory: a third to a half of the bandwidth is left.",
             fix=Fix(*_gpu_direct_fix(place, failing)),
-            seen=(f"NCCL's log of {place.node}", "via NET/IB without /GDRDMA"),
+            evidence=(read(f"NCCL's log of {place.node}", "via NET/IB without /GDRDMA"),),
+            nodes=nodes,
         ),
     )
 
@@ -250,11 +250,11 @@ def _over_host_memory(found: Sequence[GradedPlace]) -> Iterator[PathFault]:
             finding(
                 "peers-over-host-memory",
                 "warning",
-                (place.node,),
-                summary=f"{words} of {place.node} talk through host memory (SHM); wanted is P2P, for {how}",
+                f"{words} of {place.node} talk through host memory (SHM); wanted is P2P, for {how}",
                 meaning=f"Collectives inside the node go at a tenth of NVLink's rate, or half of PCIe's. {cause}",
                 fix=fix,
-                seen=(f"NCCL's log of {place.node}", "via SHM"),
+                evidence=(read(f"NCCL's log of {place.node}", "via SHM"),),
+                nodes=(place.node,),
             ),
         )
 
@@ -296,11 +296,3 @@ def could_talk(machine: Snapshot, place: GradedPlace, across: bool = False) -> t
         if reads and all(read_ == "ok" for read_ in reads) and (any_distance or (apart and shares_switch(apart))):
             return one, other, "the driver lets them read each other's memory"
     return None
-
-
-def finding(
-    id: str, severity: Severity, nodes: tuple[str, ...], *, summary: str, meaning: str, fix: Fix, seen: tuple[str, str]
-) -> Finding:
-    """A finding that rests on one thing seen: its source, and what stood there."""
-    problem = Problem(severity=severity, summary=summary, meaning=meaning, fix=fix, evidence=(read(*seen),))
-    return Finding(id=id, nodes=nodes, problem=problem)

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.check import Fix, Problem
+from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
 from gpudoctor.knowledge.bandwidth.links import gpus_at, reduces_in_switch
 from gpudoctor.knowledge.nccl.fabric import has_nvlink_sharp
 from gpudoctor.knowledge.nccl.repair import take_out
 from gpudoctor.knowledge.nccl.settings import Setting, set_integer, set_text
 from gpudoctor.knowledge.wording import listed, size
-from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.finding import Finding, finding
 from gpudoctor.nccl.grade_paths import settings_of, suggested
 from gpudoctor.nccl.grade_places import GradedPlace
 from gpudoctor.nccl.rank_messages import Row
@@ -55,20 +55,23 @@ def nvls_off(found: Sequence[GradedPlace]) -> list[Finding]:
     settings = settings_of(place)
     blamed = [settings[text.partition("=")[0]] for text in forced]
     why = f"because of {listed(forced)}" if forced else "and no setting says so: its multicast memory is not to be had"
-    problem = Problem(
-        severity="warning",
-        summary=f"all_reduce goes by rings on {place.node} though its NVSwitches could reduce (NVLS), {why}",
-        # nccl-tests#212: 360 to 370 against 460 to 480 GB/s on 8 x H100.
-        meaning="all_reduce inside the node loses about a fifth of its bandwidth.",
-        fix=Fix("Take it out.", commands=take_out(*blamed))
-        if blamed
-        else Fix(
-            "Restart Fabric Manager, in the driver's version, and look at what it says.",
-            commands=(command("systemctl status nvidia-fabricmanager"), command("gpudoctor check driver")),
-        ),
-        evidence=(read(f"NCCL's log of {place.node}", f"{place.log.nvls_channels} NVLS channels"),),
-    )
-    return [Finding(id="nvls-unused", nodes=(place.node,), problem=problem)]
+    return [
+        finding(
+            "nvls-unused",
+            "warning",
+            f"all_reduce goes by rings on {place.node} though its NVSwitches could reduce (NVLS), {why}",
+            # nccl-tests#212: 360 to 370 against 460 to 480 GB/s on 8 x H100.
+            meaning="all_reduce inside the node loses about a fifth of its bandwidth.",
+            fix=Fix("Take it out.", commands=take_out(*blamed))
+            if blamed
+            else Fix(
+                "Restart Fabric Manager, in the driver's version, and look at what it says.",
+                commands=(command("systemctl status nvidia-fabricmanager"), command("gpudoctor check driver")),
+            ),
+            evidence=(read(f"NCCL's log of {place.node}", f"{place.log.nvls_channels} NVLS channels"),),
+            nodes=(place.node,),
+        )
+    ]
 
 
 def slow(grades: Sequence[Grade], rows: Sequence[Row], found: Sequence[GradedPlace], explained: bool) -> list[Finding]:
@@ -81,20 +84,24 @@ def slow(grades: Sequence[Grade], rows: Sequence[Row], found: Sequence[GradedPla
     row = next(row for row in rows if row.collective == worst.collective)
     nodes = tuple(place.node for place in found)
     blamed = slowing(found)
-    problem = Problem(
-        severity="warning",
-        summary=f"{worst.collective} of {size(row.size_bytes)} reaches {worst.measured:.4g} GB/s bus bandwidth over "
-        f"{worst.link}; {expected:.4g} GB/s is reached elsewhere ({worst.source})",
-        meaning=f"What a step spends in this collective takes {_times(expected, worst.measured)} as long as it should."
-        + (
-            f" Settings that may explain it: {listed(f'{each.name}={each.value}' for each in blamed)}."
-            if blamed
-            else ""
-        ),
-        fix=Fix(*_next(found, blamed)),
-        evidence=(read(f"{row.collective} of {row.size_bytes} bytes", row.bus_bandwidth),),
-    )
-    return [Finding(id=f"bandwidth-{worst.verdict}", nodes=nodes, problem=problem)]
+    return [
+        finding(
+            f"bandwidth-{worst.verdict}",
+            "warning",
+            f"{worst.collective} of {size(row.size_bytes)} reaches {worst.measured:.4g} GB/s bus bandwidth over "
+            f"{worst.link}; {expected:.4g} GB/s is reached elsewhere ({worst.source})",
+            meaning="What a step spends in this collective takes "
+            f"{_times(expected, worst.measured)} as long as it should."
+            + (
+                f" Settings that may explain it: {listed(f'{each.name}={each.value}' for each in blamed)}."
+                if blamed
+                else ""
+            ),
+            fix=Fix(*_next(found, blamed)),
+            evidence=(read(f"{row.collective} of {row.size_bytes} bytes", row.bus_bandwidth),),
+            nodes=nodes,
+        )
+    ]
 
 
 def _times(expected: float, measured: float) -> str:
@@ -135,17 +142,21 @@ def busy_gpus(found: Sequence[GradedPlace], is_slow: bool) -> list[Finding]:
     place, gpu, why = used[0]
     nodes = tuple(dict.fromkeys(place.node for place, _, _ in used))
     more = f", and {len(used) - 1} more" if len(used) > 1 else ""
-    problem = Problem(
-        severity="warning" if is_slow else "info",
-        summary=f"GPU {gpu.index} of {place.node} was in use before the test began: {why}{more}; an idle GPU is wanted",
-        meaning="Other work takes bandwidth and time on the GPU, so the numbers may be lower than the links'.",
-        fix=Fix(
-            "Measure again when the GPUs are idle.", commands=(command("nvidia-smi"), command("gpudoctor nccl-test"))
-        ),
-        evidence=(gpu.processes if gpu.processes.is_read else gpu.utilization_gpu_percent,),
-        gpus=(gpu.index,),
-    )
-    return [Finding(id="gpus-in-use", nodes=nodes, problem=problem)]
+    return [
+        finding(
+            "gpu-busy",
+            "warning" if is_slow else "info",
+            f"GPU {gpu.index} of {place.node} was in use before the test began: {why}{more}; an idle GPU is wanted",
+            meaning="Other work takes bandwidth and time on the GPU, so the numbers may be lower than the links'.",
+            fix=Fix(
+                "Measure again when the GPUs are idle.",
+                commands=(command("nvidia-smi"), command("gpudoctor nccl-test")),
+            ),
+            evidence=(gpu.processes if gpu.processes.is_read else gpu.utilization_gpu_percent,),
+            gpus=(gpu.index,),
+            nodes=nodes,
+        )
+    ]
 
 
 def _used(place: GradedPlace) -> Iterator[tuple[Gpu, str]]:

@@ -60,7 +60,7 @@ def fleet_of(wish: Wish, where: Where, show: Show) -> Iterator[Fleet]:
             interface=wish.interface,
             address=wish.master_address,
             on_line=show.paste,
-            on_joined=show.step,
+            on_joined=show.joined,
             on_notice=show.notice,
         ) as fleet:
             yield fleet
@@ -106,25 +106,19 @@ def take_part(head: str, token: str) -> int:
     return serve(address.strip("[]"), int(port), token)
 
 
-NOT_ELSEWHERE = {
-    "slurm": ("--hosts", "--hostfile"),
-    "kubernetes": ("--hosts", "--hostfile", "--exclude", "--find-slow", "--compare"),
-}
-"""Options that the emitted job could not keep: SLURM places its nodes, and under torchrun each rank is started once."""
-
-
 def emitted(kind: str, nodes: int | None, ranks_per_node: int | None, arguments: Sequence[str]) -> str:
     """What --emit prints: a file that runs this very command elsewhere."""
-    from gpudoctor.emit import kubernetes_job, slurm_batch
+    from gpudoctor.launcher import registry
 
+    launcher = registry.frameworks()[kind]
+    assert launcher.bandwidth_test is not None
     if nodes is None:
         raise BadInput("--emit needs --nodes N")
-    for option in NOT_ELSEWHERE[kind]:
+    for option in launcher.not_in_a_test:
         if any(word == option or word.startswith(option + "=") for word in arguments):
             raise BadInput(f"--emit {kind} excludes {option}: the job that it prints could not keep to it")
     kept = _without(arguments, ("nccl-test",), ("--emit", "--nodes"))
-    writer = slurm_batch.script if kind == "slurm" else kubernetes_job.manifest
-    return writer(nodes, ranks_per_node, kept)
+    return launcher.bandwidth_test(nodes, ranks_per_node, kept)
 
 
 def _without(arguments: Sequence[str], words: Sequence[str], options: Sequence[str]) -> list[str]:

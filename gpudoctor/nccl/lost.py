@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from gpudoctor import __version__
 from gpudoctor.command import Command, command
-from gpudoctor.fleet.fleet import Fleet, Lost, LostKind, Node
+from gpudoctor.fleet.fleet import LOST_IDS, Fleet, Lost, LostKind, Node
 from gpudoctor.fleet.names import folded
-from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.preflight_nodes import finding, ssh_words
+from gpudoctor.nccl.finding import Finding, finding
+from gpudoctor.nccl.preflight_nodes import ssh_words
 from gpudoctor.snapshot import read
 
 MOST_COMMANDS = 4
@@ -21,7 +21,6 @@ Line = Callable[[Node], Command]
 class LossAdvice(NamedTuple):
     """Of one kind of loss. `{who}` is the folded names, `{missing}`, `{count}` and `{here}` the nodes that joined."""
 
-    id: str
     summary: str
     meaning: str
     fix: str
@@ -84,14 +83,12 @@ NOBODY_STARTS = "No rank was started there, and none elsewhere: the test needs a
 
 ADVICE: dict[LostKind, LossAdvice] = {
     "auth refused": LossAdvice(
-        "node-auth-refused",
         "{who}: ssh was refused, no key was accepted",
         NOBODY_STARTS,
         "Put your public key there once, with your password. The second line must then end without a question.",
         (_copy_key, _by_hand),
     ),
     "host key unknown": LossAdvice(
-        "node-host-key-unknown",
         "{who}: ssh does not know the host key",
         f"{NOBODY_STARTS} gpudoctor accepts no key on its own: whoever answers could be another machine.",
         "Connect once by hand, and compare the fingerprint that ssh shows with the node's own, read on its console or "
@@ -99,7 +96,6 @@ ADVICE: dict[LostKind, LossAdvice] = {
         (_by_hand, _here(command("for key in /etc/ssh/ssh_host_*_key.pub; do ssh-keygen -lf $key; done"))),
     ),
     "host key changed": LossAdvice(
-        "node-host-key-changed",
         "{who}: the host key is not the one that ssh knows",
         f"{NOBODY_STARTS} Either the node was installed anew, or another machine answers in its place.",
         "Ask who installed it. When the new key is right, compare its fingerprint on the node's console, forget the "
@@ -107,7 +103,6 @@ ADVICE: dict[LostKind, LossAdvice] = {
         (_forget_key, _by_hand),
     ),
     "unresolvable": LossAdvice(
-        "node-unresolvable",
         "{who}: the name does not resolve here",
         NOBODY_STARTS,
         "Look for a typing error; else put the name into DNS, /etc/hosts or ~/.ssh/config, or name the node by its "
@@ -115,7 +110,6 @@ ADVICE: dict[LostKind, LossAdvice] = {
         (_looked_up, _ssh_settings),
     ),
     "unreachable": LossAdvice(
-        "node-unreachable",
         "{who} is unreachable",
         NOBODY_STARTS,
         "The node is down, or its network or the route to it is. Look at its console, at the scheduler's state of it "
@@ -123,14 +117,12 @@ ADVICE: dict[LostKind, LossAdvice] = {
         (_route, _by_hand),
     ),
     "refused": LossAdvice(
-        "node-refused",
         "{who}: the connection was refused",
         NOBODY_STARTS,
         "The machine answers, and no sshd listens on that port: start it, or name the port as in user@host:2222.",
         (_connecting,),
     ),
     "no answer": LossAdvice(
-        "node-no-answer",
         "{who} did not answer",
         NOBODY_STARTS,
         "The node is down, too busy to answer, or a packet filter drops what comes in. Look at its console and at the "
@@ -139,7 +131,6 @@ ADVICE: dict[LostKind, LossAdvice] = {
         (_by_hand, _last_words),
     ),
     "gpudoctor missing": LossAdvice(
-        "gpudoctor-missing-on-node",
         "{who}: there is no gpudoctor",
         NOBODY_STARTS,
         "Install this version there, into an environment that a non-interactive login finds on its PATH; or say where "
@@ -147,21 +138,18 @@ ADVICE: dict[LostKind, LossAdvice] = {
         (_there(INSTALL), _there(command("command -v gpudoctor; echo $PATH"))),
     ),
     "gpudoctor failed": LossAdvice(
-        "gpudoctor-failed-on-node",
         "{who}: gpudoctor was started there and ended",
         NOBODY_STARTS,
         "Run it by hand there; what it says is the reason.",
         (_there(command("gpudoctor --version; gpudoctor check")),),
     ),
     "other version": LossAdvice(
-        "gpudoctor-versions-differ",
         "{who}: another version of gpudoctor",
         "The two would not understand each other, or measure differently.",
         "Install the same version everywhere.",
         (_there(INSTALL),),
     ),
     "connection lost": LossAdvice(
-        "node-connection-lost",
         "The connection to {who} was lost",
         "Its ranks end by themselves as their agent does. The other nodes' ranks were ended.",
         "The node went down, or its network or the agent did. Look whether it still runs, and what its kernel log says "
@@ -169,7 +157,6 @@ ADVICE: dict[LostKind, LossAdvice] = {
         (_there(command("uptime; dmesg | tail -n 20")),),
     ),
     "joined too late": LossAdvice(
-        "too-few-nodes-joined",
         "{missing} of {count} nodes did not join in time; {here} did",
         "The test starts when all nodes are there.",
         "Paste the line that the head printed on every other node. Where it was pasted and nothing came: look whether "
@@ -177,7 +164,6 @@ ADVICE: dict[LostKind, LossAdvice] = {
         (),
     ),
     "scheduler": LossAdvice(
-        "scheduler-refused",
         "{who}: the scheduler did not start the agent",
         NOBODY_STARTS,
         "Look at the state of the nodes and of the job.",
@@ -219,7 +205,7 @@ def _finding(fleet: Fleet, lost: Lost, nodes: Sequence[Node], meaning: str) -> F
     words = {"who": folded(names), "missing": str(len(nodes)), "count": str(len(fleet.nodes)), "here": here}
     summary = advice.summary.format(**words) + (f": {detail}" if detail else "")
     return finding(
-        advice.id,
+        LOST_IDS[lost.kind],
         "error",
         summary.rstrip("."),
         meaning=meaning or advice.meaning,

@@ -10,6 +10,7 @@ from gpudoctor.fleet.messages import Measurement
 from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
 from gpudoctor.knowledge.visible.now import visible_count
 from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.nccl.result import GLOO_ASKED_FOR
 from gpudoctor.snapshot import NotApplicable, NotRead, Snapshot
 
 Backend = Literal["nccl", "gloo"]
@@ -107,7 +108,7 @@ def choose_backend(
     `ValueError` when it is NCCL and a node is known to be without a GPU or NCCL.
     """
     if wanted == "gloo":
-        return "gloo", "cpu", "--backend gloo asks for it"
+        return "gloo", "cpu", GLOO_ASKED_FOR
     lacking: dict[str, list[str]] = {}
     known = False
     for snapshot in snapshots:

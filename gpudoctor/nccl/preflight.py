@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
+from gpudoctor.fleet.clocks import PING_SECONDS, ClockOffset, clock_offsets
 from gpudoctor.fleet.fleet import Fleet, Lost
 from gpudoctor.fleet.messages import (
     Examine,
@@ -31,7 +32,7 @@ from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.preflight_addresses import Taken, address_findings, reachable_addresses, taken
-from gpudoctor.nccl.preflight_clocks import ClockOffset, clock_findings
+from gpudoctor.nccl.preflight_clocks import clock_findings
 from gpudoctor.nccl.preflight_names import is_address, loopback_hostname_findings, name_findings
 from gpudoctor.nccl.preflight_nodes import Nodes, nodes_of
 from gpudoctor.nccl.preflight_pairs import pairs
@@ -41,8 +42,6 @@ from gpudoctor.nccl.preflight_unexamined import stuck_finding, unexamined_findin
 from gpudoctor.nccl.preflight_versions import version_findings
 from gpudoctor.snapshot import NotRead, Snapshot, UnreadableSnapshot, from_json
 
-PINGS = 3
-PING_SECONDS = 2.0
 LISTEN_SECONDS = 3.0
 CONNECT_SECONDS = 2.0
 """The kernel repeats a lost first packet after 1 s: what has not answered by then is filtered or not there."""
@@ -384,29 +383,3 @@ class _PreflightStep:
 
     def __exit__(self, *exception: object) -> None:
         self._seconds[self._name] = round(time.monotonic() - self._started, 3)
-
-
-def clock_offsets(fleet: Fleet) -> dict[int, ClockOffset]:
-    """Each node's clock against this machine's, from the fastest of some pings: half the round trip is not known.
-
-    The rule is NTP's (RFC 5905, section 8) with one time stamp of the node, taken for the middle of the round trip.
-    """
-    found: dict[int, ClockOffset] = {}
-    for _ in range(PINGS):
-        sent_at, sent = time.time(), time.monotonic()
-        number = fleet.send(Ping())
-        waiting = set(fleet.present)
-        deadline = sent + PING_SECONDS
-        while waiting and (left := deadline - time.monotonic()) > 0:
-            event = fleet.next_event(left)
-            if event is None:
-                break
-            if isinstance(event.what, Lost):
-                waiting.discard(event.node)
-            elif isinstance(event.what, Pong) and event.what.number == number and event.node in waiting:
-                waiting.remove(event.node)
-                trip = time.monotonic() - sent
-                offset = ClockOffset(event.what.time - (sent_at + trip / 2), trip / 2)
-                if event.node not in found or trip / 2 < found[event.node].uncertainty:
-                    found[event.node] = offset
-    return found

@@ -16,8 +16,8 @@ from gpudoctor.knowledge.nccl.settings import effective, set_text, where
 from gpudoctor.knowledge.network import gloo_interface
 from gpudoctor.knowledge.network.interface_roles import has_address, inside_reason, recommended, seen
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.preflight_nodes import Nodes, finding, of
+from gpudoctor.nccl.finding import Finding, finding
+from gpudoctor.nccl.preflight_nodes import Nodes, of
 from gpudoctor.snapshot import Interface, NotRead, Snapshot
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -40,7 +40,7 @@ def taken(snapshot: Snapshot, backend: str) -> Taken:
             gloo = gloo_interface.gloo_choice(snapshot)
             return Taken(gloo.interface, gloo.address, gloo.rule)
         nccl = nccl_interfaces.nccl_choice(snapshot)
-        return Taken(nccl.first, nccl.addresses[0] if nccl.addresses else "", nccl.rule)
+        return Taken(nccl.first, nccl.first_address, nccl.first_rule)
     except NotRead as reason:
         return Taken(rule=str(reason), is_known=False)
 
@@ -141,7 +141,7 @@ def _interface_missing(nodes: Nodes) -> Iterator[Finding]:
         else:
             fix = f"{hint}No interface name is on all nodes: name what to leave out instead, as in ^docker,lo"
         yield finding(
-            "interface-missing-on-node",
+            "socket-interface-missing",
             "error",
             f"{variable}{origin} is {value!r}, and {folded(names)} {'has' if len(names) == 1 else 'have'} no such "
             f"interface with an address; there {'is' if len(here) == 1 else 'are'} {listed(here) or 'none'}",
@@ -176,13 +176,13 @@ def _loopback(nodes: Nodes, choices: Mapping[str, Taken]) -> Iterator[Finding]:
         commands += [nodes.on(name, command("gpudoctor check hostname-loopback")) for name in names[:3]]
         backend = "gloo" if nodes.backend == "gloo" else "NCCL"
         yield finding(
-            "hostname-loopback-on-node" if backend == "gloo" else "address-unreachable-from-others",
+            "hostname-loopback" if backend == "gloo" else "socket-interface-loopback",
             "error",
             f"{backend} on {folded(names)} would listen at {example.address or 'no address'}: {rule}",
             meaning="No other node gets there: all ranks wait for one another until their time-out.",
             fix="For this test, name the interface that the other nodes are behind. For good, export "
             f"{gloo_interface.IFNAME if backend == 'gloo' else nccl_interfaces.IFNAME} in the job"
-            + (", or give the own name its real address in /etc/hosts or DNS." if backend == "gloo" else "."),
+            + (", or give its own name its real address in /etc/hosts or DNS." if backend == "gloo" else "."),
             commands=tuple(commands),
             evidence=tuple(
                 of(name, nodes.snapshots[name].host.hostname_addresses)
@@ -209,7 +209,7 @@ def _plural(choice: Taken) -> str:
     if "own hostname" not in choice.rule:
         return choice.rule
     nowhere = "resolves to no address" in choice.rule
-    return "the own hostname resolves to " + ("no address of the node" if nowhere else f"{choice.address}")
+    return "its own hostname resolves to " + ("no address of the node" if nowhere else f"{choice.address}")
 
 
 def _is_useless(choice: Taken) -> bool:
@@ -231,7 +231,7 @@ def _mtu(nodes: Nodes, choices: Mapping[str, Taken]) -> Iterator[Finding]:
         for party in [*reversed(found[1:4]), found[0]]
     )
     yield finding(
-        "mtu-differs-between-nodes",
+        "mtu-mismatch",
         "warning",
         words,
         meaning="TCP goes by the smaller one and is slower. With RoCE the two ends may fail to connect, and a network "

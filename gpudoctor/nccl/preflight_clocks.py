@@ -3,25 +3,17 @@
 import statistics
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
-
 from gpudoctor.command import command
+from gpudoctor.fleet.clocks import ClockOffset
 from gpudoctor.fleet.names import folded
-from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.preflight_nodes import Nodes, finding
+from gpudoctor.nccl.finding import Finding, finding
+from gpudoctor.nccl.preflight_nodes import Nodes
 from gpudoctor.snapshot import read
 
 WARNING_SECONDS = 5.0
 ERROR_SECONDS = 15.0
 """torchrun's c10d rendezvous takes a node for dead whose heartbeat, on the clock of another, is 15 s old: measured, it
 then drops the node without a word; 14 s went well (measured in our lab)."""
-
-
-class ClockOffset(Struct, frozen=True):
-    """How far a node's clock is ahead of the head's, in seconds, and how sure that is (half the round trip)."""
-
-    seconds: float
-    uncertainty: float
 
 
 def clock_findings(nodes: Nodes, clocks: Mapping[str, ClockOffset]) -> Iterator[Finding]:
@@ -44,7 +36,7 @@ def clock_findings(nodes: Nodes, clocks: Mapping[str, ClockOffset]) -> Iterator[
     more = f" and {len(words) - 4} more are off" if len(words) > 4 else ""
     largest = max((clocks[name].uncertainty for name in names), default=0.0)
     yield finding(
-        "clocks-differ",
+        "clock-skew",
         "error" if apart > ERROR_SECONDS else "warning",
         f"The clocks of the nodes are up to {apart:.1f} s apart: {', '.join(words[:4])}{more} "
         f"(measured to {largest:.2f} s)",

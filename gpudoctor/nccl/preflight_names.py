@@ -8,8 +8,8 @@ from gpudoctor.fleet.majority import parties
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.job import is_loopback
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.preflight_nodes import Nodes, finding, of
+from gpudoctor.nccl.finding import Finding, finding
+from gpudoctor.nccl.preflight_nodes import Nodes, of
 from gpudoctor.snapshot import read
 
 
@@ -46,7 +46,7 @@ def name_findings(
     if lost:
         line = command("echo {:host} {:host} | sudo tee -a /etc/hosts", address, name)
         yield finding(
-            "head-unresolvable",
+            "master-addr-unresolvable",
             severity,
             f"The head's name {name} does not resolve on {folded(lost)}"
             + (f"; on {folded(silent)} the look-up did not end in time" if silent else ""),
@@ -72,7 +72,7 @@ def name_findings(
     wrong = {node: each for node, each in elsewhere.items() if node != nodes.head and is_loopback(each[0])}
     if wrong:
         yield finding(
-            "head-resolves-to-loopback",
+            "master-addr-loopback",
             severity,
             f"The head's name {name} resolves to {listed(next(iter(wrong.values())), 2)} on {folded(wrong)}, "
             "which is each node itself",
@@ -124,9 +124,9 @@ def loopback_hostname_findings(nodes: Nodes) -> Iterator[Finding]:
     if found:
         names = tuple(found)
         yield finding(
-            "hostname-loopback-on-node",
+            "hostname-loopback",
             "info",
-            f"The own hostname resolves to a loopback address on {folded(names)} ({next(iter(found.values()))})",
+            f"The node's own hostname resolves to a loopback address on {folded(names)} ({next(iter(found.values()))})",
             meaning="NCCL does not mind. gloo and torchrun's c10d rendezvous would wait until their time-out.",
             fix="Give the name the node's real address in /etc/hosts; `gpudoctor check hostname-loopback` there has "
             "the lines.",

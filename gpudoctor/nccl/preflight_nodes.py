@@ -6,10 +6,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.check import Fix, Problem, Severity
 from gpudoctor.command import Command, command
 from gpudoctor.fleet.fleet import Fleet, Node
-from gpudoctor.nccl.finding import Finding
 from gpudoctor.snapshot import NotRead, Reading, Snapshot, read
 
 
@@ -75,24 +73,6 @@ def under(snapshot: Snapshot, settings: Mapping[str, str]) -> Snapshot:
     if not settings or not environment.is_read:
         return snapshot
     return msgspec.structs.replace(snapshot, environment=read(environment.source, {**environment.value, **settings}))
-
-
-def finding(
-    id: str,
-    severity: Severity,
-    summary: str,
-    *,
-    meaning: str,
-    fix: str,
-    commands: tuple[Command, ...] = (),
-    evidence: tuple[Reading[Any], ...] = (),
-    nodes: tuple[str, ...] = (),
-) -> Finding:
-    """A `Finding` in one call."""
-    problem = Problem(
-        severity=severity, summary=summary, meaning=meaning, fix=Fix(fix, commands=commands), evidence=evidence
-    )
-    return Finding(id=id, problem=problem, nodes=nodes)
 
 
 def of(node: str, reading: Reading[Any]) -> Reading[Any]:

@@ -6,9 +6,9 @@ from gpudoctor.command import Command, command
 from gpudoctor.fleet.messages import Touched
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.wording import counted, listed
-from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.finding import Finding, finding
 from gpudoctor.nccl.preflight_addresses import Taken, interface_of, network_of, networks
-from gpudoctor.nccl.preflight_nodes import Nodes, finding
+from gpudoctor.nccl.preflight_nodes import Nodes
 from gpudoctor.nccl.preflight_pairs import Cut, Pair, cuts
 from gpudoctor.snapshot import Reading, read
 
@@ -220,7 +220,7 @@ def _apart(nodes: Nodes, choices: Mapping[str, Taken], apart: set[Pair], blocked
     first = next(pair for pair in blocked if pair in apart)
     one = next(iter(names)) if len(names) == 1 else ""
     return finding(
-        "interfaces-share-no-subnet",
+        "wrong-nic",
         "error",
         f"{backend} takes {listed(words)}: these networks do not reach each other ({outcome_words(blocked[first])})",
         meaning="The ranks would wait for one another until their time-out.",
@@ -246,7 +246,7 @@ def busy_finding(nodes: Nodes, head: str, port: int, why: str) -> Finding:
     pid = why.partition("pid ")[2].partition(" ")[0]
     in_use = why.startswith("in use")
     return finding(
-        "rendezvous-port-busy",
+        "master-port-busy",
         "error",
         f"Port {port} of the head {head} cannot be opened: {why}",
         meaning="torchrun's store cannot start there: all ranks end with an error (EADDRINUSE), or join another job's."
@@ -280,7 +280,7 @@ def _rendezvous(
     others = tuple(name for name in names if name != head)
     if head in failed and first.outcome in ("refused", "wrong listener", "unreachable"):
         yield finding(
-            "master-address-elsewhere",
+            "master-addr-elsewhere",
             "error",
             f"The rendezvous address {address} does not lead to {head}, where rank 0 starts: "
             f"{outcome_words(failed[head])}",
@@ -293,7 +293,7 @@ def _rendezvous(
         return
     drop = command("sudo nft list ruleset | grep -n {:number} ; sudo iptables -S | grep -n {:number}", port, port)
     yield finding(
-        "rendezvous-port-blocked",
+        "master-unreachable",
         "error",
         f"{folded(others or names)} cannot connect to the rendezvous port {port} of {head}, while other ports of it "
         f"are open: {outcome_words(first)}",

@@ -6,8 +6,8 @@ from gpudoctor.command import command
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.nccl.rank_settings import RankDifference, differences
 from gpudoctor.knowledge.nccl.settings import effective, version_if_known
-from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.preflight_nodes import Nodes, finding
+from gpudoctor.nccl.finding import Finding, finding
+from gpudoctor.nccl.preflight_nodes import Nodes
 from gpudoctor.snapshot import NotRead, RankSettings, Snapshot, read
 
 FAMILIES = ("NCCL_", "TORCH_NCCL_", "GLOO_")

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from gpudoctor.command import command
 from gpudoctor.fleet.names import folded
-from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.preflight_nodes import Nodes, finding
+from gpudoctor.nccl.finding import Finding, finding
+from gpudoctor.nccl.preflight_nodes import Nodes
 from gpudoctor.snapshot import read
 
 MOST_NAMED = 4

@@ -7,8 +7,8 @@ from gpudoctor.command import Command, command
 from gpudoctor.fleet.majority import Party, parties
 from gpudoctor.fleet.names import folded, have
 from gpudoctor.knowledge.nccl.settings import dotted, nccl_version
-from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.preflight_nodes import Nodes, finding, of
+from gpudoctor.nccl.finding import Finding, finding
+from gpudoctor.nccl.preflight_nodes import Nodes, of
 from gpudoctor.snapshot import Snapshot
 
 MOST_COMMANDS = 4
@@ -81,7 +81,7 @@ def _interpreter(nodes: Nodes, python: str) -> Iterator[Finding]:
     if lacking:
         paths = parties({name: nodes.snapshots[name].training.python.value_or("python3") for name in lacking})
         yield finding(
-            "torch-missing-on-node",
+            "torch-missing",
             "error",
             f"{have(lacking)} no torch in the training interpreter "
             + ", ".join(f"{party.value}{f' ({folded(party.nodes)})' if len(paths) > 1 else ''}" for party in paths),

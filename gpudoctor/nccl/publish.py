@@ -1,39 +1,12 @@
-"""A test's answer as JSON and CSV."""
+"""A test's answer as CSV."""
 
 import csv
 import io
-from typing import Any
 
-import msgspec
-
-from gpudoctor.check import without_lines
-from gpudoctor.errors import BadInput
 from gpudoctor.nccl.rank_messages import Row
-from gpudoctor.nccl.result import SCHEMA, TestResult
+from gpudoctor.nccl.result import TestResult
 
 COLUMNS = Row.__struct_fields__
-
-
-def to_json(result: TestResult) -> str:
-    """The whole answer; its schema is docs/schemas/nccl-test.json. It ends with its exit status."""
-    built = msgspec.to_builtins(result)
-    built["exit_status"] = result.exit_status
-    return msgspec.json.format(msgspec.json.encode(built), indent=2).decode()
-
-
-class UnreadableResult(BadInput):
-    """Bytes that are no answer of nccl-test; the message is one line for the user."""
-
-
-def from_json(raw: bytes) -> TestResult:
-    """Read an answer that `to_json` wrote. Raises `UnreadableResult`."""
-    try:
-        result = msgspec.json.decode(raw, type=TestResult)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableResult(f"not an answer of gpudoctor nccl-test --json: {error}") from None
-    if result.schema != SCHEMA:
-        raise UnreadableResult(f"nccl-test schema {result.schema}; this gpudoctor reads schema {SCHEMA}")
-    return without_lines(result)
 
 
 def to_csv(result: TestResult) -> str:
@@ -71,8 +44,3 @@ def _cell(value: object) -> object:
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return value
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the answer."""
-    return msgspec.json.schema(TestResult)

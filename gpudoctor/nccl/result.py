@@ -1,15 +1,17 @@
 """The answer of `gpudoctor nccl-test`, as published with --json."""
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from gpudoctor.fleet.messages import RankState, Torchrun
+from gpudoctor.check import Fix
+from gpudoctor.envelope import Answer, Stated, subject
+from gpudoctor.fleet.messages import RankState
+from gpudoctor.fleet.names import folded
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.rank_messages import Member, Row, Skipped, Trained
-
-SCHEMA = 1
-"""Number of the layout."""
+from gpudoctor.snapshot.evidence import NodeEvidence
 
 
 class NodeRanks(Struct, frozen=True, kw_only=True):
@@ -19,8 +21,8 @@ class NodeRanks(Struct, frozen=True, kw_only=True):
     how: Literal["done", "failed", "stopped", "not started", "lost"]
     ranks: tuple[RankState, ...] = ()
     error: str = ""
-    torchrun: Torchrun | None = None
-    oom_kills: int | None = None
+    evidence: NodeEvidence | None = None
+    """What `gpudoctor hang` would have read there before anything was ended, and the ranks that a signal had ended."""
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
@@ -59,7 +61,7 @@ class Grade(Struct, frozen=True, kw_only=True):
     """Why it is not graded, or what makes it misconfigured."""
 
 
-class Setting(Struct, frozen=True):
+class Compared(Struct, frozen=True):
     """One line of --compare: the settings it ran under, and its bus bandwidth at the largest size, by collective."""
 
     settings: dict[str, str]
@@ -97,18 +99,22 @@ class Isolation(Struct, frozen=True, kw_only=True):
     summary: str = ""
 
 
-class TestResult(Struct, frozen=True, kw_only=True):
+GLOO_ASKED_FOR = "--backend gloo asks for it"
+"""In `TestResult.why_backend`."""
+
+
+class TestResult(Answer, frozen=True, kw_only=True):
     """The whole answer."""
 
-    schema: int = SCHEMA
-    gpudoctor: str = ""
+    command: ClassVar[str] = "nccl-test"
+    signs: ClassVar[tuple[str, ...]] = ("outcome", "nodes")
     reached_by: str = ""
     """ "local", "ssh", "srun", "join" or "torchrun"."""
     backend: str = ""
     why_backend: str = ""
     rendezvous: str = ""
     """ADDRESS:PORT of the main run."""
-    settings: dict[str, str] = {}
+    settings: dict[str, str] = field(default_factory=dict)
     """What was set for every rank on top of its node's environment."""
     nodes: tuple[str, ...] = ()
     ranks_per_node: tuple[int, ...] = ()
@@ -117,20 +123,48 @@ class TestResult(Struct, frozen=True, kw_only=True):
     outcome: Literal["complete", "stalled", "died", "interrupted", "preflight failed", "too few nodes"] = "complete"
     run: RunResult | None = None
     grades: tuple[Grade, ...] = ()
-    compared: tuple[Setting, ...] = ()
+    compared: tuple[Compared, ...] = ()
     comparison: str = ""
     """What --compare found, in words."""
     isolation: Isolation | None = None
-    findings: tuple[Finding, ...] = ()
-    seconds: dict[str, float] = {}
+    findings: tuple[Finding, ...] = field(name="problems", default=())
+    """`problems` in JSON."""
+    seconds: dict[str, float] = field(default_factory=dict)
     """Of each part: "reach", "preflight", "run"."""
 
     @property
     def exit_status(self) -> int:
-        """0 as it should be, 1 a fault was found or the test did not end, 130 interrupted."""
+        """0 as it should be, 1 a fault was found or the test did not end, 3 NCCL was to be tested and could not be, 130
+        interrupted.
+        """
         if self.outcome == "interrupted":
             return 130
         bad = any(grade.verdict in ("degraded", "broken", "misconfigured") for grade in self.grades)
         errors = any(finding.problem.severity == "error" for finding in self.findings)
         slow = self.isolation is not None and bool(self.isolation.culprits)
-        return int(self.outcome != "complete" or bad or errors or slow)
+        if self.outcome != "complete" or bad or errors or slow:
+            return 1
+        return 3 if self.fell_back else 0
+
+    @property
+    def fell_back(self) -> bool:
+        """It went over gloo because NCCL could not be used, and not because gloo was asked for: NCCL is untested."""
+        return self.backend == "gloo" and self.why_backend not in ("", GLOO_ASKED_FOR)
+
+    def about(self) -> str:
+        return folded(self.nodes)
+
+    def stated(self) -> Iterator[Stated]:
+        yield from (each.stated() for each in self.findings)
+        for culprit in self.isolation.culprits if self.isolation is not None else ():
+            yield Stated(
+                id=f"slow-{culprit.kind}",
+                severity="error",
+                subject=subject(nodes=culprit.nodes, nic=culprit.nic),
+                summary=culprit.why or "it is slower than the others",
+                fix=Fix("Leave it out of the job, and look at its links, clocks and cables."),
+            )
+
+    @classmethod
+    def of_earlier(cls, tree: dict[str, Any]) -> dict[str, Any]:
+        return tree | {"problems": tree["findings"]} if "findings" in tree else tree

@@ -7,19 +7,20 @@ seconds. Then, or when a node of it has ended too early, the rest of it is stopp
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from gpudoctor.fleet.fleet import Event, Fleet, Lost
+from gpudoctor.fleet.fleet import Arrival, Fleet, Lost
 from gpudoctor.fleet.messages import Ended, Launch, OrderFailed, Run, Said, Stop
 from gpudoctor.nccl.flood import may_be_rank, most_rows, ranks_of
-from gpudoctor.nccl.rank_messages import Failed, Member, Phase, Row, Skipped, Trained, decoder
+from gpudoctor.nccl.rank_messages import AnyRankMessage, Failed, Member, Phase, Row, Skipped, Trained, decoder
 from gpudoctor.nccl.result import NodeRanks, RunResult
+from gpudoctor.snapshot.evidence import NodeEvidence
 
 OWN_STORY_SECONDS = 2.0
 """After a node of a launch has failed, the others may take this long to fail by themselves and say why."""
-STOP_SECONDS = 5.0
+STOP_SECONDS = 8.0
 """An agent collects evidence and ends its ranks within this."""
 TORCH_LATER_SECONDS = 15.0
 """torch's own timeout comes this much later than ours, or half of ours: it ends the ranks, and with them what they
@@ -28,11 +29,8 @@ TICK_SECONDS = 0.1
 OF_RANK_0 = (Row, Skipped, Trained, Member)
 """What rank 0 says for all, and no other node may."""
 
-OnRow = Callable[[Launch, Row], None]
-OnPhase = Callable[[Launch, str], None]
-OnMember = Callable[[Launch, Member], None]
-OnSkipped = Callable[[Launch, Skipped], None]
-OnTrained = Callable[[Launch, Trained], None]
+Heard = Callable[[Launch, AnyRankMessage], None]
+"""What a rank has said; of phases those of the launch's first node, of which one rank tells them."""
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -110,22 +108,16 @@ def run_launches(
     *,
     pythons: Mapping[int, str],
     timeout: float,
-    on_row: OnRow | None = None,
-    on_phase: OnPhase | None = None,
-    on_member: OnMember | None = None,
-    on_skipped: OnSkipped | None = None,
-    on_trained: OnTrained | None = None,
+    heard: Heard | None = None,
     waiting: Callable[[], None] | None = None,
 ) -> tuple[RunResult, ...]:
     """Run launches on disjoint nodes at the same time; one result each, in their order.
 
     `pythons`: the training interpreter of a node; without one, the node chooses. `timeout`: seconds without progress.
-    `on_phase` hears of the launch's first rank. `waiting` is called several times a second. Raises `RunInterrupted`
-    on KeyboardInterrupt, when the ranks have been stopped.
+    `waiting` is called several times a second. Raises `RunInterrupted` on KeyboardInterrupt, when the ranks have been
+    stopped.
     """
-    return _RunningLaunch(
-        fleet, launches, pythons, timeout, (on_row, on_phase, on_member, on_skipped, on_trained), waiting
-    ).run()
+    return _RunningLaunch(fleet, launches, pythons, timeout, heard, waiting).run()
 
 
 class _RunningLaunch:
@@ -135,13 +127,13 @@ class _RunningLaunch:
         launches: Sequence[Launch],
         pythons: Mapping[int, str],
         timeout: float,
-        told: tuple[OnRow | None, OnPhase | None, OnMember | None, OnSkipped | None, OnTrained | None],
+        heard: Heard | None,
         waiting: Callable[[], None] | None,
     ) -> None:
         self._fleet = fleet
         self._pythons = pythons
         self._timeout = timeout
-        self._on_row, self._on_phase, self._on_member, self._on_skipped, self._on_trained = told
+        self._heard = heard
         self._waiting = waiting
         now = time.monotonic()
         self._watches = [_Watch(launch, now) for launch in launches]
@@ -228,7 +220,7 @@ class _RunningLaunch:
     def _interrupt(self) -> None:
         for watch in self._watches:
             self._stop(watch, "interrupted")
-        self._waiting = self._on_row = self._on_phase = self._on_member = self._on_skipped = self._on_trained = None
+        self._waiting = self._heard = None
         try:
             self._go_on()
         finally:  # a second Ctrl-C: whoever closes the fleet ends what is left
@@ -236,7 +228,7 @@ class _RunningLaunch:
             for watch in self._watches:
                 self._give_up(watch, now)
 
-    def _take(self, event: Event, now: float) -> None:
+    def _take(self, event: Arrival, now: float) -> None:
         node, what = event.node, event.what
         if isinstance(what, Said):
             watch = self._by_id.get(what.launch)
@@ -245,10 +237,15 @@ class _RunningLaunch:
         elif isinstance(what, Ended):
             watch = self._by_id.get(what.launch)
             if watch is not None and node in watch.launch.nodes:
-                fields: dict[str, Any] = {name: getattr(what, name) for name in _OF_ENDED}
                 own = ranks_of(watch.launch, node)
-                fields["ranks"] = tuple(each for each in what.ranks if each.rank in own)
-                watch.end(node, NodeRanks(node=self._fleet.name(node), **fields), now)
+                end = NodeRanks(
+                    node=self._fleet.name(node),
+                    how=what.how,
+                    ranks=tuple(state for state in what.ranks if state.rank in own),
+                    error=what.error,
+                    evidence=_evidence(what.evidence),
+                )
+                watch.end(node, end, now)
         elif isinstance(what, Lost):
             for watch in self._watches:
                 self._lose(watch, node, what, now)
@@ -267,25 +264,23 @@ class _RunningLaunch:
         watch.got_on = now
         if isinstance(message, Row):
             watch.rows.append(message)
-            if self._on_row is not None:
-                self._on_row(launch, message)
         elif isinstance(message, Member):
             watch.members[message.rank] = message
-            if self._on_member is not None:
-                self._on_member(launch, message)
         elif isinstance(message, Skipped):
             watch.skipped.append(message)
-            if self._on_skipped is not None:
-                self._on_skipped(launch, message)
         elif isinstance(message, Trained):
             watch.trained.append(message)
-            if self._on_trained is not None:
-                self._on_trained(launch, message)
-        elif isinstance(message, Failed):
-            if watch.dying_since is None:
-                watch.dying_since = now
-        elif isinstance(message, Phase) and self._on_phase is not None and node == launch.nodes[0]:
-            self._on_phase(launch, message.phase)
+        elif isinstance(message, Failed) and watch.dying_since is None:
+            watch.dying_since = now
+        if self._heard is not None and not (isinstance(message, Phase) and node != launch.nodes[0]):
+            self._heard(launch, message)
 
 
-_OF_ENDED = ("how", "ranks", "error", "torchrun", "oom_kills")
+def _evidence(raw: msgspec.Raw) -> NodeEvidence | None:
+    """What an agent has read of its processes; nothing where that is not to be understood."""
+    try:
+        read = msgspec.json.decode(raw, type=NodeEvidence | None)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    # None of these processes is left: no line is offered that would start or end one.
+    return msgspec.structs.replace(read, own=()) if read is not None else None

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from gpudoctor.fleet.fleet import Fleet, Lost
 from gpudoctor.fleet.messages import Hello, Launch
-from gpudoctor.nccl.rank_messages import Member, Row, Skipped
-from gpudoctor.nccl.result import IsolationRound, Setting, TestResult
+from gpudoctor.nccl.rank_messages import AnyRankMessage, Member, Phase, Row, Skipped
+from gpudoctor.nccl.result import Compared, IsolationRound, TestResult
 
 
 class Show:
@@ -16,6 +16,9 @@ class Show:
 
     def paste(self, line: str) -> None:
         """The line to paste on every node that has to join."""
+
+    def joined(self, text: str) -> None:
+        """Who has joined: "2/3 nodes: a, b". From any thread."""
 
     def notice(self, text: str) -> None:
         """What should be known at once: somebody was not let in. From any thread."""
@@ -28,6 +31,17 @@ class Show:
 
     def started(self, launch: Launch) -> None:
         """The ranks of the one main run are being started."""
+
+    def heard(self, launch: Launch, message: AnyRankMessage) -> None:
+        """What a rank has said: to whichever of the following is for it."""
+        if isinstance(message, Phase):
+            self.phase(message.phase)
+        elif isinstance(message, Member):
+            self.member(message)
+        elif isinstance(message, Row):
+            self.row(message)
+        elif isinstance(message, Skipped):
+            self.skipped(message)
 
     def phase(self, text: str) -> None:
         """The phase of the launch's first rank: "import torch", "rendezvous"."""
@@ -44,7 +58,7 @@ class Show:
     def isolation_round(self, done: IsolationRound) -> None:
         """A round of --find-slow is over."""
 
-    def setting(self, done: Setting) -> None:
+    def setting(self, done: Compared) -> None:
         """A run of --compare is over."""
 
     def close(self) -> None:

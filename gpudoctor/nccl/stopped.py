@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.result import RunResult
 from gpudoctor.nccl.stopped_network import between_nodes, rendezvous
-from gpudoctor.nccl.stopped_ranks import by_the_rules_of_hang, ended_by_a_signal, lost_nodes, own_errors
+from gpudoctor.nccl.stopped_ranks import by_the_rules_of_hang, ended_launchers, lost_nodes, own_errors
 from gpudoctor.nccl.stopped_start import not_started, start_errors
-from gpudoctor.nccl.stopped_where import behind, elsewhere, in_the_kernel, unexplained
+from gpudoctor.nccl.stopped_where import behind, elsewhere, unexplained
 from gpudoctor.snapshot import Snapshot
 
 Explanation = Callable[[RunResult, Mapping[str, Snapshot]], Iterator[Finding]]
@@ -22,10 +22,9 @@ IN_ORDER: tuple[Explanation, ...] = (
     not_started,
     start_errors,
     by_the_rules_of_hang,
-    ended_by_a_signal,
+    ended_launchers,
     lost_nodes,
     own_errors,
-    in_the_kernel,
     between_nodes,
     behind,
     rendezvous,

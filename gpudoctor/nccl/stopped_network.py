@@ -71,20 +71,9 @@ def _mesh(run: RunResult) -> Iterator[Finding]:
 
 def _attempts(run: RunResult) -> Iterator[Attempt]:
     for end in run.ends:
-        if end.torchrun is not None:
-            for far in end.torchrun.connecting:
-                yield _unanswered(end.node, far, f"torchrun (pid {end.torchrun.pid})", None)
         yield from _in_text(end.node, end.error, f"torchrun on {end.node}", None)
         for state in end.ranks:
-            for far in state.connecting:
-                yield _unanswered(end.node, far, f"rank {state.rank} (pid {state.pid})", state.rank)
             yield from _in_text(end.node, state.error, f"error of rank {state.rank} on {end.node}", state.rank)
-
-
-def _unanswered(node: str, far: str, who: str, rank: int | None) -> Attempt:
-    address, _, port = far.rpartition(":")
-    evidence = read(f"/proc/net/tcp of {who} on {node}", f"SYN_SENT to {far}")
-    return Attempt(node, address.strip("[]"), int(port) if port.isdecimal() else 0, "no answer", evidence, rank)
 
 
 def _in_text(node: str, text: str, source: str, rank: int | None) -> Iterator[Attempt]:
@@ -122,10 +111,13 @@ def _unreachable(target: str, attempts: list[Attempt], run: RunResult) -> Findin
     if target in run.nodes:
         place = f"{target} at {place}"
     refused = any("refused" in attempt.how for attempt in attempts)
+    unrouted = all(attempt.how == "Network is unreachable" for attempt in attempts)
     meaning = (
         "That machine answers, and nothing listens there: the process that should has ended or not begun, the address "
         "belongs to another machine, or a firewall refuses. "
         if refused
+        else "This node has no route to that network: it is routing, and no firewall. "
+        if unrouted
         else "Nothing answers there: a firewall drops what is sent, no route leads there, or that machine is down. "
     )
     some = [rank for rank in story.ranks(run) if rank.state.rank in {attempt.rank for attempt in attempts}]
@@ -134,6 +126,8 @@ def _unreachable(target: str, attempts: list[Attempt], run: RunResult) -> Findin
         commands.append(story.on(target, RULES_OF_FILTERS, run))
     # torchrun connects to the store and to nothing else; ranks that have met there, to each other.
     cause = "master-unreachable" if any(attempt.rank is None for attempt in attempts) else "firewall-ephemeral-ports"
+    if unrouted and cause == "firewall-ephemeral-ports":
+        cause = "wrong-nic"
     return story.blamed(
         cause,
         f"{folded(sources)} could not connect to {place}: {first.how}",
@@ -171,7 +165,7 @@ def _loopback(attempts: list[Attempt], run: RunResult, snapshots: Mapping[str, S
         tuple(dict.fromkeys((*advertisers, *(attempt.node for attempt in attempts)))),
         sorted({attempt.rank for attempt in attempts if attempt.rank is not None}),
         meaning="A process told the others to find it at an address that every machine takes for its own. gloo "
-        "takes the address that the own hostname resolves to; some distributions map that to 127.0.1.1.",
+        "takes the address that its own hostname resolves to; some distributions map that to 127.0.1.1.",
         commands=[story.on(on, command('getent ahosts "$(hostname)"'), run), interface],
         evidence=evidence,
     )
@@ -219,9 +213,8 @@ def _launchers(ends: list[NodeRanks]) -> Iterator[Reading[str]]:
     for end in ends[:4]:
         if end.error:
             yield story.launcher_reading(end)
-        elif end.torchrun is not None:
-            now = end.torchrun
-            stack = f", in {now.stack[0]}" if now.stack else ""
-            yield read(f"torchrun on {end.node}", f"pid {now.pid}, state {now.process_state}{stack}")
+        elif end.evidence is not None:
+            for process in end.evidence.processes:
+                yield read(f"torchrun on {end.node}", f"pid {process.pid}, state {process.state}")
         else:
             yield read(f"torchrun on {end.node}", f"{end.how}, and it said nothing")

@@ -13,12 +13,7 @@ from gpudoctor.nccl import story
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.result import RunResult
 from gpudoctor.snapshot import Reading, Snapshot, missing, read
-
-_BUSY = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
-_PORT = re.compile(r"port: (\d+)")
-_NO_INTERFACE = re.compile(r"Unable to find address for: (\S+)")
-_NO_TORCH = re.compile(r"No module named '?torch'?(?![\w.])")
-_IMPORT = re.compile(r"^(ImportError|ModuleNotFoundError|OSError: .*\.so|AttributeError.*torch)", re.MULTILINE)
+from gpudoctor.symptoms.in_text import symptoms
 
 
 def not_started(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
@@ -53,6 +48,9 @@ def start_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[
                 yield story.blamed(known.cause, known.summary, run, [end.node], ranks, fix=known.fix, evidence=evidence)
 
 
+_IMPORT = re.compile(r"^(ImportError|ModuleNotFoundError|OSError: .*\.so|AttributeError.*torch)", re.MULTILINE)
+
+
 class _Start(NamedTuple):
     """What an error says of a node."""
 
@@ -63,12 +61,14 @@ class _Start(NamedTuple):
 
 
 def _recognised(text: str, node: str, machine: Snapshot | None) -> _Start | None:
-    if _BUSY.search(text):
-        return _busy(text, node)
-    if found := _NO_INTERFACE.search(text):
-        return _no_interface(found[1], node, machine)
+    """By the log lines that are known, with what the node's snapshot adds."""
+    known = {shown.symptom.id: shown.values for shown in symptoms(text)}
+    if (values := known.get("store-port-in-use")) is not None:
+        return _busy(values.get("port", ""), node)
+    if (values := known.get("gloo-no-address")) is not None:
+        return _no_interface(values["interface"], node, machine)
     cannot = CAUSES["rank-not-started"]
-    if _NO_TORCH.search(text):
+    if known.get("module-missing", {}).get("module") == "torch":
         python = machine.training.python.value_or("") if machine is not None else ""
         where = f"{python} on {node}" if python else f"the training interpreter of {node}"
         install = command("{:python} -m pip install torch", python or "python3")
@@ -79,8 +79,7 @@ def _recognised(text: str, node: str, machine: Snapshot | None) -> _Start | None
     return None
 
 
-def _busy(text: str, node: str) -> _Start:
-    port = found[1] if (found := _PORT.search(text)) else ""
+def _busy(port: str, node: str) -> _Start:
     which = f"port {port}" if port else "the port of the rendezvous"
     held = command("sudo ss -ltnp {}", f"sport = :{port}") if port else command("sudo ss -ltnp")
     return _Start(

@@ -4,33 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.causes import CAUSES
-from gpudoctor.check import Fix, Problem
+from gpudoctor.check import Fix
 from gpudoctor.command import command
 from gpudoctor.fleet.names import folded
-from gpudoctor.knowledge.place_markers import STORAGE, kernel_name
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.nccl import story
-from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.finding import Finding, finding
 from gpudoctor.nccl.result import RunResult
 from gpudoctor.snapshot import Reading, Snapshot, read
-
-
-def in_the_kernel(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
-    """Ranks that wait uninterruptibly in the kernel: a driver or a file system that does not answer."""
-    for rank in story.ranks(run):
-        if run.outcome == "stalled" and rank.state.process_state == "D":
-            function = rank.state.waits_in
-            cause = CAUSES["storage-stall" if STORAGE.match(kernel_name(function)) else "kernel-wait"]
-            where = f" in {function}" if function else ""
-            yield story.blamed(
-                cause.id,
-                f"{rank.name} waits in the kernel (state D{where}) {story.in_phase(rank.state.phase)}",
-                run,
-                [rank.node],
-                [rank.state.rank],
-                meaning=f"{cause.meaning} {story.others(run, [rank])}",
-                evidence=[story.state_reading(rank), *story.evidence([rank])],
-            )
 
 
 def behind(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
@@ -69,15 +50,15 @@ def elsewhere(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fin
     """Equally far ranks that do different things: other collectives, or a few at another line than most."""
     ranks = [rank for rank in story.ranks(run) if rank.state.ended == ""]
     phases = Counter(rank.state.phase for rank in ranks)
-    at = Counter(rank.state.stack[0] for rank in ranks if rank.state.stack)
+    at = Counter(rank.stack[0] for rank in ranks if rank.stack)
     if len(phases) > 1:
         usual = phases.most_common(1)[0][0]
         few = [rank for rank in ranks if rank.state.phase != usual]
         what, most = story.in_phase(few[0].state.phase), story.in_phase(usual)
     elif len(at) > 1:
         frame = at.most_common(1)[0][0]
-        few = [rank for rank in ranks if rank.state.stack and rank.state.stack[0] != frame]
-        what, most = f"in {few[0].state.stack[0]}", f"in {frame}"
+        few = [rank for rank in ranks if rank.stack and rank.stack[0] != frame]
+        what, most = f"in {few[0].stack[0]}", f"in {frame}"
     else:
         return
     if 2 * len(few) >= len(ranks):
@@ -116,19 +97,17 @@ def unexplained(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[F
         commands.insert(0, command("NCCL_P2P_DISABLE=1 gpudoctor nccl-test"))
     if len(run.nodes) > 1:
         commands.append(command("gpudoctor nccl-test --find-slow"))
-    yield Finding(
-        id="test-stalled" if stalled else "test-died",
+    yield finding(
+        "test-stalled" if stalled else "test-died",
+        "error",
+        f"{what}: {where or 'no rank had begun'}; the cause is not visible from outside",
+        meaning=f"{counted(len(ranks), 'rank')} and their processes looked alive, and none said what it waits for."
+        if stalled
+        else "What the ranks said is about each other; none names a cause of its own.",
+        fix=Fix(text, tuple(commands)),
+        evidence=tuple(_everything(run)) or (read("ranks", "none had begun"),),
         nodes=run.nodes,
         ranks=story.numbers_of(ranks),
-        problem=Problem(
-            severity="error",
-            summary=f"{what}: {where or 'no rank had begun'}; the cause is not visible from outside",
-            meaning=f"{counted(len(ranks), 'rank')} and their processes looked alive, and none said what it waits for."
-            if stalled
-            else "What the ranks said is about each other; none names a cause of its own.",
-            fix=Fix(text, tuple(commands)),
-            evidence=tuple(_everything(run)) or (read("ranks", "none had begun"),),
-        ),
     )
 
 

@@ -5,13 +5,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gpudoctor.causes import CAUSES
-from gpudoctor.check import Fix, Problem
+from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
 from gpudoctor.fleet.messages import RankState
+from gpudoctor.hang.words import line_of
+from gpudoctor.knowledge.places import main_thread
 from gpudoctor.knowledge.wording import listed, ranges
-from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.finding import Finding, finding
 from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.snapshot import Reading, read
+from gpudoctor.snapshot.evidence import ProcessEvidence
 
 COMPLAINTS = re.compile(
     r"Connection (reset|refused|closed|timed out)|connection .{0,40}closed|Timed out (waiting|after)|timed out after|"
@@ -37,6 +40,8 @@ class TestedRank(NamedTuple):
 
     node: str
     state: RankState
+    stack: tuple[str, ...] = ()
+    """Its main thread's frames where they were read, innermost first: "all_reduce (distributed_c10d.py:2806)"."""
 
     @property
     def name(self) -> str:
@@ -46,8 +51,16 @@ class TestedRank(NamedTuple):
 
 def ranks(run: RunResult) -> tuple[TestedRank, ...]:
     """All ranks that are known, in order."""
-    found = [TestedRank(end.node, state) for end in run.ends for state in end.ranks]
-    return tuple(sorted(found, key=lambda rank: rank.state.rank))
+    every: list[TestedRank] = []
+    for end in run.ends:
+        processes = {process.pid: process for process in end.evidence.processes} if end.evidence is not None else {}
+        every += (TestedRank(end.node, state, _stack(processes.get(state.pid))) for state in end.ranks)
+    return tuple(sorted(every, key=lambda rank: rank.state.rank))
+
+
+def _stack(process: ProcessEvidence | None) -> tuple[str, ...]:
+    main = main_thread(process.samples[-1], process.pid) if process is not None and process.samples else None
+    return tuple(f"{frame.function} ({line_of(frame)})" for frame in main.frames) if main is not None else ()
 
 
 def complains(error: str) -> bool:
@@ -138,17 +151,15 @@ def blamed(
     known = CAUSES[cause]
     remedy = fix or known.fix
     lines = [on(nodes[0], line, run) for line in remedy.commands] if commands is None else commands
-    return Finding(
-        id=cause,
-        nodes=tuple(nodes),
-        ranks=tuple(ranks),
-        problem=Problem(
-            severity="error",
-            summary=summary,
-            meaning=(meaning or known.meaning).strip(),
-            fix=Fix(remedy.text, tuple(lines)),
-            evidence=tuple(evidence),
-        ),
+    return finding(
+        cause,
+        "error",
+        summary,
+        meaning=(meaning or known.meaning).strip(),
+        fix=Fix(remedy.text, tuple(lines)),
+        evidence=tuple(evidence),
+        nodes=nodes,
+        ranks=ranks,
     )
 
 
@@ -162,16 +173,12 @@ def phase_reading(rank: TestedRank) -> Reading[str]:
     return read(f"last word of rank {rank.state.rank} on {rank.node}", f"{rank.state.phase or 'none'}{seconds}")
 
 
-def state_reading(rank: TestedRank) -> Reading[str]:
-    return read(f"/proc/{rank.state.pid}/stat on {rank.node}", rank.state.process_state)
-
-
 def error_reading(rank: TestedRank) -> Reading[str]:
     return read(f"error of rank {rank.state.rank} on {rank.node}", rank.state.error)
 
 
 def stack_reading(rank: TestedRank) -> Reading[str]:
-    return read(f"stack of rank {rank.state.rank} on {rank.node}", " < ".join(rank.state.stack[:4]))
+    return read(f"stack of rank {rank.state.rank} on {rank.node}", " < ".join(rank.stack[:4]))
 
 
 def launcher_reading(end: NodeRanks) -> Reading[str]:
@@ -182,7 +189,7 @@ def evidence(some: Sequence[TestedRank]) -> Iterator[Reading[str]]:
     """What is known of some ranks, at most four."""
     for rank in some[:4]:
         yield phase_reading(rank)
-        if rank.state.stack:
+        if rank.stack:
             yield stack_reading(rank)
 
 

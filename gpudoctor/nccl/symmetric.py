@@ -19,7 +19,7 @@ from gpudoctor import __version__
 from gpudoctor.fleet.fleet import Node
 from gpudoctor.fleet.join_messages import with_port
 from gpudoctor.fleet.local import LocalFleet
-from gpudoctor.fleet.messages import Outer
+from gpudoctor.fleet.messages import Launch, Outer
 from gpudoctor.fleet.reach import reach
 from gpudoctor.nccl.bandwidth_test import backend_before, judge
 from gpudoctor.nccl.finding import Finding, has_errors
@@ -27,7 +27,7 @@ from gpudoctor.nccl.lost import lost_findings
 from gpudoctor.nccl.plan import measurements, sizes
 from gpudoctor.nccl.preflight import PreflightWish, preflight
 from gpudoctor.nccl.prepared import Prepared
-from gpudoctor.nccl.rank_messages import Member
+from gpudoctor.nccl.rank_messages import AnyRankMessage, Member
 from gpudoctor.nccl.result import TestResult
 from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.show import Show
@@ -119,10 +119,7 @@ def _take_part(fleet: LocalFleet, place: SymmetricWorld, wish: Wish, show: Show)
             [launch],
             pythons=seen.interpreters,
             timeout=wish.timeout,
-            on_row=lambda launch, row: show.row(row),
-            on_phase=lambda launch, phase: show.phase(phase),
-            on_member=lambda launch, member: meeting.member(member),
-            on_skipped=lambda launch, skipped: show.skipped(skipped),
+            heard=meeting.heard,
         )
     except RunInterrupted as stopped:
         rows = stopped.results[0] if stopped.results else None
@@ -146,13 +143,16 @@ class _Meeting:
         self._show = show
         self._members: list[Member] = []
 
-    def member(self, member: Member) -> None:
-        self._members.append(member)
-        if len(self._members) < member.world_size:
-            return
+    def heard(self, launch: Launch, message: AnyRankMessage) -> None:
+        if not isinstance(message, Member):
+            return self._show.heard(launch, message)
+        self._members.append(message)
+        if len(self._members) < message.world_size:
+            return None
         self._show.about(_of_world(self._result, self._members))
-        for each in self._members:
-            self._show.member(each)
+        for member in self._members:
+            self._show.member(member)
+        return None
 
 
 def _of_world(result: TestResult, members: Sequence[Member]) -> TestResult:

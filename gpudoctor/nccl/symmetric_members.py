@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from gpudoctor.knowledge.nccl.rank_settings import differences
 from gpudoctor.knowledge.wording import counted, ranges
-from gpudoctor.nccl.finding import Finding
-from gpudoctor.nccl.preflight_nodes import finding
+from gpudoctor.nccl.finding import Finding, finding
 from gpudoctor.nccl.rank_messages import Member
 from gpudoctor.snapshot import RankSettings, read
 
@@ -33,7 +32,7 @@ def _world(members: Sequence[Member], size: int, nodes: int) -> Iterator[Finding
     evidence = (read("torch.distributed.get_world_size", seen), read("hostnames of the ranks", hosts))
     if size and seen != size:
         yield finding(
-            "world-size-differs",
+            "launcher-world-mismatch",
             "error",
             f"The launcher says {counted(size, 'rank')}, torch.distributed sees {seen}",
             meaning="There are several worlds beside each other, and each trains by itself.",
@@ -66,7 +65,7 @@ def _versions(members: Sequence[Member]) -> Iterator[Finding]:
             for value in dict.fromkeys(version(member) for member in others)
         )
         yield finding(
-            f"{noun.lower()}-versions-differ-between-ranks",
+            "nccl-versions-differ-between-nodes" if noun == "NCCL" else f"{noun.lower()}-versions-differ",
             "error",
             f"{noun} is {usual} on {counted(counts[usual], 'rank')} and {named}",
             meaning="Ranks of different versions hang in their first collective, fail there, or compute other numbers.",
@@ -89,7 +88,7 @@ def _settings(members: Sequence[Member]) -> Iterator[Finding]:
         where = _hosts([member for member in members if member.rank in rare])
         usual = difference.usual
         yield finding(
-            "settings-differ-between-ranks",
+            "nccl-settings-differ-between-ranks",
             "error" if difference.hangs else "warning",
             difference.described(),
             meaning="Ranks that choose differently wait for one another for ever."

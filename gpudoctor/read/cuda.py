@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gpudoctor.active import Reply, messages
+from gpudoctor.active import ChildReply, messages
 from gpudoctor.named import told
 from gpudoctor.read.unanswered import unanswered
 from gpudoctor.snapshot import CudaAnswer, Reading, absent, missing, read
@@ -10,7 +10,7 @@ from gpudoctor.snapshot import CudaAnswer, Reading, absent, missing, read
 SOURCE = "libcuda"
 
 
-def assemble(reply: Reply) -> Reading[CudaAnswer]:
+def assemble(reply: ChildReply) -> Reading[CudaAnswer]:
     """The child's lines -> what libcuda said, or why it said nothing."""
     running: list[str] = []
     for message in messages(reply.output):

@@ -1,4 +1,4 @@
-"""Files that people have -> Snapshot: a captured snapshot, or what nvidia-smi wrote, whole or pasted.
+"""Files that people have -> Snapshot: a captured snapshot, or what nvidia-smi and other tools wrote, whole or pasted.
 
 Whatever the bytes are, the answer is a snapshot or one line that says what they seem to be and what to do.
 """
@@ -10,13 +10,20 @@ from typing import Literal
 import msgspec
 
 from gpudoctor import bounded
-from gpudoctor.read import nvidia_smi, nvidia_smi_log, nvidia_smi_text, nvidia_smi_xml
+from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.read.held import held
+from gpudoctor.read.pasted.together import together, with_complaint
+from gpudoctor.read.pasted.tools import parts_of
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
 
 WHAT_TO_GIVE = (
-    "--from reads what `gpudoctor capture -o FILE`, `nvidia-smi -q -x > FILE` or `nvidia-smi -q > FILE` wrote"
+    "--from reads what `gpudoctor capture -o FILE`, `nvidia-smi -q > FILE`, `nvidia-smi` and tools like it wrote"
 )
+
+MOST_PASTED = 8 * 1024**2
+"""Characters of a text in which output of several tools is looked for; a paste is far shorter."""
+EMPTY = "an empty file"
+"""It holds nothing: of the machine that it was to tell of, nothing is known."""
 
 BINARY = (
     (b"\x1f\x8b", "compressed by gzip; unpack it first: gunzip FILE"),
@@ -39,12 +46,9 @@ BYTE_ORDER_MARKS = (
     (b"\xfe\xff", "utf-16-be"),
 )
 
+AMD = re.compile(r"ROCm System Management Interface|AMD-SMI|ROCM-SMI", re.IGNORECASE)
+XID = re.compile(r"NVRM: Xid")
 LOOKALIKES = (
-    (
-        re.compile(r"^\| NVIDIA-SMI \d", re.MULTILINE),
-        "the summary table of nvidia-smi, which leaves most of it out; run `nvidia-smi -q > FILE`",
-    ),
-    (re.compile(r"^GPU \d+: .*\(UUID: ", re.MULTILINE), "a list of GPUs (nvidia-smi -L); run `nvidia-smi -q > FILE`"),
     (
         re.compile(r"^#\s*gpu\s+(pwr|pid)\b", re.MULTILINE),
         "what `nvidia-smi dmon` or `pmon` shows; run `nvidia-smi -q > FILE`",
@@ -58,15 +62,15 @@ LOOKALIKES = (
         "a table of `nvidia-smi --query-gpu`; run `nvidia-smi -q > FILE`",
     ),
     (
-        re.compile(r"^\s*GPU0\s+(GPU1|CPU Affinity|NIC0|NV\d|X)\b", re.MULTILINE),
-        "what `nvidia-smi topo -m` shows; run `nvidia-smi -q > FILE`",
+        AMD,
+        "output of rocm-smi or amd-smi, AMD's tools, which --from does not read: of these GPUs nothing is known; run "
+        "`gpudoctor check` there",
     ),
-    (re.compile(r"ROCm System Management Interface|AMD-SMI"), "output of AMD's tools, which --from does not read yet"),
     (
         re.compile(r"^(Collecting environment information|PyTorch version: )", re.MULTILINE),
         "a report of torch.utils.collect_env; run `gpudoctor capture -o FILE` there",
     ),
-    (re.compile(r"NVRM: Xid"), "a kernel log; run `gpudoctor capture -o FILE` there, which reads it too"),
+    (XID, "a kernel log; run `gpudoctor capture -o FILE` there, which reads it too"),
 )
 """Texts that people have instead, and what to do."""
 
@@ -74,12 +78,18 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 FENCE = re.compile(r"^\s*(?:```|~~~)[\w-]*\n(?P<inside>.*)\n(?:```|~~~)\s*$", re.DOTALL)
 
 
+class NotReadYet(UnreadableSnapshot):
+    """Output about a machine that has a name and no reader: of the machine nothing can be told."""
+
+    status = 3
+
+
 def load_snapshot(path: str) -> Snapshot:
     """Read a file, or standard input for "-".
 
     Raises `UnreadableSnapshot` with one line: what the file seems to be, where in it, and what to do.
     """
-    return snapshot_of(_bytes(path))
+    return snapshot_of(content(path))
 
 
 def snapshot_of(raw: bytes) -> Snapshot:
@@ -88,25 +98,48 @@ def snapshot_of(raw: bytes) -> Snapshot:
     fenced = FENCE.match(text)
     stripped = (fenced["inside"] if fenced else text).strip()
     if not stripped:
-        raise UnreadableSnapshot(f"it is empty; {WHAT_TO_GIVE}")
+        return nvidia_smi.unread_snapshot(EMPTY)
     if stripped[0] == "{":
         return _from_json(stripped)
-    if nvidia_smi_xml.START.search(text):
-        return _of_log(nvidia_smi_xml.read_log(text))
-    if nvidia_smi_text.find(text):
-        return _of_log(nvidia_smi_text.read_log(text))
+    log = _log(text)
+    parts = parts_of(text) if len(text) <= MOST_PASTED else []
     complaint = nvidia_smi.from_messages(text)
-    if complaint is not None:
-        return complaint
-    raise UnreadableSnapshot(_guess(stripped))
+    if parts:
+        machine = with_complaint(together(parts, log), complaint)
+    elif log is not None:
+        machine = log
+    elif complaint is not None:
+        machine = complaint
+    else:
+        unread = NotReadYet if AMD.search(stripped) else UnreadableSnapshot
+        raise unread(_guess(stripped))
+    return held(msgspec.to_builtins(_with_the_rest_named(machine, text)), Snapshot)
 
 
-def _of_log(log: nvidia_smi_log.Log) -> Snapshot:
-    """What nvidia-smi's own words make, where its names are names."""
-    return held(msgspec.to_builtins(nvidia_smi.to_snapshot(log)), Snapshot)
+def _with_the_rest_named(machine: Snapshot, text: str) -> Snapshot:
+    """What stands in the same text and is not read here; a kernel's log may hold the very fault."""
+    found = [what.partition(";")[0] for pattern, what in LOOKALIKES if pattern.search(text)]
+    log = ("the kernel log in it is not read here; `gpudoctor explain FILE` reads it",) if XID.search(text) else ()
+    if not found:
+        return machine
+    return msgspec.structs.replace(
+        machine, origin=f"{machine.origin}; not read: {', '.join(found)}", lacks=(*machine.lacks, *log)
+    )
 
 
-def _bytes(path: str) -> bytes:
+def _log(text: str) -> Snapshot | None:
+    """What `nvidia-smi -q` says in it."""
+    if nvidia_smi_xml.START.search(text):
+        log = nvidia_smi_xml.read_log(text)
+    elif nvidia_smi_text.find(text):
+        log = nvidia_smi_text.read_log(text)
+    else:
+        return None
+    return nvidia_smi.to_snapshot(log)
+
+
+def content(path: str) -> bytes:
+    """A file's bytes, or standard input's for "-". Raises `UnreadableSnapshot`."""
     try:
         return bounded.contents(path, bounded.SNAPSHOT.size)
     except bounded.TooLarge as error:

@@ -146,7 +146,7 @@ def _uptime_by_psutil() -> float:
 
 @reader("addresses", "host.hostname_addresses", everywhere=True)
 def read_addresses(system: System, resolver: Resolver = by_getaddrinfo) -> Reading[tuple[str, ...]]:
-    """What the own hostname resolves to. That it does not is a fact; that no name server answered is not."""
+    """What its own hostname resolves to. That it does not is a fact; that no name server answered is not."""
     own = read_identity(system)["host.hostname"]
     return look_up(str(own.value), system.patience, resolver) if own.is_read else own
 

@@ -22,7 +22,10 @@ class Interpreter(NamedTuple):
 
 
 def choose(wanted: str | None, environment: Mapping[str, str]) -> Interpreter:
-    """`--python`, else $VIRTUAL_ENV or $CONDA_PREFIX with torch, else our own with torch, else python3 on PATH.
+    """`--python`, else $VIRTUAL_ENV, $CONDA_PREFIX with torch, our own with torch, else python3 on PATH.
+
+    An active virtual environment is what `python train.py` runs, with torch or without: another interpreter's torch
+    says nothing about it. conda's base is active in many shells unasked, so without torch it is passed over.
 
     Nothing is run or imported: an interpreter "has torch" when a folder `torch` lies in its site-packages.
     Raises `NoSuchInterpreter`.
@@ -35,7 +38,8 @@ def choose(wanted: str | None, environment: Mapping[str, str]) -> Interpreter:
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         prefix = environment.get(variable)
         # A relative one would be whatever lies in the folder that the user stands in.
-        if prefix and Path(prefix).is_absolute() and (python := _python_with_torch(Path(prefix))):
+        any_will_do = variable == "VIRTUAL_ENV"
+        if prefix and Path(prefix).is_absolute() and (python := _python(Path(prefix), with_torch=not any_will_do)):
             return Interpreter(python, f"${variable}")
     if importlib.util.find_spec("torch") is not None:
         return Interpreter(sys.executable, "gpudoctor's own interpreter")
@@ -62,12 +66,12 @@ def _named(wanted: str) -> str:
     raise NoSuchInterpreter(f"--python {wanted}: no such file, and no command of that name on PATH")
 
 
-def _python_with_torch(prefix: Path) -> str | None:
-    """The interpreter of an environment that has torch, or None."""
+def _python(prefix: Path, *, with_torch: bool) -> str | None:
+    """The interpreter of an environment, or None; `with_torch`: of one that has torch."""
     windows = os.name == "nt"
     python = prefix / ("Scripts/python.exe" if windows else "bin/python")
     pattern = "Lib/site-packages/torch" if windows else "lib*/python3*/site-packages/torch"
     try:
-        return str(python) if python.exists() and any(prefix.glob(pattern)) else None
+        return str(python) if python.exists() and (not with_torch or any(prefix.glob(pattern))) else None
     except OSError:  # another user's
         return None

@@ -1,13 +1,13 @@
 """This machine -> Snapshot. Readers run side by side, each with a deadline; what fails becomes a reason."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
 
 from gpudoctor import __version__
-from gpudoctor.active import Child, Reply, Waiting, gather, messages
+from gpudoctor.active import Child, ChildReply, Waiting, gather, messages
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.knowledge.gpus.nvidia_hardware import VENDOR
 from gpudoctor.read import cuda, nvidia, python, smoke
@@ -27,17 +27,22 @@ from gpudoctor.snapshot import (
     read,
 )
 
+Early = Callable[[Snapshot], None]
+"""Called with what is known so far of the machine; what is still asked is "not asked" in it."""
 
-def examine(wish: ExamineWish, children: Sequence[Child], waiting: Waiting | None = None) -> Snapshot:
+
+def examine(
+    wish: ExamineWish, children: Sequence[Child], waiting: Waiting | None = None, early: Early | None = None
+) -> Snapshot:
     """Gather the children that `launch(wish)` started into a snapshot. Never raises for what a child did."""
-    replies = gather(children, waiting)
+    replies = gather(children, waiting, None if early is None else lambda said: early(so_far(said)))
     snapshot = assemble(wish, replies, System())
     if not wish.deep:
         return snapshot
     return msgspec.structs.replace(snapshot, active=Active(smoke=smoke.run(wish, snapshot, waiting)))
 
 
-def assemble(wish: ExamineWish, replies: Mapping[str, Reply], system: System) -> Snapshot:
+def assemble(wish: ExamineWish, replies: Mapping[str, ChildReply], system: System) -> Snapshot:
     """Replies of the children -> Snapshot."""
     fields = local_fields(replies["local"])
     accelerators = held(fields["accelerators"], Accelerators)
@@ -57,7 +62,20 @@ def assemble(wish: ExamineWish, replies: Mapping[str, Reply], system: System) ->
     )
 
 
-def local_fields(reply: Reply) -> dict[str, dict[str, Any]]:
+def so_far(replies: Mapping[str, ChildReply]) -> Snapshot:
+    """The host, its network and what NVML says, as far as they are known; nothing of torch and libcuda."""
+    fields = local_fields(replies["local"])
+    accelerators = held(fields["accelerators"], Accelerators)
+    return Snapshot(
+        gpudoctor=__version__,
+        nvidia=without_hardware(nvidia.assemble(replies["nvidia"]), accelerators),
+        accelerators=accelerators,
+        host=held(fields["host"], Host),
+        network=held(fields["network"], Network),
+    )
+
+
+def local_fields(reply: ChildReply) -> dict[str, dict[str, Any]]:
     """The local readers' answers as nested dicts: section -> field -> reading.
 
     Fields whose reader did not answer get the reason: the deadline, or the child's death.

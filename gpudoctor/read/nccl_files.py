@@ -7,14 +7,17 @@ ld.so(8) (where the loader looks).
 import os
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gpudoctor import programs
 from gpudoctor.knowledge.environment import is_recorded, kept_value
+from gpudoctor.knowledge.nccl.interfaces import COMMUNICATOR, host_of
 from gpudoctor.knowledge.shapes import HIDDEN
+from gpudoctor.read.names import Resolver, by_getaddrinfo, look_up
 from gpudoctor.read.reader import reader
-from gpudoctor.read.storage import home
+from gpudoctor.read.storage import home, home_of_passwd
 from gpudoctor.read.system import System, attempt, within
-from gpudoctor.snapshot import ConfigFile, Reading, read
+from gpudoctor.snapshot import ConfigFile, Reading, absent, read
 
 SYSTEM_FILE = "/etc/nccl.conf"
 MAXIMUM_FILE_BYTES = 1024 * 1024
@@ -39,7 +42,15 @@ def absolute(path: str, folder: str | None) -> str:
     return os.path.normpath(os.path.join(folder or "/", path))  # noqa: PTH118 - text: it may lie on a dead mount
 
 
-def settings(content: bytes) -> dict[str, str]:
+class Lines(NamedTuple):
+    """What a file sets."""
+
+    settings: dict[str, str]
+    with_return: tuple[str, ...]
+    """Names whose line ends in a carriage return: to some releases it belongs to the value."""
+
+
+def lines(content: bytes) -> Lines:
     """The variables that NCCL would set from a file's lines, its first line of a name first.
 
     A line is NAME=VALUE as it stands: spaces and quotes belong to name and value, and "export NAME" is a name of its
@@ -47,6 +58,7 @@ def settings(content: bytes) -> dict[str, str]:
     variable does is hidden.
     """
     found: dict[str, str] = {}
+    returns: dict[str, bool] = {}
     for raw in content.decode("utf-8", "replace").split("\n"):
         line = raw.removesuffix("\r").partition("\0")[0]
         name, equals, value = line.partition("=")
@@ -54,32 +66,43 @@ def settings(content: bytes) -> dict[str, str]:
         plain = name.strip().removeprefix("export").strip()
         if equals and not line.startswith("#") and is_recorded(plain):
             found.setdefault(name[:LONGEST_TEXT], kept_value(plain, value[:LONGEST_TEXT]))
-    return found
+            returns.setdefault(name[:LONGEST_TEXT], raw.endswith("\r") and "\0" not in raw)
+    return Lines(found, tuple(name for name, ends in returns.items() if ends))
 
 
-def config_file(system: System, path: str) -> ConfigFile:
+def config_file(system: System, path: str, home_of: str = "") -> ConfigFile:
+    returns: list[str] = []
+
     def look() -> dict[str, str]:
-        return settings(within(system.patience, path, lambda: system.raw(path, MAXIMUM_FILE_BYTES)))
+        found = lines(within(system.patience, path, lambda: system.raw(path, MAXIMUM_FILE_BYTES)))
+        returns.extend(found.with_return)
+        return found.settings
 
-    return ConfigFile(path, attempt(path, look))
+    return ConfigFile(path, attempt(path, look), tuple(returns), home_of)
 
 
-def paths_of_files(system: System, folder: str | None) -> list[str]:
-    """$NCCL_CONF_FILE (when it is set), ~/.nccl.conf and /etc/nccl.conf, each once.
+def paths_of_files(system: System, folder: str | None) -> dict[str, str]:
+    """$NCCL_CONF_FILE (when it is set), ~/.nccl.conf and /etc/nccl.conf, each once, with `ConfigFile.home_of`.
 
-    Whether the first takes the place of the second depends on NCCL's version: knowledge/nccl/settings.py.
-    NCCL up to 2.29 takes the home folder from /etc/passwd, later ones $HOME; they are the same on nearly every machine.
+    Whether the first takes the place of the second, and which of two homes counts, depends on NCCL's version:
+    knowledge/nccl/settings.py. (userHomeDir in misc/param.cc: getpwuid up to 2.29.7, getenv("HOME") in 2.30.3)
     """
-    named, own = system.environment.get("NCCL_CONF_FILE"), home(system)
-    paths = [absolute(named, folder)] if named else []
-    paths += [absolute(".nccl.conf", own)] if own else []
-    return list(dict.fromkeys([*paths, SYSTEM_FILE]))
+    named = system.environment.get("NCCL_CONF_FILE")
+    homes = {"passwd": home_of_passwd(system), "HOME": system.environment.get("HOME")}
+    if not homes["passwd"] or homes["passwd"] == homes["HOME"]:
+        homes = {"": home(system)}  # where /etc/passwd does not know the user, another name service says the same
+    found = {absolute(named, folder): ""} if named else {}
+    for home_of, place in homes.items():
+        if place:
+            found.setdefault(absolute(".nccl.conf", place), home_of)
+    found.setdefault(SYSTEM_FILE, "")
+    return found
 
 
 @reader("nccl files", "network.nccl_files")
 def read_files(system: System, folder: str | None = None) -> Reading[tuple[ConfigFile, ...]]:
     paths = paths_of_files(system, folder or programs.folder())
-    found = tuple(config_file(system, path) for path in paths)
+    found = tuple(config_file(system, path, home_of) for path, home_of in paths.items())
     return read(", ".join(paths), found)
 
 
@@ -106,6 +129,16 @@ def read_paths(system: System, folder: str | None = None) -> Reading[dict[str, b
         return {path: system.exists(absolute(path, place)) for path in named if "/" in path or ".so" not in path}
 
     return attempt(source, lambda: within(system.patience, source, look))
+
+
+@reader("communicator", "network.communicator_addresses")
+def read_communicator(
+    system: System, folder: str | None = None, resolver: Resolver = by_getaddrinfo
+) -> Reading[tuple[str, ...]]:
+    values = values_of(system, COMMUNICATOR, folder or programs.folder())
+    if not values:
+        return absent("environment, NCCL's files", f"{COMMUNICATOR} is not set")
+    return look_up(host_of(values[0]), system.patience, resolver)
 
 
 # ---------------------------------------------------------------- plugins

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gpudoctor.active import MARK, Reply, messages
+from gpudoctor.active import MARK, ChildReply, messages
 from gpudoctor.named import told
 from gpudoctor.read.nvml_calls import SUCCESS, explain
 from gpudoctor.read.system import System, attempt
@@ -79,7 +79,7 @@ def kernel_module_version(system: System) -> Reading[str]:
     return attempt(KERNEL_MODULE, version)
 
 
-def assemble(reply: Reply) -> Nvidia:
+def assemble(reply: ChildReply) -> Nvidia:
     """The child's lines -> `Nvidia`. What it did not come to has a reason that names the call that kept it."""
     fields: dict[str, Any] = {}
     gpus: dict[int, dict[str, Any]] = {}

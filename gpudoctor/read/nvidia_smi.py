@@ -31,10 +31,21 @@ from gpudoctor.read.nvidia_smi_values import (
     watts,
     why_missing,
 )
-from gpudoctor.snapshot import Gpu, Missing, Nvidia, Reading, Snapshot, UnreadableSnapshot, missing, read
+from gpudoctor.snapshot import (
+    INCOMPLETE,
+    NOT_IN_OUTPUT,
+    Gpu,
+    Missing,
+    Nvidia,
+    Reading,
+    Snapshot,
+    UnreadableSnapshot,
+    missing,
+    read,
+)
 from gpudoctor.snapshot.section import Section
 
-NOT_THERE = "not in this output"
+NOT_THERE = NOT_IN_OUTPUT
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -95,6 +106,7 @@ PLACES = (
     SmiField("clock_sm_max_mhz", megahertz, ("max clocks/sm", "max clocks/sm clock")),
     SmiField("clock_memory_mhz", megahertz, ("clocks/memory", "clocks/mem clock")),
     SmiField("clock_memory_max_mhz", megahertz, ("max clocks/memory", "max clocks/mem clock")),
+    SmiField("fan_percent", percent, ("fan speed",)),
     SmiField("performance_state", performance_state, ("performance state",)),
     SmiField("ecc_mode", enabled, ("ecc mode/current", "ecc mode/current ecc")),
     SmiField("ecc_mode_pending", enabled, ("ecc mode/pending", "ecc mode/pending ecc")),
@@ -138,7 +150,7 @@ MESSAGES: tuple[tuple[re.Pattern[str], int | None], ...] = (
     (re.compile(r"Failed to initialize NVML: (?P<why>[^\n]{1,100})"), None),
     (re.compile(r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"), 9),
     (re.compile(r"NVIDIA-SMI couldn't find libnvidia-ml\.so library"), 12),
-    (re.compile(r"^No devices were found[ \t]*$", re.MULTILINE), 0),
+    (re.compile(r"^[ \t>|]*No devices were found[ \t.]*$", re.MULTILINE), 0),
 )
 """What nvidia-smi says when there is nothing to query -> nvmlReturn_t of nvmlInit; None: named in the message."""
 
@@ -161,6 +173,7 @@ def to_snapshot(log: Log) -> Snapshot:
             driver_version=driver,
             cuda_version=_header(log, ("cuda umd version", "cuda version"), cuda_version),
             gpus=gpus,
+            attached=_header(log, ("attached gpus",), count),
         ),
     )
 
@@ -191,7 +204,12 @@ def from_messages(text: str) -> Snapshot | None:
 
 def _of_message(init_code: int, gpus: Reading[tuple[Gpu, ...]]) -> Snapshot:
     nvidia = msgspec.structs.replace(unread(Nvidia, MESSAGE), init_code=read(MESSAGE, init_code), gpus=gpus)
-    return msgspec.structs.replace(unread(Snapshot, MESSAGE), gpudoctor=__version__, origin=MESSAGE, nvidia=nvidia)
+    return msgspec.structs.replace(unread_snapshot(MESSAGE), nvidia=nvidia)
+
+
+def unread_snapshot(origin: str) -> Snapshot:
+    """The machine of which a file says nothing."""
+    return msgspec.structs.replace(unread(Snapshot, origin), gpudoctor=__version__, origin=origin)
 
 
 def unread(structure: type[S], source: str) -> S:
@@ -213,7 +231,8 @@ def _origin(log: Log, driver: Reading[str]) -> str:
     if attached is not None and attached != shown:
         parts.append(f"{shown} of {attached} GPUs")
     if log.number_of_logs > 1:
-        parts.append(f"first of {log.number_of_logs} logs")
+        which = "first of" if log.number == 1 else f"number {log.number} of"
+        parts.append(f"{which} {log.number_of_logs} logs")
     return log.form + (f" ({', '.join(parts)})" if parts else "")
 
 
@@ -261,7 +280,7 @@ def _gpu(log: Log, index: int, entry: LogEntry, driver: Reading[str]) -> Gpu:
         try:
             fields[name] = group(entry, source)
         except ValueError:
-            fields[name] = missing(source, f"the section of {name} is incomplete or of an unknown form")
+            fields[name] = missing(source, f"the section of {name} {INCOMPLETE}")
     fields["pci_bus_id"] = _pci_bus_id(entry, source)
     if any(_normalised(address) == fields["pci_bus_id"].value_or("") for address in log.corrupted_inforoms):
         fields["inforom_valid"] = read(f"{source}: infoROM is corrupted", False)

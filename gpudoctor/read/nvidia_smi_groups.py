@@ -10,6 +10,7 @@ from typing import Any
 from gpudoctor.read.nvidia_smi_log import LogEntry
 from gpudoctor.read.nvidia_smi_values import (
     CLOCK_EVENT_REASONS,
+    FABRIC_HEALTH,
     FABRIC_STATES,
     NVML_TEXTS,
     RECOVERY_ACTIONS,
@@ -17,13 +18,13 @@ from gpudoctor.read.nvidia_smi_values import (
     celsius,
     count,
     enabled,
-    label,
     mebibytes,
     why_missing,
     word,
     yes,
 )
 from gpudoctor.snapshot import (
+    NOT_IN_OUTPUT,
     EccCounts,
     Fabric,
     GpuProcess,
@@ -36,7 +37,7 @@ from gpudoctor.snapshot import (
     read,
 )
 
-NOT_THERE = "not in this output"
+NOT_THERE = NOT_IN_OUTPUT
 
 
 def first(entry: LogEntry, *paths: str) -> LogEntry | None:
@@ -47,6 +48,7 @@ def first(entry: LogEntry, *paths: str) -> LogEntry | None:
     return found
 
 
+LONGEST_COMMAND = 200
 Group = Callable[[LogEntry, str], Reading[Any]]
 
 
@@ -192,7 +194,24 @@ def fabric(section: LogEntry) -> Fabric | Missing:
         return why
     number = word(state.value, FABRIC_STATES)
     # The status means something only once the registration has ended.
-    return Fabric(number, word(status.value, NVML_TEXTS) if number == FABRIC_STATES["completed"] else 0)
+    ended = word(status.value, NVML_TEXTS) if number == FABRIC_STATES["completed"] else 0
+    health = first(section, "health")
+    return Fabric(number, ended, *_health(health)) if health is not None else Fabric(number, ended)
+
+
+def _health(section: LogEntry) -> tuple[int | None, bool | None]:
+    """The mask as NVML gives it, and whether the summary is bad (580 and later); None for what is not told."""
+    mask, is_told = 0, False
+    for names, shift, meanings in FABRIC_HEALTH:
+        entry = first(section, *names)
+        code = meanings.get(entry.value.casefold(), 0) if entry is not None else 0
+        is_told = is_told or code > 0
+        mask |= code << shift
+    summary = first(section, "summary")
+    said = summary.value.casefold() if summary is not None else ""
+    if said == "limited capacity":
+        mask, is_told = mask & ~3 | 1, True
+    return mask if is_told else None, {"unhealthy": True, "healthy": False}.get(said)
 
 
 def recovery_action(gpu: LogEntry, source: str) -> Reading[int]:
@@ -321,8 +340,15 @@ def _process(process: LogEntry, source: str) -> GpuProcess:
         "compute" if "C" in kind or "M" in kind else "graphics",
         None if why_missing(memory) is not None else mebibytes(memory),
         user=missing(source, NOT_THERE),
-        command=Reading(source, missing=why) if why is not None else read(source, label(name)),
+        command=Reading(source, missing=why) if why is not None else command_of(name, source),
     )
+
+
+def command_of(name: str, source: str) -> Reading[str]:
+    """A command line may be of any length: one that is odd must not cost the list."""
+    if not name.isprintable():
+        return missing(source, "the name is not printable")
+    return read(source, name if len(name) <= LONGEST_COMMAND else f"{name[: LONGEST_COMMAND - 3]}...")
 
 
 GROUPS: dict[str, Group] = {

@@ -55,4 +55,6 @@ class Log(NamedTuple):
     corrupted_inforoms: tuple[str, ...] = ()
     """PCI addresses of the GPUs that nvidia-smi warns about."""
     number_of_logs: int = 1
-    """How many runs the file holds; this is the first."""
+    """How many runs the file holds."""
+    number: int = 1
+    """Which of them this is."""

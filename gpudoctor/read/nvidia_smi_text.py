@@ -26,6 +26,9 @@ FAILED_GPU = re.compile(
 )
 CORRUPTED_INFOROM = re.compile(rf"infoROM is corrupted at gpu (?P<pci>{PCI})", re.IGNORECASE)
 
+SILENT = re.compile(r": *(?:ERR!|\[?Unknown Error|\[?GPU is lost|\[?GPU requires reset)")
+"""Values of a GPU that does not answer."""
+
 MAXIMUM_DEPTH = 16
 """nvidia-smi itself nests five deep."""
 MAXIMUM_LINE = 4096
@@ -63,9 +66,8 @@ def failed_gpus(text: str) -> tuple[FailedGpu, ...]:
 
 
 def read_log(text: str) -> Log:
-    """The first log in a text in which `find` finds one. Raises `UnreadableSnapshot` in one line."""
-    start = find(text)
-    assert start is not None
+    """The log in a text in which `find` finds one. Raises `UnreadableSnapshot` in one line."""
+    start, number = _chosen(text)
     header, gpus = LogEntry("header"), list[LogEntry]()
     # The innermost entry that is open at each indentation, outermost first.
     open_entries: list[tuple[int, LogEntry]] = [(-1, header)]
@@ -97,7 +99,20 @@ def read_log(text: str) -> Log:
         failed=failed_gpus(text),
         corrupted_inforoms=tuple(match["pci"] for match in CORRUPTED_INFOROM.finditer(text)),
         number_of_logs=max(1, len(TITLE.findall(text))),
+        number=number,
     )
+
+
+def _chosen(text: str) -> tuple[re.Match[str], int]:
+    """Of several logs the first in which a GPU does not answer, else the first; and which it is."""
+    titles = list(TITLE.finditer(text))
+    ends = [*(title.start() for title in titles[1:]), len(text)]
+    for number, (title, end) in enumerate(zip(titles, ends, strict=False), 1):
+        if SILENT.search(text, title.end(), end):
+            return title, number
+    start = find(text)
+    assert start is not None
+    return start, 1
 
 
 def _line(text: str) -> SmiLine | None:

@@ -27,6 +27,7 @@ REASONS: dict[str, tuple[str, MissingKind]] = {
     "function not found": ("not offered by this driver", "absent"),
     "timeout": ("nvidia-smi says Timeout", "timeout"),
     "no data": ("nvidia-smi says No Data", "failed"),
+    "not available in wddm driver model": ("not told in Windows' WDDM driver model", "absent"),
     "": ("the value is empty", "failed"),
 }
 """What stands in the place of a value, with or without brackets -> why there is none."""
@@ -49,6 +50,7 @@ NVML_TEXTS = {
     "gpu is lost": 15,
     "gpu requires reset": 16,
     "the operating system has blocked the request": 17,
+    "gpu access blocked by the operating system": 17,
     "driver/library version mismatch": 18,
     "in use by another client": 19,
     "insufficient memory": 20,
@@ -91,6 +93,16 @@ FABRIC_STATES = {"not supported": 0, "not started": 1, "in progress": 2, "comple
 """nvidia-smi's words -> nvmlGpuFabricState_t (nvml.h)."""
 
 
+_TRUE_FALSE = {"true": 1, "false": 2}
+FABRIC_HEALTH: tuple[tuple[tuple[str, ...], int, Mapping[str, int]], ...] = (
+    (("bandwidth",), 0, {"degraded": 1, "full": 2}),
+    (("route recovery in progress",), 2, _TRUE_FALSE),
+    (("route unhealthy",), 4, _TRUE_FALSE),
+    (("access timeout recovery",), 6, _TRUE_FALSE),
+)
+"""Names, place in the mask and words -> NVML_GPU_FABRIC_HEALTH_MASK_* (nvml.h): fields of two bits, 1 is true."""
+
+
 def why_missing(value: str) -> Missing | None:
     """The reason, when a value is one of the words that stand for none; else None."""
     found = REASONS.get(value.strip("[] ").casefold())
@@ -104,7 +116,8 @@ def label(value: str) -> str:
     return value
 
 
-def _number(value: str, unit: str) -> float:
+def number(value: str, unit: str) -> float:
+    """A number with its unit, a pattern."""
     # Twelve digits: more than any counter here reaches, and in MiB still below 2**63 bytes.
     found = re.fullmatch(rf"(-?\d{{1,12}}(?:\.\d{{1,6}})?){unit}", value, re.ASCII)
     if found is None:
@@ -113,33 +126,33 @@ def _number(value: str, unit: str) -> float:
 
 
 def count(value: str) -> int:
-    return int(_number(value, ""))
+    return int(number(value, ""))
 
 
 def mebibytes(value: str) -> int:
     """Bytes."""
-    return int(_number(value, " Mi?B")) * MIB
+    return int(number(value, " Mi?B")) * MIB
 
 
 def percent(value: str) -> int:
-    return int(_number(value, " %"))
+    return int(number(value, " %"))
 
 
 def celsius(value: str) -> int:
-    return int(_number(value, " C"))
+    return int(number(value, " C"))
 
 
 def watts(value: str) -> float:
-    return _number(value, " W")
+    return number(value, " W")
 
 
 def megahertz(value: str) -> int:
-    return int(_number(value, " MHz"))
+    return int(number(value, " MHz"))
 
 
 def lanes(value: str) -> int:
     """The width of a PCIe link, written "16x"."""
-    return int(_number(value, "x"))
+    return int(number(value, "x"))
 
 
 def performance_state(value: str) -> int:

@@ -74,6 +74,7 @@ SENTENCES = {
     9: "the kernel driver is not loaded (NVML error 9, DriverNotLoaded)",
     LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 could not be loaded (NVML error 12, LibraryNotFound)",
     GPU_IS_LOST: "the GPU is lost (NVML error 15, GpuIsLost)",
+    16: "the GPU requires a reset (NVML error 16, ResetRequired)",
     18: "the NVML library and the loaded kernel driver differ in version (NVML error 18, LibRmVersionMismatch)",
     28: "the GPU is not found any more (NVML error 28, GpuNotFound)",
 }

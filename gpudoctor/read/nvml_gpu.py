@@ -351,6 +351,7 @@ FACTS = (
     asked("nvmlDeviceGetMaxClockInfo", "clock_memory_max_mhz", CLOCK_MEMORY),
     Fact("nvmlDeviceGetCurrentClocksEventReasons", ("clock_event_reasons",), _clock_event_reasons),
     asked("nvmlDeviceGetPerformanceState", "performance_state", convert=_performance_state),
+    asked("nvmlDeviceGetFanSpeed", "fan_percent"),
     Fact("nvmlDeviceGetEccMode", ("ecc_mode", "ecc_mode_pending"), _both("nvmlDeviceGetEccMode")),
     Fact("nvmlDeviceGetTotalEccErrors", ("ecc_volatile",), _ecc(VOLATILE)),
     Fact("nvmlDeviceGetTotalEccErrors", ("ecc_aggregate",), _ecc(AGGREGATE)),

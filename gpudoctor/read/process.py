@@ -7,6 +7,7 @@ one that waits in the kernel can be looked at like any other.
 
 import errno
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable, Iterator
@@ -164,17 +165,23 @@ def ancestors(pid: int, system: System = THIS) -> Iterator[int]:
 def catches(pid: int, number: int) -> bool:
     """Whether it has a handler for this signal; without one, SIGUSR1 would end it."""
     try:
-        status = THIS.text(f"/proc/{pid}/status")
-    except OSError:
+        return bool(int(fields_of(pid)["SigCgt"], 16) >> (number - 1) & 1)
+    except (OSError, KeyError, ValueError):
         return False
-    for line in status.splitlines():
-        name, _, mask = line.partition(":")
-        if name == "SigCgt":
-            try:
-                return bool(int(mask, 16) >> (number - 1) & 1)
-            except ValueError:
-                return False
-    return False
+
+
+def fields_of(task: int | str, system: System = THIS) -> dict[str, str]:
+    """What /proc/PID/status says, by its names. Raises `OSError`."""
+    lines = (line.partition(":") for line in system.text(f"/proc/{task}/status").splitlines())
+    return {name: value.strip() for name, _, value in lines}
+
+
+def numbers_of(task: int | str, field: str, system: System = THIS) -> list[int]:
+    """The numbers of a field of /proc/PID/status, such as its users; none where it is not told."""
+    try:
+        return [int(number) for number in fields_of(task, system).get(field, "").split()]
+    except (OSError, ValueError):
+        return []
 
 
 def waits_in(task: int | str, system: System = THIS) -> str:
@@ -192,15 +199,8 @@ def oom_kills() -> int | None:
 
     The counter `oom_kill` of /proc/vmstat (Linux 4.13 on); every user may read it.
     """
-    try:
-        text = THIS.text("/proc/vmstat")
-    except OSError:
-        return None
-    for line in text.splitlines():
-        name, _, number = line.partition(" ")
-        if name == "oom_kill" and number.isdecimal():
-            return int(number)
-    return None
+    found = re.search(r"^oom_kill ([0-9]{1,18})$", THIS.text_or_empty("/proc/vmstat"), re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def uptime(system: System) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gpudoctor.active import MARK, Reply, messages, signal_name
+from gpudoctor.active import MARK, ChildReply, messages, signal_name
 from gpudoctor.named import VariableName, told
 from gpudoctor.read.children import ExamineWish
 from gpudoctor.snapshot import (
@@ -36,7 +36,7 @@ LIBRARY_PACKAGES = {"nccl": "nvidia-nccl-cu", "cudnn": "nvidia-cudnn-cu"}
 """The distributions that bring a library; CUDA's major version ends their names."""
 
 
-def assemble(wish: ExamineWish, static: Reply, torch: Reply | None) -> Training:
+def assemble(wish: ExamineWish, static: ChildReply, torch: ChildReply | None) -> Training:
     """What both workers said. `torch` is None when torch was not to be imported. Never raises for what they said."""
     said = messages(static.output)
     probe = how_it_ended(static, said, wish.timeout)
@@ -57,7 +57,7 @@ def assemble(wish: ExamineWish, static: Reply, torch: Reply | None) -> Training:
 
 
 def imported(
-    wish: ExamineWish, static: Mapping[str, Any], reply: Reply | None, packages: Mapping[str, str]
+    wish: ExamineWish, static: Mapping[str, Any], reply: ChildReply | None, packages: Mapping[str, str]
 ) -> dict[str, Reading[Any]]:
     """The fields `torch` and `torch_probe`."""
     if reply is None or not wish.torch:
@@ -96,7 +96,7 @@ def merged(said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {key: value for message in said for key, value in message.items()}
 
 
-def how_it_ended(reply: Reply, said: Sequence[Mapping[str, Any]], timeout: float) -> Probe:
+def how_it_ended(reply: ChildReply, said: Sequence[Mapping[str, Any]], timeout: float) -> Probe:
     """A worker's end. One that said `complete` has answered, however its last, optional step went."""
     step = "the start of Python"
     for message in said:
@@ -114,13 +114,13 @@ def how_it_ended(reply: Reply, said: Sequence[Mapping[str, Any]], timeout: float
     return Probe("garbled", step, beginning(reply), timeout)
 
 
-def last_line(reply: Reply) -> str:
+def last_line(reply: ChildReply) -> str:
     """Python puts the exception on the last line of standard error."""
     lines = reply.errors.strip().splitlines()
     return lines[-1].strip()[:300].rstrip(".") if lines else "no message"
 
 
-def beginning(reply: Reply) -> str:
+def beginning(reply: ChildReply) -> str:
     """The beginning of what a process wrote that is no answer, without control characters."""
     foreign = b" ".join(line for line in reply.output[:65536].split(b"\n") if not line.startswith(MARK))
     text = " ".join(foreign.decode("utf-8", "replace").split()) or " ".join(reply.errors.split())
@@ -189,7 +189,7 @@ def libraries(
     )
 
 
-def nccl_names(wish: ExamineWish, static: Reply) -> Reading[tuple[str, ...]]:
+def nccl_names(wish: ExamineWish, static: ChildReply) -> Reading[tuple[str, ...]]:
     """network.nccl_names: the NCCL_* names inside the libnccl that the training interpreter's torch would load."""
     said = messages(static.output)
     facts = merged(said)

@@ -18,6 +18,7 @@ from gpudoctor.read.system import System, attempt, of_sysfs
 from gpudoctor.snapshot import DeviceNode, Gid, RdmaDevice, RdmaPort, Reading, absent, missing, read
 
 DEVICES = "/sys/class/infiniband"
+VERBS = "/sys/class/infiniband_verbs"
 NODES = "/dev/infiniband"
 LIBRARY = "libibverbs.so.1"
 LOADER_CACHE = "/etc/ld.so.cache"
@@ -63,7 +64,8 @@ def read_devices(system: System, pause: Pause = time.sleep) -> Reading[tuple[Rdm
 def devices(system: System, pause: Pause) -> tuple[RdmaDevice, ...]:
     """Raises `OSError` when the devices cannot be listed."""
     started = time.monotonic()
-    found = [_device(system, name) for name in system.names(DEVICES)[:MAXIMUM_DEVICES]]
+    verbs = verbs_files(system)
+    found = [_device(system, name, verbs.get(name, "")) for name in system.names(DEVICES)[:MAXIMUM_DEVICES]]
     if any(port.counters.value_or({}) for device in found for port in device.ports):
         left = LOOKS_APART_SECONDS - (time.monotonic() - started)
         if left > 0:
@@ -74,7 +76,16 @@ def devices(system: System, pause: Pause) -> tuple[RdmaDevice, ...]:
     )
 
 
-def _device(system: System, name: str) -> RdmaDevice:
+def verbs_files(system: System) -> dict[str, str]:
+    """The file of each device: containers see the devices of the whole machine here, and are given some files."""
+    found = {}
+    for name in system.names_or_none(VERBS)[: 2 * MAXIMUM_DEVICES]:
+        if re.fullmatch("uverbs[0-9]{1,4}", name):
+            found[system.text_or_empty(f"{VERBS}/{name}/ibdev").strip()] = name
+    return found
+
+
+def _device(system: System, name: str, uverbs: str) -> RdmaDevice:
     folder = f"{DEVICES}/{name}"
     parent = f"{folder}/device"
     names = system.names_or_none(f"{folder}/ports")
@@ -91,6 +102,7 @@ def _device(system: System, name: str) -> RdmaDevice:
         is_virtual_function=system.exists(f"{parent}/physfn"),
         # None for InfiniBand without IPoIB, or a port in another network namespace.
         interfaces=tuple(system.names_or_none(f"{parent}/net")),
+        uverbs=uverbs,
         ports=tuple(_port(system, f"{folder}/ports/{port}", port) for port in ports[:MAXIMUM_PORTS]),
     )
 

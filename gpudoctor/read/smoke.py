@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from gpudoctor.active import Reply, Waiting, gather, messages, start, worker
+from gpudoctor.active import ChildReply, Waiting, gather, messages, start, worker
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_with_uuid
 from gpudoctor.named import told
 from gpudoctor.read.children import ExamineWish
@@ -65,7 +65,7 @@ def test(python: str, targets: Sequence[tuple[str, str]], seconds: float, waitin
     return [SmokeTarget(device, result(device, replies[f"smoke test {device}"], seconds)) for device, _ in targets]
 
 
-def result(device: str, reply: Reply, seconds: float) -> Reading[SmokeResult]:
+def result(device: str, reply: ChildReply, seconds: float) -> Reading[SmokeResult]:
     """What the worker measured; an exception on the way is a result too, a crash or a deadline is none."""
     said = messages(reply.output)
     measured = {key: value for part in parts(said) for key, value in part.items()}

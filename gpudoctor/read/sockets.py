@@ -29,8 +29,6 @@ STATES = (
 """By number, <net/tcp_states.h>."""
 MOST = 512
 """Sockets of one process that are told."""
-MOST_UNANSWERED = 8
-"""Of one process that are named; a rank of a large world may wait for hundreds."""
 MAXIMUM_TABLE = 64 * 1024 * 1024
 MOST_FILES = 65536
 USUAL = frozenset({"ESTABLISHED", "LISTEN", "TIME_WAIT"})
@@ -148,17 +146,6 @@ class Tables:
             if inode not in without
         )
 
-    def unanswered(self, pid: int) -> tuple[str, ...]:
-        """The far ends, "10.0.0.1:29500" or "[fe80::1]:29500", of its connections that nobody has answered yet.
-
-        The kernel leaves this state within a round trip where anyone answers, be it with a refusal: such a connection
-        waits for a host that is down, or its packets are dropped on the way.
-        """
-        table = self.of(pid)
-        rows = (table[inode] for inode in self.inodes(pid) if inode in table)
-        ends = {_written(row.remote, row.remote_port) for row in rows if row.state == "SYN_SENT"}
-        return tuple(sorted(ends)[:MOST_UNANSWERED])
-
     def sockets(self, pid: int, name: str) -> tuple[Socket, ...]:
         """A process's sockets, those in an unusual state first, at most `MOST`. Raises `OSError`."""
         own = self.inodes_or_raise(pid)
@@ -168,10 +155,6 @@ class Tables:
     def listeners(self, pid: int | str, ports: Collection[int]) -> list[SocketRow]:
         """Who listens on these ports in the namespace that a process is in."""
         return [row for row in self.of(pid).values() if row.state == "LISTEN" and row.local_port in ports]
-
-
-def _written(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def socket_of(row: SocketRow, pid: int = 0, process: str = "") -> Socket:

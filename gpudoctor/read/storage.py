@@ -25,8 +25,11 @@ class UsableFolder(NamedTuple):
 def home(system: System) -> str | None:
     """The user's home folder: $HOME, else /etc/passwd (read as a file: name services can hang)."""
     named = system.environment.get("HOME") or system.environment.get("USERPROFILE")
-    if named:
-        return named
+    return named or home_of_passwd(system)
+
+
+def home_of_passwd(system: System) -> str | None:
+    """What /etc/passwd says of this user."""
     if hasattr(os, "getuid"):
         for line in system.text_or_empty("/etc/passwd").splitlines():
             fields = line.split(":")

@@ -6,11 +6,11 @@ the process can be named.
 
 from collections.abc import Sequence
 
-from gpudoctor.active import Reply
+from gpudoctor.active import ChildReply
 from gpudoctor.snapshot import Missing
 
 
-def unanswered(reply: Reply, running: Sequence[str]) -> Missing:
+def unanswered(reply: ChildReply, running: Sequence[str]) -> Missing:
     """The reason for a fact that the child still owed when it ended during the calls in `running`."""
     calls = " and ".join(running[:3]) + (f" and {len(running) - 3} more" if len(running) > 3 else "")
     if reply.timed_out and calls:

@@ -1,10 +1,8 @@
 """Whose a process is, by the kernel's word, and what that user is called."""
 
-import re
-
+from gpudoctor.read.process import fields_of
 from gpudoctor.read.system import System
 
-USER = re.compile(r"^Uid:\s*([0-9]{1,10})\b", re.MULTILINE)
 SUBORDINATE = "/etc/subuid"
 FIRST_LOGIN = 1000
 """UID_MIN of login.defs(5): below it are services, whose containers (dockremap, kubelet) are many users'."""
@@ -17,8 +15,9 @@ def user_of(system: System, pid: int) -> int:
     with the set-user-ID bit.
     """
     try:
-        found = USER.search(system.text(f"/proc/{pid}/status"))
-        return int(found[1]) if found else -1
+        return int(fields_of(pid, system)["Uid"].split()[0])
+    except (KeyError, IndexError, ValueError):
+        return -1
     except FileNotFoundError:  # it ended, or another system's /proc
         pass
     except OSError:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from gpudoctor.amp.report import AmpAdvice, AmpDevice, AmpReport, Precision, Speed
 from gpudoctor.knowledge.precision.apex import translations
-from gpudoctor.knowledge.wording import counted
+from gpudoctor.knowledge.wording import counted, figure
 from gpudoctor.render.prose import show, show_table
 from gpudoctor.render.terminal import show_problem
 from gpudoctor.render.words import safe
@@ -41,7 +41,6 @@ def show_amp(report: AmpReport, screen: Console) -> None:
         show_problem(problem, "", screen)
     if report.advice is not None:
         _show_advice(report.advice, screen)
-        _show_old(report, screen)
     screen.print()
     show(closing_words(report), screen, style="bold")
 
@@ -155,7 +154,7 @@ def _speed_words(speed: Speed) -> str:
         return f"{speed.what} {speed.error}"
     rate = f" ({speed.teraflops:.3g} TFLOP/s)" if speed.teraflops else ""
     size = f" {speed.size}" if speed.what == "matmul" and speed.size else ""
-    return f"{speed.what}{size} {speed.factor:.1f} times as fast{rate}"
+    return f"{speed.what}{size} {figure(speed.factor)} times as fast{rate}"
 
 
 def _switches(device: AmpDevice) -> Iterator[str]:
@@ -176,17 +175,18 @@ def _show_advice(advice: AmpAdvice, screen: Console) -> None:
             _line(f"  {safe(name):<{widest}}  ", line, screen)
 
 
-def _show_old(report: AmpReport, screen: Console) -> None:
-    """What old tutorials say, in the words of today."""
+def _line(head: str, text: str, screen: Console) -> None:
+    """Code to copy: only the terminal itself wraps it."""
+    screen.print(Text.assemble(head, (safe(text), "green")), soft_wrap=True)
+
+
+def show_old(report: AmpReport, screen: Console) -> None:
+    """The answer, and what old tutorials say, in the words of today."""
+    show_amp(report, screen)
     screen.print()
     show("What old tutorials write, and what it is today:", screen, style="bold")
     for old, today, _ in translations(report.versions):
         show(f"{old} -> {today}", screen, indent=2)
-
-
-def _line(head: str, text: str, screen: Console) -> None:
-    """Code to copy: only the terminal itself wraps it."""
-    screen.print(Text.assemble(head, (safe(text), "green")), soft_wrap=True)
 
 
 def closing_words(report: AmpReport) -> str:

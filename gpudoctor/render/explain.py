@@ -14,8 +14,8 @@ from gpudoctor.sure import CERTAIN
 UNDECIDED = 0.5
 MOST_EVIDENCE = 6
 MOST_CONSEQUENCES = 6
-LONGEST_LINE = 160
-"""Two lines of a terminal; `--json` has the rest."""
+LONGEST_LINE, LONGEST_FIRST = 160, 480
+"""Two lines of a terminal, and six for the one that decides; `--json` has the rest."""
 
 
 def show_explanation(answer: Explanation, screen: Console) -> None:
@@ -42,16 +42,25 @@ def show_explanation(answer: Explanation, screen: Console) -> None:
         if len(others) > MOST_ALTERNATIVES:
             show(f"and {len(others) - MOST_ALTERNATIVES} more (--json lists them)", screen, indent=2, style="dim")
     _show_consequences(answer, screen, names)
+    _show_course(answer, screen, names)
     if answer.causes or answer.unknown:
         screen.print()
-    show(verdict(answer), screen, style="bold" if answer.causes or answer.unknown else "bold green")
+    show(verdict(answer), screen, style="bold green" if answer.well else "bold")
     _show_unreadable(answer, screen)
+
+
+def show_with_class(answer: Explanation, screen: Console) -> None:
+    """With what programs are told of it."""
+    show_explanation(answer, screen)
+    if answer.kind is not None:
+        nodes = f", without {', '.join(map(safe, answer.exclude))}" if answer.exclude else ""
+        show(f"Class: {answer.kind}; to blame: {answer.blame}; start it again: {answer.restart}{nodes}", screen)
 
 
 def _show_cause(cause: LogCause, screen: Console, names: bool) -> None:
     show(f"cause {cause.summary}  [{cause.cause}]", screen, style="bold", head="bold red")
-    for line in cause.evidence[:MOST_EVIDENCE]:
-        _show_line(line, screen, names)
+    for number, line in enumerate(cause.evidence[:MOST_EVIDENCE]):
+        _show_line(line, screen, names, longest=LONGEST_LINE if number else LONGEST_FIRST)
     if len(cause.evidence) > MOST_EVIDENCE:
         show(f"and {len(cause.evidence) - MOST_EVIDENCE} more (--json lists them)", screen, indent=2, style="dim")
     if cause.meaning:
@@ -71,15 +80,16 @@ def _show_other(cause: LogCause, screen: Console, names: bool, said: list[str]) 
     words = known.title if repeated and known else cause.summary
     show(f"{cause.confidence:.2f} {words}  [{cause.cause}]", screen, indent=2)
     if cause.evidence and (not repeated or len(said) == 1):
-        _show_line(cause.evidence[0], screen, names, indent=4)
+        longest = LONGEST_FIRST if len(said) == 1 else LONGEST_LINE
+        _show_line(cause.evidence[0], screen, names, indent=4, longest=longest)
     if known and known.confirm:
         show(known.confirm, screen, indent=4, style="dim")
 
 
-def _show_line(line: Line, screen: Console, names: bool, indent: int = 2) -> None:
+def _show_line(line: Line, screen: Console, names: bool, indent: int = 2, longest: int = LONGEST_LINE) -> None:
     """A line of a log, with where it stands; it is never wrapped by us, so that it can be searched for."""
     place = f"{line.file}:{line.line}" if names else f"line {line.line}"
-    text = line.text if len(line.text) <= LONGEST_LINE else line.text[: LONGEST_LINE - 3] + "..."
+    text = line.text if len(line.text) <= longest else line.text[: longest - 3] + "..."
     screen.print(Text(safe(f"{' ' * indent}{place} | {text}"), style="dim"), soft_wrap=True)
 
 
@@ -96,8 +106,23 @@ def _show_consequences(answer: Explanation, screen: Console, names: bool) -> Non
         show(f"and {more} more (--json lists them)", screen, indent=2, style="dim")
 
 
+def _show_course(answer: Explanation, screen: Console, names: bool) -> None:
+    """What is known without a cause: where the log ends or stands, and its lines that look like trouble."""
+    if answer.well:
+        return
+    if answer.starts:
+        show(f"note {answer.starts}", screen, style="bold", head="bold magenta")
+    if answer.course_words and (not answer.causes or answer.causes[0].confidence < UNDECIDED):
+        show(f"note {answer.course_words}", screen, style="bold", head="bold magenta")
+    if answer.trouble:
+        show("Lines that look like trouble:", screen, style="bold")
+        for line in answer.trouble:
+            _show_line(line, screen, names)
+
+
 def verdict(answer: Explanation) -> str:
     """ "1 cause found in 3,412 lines of 2 files; ranks 0-3 speak"."""
+    decide = "does" if answer.lines == 1 else "do"
     amount = f"{answer.lines:,} line{'' if answer.lines == 1 else 's'}"
     if len(answer.files) > 1:
         amount += f" of {counted(len(answer.files), 'file')}"
@@ -107,10 +132,14 @@ def verdict(answer: Explanation) -> str:
     if answer.causes and answer.causes[0].confidence >= UNDECIDED:
         return f"A cause was found in {amount}{speak}"
     if answer.causes or answer.unknown:
-        return f"Something failed, and {amount} do not decide what{speak}"
+        return f"Something failed, and {amount} {decide} not decide what{speak}"
     if not answer.lines:
-        return "Nothing to read: the log is empty"
-    return f"Nothing wrong found in {amount}{speak}"
+        return "Cannot tell: the log is empty"
+    if answer.well:
+        why = "the job ended well" if answer.course == "ended well" else "the job gets on"
+        return f"Nothing wrong found in {amount}: {why}{speak}"
+    shown = "" if answer.trouble or answer.course_words else "; none shows the job getting on, or ending well"
+    return f"No fault that I know in {amount}{shown}{speak}"
 
 
 def _show_unreadable(answer: Explanation, screen: Console) -> None:

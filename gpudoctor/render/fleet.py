@@ -1,61 +1,88 @@
 """A `Survey` on a terminal: who could not be examined, what differs, what is wrong with whom."""
 
+from msgspec.structs import replace
 from rich.console import Console
 
-from gpudoctor.fleet.compare import NOT_SET, Difference
-from gpudoctor.fleet.names import folded, have
+from gpudoctor.culprits import OneTrouble, culprits
+from gpudoctor.fleet.names import folded
 from gpudoctor.fleet.survey import NodesProblem, Survey
-from gpudoctor.knowledge.wording import counted
-from gpudoctor.render.prose import show, show_command
-from gpudoctor.render.terminal import COLORS, show_problem
+from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.render.prose import COLORS, show, show_page
+from gpudoctor.render.terminal import ALL, BRIEF, show_briefly, show_fix, show_problem
 
 OWN_LINES = 6
 """Nodes whose own words are shown where they differ; --json has all."""
-OTHER_VALUES = 6
 BLIND_LINES = 6
+BRIEF_BLIND_LINES = 3
+LACKING = 3
 WAYS = {"ssh": " through ssh", "srun": " through srun", "join": "", "local": ""}
 
 
-def show_survey(survey: Survey, screen: Console) -> None:
-    """Everything, the verdict last: it is what stays on the screen."""
-    way = WAYS.get(survey.reached_by, "")
-    show(f"{counted(len(survey.examined), 'node')} examined{way} in {survey.seconds:.1f} s", screen)
-    for lost in survey.unexamined:
-        screen.print()
-        show_problem(lost.problem, lost.id, screen)
-    if survey.differences:
-        screen.print()
-        show("Differs from most nodes:", screen, style="bold yellow")
-        for difference in survey.differences:
-            show(difference_line(difference), screen, indent=2)
-    for found in survey.problems:
-        screen.print()
-        _show_problem(found, len(survey.examined), screen)
-    _show_blind(survey, screen)
-    screen.print()
-    show(verdict(survey), screen, style=_style(survey))
+def show_survey(survey: Survey, screen: Console, verbosity: int = BRIEF) -> None:
+    """Nodes that nothing is known of, what differs, a line a culprit with the nodes that have it, the verdict last."""
+    gathered = culprits([(each.check, each) for each in survey.problems], lambda each: each.problem, _places_of)
+
+    def draw() -> None:
+        way = WAYS.get(survey.reached_by, "")
+        show(f"{counted(len(survey.examined), 'node')} examined{way} in {survey.seconds:.1f} s", screen, style="bold")
+        if verbosity == BRIEF and (survey.unexamined or gathered):
+            screen.print()
+        for lost in survey.unexamined:
+            if verbosity == BRIEF:
+                show_briefly(OneTrouble(lost.id, lost, lost.problem.severity), lost.problem, screen)
+            else:
+                screen.print()
+                show_problem(lost.problem, lost.id, screen)
+        for each in gathered:
+            if verbosity == BRIEF:
+                _show_briefly(each, len(survey.examined), screen)
+            else:
+                screen.print()
+                _show_problem(each.leads, len(survey.examined), screen)
+                for id, other in each.others:
+                    show(
+                        f"From the same: {_who(other, len(survey.examined))}: {_what(other)}  [{id}]", screen, indent=2
+                    )
+        if survey.differences:
+            screen.print()
+            show("Differs from most nodes:", screen, style="bold yellow")
+            for difference in survey.differences:
+                show(difference.words, screen, indent=2)
+        _show_blind(survey, screen, verbosity)
+
+    show_page(screen, draw, lambda: show(verdict(survey), screen, style=_style(survey)))
 
 
-def difference_line(difference: Difference) -> str:
-    """ "driver: n03 has 550.54, n05 could not tell (nvml: no permission); 14 nodes have 580.95"."""
-    rare = [_has(have(group.nodes), folded(group.nodes), group.value) for group in difference.others[:OTHER_VALUES]]
-    if len(difference.others) > OTHER_VALUES:
-        more = difference.others[OTHER_VALUES:]
-        rare.append(f"{counted(sum(len(group.nodes) for group in more), 'node')} more have {len(more)} other values")
-    rare += [f"{folded(group.nodes)} could not tell ({group.value})" for group in difference.unread[:OTHER_VALUES]]
-    count = counted(difference.count, "node")
-    usual = _has(f"{count} {'has' if difference.count == 1 else 'have'}", count, difference.majority)
-    return f"{difference.fact}: {', '.join(rare)}; {usual}"
+def _places_of(found: NodesProblem) -> set[object]:
+    """Each GPU of each node. Where the nodes have it each in its own way, on which of their GPUs is not known."""
+    gpus = found.problem.gpus or (None,)
+    return {found.nodes} if found.summaries else {(node, gpu) for node in found.nodes for gpu in gpus}
 
 
-def _has(who_has: str, who: str, value: str) -> str:
-    return f"not set on {who}" if value == NOT_SET else f"{who_has} {value}"
+def _who(found: NodesProblem, nodes: int) -> str:
+    return f"all {nodes} nodes" if nodes > 1 and len(found.nodes) == nodes else folded(found.nodes)
+
+
+def _what(found: NodesProblem) -> str:
+    """The summary; where each node has its own, the first one's."""
+    return f"on {found.nodes[0]} {found.problem.summary}" if found.summaries else found.problem.summary
+
+
+def _show_briefly(gathered: OneTrouble[NodesProblem], nodes: int, screen: Console) -> None:
+    found = gathered.leads
+    of_one = f"on {found.nodes[0]}, " if found.problem.fix.commands else ""
+    show_briefly(
+        gathered,
+        replace(found.problem, summary=_what(found)),
+        screen,
+        who=f"{_who(found, nodes)}: ",
+        where=of_one,
+    )
 
 
 def _show_problem(found: NodesProblem, nodes: int, screen: Console) -> None:
     problem = found.problem
-    everywhere = nodes > 1 and len(found.nodes) == nodes
-    who = f"all {nodes} nodes" if everywhere else folded(found.nodes)
+    who = _who(found, nodes)
     if not found.summaries:
         show(
             f"{problem.severity} {who}: {problem.summary}  [{found.check}]",
@@ -64,27 +91,31 @@ def _show_problem(found: NodesProblem, nodes: int, screen: Console) -> None:
             head=COLORS[problem.severity],
         )
     else:
-        show(f"{problem.severity} {who}:  [{found.check}]", screen, style="bold", head=COLORS[problem.severity])
+        show(
+            f"{problem.severity} {who}, each in its own way:  [{found.check}]",
+            screen,
+            style="bold",
+            head=COLORS[problem.severity],
+        )
         for node, summary in list(found.summaries.items())[:OWN_LINES]:
             show(f"{node}: {summary}", screen, indent=2, style="bold")
         if len(found.summaries) > OWN_LINES:
             show(f"and {len(found.summaries) - OWN_LINES} more nodes (--json lists them)", screen, indent=2)
     show(problem.meaning, screen, indent=2)
     first = f" (on {found.nodes[0]}; its values)" if len(found.nodes) > 1 else f" (on {found.nodes[0]})"
-    show(f"Fix{first if problem.fix.commands else ''}: {problem.fix.text}", screen, indent=2)
-    for command in problem.fix.commands:
-        show_command(command, screen)
+    show_fix(problem.fix, screen, f"Fix{first if problem.fix.commands else ''}")
 
 
-def _show_blind(survey: Survey, screen: Console) -> None:
+def _show_blind(survey: Survey, screen: Console, verbosity: int) -> None:
     if not survey.blind:
         return
     screen.print()
     show("Could not look:", screen, style="bold magenta")
-    for group in survey.blind[:BLIND_LINES]:
+    shown = survey.blind[: (BRIEF_BLIND_LINES, BLIND_LINES, len(survey.blind))[min(verbosity, ALL)]]
+    for group in shown:
         show(f"{folded(group.nodes)}: {group.value}", screen, indent=2, style="dim")
-    if len(survey.blind) > BLIND_LINES:
-        show(f"and {counted(len(survey.blind) - BLIND_LINES, 'more reason')} (--json lists them)", screen, indent=2)
+    if len(survey.blind) > len(shown):
+        show(f"and {counted(len(survey.blind) - len(shown), 'more reason')} (-vv lists them)", screen, indent=2)
 
 
 def verdict(survey: Survey) -> str:
@@ -92,7 +123,8 @@ def verdict(survey: Survey) -> str:
     every = len(survey.nodes)
     lost = [node for each in survey.unexamined for node in each.nodes]
     if not survey.examined:
-        return f"Unknown: {f'none of {every} nodes could' if every > 1 else f'{folded(lost)} could not'} be examined"
+        who = f"none of {every} nodes could" if every > 1 else f"{folded(lost)} could not"
+        return f"Not ready to train: {who} be examined"
     faulty = {node for each in survey.problems if each.problem.severity == "error" for node in each.nodes}
     warned = {node for each in survey.problems if each.problem.severity == "warning" for node in each.nodes} - faulty
     parts = [
@@ -105,6 +137,14 @@ def verdict(survey: Survey) -> str:
     said = ", ".join(part for part in parts if part)
     if faulty or lost:
         return f"Not ready to train: {said}"
+    if survey.lacking:
+        lacking = "; ".join(f"{folded(group.nodes)}: {group.value}" for group in survey.lacking[:LACKING])
+        more = len(survey.lacking) - LACKING
+        return f"Cannot tell: {lacking}" + (f"; and {more} more (--json lists them)" if more > 0 else "")
+    if survey.selected or survey.left_out:
+        of = listed(survey.selected) or "all checks"
+        left = f"; {listed(survey.left_out)} was not asked" if survey.left_out and not survey.selected else ""
+        return f"{counted(every, 'node')}, {of}: " + (f"no error, {said}" if said else "nothing wrong") + left
     return f"{counted(every, 'node')} ready to train" + (f", with {said}" if said else "")
 
 
@@ -113,5 +153,7 @@ def _ordered(survey: Survey, some: set[str]) -> list[str]:
 
 
 def _style(survey: Survey) -> str:
-    status = survey.exit_status(strict=True)
-    return "bold green" if status == 0 else "bold yellow" if survey.exit_status() == 0 else "bold red"
+    status = survey.status(strict=True)
+    if survey.verdict == "cannot tell":
+        return "bold magenta"
+    return "bold green" if status == 0 else "bold yellow" if survey.exit_status == 0 else "bold red"

@@ -1,4 +1,4 @@
-"""The answer of `gpudoctor hang` -> terminal: the cause first, then every rank, those that agree in one line."""
+"""The answer of `gpudoctor hang` -> terminal: the cause, then every rank, alike ones in one line, the verdict last."""
 
 import re
 from collections.abc import Sequence
@@ -8,8 +8,9 @@ from rich.table import Table
 
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, OtherJob, ProgramLine, RankRow, is_unseen
 from gpudoctor.knowledge.wording import counted, ranges
-from gpudoctor.render.prose import show, show_command, show_table
-from gpudoctor.render.words import safe
+from gpudoctor.render.prose import show, show_page, show_table
+from gpudoctor.render.terminal import BRIEF, REASONS, show_fix, show_next
+from gpudoctor.render.words import first_clause, headline, safe
 from gpudoctor.sure import CERTAIN
 
 STATE_COLORS = {
@@ -34,18 +35,42 @@ MOST_NAMES = 4
 LONGEST_NUMBERS = 60
 
 
-def show_hang(report: HangReport, screen: Console) -> None:
-    """All jobs of the report, and what could not be seen."""
+def show_hang(report: HangReport, screen: Console, verbosity: int = REASONS) -> None:
+    """All jobs of the report, what could not be seen, and a verdict a job."""
+
+    def draw() -> None:
+        for number, job in enumerate(report.jobs):
+            if number:
+                screen.print()
+            if len(report.jobs) > 1:
+                show(f"{_name(job, report)}:", screen, style="bold")
+            _show_job(job, screen, verbosity)
+        _show_others(report.others, screen)
+        _show_blind(report, screen)
+
+    show_page(screen, draw, lambda: _show_verdicts(report, screen))
+
+
+def _name(job: JobReport, report: HangReport) -> str:
     several = len({job.user for job in report.jobs} | {other.user for other in report.others}) > 1
-    for number, job in enumerate(report.jobs):
-        if number:
-            screen.print()
-        _show_job(job, screen, of=f" of {job.user}" if several and job.user else "")
+    of = f" of {job.user}" if several and job.user else ""
+    return f"{job.id}{of}{f', world size {job.world_size}' if job.world_size else ''}"
+
+
+def _show_verdicts(report: HangReport, screen: Console) -> None:
+    for job in report.jobs:
+        unseen = is_unseen(job)
+        state = "whether it gets on is not known" if unseen else STATES[job.state]
+        cause = ""
+        if job.undecided:
+            cause = "; its cause is not decided" if job.state == "hung" else ""
+        elif job.causes:
+            cause = f" [{job.causes[0].cause}]" if job.causes[0].confidence >= CERTAIN else "; a cause is likely"
+        style = "bold magenta" if unseen else STATE_COLORS[job.state]
+        show(f"{_name(job, report)}: {state}{cause}", screen, style=style)
     if not report.jobs:
         ended = "No job is left to look at: it has ended"
         show(ended if report.ended else "No job could be looked at", screen, style="bold magenta")
-    _show_others(report.others, screen)
-    _show_blind(report, screen)
 
 
 def _show_others(others: Sequence[OtherJob], screen: Console) -> None:
@@ -63,24 +88,21 @@ def _show_others(others: Sequence[OtherJob], screen: Console) -> None:
     show("`--user NAME` or `--pid P` looks at one of these.", screen, indent=2, style="dim")
 
 
-def _show_job(job: JobReport, screen: Console, *, of: str = "") -> None:
-    size = f", world size {job.world_size}" if job.world_size else ""
-    unseen = is_unseen(job)
-    state = "whether it gets on is not known" if unseen else STATES[job.state]
-    show(f"{job.id}{of}{size}: {state}", screen, style="bold magenta" if unseen else STATE_COLORS[job.state])
+def _show_job(job: JobReport, screen: Console, verbosity: int) -> None:
     if job.causes and not job.undecided:
-        screen.print()
-        _show_cause(job.causes[0], screen)
+        _show_cause(job.causes[0], screen, verbosity)
     if job.undecided:
-        screen.print()
         show(f"Undecided: {job.undecided}", screen, style="bold", head="bold magenta")
     others = job.causes if job.undecided else job.causes[1:]
     if others:
-        screen.print()
+        if verbosity > BRIEF:
+            screen.print()
         show("Candidates:" if job.undecided else "Also possible, or besides:", screen, style="bold")
         for cause in others[:MOST_ALTERNATIVES]:
-            show(f"{cause.confidence:.2f} {cause.summary}  [{cause.cause}]", screen, indent=2)
-            if cause.confirm:
+            tag = f"  [{cause.cause}]"
+            said = cause.summary if verbosity > BRIEF else headline(cause.summary, screen.width - len(tag) - 7)
+            show(f"{cause.confidence:.2f} {said}{tag}", screen, indent=2)
+            if cause.confirm and verbosity > BRIEF:
                 show(cause.confirm, screen, indent=4, style="dim")
         if len(others) > MOST_ALTERNATIVES:
             show(f"and {len(others) - MOST_ALTERNATIVES} more (--json lists them)", screen, indent=2, style="dim")
@@ -89,24 +111,31 @@ def _show_job(job: JobReport, screen: Console, *, of: str = "") -> None:
         _show_ranks(job.ranks, screen)
     if job.only_recorder:
         screen.print()
-        show(job.only_recorder, screen, style="dim")
+        brief = f"{first_clause(job.only_recorder)}."
+        show(job.only_recorder if verbosity > BRIEF else brief, screen, style="dim")
 
 
-def _show_cause(cause: HangCause, screen: Console) -> None:
+def _show_cause(cause: HangCause, screen: Console, verbosity: int) -> None:
+    if verbosity == BRIEF:
+        show(f"cause {cause.summary}", screen, style="bold", head="bold red")
+        show_next(f"[{cause.cause}]", cause.fix, screen)
+    else:
+        _show_reasons(cause, screen)
+    if cause.confidence < CERTAIN:
+        test = f": {cause.confirm}" if cause.confirm else ""
+        show(f"How sure: {cause.confidence:.2f} of 1{test}", screen, indent=2)
+
+
+def _show_reasons(cause: HangCause, screen: Console) -> None:
     show(f"cause {cause.summary}  [{cause.cause}]", screen, style="bold", head="bold red")
     show(cause.meaning, screen, indent=2)
-    show(f"Fix: {cause.fix.text}", screen, indent=2)
-    for command in cause.fix.commands:
-        show_command(command, screen)
+    show_fix(cause.fix, screen)
     if cause.where is not None:
         show(f"Where: {place(cause.where)}", screen, indent=2)
     for seen in cause.evidence[:MOST_EVIDENCE]:
         show(f"Seen: {seen.source}: {seen.text}", screen, indent=2, style="dim")
     if len(cause.evidence) > MOST_EVIDENCE:
         show(f"and {len(cause.evidence) - MOST_EVIDENCE} more (--json lists them)", screen, indent=2, style="dim")
-    if cause.confidence < CERTAIN:
-        test = f": {cause.confirm}" if cause.confirm else ""
-        show(f"How sure: {cause.confidence:.2f} of 1{test}", screen, indent=2)
 
 
 def place(where: ProgramLine, *, short: bool = False) -> str:

@@ -9,10 +9,11 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint.fix import once
 from gpudoctor.lint.lint import FiredRule, Linted
 from gpudoctor.lint.model import Span
-from gpudoctor.lint.report import Understood
+from gpudoctor.lint.report import LintReport, Understood
 from gpudoctor.render.prose import show
 from gpudoctor.render.words import safe
 
+VERDICT_COLORS = {"ok": "green", "bad": "red", "not understood": "yellow"}
 COLORS = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 MOST_LINES = 12
 """Of one correction; --fix prints the whole text."""
@@ -27,10 +28,26 @@ def show_lint(answer: Linted, screen: Console, *, with_corrections: bool = True)
         before = answer.found[number - 1].finding if number else None
         same = before is not None and (before.happens, before.fix) == (found.finding.happens, found.finding.fix)
         _show_problem(answer, found, screen, with_corrections, same)
-    if answer.found:
+    _close(answer.report, screen)
+
+
+def show_report(report: LintReport, screen: Console) -> None:
+    """A saved answer, which does not hold the text."""
+    for number, each in enumerate(report.problems):
+        if number:
+            screen.print()
+        head = f"{each.severity} line {each.line}: {each.summary}  [{each.rule} {each.code}]"
+        show(head, screen, style="bold", head=COLORS[each.severity])
+        known_as = f" ({', '.join(each.leads_to)})" if each.leads_to else ""
+        show(f"{each.happens}{known_as}", screen, indent=2)
+        show(f"Fix: {each.fix.text}", screen, indent=2)
+    _close(report, screen)
+
+
+def _close(report: LintReport, screen: Console) -> None:
+    if report.problems:
         screen.print()
-    report = answer.report
-    show(_verdict(answer), screen, style="bold red" if report.verdict == "bad" else "bold green")
+    show(_verdict(report), screen, style=f"bold {VERDICT_COLORS[report.verdict]}")
     line = understood_line(report.understood)
     if line:
         show(f"Understood: {line}", screen)
@@ -87,8 +104,8 @@ def _show_line(text: str, span: Span, screen: Console) -> None:
         screen.print(Text(" " * indent + "^" * max(1, min(len(marked), screen.width - indent)), style="bold"))
 
 
-def _verdict(answer: Linted) -> str:
-    count = {level: sum(found.severity == level for found in answer.found) for level in ("error", "warning", "info")}
+def _verdict(report: LintReport) -> str:
+    count = {level: sum(found.severity == level for found in report.problems) for level in ("error", "warning", "info")}
     parts = [
         counted(count[level], noun) for level, noun in (("error", "error"), ("warning", "warning")) if count[level]
     ]
@@ -96,8 +113,9 @@ def _verdict(answer: Linted) -> str:
         parts.append(counted(count["info"], "remark"))
     if count["error"]:
         return f"It fails, hangs or trains wrongly as written: {', '.join(parts)}"
-    if not answer.found and answer.report.understood == Understood():
-        return "Nothing to judge: no start of a training was understood"
+    if report.verdict == "not understood":
+        told = f"; {', '.join(parts)}" if parts else ""
+        return f"Not understood: no start of a training was found in the text{told}"
     return "No error found in the text" + (f"; {', '.join(parts)}" if parts else "")
 
 

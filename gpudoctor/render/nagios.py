@@ -1,7 +1,5 @@
 """Report -> one line for Nagios and Slurm's node health checks."""
 
-from collections.abc import Sequence
-
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.render import words
 from gpudoctor.report import Report
@@ -9,11 +7,8 @@ from gpudoctor.report import Report
 STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 
 
-def line(report: Report, *, strict: bool = False, unseen: Sequence[str] = ()) -> str:
-    """State, verdict, the names of what was found, and the counts as performance data.
-
-    `unseen`: what decides and could not be read (`gpudoctor.diagnose.unseen`).
-    """
+def line(report: Report, *, strict: bool = False) -> str:
+    """State, verdict, the names of what was found, and the counts as performance data."""
     counts = report.counts
     names = list(
         dict.fromkeys(
@@ -24,10 +19,11 @@ def line(report: Report, *, strict: bool = False, unseen: Sequence[str] = ()) ->
     )
     detail = f": {'; '.join(names)}" if names else ""
     blind = len(report.could_not_look)
-    status = report.nagios_status(strict=strict, is_blind=bool(unseen))
+    status = report.nagios_status(strict=strict)
     said = words.verdict(report)
-    if status == 3 and unseen:
-        said = f"cannot tell: {'; '.join(unseen)}; {counted(blind, 'check')} could not look"
+    if status == 3:
+        said = f"{said[0].lower()}{said[1:]}"
+        said += f"; {counted(blind, 'check')} could not look" if blind else ""
     elif status != report.nagios_status():
         said = f"not healthy enough for --strict ({said[0].lower()}{said[1:]})"
     text = f"GPUDOCTOR {STATES[status]} - {said}{detail}"

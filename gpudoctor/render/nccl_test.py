@@ -1,20 +1,22 @@
 """A bandwidth test on a terminal: who has answered, rows as they are measured, then the verdict."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from gpudoctor.culprits import OneTrouble
 from gpudoctor.fleet.fleet import Fleet, Lost
 from gpudoctor.fleet.messages import Hello, Launch
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.nccl.compare_settings import words
 from gpudoctor.nccl.rank_messages import Member, Row, Skipped
-from gpudoctor.nccl.result import Culprit, Grade, Isolation, IsolationRound, Setting, TestResult
+from gpudoctor.nccl.result import Compared, Culprit, Grade, Isolation, IsolationRound, TestResult
 from gpudoctor.nccl.show import Show
 from gpudoctor.render.prose import show
-from gpudoctor.render.terminal import show_problem
+from gpudoctor.render.terminal import BRIEF, REASONS, show_briefly, show_problem
 from gpudoctor.render.words import safe
 
 FACTORS = {
@@ -54,9 +56,14 @@ def row_line(row: Row) -> str:
     wrong = "N/A" if row.wrong is None else str(row.wrong)
     return (
         f"{row.size_bytes:>11}{row.count:>11}{NAMES.get(row.dtype, row.dtype):>9}{_time(row.maximum_us):>9}"
-        f"{row.algorithm_bandwidth:>8.2f}{row.bus_bandwidth:>7.2f}{wrong:>7}"
+        f"{bandwidth(row.algorithm_bandwidth):>8}{bandwidth(row.bus_bandwidth):>7}{wrong:>7}"
         f"{_time(row.minimum_us):>9}{_time(row.mean_us):>9}"
     )
+
+
+def bandwidth(value: float) -> str:
+    """ "12.34"; of a slow one, as gloo over a container's network, as many digits as tell something: "0.0042"."""
+    return f"{value:.2f}" if value >= 0.1 or value == 0 else f"{value:.4f}" if value >= 0.0001 else f"{value:.0e}"
 
 
 def _time(microseconds: float) -> str:
@@ -108,6 +115,13 @@ class Live(Show):
     def step(self, text: str) -> None:
         self._status(text)
 
+    def joined(self, text: str) -> None:
+        """Also where no terminal shows a status: a log then tells for whom the test still waits."""
+        if self._progress is None:
+            self.notice(text)
+        else:
+            self._status(text)
+
     def notice(self, text: str) -> None:
         """What the user should know at once, and is not part of the answer. For any thread."""
         if self._progress is not None and self._task is not None:
@@ -145,7 +159,7 @@ class Live(Show):
         for line in round_lines(done):
             self._line(line)
 
-    def setting(self, done: Setting) -> None:
+    def setting(self, done: Compared) -> None:
         reached = ", ".join(f"{name} {value:.3g} GB/s" for name, value in done.bus_bandwidth.items()) or done.outcome
         self._line(f"# {words(done.settings)}: {reached}")
 
@@ -246,26 +260,36 @@ def skipped_line(skipped: Skipped) -> str:
     return f"# {skipped.collective} of {skipped.size_bytes} bytes not measured: {skipped.reason}"
 
 
-def show_result(result: TestResult, screen: Console) -> None:
+def show_result(result: TestResult, screen: Console, verbosity: int = REASONS) -> None:
     """What comes after the rows: grades, findings, what --compare and --find-slow found."""
     for grade in result.grades:
-        show_grade(grade, screen)
+        show_grade(grade, screen, with_reason=verbosity > BRIEF or not result.findings)
     if result.compared:
         _show_compared(result, screen)
     if result.isolation is not None:
         _show_isolation(result.isolation, screen)
     for finding in sorted(result.findings, key=lambda f: ("error", "warning", "info").index(f.problem.severity)):
-        screen.print()
-        show_problem(finding.problem, finding.id, screen)
+        trouble = OneTrouble(finding.id, finding, finding.problem.severity)
+        if verbosity == BRIEF:
+            show_briefly(trouble, finding.problem, screen)
+        else:
+            screen.print()
+            show_problem(finding.problem, finding.id, screen)
     screen.print()
-    show(closing_words(result), screen, style="bold")
+    show(f"{closing_words(result)}{_found(result)}", screen, style="bold")
 
 
-def show_grade(grade: Grade, screen: Console) -> None:
-    verdict = f"{grade.verdict}: {grade.collective} {grade.measured:.2f} GB/s bus bandwidth over {grade.link}"
+def _found(result: TestResult) -> str:
+    counts = Counter(finding.problem.severity for finding in result.findings)
+    words = [counted(counts[each], each) for each in ("error", "warning") if counts[each]]
+    return f": {', '.join(words)}" if words else ""
+
+
+def show_grade(grade: Grade, screen: Console, *, with_reason: bool = True) -> None:
+    verdict = f"{grade.verdict}: {grade.collective} {bandwidth(grade.measured)} GB/s bus bandwidth over {grade.link}"
     if grade.expected is not None:
         verdict += f"; such machines reach {grade.expected:g} GB/s ({grade.source})"
-    if grade.reason:
+    if grade.reason and with_reason:
         verdict += f"; {grade.reason}"
     show(verdict, screen, head=COLORS[grade.verdict])
 
@@ -317,7 +341,9 @@ def closing_words(result: TestResult) -> str:
     until = "what was measured until then is above" if measured else "nothing was measured until then"
     unusable = "it cannot be used" if len(result.nodes) == 1 else "not all of them can be used"
     ended = {
-        "complete": f"Done: {nodes}{world}{gloo}",
+        "complete": f"Cannot tell about NCCL: {nodes}{world}, over gloo on the CPU (which --backend gloo would ask for)"
+        if result.verdict_for(result.exit_status) == "cannot tell"
+        else f"Done: {nodes}{world}{gloo}",
         "stalled": f"The test stood still and was ended: {nodes}{gloo}; {left}",
         "died": f"The test died: {nodes}{gloo}; {left}",
         "interrupted": f"Interrupted: {nodes}{gloo}; {until}; {left}",

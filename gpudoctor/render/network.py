@@ -68,5 +68,11 @@ def _rdma(snapshot: Snapshot, taken: tuple[tuple[str, int], ...]) -> str:
 
 
 def _tcp(snapshot: Snapshot) -> str:
-    names = nccl_choice(snapshot).names
-    return f"TCP on {listed(names, SHOWN)}" if names else "nothing: no interface has an address that NCCL takes"
+    choice = nccl_choice(snapshot)
+    if choice.is_blocked:
+        return f"nothing: {choice.rule}"
+    return (
+        f"TCP on {listed(choice.names, SHOWN)}"
+        if choice.names
+        else "nothing: no interface has an address that NCCL takes"
+    )

@@ -1,14 +1,20 @@
 """Measurements as pictures (matplotlib, extra `report`): bus bandwidth over size, speed of precisions."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpudoctor.amp.report import AmpReport
 from gpudoctor.errors import BadInput
+from gpudoctor.knowledge.network.topology import ORDER
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import TestResult
+from gpudoctor.topology import TopologyAnswer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -43,6 +49,69 @@ def draw(result: TestResult, path: str) -> None:
     figure = _figure(figsize=(8, 5), layout="constrained")
     axes = figure.add_subplot()
     rows = result.run.rows if result.run else ()
+    if not rows and (bars := _bars(result)):
+        _draw_bars(axes, bars)
+    else:
+        _draw_curves(axes, result, rows)
+    backend = "gloo over CPU, not NCCL" if result.backend == "gloo" else result.backend.upper()
+    world = f"world size {result.world_size}" if result.world_size else ""
+    axes.set_title(", ".join(part for part in (counted(len(result.nodes), "node"), world, backend) if part))
+    axes.grid(alpha=0.3)
+    figure.savefig(path)
+
+
+class Bar(NamedTuple):
+    """A bandwidth that stands by itself: of a line of settings, or of a group of nodes."""
+
+    name: str
+    kind: str
+    """The collective, or what the round was for."""
+    bandwidth: float | None
+    """None: it hung or died."""
+    takes_part: bool = False
+    """The culprit is among them."""
+
+
+def _bars(result: TestResult) -> list[Bar]:
+    """What --compare and --find-slow measured: one size, and many settings or groups."""
+    bars: list[Bar] = []
+    for line in result.compared:
+        name = "\n".join(f"{variable}={value}" for variable, value in line.settings.items()) or "as it is"
+        bars += [Bar(name, collective, speed) for collective, speed in line.bus_bandwidth.items()]
+        if not line.bus_bandwidth:
+            bars.append(Bar(name, line.outcome, None))
+    if bars:
+        return bars
+    culprits = result.isolation.culprits if result.isolation else ()
+    return [
+        Bar(" - ".join(group), each.purpose, speed, any({*culprit.nodes} <= {*group} for culprit in culprits))
+        for each in (result.isolation.rounds if result.isolation else ())
+        for group, speed in zip(each.groups, each.bus_bandwidth, strict=True)
+    ]
+
+
+def _draw_bars(axes: "Axes", bars: list[Bar]) -> None:
+    """A bar each, hatched where the culprit takes part; what hung or died has its word in place of a bar."""
+    for number, kind in enumerate(dict.fromkeys(bar.kind for bar in bars)):
+        of_it = [(place, bar) for place, bar in enumerate(bars) if bar.kind == kind]
+        axes.barh(
+            [place for place, _ in of_it],
+            [bar.bandwidth or 0.0 for _, bar in of_it],
+            color=f"C{number}",
+            hatch=["///" if bar.takes_part else "" for _, bar in of_it],
+            label=kind,
+        )
+    for place, bar in enumerate(bars):
+        text = "no answer" if bar.bandwidth is None else f"{bar.bandwidth:.3g}"
+        axes.text(bar.bandwidth or 0.0, place, f" {text}", verticalalignment="center", fontsize=8)
+    axes.set_yticks(range(len(bars)), [bar.name for bar in bars], fontsize=8)
+    axes.invert_yaxis()
+    axes.margins(x=0.15)
+    axes.set_xlabel("bus bandwidth (GB/s, 1e9 bytes)")
+    axes.legend(title="hatched: with the culprit" if any(bar.takes_part for bar in bars) else None)
+
+
+def _draw_curves(axes: "Axes", result: TestResult, rows: "Sequence[Row]") -> None:
     for collective in dict.fromkeys(row.collective for row in rows):
         of_it = [row for row in rows if row.collective == collective]
         axes.plot(
@@ -58,12 +127,43 @@ def draw(result: TestResult, path: str) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xlabel("size (bytes)")
     axes.set_ylabel("bus bandwidth (GB/s, 1e9 bytes)")
-    backend = "gloo over CPU, not NCCL" if result.backend == "gloo" else result.backend.upper()
-    world = f"world size {result.world_size}" if result.world_size else ""
-    axes.set_title(", ".join(part for part in (counted(len(result.nodes), "node"), world, backend) if part))
-    axes.grid(alpha=0.3)
     if rows:
         axes.legend()
+    else:
+        axes.text(0.5, 0.5, "nothing was measured", transform=axes.transAxes, horizontalalignment="center")
+
+
+def draw_topology(answer: TopologyAnswer, path: str) -> None:
+    """Write the picture of `gpudoctor topology`: what connects each two devices, near ones dark. Raises `OSError`."""
+    labels = [device.label for device in (*answer.gpus, *answer.nics)]
+    from matplotlib.patches import Rectangle
+
+    size = max(4.0, 0.6 * len(labels) + 1.5)
+    figure = _figure(figsize=(size, size), layout="constrained")
+    axes = figure.add_subplot()
+    for pair in answer.pairs:
+        words = (f"NV{pair.nvlinks}" if pair.nvlinks else pair.path) or "?"
+        far = ORDER.index(pair.path) if pair.path in ORDER else len(ORDER)
+        shade = 0.15 + 0.85 * far / len(ORDER)
+        for row, column in ((pair.a, pair.b), (pair.b, pair.a)):
+            place = (labels.index(column), labels.index(row))
+            axes.add_patch(Rectangle(place, 1, 1, facecolor=(shade, shade, 1.0), edgecolor="white"))
+            axes.text(
+                place[0] + 0.5,
+                place[1] + 0.5,
+                words,
+                color="white" if shade < 0.5 else "black",
+                fontsize=8,
+                horizontalalignment="center",
+                verticalalignment="center",
+            )
+    axes.set_xlim(0, len(labels))
+    axes.set_ylim(len(labels), 0)
+    middles = [number + 0.5 for number in range(len(labels))]
+    axes.set_xticks(middles, labels, rotation=45)
+    axes.set_yticks(middles, [f"{device.label}  {device.name}" for device in (*answer.gpus, *answer.nics)], fontsize=8)
+    axes.set_aspect("equal")
+    axes.set_title("What connects each two, in NCCL's path classes")
     figure.savefig(path)
 
 

@@ -1,7 +1,9 @@
 """Text on a terminal: paragraphs that wrap without trailing blanks, and commands that never wrap."""
 
+import re
 import sys
 import textwrap
+from collections.abc import Callable
 from typing import TextIO
 
 from rich.console import Console
@@ -11,9 +13,12 @@ from rich.text import Text
 
 from gpudoctor.render.words import safe
 
+COLORS = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 NARROWEST = 20
 UNKNOWN_WIDTH = 80
 """What rich assumes where nothing tells the width."""
+UNKNOWN_HEIGHT = 24
+"""Of what is no terminal: a pipe's text has the same lines wherever it is read."""
 
 
 def console(*, no_color: bool = False, file: TextIO | None = None, width: int | None = None) -> Console:
@@ -46,6 +51,37 @@ def show(text: str, screen: Console, *, style: str = "", indent: int = 0, head: 
         if head and number == 0:
             written.stylize(head, 0, len(line.split(" ", 1)[0]))
         screen.print(written, soft_wrap=True)
+
+
+def show_paragraphs(text: str, screen: Console) -> None:
+    """A text of several paragraphs, wrapped for this terminal, not as in its file; lists and commands as they are."""
+    for paragraph in text.split("\n\n"):
+        screen.print()
+        lines = paragraph.splitlines()
+        if any(line.startswith((" ", "- ", "* ")) for line in lines):
+            for line in lines:
+                screen.print(Text(safe(line)), soft_wrap=True)
+        else:
+            show(" ".join(lines), screen)
+
+
+_FILL = re.compile(r"[ \t]+(?=(?:\x1b\[[0-9;]*m)*\n)")
+"""The blanks with which a table fills its lines."""
+
+
+def show_page(screen: Console, draw: Callable[[], None], last: Callable[[], None]) -> None:
+    """What `draw` prints, then `last`: it is what stays on the screen, and comes first too where it would scroll away
+    from who reads from above.
+    """
+    with screen.capture() as page:
+        draw()
+    text = _FILL.sub("", page.get())
+    if text.count("\n") >= (screen.height if screen.is_terminal else UNKNOWN_HEIGHT):
+        last()
+        screen.print()
+    screen.file.write(text)
+    screen.print()
+    last()
 
 
 def show_lines_left_out(screen: Console) -> None:

@@ -1,11 +1,13 @@
 """Sentences and figures that every renderer shares: the machine in a line, the verdict in words, sizes."""
 
 import json
+import re
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
-from gpudoctor.knowledge.wording import counted
+from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.report import Report
 from gpudoctor.snapshot import Reading, Snapshot
 
@@ -52,18 +54,36 @@ def gib(size: int) -> str:
 
 
 def verdict(report: Report) -> str:
-    """The verdict in words, with its numbers."""
-    counts = report.counts
+    """The verdict in words, with its numbers: of a machine, of a choice of checks, or of the part that a file holds."""
+    counts, sight = report.counts, report.sight
     found = [counted(number, noun) for number, noun in ((counts.error, "error"), (counts.warning, "warning")) if number]
     blind = len(report.could_not_look)
-    sight = f"; {counted(blind, 'check')} could not look" if blind else ""
-    if report.verdict == "unknown":
-        return "Unknown: nothing could be examined"
-    if report.verdict == "errors":
-        return f"Not ready to train: {', '.join(found)}{sight}"
-    if report.verdict == "warnings":
-        return f"Ready to train, with {', '.join(found)}{sight}"
-    return "Ready to train" + (f", as far as could be seen: {counted(blind, 'check')} could not look" if blind else "")
+    sight_words = f"; {counted(blind, 'check')} could not look" if blind else ""
+    if report.verdict == "not ready":
+        return f"Not ready to train: {', '.join(found)}{sight_words}"
+    if report.verdict == "cannot tell":
+        lacking = "; ".join(sight.lacking) or "nothing could be examined"
+        said = (
+            f"{lacking[0].upper()}{lacking[1:]}" if lacking.startswith("no accelerator") else f"Cannot tell: {lacking}"
+        )
+        return said + (f"; {', '.join(found)} so far" if found else "")
+    if report.verdict == "nothing wrong":
+        of = listed(sight.selected if sight.selected else sight.seen)
+        said = f"{of}: " + (f"no error, {', '.join(found)}" if found else "nothing wrong")
+        if sight.selected:
+            return f"{said}; no other check was asked for"
+        left = listed(sight.left_out)
+        return f"{said}; {left} {'was' if sight.why_left_out.startswith('not asked') else _are(sight.left_out)} " + (
+            sight.why_left_out
+        )
+    ready = "Ready to train" + (" on the CPU" if sight.on_cpu else "")
+    if found:
+        return f"{ready}, with {', '.join(found)}{sight_words}"
+    return ready + (f", as far as could be seen: {counted(blind, 'check')} could not look" if blind else "")
+
+
+def _are(parts: Sequence[str]) -> str:
+    return "is" if len(parts) == 1 and parts[0] != "GPUs" else "are"
 
 
 def tally(report: Report) -> str:
@@ -88,6 +108,38 @@ def machine_line(snapshot: Snapshot) -> str:
     return name + ", ".join((accelerators(snapshot), *_driver(snapshot)))
 
 
+def header(snapshot: Snapshot, fabric: str, width: int) -> str:
+    """The machine in one line, as much of it as fits: what is left out, -v tells."""
+    host = snapshot.host.hostname.value_or("") or ("" if snapshot.origin == "this machine" else snapshot.origin)
+    files, torch = snapshot.training.torch_files, snapshot.training.torch
+    version = torch.value.version if torch.is_read else files.value.version if files.is_read else ""
+    python = snapshot.training.python_version.value_or("")
+    line = (f"{host}: " if host else "") + accelerators(snapshot).replace("x NVIDIA ", "x ")
+    more = (*_driver(snapshot)[:1], f"torch {version}" if version else "", f"Python {python}" if python else "", fabric)
+    for part in filter(None, more):
+        if len(line) + len(part) + 2 <= width:
+            line += f", {part}"
+    return line
+
+
+_ASIDE = re.compile(r" \([^()]*\)")
+_TAIL = re.compile(r"(?:; |, (?:which|though|but|while|so) ).*$")
+
+
+def headline(summary: str, width: int) -> str:
+    """A summary in one line where that can be: without asides in parentheses, then without what follows a semicolon."""
+    for shorter in (_ASIDE, _TAIL):
+        if len(summary) <= width:
+            break
+        summary = shorter.sub("", summary) or summary
+    return summary
+
+
+def first_clause(text: str) -> str:
+    """The first thing that a text says to do, without its period."""
+    return re.split(r"[.;:](?:\s|$)", _ASIDE.sub("", text), maxsplit=1)[0]
+
+
 def _driver(snapshot: Snapshot) -> list[str]:
     parts = []
     driver = snapshot.nvidia.driver_version
@@ -110,12 +162,12 @@ def accelerators(snapshot: Snapshot) -> str:
     if pci.is_read:
         # NVIDIA's devices are NVML's to count, unless NVML could not.
         kinds = Counter(
-            (device.vendor, device.device)
+            (device.vendor, device.model or f"(PCI device {device.device})")
             for device in pci.value
             if not (device.vendor == "0x10de" and (gpus.is_read or not device.device_class.startswith("0x03")))
         )
         found += [
-            f"{number}x {VENDORS.get(vendor, 'vendor ' + vendor)} (PCI device {device})"
+            f"{number}x {VENDORS.get(vendor, 'vendor ' + vendor)} {device}"
             for (vendor, device), number in kinds.items()
         ]
     if found:
@@ -152,18 +204,20 @@ def _torch(snapshot: Snapshot) -> str:
     return "no torch" if files.missing_kind == "absent" else f"torch unknown ({files.reason})"
 
 
-def evidence(reading: Reading[object]) -> str:
-    """A reading in one line: its source and value, or why there is none."""
+def evidence(reading: Reading[object], *, whole: bool = False) -> str:
+    """A reading in one line: its source and value, or why there is none; cut where it is long, unless `whole`."""
     if not reading.is_read:
         return f"{reading.source}: {reading.reason}"
     text = figure(reading.value)
     if isinstance(reading.value, int) and "MemoryInfo" in reading.source:
         text = gib(reading.value)
-    return f"{reading.source}: {text if len(text) <= LONGEST_EVIDENCE else text[: LONGEST_EVIDENCE - 3] + '...'}"
+    if len(text) > LONGEST_EVIDENCE and not whole:
+        text = text[: LONGEST_EVIDENCE - 3] + "..."
+    return f"{reading.source}: {text}"
 
 
 LONGEST_EVIDENCE = 160
-"""Two lines of a terminal; `--json` has the rest."""
+"""Two lines of a terminal; -vv has the rest."""
 
 
 def _friendly(fields: dict[str, object]) -> dict[str, object]:

@@ -7,14 +7,14 @@ default of each is "not in this snapshot", so a partial snapshot leads to skippe
 Units stand in the names (bytes, watts, celsius, mhz, seconds). Numbers that NVML gives keep NVML's meaning.
 """
 
-from typing import Any
-
 import msgspec
 from msgspec import Struct
 
 from gpudoctor.errors import BadInput
 from gpudoctor.named import VariableName, Version, told
-from gpudoctor.snapshot.accelerators import Accelerators, DeviceNode, PciDevice
+from gpudoctor.snapshot.accelerators import DRIVER_NOT_TOLD, Accelerators, DeviceNode, PciDevice
+from gpudoctor.snapshot.changes import Change, ChangeKind
+from gpudoctor.snapshot.expected import Expectation
 from gpudoctor.snapshot.host import (
     AcsBridge,
     Cgroup,
@@ -59,6 +59,9 @@ from gpudoctor.snapshot.nvidia import (
     TopologyLevel,
 )
 from gpudoctor.snapshot.reading import (
+    INCOMPLETE,
+    NEVER_IN_OUTPUT,
+    NOT_IN_OUTPUT,
     NOT_IN_SNAPSHOT,
     Missing,
     MissingKind,
@@ -66,6 +69,8 @@ from gpudoctor.snapshot.reading import (
     NotRead,
     Reading,
     absent,
+    is_cut_off,
+    is_left_out,
     missing,
     read,
     require,
@@ -99,6 +104,10 @@ class Snapshot(Struct, frozen=True):
     """UTC, ISO 8601."""
     origin: str = "this machine"
     """"this machine", or what a pasted file was ("nvidia-smi -q -x")."""
+    lacks: tuple[str, ...] = ()
+    """Of pasted output: what was cut off or is of a kind that says nothing of the devices' health, in words."""
+    expected: Reading[Expectation] = absent("--expect", "nobody said what to expect")
+    """What this machine was said to have, by whoever asks about it."""
     environment: Reading[dict[VariableName, str]] = NOT_IN_SNAPSHOT
     """Environment variables on the allow-list of `gpudoctor.knowledge.environment`; never a secret."""
     nvidia: Nvidia = Nvidia()
@@ -112,6 +121,29 @@ class Snapshot(Struct, frozen=True):
 
 class UnreadableSnapshot(BadInput):
     """Bytes that are no snapshot this version can read; the message is one line for the user."""
+
+
+class CutSnapshot(UnreadableSnapshot):
+    """The beginning of something that gpudoctor wrote: of the machine nothing can be told."""
+
+    status = 3
+
+
+OWN_FIELDS = (b'"schema"', b'"gpudoctor"', b'"kind"')
+"""One stands at the beginning of whatever gpudoctor writes as JSON."""
+
+
+def is_cut(raw: bytes) -> bool:
+    """Whether these bytes are JSON of gpudoctor's that ends before it is complete."""
+    if not any(name in raw[:400] for name in OWN_FIELDS):
+        return False
+    try:
+        msgspec.json.decode(raw)
+    except msgspec.DecodeError as error:
+        return "truncated" in str(error)  # the only sign that msgspec gives
+    except (RecursionError, UnicodeDecodeError):
+        return False
+    return False
 
 
 def to_json(snapshot: Snapshot, *, indent: int = 0) -> bytes:
@@ -137,32 +169,38 @@ def from_json(raw: bytes) -> Snapshot:
     except msgspec.ValidationError as error:
         raise UnreadableSnapshot(f"not a gpudoctor snapshot: {told(error, raw)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if is_cut(raw):
+            raise CutSnapshot(
+                "the file is cut: its JSON ends before it is complete; capture or copy it again"
+            ) from None
         raise UnreadableSnapshot(f"not valid JSON: {error}") from None
     except RecursionError:
         raise UnreadableSnapshot("not a gpudoctor snapshot: nested too deeply") from None
 
 
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a snapshot, as published in docs/schemas/."""
-    return msgspec.json.schema(Snapshot)
-
-
 __all__ = [
+    "DRIVER_NOT_TOLD",
     "SCHEMA",
+    "INCOMPLETE",
+    "NEVER_IN_OUTPUT",
+    "NOT_IN_OUTPUT",
     "NOT_IN_SNAPSHOT",
     "Missing",
     "MissingKind",
     "NotApplicable",
     "NotRead",
     "Reading",
+    "CutSnapshot",
     "UnreadableSnapshot",
     "absent",
+    "is_cut_off",
+    "is_left_out",
     "missing",
     "read",
     "require",
     "from_json",
+    "is_cut",
     "to_json",
-    "json_schema",
     "Snapshot",
     "Nvidia",
     "Gpu",
@@ -171,6 +209,7 @@ __all__ = [
     "NvLink",
     "Fabric",
     "EccCounts",
+    "Expectation",
     "RemappedRows",
     "RetiredPages",
     "PeerAccess",
@@ -183,6 +222,8 @@ __all__ = [
     "Host",
     "Limits",
     "Cgroup",
+    "Change",
+    "ChangeKind",
     "Space",
     "UsedPath",
     "StuckProcess",

@@ -4,6 +4,9 @@ from gpudoctor.named import DeviceName, PciAddress
 from gpudoctor.snapshot.reading import NOT_IN_SNAPSHOT, Reading
 from gpudoctor.snapshot.section import Section
 
+DRIVER_NOT_TOLD = "not told"
+"""Plain lspci names no drivers."""
+
 
 class PciDevice(Section, frozen=True):
     """A display, accelerator or bridge device from /sys/bus/pci/devices; ids and class in lower-case hex."""
@@ -14,11 +17,16 @@ class PciDevice(Section, frozen=True):
     device: str
     device_class: str
     driver: str = ""
+    """Empty where no driver is bound; `DRIVER_NOT_TOLD` where nothing says."""
     numa_node: int = -1
     link_width: int | None = None
     link_width_max: int | None = None
     link_speed: str = ""
     link_speed_max: str = ""
+    model: str = ""
+    """As lspci names it: "H100 SXM5 80GB"; only of pasted output."""
+    is_silent: bool = False
+    """lspci says "(rev ff)": its configuration space reads all ones."""
 
 
 class DeviceNode(Section, frozen=True):

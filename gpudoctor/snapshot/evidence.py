@@ -96,6 +96,8 @@ class Thread(Struct, frozen=True, omit_defaults=True, kw_only=True):
     state: str = ""
     cpu_seconds: float | None = None
     """Used since the thread began."""
+    delayed_seconds: float | None = None
+    """Spent since then ready to run, while others had the processors."""
     switches: int | None = None
     """Context switches, voluntary and not: one that has none between two looks has not run."""
     waits_in: str = ""
@@ -169,6 +171,8 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     calls: tuple[Enclosing, ...] = ()
     """Calls of collectives in the same function: kind is the name ("all_reduce", "barrier"), text the innermost
     condition that guards it ("" for none)."""
+    leads_to: tuple[Enclosing, ...] = ()
+    """Calls in it of the file's own functions that make collectives, told in the same way by the first of these."""
 
 
 # ---------------------------------------------------------------- the communication layer
@@ -217,6 +221,8 @@ class Recorder(Struct, frozen=True, omit_defaults=True, kw_only=True):
     backend: str = ""
     written_at: float = 0.0
     """The file's modification time, seconds; 0: asked for now."""
+    dumped_at: float = 0.0
+    """When the process wrote it, of one that was asked for now; 0: not told."""
     groups: tuple[Group, ...] = ()
     entries: tuple[Collective, ...] = ()
     """In the order of the recorder: of each group the last 64, and what has not completed before them. Only the last
@@ -267,7 +273,7 @@ class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Two, a few seconds apart; one where it ended meanwhile; none where it was gone."""
     sockets: tuple[Socket, ...] = ()
     sources: tuple[SourceContext, ...] = ()
-    """Of the user's frames of its main thread, in the last sample."""
+    """Of the user's frames of its main thread, in the last sample, and of the lines that its flight recorder names."""
     recorder: Recorder | None = None
     libraries: dict[str, str] = field(default_factory=dict)
     """ "libnccl.so.2", "libtorch_cpu.so", "libnccl-net.so" -> path of what it has loaded (maps)."""
@@ -302,7 +308,7 @@ class KernelEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     seconds_ago: float | None = None
 
 
-class Reached(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class ConnectionAttempt(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What became of a connection from this node to an address that the job names."""
 
     address: str
@@ -312,7 +318,7 @@ class Reached(Struct, frozen=True, omit_defaults=True, kw_only=True):
     detail: str = ""
 
 
-class Interface(Struct, frozen=True, omit_defaults=True):
+class NodeInterface(Struct, frozen=True, omit_defaults=True):
     name: InterfaceName
     addresses: tuple[HostName, ...] = ()
     up: bool = True
@@ -345,10 +351,10 @@ class NodeEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Processes that nobody but the reader's own user has started. Known live only: a file may say anything."""
     listeners: tuple[Socket, ...] = ()
     """LISTEN on the ports that the job names, of whichever process."""
-    reached: tuple[Reached, ...] = ()
-    interfaces: tuple[Interface, ...] = ()
+    reached: tuple[ConnectionAttempt, ...] = ()
+    interfaces: tuple[NodeInterface, ...] = ()
     resolved: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names that the job uses, and the own host name -> addresses; () where it does not resolve."""
+    """Names that the job uses, and its own host name -> addresses; () where it does not resolve."""
     kernel: tuple[KernelEvent, ...] = ()
     gpus: tuple[GpuUse, ...] = ()
     ras: tuple[Ras, ...] = ()

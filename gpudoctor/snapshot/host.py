@@ -102,7 +102,7 @@ class Host(Section, frozen=True):
 
     hostname: Reading[HostName] = NOT_IN_SNAPSHOT
     hostname_addresses: Reading[tuple[Address, ...]] = NOT_IN_SNAPSHOT
-    """What the own hostname resolves to, in getaddrinfo's order; () when it does not resolve."""
+    """What its own hostname resolves to, in getaddrinfo's order; () when it does not resolve."""
     system: Reading[str] = NOT_IN_SNAPSHOT
     """"Linux", "Darwin", "Windows"."""
     kernel_release: Reading[str] = NOT_IN_SNAPSHOT

@@ -60,6 +60,8 @@ class RdmaDevice(Section, frozen=True):
     is_virtual_function: bool = False
     interfaces: tuple[named.InterfaceName, ...] = ()
     """Network interfaces of the same PCI function."""
+    uverbs: named.DeviceOrNone = ""
+    """Its file below /dev/infiniband, by which libibverbs opens it: "uverbs0"; empty where nothing says."""
     ports: tuple[RdmaPort, ...] = ()
 
 
@@ -134,6 +136,11 @@ class ConfigFile(Section, frozen=True):
     path: str
     settings: Reading[dict[named.SettingName, str]] = NOT_IN_SNAPSHOT
     """Absent when there is no such file."""
+    with_return: tuple[named.SettingName, ...] = ()
+    """Names whose value ends in a carriage return, which `settings` leaves out and NCCL before 2.30.3 keeps."""
+    home_of: str = ""
+    """Of a .nccl.conf where /etc/passwd and $HOME name different folders: "passwd", which NCCL before 2.30.3 reads, or
+    "HOME", which it reads since."""
 
 
 # ---------------------------------------------------------------- rendezvous
@@ -214,6 +221,8 @@ class Network(Section, frozen=True):
     interfaces: Reading[tuple[Interface, ...]] = NOT_IN_SNAPSHOT
     routes: Reading[tuple[Route, ...]] = NOT_IN_SNAPSHOT
     nccl_files: Reading[tuple[ConfigFile, ...]] = NOT_IN_SNAPSHOT
+    communicator_addresses: Reading[tuple[named.Address, ...]] = NOT_IN_SNAPSHOT
+    """Of the host in NCCL_COMM_ID, in the resolver's order; () where it has none. Absent when it is not set."""
     nccl_names: Reading[tuple[named.VariableName, ...]] = NOT_IN_SNAPSHOT
     """The NCCL_* names inside the libnccl that torch would load; absent when there is none."""
     net_plugins: Reading[tuple[str, ...]] = NOT_IN_SNAPSHOT

@@ -27,7 +27,8 @@ class RetiredPages(Section, frozen=True):
 class EccCounts(Section, frozen=True):
     """ECC errors of one counter set (volatile: since the driver loaded; aggregate: over the GPU's life)."""
 
-    corrected: int
+    corrected: int | None
+    """None where only the other is told: in the table of nvidia-smi."""
     uncorrected: int
 
 
@@ -47,12 +48,13 @@ class Fabric(Section, frozen=True):
     """nvmlDeviceGetGpuFabricInfo: `state` 0 not supported, 1 not started, 2 in progress, 3 completed.
 
     `status` is the nvmlReturn_t of the registration, meaningful once completed; `health` is the summary mask of
-    the V2/V3 call where the driver has it, else None.
+    the V2/V3 call where the driver has it, else None. `is_unhealthy` is the summary of nvidia-smi (580 and later).
     """
 
     state: int
     status: int
     health: int | None = None
+    is_unhealthy: bool | None = None
 
 
 class MigDevice(Section, frozen=True):
@@ -125,6 +127,8 @@ class Gpu(Section, frozen=True):
     clock_event_reasons: Reading[int] = NOT_IN_SNAPSHOT
     """Bit mask of nvmlDeviceGetCurrentClocksEventReasons; `gpudoctor.knowledge.gpus.clock_events` names the bits."""
     performance_state: Reading[int] = NOT_IN_SNAPSHOT
+    fan_percent: Reading[int] = NOT_IN_SNAPSHOT
+    """Of the first fan, absent without one. ERR! here can be the first sign of a GPU that wants a reset."""
 
     ecc_mode: Reading[bool] = NOT_IN_SNAPSHOT
     ecc_mode_pending: Reading[bool] = NOT_IN_SNAPSHOT
@@ -191,6 +195,8 @@ class Nvidia(Section, frozen=True):
     """/proc/driver/nvidia/version."""
     gpus: Reading[tuple[Gpu, ...]] = NOT_IN_SNAPSHOT
     """Every GPU that NVML counts, in index order; one that could not be opened has missing readings."""
+    attached: Reading[int] = NOT_IN_SNAPSHOT
+    """How many GPUs a log of nvidia-smi says there are; a part of a log holds fewer."""
     peers: Reading[tuple[PeerAccess, ...]] = NOT_IN_SNAPSHOT
     """All ordered pairs; absent with fewer than two GPUs."""
     topology: Reading[tuple[TopologyLevel, ...]] = NOT_IN_SNAPSHOT

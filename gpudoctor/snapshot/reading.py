@@ -106,5 +106,21 @@ def require(*readings: Reading[Any]) -> None:
         reading.value  # noqa: B018 - it raises
 
 
+NOT_IN_OUTPUT: Final = "not in this output"
+"""Of what its kind usually has: it is cut, or a part."""
+NEVER_IN_OUTPUT: Final = "never in output of this kind"
+INCOMPLETE: Final = "is incomplete or of an unknown form"
+
+
+def is_left_out(reading: Reading[Any]) -> bool:
+    """Whether nobody tried to read it, or a file was cut in it: a partial snapshot and pasted output lack facts."""
+    return reading == NOT_IN_SNAPSHOT or reading.reason == NEVER_IN_OUTPUT or is_cut_off(reading)
+
+
+def is_cut_off(reading: Reading[Any]) -> bool:
+    """Whether output of its kind holds it, and this one does not."""
+    return reading.reason == NOT_IN_OUTPUT or reading.reason.endswith(INCOMPLETE)
+
+
 NOT_IN_SNAPSHOT: Final[Reading[NoReturn]] = missing("snapshot", "not in this snapshot")
 """The default of every fact, so that a partial snapshot says so instead of pretending."""

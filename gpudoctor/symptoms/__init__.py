@@ -4,50 +4,30 @@ An entry is a `Symptom`; its samples and counter-examples are its test. Lines th
 the cause's own file. Of entries that fit one line, the one that stands first in `TABLE` says most about it.
 """
 
+import importlib
+
 from gpudoctor.causes import CAUSES
 from gpudoctor.symptom import Symptom
-from gpudoctor.symptoms import (
-    c10d_store,
-    ddp,
-    elastic,
-    endings,
-    frameworks,
-    gloo,
-    gpu,
-    kernel,
-    mpi,
-    nccl_connecting,
-    nccl_machine,
-    nccl_more,
-    nccl_rdma,
-    nccl_watchdog,
-    python,
-    slurm,
-    threads,
-    told,
-)
 
 SPEAKERS = (
-    kernel,
-    gpu,
-    slurm,
-    mpi,
-    ddp,
-    gloo,
-    c10d_store,
-    elastic,
-    nccl_watchdog,
-    nccl_more,
-    nccl_machine,
-    nccl_connecting,
-    nccl_rdma,
-    frameworks,
-    python,
-    endings,
-    threads,
-    told,
+    *(
+        "kernel",
+        "gpu",
+        "schedulers",
+        "slurm",
+        "mpi",
+        "ddp",
+        "gloo",
+        "c10d_store",
+        "elastic",
+        "nccl_watchdog",
+        "nccl_more",
+    ),
+    *("nccl_machine", "nccl_connecting", "nccl_rdma", "fabrics", "frameworks", "python", "endings", "shell"),
+    *("kubernetes", "containers", "mpi_more", "watchers", "threads", "told"),
 )
+"""The modules here, in the order of their entries in `TABLE`."""
 TABLE: tuple[Symptom, ...] = (
     *(symptom for cause in CAUSES.values() for symptom in cause.symptoms),
-    *(symptom for speaker in SPEAKERS for symptom in speaker.SYMPTOMS),
+    *(symptom for name in SPEAKERS for symptom in importlib.import_module(f"{__name__}.{name}").SYMPTOMS),
 )

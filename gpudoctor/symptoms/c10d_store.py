@@ -1,7 +1,6 @@
 """The rendezvous: torch's TCPStore and its sockets (socket.cpp, TCPStore.cpp, distributed_c10d.py)."""
 
-from gpudoctor.sure import HINT, LIKELY, POSSIBLE, SEEN
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import HINT, LIKELY, POSSIBLE, SEEN, Symptom
 
 C10D = "[c10d] "
 LOOPBACK = r"(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?|ip6-localhost)"
@@ -13,7 +12,6 @@ STORE = "torch c10d/TCPStore.cpp"
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "store-connect-timeout-loopback",
-        needle="while trying to connect to ",
         pattern=r"client socket has timed out after (?P<timeout>\S+) while trying to connect to "
         rf"\(?(?P<address>{LOOPBACK})[,:] ?(?P<port>\d{{1,5}})\b",
         cause="master-addr-loopback",
@@ -29,7 +27,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-connect-timeout",
-        needle="while trying to connect to ",
         pattern=r"client socket has timed out after (?P<timeout>\S+) while trying to connect to "
         rf"(?!\(?{LOOPBACK}[,:])" + TO,
         cause="master-unreachable",
@@ -50,7 +47,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-connect-timeout-old",
-        needle="connect() timed out. Original timeout was",
         pattern=r"connect\(\) timed out\. Original timeout was (?P<timeout>\d+) ms",
         cause="master-unreachable",
         role="connection",
@@ -62,7 +58,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-client-gave-up",
-        needle="TCP client failed to connect/validate to host",
         pattern=r"TCP client failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - timed out",
         cause="master-unreachable",
         role="connection",
@@ -98,7 +93,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-connect-no-route",
-        needle="The client socket has failed to connect to ",
         pattern=r"The client socket has failed to connect to (?:any network address of )?\(?"
         r"(?P<address>[^\s,()]{1,253}?)[,:] ?(?P<port>\d{1,5})\)?"
         r" \(errno: (?:110|113|101) - (?P<errno>[^)\n]{1,60})\)",
@@ -121,7 +115,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-connect-refused",
-        needle="The client socket has failed to connect to ",
         pattern=r"The client socket has failed to connect to (?:any network address of )?\(?"
         r"(?P<address>[^\s,()]{1,253}?)[,:] ?(?P<port>\d{1,5})\)? ?"
         r"(?:\(errno: (?:111|97|99|22) - (?P<errno>[^)\n]{1,60})\)|\.|$)",
@@ -141,7 +134,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-name-unknown",
-        needle="cannot be retrieved (gai error: ",
         pattern=r"The (?P<family>IPv4|IPv4 or IPv6|IPv6) network addresses of \((?P<address>[^,\s]{1,253}), "
         r"?(?P<port>\d+)\) cannot be retrieved \(gai error: -(?:2|3|5) - (?P<error>[^)\n]{1,80})\)",
         cause="master-unreachable",
@@ -160,7 +152,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "name-unknown",
-        needle="gaierror: [Errno -",
         pattern=r"\bgaierror: \[Errno -(?:2|3|5)\] (?P<error>[^\n]{1,80})",
         cause="master-unreachable",
         variant="any-name",
@@ -205,7 +196,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-port-forbidden",
-        needle=("EACCES", "(errno: 13 - "),
         pattern=(
             r"failed to listen on any local network address\. port: (?P<port>\d{1,5}),[^\n]{0,80}EACCES",
             r"server socket has failed to bind to (?P<address>\S{1,60}?):(?P<port>\d{1,5}) \(errno: 13 - ",
@@ -238,7 +228,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-clients-missing",
-        needle=" clients joined",
         pattern=r"Timed out after (?P<timeout>\d+) seconds waiting for clients\. (?P<joined>\d+)/(?P<size>\d+) "
         r"clients joined",
         cause="launcher-world-mismatch",
@@ -253,7 +242,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-barrier-missing",
-        needle="Timed out initializing process group in store based",
         pattern=r"Timed out initializing process group in store based ?barrier on rank:? ?(?P<rank>\d+), for key: "
         r"(?P<key>\S{1,120}) \(world_size=(?P<size>\d+), (?:num_workers_joined|worker_count)=(?P<joined>\d+)",
         cause="launcher-world-mismatch",
@@ -289,11 +277,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-connection-lost",
-        needle=(
-            "failed on SocketImpl(",
-            "Connection was likely closed. Did the remote server shutdown or crash",
-            'Failed to check the "should dump" flag on TCPStore',
-        ),
         pattern=(
             r"(?:recvValue|recvValueWithTimeout|recvVector|recvBytes|sendBytes|sendValue|sendVector)\w{0,12} failed on "
             r"SocketImpl\([^)\n]{0,120}remote=(?P<address>[^)\n]{1,80})\)",
@@ -319,7 +302,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-wait-timeout",
-        needle=("wait timeout after ", "Timeout waiting for key: ", "Error: Socket Timeout", "barrier timeout after "),
         pattern=(
             r"(?:wait|barrier) timeout after (?P<timeout>\d+)ms, keys?: (?P<key>[^\s,]{1,160})",
             r"Timeout waiting for key: (?P<key>[^\s]{1,160})",
@@ -337,7 +319,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-network-error",
-        needle="DistNetworkError: ",
         pattern=r"DistNetworkError: (?P<error>Connection reset by peer|Broken pipe|failed to recv|Failed to recv|"
         r"Connection was likely closed[^\n]{0,40})",
         cause="store-host-exit",
@@ -352,7 +333,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rendezvous-variable-missing",
-        needle="rendezvous: environment variable ",
         pattern=r"using env:// rendezvous: environment variable (?P<name>\w+) expected, but not set",
         cause="launcher-world-mismatch",
         variant="no-launcher",
@@ -364,7 +344,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-foreign-client",
-        needle="Miscellaneous client with",
         pattern=r"Miscellaneous client with(?:out| incorrect) VALIDATE query is detected",
         role="context",
         seen="something that is no rank connected to the port of the store",

@@ -1,7 +1,6 @@
 """DistributedDataParallel, collectives under TORCH_DISTRIBUTED_DEBUG, and devices that were not chosen."""
 
-from gpudoctor.sure import LIKELY, POSSIBLE
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import LIKELY, POSSIBLE, Symptom
 
 FINGERPRINT = r"CollectiveFingerPrint\((?:SequenceNumber=(?P<sequence>\d+), ?)?OpType=(?P<operation>\w+)\b"
 OTHER = r"CollectiveFingerPrint\((?:SequenceNumber=(?P<other_sequence>\d+), ?)?OpType="
@@ -54,7 +53,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "fingerprint",
-        needle="mismatch between collectives on ranks",
         pattern=r"mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running (?![^\n]{0,900}?but Rank \d+ "
         r"is running collective: CollectiveFingerPrint\([^\n)]{0,60}OpType=\w+, ?TensorShape=)",
         cause="collective-order-mismatch",
@@ -71,9 +69,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "ddp-parameter-counts-differ",
-        needle="DDP expects same model across all ranks",
         pattern=r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<count>\d+) params, while "
-        r"rank (?P<other>\d+) has inconsistent (?P<other_count>\d+) params",
+        r"rank (?P<other>\d+) has inconsistent (?P<other_count>[1-9]\d*) params",
         cause="shape-mismatch",
         variant="model",
         seen="the model has {count} parameters on rank {rank} and {other_count} on rank {other}",
@@ -84,8 +81,22 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="DDP expects the same loss",
     ),
     Symptom(
+        "ddp-exchange-failed",
+        pattern=r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<count>[1-9]\d*) params, "
+        r"while rank (?P<other>\d+) has inconsistent 0 params",
+        cause="p2p-acs-iommu",
+        variant="zeros",
+        confidence=POSSIBLE,
+        seen="rank {rank} got zeros from rank {other} instead of its number of parameters: the exchange itself failed",
+        versions="torch >= 1.9",
+        source="torch c10d/reducer.cpp (verify_params_across_processes): the sizes come by an all_gather",
+        sample="RuntimeError: DDP expects same model across all ranks, but Rank 1 has 148 params, while rank 0 has "
+        "inconsistent 0 params.",
+        counter="RuntimeError: DDP expects same model across all ranks, but Rank 2 has 148 params, while rank 0 has "
+        "inconsistent 150 params.",
+    ),
+    Symptom(
         "ddp-parameter-sizes-differ",
-        needle="of the same param in process 0",
         pattern=r"\[(?P<rank>\d+)\]: params\[(?P<parameter>\d+)\] in this process with (?:sizes|strides) "
         r"\[(?P<size>[\d, ]{0,80})\] appears not to match (?:sizes|strides) of the same param in process 0",
         cause="shape-mismatch",
@@ -160,7 +171,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "debug-detail-on",
-        needle="TORCH_DISTRIBUTED_DEBUG",
         pattern=r"TORCH_DISTRIBUTED_DEBUG\W{1,4}DETAIL\b",
         cause="debug-wrapper-artifact",
         role="context",
@@ -171,7 +181,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "launch-blocking-on",
-        needle="CUDA_LAUNCH_BLOCKING",
         pattern=r"\bCUDA_LAUNCH_BLOCKING\W{1,4}1\b",
         unless="consider passing",
         cause="launch-blocking-env",

@@ -5,8 +5,7 @@ that waited, and torchrun sends SIGKILL itself to what does not end. So a row of
 rows are read together (`explain.exits`).
 """
 
-from gpudoctor.sure import HINT
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import HINT, Symptom
 
 
 def ended(signals: str) -> tuple[str, ...]:
@@ -74,7 +73,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "elastic-failure-rank",
-        needle="(local_rank: ",
         pattern=r"\brank\s{1,8}: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)",
         role="context",
         seen="torchrun lists rank {rank} among those that failed",
@@ -103,7 +101,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "elastic-signal",
-        needle=("SignalException: Process ", " death signal, shutting down workers", "Got termination signal: "),
         pattern=(
             r"SignalException: Process (?P<pid>\d+) got signal: (?!1$|1\s|SIGHUP)(?P<name>\w+)",
             r"Received (?!1 |Signals\.SIGHUP)(?P<name>[\w.]+) death signal, shutting down workers",
@@ -122,7 +119,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "elastic-blocked-worker",
-        needle="stuck in uninterruptible sleep (D-state)",
         pattern=r"Worker pid=(?P<pid>\d+) stuck in uninterruptible sleep \(D-state\) for (?P<seconds>[\d.]+)s",
         cause="storage-stall",
         seen="process {pid} has waited in the kernel for {seconds} s (state D): storage or a driver does not answer",
@@ -153,7 +149,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rendezvous-timeout",
-        needle="RendezvousTimeoutError",
         pattern=r"RendezvousTimeoutError(?!.{0,40}in \()",
         cause="launcher-world-mismatch",
         variant="torchrun",
@@ -176,7 +171,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rendezvous-heartbeat-failed",
-        needle=("has failed to send a keep-alive heartbeat", "has failed to shutdown the rendezvous"),
         pattern=r"The node '(?P<host>[^'\n]{1,253})' has failed to (?:send a keep-alive heartbeat|shutdown the "
         r"rendezvous)",
         cause="store-host-exit",
@@ -210,7 +204,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "elastic-world",
-        needle="global_world_sizes=[",
         pattern=r"global_world_sizes=\[(?P<size>\d+)",
         role="context",
         seen="torchrun made a world of {size} ranks",

@@ -4,8 +4,7 @@ What it means is the same whoever writes it (`explain.endings.OF_SIGNAL`). Signa
 end, and SIGABRT, by which it ends itself, are no cause: the speakers' own tables have them as consequences.
 """
 
-from gpudoctor.sure import LIKELY, POSSIBLE
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import LIKELY, POSSIBLE, Symptom
 from gpudoctor.symptoms.elastic import EXIT_NEEDLES, ended
 from gpudoctor.symptoms.mpi import NOTICED
 
@@ -47,7 +46,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "subprocess-signalled",
-        needle="died with <Signals.SIG",
         pattern=rf"died with <Signals\.{NAME}: \d+>",
         cause="rank-died",
         seen="a launcher in Python saw its process end by {signal}",
@@ -57,7 +55,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "mpi-rank-signalled",
-        needle="exited on signal ",
         pattern=NOTICED + rf"{NUMBER}\b",
         cause="rank-died",
         seen="rank {rank} on {host} was ended by signal {signal}",
@@ -67,7 +64,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "hydra-signalled",
-        needle=("KILLED BY SIGNAL: ", "EXIT STRING: ", "EXIT CODE: "),
         pattern=(
             rf"KILLED BY SIGNAL: {NUMBER}\b",
             rf"EXIT STRING: [^\n(]{{1,40}}\(signal {NUMBER}\)",
@@ -85,7 +81,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "deepspeed-signalled",
-        needle="exits with return code = ",
         pattern=r"exits with return code = (?P<exitcode>-(?:4|7|8|9|11|31)|13[25679])\b",
         cause="rank-died",
         seen="a process that DeepSpeed started was ended by a signal (return code {exitcode})",
@@ -96,7 +91,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "slurm-task-signalled",
-        needle="srun: error: ",
         pattern=r"srun: error: (?P<host>[\w.-]{1,253}): tasks? (?P<tasks>[\d,\[\]-]{1,200}): " + WORDS,
         cause="rank-died",
         confidence=LIKELY,
@@ -110,7 +104,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "shell-child-signalled",
-        needle=": line ",
         pattern=rf": line \d+:\s{{1,8}}(?P<pid>\d+) {WORDS}\s",
         cause="rank-died",
         confidence=LIKELY,
@@ -124,7 +117,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "python-signalled",
-        needle="Fatal Python error: ",
         pattern=rf"Fatal Python error: {WORDS}",
         cause="rank-died",
         seen="a rank was ended by a signal ({signal}); the stack below names the call",
@@ -134,7 +126,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "kernel-signalled",
-        needle=("potentially unexpected fatal signal ", "type=1701 audit("),
         pattern=(
             rf"potentially unexpected fatal signal {NUMBER}\.",
             rf"type=1701 audit\([^\n]{{0,200}}? pid=(?P<pid>\d+) "
@@ -163,7 +154,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "container-out-of-memory",
-        needle="OOMKilled",
         pattern=r"\b[Rr]eason\"?:\s{0,12}\"?OOMKilled\b",
         cause="host-out-of-memory",
         seen="the kernel killed a container, which had used up its memory limit",

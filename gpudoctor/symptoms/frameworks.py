@@ -1,14 +1,12 @@
 """What Lightning, accelerate, DeepSpeed, Horovod and Ray say."""
 
-from gpudoctor.sure import HINT, LIKELY, POSSIBLE, PROVED
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import HINT, LIKELY, POSSIBLE, PROVED, Symptom
 
 HOROVOD = "horovod/common"
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "lightning-member",
-        needle=", MEMBER: ",
         pattern=r"GLOBAL_RANK: (?P<rank>\d+), MEMBER: (?P<member>\d+)/(?P<world_size>\d+)",
         role="context",
         seen="Lightning's rank {rank} of {world_size} is about to join the others",
@@ -18,7 +16,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "lightning-registered",
-        needle="All distributed processes registered",
         pattern=r"All distributed processes registered\. Starting with (?P<world_size>\d+) processes",
         role="context",
         seen="all {world_size} processes of Lightning have joined",
@@ -41,7 +38,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "lightning-slurm-mismatch",
-        needle=("configured in SLURM", "in your SLURM bash script"),
         pattern=(
             r"You set `(?P<name>devices|num_nodes)=(?P<value>\d+)` in Lightning, but the number of (?:tasks per "
             r"node|nodes) configured in SLURM `(?P<option>--[\w-]+)=(?P<wanted>\d+)` does not match",
@@ -88,7 +84,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "deepspeed-ends",
-        needle=("exits with return code = ", ":sigkill_handler] Killing subprocess "),
         pattern=(
             r"exits with return code = (?!-9\b|-11\b|-7\b|137\b|139\b)(?P<exitcode>-?\d+)",
             r"sigkill_handler\] Killing subprocess (?P<pid>\d+)",
@@ -105,7 +100,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "horovod-stall",
-        needle="tensors were submitted to be reduced, gathered or broadcasted by",
         pattern=r"broadcasted by ?subset of ranks and are waiting for remainder of ranks for more than "
         r"(?P<seconds>\d+) seconds",
         cause="rank0-only-collective",
@@ -175,7 +169,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "ray-node-memory",
-        needle=("due to the node running low on memory", "Memory on the node (IP: "),
         pattern=r"(?:due to the node running low on memory|Memory on the node \(IP: (?P<host>[^,)]{1,60}))",
         cause="host-out-of-memory",
         variant="ray",

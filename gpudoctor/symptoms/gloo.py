@@ -1,7 +1,6 @@
 """gloo: connections between ranks on the CPU, and ProcessGroupGloo's own words."""
 
-from gpudoctor.sure import HINT, POSSIBLE
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import HINT, POSSIBLE, Symptom
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/"
 SOURCE = "gloo transport/tcp"
@@ -10,7 +9,6 @@ REMOTE = r"\[(?P<address>[0-9a-fA-F:.]{2,45})\]:(?P<port>\d{1,5})"
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "gloo-timeout",
-        needle="operation to complete",
         pattern=r"Timed out waiting (?P<timeout>\d+)ms for (?P<operation>send|recv) operation to complete",
         role="consequence",
         seen="a {operation} of gloo did not end within {timeout} ms: another rank did not come, or is slow",
@@ -59,7 +57,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "gloo-size-mismatch",
-        needle=("Received data size doesn't match expected size", "op.preamble.length <= op.nbytes"),
         pattern=(
             r"Received data size doesn't match expected size",
             r"op\.preamble\.length <= op\.nbytes\. (?P<size>\d+) vs (?P<other_size>\d+)",
@@ -77,7 +74,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "gloo-peer-gone",
-        needle=("gloo/transport/tcp/", "Connection closed by peer ["),
         pattern=(
             r"gloo/transport/tcp/\w{1,30}\.cc:\d+\] (?:Read error|Write error|readv|writev|read|write) " + REMOTE,
             r"gloo/transport/tcp/\w{1,30}\.cc:\d+\][^\n]{0,80}?(?:Connection closed by peer|Connection reset by peer|"
@@ -97,7 +93,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "gloo-no-address",
-        needle=("Unable to find address for", "interface or hostname can't be empty"),
         pattern=(
             r"Unable to find address for:? ?(?P<interface>[\w.@:-]{1,40})",
             r"interface or hostname can't be empty",
@@ -124,7 +119,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "monitored-barrier",
-        needle="failed to pass monitoredBarrier in",
         pattern=r"Ranks? (?P<ranks>\d[\d, ]{0,4000}) failed to pass monitoredBarrier in (?P<timeout>\d+) ms",
         cause="rank0-only-collective",
         variant="absent",
@@ -139,7 +133,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "monitored-barrier-victim",
-        needle=("successfully reached monitoredBarrier, but received errors", "timed out in monitoredBarrier after"),
         pattern=(
             r"Rank (?P<rank>\d+) (?:successfully reached monitoredBarrier, but received errors|timed out in "
             r"monitoredBarrier after)",

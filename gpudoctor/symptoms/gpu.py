@@ -1,12 +1,10 @@
 """GPUs that are missing or not ready, in the words of nvidia-smi, CUDA, torch and Fabric Manager."""
 
-from gpudoctor.sure import LIKELY, POSSIBLE
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import LIKELY, POSSIBLE, Symptom
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "gpu-handle-lost",
-        needle=("Unable to determine the device handle for", "GPU is lost.  Reboot", "GPU is lost. Reboot"),
         pattern=(
             r"Unable to determine the device handle for (?:gpu|GPU) ?(?P<gpu>[\w:.]{1,24}?)(?:: "
             r"(?P<error>[^\n]{1,80}))?$",
@@ -26,11 +24,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "fabric-manager-failed",
-        needle=(
-            "nvidia-fabricmanager.service",
-            "NVSwitch device information from NVSwitch driver failed",
-            "fabric manager NVIDIA GPU driver interface version",
-        ),
         pattern=r"(?:nvidia-fabricmanager\.service: (?:Failed with|Main process exited|Control process exited)|request "
         r"to query NVSwitch device information from NVSwitch driver failed|fabric manager NVIDIA GPU driver interface "
         r"version \S{1,20} don't match)",
@@ -77,8 +70,46 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="CUDA error: out of memory",
     ),
     Symptom(
+        "driver-combination-unsupported",
+        needle=("unsupported display driver / cuda driver combination", "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
+        cause="driver-mismatch",
+        variant="combination",
+        seen="the driver in the kernel and libcuda do not belong together (CUDA error 803)",
+        source="CUDA's error texts (803), as in libcudart inside NCCL",
+        sample=(
+            "UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Did you run some cuda "
+            "functions before calling NumCudaDevices() that might have already set an error? Error 803: system has "
+            "unsupported display driver / cuda driver combination",
+        ),
+        counter="display driver 570.86.15",
+    ),
+    Symptom(
+        "forward-compatibility-refused",
+        needle=("forward compatibility was attempted on non supported HW", "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
+        cause="driver-mismatch",
+        variant="forward",
+        seen="the image brings a libcuda that is newer than the driver, which this GPU does not allow (CUDA error 804)",
+        source="CUDA's error texts (804), as in libcudart inside NCCL",
+        sample="RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward compatibility was "
+        "attempted on non supported HW",
+        counter="forward compatibility is on",
+    ),
+    Symptom(
+        "mps-not-working",
+        needle=("MPS client failed to connect to the MPS control daemon", "MPS server is not ready to accept new MPS"),
+        cause="no-gpu-visible",
+        variant="mps",
+        seen="CUDA goes through MPS, and its server does not answer (CUDA errors 805 and 807)",
+        source="CUDA's error texts (805, 807), as in libcudart inside NCCL",
+        sample="RuntimeError: CUDA error: MPS client failed to connect to the MPS control daemon or the MPS server",
+        counter="MPS control daemon started",
+    ),
+    Symptom(
         "gpu-busy-exclusive",
-        needle="all CUDA-capable devices are busy or unavailable",
+        needle=(
+            "all CUDA-capable devices are busy or unavailable",
+            "CUDA-capable device(s) is/are busy or unavailable",
+        ),
         cause="duplicate-gpu",
         variant="busy",
         confidence=LIKELY,

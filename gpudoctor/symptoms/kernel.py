@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.gpus.xid import CATALOG, Xid
-from gpudoctor.sure import LIKELY, POSSIBLE, PROVED
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import LIKELY, POSSIBLE, PROVED, Symptom
 
 XID = r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]{4,16})\): (?P<code>{codes})\b"
 TIME = "[Tue Aug 19 11:40:02 2025] "
@@ -75,7 +74,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "oom-kill-group",
-        needle="oom-kill:constraint=",
         pattern=r"oom-kill:constraint=(?P<constraint>\w+)[^\n]{0,400}?task_memcg=(?P<memcg>[^,\n]{1,300}),"
         r"task=(?P<process>[^,\n]{1,60}),pid=(?P<pid>\d+)",
         cause="host-out-of-memory",
@@ -91,7 +89,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     *hardware(),
     Symptom(
         "xid-of-program",
-        needle="NVRM: Xid (",
         pattern=xid(by_level("application")),
         cause="gpu-program-fault",
         confidence=LIKELY,
@@ -102,7 +99,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "xid-notice",
-        needle="NVRM: Xid (",
         pattern=xid(by_level("notice")),
         role="context",
         seen="Xid {code} on the GPU at {address}, which follows from another event or needs nothing",
@@ -127,7 +123,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "nvswitch-fatal",
-        needle="SXid (",
         pattern=r"SXid \(PCI:(?P<address>[0-9a-fA-F:.]{4,16})\): (?P<code>\d{1,6}), Fatal",
         cause="xid-gpu-lost",
         variant="nvswitch",
@@ -153,7 +148,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "pcie-fatal",
-        needle=("Uncorrected (Fatal)", "Uncorrectable (Fatal)", "AER: Multiple Uncorrected"),
         pattern=r"(?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[^\n]{0,120}?(?:Uncorrected "
         r"\(Fatal\)|Uncorrectable \(Fatal\)|AER: Multiple Uncorrected)",
         cause="xid-gpu-lost",
@@ -166,7 +160,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "segfault",
-        needle=("]: segfault at ", "] general protection", "] trap invalid opcode", "]: general protection"),
         pattern=rf"(?P<process>{TRAINS})\[(?P<pid>\d+)\]:? (?:segfault at|general protection|trap invalid opcode)",
         cause="native-crash",
         seen="{process} (pid {pid}) crashed in native code",
@@ -180,7 +173,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "hung-task",
-        needle=" blocked for more than ",
         pattern=r"INFO: task (?P<process>[^\n]{1,40}?):(?P<pid>\d+) blocked (?:in I/O wait )?for more than "
         r"(?P<seconds>\d+) seconds",
         cause="storage-stall",
@@ -191,7 +183,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "nfs-not-responding",
-        needle=" not responding, ",
         pattern=r"nfs: server (?P<host>\S{1,253}) not responding, (?:still trying|timed out)",
         cause="storage-stall",
         seen="the NFS server {host} does not answer",
@@ -201,7 +192,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "lustre-lost",
-        needle=(" was lost; in progress operations using this service will", "LustreError: "),
         pattern=(
             r"Connection to (?P<service>\S{1,80}) \(at (?P<host>[^)\n]{1,80})\) was lost; in progress operations",
             r"LustreError: [^\n]{0,200}?(?:evicted|operation \w+ (?:to node|failed)|Request sent has (?:failed|timed "
@@ -221,7 +211,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "storage-io-error",
-        needle=("I/O error, dev ", "EXT4-fs error", "XFS (", "ceph: mds", "libceph: "),
         pattern=(
             r"I/O error, dev (?P<device>[\w-]{1,32}), sector",
             r"EXT4-fs error \(device (?P<device>[^)\n]{1,32})\)",
@@ -260,7 +249,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "firewall-blocked",
-        needle=("[UFW BLOCK]", "nf_conntrack: table full, dropping packet"),
         pattern=(
             r"\[UFW BLOCK\] IN=(?P<interface>\S{1,16}) [^\n]{0,200}?SRC=(?P<address>\S{2,45}) "
             r"[^\n]{0,200}?DPT=(?P<port>\d{1,5})",

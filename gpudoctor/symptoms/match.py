@@ -6,16 +6,19 @@ line is that of a set operation. Nothing is missed by it: a line that holds a ne
 needle's shape.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
+from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
 
+from gpudoctor.needles import VARIES
 from gpudoctor.symptom import ROLES, Symptom
 
-VARIES = b"0123456789abcdef.,+"
-"""What is taken out of lines and needles: digits of both kinds of numbers, and what stands between them."""
 MOST_SHAPES = 20_000
+"""That are remembered; then it is begun anew."""
+MOST_WORDS = 200_000
 """That are remembered; then it is begun anew."""
 SHORTEST_SHAPE = 5
 """What is left of a needle (":fe80:") must be so long to tell anything; a shorter one is looked for as it is."""
@@ -67,11 +70,15 @@ class Matcher:
         self._known: set[bytes] = set()
         self._hot: dict[bytes, tuple[bytes, ...]] = {}
         self._seen: dict[bytes, int] = {}
+        self._words: set[bytes] = set()
+        self._of_word: dict[bytes, tuple[bytes, ...]] = {}
+        """Words that were seen before; those that hold an anchor, with these."""
 
     @cached_property
     def _anchors(self) -> dict[bytes, tuple[bytes, ...]]:
         """Made where a log is read as blocks: it takes a while, and a single line needs none."""
-        return _anchors(tuple(self._by_shape))
+        prose = b" ".join(text.encode() for symptom in self.table for text in symptom.seen)
+        return _anchors(tuple(self._by_shape), prose.translate(None, VARIES))
 
     def begin(self) -> None:
         """Before each log: how often a shape was seen counts within one."""
@@ -125,7 +132,10 @@ class Matcher:
             self._hot = {shape: self._hot[shape] for shape in new & self._hot.keys()}
             self._seen.clear()
         joined = b"\n".join((b"", *new, b""))
+        present = self._present(set(joined.split()))
         for anchor, parts in self._anchors.items():
+            if anchor not in present and b" " not in anchor:
+                continue
             at = joined.find(anchor)
             while at >= 0:
                 start, end = joined.rfind(b"\n", 0, at) + 1, joined.find(b"\n", at)
@@ -135,6 +145,22 @@ class Matcher:
                     self._hot[shape] = tuple(dict.fromkeys((*self._hot.get(shape, ()), *needles)))
                 at = joined.find(anchor, end)
         self._known.update(shape for shape in new if len(shape) <= LONGEST_SHAPE and shape not in self._hot)
+
+    def _present(self, words: set[bytes]) -> set[bytes]:
+        """The anchors that these words hold: text repeats its words also where it does not repeat its lines."""
+        if len(self._words) > MOST_WORDS:
+            self._words.clear()
+            self._of_word.clear()
+        unknown = words - self._words
+        text = b"\n".join((b"", *unknown, b""))
+        for anchor in self._anchors:
+            at = text.find(anchor)
+            while at >= 0:
+                word = text[text.rfind(b"\n", 0, at) + 1 : text.find(b"\n", at)]
+                self._of_word[word] = (*self._of_word.get(word, ()), anchor)
+                at = text.find(anchor, text.find(b"\n", at))
+        self._words |= unknown
+        return {anchor for word in words & self._of_word.keys() for anchor in self._of_word[word]}
 
     def matches(self, line: bytes, needles: tuple[bytes, ...]) -> list[tuple[Symptom, dict[str, str]]]:
         """The symptoms that a line shows: what is context, and the one that says most of the others.
@@ -172,39 +198,44 @@ class Matcher:
                 yield line.decode("utf-8", "replace"), symptom, values
 
 
-COMMON = frozenset(
-    b"NCCL INFO|Channel|[send]|[recv]|Connected|rank|ranks|[rank|loss|step|Rank|node|train|epoch|Epoch|init|Init"
-    b"|torch|python|File|line|comm|WARN|INFO|DEBUG|WARNING|Using|using|world|size|process|group|Process|Group"
-    b"|distributed|collective|socket|NET/|network|device|cuda|CUDA|data|time|memory|model|connect".split(b"|")
-)
-"""Parts that stand in lines of healthy logs, and tell nothing."""
 ANCHOR = 5
 """Characters. Longer ones would stand in fewer lines, and more of them would be needed (measured: 4 to 9)."""
 
 
 @lru_cache(maxsize=4)
-def _anchors(shapes: tuple[bytes, ...]) -> dict[bytes, tuple[bytes, ...]]:
-    return anchors(shapes)
+def _anchors(shapes: tuple[bytes, ...], prose: bytes) -> dict[bytes, tuple[bytes, ...]]:
+    return anchors(shapes, prose)
 
 
-def anchors(shapes: Iterable[bytes]) -> dict[bytes, tuple[bytes, ...]]:
+def anchors(shapes: Iterable[bytes], prose: bytes = b"") -> dict[bytes, tuple[bytes, ...]]:
     """Few short parts such that every needle holds one of them, with the needles: a search for these rules out most.
 
-    Greedy: the part that most of the needles left hold is taken next.
+    Greedy: the part that most of the needles left hold is taken next; one that ordinary sentences (`prose`) hold counts
+    the less the more often they do. One with a blank in it is taken only where there is no other: a text has few words,
+    and many pairs of them.
     """
-    of_shape: dict[bytes, set[bytes]] = {}
+
+    def parts_of(text: bytes, length: int) -> list[bytes]:
+        return [text[start : start + length] for start in range(len(text) - length + 1)]
+
+    lengths = (ANCHOR, ANCHOR - 1, ANCHOR - 2)
+    usual = Counter(part for length in lengths for part in parts_of(prose, length))
     held_by: dict[bytes, set[bytes]] = {}
     for shape in shapes:
-        own = {shape[start : start + ANCHOR] for start in range(len(shape) - ANCHOR + 1)}
-        of_shape[shape] = {part for part in own if not any(part in word for word in COMMON)} or {shape}
-        for part in of_shape[shape]:
+        in_words = ({part for part in parts_of(shape, length) if b" " not in part} for length in lengths)
+        for part in next(filter(None, in_words), None) or set(parts_of(shape, ANCHOR)) or {shape}:
             held_by.setdefault(part, set()).add(shape)
+    weight = {part: 1.0 / (1 + usual[part]) for part in held_by}
+    best_first = [(-len(held) * weight[part], part) for part, held in held_by.items()]
+    heapify(best_first)
     chosen: dict[bytes, tuple[bytes, ...]] = {}
-    while of_shape:
-        best = max(held_by, key=lambda part: (len(held_by[part]), part))
-        covered = held_by[best]
-        chosen[best] = tuple(sorted(covered))
-        for shape in tuple(covered):
-            for part in of_shape.pop(shape):
-                held_by[part].discard(shape)
+    left = {shape for held in held_by.values() for shape in held}
+    while left:
+        worth, part = heappop(best_first)
+        covered = held_by[part] & left
+        if covered and -len(covered) * weight[part] > worth:  # some of them were covered since
+            heappush(best_first, (-len(covered) * weight[part], part))
+        elif covered:
+            chosen[part] = tuple(sorted(covered))
+            left -= covered
     return chosen

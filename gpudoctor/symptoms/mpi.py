@@ -1,7 +1,6 @@
 """mpirun's words: Open MPI (ORTE, PRRTE) and the Hydra launchers of MPICH and Intel MPI."""
 
-from gpudoctor.sure import HINT, LIKELY
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import HINT, LIKELY, Symptom
 
 NOTICED = r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S{1,253}) exited on signal "
 OPEN_MPI = "Open MPI's help texts (ORTE, PRRTE)"
@@ -10,7 +9,6 @@ HYDRA = "MPICH and Intel MPI, Hydra"
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "mpi-rank-ended",
-        needle=("exited on signal ", "but 1 process returned", "exiting improperly"),
         pattern=(
             NOTICED + r"(?P<signal>6|15|2|1)\b",
             r"[Pp]rimary job\s{1,3}terminated normally, but \d+ process(?:es)? returned",
@@ -28,7 +26,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "mpi-failed-process",
-        needle="Process name: [[",
         pattern=r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]",
         role="context",
         seen="mpirun names rank {rank} as the process that ended with an error",
@@ -38,7 +35,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "mpi-abort",
-        needle="MPI_ABORT was invoked on rank",
         pattern=r"MPI_ABORT was invoked on rank (?P<rank>\d+)",
         cause="rank-died",
         confidence=LIKELY,
@@ -49,7 +45,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "mpi-daemons-not-started",
-        needle=("was unable to reliably start one or more", "was unable to launch the specified application"),
         pattern=r"(?:ORTE|PRTE|PRRTE|prterun|mpirun|Open MPI)[^\n]{0,20} was unable to (?:reliably start one or "
         r"more|launch the specified)",
         cause="launcher-world-mismatch",
@@ -64,7 +59,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "mpi-no-slots",
-        needle="not enough slots available in the system to satisfy the",
         pattern=r"not enough slots available in the system to satisfy the (?P<size>\d+)",
         cause="launcher-world-mismatch",
         variant="slots",
@@ -75,11 +69,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "mpi-daemon-lost",
-        needle=(
-            "ORTE has lost communication with a remote daemon",
-            "PRTE has lost communication with a remote daemon",
-            "daemon has unexpectedly failed",
-        ),
         pattern=r"(?:has lost communication with a remote daemon|daemon has unexpectedly failed)",
         cause="node-lost",
         confidence=LIKELY,
@@ -104,7 +93,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "hydra-ended",
-        needle=("BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", " RUNNING AT "),
         pattern=(
             r"RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>\S{1,253})",
             r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",

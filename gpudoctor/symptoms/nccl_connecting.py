@@ -4,8 +4,7 @@ Texts as in NCCL's misc/socket.cc, os/linux.cc, bootstrap.cc and transport/net_s
 issue is named where it shows the symptom.
 """
 
-from gpudoctor.sure import POSSIBLE, PROVED
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import LIKELY, POSSIBLE, PROVED, SEEN, Symptom
 
 NODE = "n07:81422:81733 [2] "
 INFO, WARN = NODE + "NCCL INFO ", NODE + "misc/socket.cc:118 NCCL WARN "
@@ -13,7 +12,7 @@ INFO, WARN = NODE + "NCCL INFO ", NODE + "misc/socket.cc:118 NCCL WARN "
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "no-socket-interface",
-        needle=("Bootstrap : no socket interface found", "Bootstrap: no socket interface found"),
+        needle="Bootstrap : no socket interface found",
         cause="wrong-nic",
         confidence=PROVED,
         seen="NCCL found no network interface to connect the ranks by",
@@ -41,13 +40,30 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter=INFO + "NET/IB : Using [0]mlx5_2:1/IB [RO]",
     ),
     Symptom(
+        "network-unreachable",
+        pattern=(
+            r"[Cc]onnect to (?P<address>\S+?) (?:failed :|returned) (?:\d+\()?Network is unreachable",
+            r"[Cc]onnect returned Network is unreachable",
+        ),
+        cause="wrong-nic",
+        variant="no-route",
+        confidence=LIKELY,
+        seen=("this node has no route to {address}", "this node has no route to another one"),
+        source="NCCL misc/socket.cc, os/linux.cc: ENETUNREACH, which the kernel says by its own routes",
+        sample=(
+            WARN + "ncclOsSocketStartConnect: connect to 10.9.0.9<51210> failed : Network is unreachable",
+            WARN + "socketStartConnect: Connect to 10.9.0.9<51210> failed : Network is unreachable",
+        ),
+        counter=WARN + "socketStartConnect: Connect to 10.9.0.9<51210> failed : No route to host",
+    ),
+    Symptom(
         "connect-gave-up",
         needle=("exceeded error retry count", "socketStartConnect", "socketPollConnect", "connect to "),
         pattern=(
             r"[Cc]onnect to (?P<address>\S+?) (?:failed :|returned) (?P<errno>[^,\n]*), exceeded error retry count",
             r"connect returned (?P<errno>[^,\n]*), exceeded error retry count",
-            r"Connect to (?P<address>\S+?) (?:failed :|returned) (?P<errno>[^\n]*)",
-            r"connect to (?P<address>\S+?) failed : (?P<errno>[^\n]*)",
+            r"Connect to (?P<address>\S+?) (?:failed :|returned) (?P<errno>(?!(?:\d+\()?Network is unr)[^\n]*)",
+            r"connect to (?P<address>\S+?) failed : (?P<errno>(?!Network is unr)[^\n]*)",
             r"socket(?:Start|Poll)Connect:? exceeded (?P<errno>retries|timeouts)",
         ),
         unless=", retrying",
@@ -63,11 +79,29 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter=INFO + "socketStartConnect: connect to 10.4.0.9<51210> returned Connection refused, retrying (3/34)",
     ),
     Symptom(
+        "connect-unanswered",
+        needle=", retrying",
+        pattern=(
+            r"connect to (?P<address>\S+?) returned (?P<errno>Connection timed out|No route to host), retrying",
+            r"Call to connect returned (?P<errno>Connection timed out|No route to host), retrying",
+        ),
+        cause="firewall-ephemeral-ports",
+        role="context",
+        confidence=POSSIBLE,
+        seen=(
+            "a rank tried again and again to connect to {address}: {errno}",
+            "a rank tried again and again to connect to another one: {errno}",
+        ),
+        source="NCCL misc/socket.cc, os/linux.cc; a log may end in these",
+        sample=INFO + "socketPollConnect: connect to 10.4.0.9<51210> returned Connection timed out, retrying (3/34)",
+        counter=INFO + "socketStartConnect: connect to 10.4.0.9<51210> returned Connection refused, retrying (3/34)",
+    ),
+    Symptom(
         "connect-retrying",
         needle=", retrying",
         pattern=(
-            r"connect to (?P<address>\S+?) returned (?P<errno>[^,\n]*), retrying",
-            r"Call to connect returned (?P<errno>[^,\n]*), retrying",
+            r"connect to (?P<address>\S+?) returned (?P<errno>(?!Connection timed|No route)[^,\n]*), retrying",
+            r"Call to connect returned (?P<errno>(?!Connection timed|No route)[^,\n]*), retrying",
         ),
         role="context",
         seen=(
@@ -89,14 +123,65 @@ SYMPTOMS: tuple[Symptom, ...] = (
         role="consequence",
         seen="the connection to {address} was closed by the other end",
         source="NCCL misc/socket.cc",
-        sample=WARN + "socketProgress: Connection closed by remote peer n09.cluster<40932>",
+        sample=(
+            WARN + "socketProgress: Connection closed by remote peer n09.cluster<40932>",
+            WARN + "socketProgressOpt: Call to recv from 10.4.0.9<40932> failed : Connection reset by peer",
+            # composed since 2.24: "Call to %s %s failed", of "recv from" and "send to"
+            WARN + "ncclOsSocketProgressOpt: Call to send to 10.4.0.9<40932> failed : Broken pipe",
+        ),
         counter=INFO + "comm 0x7a rank 5 nranks 8 - Destroy COMPLETE",
     ),
     Symptom(
-        "foreign-connection",
-        needle="socketFinalizeAccept",
+        "networks-of-two-kinds",
         pattern=(
-            r"socketFinalizeAccept(?: from (?P<address>\S+))?: wrong (?:type|magic)",
+            r"socketFinalizeAccept(?: from (?P<address>\S+))?: wrong type (?:4 != 3|3 != 4)",
+            r"socketFinalizeAccept(?: from (?P<address>\S+))?: wrong socket type "
+            r"\(peer (?:4 != expected 3|3 != expected 4)",
+            r"Wrong socket type from (?P<address>\S+) \(peer (?:4 != expected 3|3 != expected 4)",
+        ),
+        cause="rdma-unused",
+        variant="one-side",
+        confidence=SEEN,
+        seen=(
+            "one rank speaks InfiniBand (NET/IB) and the other, {address}, sockets, or the other way round",
+            "one rank speaks InfiniBand (NET/IB) and another one sockets",
+        ),
+        versions="a warning up to 2.29; since 2.30 a line at INFO, and NCCL goes on waiting; 2.32 words it anew",
+        source="NCCL misc/socket.cc; include/socket.h: 3 is ncclSocketTypeNetSocket, 4 is ncclSocketTypeNetIb",
+        sample=(
+            WARN + "socketFinalizeAccept from 10.4.0.9<61022>: wrong type 4 != 3",
+            INFO
+            + "socketFinalizeAccept from 10.4.0.9<61022>: wrong socket type (peer 3 != expected 4 -- peer connected "
+            "to wrong NCCL socket), discarding peer connection",
+            INFO
+            + "Wrong socket type from 10.4.0.9<61022> (peer 4 != expected 3 -- peer connected to wrong NCCL socket), "
+            "discarding peer connection",
+        ),
+        counter=WARN + "socketFinalizeAccept from 10.4.0.9<61022>: wrong type 1 != 2",
+    ),
+    Symptom(
+        "bootstrap-info-differs",
+        pattern=(
+            r"Bootstrap Root : mismatch in info from procs, nranks (?P<count>\d+) vs (?P=count),",
+            r"Bootstrap Root : mismatch in info from procs",
+            r"Bootstrap Root : mismatch in rank count from procs (?P<least>-?\d+) : (?P<most>-?\d+)",
+        ),
+        cause="version-mismatch",
+        confidence=LIKELY,
+        seen="the ranks told the first one things that do not fit together, as other releases of NCCL do",
+        versions="nccl 2.23 and later; before, the rank count alone is compared",
+        source="NCCL bootstrap.cc (bootstrapRoot)",
+        sample=(
+            WARN
+            + "Bootstrap Root : mismatch in info from procs, nranks 2 vs 2, nroots 1 vs 0, iroot 0 vs 0, offset 0 vs 3",
+            WARN + "Bootstrap Root : mismatch in rank count from procs 8 : 16",
+        ),
+        counter=WARN + "Bootstrap Root : rank 3 of 8 ranks has already checked in",
+    ),
+    Symptom(
+        "foreign-connection",
+        pattern=(
+            r"socketFinalizeAccept(?: from (?P<address>\S+))?: wrong (?:type (?!4 != 3|3 != 4)|magic)",
             r"socketFinalizeAccept(?: from (?P<address>\S+))?: didn't receive a valid magic",
         ),
         cause="version-mismatch",
@@ -111,6 +196,28 @@ SYMPTOMS: tuple[Symptom, ...] = (
         source="NCCL misc/socket.cc; nccl-tests#188",
         sample=WARN + "socketFinalizeAccept from 10.4.0.250<61022>: wrong magic 4745542f20485454 != 8f1c3a",
         counter=INFO + "Bootstrap timings total 0.06 (create 0.00, send 0.00, recv 0.02)",
+    ),
+    Symptom(
+        "nccl-peer-of-another-release",
+        pattern=r"NCCL version mismatch with remote peer (?P<address>\S+) \(local: (?P<version>[^,)\n]{1,60}), remote "
+        r"(?P<other_version>[^)\n]{1,60})\)",
+        cause="version-mismatch",
+        confidence=PROVED,
+        seen="{address} has NCCL {other_version}, and this rank {version}",
+        versions="nccl 2.24 and later (its RAS)",
+        source="NCCL ras/ras.cc",
+        sample=WARN + "NCCL version mismatch with remote peer 10.4.0.9<40112> (local: 2.27.5, remote 2.28.9)",
+        counter="NCCL version 2.27.5+cuda12.9",
+    ),
+    Symptom(
+        "nccl-builds-differ",
+        needle="Mismatched NCCL git versions detected",
+        cause="version-mismatch",
+        seen="the ranks have builds of NCCL from different sources",
+        versions="nccl 2.32",
+        source="NCCL init.cc",
+        sample=WARN + "Mismatched NCCL git versions detected: rank 0 fingerprint 0x1f2e3d4c, rank 9 fingerprint 0x0",
+        counter=WARN + "Mismatched NCCL version detected : rank 3 version 22705 rank 11 version 22304",
     ),
     Symptom(
         "too-many-open-files",
@@ -136,7 +243,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "net-plugin-not-found",
-        needle=("NET/Plugin: No plugin found", "NET/Plugin: Could not find"),
         pattern=r"NET/Plugin: (?:No plugin found \((?P<plugin>[^)\n]*)\)|Could not find:? ?(?P<name>[^\n]*))",
         role="context",
         seen="NCCL found no network plugin",
@@ -147,7 +253,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "network-is-tcp",
-        needle="Using network Socket",
         pattern=r"Using network Socket(?:\s|$)",
         role="context",
         seen="NCCL goes over TCP (NET/Socket)",
@@ -157,7 +262,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "nccl-versions-differ",
-        needle="Mismatched NCCL version detected",
         pattern=r"Mismatched NCCL version detected : rank (?P<rank>\d+) version (?P<version>\d+) rank (?P<other>\d+) "
         r"version "
         r"(?P<other_version>\d+)",
@@ -167,5 +271,36 @@ SYMPTOMS: tuple[Symptom, ...] = (
         source="NCCL init.cc",
         sample=WARN + "Mismatched NCCL version detected : rank 3 version 22705 rank 11 version 22304",
         counter="NCCL version 2.27.5+cuda12.9",
+    ),
+    Symptom(
+        "bootstrap-rank-twice",
+        pattern=r"Bootstrap Root : rank (?P<rank>\d+) of (?P<count>\d+) ranks has already checked in",
+        cause="launcher-world-mismatch",
+        variant="numbered-alike",
+        confidence=PROVED,
+        seen="rank {rank} of {count} came twice: two processes have the same rank",
+        source="NCCL bootstrap.cc (bootstrapRoot)",
+        sample=WARN + "Bootstrap Root : rank 3 of 8 ranks has already checked in",
+        counter=WARN + "Bootstrap Root : mismatch in rank count from procs 8 : 16",
+    ),
+    Symptom(
+        "socket-message-truncated",
+        pattern=r"NET/Socket : peer (?P<address>\S+) message truncated : receiving (?P<size>\d+) bytes instead of "
+        r"(?P<other_size>\d+)",
+        cause="shape-mismatch",
+        seen="{address} sent {size} bytes instead of {other_size}: sizes or NCCL's settings differ between ranks",
+        source="NCCL transport/net_socket.cc",
+        sample=WARN + "NET/Socket : peer 10.4.0.9<40117> message truncated : receiving 8192 bytes instead of 4096. If",
+        counter=INFO + "NET/Socket : Using [0]ens3f0:10.4.0.7<0>",
+    ),
+    Symptom(
+        "nccl-file-unreadable",
+        pattern=r"Could not open XML (?P<what>graph|topology) file (?P<file>\S+) : (?P<errno>[^\n]{1,80})",
+        cause="nccl-settings",
+        variant="file",
+        seen="NCCL could not read its {what} file {file}: {errno}",
+        source="NCCL graph/xml.cc",
+        sample=WARN + "Could not open XML graph file /etc/nccl/g.xml : No such file or directory",
+        counter=INFO + "NCCL_GRAPH_FILE set by environment to /etc/nccl/g.xml",
     ),
 )

@@ -3,8 +3,7 @@
 Texts as in NCCL's init.cc, graph/*.cc, transport/{p2p,shm,nvls}.cc and misc/shmutils.cc from 2.18.3 to 2.30.7.
 """
 
-from gpudoctor.sure import LIKELY, POSSIBLE, PROVED
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import LIKELY, POSSIBLE, PROVED, Symptom
 
 NODE = "n07:81422:81733 [2] "
 INFO, WARN = NODE + "NCCL INFO ", NODE + "misc/socket.cc:118 NCCL WARN "
@@ -12,7 +11,6 @@ INFO, WARN = NODE + "NCCL INFO ", NODE + "misc/socket.cc:118 NCCL WARN "
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "ranks-share-gpu",
-        needle=("Duplicate GPU detected", "Multiple Ranks are using the same GPU", "Multiple ranks detected using"),
         pattern=(
             r"Duplicate GPU detected : rank (?P<rank>\d+) and rank (?P<other>\d+) both on CUDA device (?P<device>\w+)",
             r"(?:Multiple Ranks are using|Multiple ranks detected using) the same GPU",
@@ -20,8 +18,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="duplicate-gpu",
         confidence=PROVED,
         seen=("rank {rank} and rank {other} use the same GPU ({device})", "two ranks use the same GPU"),
-        versions="worded otherwise since 2.30.3",
-        source="NCCL init.cc; verl#161, nccl#1241, fairchem#597",
+        versions="worded otherwise since 2.30; the third is RCCL's",
+        source="NCCL init.cc, RCCL; verl#161, nccl#1241, fairchem#597",
         sample=(
             NODE + "init.cc:871 NCCL WARN Duplicate GPU detected : rank 5 and rank 4 both on CUDA device 3d000",
             WARN + "Multiple ranks detected using the same GPU on this node",
@@ -30,7 +28,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "nvlink-peer-access-off",
-        needle="P2P is disabled between NVLINK connected GPUs",
         pattern=r"P2P is disabled between NVLINK connected GPUs (?P<gpu>\d+) and (?P<other>\d+)",
         cause="fabric-manager",
         variant="links",
@@ -43,7 +40,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "peer-access-off",
-        needle="P2P is disabled between connected GPUs",
         pattern=(
             r"P2P is disabled between connected GPUs (?P<gpu>\d+) and (?P<other>\d+)",
             r"P2P is disabled between connected GPUs",
@@ -56,7 +52,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "peer-access-failed",
-        needle=("Could not enable P2P between dev", "failed to peer with device"),
         pattern=(
             r"Could not enable P2P between dev (?P<gpu>\d+)\(=\w+\) and dev (?P<other>\d+)\(=\w+\)",
             r"failed to peer with device (?P<gpu>\d+)",
@@ -71,7 +66,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "shared-memory-full",
-        needle=("failed to extend ", "Call to posix_fallocate failed"),
         pattern=(
             r"failed to extend (?P<path>\S+) to (?P<size>\d+) bytes(?:, error: (?P<errno>[^\n(]*))?",
             r"Call to posix_fallocate failed(?: ?: ?(?P<errno>[^\n]*))?",
@@ -92,7 +86,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "shared-memory-failed",
-        needle="shared memory segment",
         pattern=r"Error while (?P<action>creating|attaching to) shared memory segment (?P<path>\S*) \(size "
         r"(?P<size>\d+)\)"
         r"(?:, error: (?P<errno>[^\n(]*))?",
@@ -104,7 +97,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "shared-memory-removed",
-        needle="unlink shared memory",
         pattern=r"unlink shared memory (?P<path>\S+) failed",
         role="context",
         confidence=POSSIBLE,
@@ -115,16 +107,22 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "nvls-not-bound",
-        needle="Failed to bind NVLink SHARP",
-        pattern=r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory of size (?P<size>\d+) : CUDA error "
+        pattern=r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory of size (?P<size>\d+)"
+        r"(?: at MC group \w{1,20} offset \d+)? : CUDA error "
         r"(?P<error>\d+)",
         cause="fabric-manager",
         variant="nvls",
         seen="NCCL could not bind {size} bytes of multicast memory, by which the NVSwitch reduces (CUDA error {error})",
+        versions="the MC group since 2.32",
         source="NCCL transport/nvls.cc; pytorch#177472, DCGM#304",
-        sample=WARN
-        + "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 134217728 : CUDA error 401 'the operation "
-        "cannot be performed in the present state'.",
+        sample=(
+            WARN
+            + "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 134217728 : CUDA error 401 'the operation "
+            "cannot be performed in the present state'.",
+            WARN
+            + "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 134217728 at MC group 7f20 offset 0 : CUDA "
+            "error 401 'x'.",
+        ),
         counter=INFO + "NVLS multicast support is available on dev 2",
     ),
     Symptom(
@@ -141,7 +139,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "imex-not-working",
-        needle=("is available but not working on this system", "operation not permitted"),
         pattern=(
             r"MNNVL \(cliqueSize (?P<size>\d+)\) is available but not working",
             r"Cuda failure (?P<error>800)\b[^\n]*operation not permitted",
@@ -156,7 +153,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "gpu-out-of-memory",
-        needle="'out of memory'",
         pattern=r"Cuda failure (?:2 )?'out of memory'",
         cause="gpu-out-of-memory",
         seen="the GPU had no memory left for NCCL",
@@ -185,13 +181,36 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter=INFO + "NCCL version 2.27.5+cuda12.9",
     ),
     Symptom(
+        "word-of-a-setting-unknown",
+        pattern=(
+            r"Unrecognized (?:element|prefix) token \"(?P<word>[^\"\n]*)\" when parsing \"(?P<value>[^\"\n]*)\"",
+            r"All entries except the first must have a prefix: \"(?P<value>[^\"\n]*)\"",
+        ),
+        cause="nccl-settings",
+        variant="words",
+        seen=(
+            "NCCL knows no {word} in {value}, which NCCL_ALGO or NCCL_PROTO holds",
+            "NCCL cannot read {value}, which NCCL_ALGO or NCCL_PROTO holds",
+        ),
+        versions="nccl 2.24 and later",
+        source="NCCL graph/tuning.cc (parseList)",
+        sample=(
+            WARN + 'Unrecognized element token "rings" when parsing "rings,tree"',
+            WARN + 'All entries except the first must have a prefix: "ring;tree"',
+        ),
+        counter=INFO + "NCCL_ALGO set by environment to ring",
+    ),
+    Symptom(
         "no-algorithm-left",
-        needle="lgorithm/protocol available for function",
-        pattern=r"[Nn]o algorithm/protocol available for function (?P<function>\w+) with datatype (?P<datatype>\w+)",
+        pattern=(
+            r"[Nn]o algorithm/protocol (?:nor symKernelId )?available for function (?P<function>\w+) with datatype "
+            r"(?P<datatype>\w+)",
+            r"Error : no algorithm/protocol available\s*$",
+        ),
         cause="nccl-settings",
         variant="algorithms",
-        seen="NCCL has no algorithm left for {function} with {datatype}",
-        versions="nccl 2.24 and later",
+        seen=("NCCL has no algorithm left for {function} with {datatype}", "NCCL has no algorithm left"),
+        versions="function and datatype since 2.24; 2.30 and 2.32 word it anew",
         source="NCCL enqueue.cc",
         sample=WARN
         + "Error : no algorithm/protocol available for function AllGather with datatype ncclInt8. NCCL_ALGO was "
@@ -200,7 +219,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "pci-path-hidden",
-        needle="Could not find real path of",
         pattern=r"Could not find real path of (?P<path>\S+)",
         role="context",
         seen="NCCL could not find {path} in /sys",
@@ -210,7 +228,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "start-slow",
-        needle="Init timings",
         pattern=r"Init timings[^\n]*kernels (?P<seconds>[1-9]\d+(?:\.\d+)?)",
         role="context",
         seen="loading NCCL's kernels took {seconds} s",
@@ -220,7 +237,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "peers-over-host-memory",
-        needle=" via SHM/",
         pattern=r"Channel \d+ : (?P<rank>\d+)\[\w+\] -> (?P<other>\d+)\[\w+\] via SHM/",
         role="context",
         seen="rank {rank} and rank {other} talk through host memory (SHM)",

@@ -1,7 +1,6 @@
 """More of NCCL: which ranks of a communicator start, which interfaces it takes, and words of releases before 2.18."""
 
-from gpudoctor.sure import HINT, POSSIBLE, PROVED
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import HINT, POSSIBLE, PROVED, Symptom
 
 NODE = "gpu12:6613:6702 [1] "
 VIRTUAL = r"(?:lo\d?|docker\d{0,3}|virbr\d{1,3}|veth\w{1,20}|br-\w{1,20}|cni\w{0,12}|flannel[\w.]{0,12}|cali\w{1,20})"
@@ -9,7 +8,6 @@ VIRTUAL = r"(?:lo\d?|docker\d{0,3}|virbr\d{1,3}|veth\w{1,20}|br-\w{1,20}|cni\w{0
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "nccl-init-start",
-        needle="- Init START",
         pattern=r"rank (?P<rank>\d+) nranks (?P<world_size>\d+)(?: cudaDev (?P<gpu>\d+))?[^\n]{0,120}- Init START",
         role="context",
         seen="rank {rank} of {world_size} begins to make its NCCL communicator",
@@ -20,7 +18,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "nccl-init-complete",
-        needle="Init COMPLETE",
         pattern=r"rank (?P<rank>\d+) nranks (?P<world_size>\d+)(?: cudaDev (?P<gpu>\d+))?[^\n]{0,120}- Init COMPLETE",
         role="context",
         seen="rank {rank} of {world_size} has its NCCL communicator",
@@ -30,7 +27,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "nccl-aborted",
-        needle="- Abort COMPLETE",
         pattern=r"rank (?P<rank>\d+) nranks (?P<world_size>\d+)[^\n]{0,120}- Abort COMPLETE",
         role="consequence",
         confidence=HINT,
@@ -75,7 +71,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "nccl-connect-failed-old",
-        needle="Call to connect ",
         pattern=r"Call to connect (?:timeout|failed) ?: ?(?P<errno>[A-Z][^\n]{0,80})",
         cause="firewall-ephemeral-ports",
         role="connection",
@@ -88,7 +83,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rdma-port-event-old",
-        needle="NET/IB : Got async event",
         pattern=r"NET/IB : Got async event : (?P<event>port error|[^\n]{0,40}fatal[^\n]{0,40})",
         cause="ib-link-down",
         seen="an RDMA port of this node reported: {event}",

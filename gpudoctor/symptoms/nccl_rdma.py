@@ -5,8 +5,7 @@ the number of enum ibv_wc_status; before 2.20 it is worded "with error N", up to
 "status=NAME(N)". The HINT lines of 2.30 are not read: it prints all of them, whatever the cause.
 """
 
-from gpudoctor.sure import LIKELY, POSSIBLE
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import LIKELY, POSSIBLE, Symptom
 
 NODE = "n07:81422:81733 [2] "
 INFO, WARN = NODE + "NCCL INFO ", NODE + "misc/socket.cc:118 NCCL WARN "
@@ -28,7 +27,6 @@ def completion(*statuses: int) -> tuple[str, ...]:
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "rdma-retries-exceeded",
-        needle=NEEDLE,
         pattern=completion(12),
         cause="ib-link-down",
         variant="retries",
@@ -43,7 +41,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rdma-memory-refused",
-        needle=NEEDLE,
         pattern=completion(4, 10),
         cause="gdr-broken",
         seen="an RDMA access to GPU memory failed (status {status}) with {address}",
@@ -53,7 +50,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rdma-receiver-not-ready",
-        needle=NEEDLE,
         pattern=completion(13),
         role="consequence",
         seen="the receiver at {address} was not ready (status {status})",
@@ -63,7 +59,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rdma-flushed",
-        needle=NEEDLE,
         pattern=completion(5),
         role="consequence",
         seen="work to {address} was flushed (status {status}) because its queue had failed",
@@ -73,7 +68,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "no-rdma-device",
-        needle=("NET/IB : No device found", "NET/IB: No device found"),
+        needle="NET/IB : No device found",
         role="context",
         seen="NCCL found no RDMA device",
         source="NCCL net_ib/init.cc; nccl#952, nccl#941",
@@ -82,7 +77,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rdma-device-not-opened",
-        needle=("Unable to open device", "Call to ibv_open_device failed"),
         pattern=(
             r"NET/IB : Unable to open device (?P<device>\S+)",
             r"Call to ibv_open_device failed",
@@ -97,7 +91,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "verbs-library-missing",
-        needle="Failed to open libibverbs",
         pattern=r"Failed to open (?P<library>libibverbs\.so[.\d]*)",
         role="context",
         seen="{library} could not be loaded",
@@ -107,12 +100,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rdma-peer-unreachable",
-        needle="ibv_modify_qp failed",
         pattern=(
             r"ibv_modify_qp failed with error (?P<errno>Connection timed out|No route to host)",
             r"ibv_modify_qp failed with (?:110|113) (?P<errno>[^,\n]*),[^\n]*local GID index (?P<gid>\d+)",
             r"ibv_modify_qp failed with (?:110|113) (?P<errno>[^,\n]*)",
         ),
+        unless=", retrying ",
         cause="rail-cross-nic",
         confidence=LIKELY,
         seen="an RDMA connection could not be made: {errno}",
@@ -126,12 +119,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rdma-gid-refused",
-        needle="ibv_modify_qp failed",
         pattern=(
             r"ibv_modify_qp failed with error (?P<errno>Invalid argument)",
             r"ibv_modify_qp failed with 22 (?P<errno>[^,\n]*),[^\n]*local GID index (?P<gid>\d+)",
             r"ibv_modify_qp failed with 22 (?P<errno>[^,\n]*)",
         ),
+        unless=", retrying ",
         cause="roce-gid-index",
         seen="an RDMA connection was refused by the local device: {errno}",
         source="NCCL misc/ibvwrap.cc, its documentation of NCCL_IB_GID_INDEX",
@@ -142,11 +135,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rdma-netdev-gone",
-        needle="ibv_modify_qp failed",
         pattern=(
             r"ibv_modify_qp failed with error (?P<errno>No such device|Network is unreachable)",
             r"ibv_modify_qp failed with (?:19|101) (?P<errno>[^,\n]*)",
         ),
+        unless=", retrying ",
         cause="ib-link-down",
         variant="namespace",
         confidence=POSSIBLE,
@@ -156,7 +149,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter=WARN + MODIFY + "error Invalid argument errno 22",
     ),
     Symptom(
-        "locked-memory-limit",
+        "memlock-limit",
         needle=("ibv_reg_mr", "ibv_create_qp", "ibv_create_cq"),
         pattern=(
             r"(?P<call>ibv_reg_mr\w*)(?:\(\))? failed with error (?P<errno>Cannot allocate memory)",
@@ -175,7 +168,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "dma-buf-refused",
-        needle="ibv_reg_dmabuf_mr",
         pattern=r"ibv_reg_dmabuf_mr failed[^\n]*(?P<errno>Operation not supported|Protocol not supported)",
         cause="gdr-broken",
         variant="dma-buf",
@@ -201,7 +193,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "gpu-direct-off-for-adapter",
-        needle="GPU Direct RDMA Disabled for HCA",
         pattern=r"GPU Direct RDMA Disabled for HCA (?P<index>\d+) '(?P<device>[^'\n]*)'",
         role="context",
         seen="NCCL does not use GPUDirect RDMA with {device}",
@@ -211,7 +202,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "gpu-direct-off-for-gpu",
-        needle="GPU Direct RDMA Disabled for GPU",
         pattern=(
             r"GPU Direct RDMA Disabled for GPU (?P<gpu>\w+) / HCA (?P<hca>\w+) \(distance (?P<distance>\d+)",
             r"GPU Direct RDMA Disabled for (?P<gpu>[^\n]*)",
@@ -225,7 +215,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "network-without-gpu-direct",
-        needle="[send] via NET/IB/",
         pattern=r"\[send\] via NET/IB/\d+(?:\(\d+\))?(?:/Shared)?\s*$",
         unless="/GDRDMA",
         role="context",
@@ -236,7 +225,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "adapters-incompatible",
-        needle="Attempted to merge incompatible devices",
         pattern=r"Attempted to merge incompatible devices: \[\d+\](?P<device>[^:\s]+):\d+/\w+ and "
         r"\[\d+\](?P<other>[^:\s]+):",
         cause="wrong-nic",
@@ -249,8 +237,38 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter=INFO + "NET/IB : Made virtual device [4] name=mlx5_4+mlx5_5",
     ),
     Symptom(
+        "adapters-of-two-kinds",
+        pattern=(
+            r"NET/IB : Remote (?P<kind>\w+) device is incompatible with the local "
+            r"\[\d+\](?P<device>[^:\s]+):\d+/(?P<own>\w+)",
+            r"Attempted to connect incompatible devices: \[\d+\](?P<device>[^:\s]+):\d+/(?P<own>\w+) and "
+            r"\[\d+\][^:\s]+:\d+/(?P<kind>\w+)",
+        ),
+        cause="wrong-nic",
+        variant="sides",
+        seen="{device} is {own} and the other node's adapter is {kind}: they cannot talk to each other",
+        versions="nccl 2.26 and later",
+        source="NCCL transport/net_ib/connect.cc",
+        sample=(
+            WARN
+            + "NET/IB : Remote RoCE device is incompatible with the local [0]mlx5_0:1/IB. Try selecting NICs of only "
+            "one link type using NCCL_IB_HCA",
+            WARN + "NET/IB : Attempted to connect incompatible devices: [0]mlx5_0:1/IB and [1]mlx5_1:1/RoCE. Try "
+            "selecting NICs of only one link type using NCCL_IB_HCA",
+        ),
+        counter=INFO + "NET/IB : Using [0]mlx5_0:1/IB [RO]",
+    ),
+    Symptom(
+        "gid-index-not-there",
+        pattern=r"Call to ibv_query_gid failed(?: with error (?P<errno>[^\n]*?)(?: errno \d+)?$)?",
+        cause="roce-gid-index",
+        seen="the adapter has no GID of the index that NCCL asked for: {errno}",
+        source="NCCL misc/ibvwrap.cc (wrap_ibv_query_gid)",
+        sample=WARN + "Call to ibv_query_gid failed with error Invalid argument errno 22",
+        counter=WARN + "Call to ibv_query_port failed with error Invalid argument errno 22",
+    ),
+    Symptom(
         "gid-types-unreadable",
-        needle="failed in ncclIbRoceGetVersionNum",
         pattern=r"NET/IB: (?:open|read) failed in ncclIbRoceGetVersionNum: (?P<errno>[^\n]*)",
         cause="roce-gid-index",
         variant="hidden",
@@ -262,7 +280,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "adapter-counts-differ",
-        needle="Detected mixed local Net device counts",
         pattern=r"Detected mixed local Net device counts across ranks \(min (?P<least>\d+), max (?P<most>\d+)\)",
         cause="ib-link-down",
         variant="counts",
@@ -272,5 +289,30 @@ SYMPTOMS: tuple[Symptom, ...] = (
         source="NCCL init.cc",
         sample=WARN + "Detected mixed local Net device counts across ranks (min 7, max 8)",
         counter=INFO + "8 local Net devices",
+    ),
+    Symptom(
+        "rdma-peer-asked-again",
+        pattern=r"ibv_modify_qp failed with (?P<number>\d+) (?P<errno>[^,\n]*), on dev (?P<device>[\w.-]+):\d+"
+        r"[^\n]{0,300}, retrying \d+/",
+        cause="roce-gid-index",
+        role="context",
+        confidence=POSSIBLE,
+        seen="the peer of {device} could not be found by its GID ({errno}), and NCCL tried again",
+        versions="nccl 2.24 and later",
+        source="NCCL misc/ibvwrap.cc",
+        sample=INFO
+        + "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_4:1, curr state INIT, next "
+        "state RTR, local GID index 3, retrying 2/35 after 200 msec of sleep",
+        counter=WARN + MODIFY + "110 Connection timed out, on dev mlx5_4:1, curr state INIT",
+    ),
+    Symptom(
+        "rdma-sizes-differ",
+        pattern=r"NET/IB[^\n]{0,40} : req \d+/\d+ tag \w+ peer (?P<address>\S+) (?:posted incorrect receive "
+        r"info|collective mismatch error)",
+        cause="shape-mismatch",
+        seen="{address} wants another size than this rank sends: sizes or NCCL's settings differ between ranks",
+        source="NCCL net_ib/p2p.cc",
+        sample=WARN + "NET/IB : req 0/1 tag 3 peer 10.4.0.9<40112> posted incorrect receive info: size 64 addr 7f00",
+        counter=INFO + "NET/IB : Using [0]mlx5_2:1/IB [RO]",
     ),
 )

@@ -3,11 +3,10 @@
 All of them are consequences: a rank that waited speaks. NCCLX, XCCL, HCCL and CNCL have the same words.
 """
 
-from gpudoctor.sure import HINT
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import HINT, Symptom
 
 PREFIX = (
-    r"(?:(?=\[PG (?:ID )?(?P<group>\d+))?"
+    r"(?:(?:(?=\[PG (?:ID |GUID (?=0\b))?(?P<group>\d+))|)"
     r"\[(?:(?:PG (?:ID )?0\b[^\]\n]{0,160}? )?Rank (?P<rank>\d+)|PG [^\]\n]{0,160}? Rank (?P<member>\d+))\]\s{0,3})?"
 )
 """[Rank 3], [PG 0 Rank 3], [PG ID 1 PG GUID 3(mesh_dp) Rank 3]. In a group other than the first, Rank is the place in
@@ -28,7 +27,6 @@ E_LINE = "[rank5]:[E817 10:22:31.604418207 ProcessGroupNCCL.cpp:685] "
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "watchdog-timeout",
-        needle="aught collective operation timeout: ",
         pattern=PREFIX + r"(?:Watchdog )?[Cc]aught collective operation timeout: " + WORK,
         role="consequence",
         seen="{operation} did not end on rank {rank} within {ran} ms",
@@ -50,7 +48,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "watchdog-position",
-        needle=("last enqueued NCCL work: ", "last enqueued work: "),
         pattern=PREFIX
         + r"[^\[\]\n]{0,90}?(?:Timeout at \w{1,8} work: |detected by watchdog at work(?: sequence id)?: )"
         + r"(?P<sequence>\d+)(?:,| PG status:) "
@@ -72,7 +69,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "watchdog-dump-signal",
-        needle="Received a dump signal due to a collective timeout",
         pattern=PREFIX
         + r"Received a dump signal due to a collective timeout from\s{1,3}(?:this local rank|rank (?P<other>\d+))"
         r"(?:[^\n]{0,120}Last enqueued \w{1,8} work: (?P<last_enqueued>-?\d+), last completed (?:\w{1,8} work)?: "
@@ -95,12 +91,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "watchdog-dump-observed",
-        needle=(
-            "Observed flight recorder dump signal from another rank",
-            "First PG on this rank to signal dumping",
-            "First PG on this rank that detected no heartbeat",
-            "First PG on this rank detecting the dump signal",
-        ),
         pattern=PREFIX + r"(?:Observed flight recorder dump signal from another rank|First PG on this rank )",
         role="consequence",
         confidence=HINT,
@@ -117,7 +107,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "watchdog-stuck",
-        needle="watchdog got stuck for ",
         pattern=PREFIX + r"[^\[\]\n]{0,60}?watchdog got stuck for (?P<seconds>\d+) seconds",
         cause="gil-deadlock",
         role="consequence",
@@ -134,7 +123,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "watchdog-heartbeat",
-        needle="Heartbeat monitor timed out",
         pattern=PREFIX + r"Heartbeat monitor timed out",
         role="consequence",
         confidence=HINT,
@@ -148,7 +136,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "gil-not-acquired",
-        needle="Could not acquire GIL within",
         pattern=PREFIX + r"Could not acquire GIL within (?P<timeout>\d+) ms on exit",
         cause="gil-deadlock",
         seen="rank {rank} could not take Python's lock within {timeout} ms: another thread keeps it",
@@ -159,11 +146,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "watchdog-takes-down",
-        needle=(
-            "operations have failed or timed out. Due to the",
-            "we are taking the entire process down",
-            "watchdog thread terminated with exception",
-        ),
         pattern=PREFIX
         + r"(?:Some \w{1,8} operations have failed or timed out\. Due to the|To avoid (?:data )?inconsistency, we are "
         r"taking the entire process down|(?:Process group|NCCL) watchdog thread terminated with exception)",
@@ -182,7 +164,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "communicator-aborted",
-        needle="communicator was aborted on rank",
         pattern=r"communicator was aborted on rank (?P<rank>\d+)\.",
         role="consequence",
         confidence=HINT,
@@ -194,7 +175,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "unique-id-not-received",
-        needle="ncclUniqueId from [",
         pattern=r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retr(?:ie|ei)ving ncclUniqueId from "
         r"\[(?P<other>\d+)\] via c10d key-value store by key '(?P<key>[^'\n]{0,80})', but store->get\('[^'\n]{0,80}'\) "
         r"got error: (?P<error>[^\n]{0,120})",
@@ -208,7 +188,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "desync-never-joined",
-        needle=("are the lagging ranks", "lagging/dead/mismatched ranks"),
         pattern=(
             r"ranks \[(?P<ranks>[\d, ]{1,400})\] are the lagging ranks",
             r"the lagging/dead/mismatched ranks",
@@ -226,7 +205,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "desync-position",
-        needle=("joined but didn't finish collective #", "finished collective #"),
         pattern=(
             r"\[(?P<ranks>[\d, ]{1,400})\] joined but didn't finish collective #(?P<sequence>\d+)",
             r"\[(?P<ranks>[\d, ]{1,400})\] finished collective #(?P<last_completed>\d+), but didn't join collective "
@@ -244,11 +222,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "nccl-group-started",
-        needle=(
-            "NCCL watchdog thread started",
-            "ProcessGroupNCCL initialization options",
-            "ProcessGroupNCCL initialized with",
-        ),
         pattern=(
             PREFIX + r"NCCL watchdog thread started",
             PREFIX + r"ProcessGroupNCCL initiali[sz](?:ation options|ed with)",
@@ -277,14 +250,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "destroy-waits",
-        needle=("Process group destructor", "abort/destroy of process group", "flushing operations"),
         pattern=PREFIX + r"(?:Starting to destroy process group, flushing operations|Launching ProcessGroupNCCL abort)",
         role="context",
         seen="rank {rank} has begun to destroy its process group",
         versions="torch >= 2.4",
         source=SOURCE,
-        sample="[rank1]:[I1 ProcessGroupNCCL.cpp:1289] [PG ID 0 PG GUID 0 Rank 1] Starting to destroy process group, "
-        "flushing operations.",
+        sample=(
+            "[rank1]:[I1 ProcessGroupNCCL.cpp:1289] [PG ID 0 PG GUID 0 Rank 1] Starting to destroy process group, "
+            "flushing operations.",
+            "I0527 15:22:16.720973 58627 ProcessGroupNCCL.cpp:1166] [PG 0 (default_pg) Rank 3] Launching "
+            "ProcessGroupNCCL abort asynchrounously.",
+        ),
         counter="[Rank 1] flushing operations of the file system",
     ),
 )

@@ -3,8 +3,7 @@
 Exceptions of the user's own are read from their traceback (`explain.tracebacks`); here stand those that say more.
 """
 
-from gpudoctor.sure import HINT, LIKELY, POSSIBLE, PROVED
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import HINT, LIKELY, POSSIBLE, PROVED, Symptom
 
 MEMORY = "Give the job or the container more memory, or start fewer DataLoader workers with smaller batches."
 
@@ -64,7 +63,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "worker-out-of-memory",
-        needle="is killed by signal: Killed",
         pattern=r"DataLoader worker \(pid (?P<pid>\d+)\) is killed by signal: Killed",
         cause="host-out-of-memory",
         seen="a DataLoader worker (pid {pid}) was killed by SIGKILL, mostly by the kernel's OOM killer",
@@ -93,10 +91,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "worker-raised",
-        needle=" in DataLoader worker process ",
         pattern=r"Caught (?P<exception>[\w.]{1,120}) in DataLoader worker process (?P<worker>\d+)",
         cause="program-error",
         variant="worker",
+        role="context",
+        confidence=POSSIBLE,
         seen="a DataLoader worker raised {exception}",
         source="torch _utils.py (ExceptionWrapper)",
         sample="KeyError: Caught KeyError in DataLoader worker process 3.",
@@ -104,7 +103,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "worker-timeout",
-        needle="DataLoader timed out after",
         pattern=r"DataLoader timed out after (?P<seconds>[\d.]+) seconds",
         cause="dataloader-fork-deadlock",
         variant="timeout",
@@ -146,7 +144,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "not-picklable",
-        needle=("Can't pickle", "Can't get local object", "cannot pickle '"),
         pattern=r"(?:Can't pickle (?P<object>[^\n]{1,120})|Can't get local object (?P<local>'[^'\n]{1,120}')|cannot "
         r"pickle '(?P<type>[^'\n]{1,80})')",
         cause="program-error",
@@ -163,7 +160,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "no-main-guard",
-        needle="start a new process before the",
         pattern=r"attempt has been made to start a new process before the",
         cause="program-error",
         variant="main-guard",
@@ -190,7 +186,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "gpu-fault-of-program",
         needle=(
             "an illegal memory access was encountered",
-            "device-side assert triggered",
             "CUDA error: misaligned address",
             "CUDA error: an illegal instruction was encountered",
             "CUDA error: unspecified launch failure",
@@ -201,10 +196,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=LIKELY,
         seen="a kernel of a rank failed on the GPU",
         source="CUDA's error texts (700, 710, 715, 716, 719, 702)",
-        sample=(
-            "RuntimeError: CUDA error: an illegal memory access was encountered",
-            "RuntimeError: CUDA error: device-side assert triggered",
-        ),
+        sample="RuntimeError: CUDA error: an illegal memory access was encountered",
+        counter="CUDA error: out of memory",
+    ),
+    Symptom(
+        "gpu-assertion",
+        needle="device-side assert triggered",
+        cause="gpu-program-fault",
+        variant="assertion",
+        confidence=LIKELY,
+        seen="an assertion in a kernel of a rank failed on the GPU",
+        source="CUDA's error text (710)",
+        sample="RuntimeError: CUDA error: device-side assert triggered",
         counter="CUDA error: out of memory",
     ),
     Symptom(
@@ -229,7 +232,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "library-missing",
-        needle="cannot open shared object file",
         pattern=r"(?:Error|error while loading shared libraries): "
         r"(?P<library>lib(?:nccl|cud|cublas|cufft|cusparse|cusolver|curand|cupti|nvrtc|nvJitLink|nvshmem|torch|"
         r"c10|mpi|efa|ibverbs|rccl|amdhip)[\w.+-]{0,60}): cannot open shared object file",
@@ -243,22 +245,31 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "driver-too-old-for-torch",
-        needle=(
-            "The NVIDIA driver on your system is too old",
-            "no kernel image is available for execution on the device",
-        ),
+        needle="The NVIDIA driver on your system is too old",
         cause="driver-mismatch",
-        seen="torch does not fit the driver or the GPU of this node",
-        source="torch cuda/__init__.py; CUDA's error texts (209)",
-        sample=(
-            "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
-            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
-        ),
+        seen="torch does not fit the driver of this node",
+        source="torch cuda/__init__.py",
+        sample="RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
         counter="The NVIDIA driver is loaded",
     ),
     Symptom(
+        "no-kernels-for-this-gpu",
+        needle=(
+            "no kernel image is available for execution on the device",
+            "the provided PTX was compiled with an unsupported toolchain",
+        ),
+        cause="driver-mismatch",
+        variant="kernels",
+        seen="a library has no kernels for the GPU of this node",
+        source="CUDA's error texts (209, 222)",
+        sample=(
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+            "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
+        ),
+        counter="a kernel image is available",
+    ),
+    Symptom(
         "module-missing",
-        needle="ModuleNotFoundError: No module named ",
         pattern=r"ModuleNotFoundError: No module named '(?P<module>[^'\n]{1,200})'",
         cause="library-missing",
         seen="the module {module} is not installed where this rank runs",
@@ -284,7 +295,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "interrupted",
-        needle="KeyboardInterrupt",
         pattern=r"(?:^|[\s:\]])KeyboardInterrupt\b",
         unless='File "',
         role="consequence",
@@ -323,7 +333,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "debugger-waits",
-        needle=("(Pdb)", "(ipdb)", "ipdb> ", "bdb.BdbQuit", "--KeyboardInterrupt--"),
         pattern=r"(?:^|[\s:\]])(?:\(Pdb\)|\(ipdb\)|ipdb> ?|(?:bdb\.)BdbQuit)",
         cause="stopped-rank",
         variant="input",
@@ -348,5 +357,35 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "OSError: [Errno 107] Transport endpoint is not connected: '/mnt/s3/data'",
         ),
         counter="OSError: [Errno 2] No such file or directory: '/mnt/s3/data'",
+    ),
+    Symptom(
+        "argument-refused",
+        pattern=r"[\w./-]{1,120}: error: (?P<reason>unrecognized arguments: [^\n]{1,200}|argument [^\n]{1,200}|the "
+        r"following arguments are required: [^\n]{1,200}|ambiguous option: [^\n]{1,200})",
+        cause="program-error",
+        variant="arguments",
+        seen="the program was given arguments that it does not take: {reason}",
+        source="Python argparse.py (error)",
+        sample="main.py: error: unrecognized arguments: --local-rank=1",
+        counter="main.py: an error in an argument",
+    ),
+    Symptom(
+        "ssh-lost",
+        pattern=r"Timeout, server (?P<host>[\w.-]{1,253}) not responding\.",
+        cause="node-lost",
+        seen="the connection to {host} went silent, and ssh gave it up",
+        source="OpenSSH clientloop.c",
+        sample="gx8: Timeout, server gx8 not responding.",
+        counter="server gx8 answered",
+    ),
+    Symptom(
+        "ssh-name-unknown",
+        pattern=r"ssh: Could not resolve hostname (?P<address>[\w.-]{1,253})",
+        cause="master-unreachable",
+        variant="any-name",
+        seen="ssh does not find the name {address}",
+        source="OpenSSH ssh.c",
+        sample="ssh: Could not resolve hostname worker-2: Name or service not known",
+        counter="ssh: connected to worker-2",
     ),
 )

@@ -1,7 +1,6 @@
 """What srun and slurmstepd say of a step and its tasks. A task of a step that starts ranks is a rank."""
 
-from gpudoctor.sure import HINT, LIKELY, PROVED
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import HINT, LIKELY, POSSIBLE, PROVED, Symptom
 
 TASK = r"srun: error: (?P<host>[\w.-]{1,253}): tasks? (?P<tasks>[\d,\[\]-]{1,200}): "
 SOURCE = "SLURM srun, slurmstepd"
@@ -10,7 +9,6 @@ CANCELLED = r"(?P<kind>JOB|STEP) (?P<step>\S{1,40}) (?:ON (?P<host>\S{1,253}) )?
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "slurm-oom",
-        needle=("oom-kill event", "oom_kill event", ": Out Of Memory"),
         pattern=(
             r"[Dd]etected \d{1,6} oom[-_]kill event\w?(?:\(s\))? in (?:StepId=|[Ss]tep "
             r"?)?(?P<step>\d+(?:\+\d+)?(?:\.\w{1,12})?)",
@@ -32,7 +30,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "slurm-task-ended",
-        needle="srun: error: ",
         pattern=(
             TASK + r"Exited with exit code (?P<exitcode>\d{1,3})",
             TASK + r"(?P<signal>Terminated|Aborted|Interrupt|Hangup)",
@@ -46,7 +43,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "slurm-time-limit",
-        needle="DUE TO TIME LIMIT",
         pattern=CANCELLED + r"DUE TO TIME LIMIT",
         cause="time-limit",
         role="consequence",
@@ -58,7 +54,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "slurm-node-failed",
-        needle=("DUE TO NODE FAILURE", "srun: error: Node failure on ", "to job failure of node"),
         pattern=(CANCELLED + r"DUE TO NODE FAILURE", r"srun: error: Node failure on (?P<host>\S{1,253})"),
         cause="node-lost",
         seen="a node of the job failed",
@@ -72,9 +67,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "slurm-cancelled",
-        needle=(" CANCELLED ", "Job step aborted: Waiting up to", "srun: forcing job termination", "Force Terminated"),
+        needle=(
+            " CANCELLED ",
+            " FAILED (non-zero exit code",
+            "Job step aborted: Waiting up to",
+            "srun: forcing job termination",
+            "Force Terminated",
+        ),
         pattern=(
-            CANCELLED + r"(?:\*\*\*|DUE [Tt][Oo] (?:SIGNAL|TASK FAILURE|JOB NOT ENDING|JOB REQUEUE))",
+            CANCELLED + r"(?:\*\*\*|DUE [Tt][Oo] (?:SIGNAL|TASK FAILURE|JOB NOT ENDING))",
+            r"\*\*\* (?:JOB|STEP) (?P<step>\S{1,40}) ON \S{1,253} FAILED \(non-zero exit code",
             r"srun: Job step aborted: Waiting up to \d+ seconds",
             r"srun: forcing job termination",
             r"srun: (?:error: )?(?:Force Terminated|Terminating) (?:StepId=|[Jj]ob ?[Ss]tep )",
@@ -91,7 +93,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "slurm-step-waits",
-        needle="step creation temporarily disabled, retrying",
         pattern=r"srun: [Jj]ob (?P<step>\S{1,40}) step creation temporarily disabled, retrying "
         r"\((?P<reason>[^)\n]{1,80})\)",
         cause="launcher-world-mismatch",
@@ -103,29 +104,32 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="srun: Step created for StepId=88121.1",
     ),
     Symptom(
+        "slurm-fewer-nodes",
+        pattern=r"srun: warning: can't run (?P<tasks>\d+) processes on (?P<nodes>\d+) nodes",
+        cause="launcher-world-mismatch",
+        variant="tasks",
+        role="context",
+        confidence=POSSIBLE,
+        seen="srun starts {tasks} tasks, and takes fewer than the {nodes} nodes that it was asked for",
+        source=SOURCE,
+        sample="srun: warning: can't run 1 processes on 2 nodes, setting nnodes to 1",
+        counter="srun: job 88121 queued and waiting for resources",
+    ),
+    Symptom(
         "slurm-tasks-do-not-fit",
-        needle=(
-            "srun: warning: can't run ",
-            "Unable to create step for job ",
-            "More processors requested than permitted",
-        ),
         pattern=(
-            r"srun: warning: can't run (?P<tasks>\d+) processes on (?P<nodes>\d+) nodes",
-            r"srun: error: Unable to create step for job \S{1,40}: (?P<reason>[^\n]{1,120})",
+            r"srun: error: Unable to create step for job \S{1,40}: (?P<reason>(?!Invalid|Insufficient GRES|Requested "
+            r"GRES|Requested node conf|Memory |Unable to contact|Socket timed|Zero Bytes|Job violates)[^\n]{1,120})",
         ),
         cause="launcher-world-mismatch",
         variant="tasks",
         seen="the tasks that srun was asked for do not fit the nodes of the job",
         source=SOURCE,
-        sample=(
-            "srun: warning: can't run 1 processes on 2 nodes, setting nnodes to 1",
-            "srun: error: Unable to create step for job 88121: More processors requested than permitted",
-        ),
+        sample=("srun: error: Unable to create step for job 88121: More processors requested than permitted",),
         counter="srun: job 88121 queued and waiting for resources",
     ),
     Symptom(
         "slurm-kill-failed",
-        needle=("Kill task failed", "UnkillableStepTimeout", "STEPD TERMINATED"),
         pattern=r"(?:Kill task failed|UnkillableStepTimeout|STEPD TERMINATED ON \S{1,253} AT \S{1,30} DUE TO JOB NOT "
         r"ENDING)",
         cause="storage-stall",

@@ -4,8 +4,7 @@ A dump shows what every rank did at one moment. In a healthy job too most of the
 context, and speak for a cause only together with others.
 """
 
-from gpudoctor.sure import LIKELY, POSSIBLE
-from gpudoctor.symptom import Symptom
+from gpudoctor.symptom import LIKELY, POSSIBLE, Symptom
 
 GIL = r"(?:GIL\b|global interpreter lock)"
 COLLECTIVES = (
@@ -25,7 +24,6 @@ def frame(function: str, file: str) -> tuple[str, str]:
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "gil-held",
-        needle=("GIL", "nterpreter lock"),
         pattern=rf"(?i:\b(?:holds?|holding|own(?:s|ing)?|acquired|takes|took|keeps?|has)\b[^\n]{{0,"
         rf"30}}?){GIL}[^\n]{{0,80}}?"
         r"(?i:\b(?:wait|block|stuck|synchroni[sz]e|sleep|spin|inside|in a call|in cuda|in nccl))",
@@ -46,7 +44,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "gil-wanted",
-        needle=("GIL", "nterpreter lock"),
         pattern=rf"(?i:\b(?:wait(?:s|ing)?|block(?:s|ed)|try(?:ing)|stuck)\b[^\n]{{0,40}}?\b(?:for|on|to "
         rf"(?:acquire|take|get|obtain|re-?acquire)|acquiring|taking)\b[^\n]{{0,20}}?){GIL}",
         unless="could be triggered by another thread",
@@ -62,7 +59,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "gil-wanted-frame",
-        needle=("take_gil", "PyGILState_Ensure", "PyEval_RestoreThread", "PyEval_AcquireThread"),
         pattern=r"^\s{0,8}(?:#\d+\s{1,4}|)(?:0x[0-9a-f]+ in )?(?P<function>take_gil|PyGILState_Ensure|"
         r"PyEval_RestoreThread|PyEval_AcquireThread)\b",
         cause="gil-deadlock",
@@ -87,7 +83,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "stack-of-process",
-        needle=("Python v", "(most recent call first)"),
         pattern=(
             r"^Python v(?P<version>\d\.\d{1,2}\.\S{1,12}) \(",
             r"^(?:Current thread|Thread) (?P<thread>0x[0-9a-f]+)(?: \[[^\]\n]{0,40}\])? \(most recent call first\)",
@@ -100,7 +95,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "frame-collective",
-        needle="distributed_c10d.py",
         pattern=frame(COLLECTIVES, r"distributed_c10d\.py"),
         role="context",
         seen="a rank stands in {operation}",
@@ -135,7 +129,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "frame-loader",
-        needle="dataloader.py",
         pattern=frame(r"_try_get_data|_get_data|_next_data|__next__", r"dataloader\.py"),
         cause="dataloader-fork-deadlock",
         role="context",

@@ -8,7 +8,6 @@ OPERATIONS = r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|ga
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "tensor-size-told",
-        needle="torch.Size([",
         pattern=RANK + rf"(?=(?:[^\n]{{0,120}}?\b(?i:(?P<operation>{OPERATIONS})))?)"
         r"[^\n]{0,160}?torch\.Size\(\[(?P<size>[\d, ]{0,80})\]\)",
         role="context",
@@ -22,7 +21,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "batches-told",
-        needle=("batches", "len(", "steps"),
         pattern=(
             RANK
             + r"[^\n]{0,60}?(?<![\d.])(?P<batches>\d{1,9}) (?:batches|steps per epoch|steps in (?:the|this) epoch)\b",

@@ -1,8 +1,8 @@
 """The rows of a check's case list: a machine, and what the check must say of it.
 
-    warning("gpu-too-hot", one(temperature_celsius=84), "GPU 3", "84 °C"),      # it speaks, with these words
-    silent("gpu-too-hot", one(temperature_celsius=83)),                        # the least step away: not a word
-    skipped("gpu-too-hot", one(temperature_celsius=unread())),                 # it could not look, and says so
+    warning(one(temperature_celsius=84), "GPU 3", "84 °C"),      # it speaks, with these words
+    silent(one(temperature_celsius=83)),                        # the least step away: not a word
+    skipped(one(temperature_celsius=unread())),                 # it could not look, and says so
 
 `lacks(case, check)` runs one. gpudoctor's own stand in `tests/checks`; a plugin's test is
 
@@ -12,7 +12,8 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 from gpudoctor.check import Check, Severity
@@ -29,7 +30,6 @@ UNWELCOME = re.compile(r"\b(simply|just|ensure|please)\b|!", re.IGNORECASE)
 class Case(NamedTuple):
     """What a check must make of machines."""
 
-    check: str
     expected: Expected
     machines: tuple[Snapshot, ...]
     says: tuple[str, ...] = ()
@@ -48,33 +48,21 @@ class Case(NamedTuple):
         return self.expected not in ("silent", "skipped")
 
 
-def _problem(
-    severity: Severity, check: str, machine: Snapshot, says: tuple[str, ...], runs: str | tuple[str, ...], times: int
-) -> Case:
-    return Case(check, severity, (machine,), says, (runs,) if isinstance(runs, str) else runs, times)
+def _problem(severity: Severity, machine: Snapshot, *says: str, runs: str | Sequence[str] = (), times: int = 1) -> Case:
+    return Case(severity, (machine,), says, (runs,) if isinstance(runs, str) else tuple(runs), times)
 
 
-def error(check: str, machine: Snapshot, *says: str, runs: str | tuple[str, ...] = (), times: int = 1) -> Case:
-    return _problem("error", check, machine, says, runs, times)
+error, warning, info = partial(_problem, "error"), partial(_problem, "warning"), partial(_problem, "info")
 
 
-def warning(check: str, machine: Snapshot, *says: str, runs: str | tuple[str, ...] = (), times: int = 1) -> Case:
-    return _problem("warning", check, machine, says, runs, times)
-
-
-def info(check: str, machine: Snapshot, *says: str, runs: str | tuple[str, ...] = (), times: int = 1) -> Case:
-    return _problem("info", check, machine, says, runs, times)
-
-
-def silent(check: str, *machines: Snapshot) -> Case:
+def silent(*machines: Snapshot) -> Case:
     """The near misses: machines that differ from one with the fault by the least step, and do not have it."""
-    return Case(check, "silent", machines)
+    return Case("silent", machines)
 
 
-def skipped(check: str, *machines: Snapshot | str) -> Case:
+def skipped(*machines: Snapshot | str) -> Case:
     """Machines of which something that the check needs is unread: a fact's name, for the 8xH100 without it."""
     return Case(
-        check,
         "skipped",
         tuple(but(h100_node(), machine, unread()) if isinstance(machine, str) else machine for machine in machines),
     )
@@ -99,7 +87,7 @@ def _lacks(case: Case, result: Result) -> Iterator[str]:
     for problem in problems[:1]:
         yield from () if problem.severity == case.expected else [problem.severity]
         yield from (words for words in case.says if words not in problem.summary)
-        yield from (line for line in case.runs if line not in problem.fix.commands)
+        yield from (line for line in case.runs if line not in problem.fix.every_line)
         # A reading that failed can be the evidence (a lost GPU, a call that hangs); one that nobody tried cannot.
         if not problem.evidence or problem.evidence[0] == NOT_IN_SNAPSHOT:
             yield "no evidence"
@@ -108,6 +96,6 @@ def _lacks(case: Case, result: Result) -> Iterator[str]:
         yield from UNWELCOME.findall(text)
         if not (problem.meaning and problem.fix.text) or problem.summary.endswith("."):
             yield text
-        yield from (line for line in (problem.summary, *problem.fix.commands) if "\n" in line)
+        yield from (line for line in (problem.summary, *problem.fix.every_line) if "\n" in line)
         if (gpu := re.match(r"GPU (\d+)\b", problem.summary)) and int(gpu[1]) not in problem.gpus:
             yield f"{problem.summary} is about {problem.gpus}"

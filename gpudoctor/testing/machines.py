@@ -1,9 +1,11 @@
 """Healthy machines to start a test from, and `but` to change one thing of them.
 
-machine = but(h100_node(), "host.shared_memory", read("statvfs /dev/shm", Space(64 * MIB, 64 * MIB)))
-machine = but_gpu(h100_node(), 3, temperature_celsius=read("nvml", 99))
+machine = but(h100_node(), "host.shared_memory", Space(64 * MIB, 64 * MIB))
+machine = but(h100_node(), "training.torch.nccl_version", (2, 19, 3))
+machine = but_gpu(h100_node(), 3, temperature_celsius=99)
 """
 
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -48,13 +50,18 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def but(thing: S, path: str, value: Any) -> S:
-    """`thing` with the field at dotted `path` replaced."""
+    """`thing` with the field at dotted `path` replaced, also within a reading; a mere value keeps a fact's source."""
     name, _, rest = path.partition(".")
-    return msgspec.structs.replace(thing, **{name: but(getattr(thing, name), rest, value) if rest else value})
+    old = getattr(thing, name)
+    if isinstance(old, Reading) and not isinstance(value, Reading):
+        value = read(old.source, but(old.value, rest, value) if rest else value)
+    elif rest:
+        value = but(old, rest, value)
+    return msgspec.structs.replace(thing, **{name: value})
 
 
 def but_gpu(machine: Snapshot, index: int, **fields: Any) -> Snapshot:
-    """The machine with fields of one GPU replaced."""
+    """The machine with fields of one GPU replaced, by readings or values."""
     gpus = list(machine.nvidia.gpus.value)
     sourced = {name: _from_call(index, name, fact) for name, fact in fields.items()}
     gpus[index] = msgspec.structs.replace(gpus[index], **sourced)
@@ -131,90 +138,91 @@ CALLS = {
 def gpu(index: int, **fields: Any) -> Gpu:
     """A healthy, idle H100 SXM behind NVSwitch."""
     healthy: dict[str, Any] = {
-        "name": nvml("NVIDIA H100 80GB HBM3"),
-        "uuid": nvml(f"GPU-{index:08x}-1111-2222-3333-444444444444"),
-        "serial": nvml(f"16540{index:07d}"),
-        "pci_bus_id": nvml(f"00000000:{0x1B + 0x10 * index:02x}:00.0"),
-        "minor_number": nvml(index),
-        "compute_capability": nvml((9, 0)),
-        "vbios_version": nvml("96.00.89.00.01"),
-        "gsp_firmware_version": nvml("565.57.01"),
-        "numa_node": nvml(index // 4),
+        "name": "NVIDIA H100 80GB HBM3",
+        "uuid": f"GPU-{index:08x}-1111-2222-3333-444444444444",
+        "serial": f"16540{index:07d}",
+        "pci_bus_id": f"00000000:{0x1B + 0x10 * index:02x}:00.0",
+        "minor_number": index,
+        "compute_capability": (9, 0),
+        "vbios_version": "96.00.89.00.01",
+        "gsp_firmware_version": "565.57.01",
+        "numa_node": index // 4,
         "cpu_affinity": nvml(tuple(range(56 * (index // 4), 56 * (index // 4) + 56))),
-        "memory_total_bytes": nvml(81559 * MIB),
-        "memory_used_bytes": nvml(4 * MIB),
-        "memory_free_bytes": nvml(81007 * MIB),
-        "memory_reserved_bytes": nvml(548 * MIB),
-        "utilization_gpu_percent": nvml(0),
-        "utilization_memory_percent": nvml(0),
-        "processes": nvml(()),
-        "temperature_celsius": nvml(31),
-        "temperature_slowdown_celsius": nvml(87),
-        "temperature_shutdown_celsius": nvml(92),
-        "memory_temperature_celsius": nvml(40),
-        "memory_temperature_max_celsius": nvml(95),
-        "power_draw_watts": nvml(71.5),
-        "power_limit_watts": nvml(700.0),
-        "power_limit_default_watts": nvml(700.0),
-        "clock_sm_mhz": nvml(345),
-        "clock_sm_max_mhz": nvml(1980),
-        "clock_memory_mhz": nvml(2619),
-        "clock_memory_max_mhz": nvml(2619),
-        "clock_event_reasons": nvml(0x1),
-        "performance_state": nvml(0),
-        "ecc_mode": nvml(True),
-        "ecc_mode_pending": nvml(True),
-        "ecc_volatile": nvml(EccCounts(0, 0)),
-        "ecc_aggregate": nvml(EccCounts(0, 0)),
-        "sram_threshold_exceeded": nvml(False),
-        "remapped_rows": nvml(RemappedRows(0, 0, False, False)),
+        "memory_total_bytes": 81559 * MIB,
+        "memory_used_bytes": 4 * MIB,
+        "memory_free_bytes": 81007 * MIB,
+        "memory_reserved_bytes": 548 * MIB,
+        "utilization_gpu_percent": 0,
+        "utilization_memory_percent": 0,
+        "processes": (),
+        "temperature_celsius": 31,
+        "temperature_slowdown_celsius": 87,
+        "temperature_shutdown_celsius": 92,
+        "memory_temperature_celsius": 40,
+        "memory_temperature_max_celsius": 95,
+        "power_draw_watts": 71.5,
+        "power_limit_watts": 700.0,
+        "power_limit_default_watts": 700.0,
+        "clock_sm_mhz": 345,
+        "clock_sm_max_mhz": 1980,
+        "clock_memory_mhz": 2619,
+        "clock_memory_max_mhz": 2619,
+        "clock_event_reasons": 0x1,
+        "performance_state": 0,
+        "ecc_mode": True,
+        "ecc_mode_pending": True,
+        "ecc_volatile": EccCounts(0, 0),
+        "ecc_aggregate": EccCounts(0, 0),
+        "sram_threshold_exceeded": False,
+        "remapped_rows": RemappedRows(0, 0, False, False),
         "retired_pages": UNSUPPORTED,
         "recovery_action": UNSUPPORTED,
-        "inforom_valid": nvml(True),
-        "pcie_generation": nvml(5),
-        "pcie_generation_max": nvml(5),
-        "pcie_width": nvml(16),
-        "pcie_width_max": nvml(16),
-        "pcie_replays": nvml(0),
-        "persistence_mode": nvml(True),
-        "compute_mode": nvml("default"),
-        "display_active": nvml(False),
-        "mig_mode": nvml(False),
-        "mig_mode_pending": nvml(False),
-        "mig_devices": nvml(()),
-        "nvlinks": nvml(
-            tuple(NvLink(link, True, "switch", replay_errors=0, recovery_errors=0, crc_errors=0) for link in range(18))
+        "inforom_valid": True,
+        "pcie_generation": 5,
+        "pcie_generation_max": 5,
+        "pcie_width": 16,
+        "pcie_width_max": 16,
+        "pcie_replays": 0,
+        "persistence_mode": True,
+        "compute_mode": "default",
+        "display_active": False,
+        "mig_mode": False,
+        "mig_mode_pending": False,
+        "mig_devices": (),
+        "nvlinks": tuple(
+            NvLink(link, True, "switch", replay_errors=0, recovery_errors=0, crc_errors=0) for link in range(18)
         ),
-        "fabric": nvml(Fabric(3, 0, 0)),
+        "fabric": Fabric(3, 0, 0),
     }
-    facts: dict[str, Reading[Any]] = healthy | fields
+    facts = healthy | fields
     return Gpu(index, **{name: _from_call(index, name, fact) for name, fact in facts.items()})
 
 
-def _from_call(index: int, name: str, fact: Reading[Any]) -> Reading[Any]:
+def _from_call(index: int, name: str, fact: Any) -> Reading[Any]:
     """The fact with the source that the reader gives it."""
-    if fact.source != "nvml" or name not in CALLS:
-        return fact
-    return msgspec.structs.replace(fact, source=f"nvmlDeviceGet{CALLS[name]} GPU {index}")
+    told: Reading[Any] = fact if isinstance(fact, Reading) else nvml(fact)
+    if told.source != "nvml" or name not in CALLS:
+        return told
+    return msgspec.structs.replace(told, source=f"nvmlDeviceGet{CALLS[name]} GPU {index}")
 
 
 def t4(index: int, **fields: Any) -> Gpu:
     """A healthy, idle Tesla T4: PCIe, no NVLink, no MIG, page retirement instead of row remapping."""
     card: dict[str, Any] = {
-        "name": nvml("Tesla T4"),
-        "compute_capability": nvml((7, 5)),
-        "memory_total_bytes": nvml(15360 * MIB),
-        "memory_free_bytes": nvml(14928 * MIB),
-        "power_draw_watts": nvml(10.2),
-        "power_limit_watts": nvml(70.0),
-        "power_limit_default_watts": nvml(70.0),
-        "clock_sm_max_mhz": nvml(1590),
+        "name": "Tesla T4",
+        "compute_capability": (7, 5),
+        "memory_total_bytes": 15360 * MIB,
+        "memory_free_bytes": 14928 * MIB,
+        "power_draw_watts": 10.2,
+        "power_limit_watts": 70.0,
+        "power_limit_default_watts": 70.0,
+        "clock_sm_max_mhz": 1590,
         "memory_temperature_celsius": UNSUPPORTED,
         "memory_temperature_max_celsius": UNSUPPORTED,
         "remapped_rows": UNSUPPORTED,
         "sram_threshold_exceeded": UNSUPPORTED,
-        "pcie_generation": nvml(1),
-        "pcie_generation_max": nvml(3),
+        "pcie_generation": 1,
+        "pcie_generation_max": 3,
         "mig_mode": UNSUPPORTED,
         "mig_mode_pending": UNSUPPORTED,
         "mig_devices": UNSUPPORTED,
@@ -227,25 +235,25 @@ def t4(index: int, **fields: Any) -> Gpu:
 def rtx_4090(index: int, **fields: Any) -> Gpu:
     """A healthy, idle GeForce RTX 4090: no ECC by default, no NVLink, no MIG; link at generation 1 while idle."""
     card: dict[str, Any] = {
-        "name": nvml("NVIDIA GeForce RTX 4090"),
+        "name": "NVIDIA GeForce RTX 4090",
         "serial": UNSUPPORTED,
-        "compute_capability": nvml((8, 9)),
-        "memory_total_bytes": nvml(24564 * MIB),
-        "memory_free_bytes": nvml(24210 * MIB),
-        "power_draw_watts": nvml(14.0),
-        "power_limit_watts": nvml(450.0),
-        "power_limit_default_watts": nvml(450.0),
-        "clock_sm_max_mhz": nvml(3105),
+        "compute_capability": (8, 9),
+        "memory_total_bytes": 24564 * MIB,
+        "memory_free_bytes": 24210 * MIB,
+        "power_draw_watts": 14.0,
+        "power_limit_watts": 450.0,
+        "power_limit_default_watts": 450.0,
+        "clock_sm_max_mhz": 3105,
         "memory_temperature_celsius": UNSUPPORTED,
         "memory_temperature_max_celsius": UNSUPPORTED,
-        "ecc_mode": nvml(False),
-        "ecc_mode_pending": nvml(False),
+        "ecc_mode": False,
+        "ecc_mode_pending": False,
         "ecc_volatile": UNSUPPORTED,
         "ecc_aggregate": UNSUPPORTED,
         "sram_threshold_exceeded": UNSUPPORTED,
-        "pcie_generation": nvml(1),
-        "pcie_generation_max": nvml(4),
-        "persistence_mode": nvml(False),
+        "pcie_generation": 1,
+        "pcie_generation_max": 4,
+        "persistence_mode": False,
         "mig_mode": UNSUPPORTED,
         "mig_mode_pending": UNSUPPORTED,
         "mig_devices": UNSUPPORTED,
@@ -367,14 +375,17 @@ def topology(gpus: tuple[Gpu, ...], nearest: str) -> Reading[tuple[TopologyLevel
     )
 
 
+@cache
 def h100_node(count: int = 8) -> Snapshot:
     """A healthy HGX H100 machine."""
     return node(tuple(gpu(index) for index in range(count)))
 
 
+@cache
 def t4_node(count: int = 2) -> Snapshot:
     return node(tuple(t4(index) for index in range(count)), network=virtual_network(count))
 
 
+@cache
 def rtx_4090_node(count: int = 4) -> Snapshot:
     return node(tuple(rtx_4090(index) for index in range(count)), network=workstation_network(count))

@@ -30,9 +30,15 @@ NAMES = ("NCCL_CONF_FILE", "NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL
 """A few of the names that a libnccl holds."""
 
 
-def with_network(machine: Snapshot, **fields: Reading[Any]) -> Snapshot:
-    """The machine with facts of its network replaced."""
-    return msgspec.structs.replace(machine, network=msgspec.structs.replace(machine.network, **fields))
+def with_network(machine: Snapshot, **facts: Any) -> Snapshot:
+    """The machine with facts of its network replaced; a mere value keeps the fact's source."""
+    network = machine.network
+    read_there = {name: as_reading(fact, getattr(network, name).source) for name, fact in facts.items()}
+    return msgspec.structs.replace(machine, network=msgspec.structs.replace(network, **read_there))
+
+
+def as_reading(fact: Any, source: str) -> Reading[Any]:
+    return fact if isinstance(fact, Reading) else read(source, fact)
 
 
 def with_rdma(machine: Snapshot, *devices: RdmaDevice) -> Snapshot:
@@ -78,7 +84,7 @@ def changed_interface(machine: Snapshot, name: str, **fields: Any) -> Snapshot:
 
 
 def _sysfs(device: str, value: Any) -> Reading[Any]:
-    return value if isinstance(value, Reading) else read(f"{RDMA}/{device}/ports/1", value)
+    return as_reading(value, f"{RDMA}/{device}/ports/1")
 
 
 def port(device: str = "mlx5_0", number: int = 1, **facts: Any) -> RdmaPort:
@@ -133,8 +139,8 @@ def rdma_device(index: int, *ports: RdmaPort, **fields: Any) -> RdmaDevice:
         "pcie_width": 16,
     }
     facts = {
-        field: read(f"{RDMA}/{name}/{field}", value)
-        if field in ("board_id", "firmware", "numa_node", "pci_bus_id") and not isinstance(value, Reading)
+        field: as_reading(value, f"{RDMA}/{name}/{field}")
+        if field in ("board_id", "firmware", "numa_node", "pci_bus_id")
         else value
         for field, value in fields.items()
     }

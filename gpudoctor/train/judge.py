@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from gpudoctor.check import Fix, Problem
+from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
-from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.finding import Finding, finding
 from gpudoctor.nccl.rank_messages import Fault, Trained
 from gpudoctor.snapshot import Reading, read
 from gpudoctor.symptoms.in_text import symptoms
@@ -243,15 +243,13 @@ def _faulty(trained: Trained, fault: Fault, backend: str) -> Finding:
         paths, commands = _other_paths(trained, backend)
         text = f"The first lines tell where it is: {paths}. {text}"
         lines = (*commands, *lines)
-    return Finding(
-        id=kind.id,
-        problem=Problem(
-            severity="error",
-            summary=_one_line(f"{cell}: {what}{numbers}{wanted}"),
-            meaning=meaning,
-            fix=Fix(text, lines),
-            evidence=_evidence(trained, fault),
-        ),
+    return finding(
+        kind.id,
+        "error",
+        _one_line(f"{cell}: {what}{numbers}{wanted}"),
+        meaning=meaning,
+        fix=Fix(text, lines),
+        evidence=_evidence(trained, fault),
         ranks=() if fault.rank is None else (fault.rank,),
     )
 
@@ -307,15 +305,13 @@ def _failed(trained: Trained) -> Finding:
     known = next((shown for shown in symptoms(trained.reason) if shown.symptom.role == "cause"), None)
     if known is not None:
         meaning, fix = known.meaning, known.fix
-    return Finding(
-        id="train-failed",
-        problem=Problem(
-            severity="error",
-            summary=_one_line(f"{cell} failed: {words}"),
-            meaning=meaning,
-            fix=fix,
-            evidence=(read(f"exception of {cell}", trained.reason or words), *_evidence(trained, None)),
-        ),
+    return finding(
+        "train-failed",
+        "error",
+        _one_line(f"{cell} failed: {words}"),
+        meaning=meaning,
+        fix=fix,
+        evidence=(read(f"exception of {cell}", trained.reason or words), *_evidence(trained, None)),
     )
 
 

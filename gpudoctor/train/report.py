@@ -1,17 +1,14 @@
 """The answer of `gpudoctor train-test`, as published with --json."""
 
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
-from gpudoctor.check import without_lines
-from gpudoctor.errors import BadInput
+from gpudoctor.envelope import Answer, Stated
+from gpudoctor.fleet.names import folded
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.rank_messages import Trained
-
-SCHEMA = 1
-"""Number of the layout."""
 
 
 class Cell(Struct, frozen=True, kw_only=True):
@@ -28,9 +25,9 @@ class Cell(Struct, frozen=True, kw_only=True):
     """What is wrong, with rank, parameter and step, and what to do; None when nothing is."""
 
 
-class TrainReport(Struct, frozen=True, kw_only=True):
-    schema: int = SCHEMA
-    gpudoctor: str = ""
+class TrainReport(Answer, frozen=True, kw_only=True):
+    command: ClassVar[str] = "train-test"
+    signs: ClassVar[tuple[str, ...]] = ("schema", "cells")
     torch: str = ""
     nodes: tuple[str, ...] = ()
     ranks_per_node: tuple[int, ...] = ()
@@ -38,57 +35,35 @@ class TrainReport(Struct, frozen=True, kw_only=True):
     why_backend: str = ""
     reached_by: str = ""
     """ "local", "ssh", "srun" or "join"."""
-    settings: dict[str, str] = {}
+    settings: dict[str, str] = field(default_factory=dict)
     """What was set for every rank on top of its node's environment."""
     device: str = ""
     """Rank 0's: the GPU's name, or "cpu"."""
     steps: int = 0
     cells: tuple[Cell, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    """Of the preflight, and of what is no single cell's."""
+    findings: tuple[Finding, ...] = field(name="problems", default=())
+    """`problems` in JSON: of the preflight, and of what is no single cell's."""
     outcome: Literal["complete", "interrupted", "preflight failed", "too few nodes"] = "complete"
     seconds: float = 0.0
 
     @property
     def exit_status(self) -> int:
-        """0 all that apply pass; 1 one does not; 130 interrupted."""
+        """0 all that apply pass; 1 one does not; 3 none applies; 130 interrupted."""
         if self.outcome == "interrupted":
             return 130
         bad = any(cell.outcome not in ("passed", "not applicable") for cell in self.cells)
         errors = any(finding.problem.severity == "error" for finding in self.findings)
-        return int(bad or errors or self.outcome != "complete")
+        if bad or errors or self.outcome != "complete":
+            return 1
+        return 0 if any(cell.outcome == "passed" for cell in self.cells) else 3
 
+    def about(self) -> str:
+        return folded(self.nodes)
 
-def to_json(report: TrainReport) -> bytes:
-    """The whole answer; its schema is docs/schemas/train-test.json. It ends with its exit status."""
-    built = msgspec.to_builtins(report)
-    built["exit_status"] = report.exit_status
-    return msgspec.json.format(msgspec.json.encode(built), indent=2)
+    def stated(self) -> Iterator[Stated]:
+        of_cells = (cell.finding for cell in self.cells if cell.finding is not None)
+        yield from (each.stated() for each in (*self.findings, *of_cells))
 
-
-class _ReportHead(Struct):
-    """What no answer lacks; all else has a default."""
-
-    schema: int
-    cells: list[msgspec.Raw]
-
-
-class UnreadableTraining(BadInput):
-    """Bytes that are no answer of train-test; the message is one line for the user."""
-
-
-def from_json(raw: bytes) -> TrainReport:
-    """Read an answer that `to_json` wrote. Raises `UnreadableTraining`."""
-    try:
-        msgspec.json.decode(raw, type=_ReportHead)
-        report = msgspec.json.decode(raw, type=TrainReport)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableTraining(f"not an answer of gpudoctor train-test --json: {error}") from None
-    if report.schema != SCHEMA:
-        raise UnreadableTraining(f"train-test schema {report.schema}; this gpudoctor reads schema {SCHEMA}")
-    return without_lines(report)
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of `gpudoctor train-test --json`."""
-    return msgspec.json.schema(TrainReport)
+    @classmethod
+    def of_earlier(cls, tree: dict[str, Any]) -> dict[str, Any]:
+        return tree | {"problems": tree["findings"]} if "findings" in tree else tree

@@ -19,7 +19,7 @@ from gpudoctor.nccl.finding import Finding, has_errors
 from gpudoctor.nccl.lost import lost_findings
 from gpudoctor.nccl.preflight import preflight
 from gpudoctor.nccl.prepared import Prepared, preflight_wish
-from gpudoctor.nccl.rank_messages import Member, Trained
+from gpudoctor.nccl.rank_messages import AnyRankMessage, Member, Phase, Trained
 from gpudoctor.nccl.result import RunResult
 from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.stopped import why_stopped
@@ -138,10 +138,15 @@ class _Training:
             [launch],
             pythons=self._prepared.preflight.interpreters,
             timeout=self._prepared.wish.timeout,
-            on_phase=lambda launch, phase: self._show.phase(phase),
-            on_trained=lambda launch, trained: self._take(launch, trained),
+            heard=self._heard,
         )
         return run
+
+    def _heard(self, launch: Launch, message: AnyRankMessage) -> None:
+        if isinstance(message, Trained):
+            self._take(launch, message)
+        elif isinstance(message, Phase):
+            self._show.phase(message.phase)
 
     def _take(self, launch: Launch, trained: Trained) -> None:
         asked = launch.train.cells if launch.train is not None else ()

@@ -142,10 +142,7 @@ def set_environment(launch: Dict[str, Any], rank: Rank) -> None:
 
 
 def capture(launch: Dict[str, Any]) -> "tuple[int, int]":
-    """Send NCCL's log and the standard error to files in memory; their numbers, -1 for what stays where it is.
-
-    From here on SIGUSR1 writes the stacks of all threads to the standard error.
-    """
+    """Send NCCL's log and the standard error to files in memory; their numbers, -1 for what stays where it is."""
     log = errors = -1
     if launch.get("rank_logs", True) and "NCCL_DEBUG_FILE" not in os.environ:
         log = memory_file("gpudoctor-nccl-log")
@@ -159,9 +156,18 @@ def capture(launch: Dict[str, Any]) -> "tuple[int, int]":
         os.dup2(errors, 1)
         os.dup2(errors, 2)
     faulthandler.enable(file=2)
-    if hasattr(faulthandler, "register") and hasattr(signal, "SIGUSR1"):
-        faulthandler.register(signal.SIGUSR1, file=2, all_threads=True)
+    announce_stacks()
     return log, errors
+
+
+def announce_stacks() -> None:
+    """From here on SIGUSR1 writes the stacks of all threads into a file in memory, as gpudoctor.arm() has it: whoever
+    may not read this process's memory asks for them so (read/job/armed.py)."""
+    stacks, announcement = memory_file("gpudoctor-stacks"), memory_file("gpudoctor-armed")
+    if min(stacks, announcement) >= 0 and hasattr(faulthandler, "register"):
+        faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
+        told = {"version": 1, "pid": os.getpid(), "signal": int(signal.SIGUSR1), "stacks": stacks}
+        os.write(announcement, json.dumps(told).encode())
 
 
 def memory_file(name: str) -> int:

@@ -20,6 +20,7 @@ def digest(torch: Any, tensor: Optional[Any]) -> int:
     if integers is None:
         flat, integers = flat.to(torch.float64), torch.int64
     bits = flat.view(integers).to(torch.int64)
+    bits = bits ^ (bits >> 32)  # the sign bit alone, times any odd number, would be itself wherever it stands
     return int((bits * _odd_numbers(torch, bits)).sum().item())
 
 

@@ -19,7 +19,7 @@ from gpudoctor.snapshot import to_json
 from tests.machines.hand_built import MACHINES
 
 GPUDOCTOR = (sys.executable, "-m", "gpudoctor")
-CHECK = ("check", "--no-torch", "--timeout", "60")
+CHECK = ("check", "--no-torch", "--timeout", "60", "--expect", "cpu")
 PATIENCE = 250.0
 """Seconds; only a broken test waits for it."""
 MARK = "GPUDOCTOR_TEST_MARK"

@@ -4,6 +4,7 @@ import io
 import json
 import pathlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,10 +16,11 @@ from gpudoctor import report as reports
 from gpudoctor.amp import report as amp
 from gpudoctor.amp.judge import judged_again
 from gpudoctor.check import Fix, Problem
+from gpudoctor.envelope import Answer, UnreadableAnswer, decode, encode
 from gpudoctor.fleet.messages import Garbled, reply_from
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.marked import MARK
-from gpudoctor.nccl import publish
+from gpudoctor.nccl.result import TestResult
 from gpudoctor.render.amp import show_amp
 from gpudoctor.render.hang import show_hang
 from gpudoctor.render.nccl_test import show_result
@@ -50,9 +52,11 @@ class Saved(NamedTuple):
 
 
 SAVED: dict[str, Saved] = {
-    "nccl-test --from": Saved(nccl_examples.gdr_off, publish.from_json, show_result),
-    "train-test --from": Saved(train_examples.one_gpu_differs, train.from_json, show_training),
-    "amp --from": Saved(amp_examples.h100_broken_scaler, lambda raw: judged_again(amp.from_json(raw)), show_amp),
+    "nccl-test --from": Saved(nccl_examples.gdr_off, partial(decode, form=TestResult), show_result),
+    "train-test --from": Saved(train_examples.one_gpu_differs, partial(decode, form=train.TrainReport), show_training),
+    "amp --from": Saved(
+        amp_examples.h100_broken_scaler, lambda raw: judged_again(decode(raw, amp.AmpReport)), show_amp
+    ),
     "hang --from": Saved(hang_examples.rank0_only, from_json, lambda seen, screen: show_hang(conclude(seen), screen)),
 }
 
@@ -70,7 +74,8 @@ def fixes(value: Any) -> Iterator[Fix]:
 
 def built(saved: Saved) -> Any:
     """The example as JSON would give it."""
-    return msgspec.json.decode(msgspec.json.encode(saved.example()))
+    example = saved.example()
+    return msgspec.json.decode(encode(example) if isinstance(example, Answer) else to_json(example))
 
 
 def with_lines(value: Any) -> Any:
@@ -114,9 +119,9 @@ def test_it_is_said_that_lines_are_left_out(
 def test_no_line_of_a_saved_report_is_offered() -> None:
     problem = Problem(severity="error", summary="s", meaning="m", fix=Fix("Do it.", (LINE,)), evidence=())  # type: ignore[arg-type]
     report = reports.Report((reports.Result("x", "g", "t", "problem", (problem,), ()),))
-    raw = reports.to_json(report)
+    raw = encode(report)
     assert LINE.encode() in raw
-    assert not any(fix.commands for fix in fixes(reports.from_json(raw).results))
+    assert not any(fix.commands for fix in fixes(decode(raw, reports.Report).results))
 
 
 def shown(saved: Saved, answer: Any) -> str:
@@ -179,7 +184,7 @@ def test_whatever_an_answer_says_the_terminal_shows_it_as_text(name: str, weakne
             raw = json.dumps(content).encode()
         try:
             answer = saved.read(raw)
-        except (UnreadableEvidence, amp.UnreadableAmpReport, train.UnreadableTraining, publish.UnreadableResult):
+        except (UnreadableEvidence, UnreadableAnswer):
             continue
         page = shown(saved, answer)
         assert all(letter.isprintable() or letter == "\n" for letter in page)

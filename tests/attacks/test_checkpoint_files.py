@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpudoctor import bounded, cost
-from gpudoctor.active import Reply
+from gpudoctor.active import ChildReply
 from gpudoctor.checkpoint import archive
 from gpudoctor.checkpoint.examine import FileWish, examined
 from gpudoctor.checkpoint.loaded import Loaded
@@ -60,7 +60,7 @@ def test_a_small_pickle_costs_little(tmp_path: Path, name: str) -> None:
     assert "crash" not in str(said) and "unexpected form" not in str(said) and "killed by" not in str(said)
 
 
-def in_child(code: str, seconds: float = 2.0, memory: int = 1 << 28) -> Reply:
+def in_child(code: str, seconds: float = 2.0, memory: int = 1 << 28) -> ChildReply:
     """Code that runs as the reader of a checkpoint does."""
     import sys
 
@@ -94,7 +94,7 @@ def test_memory_without_end_is_refused_and_named() -> None:
     "files", way="checkpoint: a reader that computes until the deadline", weakness="the file system is blamed for it"
 )
 def test_the_deadline_names_what_it_met() -> None:
-    silent = Reply("checkpoint", b"", "", None, timed_out=True, stuck=False, seconds=60.0, pid=1)
+    silent = ChildReply("checkpoint", b"", "", None, timed_out=True, stuck=False, seconds=60.0, pid=1)
     with pytest.raises(BadFile, match="though it was computed on"):
         concluded(silent, computed=3.0)
     with pytest.raises(BadFile, match="is its file system there"):

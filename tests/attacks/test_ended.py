@@ -120,7 +120,7 @@ def test_what_breaks_while_it_ends_is_no_bug(
         raise RuntimeError("release unlocked lock")
 
     monkeypatch.setattr(cli, "_within_its_cost", broken)
-    assert cli.run(["checks"]) == 2 and "internal error" in capsys.readouterr().err
+    assert cli.run(["checks"]) == 3 and "internal error" in capsys.readouterr().err
     monkeypatch.setattr(cli, "_asked_by", [int(signal.SIGTERM), int(signal.SIGINT)])
     assert cli.run(["checks"]) == 143 and capsys.readouterr().err == "gpudoctor: ended by SIGTERM\n"
 
@@ -162,7 +162,7 @@ def test_nohup_is_obeyed(tmp_path: Path) -> None:
 
 @attack("faults", way="check: Ctrl-Z for longer than its deadlines, then fg", weakness="what was read is lost")
 def test_stopped_and_continued(tmp_path: Path) -> None:
-    command = [*GPUDOCTOR, "check", "--no-torch", "--timeout", "60", "--nagios"]
+    command = [*GPUDOCTOR, *CHECK, "--nagios"]
     with marked() as (environment, living):
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         wait_until(lambda: len(living()) > 3, "it has children")

@@ -130,11 +130,12 @@ SNAPSHOT = str(EXAMPLES / "broken-8xh100.json")
 ALLOCATION = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1", "SLURM_JOB_NUM_NODES": "1"}
 SOME_CHECKS = ("--no-torch", "gpu", "host", "pytorch")
 CASES = {
-    "check": Case(("check", *SOME_CHECKS), says="2x NVIDIA H100"),
+    "check": Case(("check", *SOME_CHECKS), says="2x H100"),
     "check --hosts": Case(("check", "--hosts", "127.0.0.1:9", "--timeout", "5"), (0, 1, 2, 3), "127.0.0.1"),
     "check in an allocation": Case(("check", "--nodes", "1"), (0, 1, 2, 3), "srun", variables=ALLOCATION),
     "capture": Case(("capture", "--no-torch"), says='"gpudoctor"'),
     "capture --job": Case(("capture", "--job", "7"), (0, 1, 2, 3)),
+    "diff": Case(("diff", SNAPSHOT, SNAPSHOT), says="No difference"),
     "devices": Case(("devices",), says="H100"),
     "env": Case(("env", "--no-torch")),
     "topology": Case(("topology",), says="GPU0"),
@@ -146,9 +147,10 @@ CASES = {
     "explain": Case(("explain", str(EXAMPLES / "train-watchdog.log")), (0, 1)),
     "hang": Case(("hang",), (0, 1, 2, 3)),
     "checkpoint": Case(("checkpoint", str(EXAMPLES / "ddp-epoch12.pt")), (0, 1), "module."),
+    "about": Case(("about", "R01"), says="of lint"),
     "checks": Case(("checks",)),
     "agent": Case(("agent",), (0, 1)),
-    "nccl-test in an allocation": Case(("nccl-test",), (1, 2, 3), "srun", variables=ALLOCATION),
+    "nccl-test in an allocation": Case(("nccl-test",), (1, 2, 3), "the scheduler did not", variables=ALLOCATION),
     "train-test": Case(("train-test", "--from", str(EXAMPLES / "train-test-gradient.json")), (0, 1)),
     "nccl-test": Case(("nccl-test", "--from", str(EXAMPLES / "nccl-test-slow-node.json")), (0, 1)),
 }

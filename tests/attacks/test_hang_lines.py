@@ -16,6 +16,7 @@ from gpudoctor.hang.report import HangReport, JobReport
 from gpudoctor.hang.starts import LONGEST_SHOWN
 from gpudoctor.knowledge.places import Kind
 from gpudoctor.read.job import own
+from gpudoctor.read.system import System
 from gpudoctor.render.hang import show_hang
 from gpudoctor.render.prose import console
 from gpudoctor.snapshot.evidence import NodeEvidence, ProcessEvidence, Unread
@@ -167,8 +168,8 @@ def test_a_process_of_another_user_is_not_ones_own() -> None:
 
 
 def a_status(folder: Path, pid: int, uids: str) -> None:
-    (folder / str(pid)).mkdir()
-    (folder / str(pid) / "status").write_text(f"Name:\tpython\nUid:\t{uids}\nGid:\t0\t0\t0\t0\n")
+    (folder / "proc" / str(pid)).mkdir(parents=True)
+    (folder / "proc" / str(pid) / "status").write_text(f"Name:\tpython\nUid:\t{uids}\nGid:\t0\t0\t0\t0\n")
 
 
 @attacks(
@@ -183,7 +184,7 @@ def test_whose_a_process_is_all_three_users_say(uids: str, tmp_path: Path, monke
     monkeypatch.setattr(os, "getuid", lambda: 500)
     a_status(tmp_path, 7, uids.format(500))
     a_status(tmp_path, 8, "500\t500\t500\t500")
-    assert own.own_pids((7, 8, 9), tmp_path) == (8,)
+    assert own.own_pids((7, 8, 9), System(tmp_path)) == (8,)
 
 
 @attacks(

@@ -148,7 +148,7 @@ def concluded(evidence: Evidence) -> HangReport:
 @attack("faults", way="hang: a rank that was not read", weakness="its job is said to have ended")
 def test_what_was_not_read_has_not_ended() -> None:
     report = concluded(Evidence(nodes=(NodeEvidence(name="a", processes=(a_rank(),)),)))
-    assert live.exit_status(report) == 3
+    assert report.exit_status == 3
     assert "Could not look" in report.jobs[0].undecided
 
 
@@ -157,14 +157,14 @@ def test_a_job_whose_ranks_are_silent_has_not_ended() -> None:
     silent = a_rank(RANK="", WORLD_SIZE="")
     report = concluded(Evidence(nodes=(NodeEvidence(name="a", processes=(silent,)),)))
     assert [job.state for job in report.jobs] == ["running"]
-    assert live.exit_status(report) == 3
+    assert report.exit_status == 3
 
 
 @attack("files", way="hang --dumps: recorders that agree", weakness="the job is said to have ended")
 def test_dumps_that_agree_do_not_tell_that_it_has_ended() -> None:
     entry = Collective(group="0", sequence=1, operation="all_reduce", state="completed")
     dumps = tuple(Recorder(source=str(rank), rank=rank, entries=(entry,), total=1) for rank in (0, 1))
-    assert live.exit_status(concluded(Evidence(dumps=dumps))) == 3
+    assert concluded(Evidence(dumps=dumps)).exit_status == 3
 
 
 def local_job(pid: int) -> Callable[[LocalFleet], Any]:
@@ -175,21 +175,22 @@ def local_job(pid: int) -> Callable[[LocalFleet], Any]:
 
 @attack("faults", way="hang: kill -9 of the agent between two looks", weakness="the job is said to have ended")
 def test_an_agent_that_is_killed_is_no_end_of_the_job() -> None:
-    environment = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29578"}
-    started = subprocess.Popen(["/bin/sleep", "600"], env=environment)
+    environment = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29578"}
+    started = [subprocess.Popen(["/bin/sleep", "600"], env={**environment, "RANK": rank}) for rank in "01"]
     try:
         with LocalFleet(["here"]) as fleet:
             reached(fleet, timeout=PATIENCE)
-            found = local_job(started.pid)(fleet)
+            found = local_job(started[0].pid)(fleet)
             os.kill(fleet.pid(0), 9)
             evidence = ask.look(fleet, found, seconds=0.1, timeout=1.0)
     finally:
-        started.kill()
-        started.wait()
+        for rank in started:
+            rank.kill()
+            rank.wait()
     report = concluded(evidence)
-    assert [(row.pid, row.state) for row in report.jobs[0].ranks] == [(started.pid, "not read"), (0, "missing")]
+    assert [(row.pid, row.state) for row in report.jobs[0].ranks] == [(rank.pid, "not read") for rank in started]
     assert "killed by signal 9" in report.jobs[0].undecided
-    assert live.exit_status(report) == 3
+    assert report.exit_status == 3
 
 
 class Deaf(LocalFleet):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -31,7 +32,7 @@ from tests.attacks.registry import attack, attacks
 from tests.fake_tree import Link, fake
 from tests.hang_jobs import a_job, member, place_at, waits
 from tests.lab.requirements import require
-from tests.lab.sshd import user_environment
+from tests.lab.sshd import user_environment, wait_until
 from tests.test_hang_find import node, only, process, rank, ranks, told, torchrun
 
 PATIENCE = 250.0
@@ -335,20 +336,30 @@ def as_root() -> None:
 
 @contextlib.contextmanager
 def living(user: int, count: int = 1, *, program: str = "/bin/sleep", **variables: Any) -> Iterator[list[int]]:
-    """Processes of a user that say of themselves what they like."""
-    environment = {"PATH": "/usr/bin:/bin", **{name: str(value) for name, value in variables.items()}}
-    identity: dict[str, Any] = {"user": user, "group": user, "extra_groups": [], "cwd": "/"}
-    started = [
-        subprocess.Popen([program, "600"], **identity, env={**environment, "RANK": str(number)})
-        for number in range(count)
-    ]
+    """Processes of a user that say of themselves what they like. A shell starts them: this process has much memory, and
+    each fork of it would cost as much as twenty of a shell's."""
+    settings = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in variables.items())
+    start = f"env {settings} RANK=$n {shlex.quote(program)} 600 < /dev/null > /dev/null & echo $!"
+    shell = subprocess.Popen(
+        ["/bin/sh"], user=user, group=user, extra_groups=[], cwd="/", env={"PATH": "/usr/bin:/bin"}, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert shell.stdin is not None and shell.stdout is not None
+    shell.stdin.write(f"n=0; while [ $n -lt {count} ]; do {start}; n=$((n + 1)); done; wait\n")
+    shell.stdin.close()
+    started = [int(shell.stdout.readline()) for _ in range(count)]
     try:
-        yield [each.pid for each in started]
+        wait_until(lambda: all(started_with(pid) == program for pid in started))
+        yield started
     finally:
-        for each in started:
-            each.kill()
-        for each in started:
-            each.wait()
+        for pid in started:
+            os.kill(pid, signal.SIGKILL)
+        shell.wait()
+        shell.stdout.close()
+
+
+def started_with(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
 
 
 def hang(*words: str) -> tuple[int, dict[str, Any], float]:

@@ -140,7 +140,10 @@ def test_a_child_that_answers_garbage(answer: str, tmp_path: Path) -> None:
 def test_a_file_that_shrinks(tmp_path: Path) -> None:
     file = snapshot(tmp_path)
     whole = file.read_bytes()
-    for part in (0, 1, len(whole) // 2, len(whole) - 2):
+    file.write_bytes(b"")
+    done = faulty("", "check", "--from", str(file))
+    assert done.returncode == 3 and "Cannot tell" in done.stdout and "empty" in done.stdout, done
+    for part, status in ((1, 2), (len(whole) // 2, 3), (len(whole) - 2, 3)):
         file.write_bytes(whole[:part])
         done = faulty("", "check", "--from", str(file))
-        assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1, done
+        assert done.returncode == status and done.stdout == "" and done.stderr.count("\n") == 1, done

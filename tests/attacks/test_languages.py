@@ -157,8 +157,8 @@ def test_a_module_is_a_text_to_python(module: str, tmp_path: Path) -> None:
 
 @attack("text", way="check: the name of this host in /etc/hosts", weakness="a second name or line stands there")
 def test_one_name_is_added_to_the_hosts_file(tmp_path: Path) -> None:
-    case = next(case for case in every_case() if case.check == "hostname-unresolvable" and case.speaks)
-    (check,) = (check for check in find_checks()[0] if check.id == case.check)
+    (check,) = (check for check in find_checks()[0] if check.id == "hostname-unresolvable")
+    case = next(case for case in every_case()[check.id] if case.speaks)
     here = case.machine.host.hostname.value
     for value in ("n1 www.bank.example", "n1\\n6.6.6.6 www.bank.example", BREAKS_OUT, "#", "n2"):
         machine = mutated(case.machine, texts(case.machine), here, value)

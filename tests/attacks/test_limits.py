@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gpudoctor.diagnose import diagnose, unseen
+from gpudoctor.diagnose import diagnose
 from gpudoctor.plugins import chosen_checks
 from gpudoctor.snapshot import missing
 from gpudoctor.testing.machines import h100_node
@@ -44,7 +44,7 @@ def test_nagios_hears_of_our_limit() -> None:
 @attack("faults", way="checkpoint: ulimit -n 8", weakness="the file is said to be unreadable")
 def test_a_checkpoint_is_not_blamed_for_our_limit(tmp_path: Path) -> None:
     done = faulty("ulimit -n 8", "checkpoint", str(checkpoint(tmp_path)))
-    one_line(done, "no process can be started to read it: Too many open files (ulimit -n)", status=2)
+    one_line(done, "no process can be started to read it: Too many open files (ulimit -n)", status=3)
 
 
 @attack("faults", way="hang: ulimit -s above -d", weakness="a thread that cannot be started is a bug of ours")
@@ -61,8 +61,9 @@ def test_readers_without_memory() -> None:
     machine = h100_node()
     lost = missing("reader of host.kernel_log", "the process failed with exit status 1: MemoryError", "failed")
     starved = replace(machine, host=replace(machine.host, kernel_log=lost))
-    said = unseen(starved, diagnose(starved, *chosen_checks([])))
-    assert len(said) == 1 and "MemoryError" in said[0] and unseen(machine, diagnose(machine, *chosen_checks([]))) == ()
+    said = diagnose(starved, *chosen_checks([])).sight.lacking
+    assert len(said) == 1 and "MemoryError" in said[0]
+    assert diagnose(machine, *chosen_checks([])).sight.lacking == ()
 
 
 @attacks(
@@ -101,7 +102,7 @@ def test_a_limit_of_file_sizes_leaves_no_copy(tmp_path: Path) -> None:
 @attack("faults", way="check --from > FILE: ulimit -f 0", weakness="it passes for a report that was written")
 def test_a_report_that_is_not_written_is_no_verdict(tmp_path: Path) -> None:
     done = faulty(f"ulimit -f 0\nexec > {tmp_path}/report", "check", "--from", str(snapshot(tmp_path)))
-    one_line(done, "cannot write: File too large", status=2)
+    one_line(done, "cannot write: File too large", status=3)
 
 
 @attack("faults", way="checkpoint: ulimit -v 60000", weakness="the file is said to be made to use memory up")

@@ -135,7 +135,7 @@ def test_no_value_of_another_look_is_recorded(name: str, value: str) -> None:
 )
 def test_no_private_value_is_handed_on(name: str, value: str) -> None:
     environment = {name: value.format(SECRET)}
-    machine = but(h100_node(1), "environment", read("environment", environment))
+    machine = but(h100_node(1), "environment", environment)
     assert SECRET not in snapshot_json(redact(machine)).decode()
     assert SECRET not in handed_on(evidence(process(environment=environment)))
 
@@ -147,7 +147,7 @@ def test_no_private_value_is_handed_on(name: str, value: str) -> None:
 )
 def test_no_line_of_a_file_of_settings_is_recorded(name: str, value: str) -> None:
     for written in (name, f"export {name}", f" {name} "):
-        assert SECRET not in str(nccl_files.settings(f"{written}={value.format(SECRET)}\n".encode()))
+        assert SECRET not in str(nccl_files.lines(f"{written}={value.format(SECRET)}\n".encode()))
 
 
 @attacks(
@@ -178,7 +178,7 @@ def test_no_part_of_a_path_is_handed_on(path: str) -> None:
 
 
 def machine_with(words: tuple[str, ...], environment: dict[str, str]) -> Snapshot:
-    machine = but(h100_node(1), "environment", read("environment", environment))
+    machine = but(h100_node(1), "environment", environment)
     gpu = GpuProcess(7, "compute", None, user=read("/proc/7", "mara"), command=read("/proc/7", " ".join(words)))
     return but_gpu(machine, 0, processes=read("nvml", (gpu,)))
 

@@ -22,7 +22,7 @@ from tests.every_case import every_case
 from tests.machines.reports import judged, machines
 
 BY_ID = {check.id: check for check in find_checks()[0]}
-CASES = [case for case in every_case() if case.speaks]
+CASES = [(BY_ID[check], case) for check, cases in every_case().items() for case in cases if case.speaks]
 SHELL = shutil.which("dash") or "/bin/sh"
 ACTS = re.compile(r"\b(?:kill|exec|reboot)\b|[<>]")
 """In a line of ours: it would do something even where no program is found."""
@@ -120,19 +120,19 @@ def test_every_text_of_every_machine_may_be_hostile(weakness: str) -> None:
 @cache
 def told(number: int) -> tuple[dict[str, list[Path]], tuple[str, ...]]:
     """Of a case: where its texts stand, and those that its lines hold."""
-    case = CASES[number]
-    where, lines = texts(case.machine), " ".join(lines_of([ask(BY_ID[case.check], case.machine)]))
+    check, case = CASES[number]
+    where, lines = texts(case.machine), " ".join(lines_of([ask(check, case.machine)]))
     return where, tuple(sorted(text for text in where if len(text) < 300 and text and text in lines))
 
 
 def results(number: int, old: str, weakness: str) -> Iterator[tuple[bool, Result]]:
     """What the case's check says of the mutated machine: as a file gives it, and as a reader of ours would."""
-    case, (where, _) = CASES[number], told(number)
+    (check, case), (where, _) = CASES[number], told(number)
     machine = mutated(case.machine, where, old, EVERY[weakness][:5000])
     again = accepted(machine)
-    yield False, ask(BY_ID[case.check], machine)
+    yield False, ask(check, machine)
     if again is not None:
-        yield True, ask(BY_ID[case.check], again)
+        yield True, ask(check, again)
 
 
 def hold(number: int, old: str, weakness: str) -> int:
@@ -173,8 +173,8 @@ def test_no_line_of_any_check_gains_anything(weakness: str) -> None:
 )
 def test_the_lines_that_once_were_the_attackers(check: str) -> None:
     """Each with every weakness, in every text of its machine that can get near its lines."""
-    cases = [number for number, case in enumerate(CASES) if case.check == check]
-    before = {line for number in cases for line in lines_of([ask(BY_ID[check], CASES[number].machine)])}
+    cases = [number for number, (asked, _) in enumerate(CASES) if asked.id == check]
+    before = {line for number in cases for line in lines_of([ask(BY_ID[check], CASES[number][1].machine)])}
     assert before and all(map(is_ours, before))
     for number in cases[:2]:
         for old in told(number)[1]:
@@ -184,7 +184,7 @@ def test_the_lines_that_once_were_the_attackers(check: str) -> None:
 
 @attack("files", way="check --from: a PCI bridge that is none", weakness="a check crashes, and its finding is gone")
 def test_a_bridge_that_is_none_is_refused_before_any_check() -> None:
-    (case, *_) = [case for case in CASES if case.check == "acs-redirects-peer-traffic"]
+    case = next(case for check, case in CASES if check.id == "acs-redirects-peer-traffic")
     assert accepted(case.machine) is not None
     (redirecting, *_) = (bridge.bus_id for bridge in case.machine.host.acs_bridges.value if bridge.redirects)
     forged = mutated(case.machine, texts(case.machine), redirecting, "zz:00.0")
@@ -200,12 +200,12 @@ def test_a_real_shell_runs_nothing_of_a_value(tmp_path: File) -> None:
     """Each line that holds a hostile word and writes nothing of its own, run where no program is found."""
     hostile = "x;>canary;$(>canary)`>canary`&&>canary|>canary '>canary' \">canary\" "
     lines: set[str] = set()
-    for number, case in enumerate(CASES):
-        if any(ACTS.search(line) for line in lines_of([ask(BY_ID[case.check], case.machine)])):
+    for number, (check, case) in enumerate(CASES):
+        if any(ACTS.search(line) for line in lines_of([ask(check, case.machine)])):
             continue
         for old in told(number)[1]:
             machine = mutated(case.machine, told(number)[0], old, hostile)
-            lines |= {line for line in lines_of([ask(BY_ID[case.check], machine)]) if ">canary" in line}
+            lines |= {line for line in lines_of([ask(check, machine)]) if ">canary" in line}
     assert len(lines) > 3
     program = "".join(f"( {line} )\n" for line in sorted(lines))
     assert subprocess.run([SHELL, "-n", "-c", program], timeout=60, check=False).returncode == 0

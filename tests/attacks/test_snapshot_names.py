@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from gpudoctor import cli, several
-from gpudoctor.active import Reply
+from gpudoctor.active import ChildReply
 from gpudoctor.fleet.messages import Examined
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.marked import MARK
@@ -22,7 +22,7 @@ from gpudoctor.read.held import held
 from gpudoctor.read.interfaces import read_interfaces
 from gpudoctor.read.local import said
 from gpudoctor.read.machine import local_fields
-from gpudoctor.read.nccl_files import settings
+from gpudoctor.read.nccl_files import lines
 from gpudoctor.read.python import FILES, converted
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import Host, Network, Snapshot, UnreadableSnapshot, from_json, missing, read, to_json
@@ -201,9 +201,9 @@ def test_a_node_whose_names_are_none_is_not_examined(monkeypatch: pytest.MonkeyP
 # ---------------------------------------------------------------- live
 
 
-def replied(**fields: Any) -> Reply:
+def replied(**fields: Any) -> ChildReply:
     line = MARK + msgspec.json.encode({"reader": "x", "fields": fields})
-    return Reply("local", line + b"\n", "", 0, False, False, 1.0, 7)
+    return ChildReply("local", line + b"\n", "", 0, False, False, 1.0, 7)
 
 
 @attack("text", way="a live interface whose name is a command", weakness="the examination ends, or the name gets on")
@@ -242,7 +242,7 @@ def test_odd_settings_of_a_rank_cost_nobody_anything(tmp_path: Path) -> None:
 
 @attack("files", way="a line of /etc/nccl.conf whose name is a command", weakness="it stands in the snapshot")
 def test_odd_lines_of_nccls_files_are_not_kept() -> None:
-    kept = settings(b"NCCL_A;x=1\nNCCL_$(x)=1\nNCCL_\xc3\xa9=1\n NCCL_B=2\nexport NCCL_C=3\nNCCL_D=4\n")
+    kept = lines(b"NCCL_A;x=1\nNCCL_$(x)=1\nNCCL_\xc3\xa9=1\n NCCL_B=2\nexport NCCL_C=3\nNCCL_D=4\n").settings
     assert kept == {" NCCL_B": "2", "export NCCL_C": "3", "NCCL_D": "4"}
     content = {"source": "x", "value": [{"path": "/f", "settings": {"source": "/f", "value": kept}}]}
     assert held({"nccl_files": content}, Network).nccl_files.is_read
@@ -259,7 +259,7 @@ def test_an_odd_package_is_a_reason() -> None:
 def test_what_is_no_text_is_a_reason(tmp_path: Path) -> None:
     reader = read_interfaces
     found = read_interfaces(System(tmp_path), lambda: {"e\udcff": ()})
-    reply = Reply("local", said(reader, found), "", 0, False, False, 1.0, 7)
+    reply = ChildReply("local", said(reader, found), "", 0, False, False, 1.0, 7)
     network = held(local_fields(reply)["network"], Network)
     assert network.interfaces.reason == "what was read is no text: 'e\\udcff'"
 

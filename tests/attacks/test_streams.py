@@ -69,7 +69,7 @@ def test_standard_input_that_is_closed() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk_behind_standard_output(option: str, tmp_path: Path) -> None:
     done = faulty("exec > /dev/full", "check", "--from", str(snapshot(tmp_path)), option)
-    one_line(done, "cannot write: No space left on device", status=2)
+    one_line(done, "cannot write: No space left on device", status=3)
 
 
 @attack("faults", way="every command | head -1", weakness="a traceback, or a status that calls the machine broken")
@@ -133,5 +133,5 @@ def test_what_is_printed_into_a_full_file_system(tmp_path: Path) -> None:
     file = snapshot(tmp_path)
     full = "mount -t tmpfs -o size=8k none /mnt && exec > /mnt/report.json"
     done = faulty(full, "check", "--from", str(file), "--json", unshare="-m")
-    one_line(done, "cannot write: No space left on device", status=2)
+    one_line(done, "cannot write: No space left on device", status=3)
     assert names(tmp_path) == [file.name]

@@ -164,19 +164,19 @@ WAYS: dict[str, Callable[[Path], list[str]]] = {
         "devices", "--from", str(EXAMPLES / SNAPSHOT), "--cuda-visible-devices", NAME
     ],
     "check --from: names and versions that NVML tells": lambda at: [
-        "check", "--from", changed(at, SNAPSHOT, *gpu("name", "uuid", "vbios_version", "gsp_firmware_version"))
+        "check", "-v", "--from", changed(at, SNAPSHOT, *gpu("name", "uuid", "vbios_version", "gsp_firmware_version"))
     ],
     "check --from: a line of the kernel's log": lambda at: [
-        "check", "--from", changed(at, SNAPSHOT, ("host", "kernel_log", "value", "events", 0, "message"))
+        "check", "-v", "--from", changed(at, SNAPSHOT, ("host", "kernel_log", "value", "events", 0, "message"))
     ],
     "check --from: a host's name": lambda at: [
-        "check", "--from", changed(at, SNAPSHOT, ("host", "hostname", "value"))
+        "check", "-v", "--from", changed(at, SNAPSHOT, ("host", "hostname", "value"))
     ],
     "check --from: a value of the environment": lambda at: [
-        "check", "--from", changed(at, SNAPSHOT, ("environment", "value", "CUDA_VISIBLE_DEVICES"))
+        "check", "-v", "--from", changed(at, SNAPSHOT, ("environment", "value", "CUDA_VISIBLE_DEVICES"))
     ],
     "check --from: why something was not read": lambda at: [
-        "check", "--from", changed(at, SNAPSHOT, ("nvidia", "gpus", "value", 0, "compute_mode"))
+        "check", "-v", "--from", changed(at, SNAPSHOT, ("nvidia", "gpus", "value", 0, "compute_mode"))
     ],
     "check --from --json: names that NVML tells": lambda at: [
         "check", "--json", "--from", changed(at, SNAPSHOT, *gpu("name", "vbios_version"))

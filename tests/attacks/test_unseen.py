@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gpudoctor.diagnose import diagnose, unseen
+from gpudoctor.diagnose import diagnose
 from gpudoctor.plugins import chosen_checks
 from gpudoctor.render.nagios import line
 from gpudoctor.snapshot import Snapshot, missing
@@ -31,9 +31,8 @@ def blind(what: str) -> Snapshot:
 
 
 def said(machine: Snapshot, *names: str, strict: bool = False) -> tuple[str, int]:
-    report = diagnose(machine, *chosen_checks(list(names)))
-    lost = unseen(machine, report)
-    return line(report, strict=strict, unseen=lost), report.nagios_status(strict=strict, is_blind=bool(lost))
+    report = diagnose(machine, *chosen_checks(list(names)), names=names)
+    return line(report, strict=strict), report.nagios_status(strict=strict)
 
 
 @attacks(

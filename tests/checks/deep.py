@@ -32,37 +32,37 @@ def tested(**odd: Any) -> Snapshot:
     uuids = [gpu.uuid.value.removeprefix("GPU-") for gpu in machine.nvidia.gpus.value]
     results = [SmokeResult("cuda:0", uuids[0], **HEALTHY), SmokeResult("cuda:1", uuids[1], **(HEALTHY | odd))]
     targets = tuple(SmokeTarget(result.device, read("smoke", result)) for result in results)
-    return but(machine, SMOKE, read("CUDA smoke test", targets))
+    return but(machine, SMOKE, targets)
 
 
 def lost(kind: Any, reason: str) -> Snapshot:
     """The same, but cuda:1 gave no answer."""
     targets = tested().active.smoke.value
     odd = SmokeTarget("cuda:1", missing("CUDA smoke test cuda:1", reason, kind))
-    return but(h100_node(2), SMOKE, read("CUDA smoke test", (targets[0], odd)))
+    return but(h100_node(2), SMOKE, (targets[0], odd))
 
 
 def on_cpu(machine: Snapshot) -> Snapshot:
     result = read("smoke", SmokeResult("cpu", relative_error=2.5e-7, seconds=1.2))
-    return but(machine, SMOKE, read("CUDA smoke test", (SmokeTarget("cpu", result),)))
+    return but(machine, SMOKE, (SmokeTarget("cpu", result),))
 
 
 def mixed(*results: AmpResult, device: str = "cuda:1") -> Snapshot:
     """A machine on which fp16 and bf16 were tried; by default both passed."""
     found = {each.dtype: each for each in (PASSED_16, PASSED_BF16, *results)}
     target = AmpTarget(device, read("amp", tuple(found.values())))
-    return but(h100_node(2), "active.amp", read("mixed precision test", (target,)))
+    return but(h100_node(2), "active.amp", (target,))
 
 
 def without_mixed(kind: Any, reason: str) -> Snapshot:
     target = AmpTarget("cuda:1", missing("mixed precision test cuda:1", reason, kind))
-    return but(h100_node(2), "active.amp", read("mixed precision test", (target,)))
+    return but(h100_node(2), "active.amp", (target,))
 
 
 def trained(outcome: Any = "passed", **fields: Any) -> Snapshot:
     """A machine on which two processes trained together."""
     result = TrainResult("ddp", "fp32", "nccl", 2, outcome, **fields)
-    return but(h100_node(2), "active.train", read("training test", (result,)))
+    return but(h100_node(2), "active.train", (result,))
 
 
 PASSED_16 = AmpResult("fp16", "hardware", "passed", output_error=6e-4, gradient_error=7e-4)
@@ -83,125 +83,126 @@ GENERATION_3 = {
     "device_to_host_bytes_per_second": 12.1e9,
 }
 
-CASES = [
-    error(
-        "smoke-failed",
-        tested(outcome="failed", error="a matrix product: RuntimeError: CUDA error: an illegal memory access"),
-        "cuda:1 (nvidia-smi's GPU 1)",
-        "an illegal memory access",
-        runs="sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",
-    ),
-    error(
-        "smoke-failed",
-        tested(outcome="failed", error="the first allocation: OutOfMemoryError: CUDA out of memory."),
-        runs="nvidia-smi",
-    ),
-    silent("smoke-failed", tested(outcome="wrong-result")),
-    skipped("smoke-failed", TIMEOUT),
-    error(
-        "smoke-wrong-result",
-        tested(outcome="wrong-result", error="a 1024x1024 float32 product is off by 3.1e-03"),
-        "cuda:1 (nvidia-smi's GPU 1)",
-        "3.1e-03",
-        runs="sudo dcgmi diag -r 3 -i 1",
-    ),
-    silent("smoke-wrong-result", on_cpu(node(()))),
-    skipped("smoke-wrong-result", CRASH),
-    error(
-        "smoke-timeout",
-        TIMEOUT,
-        "cuda:1 (nvidia-smi's GPU 1)",
-        "a matrix product did not return within 30 s",
-        runs="sudo nvidia-smi --gpu-reset -i 1",
-    ),
-    silent("smoke-timeout", CRASH),
-    skipped("smoke-timeout", UNREAD),
-    warning("host-copy-slow", tested(**SLOW), "cuda:1", "device to host at 12.1 GB/s", "PCIe 5 x16 allows 63.0"),
-    info(
-        "host-copy-slow",
-        but_gpu(tested(**SLOW, pcie_generation_loaded=None), 1, processes=read("nvml", ("another job",))),
-    ),
-    # slow for the card, as fast as its link: another check's finding
-    silent("host-copy-slow", tested(**GENERATION_3), on_cpu(node(()))),
-    skipped("host-copy-slow", tested(host_to_device_bytes_per_second=None, device_to_host_bytes_per_second=None)),
-    skipped("host-copy-slow", CRASH),
-    warning(
-        "pcie-link-slow-under-load",
-        tested(**GENERATION_3),
-        "nvidia-smi's GPU 1",
-        "PCIe 3",
-        "PCIe 5",
-        runs="sudo lspci -vv -s 0000:2b:00.0 | grep -E 'LnkCap|LnkSta'",
-    ),
-    silent("pcie-link-slow-under-load", tested(pcie_width_loaded=8)),  # judged by pcie-link-narrow, without load
-    silent("pcie-link-slow-under-load", but_gpu(tested(**GENERATION_3), 1, name=read("nvml", "NVIDIA GH200 480GB"))),
-    skipped("pcie-link-slow-under-load", tested(pcie_generation_loaded=None)),
-    info("smoke-ran-on-cpu", on_cpu(node(())), "CPU"),
-    warning("smoke-ran-on-cpu", on_cpu(h100_node(8)), "8 GPUs"),
-    silent("smoke-ran-on-cpu", tested()),
-    skipped("smoke-ran-on-cpu", UNREAD),
-    error(
-        "amp-wrong-result",
-        mixed(AmpResult("fp16", "hardware", "wrong-result", "transformer: the output is off by 0.31")),
-        "cuda:1 (nvidia-smi's GPU 1)",
-        "fp16",
-        "0.31",
-        runs="gpudoctor amp --device cuda:1 --dtype fp16",
-    ),
-    silent("amp-wrong-result", mixed(AmpResult("fp16", "hardware", "failed", "GradScaler: no"))),
-    skipped("amp-wrong-result", without_mixed("failed", "import torch: killed by SIGSEGV")),
-    error(
-        "amp-failed",
-        mixed(AmpResult("fp16", "hardware", "failed", "GradScaler: the step was not skipped")),
-        "cuda:1 (nvidia-smi's GPU 1)",
-        "fp16",
-        "was not skipped",
-        runs="gpudoctor amp --device cuda:1",
-    ),
-    error("amp-failed", without_mixed("failed", "fp16: convolution: killed by SIGSEGV"), "SIGSEGV"),
-    warning("amp-failed", mixed(AmpResult("bf16", "emulated", "failed", "convolution: the output is float32")), "bf16"),
-    silent("amp-failed", mixed()),
-    skipped("amp-failed", without_mixed("timeout", "fp16: convolution did not return within 30 s")),
-    error(
-        "amp-timeout",
-        without_mixed("timeout", "fp16: convolution did not return within 30 s"),
-        "cuda:1",
-        "did not return within 30 s",
-        runs="gpudoctor amp --device cuda:1 --timeout 300",
-    ),
-    error(
-        "amp-timeout",
-        mixed(AmpResult("bf16", "hardware", "timeout", "transformer did not return within 30 s")),
-        "bf16: transformer did not return",
-    ),
-    silent("amp-timeout", without_mixed("failed", "killed by SIGSEGV")),
-    skipped("amp-timeout", NO_AMP),
-    error(
-        "train-ddp-differs",
-        DIFFERS,
-        "rank 1's gradient of blocks.1.weight",
-        "step 2",
-        "nccl",
-        runs="gpudoctor train-test",
-    ),
-    silent("train-ddp-differs", trained("hung")),
-    skipped("train-ddp-differs", NO_TRAIN),
-    error(
-        "train-ddp-failed",
-        trained("crashed", error="rank 1 on here was killed by SIGSEGV", finding="rank-died"),
-        "over nccl",
-        "killed by SIGSEGV",
-        runs="gpudoctor train-test --strategy ddp",
-    ),
-    error("train-ddp-failed", trained("failed", error="ddp fp32 failed: RuntimeError: x", finding="train-failed")),
-    silent("train-ddp-failed", DIFFERS),
-    skipped("train-ddp-failed", NO_TRAIN),
-    error(
-        "train-ddp-hung",
-        trained("hung", error="rank 1 is behind", finding="slow-rank-timeout"),
-        "stood still",
-        "rank 1 is behind",
-    ),
-    silent("train-ddp-hung", trained("crashed")),
-    skipped("train-ddp-hung", NO_TRAIN),
-]
+CASES = {
+    "smoke-failed": [
+        error(
+            tested(outcome="failed", error="a matrix product: RuntimeError: CUDA error: an illegal memory access"),
+            "cuda:1 (nvidia-smi's GPU 1)",
+            "an illegal memory access",
+            runs="sudo dmesg -T | grep -iE 'nvrm|xid' | tail -n 20",
+        ),
+        error(
+            tested(outcome="failed", error="the first allocation: OutOfMemoryError: CUDA out of memory."),
+            runs="nvidia-smi",
+        ),
+        silent(tested(outcome="wrong-result")),
+        skipped(TIMEOUT),
+    ],
+    "smoke-wrong-result": [
+        error(
+            tested(outcome="wrong-result", error="a 1024x1024 float32 product is off by 3.1e-03"),
+            "cuda:1 (nvidia-smi's GPU 1)",
+            "3.1e-03",
+            runs="sudo dcgmi diag -r 3 -i 1",
+        ),
+        silent(on_cpu(node(()))),
+        skipped(CRASH),
+    ],
+    "smoke-timeout": [
+        error(
+            TIMEOUT,
+            "cuda:1 (nvidia-smi's GPU 1)",
+            "a matrix product did not return within 30 s",
+            runs="sudo nvidia-smi --gpu-reset -i 1",
+        ),
+        silent(CRASH),
+        skipped(UNREAD),
+    ],
+    "host-copy-slow": [
+        warning(tested(**SLOW), "cuda:1", "device to host at 12.1 GB/s", "PCIe 5 x16 allows 63.0"),
+        info(but_gpu(tested(**SLOW, pcie_generation_loaded=None), 1, processes=read("nvml", ("another job",)))),
+        # slow for the card, as fast as its link: another check's finding
+        silent(tested(**GENERATION_3), on_cpu(node(()))),
+        skipped(tested(host_to_device_bytes_per_second=None, device_to_host_bytes_per_second=None)),
+        skipped(CRASH),
+    ],
+    "pcie-link-slow-under-load": [
+        warning(
+            tested(**GENERATION_3),
+            "nvidia-smi's GPU 1",
+            "PCIe 3",
+            "PCIe 5",
+            runs="sudo lspci -vv -s 0000:2b:00.0 | grep -E 'LnkCap|LnkSta'",
+        ),
+        silent(tested(pcie_width_loaded=8)),  # judged by pcie-link-narrow, without load
+        silent(but_gpu(tested(**GENERATION_3), 1, name=read("nvml", "NVIDIA GH200 480GB"))),
+        skipped(tested(pcie_generation_loaded=None)),
+    ],
+    "smoke-ran-on-cpu": [
+        info(on_cpu(node(())), "CPU"),
+        warning(on_cpu(h100_node(8)), "8 GPUs"),
+        silent(tested()),
+        skipped(UNREAD),
+    ],
+    "amp-wrong-result": [
+        error(
+            mixed(AmpResult("fp16", "hardware", "wrong-result", "transformer: the output is off by 0.31")),
+            "cuda:1 (nvidia-smi's GPU 1)",
+            "fp16",
+            "0.31",
+            runs="gpudoctor amp --device cuda:1 --dtype fp16",
+        ),
+        silent(mixed(AmpResult("fp16", "hardware", "failed", "GradScaler: no"))),
+        skipped(without_mixed("failed", "import torch: killed by SIGSEGV")),
+    ],
+    "amp-failed": [
+        error(
+            mixed(AmpResult("fp16", "hardware", "failed", "GradScaler: the step was not skipped")),
+            "cuda:1 (nvidia-smi's GPU 1)",
+            "fp16",
+            "was not skipped",
+            runs="gpudoctor amp --device cuda:1",
+        ),
+        error(without_mixed("failed", "fp16: convolution: killed by SIGSEGV"), "SIGSEGV"),
+        warning(mixed(AmpResult("bf16", "emulated", "failed", "convolution: the output is float32")), "bf16"),
+        silent(mixed()),
+        skipped(without_mixed("timeout", "fp16: convolution did not return within 30 s")),
+    ],
+    "amp-timeout": [
+        error(
+            without_mixed("timeout", "fp16: convolution did not return within 30 s"),
+            "cuda:1",
+            "did not return within 30 s",
+            runs="gpudoctor amp --device cuda:1 --timeout 300",
+        ),
+        error(
+            mixed(AmpResult("bf16", "hardware", "timeout", "transformer did not return within 30 s")),
+            "bf16: transformer did not return",
+        ),
+        silent(without_mixed("failed", "killed by SIGSEGV")),
+        skipped(NO_AMP),
+    ],
+    "train-ddp-differs": [
+        error(DIFFERS, "rank 1's gradient of blocks.1.weight", "step 2", "nccl", runs="gpudoctor train-test"),
+        silent(trained("hung")),
+        skipped(NO_TRAIN),
+    ],
+    "train-ddp-failed": [
+        error(
+            trained("crashed", error="rank 1 on here was killed by SIGSEGV", finding="rank-died"),
+            "over nccl",
+            "killed by SIGSEGV",
+            runs="gpudoctor train-test --strategy ddp",
+        ),
+        error(trained("failed", error="ddp fp32 failed: RuntimeError: x", finding="train-failed")),
+        silent(DIFFERS),
+        skipped(NO_TRAIN),
+    ],
+    "train-ddp-hung": [
+        error(
+            trained("hung", error="rank 1 is behind", finding="slow-rank-timeout"), "stood still", "rank 1 is behind"
+        ),
+        silent(trained("crashed")),
+        skipped(NO_TRAIN),
+    ],
+}

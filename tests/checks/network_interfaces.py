@@ -26,7 +26,7 @@ VPN = interface("tailscale0", "100.64.0.7/32", kind="tun")
 
 def under(machine: Snapshot, variables: dict[str, str] | None = None, **more: str) -> Snapshot:
     """The machine with these environment variables."""
-    return but(machine, "environment", read("environment of gpudoctor", (variables or {}) | more))
+    return but(machine, "environment", (variables or {}) | more)
 
 
 def on(*interfaces: Interface, variables: dict[str, str] | None = None, **more: str) -> Snapshot:
@@ -40,9 +40,9 @@ def no_link(one: Interface) -> Interface:
 
 def old_nccl(machine: Snapshot) -> Snapshot:
     """The machine with NCCL 2.26.2, which takes interfaces that are down."""
-    machine = but(machine, "training.libraries", read("test", ()))
+    machine = but(machine, "training.libraries", ())
     facts = but(machine.training.torch.value, "nccl_version", (2, 26, 2))
-    return but(machine, "training.torch", read("import torch", facts))
+    return but(machine, "training.torch", facts)
 
 
 def meeting(
@@ -65,7 +65,7 @@ def meeting(
     }
     environment = {"MASTER_ADDR": address, "MASTER_PORT": str(port)} | (variables or {})
     entry = Rendezvous(address, port if isinstance(port, int) else None, **sourced, proxies=proxies)
-    return under(with_network(machine, rendezvous=read("environment", entry)), environment)
+    return under(with_network(machine, rendezvous=entry), environment)
 
 
 def here(variables: dict[str, str] | None = None, **facts: Any) -> Snapshot:
@@ -99,225 +99,232 @@ def bonded(is_running: bool) -> Snapshot:
     return with_interfaces(H100, bond, *members)
 
 
-INTERFACE_CASES = [
-    error(
-        "socket-interface-missing",
-        on(ETH0, NCCL_SOCKET_IFNAME="eth3"),
-        "NCCL_SOCKET_IFNAME is 'eth3'",
-        "there is no such interface",
-        "eth0",
-        runs="export NCCL_SOCKET_IFNAME='=eth0'",
-    ),
-    # a blank after the comma; only one of the names is lost, and NCCL takes the rest
-    error("socket-interface-missing", on(ETH0, GLOO_SOCKET_IFNAME="docker1, eth0"), "docker1", "' eth0'"),
-    error("socket-interface-missing", on(ETH0, NCCL_SOCKET_IFNAME="^eth,lo"), "excludes every"),
-    warning("socket-interface-missing", on(ETH0, TP_SOCKET_IFNAME="ib0"), runs="export TP_SOCKET_IFNAME=eth0"),
-    silent("socket-interface-missing", on(ETH0, NCCL_SOCKET_IFNAME="eth")),
-    skipped("socket-interface-missing", UNREAD),
-    error(
-        "socket-interface-down",
-        on(ETH0, no_link(interface("eth1", "10.0.0.1/24")), NCCL_SOCKET_IFNAME="eth1"),
-        "eth1",
-        "has no link",
-        runs="ip -br address show dev eth1",
-    ),
-    error(
-        "socket-interface-down",
-        old_nccl(on(no_link(interface("eth1", "10.0.0.1/24")), ETH0, variables=TWO_NODES)),
-        "NCCL takes eth1 first",
-        "every one but docker* and lo*",
-    ),
-    info("socket-interface-down", old_nccl(on(no_link(interface("eth1", "10.0.0.1/24")), ETH0))),
-    error(
-        "socket-interface-down",
-        on(ETH0, interface("eth1", is_up=False, is_running=False), GLOO_SOCKET_IFNAME="eth1"),
-        "GLOO_SOCKET_IFNAME names eth1",
-        "(down)",
-        runs="sudo ip link set eth1 up",
-    ),
-    silent("socket-interface-down", on(ETH0, no_link(interface("eth1", "10.0.0.1/24")))),
-    skipped("socket-interface-down", UNREAD),
-    info(
-        "socket-interface-prefix-wide",
-        on(interface("eth1", "10.0.0.1/24"), interface("eth10", "10.0.1.1/24"), NCCL_SOCKET_IFNAME="eth1"),
-        "eth10",
-        runs="export NCCL_SOCKET_IFNAME='=eth1'",
-    ),
-    warning(
-        "socket-interface-prefix-wide",
-        on(
-            interface("eth1", "10.0.0.1/24"),
-            interface("eth10", "10.0.1.1/24"),
-            variables=TWO_NODES,
-            NCCL_SOCKET_IFNAME="eth1",
+INTERFACE_CASES = {
+    "socket-interface-missing": [
+        error(
+            on(ETH0, NCCL_SOCKET_IFNAME="eth3"),
+            "NCCL_SOCKET_IFNAME is 'eth3'",
+            "there is no such interface",
+            "eth0",
+            runs="export NCCL_SOCKET_IFNAME='=eth0'",
         ),
-    ),
-    silent(
-        "socket-interface-prefix-wide",
-        on(interface("eth1", "10.0.0.1/24"), interface("eth10", "10.0.1.1/24"), NCCL_SOCKET_IFNAME="eth"),
-    ),
-    skipped("socket-interface-prefix-wide", under(UNREAD, NCCL_SOCKET_IFNAME="eth1")),
-    error(
-        "socket-interface-loopback",
-        on(ETH0, variables=TWO_NODES, NCCL_SOCKET_IFNAME="lo"),
-        "lo",
-        "several nodes",
-        runs="export NCCL_SOCKET_IFNAME='=eth0'",
-    ),
-    silent("socket-interface-loopback", on(ETH0, NCCL_SOCKET_IFNAME="lo")),
-    skipped("socket-interface-loopback", under(UNREAD, TWO_NODES)),
-    error(
-        "socket-interface-virtual",
-        on(BRIDGE, ETH0, variables=TWO_NODES),
-        "br-0123456789ab",
-        "172.18.0.1",
-        "eth0 leads out",
-        runs="export NCCL_SOCKET_IFNAME='=eth0'",
-    ),
-    info("socket-interface-virtual", on(BRIDGE, ETH0), "br-0123456789ab"),  # on one node it does no harm
-    warning("socket-interface-virtual", on(VPN, variables=TWO_NODES), "a network of containers", "no other interface"),
-    silent("socket-interface-virtual", on(DOCKER, ETH0, variables=TWO_NODES)),
-    # in a container
-    silent("socket-interface-virtual", on(interface("eth0", "10.244.0.7/24", kind="veth"), variables=TWO_NODES)),
-    skipped("socket-interface-virtual", under(UNREAD, TWO_NODES)),
-    warning(
-        "socket-interfaces-stray",
-        on(ETH0, BRIDGE, variables=TWO_NODES),
-        "br-0123456789ab (a bridge of docker)",
-        runs="export NCCL_SOCKET_IFNAME='=eth0'",
-    ),
-    info("socket-interfaces-stray", on(ETH0, VPN)),
-    # RDMA carries the data
-    silent("socket-interfaces-stray", under(with_interfaces(H100, ETH0, BRIDGE), TWO_NODES), on(ETH0, DOCKER)),
-    skipped("socket-interfaces-stray", under(but(T4, "network.interfaces", unread()), TWO_NODES)),
-    info(
-        "socket-interface-off-route",
-        meeting(with_interfaces(T4, interface("eth9", "198.51.100.1/24"), ETH0)),
-        "eth9",
-        "eth0",
-        runs="export NCCL_SOCKET_IFNAME='=eth0'",
-    ),
-    silent("socket-interface-off-route", meeting(with_interfaces(T4, ETH0, interface("eth9", "198.51.100.1/24")))),
-    skipped("socket-interface-off-route", meeting(but(T4, "network.interfaces", unread()))),
-    error(
-        "gloo-interface-loopback",
-        under(but(H100, "host.hostname_addresses", read("getaddrinfo node-1", ("198.51.100.99",))), MASTER_ADDR="head"),
-        "127.0.0.1",
-        "no address of this machine",
-        runs="export GLOO_SOCKET_IFNAME=eth0",
-    ),
-    error("gloo-interface-loopback", under(H100, TWO_NODES, GLOO_SOCKET_IFNAME="lo"), "GLOO_SOCKET_IFNAME is lo"),
-    silent("gloo-interface-loopback", but(H100, "host.hostname_addresses", read("getaddrinfo node-1", ("127.0.1.1",)))),
-    silent("gloo-interface-loopback", under(H100, GLOO_SOCKET_IFNAME="lo")),
-    skipped("gloo-interface-loopback", UNREAD),
-    warning(
-        "interface-speed-below-siblings", four_ports(speed_mbps=25_000), "ens2 runs at 25 Gb/s", "3 ports", "100 Gb/s"
-    ),
-    silent("interface-speed-below-siblings", four_ports(driver="igb", speed_mbps=1000)),
-    skipped("interface-speed-below-siblings", UNREAD),
-    warning("bond-member-down", bonded(False), "bond0 has 2 members", "ens1 has no link"),
-    silent("bond-member-down", bonded(True)),
-    skipped("bond-member-down", UNREAD),
-    warning(
-        "mtu-differs-between-nics",
-        roce_rails(1500),
-        "rail1 has MTU 1500",
-        "9000",
-        runs="sudo ip link set rail1 mtu 9000",
-    ),
-    silent("mtu-differs-between-nics", roce_rails(9000)),
-    skipped("mtu-differs-between-nics", UNREAD),
-]
-RENDEZVOUS_CASES = [
-    error("master-addr-unresolvable", meeting(resolved=()), "head", "no such name", runs="getent ahosts head"),
-    error(
-        "master-addr-unresolvable",
-        meeting(resolved=missing("getaddrinfo head", "no name server answered", "timeout")),
-        "no name server answered",
-    ),
-    silent("master-addr-unresolvable", meeting()),
-    skipped("master-addr-unresolvable", UNTRIED),
-    error(
-        "master-addr-loopback",
-        here(TWO_NODES, resolved=("127.0.1.1",)),
-        "head",
-        "127.0.1.1",
-        runs="export MASTER_ADDR=192.0.2.11",
-    ),
-    warning("master-addr-loopback", here(resolved=("127.0.1.1",))),
-    silent("master-addr-loopback", here(address="localhost", resolved=("127.0.0.1",))),
-    skipped("master-addr-loopback", UNTRIED),
-    warning("master-addr-elsewhere", meeting(variables={"RANK": "0"}), "rank 0", "192.0.2.10"),
-    silent("master-addr-elsewhere", meeting(variables={"RANK": "8", "NODE_RANK": "1"})),
-    skipped("master-addr-elsewhere", but(UNTRIED, "environment", read("test", {"NODE_RANK": "0"}))),
-    error(
-        "master-addr-ipv6-only",
-        meeting(resolved=("2001:db8::10",), connection="unreachable"),
-        "2001:db8::10",
-        "this machine has none",
-        runs="getent ahostsv4 head",
-    ),
-    silent("master-addr-ipv6-only", meeting(resolved=("2001:db8::10", "192.0.2.10"))),
-    skipped("master-addr-ipv6-only", UNTRIED),
-    error(
-        "master-port-busy",
-        here(listener="pid 4711 python"),
-        "29500",
-        "pid 4711 python",
-        runs=("ps -o pid,user,lstart,args -p 4711", "export MASTER_PORT=29501"),
-    ),
-    error(
-        "master-port-busy",
-        here({"NODE_RANK": "0"}, listener="a process of user id 1000 that is not visible here"),
-        runs="sudo ss -ltnp 'sport = :29500'",
-    ),
-    silent("master-port-busy", here({"TORCHELASTIC_RUN_ID": "none", "RANK": "0"}, listener="pid 4711 python")),
-    skipped("master-port-busy", here(listener=unread("/proc/net/tcp"))),
-    info("master-port-closed", meeting(connection="refused"), "head answers", "29500"),
-    silent("master-port-closed", meeting()),
-    skipped("master-port-closed", meeting(connection=unread("connect"))),
-    error(
-        "master-unreachable",
-        meeting(connection="no answer"),
-        "head (192.0.2.10) port 29500 gives no answer",
-        runs="ip route get 192.0.2.10",
-    ),
-    error("master-unreachable", meeting(connection="unreachable"), "no route"),
-    silent("master-unreachable", meeting()),
-    skipped("master-unreachable", meeting(connection=unread("connect"))),
-    error("master-port-invalid", meeting(port="$PORT"), "'$PORT'", runs="export MASTER_PORT=29500"),
-    silent("master-port-invalid", meeting()),
-    skipped("master-port-invalid", under(NO_MEETING, MASTER_PORT="x")),
-    info("master-port-ephemeral", here(port=45000), "45000", "32768 to 60999", runs="export MASTER_PORT=29500"),
-    silent("master-port-ephemeral", here()),
-    skipped("master-port-ephemeral", but(here(), "network.ephemeral_ports", unread())),
-    warning(
-        "firewall-drops-nodes",
-        under(
-            but(
-                H100,
-                "network.firewalls",
-                read("nft", (Firewall("nft", True, ("input (input): type filter hook input; policy drop;",)),)),
+        # a blank after the comma; only one of the names is lost, and NCCL takes the rest
+        error(on(ETH0, GLOO_SOCKET_IFNAME="docker1, eth0"), "docker1", "' eth0'"),
+        error(on(ETH0, NCCL_SOCKET_IFNAME="^eth,lo"), "excludes every"),
+        warning(on(ETH0, TP_SOCKET_IFNAME="ib0"), runs="export TP_SOCKET_IFNAME=eth0"),
+        silent(on(ETH0, NCCL_SOCKET_IFNAME="eth")),
+        skipped(UNREAD),
+    ],
+    "socket-interface-down": [
+        error(
+            on(ETH0, no_link(interface("eth1", "10.0.0.1/24")), NCCL_SOCKET_IFNAME="eth1"),
+            "eth1",
+            "has no link",
+            runs="ip -br address show dev eth1",
+        ),
+        error(
+            old_nccl(on(no_link(interface("eth1", "10.0.0.1/24")), ETH0, variables=TWO_NODES)),
+            "NCCL takes eth1 first",
+            "every one but docker* and lo*",
+        ),
+        info(old_nccl(on(no_link(interface("eth1", "10.0.0.1/24")), ETH0))),
+        error(
+            on(ETH0, interface("eth1", is_up=False, is_running=False), GLOO_SOCKET_IFNAME="eth1"),
+            "GLOO_SOCKET_IFNAME names eth1",
+            "(down)",
+            runs="sudo ip link set eth1 up",
+        ),
+        silent(on(ETH0, no_link(interface("eth1", "10.0.0.1/24")))),
+        skipped(UNREAD),
+    ],
+    "socket-interface-prefix-wide": [
+        info(
+            on(interface("eth1", "10.0.0.1/24"), interface("eth10", "10.0.1.1/24"), NCCL_SOCKET_IFNAME="eth1"),
+            "eth10",
+            runs="export NCCL_SOCKET_IFNAME='=eth1'",
+        ),
+        warning(
+            on(
+                interface("eth1", "10.0.0.1/24"),
+                interface("eth10", "10.0.1.1/24"),
+                variables=TWO_NODES,
+                NCCL_SOCKET_IFNAME="eth1",
+            )
+        ),
+        silent(on(interface("eth1", "10.0.0.1/24"), interface("eth10", "10.0.1.1/24"), NCCL_SOCKET_IFNAME="eth")),
+        skipped(under(UNREAD, NCCL_SOCKET_IFNAME="eth1")),
+    ],
+    "socket-interface-loopback": [
+        error(
+            on(ETH0, variables=TWO_NODES, NCCL_SOCKET_IFNAME="lo"),
+            "lo",
+            "several nodes",
+            runs="export NCCL_SOCKET_IFNAME='=eth0'",
+        ),
+        silent(on(ETH0, NCCL_SOCKET_IFNAME="lo")),
+        skipped(under(UNREAD, TWO_NODES)),
+    ],
+    "socket-interface-virtual": [
+        error(
+            on(BRIDGE, ETH0, variables=TWO_NODES),
+            "br-0123456789ab",
+            "172.18.0.1",
+            "eth0 leads out",
+            runs="export NCCL_SOCKET_IFNAME='=eth0'",
+        ),
+        info(on(BRIDGE, ETH0), "br-0123456789ab"),  # on one node it does no harm
+        warning(on(VPN, variables=TWO_NODES), "a network of containers", "no other interface"),
+        silent(on(DOCKER, ETH0, variables=TWO_NODES)),
+        # in a container
+        silent(on(interface("eth0", "10.244.0.7/24", kind="veth"), variables=TWO_NODES)),
+        skipped(under(UNREAD, TWO_NODES)),
+    ],
+    "socket-interfaces-stray": [
+        warning(
+            on(ETH0, BRIDGE, variables=TWO_NODES),
+            "br-0123456789ab (a bridge of docker)",
+            runs="export NCCL_SOCKET_IFNAME='=eth0'",
+        ),
+        info(on(ETH0, VPN)),
+        # RDMA carries the data
+        silent(under(with_interfaces(H100, ETH0, BRIDGE), TWO_NODES), on(ETH0, DOCKER)),
+        skipped(under(but(T4, "network.interfaces", unread()), TWO_NODES)),
+    ],
+    "socket-interface-off-route": [
+        info(
+            meeting(with_interfaces(T4, interface("eth9", "198.51.100.1/24"), ETH0)),
+            "eth9",
+            "eth0",
+            runs="export NCCL_SOCKET_IFNAME='=eth0'",
+        ),
+        silent(meeting(with_interfaces(T4, ETH0, interface("eth9", "198.51.100.1/24")))),
+        skipped(meeting(but(T4, "network.interfaces", unread()))),
+    ],
+    "gloo-interface-loopback": [
+        error(
+            under(but(H100, "host.hostname_addresses", ("198.51.100.99",)), MASTER_ADDR="head"),
+            "127.0.0.1",
+            "no address of this machine",
+            runs="export GLOO_SOCKET_IFNAME=eth0",
+        ),
+        error(under(H100, TWO_NODES, GLOO_SOCKET_IFNAME="lo"), "GLOO_SOCKET_IFNAME is lo"),
+        silent(but(H100, "host.hostname_addresses", ("127.0.1.1",))),
+        silent(under(H100, GLOO_SOCKET_IFNAME="lo")),
+        skipped(UNREAD),
+    ],
+    "interface-speed-below-siblings": [
+        warning(four_ports(speed_mbps=25_000), "ens2 runs at 25 Gb/s", "3 ports", "100 Gb/s"),
+        silent(four_ports(driver="igb", speed_mbps=1000)),
+        skipped(UNREAD),
+    ],
+    "bond-member-down": [
+        warning(bonded(False), "bond0 has 2 members", "ens1 has no link"),
+        silent(bonded(True)),
+        skipped(UNREAD),
+    ],
+    "mtu-differs-between-nics": [
+        warning(roce_rails(1500), "rail1 has MTU 1500", "9000", runs="sudo ip link set rail1 mtu 9000"),
+        silent(roce_rails(9000)),
+        skipped(UNREAD),
+    ],
+}
+RENDEZVOUS_CASES = {
+    "master-addr-unresolvable": [
+        error(meeting(resolved=()), "head", "no such name", runs="getent ahosts head"),
+        error(
+            meeting(resolved=missing("getaddrinfo head", "no name server answered", "timeout")),
+            "no name server answered",
+        ),
+        silent(meeting()),
+        skipped(UNTRIED),
+    ],
+    "master-addr-loopback": [
+        error(here(TWO_NODES, resolved=("127.0.1.1",)), "head", "127.0.1.1", runs="export MASTER_ADDR=192.0.2.11"),
+        warning(here(resolved=("127.0.1.1",))),
+        silent(here(address="localhost", resolved=("127.0.0.1",))),
+        skipped(UNTRIED),
+    ],
+    "master-addr-elsewhere": [
+        warning(meeting(variables={"RANK": "0"}), "rank 0", "192.0.2.10"),
+        silent(meeting(variables={"RANK": "8", "NODE_RANK": "1"})),
+        skipped(but(UNTRIED, "environment", {"NODE_RANK": "0"})),
+    ],
+    "master-addr-ipv6-only": [
+        error(
+            meeting(resolved=("2001:db8::10",), connection="unreachable"),
+            "2001:db8::10",
+            "this machine has none",
+            runs="getent ahostsv4 head",
+        ),
+        silent(meeting(resolved=("2001:db8::10", "192.0.2.10"))),
+        skipped(UNTRIED),
+    ],
+    "master-port-busy": [
+        error(
+            here(listener="pid 4711 python"),
+            "29500",
+            "pid 4711 python",
+            runs=("ps -o pid,user,lstart,args -p 4711", "export MASTER_PORT=29501"),
+        ),
+        error(
+            here({"NODE_RANK": "0"}, listener="a process of user id 1000 that is not visible here"),
+            runs="sudo ss -ltnp 'sport = :29500'",
+        ),
+        silent(here({"TORCHELASTIC_RUN_ID": "none", "RANK": "0"}, listener="pid 4711 python")),
+        skipped(here(listener=unread("/proc/net/tcp"))),
+    ],
+    "master-port-closed": [
+        info(meeting(connection="refused"), "head answers", "29500"),
+        silent(meeting()),
+        skipped(meeting(connection=unread("connect"))),
+    ],
+    "master-unreachable": [
+        error(
+            meeting(connection="no answer"),
+            "head (192.0.2.10) port 29500 gives no answer",
+            runs="ip route get 192.0.2.10",
+        ),
+        error(meeting(connection="unreachable"), "no route"),
+        silent(meeting()),
+        skipped(meeting(connection=unread("connect"))),
+    ],
+    "master-port-invalid": [
+        error(meeting(port="$PORT"), "'$PORT'", runs="export MASTER_PORT=29500"),
+        silent(meeting()),
+        skipped(under(NO_MEETING, MASTER_PORT="x")),
+    ],
+    "master-port-ephemeral": [
+        info(here(port=45000), "45000", "32768 to 60999", runs="export MASTER_PORT=29500"),
+        silent(here()),
+        skipped(but(here(), "network.ephemeral_ports", unread())),
+    ],
+    "firewall-drops-nodes": [
+        warning(
+            under(
+                but(
+                    H100,
+                    "network.firewalls",
+                    (Firewall("nft", True, ("input (input): type filter hook input; policy drop;",)),),
+                ),
+                TWO_NODES,
             ),
-            TWO_NODES,
+            "nft",
+            "1 rule",
+            "policy drop",
+            runs="sudo nft list ruleset",
         ),
-        "nft",
-        "1 rule",
-        "policy drop",
-        runs="sudo nft list ruleset",
-    ),
-    silent(
-        "firewall-drops-nodes", but(H100, "network.firewalls", read("nft", (Firewall("nft", True, ("policy drop",)),)))
-    ),
-    skipped("firewall-drops-nodes", under(but(H100, "network.firewalls", unread("nft")), TWO_NODES)),
-    info(
-        "proxy-before-master",
-        meeting(proxies=("HTTP_PROXY", "http_proxy")),
-        "HTTP_PROXY, http_proxy",
-        "MASTER_ADDR head",
-        runs='export no_proxy=head"${no_proxy:+,$no_proxy}"',
-    ),
-    silent("proxy-before-master", here(proxies=("http_proxy",))),
-    skipped("proxy-before-master", NO_MEETING),
-]
-CASES = INTERFACE_CASES + RENDEZVOUS_CASES
+        silent(but(H100, "network.firewalls", (Firewall("nft", True, ("policy drop",)),))),
+        skipped(under(but(H100, "network.firewalls", unread("nft")), TWO_NODES)),
+    ],
+    "proxy-before-master": [
+        info(
+            meeting(proxies=("HTTP_PROXY", "http_proxy")),
+            "HTTP_PROXY, http_proxy",
+            "MASTER_ADDR head",
+            runs='export no_proxy=head"${no_proxy:+,$no_proxy}"',
+        ),
+        silent(here(proxies=("http_proxy",))),
+        skipped(NO_MEETING),
+    ],
+}
+CASES = {**INTERFACE_CASES, **RENDEZVOUS_CASES}

@@ -86,76 +86,73 @@ TWO_PORTS = with_rdma(
     ),
 )
 
-PORT_CASES = [
-    warning(
-        "rdma-port-down", ALL_DOWN, "mlx5_0, mlx5_1, mlx5_2, mlx5_3 and 4 more are DOWN (Polling)", runs="ibstat mlx5_0"
-    ),
-    # a RoCE port without carrier, whose interface is up
-    warning("rdma-port-down", roce_down(is_up=True), "mlx5_0 is DOWN (Disabled)"),
-    silent("rdma-port-down", roce_down(is_up=False)),
-    skipped("rdma-port-down", but(H100, PORTS, unread(RDMA))),
-    skipped("rdma-port-down", with_rdma(t4_node(), rdma_device(0, port(state="DOWN", physical_state=unread())))),
-    skipped("rdma-port-down", with_network(roce_down(is_up=True), interfaces=unread("getifaddrs"))),
-    warning("rdma-port-without-subnet-manager", WAITING, "mlx5_0 waits in INIT", "sm_lid 0", runs="ibstat mlx5_0"),
-    silent(
-        "rdma-port-without-subnet-manager",
-        with_rdma(H100, rdma_device(0, roce_port(state="INIT", interface="eth1", address="10.0.0.1"))),
-    ),
-    skipped("rdma-port-without-subnet-manager", with_ports(1, WAITING, subnet_manager_lid=unread())),
-    warning(
-        "rdma-rate-below-siblings",
-        SLOW,
-        "mlx5_3 runs at 200 Gb/s",
-        "400 Gb/s",
-        runs="sudo mlxlink -d 0000:48:00.0 -m -e",
-    ),
-    silent("rdma-rate-below-siblings", changed_device(SLOW, "mlx5_3", board_id=read(RDMA, "MT_0000000531"))),
-    skipped("rdma-rate-below-siblings", changed_port(H100, "mlx5_3", rate_gbps=unread())),
-    warning("rdma-rail-missing", SEVEN, "7 of 8 rails", "mlx5_5 is DOWN (Polling)", runs="ibstat mlx5_5"),
-    warning("rdma-rail-missing", ONE_GONE, "7 of 8 rails", "1 HCA of this model is not there"),
-    silent("rdma-rail-missing", TWO_PORTS),
-    skipped("rdma-rail-missing", changed_port(H100, "mlx5_5", state=unread())),
-    error(
-        "rdma-link-flapping",
-        changed_port(H100, "mlx5_2", counters={"link_downed": 40}, counting={"link_downed": 1}),
-        "mlx5_2",
-        "link_downed by 1 to 41",
-        runs="export NCCL_IB_HCA='^=mlx5_2'",
-    ),
-    silent("rdma-link-flapping", changed_port(H100, "mlx5_2", counters={"link_downed": 40})),
-    skipped("rdma-link-flapping", changed_port(H100, "mlx5_2", counting=unread())),
-    warning(
-        "rdma-errors-counting",
-        changed_port(H100, "mlx5_2", counters={"symbol_error": 9}, counting={"symbol_error": 3}),
-        "mlx5_2",
-        "symbol_error by 3",
-    ),
-    warning(
-        "rdma-errors-counting", changed_port(H100, "mlx5_2", counting={"out_of_sequence": 70}), "out_of_sequence by 70"
-    ),
-    silent(
-        "rdma-errors-counting", changed_port(H100, "mlx5_2", counters={"symbol_error": 9}, counting={"link_downed": 1})
-    ),
-    skipped("rdma-errors-counting", changed_port(H100, "mlx5_2", counting=unread())),
-    info(
-        "rdma-firmware-differs",
-        changed_device(H100, "mlx5_6", firmware=read(RDMA, "28.36.1010")),
-        "mlx5_6 runs firmware 28.36.1010",
-        "7 of the same model (MT_0000000838) run 28.39.1002",
-        runs="sudo mlxfwmanager -d 0000:78:00.0 --query",
-    ),
-    silent(
-        "rdma-firmware-differs",
-        changed_device(H100, "mlx5_6", firmware=read(RDMA, "1.2"), board_id=read(RDMA, "DEL0000000033")),
-    ),
-    skipped("rdma-firmware-differs", changed_device(H100, "mlx5_6", firmware=unread())),
-]
+PORT_CASES = {
+    "rdma-port-down": [
+        warning(ALL_DOWN, "mlx5_0, mlx5_1, mlx5_2, mlx5_3 and 4 more are DOWN (Polling)", runs="ibstat mlx5_0"),
+        # a RoCE port without carrier, whose interface is up
+        warning(roce_down(is_up=True), "mlx5_0 is DOWN (Disabled)"),
+        silent(roce_down(is_up=False)),
+        skipped(but(H100, PORTS, unread(RDMA))),
+        skipped(with_rdma(t4_node(), rdma_device(0, port(state="DOWN", physical_state=unread())))),
+        skipped(with_network(roce_down(is_up=True), interfaces=unread("getifaddrs"))),
+    ],
+    "rdma-port-without-subnet-manager": [
+        warning(WAITING, "mlx5_0 waits in INIT", "sm_lid 0", runs="ibstat mlx5_0"),
+        silent(with_rdma(H100, rdma_device(0, roce_port(state="INIT", interface="eth1", address="10.0.0.1")))),
+        skipped(with_ports(1, WAITING, subnet_manager_lid=unread())),
+    ],
+    "rdma-rate-below-siblings": [
+        warning(SLOW, "mlx5_3 runs at 200 Gb/s", "400 Gb/s", runs="sudo mlxlink -d 0000:48:00.0 -m -e"),
+        silent(changed_device(SLOW, "mlx5_3", board_id=read(RDMA, "MT_0000000531"))),
+        skipped(changed_port(H100, "mlx5_3", rate_gbps=unread())),
+    ],
+    "rdma-rail-missing": [
+        warning(SEVEN, "7 of 8 rails", "mlx5_5 is DOWN (Polling)", runs="ibstat mlx5_5"),
+        warning(ONE_GONE, "7 of 8 rails", "1 HCA of this model is not there"),
+        silent(TWO_PORTS),
+        skipped(changed_port(H100, "mlx5_5", state=unread())),
+    ],
+    "rdma-link-flapping": [
+        error(
+            changed_port(H100, "mlx5_2", counters={"link_downed": 40}, counting={"link_downed": 1}),
+            "mlx5_2",
+            "link_downed by 1 to 41",
+            runs="export NCCL_IB_HCA='^=mlx5_2'",
+        ),
+        silent(changed_port(H100, "mlx5_2", counters={"link_downed": 40})),
+        skipped(changed_port(H100, "mlx5_2", counting=unread())),
+    ],
+    "rdma-errors-counting": [
+        warning(
+            changed_port(H100, "mlx5_2", counters={"symbol_error": 9}, counting={"symbol_error": 3}),
+            "mlx5_2",
+            "symbol_error by 3",
+        ),
+        warning(changed_port(H100, "mlx5_2", counting={"out_of_sequence": 70}), "out_of_sequence by 70"),
+        silent(changed_port(H100, "mlx5_2", counters={"symbol_error": 9}, counting={"link_downed": 1})),
+        skipped(changed_port(H100, "mlx5_2", counting=unread())),
+    ],
+    "rdma-firmware-differs": [
+        info(
+            changed_device(H100, "mlx5_6", firmware=read(RDMA, "28.36.1010")),
+            "mlx5_6 runs firmware 28.36.1010",
+            "7 of the same model (MT_0000000838) run 28.39.1002",
+        ),
+        silent(changed_device(H100, "mlx5_6", firmware=read(RDMA, "1.2"), board_id=read(RDMA, "DEL0000000033"))),
+        skipped(changed_device(H100, "mlx5_6", firmware=unread())),
+    ],
+}
 
 # ---------------------------------------------------------------- opening them
 
-CLOSED = with_network(
-    H100,
-    rdma_nodes=read("/dev/infiniband", (DeviceNode("/dev/infiniband/uverbs0", False, False, 0o600, "root", "root"),)),
+CLOSED = with_network(H100, rdma_nodes=(DeviceNode("/dev/infiniband/uverbs0", False, False, 0o600, "root", "root"),))
+WITH_FILES = with_rdma(H100, *(rdma_device(index, uverbs=f"uverbs{index}") for index in range(8)))
+ONE_CLOSED = with_network(
+    WITH_FILES,
+    rdma_nodes=tuple(
+        msgspec.structs.replace(node, writable=not node.path.endswith("uverbs3"), mode=0o644)
+        for node in rdma_nodes(8).value
+    ),
 )
 IN_CONTAINER = with_host(with_network(H100, rdma_nodes=rdma_nodes(0)), container="docker")
 LOW = with_host(H100, is_root=False, limits=limits(memlock_soft_bytes=8 * MIB, memlock_hard_bytes=8 * MIB))
@@ -172,53 +169,60 @@ EFA_DEVICES = tuple(
 )
 EFA = with_rdma(H100, *EFA_DEVICES)
 
-OPEN_CASES = [
-    warning(
-        "rdma-devices-unusable",
-        IN_CONTAINER,
-        "8 RDMA ports are ACTIVE",
-        "container",
-        runs="docker run --gpus all --device /dev/infiniband --ulimit memlock=-1 ...",
-    ),
-    warning("rdma-devices-unusable", CLOSED, "uverbs0", "mode 0600"),
-    warning("rdma-devices-unusable", with_network(H100, rdma_nodes=rdma_nodes(0)), runs="sudo modprobe ib_uverbs"),
-    silent("rdma-devices-unusable", NO_RDMA),
-    skipped("rdma-devices-unusable", with_network(H100, rdma_nodes=unread("/dev/infiniband"))),
-    skipped(
-        "rdma-devices-unusable", but(with_network(H100, rdma_nodes=rdma_nodes(0)), "host.container", unread("/proc/1"))
-    ),
-    warning(
-        "rdma-library-missing",
-        with_network(H100, verbs_library=read("ld.so.cache", "")),
-        "8 RDMA ports are ACTIVE",
-        "libibverbs.so.1",
-        runs="sudo apt-get install -y libibverbs1 ibverbs-providers",
-    ),
-    silent("rdma-library-missing", with_rdma(with_network(H100, verbs_library=read("ld.so.cache", "")))),
-    skipped("rdma-library-missing", with_network(H100, verbs_library=unread("ld.so.cache"))),
-    error(
-        "rdma-memlock-low",
-        LOW,
-        "8 MiB",
-        "8 ACTIVE RDMA ports",
-        runs="printf '* soft memlock unlimited\\n* hard memlock unlimited\\n'"
-        " | sudo tee /etc/security/limits.d/90-memlock.conf",
-    ),
-    warning(
-        "rdma-memlock-low",
-        with_host(LOW, limits=limits(memlock_soft_bytes=1024 * MIB, memlock_hard_bytes=None)),
-        runs="ulimit -l unlimited",
-    ),
-    error("rdma-memlock-low", with_rdma(LOW, *EFA_DEVICES)),
-    silent("rdma-memlock-low", with_environment(LOW, NCCL_IB_DISABLE="1")),
-    skipped("rdma-memlock-low", but(LOW, "host.limits", unread("getrlimit"))),
-    warning("efa-without-plugin", EFA, "8 EFA devices"),
-    silent(
-        "efa-without-plugin",
-        with_network(EFA, net_plugins=read("ld.so.cache", ("/opt/amazon/ofi-nccl/lib/libnccl-net.so",))),
-    ),
-    skipped("efa-without-plugin", with_network(EFA, net_plugins=unread("ld.so.cache"))),
-]
+OPEN_CASES = {
+    "rdma-devices-unusable": [
+        warning(
+            IN_CONTAINER,
+            "8 RDMA ports are ACTIVE",
+            "container",
+            runs="docker run --gpus all --device /dev/infiniband --ulimit memlock=-1 ...",
+        ),
+        warning(CLOSED, "uverbs0", "mode 0600"),
+        warning(
+            with_host(with_network(WITH_FILES, rdma_nodes=rdma_nodes(1)), container="docker"),
+            "7 of 8 RDMA devices cannot be opened",
+            "uverbs1, /dev/infiniband/uverbs2",
+            "not in this container",
+        ),
+        warning(ONE_CLOSED, "1 of 8 RDMA devices", "/dev/infiniband/uverbs3 of mlx5_3 may not be opened by this user"),
+        silent(WITH_FILES, with_network(H100, rdma_nodes=rdma_nodes(1))),
+        warning(with_network(H100, rdma_nodes=rdma_nodes(0)), runs="sudo modprobe ib_uverbs"),
+        silent(NO_RDMA),
+        skipped(with_network(H100, rdma_nodes=unread("/dev/infiniband"))),
+        skipped(but(with_network(H100, rdma_nodes=rdma_nodes(0)), "host.container", unread("/proc/1"))),
+    ],
+    "rdma-library-missing": [
+        warning(
+            with_network(H100, verbs_library=""),
+            "8 RDMA ports are ACTIVE",
+            "libibverbs.so.1",
+            runs="sudo apt-get install -y libibverbs1 ibverbs-providers",
+        ),
+        silent(with_rdma(with_network(H100, verbs_library=""))),
+        skipped(with_network(H100, verbs_library=unread("ld.so.cache"))),
+    ],
+    "rdma-memlock-low": [
+        error(
+            LOW,
+            "8 MiB",
+            "8 ACTIVE RDMA ports",
+            runs="printf '* soft memlock unlimited\\n* hard memlock unlimited\\n'"
+            " | sudo tee /etc/security/limits.d/90-memlock.conf",
+        ),
+        warning(
+            with_host(LOW, limits=limits(memlock_soft_bytes=1024 * MIB, memlock_hard_bytes=None)),
+            runs="ulimit -l unlimited",
+        ),
+        error(with_rdma(LOW, *EFA_DEVICES)),
+        silent(with_environment(LOW, NCCL_IB_DISABLE="1")),
+        skipped(but(LOW, "host.limits", unread("getrlimit"))),
+    ],
+    "efa-without-plugin": [
+        warning(EFA, "8 EFA devices"),
+        silent(with_network(EFA, net_plugins=("/opt/amazon/ofi-nccl/lib/libnccl-net.so",))),
+        skipped(with_network(EFA, net_plugins=unread("ld.so.cache"))),
+    ],
+}
 
 # ---------------------------------------------------------------- RoCE
 
@@ -241,62 +245,55 @@ LOCAL_ONLY = roce(roce_gids("eth1", "10.0.0.11")[:2])
 UNTYPED = roce(tuple(msgspec.structs.replace(gid, type="") for gid in roce_gids("eth1", "10.0.0.11")))
 INDEX_0 = with_environment(ROCE, NCCL_IB_GID_INDEX="0")
 
-ROCE_CASES = [
-    warning(
-        "roce-without-v2-gid",
-        roce(roce_gids("eth1", "10.0.0.11", ("IB/RoCE v1",))),
-        "mlx5_0 has no RoCE v2 GID (2 GIDs)",
-        runs=("ip addr show eth1", "sudo cma_roce_mode -d mlx5_0 -p 1"),
-        times=8,
-    ),
-    warning(
-        "roce-without-v2-gid",
-        with_environment(LOCAL_ONLY, NCCL_IB_HCA="=mlx5_1"),
-        "mlx5_1 has no RoCE v2 GID of an IP address",
-    ),
-    silent("roce-without-v2-gid", ROCE),
-    skipped("roce-without-v2-gid", UNTYPED),
-    error(
-        "roce-gid-index-wrong",
-        with_environment(ROCE, NCCL_IB_GID_INDEX="7", NCCL_IB_HCA="=mlx5_2"),
-        "NCCL_IB_GID_INDEX=7: GID 7 of mlx5_2 is empty",
-        runs="unset NCCL_IB_GID_INDEX",
-    ),
-    warning(
-        "roce-gid-index-wrong",
-        but(
-            INDEX_0,
-            "training.torch",
-            read("torch", msgspec.structs.replace(H100.training.torch.value, nccl_version=(2, 19, 3))),
+ROCE_CASES = {
+    "roce-without-v2-gid": [
+        warning(
+            roce(roce_gids("eth1", "10.0.0.11", ("IB/RoCE v1",))),
+            "mlx5_0 has no RoCE v2 GID (2 GIDs)",
+            runs=("ip addr show eth1", "sudo cma_roce_mode -d mlx5_0 -p 1"),
+            times=8,
         ),
-        "GID 0 of mlx5_0 is a RoCE v1 address",
-        runs="export NCCL_IB_GID_INDEX=3",
-        times=8,
-    ),
-    silent("roce-gid-index-wrong", with_environment(ROCE, NCCL_IB_GID_INDEX="3")),
-    silent("roce-gid-index-wrong", with_environment(H100, NCCL_IB_GID_INDEX="9")),  # not read for InfiniBand
-    skipped("roce-gid-index-wrong", changed_port(INDEX_0, "mlx5_0", gids=unread())),
-    info(
-        "rdma-mtu-small",
-        changed_interface(ROCE, "eth4", mtu=1500),
-        "eth4",
-        "MTU of 1500",
-        "4200",
-        runs="sudo ip link set dev eth4 mtu 9000",
-    ),
-    silent("rdma-mtu-small", changed_interface(ROCE, "eth0", mtu=1500)),
-    skipped("rdma-mtu-small", with_network(ROCE, interfaces=unread("getifaddrs"))),
-]
+        warning(with_environment(LOCAL_ONLY, NCCL_IB_HCA="=mlx5_1"), "mlx5_1 has no RoCE v2 GID of an IP address"),
+        silent(ROCE),
+        skipped(UNTYPED),
+    ],
+    "roce-gid-index-wrong": [
+        error(
+            with_environment(ROCE, NCCL_IB_GID_INDEX="7", NCCL_IB_HCA="=mlx5_2"),
+            "NCCL_IB_GID_INDEX=7: GID 7 of mlx5_2 is empty",
+            runs="unset NCCL_IB_GID_INDEX",
+        ),
+        warning(
+            but(INDEX_0, "training.torch", msgspec.structs.replace(H100.training.torch.value, nccl_version=(2, 19, 3))),
+            "GID 0 of mlx5_0 is a RoCE v1 address",
+            runs="export NCCL_IB_GID_INDEX=3",
+            times=8,
+        ),
+        silent(with_environment(ROCE, NCCL_IB_GID_INDEX="3")),
+        silent(with_environment(H100, NCCL_IB_GID_INDEX="9")),  # not read for InfiniBand
+        skipped(changed_port(INDEX_0, "mlx5_0", gids=unread())),
+    ],
+    "rdma-mtu-small": [
+        info(
+            changed_interface(ROCE, "eth4", mtu=1500),
+            "eth4",
+            "MTU of 1500",
+            "4200",
+        ),
+        silent(changed_interface(ROCE, "eth0", mtu=1500)),
+        skipped(with_network(ROCE, interfaces=unread("getifaddrs"))),
+    ],
+}
 
 # ---------------------------------------------------------------- GPUDirect and topology
 
-NO_MODULE = with_network(H100, gpu_direct=read("/sys", GpuDirect(open_kernel_module=False)))
+NO_MODULE = with_network(H100, gpu_direct=GpuDirect(open_kernel_module=False))
 CLOSED_DRIVER = on_both(NO_MODULE, dma_buf=False)
 FLAT = {
     address: PciPath(address, (), "pci0000:00", 0)
     for address in (*map(gpu_address, range(8)), *map(hca_address, range(8)))
 }
-FLAT_VM = with_network(H100, pci_paths=read("/sys/bus/pci/devices", FLAT))
+FLAT_VM = with_network(H100, pci_paths=FLAT)
 FAR = with_network(
     with_rdma(rtx_4090_node(2), rdma_device(0, pci_bus_id="0000:06:00.0")),
     gpu_direct=H100.network.gpu_direct,
@@ -308,44 +305,30 @@ LEVELS = tuple(
     TopologyLevel(a, b, "multiple" if a // 2 == b // 2 else "system") for a in range(8) for b in range(a + 1, 8)
 )
 
-DIRECT_CASES = [
-    warning(
-        "peermem-not-loaded",
-        CLOSED_DRIVER,
-        "no peer memory module is loaded",
-        "the GPU driver does not offer DMA-BUF",
-        runs="sudo modprobe nvidia-peermem",
-    ),
-    warning("peermem-not-loaded", with_environment(NO_MODULE, NCCL_DMABUF_ENABLE="0"), "NCCL_DMABUF_ENABLE=0"),
-    silent("peermem-not-loaded", NO_MODULE, with_environment(H100, NCCL_DMABUF_ENABLE="0")),  # DMA-BUF serves
-    skipped("peermem-not-loaded", with_network(CLOSED_DRIVER, gpu_direct=unread("/sys"))),
-    warning(
-        "gpu-direct-rdma-off",
-        LEVEL_LOC,
-        "GPUs 0-7",
-        "NCCL_NET_GDR_LEVEL=LOC allows LOC",
-        runs="unset NCCL_NET_GDR_LEVEL",
-    ),
-    info(
-        "gpu-direct-rdma-off",
-        FAR,
-        "GPUs 0-1",
-        "PHB away",
-        "NCCL's default allows PXB",
-        runs="export NCCL_NET_GDR_LEVEL=PHB",
-    ),
-    silent("gpu-direct-rdma-off", on_both(FAR, gpu_direct_rdma=False)),  # GeForce: nothing to be done
-    skipped("gpu-direct-rdma-off", on_both(H100, gpu_direct_rdma=None), with_network(FAR, rdma_devices=unread(RDMA))),
-    warning("topology-flattened", FLAT_VM, "8 GPUs and 8 RDMA devices"),
-    info(
-        "topology-flattened",
-        but(H100, "nvidia.topology", read("nvmlDeviceGetTopologyCommonAncestor", LEVELS)),
-        "GPU 0 and GPU 1 PXB apart",
-        "NODE",
-        "3 more pairs",
-    ),
-    silent("topology-flattened", with_environment(FLAT_VM, NCCL_TOPO_FILE="/opt/microsoft/ndv5-topo.xml")),
-    skipped("topology-flattened", with_network(H100, pci_paths=unread("/sys/bus/pci/devices")), "nvidia.topology"),
-]
+DIRECT_CASES = {
+    "peermem-not-loaded": [
+        warning(
+            CLOSED_DRIVER,
+            "no peer memory module is loaded",
+            "the GPU driver does not offer DMA-BUF",
+            runs="sudo modprobe nvidia-peermem",
+        ),
+        warning(with_environment(NO_MODULE, NCCL_DMABUF_ENABLE="0"), "NCCL_DMABUF_ENABLE=0"),
+        silent(NO_MODULE, with_environment(H100, NCCL_DMABUF_ENABLE="0")),  # DMA-BUF serves
+        skipped(with_network(CLOSED_DRIVER, gpu_direct=unread("/sys"))),
+    ],
+    "gpu-direct-rdma-off": [
+        warning(LEVEL_LOC, "GPUs 0-7", "NCCL_NET_GDR_LEVEL=LOC allows LOC", runs="unset NCCL_NET_GDR_LEVEL"),
+        info(FAR, "GPUs 0-1", "PHB away", "NCCL's default allows PXB", runs="export NCCL_NET_GDR_LEVEL=PHB"),
+        silent(on_both(FAR, gpu_direct_rdma=False)),  # GeForce: nothing to be done
+        skipped(on_both(H100, gpu_direct_rdma=None), with_network(FAR, rdma_devices=unread(RDMA))),
+    ],
+    "topology-flattened": [
+        warning(FLAT_VM, "8 GPUs and 8 RDMA devices"),
+        info(but(H100, "nvidia.topology", LEVELS), "GPU 0 and GPU 1 PXB apart", "NODE", "3 more pairs"),
+        silent(with_environment(FLAT_VM, NCCL_TOPO_FILE="/opt/microsoft/ndv5-topo.xml")),
+        skipped(with_network(H100, pci_paths=unread("/sys/bus/pci/devices")), "nvidia.topology"),
+    ],
+}
 
-CASES = [*PORT_CASES, *OPEN_CASES, *ROCE_CASES, *DIRECT_CASES]
+CASES = {**PORT_CASES, **OPEN_CASES, **ROCE_CASES, **DIRECT_CASES}

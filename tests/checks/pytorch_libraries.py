@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gpudoctor.snapshot import CudaAnswer, Library, Probe, Snapshot, read
+from gpudoctor.snapshot import CudaAnswer, Library, Probe, Snapshot
 from gpudoctor.testing.cases import error, info, silent, skipped, warning
 from gpudoctor.testing.machines import but, h100_node, rtx_4090_node, unread
 from tests.checks.pytorch import PIP, SITE, TORCH_PROBE, environment, packages, torch
@@ -12,7 +12,7 @@ OLD_NCCL = "/usr/local/nccl/lib/libnccl.so.2.18.1"
 
 
 def libraries(machine: Snapshot, *found: Library) -> Snapshot:
-    return but(machine, "training.libraries", read("worker python_facts", found))
+    return but(machine, "training.libraries", found)
 
 
 def shadowed(name: str, path: str, version: str, bundled: str, bundled_version: str) -> Snapshot:
@@ -46,151 +46,136 @@ COMPAT = Library(
     "/usr/local/cuda/compat/libcuda.so.1",
 )
 WITH_COMPAT = environment(libraries(rtx_4090_node(), COMPAT), LD_LIBRARY_PATH="/usr/local/cuda/compat/:/opt/lib")
-COMPAT_FAILS = but(
-    WITH_COMPAT, "cuda.visible", read("libcuda", CudaAnswer(804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"))
-)
+COMPAT_FAILS = but(WITH_COMPAT, "cuda.visible", CudaAnswer(804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"))
 STUB = "/usr/local/cuda/lib64/stubs/libcuda.so.1"
 DRIVERS_LIBCUDA = Library("cuda", "/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05", "system", "580.95.05")
 
-CASES = [
-    # torch-nccl-missing
-    error(
-        "torch-nccl-missing", torch(h100_node(), distributed_backends=("gloo",), nccl_version=None), "gloo", "8 GPUs"
-    ),
-    silent("torch-nccl-missing", torch(h100_node(1), distributed_backends=("gloo",), nccl_version=None)),
-    skipped("torch-nccl-missing", "training.torch"),
-    # nccl-versions-differ
-    warning(
-        "nccl-versions-differ",
-        without_bundled("2.18.1"),
-        "2.29.7",
-        "2.18.1",
-        OLD_NCCL,
-        runs="export LD_LIBRARY_PATH=/opt/hpc/lib",
-    ),
-    info(
-        "nccl-versions-differ",
-        torch(h100_node(), nccl_version=(2, 28, 9), loaded_libraries={"nccl": BUNDLED_NCCL}),
-        runs=f"{PIP} install nvidia-nccl-cu13==2.28.9",
-    ),
-    silent("nccl-versions-differ", with_its_own(h100_node(), "nccl", BUNDLED_NCCL)),
-    # nccl-library-shadowed speaks of it
-    silent("nccl-versions-differ", shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7")),
-    skipped("nccl-versions-differ", without_bundled("")),
-    # nccl-library-shadowed
-    warning(
-        "nccl-library-shadowed",
-        shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"),
-        "LD_LIBRARY_PATH gives torch libnccl 2.18.1",
-        OLD_NCCL,
-        "2.29.7",
-        runs="export LD_LIBRARY_PATH=/opt/hpc/lib",
-    ),
-    # torch could not be imported for it: the order of search speaks.
-    warning(
-        "nccl-library-shadowed",
-        but(
+CASES = {
+    "torch-nccl-missing": [
+        error(torch(h100_node(), distributed_backends=("gloo",), nccl_version=None), "gloo", "8 GPUs"),
+        silent(torch(h100_node(1), distributed_backends=("gloo",), nccl_version=None)),
+        skipped("training.torch"),
+    ],
+    "nccl-versions-differ": [
+        warning(without_bundled("2.18.1"), "2.29.7", "2.18.1", OLD_NCCL, runs="export LD_LIBRARY_PATH=/opt/hpc/lib"),
+        info(
+            torch(h100_node(), nccl_version=(2, 28, 9), loaded_libraries={"nccl": BUNDLED_NCCL}),
+            runs=f"{PIP} install nvidia-nccl-cu13==2.28.9",
+        ),
+        silent(with_its_own(h100_node(), "nccl", BUNDLED_NCCL)),
+        # nccl-library-shadowed speaks of it
+        silent(shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7")),
+        skipped(without_bundled("")),
+    ],
+    "nccl-library-shadowed": [
+        warning(
             shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"),
-            TORCH_PROBE,
-            read("worker", Probe("raised", "import torch", "undefined symbol: ncclCommWindowRegister", 10.0)),
+            "LD_LIBRARY_PATH gives torch libnccl 2.18.1",
+            OLD_NCCL,
+            "2.29.7",
+            runs="export LD_LIBRARY_PATH=/opt/hpc/lib",
         ),
-        "would give",
-    ),
-    silent(
-        "nccl-library-shadowed",
-        with_its_own(shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"), "nccl", BUNDLED_NCCL),
-    ),
-    skipped("nccl-library-shadowed", "training.libraries"),
-    # cudnn-library-shadowed
-    warning(
-        "cudnn-library-shadowed",
-        shadowed(
-            "cudnn", "/opt/cudnn/lib/libcudnn.so.9.1.0", "9.1.0", f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", "9.19.0.56"
-        ),
-        "9.1.0",
-        "/opt/cudnn/lib",
-        runs="export LD_LIBRARY_PATH=/opt/hpc/lib",
-    ),
-    error(
-        "cudnn-library-shadowed",
-        torch(
-            h100_node(),
-            cudnn_version=None,
-            cudnn_error="RuntimeError: cuDNN version incompatibility: PyTorch was compiled against (9, 19, 0) "
-            "but found runtime version (9, 1, 0)",
-        ),
-        "(9, 1, 0)",
-    ),
-    silent(
-        "cudnn-library-shadowed",
-        shadowed(
-            "cudnn",
-            "/opt/cudnn/lib/libcudnn.so.9.19.0",
-            "9.19.0",
-            f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9",
-            "9.19.0.56",
-        ),
-    ),
-    skipped("cudnn-library-shadowed", "training.libraries"),
-    # cuda-compat-on-path
-    error(
-        "cuda-compat-on-path",
-        COMPAT_FAILS,
-        "580.65.06",
-        "GeForce RTX 4090",
-        "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
-        runs="export LD_LIBRARY_PATH=/opt/lib",
-    ),
-    silent("cuda-compat-on-path", WITH_COMPAT),
-    skipped("cuda-compat-on-path", but(WITH_COMPAT, "cuda.visible", unread())),
-    # cuda-stubs-on-path
-    error(
-        "cuda-stubs-on-path",
-        environment(
-            libraries(
-                h100_node(),
-                Library("cuda", "/usr/local/cuda-13.0/lib64/stubs/libcuda.so", "LD_LIBRARY_PATH", "", STUB),
-                DRIVERS_LIBCUDA,
+        # torch could not be imported for it: the order of search speaks.
+        warning(
+            but(
+                shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"),
+                TORCH_PROBE,
+                Probe("raised", "import torch", "undefined symbol: ncclCommWindowRegister", 10.0),
             ),
-            LD_LIBRARY_PATH="/usr/local/cuda/lib64/stubs",
+            "would give",
         ),
-        STUB,
-        "LD_LIBRARY_PATH",
-        runs="unset LD_LIBRARY_PATH",
-    ),
-    silent("cuda-stubs-on-path", libraries(h100_node(), DRIVERS_LIBCUDA, Library("cuda", STUB, "system"))),
-    skipped("cuda-stubs-on-path", "training.libraries"),
-    # pynvml-deprecated
-    warning(
-        "pynvml-deprecated",
-        packages(h100_node(), pynvml="11.5.3"),
-        "11.5.3",
-        "13.615.71",
-        runs=(f"{PIP} uninstall -y pynvml", f"{PIP} install --force-reinstall nvidia-ml-py"),
-    ),
-    info("pynvml-deprecated", packages(h100_node(), pynvml="13.0.1"), "13.0.1"),
-    silent("pynvml-deprecated", packages(h100_node(), pynvml_utils="11.5.3")),
-    skipped("pynvml-deprecated", "training.packages"),
-    # cuda-launch-blocking
-    warning(
-        "cuda-launch-blocking",
-        environment(h100_node(), CUDA_LAUNCH_BLOCKING="1"),
-        "CUDA_LAUNCH_BLOCKING=1",
-        runs="unset CUDA_LAUNCH_BLOCKING",
-    ),
-    silent("cuda-launch-blocking", environment(h100_node(), CUDA_LAUNCH_BLOCKING="0")),
-    skipped("cuda-launch-blocking", "environment"),
-    # cuda-debugging-left-on
-    warning(
-        "cuda-debugging-left-on",
-        environment(h100_node(), CUDA_INJECTION64_PATH="/opt/nsight/libinject.so", CUDA_PROFILE="1"),
-        "CUDA_INJECTION64_PATH=/opt/nsight/libinject.so",
-        "CUDA_PROFILE=1",
-        runs="unset CUDA_INJECTION64_PATH CUDA_PROFILE",
-    ),
-    silent(
-        "cuda-debugging-left-on",
-        environment(h100_node(), CUDA_INJECTION64_PATH="none", CUDA_PROFILE="0", CUDA_CACHE_DISABLE=""),
-    ),
-    skipped("cuda-debugging-left-on", "environment"),
-]
+        silent(with_its_own(shadowed("nccl", OLD_NCCL, "2.18.1", BUNDLED_NCCL, "2.29.7"), "nccl", BUNDLED_NCCL)),
+        skipped("training.libraries"),
+    ],
+    "cudnn-library-shadowed": [
+        warning(
+            shadowed(
+                "cudnn",
+                "/opt/cudnn/lib/libcudnn.so.9.1.0",
+                "9.1.0",
+                f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9",
+                "9.19.0.56",
+            ),
+            "9.1.0",
+            "/opt/cudnn/lib",
+            runs="export LD_LIBRARY_PATH=/opt/hpc/lib",
+        ),
+        error(
+            torch(
+                h100_node(),
+                cudnn_version=None,
+                cudnn_error="RuntimeError: cuDNN version incompatibility: PyTorch was compiled against (9, 19, 0) "
+                "but found runtime version (9, 1, 0)",
+            ),
+            "(9, 1, 0)",
+        ),
+        silent(
+            shadowed(
+                "cudnn",
+                "/opt/cudnn/lib/libcudnn.so.9.19.0",
+                "9.19.0",
+                f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9",
+                "9.19.0.56",
+            )
+        ),
+        skipped("training.libraries"),
+    ],
+    "cuda-compat-on-path": [
+        error(
+            COMPAT_FAILS,
+            "580.65.06",
+            "GeForce RTX 4090",
+            "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+            runs="export LD_LIBRARY_PATH=/opt/lib",
+        ),
+        silent(WITH_COMPAT),
+        skipped(but(WITH_COMPAT, "cuda.visible", unread())),
+    ],
+    "cuda-stubs-on-path": [
+        error(
+            environment(
+                libraries(
+                    h100_node(),
+                    Library("cuda", "/usr/local/cuda-13.0/lib64/stubs/libcuda.so", "LD_LIBRARY_PATH", "", STUB),
+                    DRIVERS_LIBCUDA,
+                ),
+                LD_LIBRARY_PATH="/usr/local/cuda/lib64/stubs",
+            ),
+            STUB,
+            "LD_LIBRARY_PATH",
+            runs="unset LD_LIBRARY_PATH",
+        ),
+        silent(libraries(h100_node(), DRIVERS_LIBCUDA, Library("cuda", STUB, "system"))),
+        skipped("training.libraries"),
+    ],
+    "pynvml-deprecated": [
+        warning(
+            packages(h100_node(), pynvml="11.5.3"),
+            "11.5.3",
+            "13.615.71",
+            runs=(f"{PIP} uninstall -y pynvml", f"{PIP} install --force-reinstall nvidia-ml-py"),
+        ),
+        info(packages(h100_node(), pynvml="13.0.1"), "13.0.1"),
+        silent(packages(h100_node(), pynvml_utils="11.5.3")),
+        skipped("training.packages"),
+    ],
+    "cuda-launch-blocking": [
+        warning(
+            environment(h100_node(), CUDA_LAUNCH_BLOCKING="1"),
+            "CUDA_LAUNCH_BLOCKING=1",
+            runs="unset CUDA_LAUNCH_BLOCKING",
+        ),
+        silent(environment(h100_node(), CUDA_LAUNCH_BLOCKING="0")),
+        skipped("environment"),
+    ],
+    "cuda-debugging-left-on": [
+        warning(
+            environment(h100_node(), CUDA_INJECTION64_PATH="/opt/nsight/libinject.so", CUDA_PROFILE="1"),
+            "CUDA_INJECTION64_PATH=/opt/nsight/libinject.so",
+            "CUDA_PROFILE=1",
+            runs="unset CUDA_INJECTION64_PATH CUDA_PROFILE",
+        ),
+        silent(environment(h100_node(), CUDA_INJECTION64_PATH="none", CUDA_PROFILE="0", CUDA_CACHE_DISABLE="")),
+        skipped("environment"),
+    ],
+}

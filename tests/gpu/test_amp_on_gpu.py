@@ -14,7 +14,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from gpudoctor.amp.report import AmpDevice, AmpReport, Precision, Speed, from_json
+from gpudoctor.amp.report import AmpDevice, AmpReport, Precision, Speed
+from gpudoctor.envelope import decode
 from gpudoctor.knowledge.precision.support import has_tensor_cores
 from gpudoctor.snapshot import Snapshot
 from gpudoctor.snapshot import from_json as snapshot_from_json
@@ -82,7 +83,7 @@ def report(machine: Snapshot, environment: dict[str, str]) -> AmpReport:
         env=environment,
     )
     assert b"Traceback" not in done.stderr, done.stderr
-    answer = from_json(done.stdout)
+    answer = decode(done.stdout, AmpReport)
     assert done.returncode == answer.exit_status == 0, [problem.summary for problem in answer.problems]
     assert [device.device for device in answer.devices] == [f"cuda:{number}" for number in range(count)]
     return answer

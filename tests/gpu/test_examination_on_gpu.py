@@ -53,8 +53,8 @@ def test_the_smoke_test_passes_on_every_device(captured: Snapshot) -> None:
 def test_the_report_is_complete(machine: Snapshot, environment: dict[str, str]) -> None:
     status, output = run(environment, "check", "--deep", "--json")
     report: dict[str, Any] = json.loads(output)
-    assert status in (0, 1)
-    assert report["verdict"] in ("healthy", "warnings", "errors")
+    assert status in (0, 1, 3)
+    assert report["verdict"] in ("nothing wrong", "fault", "cannot tell")
     outcomes = {result["check"]: result["outcome"] for result in report["results"]}
     assert [check for check, outcome in outcomes.items() if outcome == "crashed"] == []
     assert outcomes["cuda-visible-devices-disagrees"] == "ok"

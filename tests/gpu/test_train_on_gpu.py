@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from gpudoctor.envelope import decode
 from gpudoctor.snapshot import Snapshot, from_json
 from gpudoctor.train.report import TrainReport
-from gpudoctor.train.report import from_json as report_from_json
 from tests.gpu.nccl_ranks import need_nccl
 
 pytestmark = pytest.mark.timeout(900)
@@ -22,7 +22,7 @@ def trained(environment: dict[str, str], *arguments: str) -> TrainReport:
     )
     assert b"Traceback" not in done.stderr, done.stderr[-2000:]
     assert done.stdout, done.stderr
-    return report_from_json(done.stdout)
+    return decode(done.stdout, TrainReport)
 
 
 def why(report: TrainReport) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from tests.lab.sshd import Cluster, ssh_hosts
 
-COMMAND = (sys.executable, "-m", "gpudoctor", "nccl-test")
+COMMAND = (sys.executable, "-m", "gpudoctor", "nccl-test", "--backend", "gloo")
 SHORT = ("--max-bytes", "1K", "--factor", "8", "--warmup", "1", "--iters", "2")
 
 
@@ -37,4 +37,4 @@ def answer(cluster: Cluster, *options: str, timeout: float = 280, **variables: s
 
 def findings(answered: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """By id."""
-    return {finding["id"]: finding for finding in answered["findings"]}
+    return {finding["id"]: finding for finding in answered["problems"]}

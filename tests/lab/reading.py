@@ -13,7 +13,7 @@ PATIENCE = 60.0
 """Deadline of children that are expected to end by themselves."""
 
 
-def nvml_reply(machine: Machine, root: Path | None = None, **variables: str) -> active.Reply:
+def nvml_reply(machine: Machine, root: Path | None = None, **variables: str) -> active.ChildReply:
     """What the NVML reader's child said. `root` stands for / where it reads /proc and /sys."""
     arguments = [] if root is None else [str(root)]
     with fake_nvidia(machine, **variables) as environment:
@@ -28,7 +28,7 @@ def nvml_of(machine: Machine, root: Path | None = None, **variables: str) -> Nvi
     return nvidia.assemble(reply)
 
 
-def cuda_reply(machine: Machine, **variables: str) -> active.Reply:
+def cuda_reply(machine: Machine, **variables: str) -> active.ChildReply:
     """What the libcuda reader's child said, with environment variables."""
     with fake_nvidia(machine, **variables) as environment:
         command = active.own_module("gpudoctor.read.libcuda")
@@ -42,7 +42,7 @@ def cuda_of(machine: Machine, **variables: str) -> Reading[CudaAnswer]:
     return cuda.assemble(reply)
 
 
-def blocked_reply(machine: Machine, module: str, said: dict[bytes, int]) -> active.Reply:
+def blocked_reply(machine: Machine, module: str, said: dict[bytes, int]) -> active.ChildReply:
     """The reply of a child that never ends, cut off as soon as it has said each of `said` that many times.
 
     Its deadline is moved to that moment: a test of hanging calls then takes no longer than what it waits for.

@@ -54,7 +54,7 @@ class SshHost(Host):
         self.folder = folder / host.name
         self.keys = folder
         self.ssh_port = port
-        self.variables = {} if truly else warm.of_torchrun()
+        self.variables = {} if truly else warm.by_others()
         self.mounts: list[str] = []
         self.server: subprocess.Popen[bytes] | None = None
         self.folder.mkdir()
@@ -90,10 +90,9 @@ class SshHost(Host):
             "PrintMotd": "no",
         }
         lines = [f"{name} {value}" for name, value in settings.items()]
-        if self.variables:  # several SetEnv lines: only the first counts
-            quoted = (
-                f"{name}={value}".replace("\\", "\\\\").replace('"', '\\"') for name, value in self.variables.items()
-            )
+        variables = {name: value for name, value in self.variables.items() if not (self.mounts and name == warm.DOOR)}
+        if variables:  # several SetEnv lines: only the first counts
+            quoted = (f"{name}={value}".replace("\\", "\\\\").replace('"', '\\"') for name, value in variables.items())
             lines.append("SetEnv " + " ".join(f'"{text}"' for text in quoted))
         (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
         log = self.folder / "sshd.log"
@@ -244,7 +243,7 @@ def ssh_hosts(
 ) -> Iterator[Cluster]:
     """Hosts with an sshd each, on port 22 unless `ports` says another for one. All of it ends with the block.
 
-    `truly`: ranks of torchrun in their sessions import torch themselves.
+    `truly`: agents and ranks of torchrun in their sessions are started as a user's are, and import torch themselves.
     """
     require(shutil.which("sshd", path="/usr/sbin:/usr/bin"), "no sshd: apt-get install openssh-server")
     require(shutil.which("ssh") and shutil.which("ssh-keygen"), "no ssh: apt-get install openssh-client")

@@ -51,7 +51,7 @@ from gpudoctor.testing.networks import default_route, interface, with_interfaces
 
 
 def with_environment(machine: Snapshot, **variables: str) -> Snapshot:
-    return but(machine, "environment", read("environment of gpudoctor", dict(variables)))
+    return but(machine, "environment", dict(variables))
 
 
 def healthy_8xh100() -> Snapshot:
@@ -70,54 +70,47 @@ def broken_8xh100() -> Snapshot:
     machine = but_gpu(
         machine,
         3,
-        ecc_volatile=nvml(EccCounts(0, 2)),
-        ecc_aggregate=nvml(EccCounts(14, 2)),
-        remapped_rows=nvml(RemappedRows(0, 1, True, False)),
+        ecc_volatile=EccCounts(0, 2),
+        ecc_aggregate=EccCounts(14, 2),
+        remapped_rows=RemappedRows(0, 1, True, False),
     )
     links = tuple(
         NvLink(link, link != 7, "switch", replay_errors=0, recovery_errors=0, crc_errors=0) for link in range(18)
     )
-    machine = but_gpu(machine, 5, pcie_width=nvml(8), nvlinks=nvml(links))
+    machine = but_gpu(machine, 5, pcie_width=8, nvlinks=links)
     held = GpuProcess(41277, "compute", 61440 * MIB, nvml("mara"), nvml("python train.py"))
     machine = but_gpu(
         machine,
         2,
-        processes=nvml((held,)),
-        memory_used_bytes=nvml(61444 * MIB),
-        memory_free_bytes=nvml(19567 * MIB),
-        utilization_gpu_percent=nvml(100),
-        power_draw_watts=nvml(412.0),
-        temperature_celsius=nvml(58),
+        processes=(held,),
+        memory_used_bytes=61444 * MIB,
+        memory_free_bytes=19567 * MIB,
+        utilization_gpu_percent=100,
+        power_draw_watts=412.0,
+        temperature_celsius=58,
     )
     visible = machine.cuda.all.value
-    machine = but(
-        machine, "cuda.visible", read("libcuda", msgspec.structs.replace(visible, devices=visible.devices[:7]))
-    )
+    machine = but(machine, "cuda.visible", msgspec.structs.replace(visible, devices=visible.devices[:7]))
     facts = machine.training.torch.value
     machine = but(
         machine,
         "training.torch",
-        read(
-            "import torch",
-            msgspec.structs.replace(
-                facts,
-                device_count=7,
-                devices=facts.devices[:7],
-                nvml_device_count=7,
-                nccl_version=(2, 21, 5),
-                loaded_libraries={"nccl": "/opt/hpcx/nccl/lib/libnccl.so.2"},
-            ),
+        msgspec.structs.replace(
+            facts,
+            device_count=7,
+            devices=facts.devices[:7],
+            nvml_device_count=7,
+            nccl_version=(2, 21, 5),
+            loaded_libraries={"nccl": "/opt/hpcx/nccl/lib/libnccl.so.2"},
         ),
     )
     libraries = (
         Library("nccl", "/opt/hpcx/nccl/lib/libnccl.so.2", "LD_LIBRARY_PATH", "2.21.5"),
         *machine.training.libraries.value,
     )
-    machine = but(machine, "training.libraries", read("worker python_facts", libraries))
+    machine = but(machine, "training.libraries", libraries)
     machine = but(machine, "host.container", read("/.dockerenv", "docker"))
-    machine = but(
-        machine, "host.shared_memory", read("statvfs /dev/shm", Space(64 * MIB, 64 * MIB, filesystem="tmpfs"))
-    )
+    machine = but(machine, "host.shared_memory", Space(64 * MIB, 64 * MIB, filesystem="tmpfs"))
     log = KernelLog(
         (
             XidEvent(
@@ -128,24 +121,24 @@ def broken_8xh100() -> Snapshot:
             ),
         )
     )
-    return but(machine, "host.kernel_log", read("/dev/kmsg", log))
+    return but(machine, "host.kernel_log", log)
 
 
 def laptop() -> Snapshot:
     """A laptop as it comes: one GeForce, display attached, powersave governor, name on 127.0.1.1."""
     card: Gpu = rtx_4090(
         0,
-        name=nvml("NVIDIA GeForce RTX 4070 Laptop GPU"),
-        memory_total_bytes=nvml(8188 * MIB),
-        memory_used_bytes=nvml(412 * MIB),
-        memory_free_bytes=nvml(7500 * MIB),
-        power_draw_watts=nvml(9.8),
-        power_limit_watts=nvml(80.0),
-        power_limit_default_watts=nvml(80.0),
-        pcie_width=nvml(8),
-        pcie_width_max=nvml(8),
-        display_active=nvml(True),
-        processes=nvml((GpuProcess(2210, "graphics", 380 * MIB, nvml("mara"), nvml("/usr/bin/gnome-shell")),)),
+        name="NVIDIA GeForce RTX 4070 Laptop GPU",
+        memory_total_bytes=8188 * MIB,
+        memory_used_bytes=412 * MIB,
+        memory_free_bytes=7500 * MIB,
+        power_draw_watts=9.8,
+        power_limit_watts=80.0,
+        power_limit_default_watts=80.0,
+        pcie_width=8,
+        pcie_width_max=8,
+        display_active=True,
+        processes=(GpuProcess(2210, "graphics", 380 * MIB, nvml("mara"), nvml("/usr/bin/gnome-shell")),),
     )
     machine = node((card,))
     space = Space(500 * GIB, 210 * GIB, 3 * 10**7, 2 * 10**7, "ext4")
@@ -174,33 +167,28 @@ def laptop() -> Snapshot:
     wireless = interface("wlp1s0", "192.168.1.23/24", kind="wireless", speed_mbps=None, driver="iwlwifi")
     docker = interface("docker0", "172.17.0.1/16", kind="docker", is_running=False, operstate="down")
     machine = with_interfaces(but(machine, "host", host), wireless, docker)
-    return with_network(machine, routes=read("/proc/net/route", (default_route("wlp1s0", "192.168.1.1"),)))
+    return with_network(machine, routes=(default_route("wlp1s0", "192.168.1.1"),))
 
 
 def wheel_without_cuda() -> Snapshot:
     """Two T4s in a cloud VM, and a CPU-only torch."""
-    machine = but(t4_node(), "host.virtualization", read("/sys/class/dmi/id", "kvm"))
+    machine = but(t4_node(), "host.virtualization", "kvm")
     facts = machine.training.torch.value
-    machine = but(
-        machine, "training.torch_files", read("torch/version.py", TorchFiles("2.13.0+cpu", "/opt/venv/torch"))
-    )
+    machine = but(machine, "training.torch_files", TorchFiles("2.13.0+cpu", "/opt/venv/torch"))
     return but(
         machine,
         "training.torch",
-        read(
-            "import torch",
-            msgspec.structs.replace(
-                facts,
-                version="2.13.0+cpu",
-                cuda_version=None,
-                cuda_built=False,
-                cuda_available=False,
-                device_count=0,
-                devices=(),
-                arch_list=(),
-                nccl_version=None,
-                distributed_backends=("gloo",),
-            ),
+        msgspec.structs.replace(
+            facts,
+            version="2.13.0+cpu",
+            cuda_version=None,
+            cuda_built=False,
+            cuda_available=False,
+            device_count=0,
+            devices=(),
+            arch_list=(),
+            nccl_version=None,
+            distributed_backends=("gloo",),
         ),
     )
 
@@ -211,11 +199,11 @@ def lost_gpu() -> Snapshot:
     lost = missing("nvmlDeviceGetHandleByIndex GPU 1", "GPU is lost (NVML error 15)", "lost")
     gone = Gpu(1, **{name: lost for name in Gpu.__struct_fields__ if name != "index"})
     gpus = machine.nvidia.gpus.value
-    machine = but(machine, "nvidia.gpus", nvml((gpus[0], gone, *gpus[2:])))
+    machine = but(machine, "nvidia.gpus", (gpus[0], gone, *gpus[2:]))
     log = KernelLog(
         (XidEvent(79, "0000:2b:00", "NVRM: Xid (PCI:0000:2b:00): 79, GPU has fallen off the bus.", seconds_ago=640.0),)
     )
-    machine = but(machine, "host.kernel_log", read("/dev/kmsg", log))
+    machine = but(machine, "host.kernel_log", log)
     unknown = read("libcuda", CudaAnswer(999, "CUDA_ERROR_UNKNOWN", (13, 0)))
     return but(but(machine, "cuda.visible", unknown), "cuda.all", unknown)
 
@@ -235,16 +223,13 @@ def driver_upgraded_under_us() -> Snapshot:
     return but(
         machine,
         "training.torch",
-        read(
-            "import torch",
-            msgspec.structs.replace(
-                facts,
-                cuda_available=False,
-                device_count=0,
-                devices=(),
-                nvml_device_count=None,
-                init_error="Error 803: system has unsupported display driver / cuda driver combination",
-            ),
+        msgspec.structs.replace(
+            facts,
+            cuda_available=False,
+            device_count=0,
+            devices=(),
+            nvml_device_count=None,
+            init_error="Error 803: system has unsupported display driver / cuda driver combination",
         ),
     )
 
@@ -268,24 +253,22 @@ def mig_in_kubernetes() -> Snapshot:
     slice_uuid = "MIG-5e9b7d1c-0000-5555-8888-123456789abc"
     card = gpu(
         0,
-        name=nvml("NVIDIA A100-SXM4-80GB"),
-        compute_capability=nvml((8, 0)),
+        name="NVIDIA A100-SXM4-80GB",
+        compute_capability=(8, 0),
         utilization_gpu_percent=UNSUPPORTED,
         utilization_memory_percent=UNSUPPORTED,
-        mig_mode=nvml(True),
-        mig_mode_pending=nvml(True),
-        mig_devices=nvml(
-            (
-                MigDevice(
-                    0,
-                    nvml(slice_uuid),
-                    nvml("NVIDIA A100-SXM4-80GB MIG 2g.20gb"),
-                    nvml(3),
-                    nvml(0),
-                    nvml(19968 * MIB),
-                    nvml(13 * MIB),
-                ),
-            )
+        mig_mode=True,
+        mig_mode_pending=True,
+        mig_devices=(
+            MigDevice(
+                0,
+                nvml(slice_uuid),
+                nvml("NVIDIA A100-SXM4-80GB MIG 2g.20gb"),
+                nvml(3),
+                nvml(0),
+                nvml(19968 * MIB),
+                nvml(13 * MIB),
+            ),
         ),
         fabric=UNSUPPORTED,
         nvlinks=UNSUPPORTED,
@@ -333,12 +316,10 @@ def _without_nvidia(accelerators: Accelerators, torch: str, **facts: object) -> 
             **facts,
         },
     )
-    machine = but(machine, "training.torch", read("import torch", changed))
+    machine = but(machine, "training.torch", changed)
     hip = changed.hip_version
-    machine = but(
-        machine, "training.torch_files", read("torch/version.py", TorchFiles(torch, "/opt/venv/torch", hip=hip))
-    )
-    return but(machine, "training.libraries", read("worker python_facts", ()))
+    machine = but(machine, "training.torch_files", TorchFiles(torch, "/opt/venv/torch", hip=hip))
+    return but(machine, "training.libraries", ())
 
 
 def no_accelerator() -> Snapshot:
@@ -351,7 +332,7 @@ def no_accelerator() -> Snapshot:
         ),
         "2.13.0+cpu",
     )
-    return but(machine, "host.virtualization", read("/sys/class/dmi/id", "firecracker"))
+    return but(machine, "host.virtualization", "firecracker")
 
 
 def amd_with_cpu_torch() -> Snapshot:
@@ -384,7 +365,7 @@ def tpu_vm() -> Snapshot:
         "2.13.0+cpu",
     )
     machine = with_environment(machine, TPU_ACCELERATOR_TYPE="v4-8")
-    return but(machine, "host.virtualization", read("/sys/class/dmi/id", "kvm"))
+    return but(machine, "host.virtualization", "kvm")
 
 
 MACHINES: Mapping[str, Callable[[], Snapshot]] = {

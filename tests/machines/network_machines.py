@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from gpudoctor.snapshot import Gid, GpuDirect, Interface, NvLink, Snapshot, Space, absent, read
-from gpudoctor.testing.machines import GIB, UNSUPPORTED, but, gpu, h100_node, node, nvml, rtx_4090_node, t4_node
+from gpudoctor.testing.machines import GIB, UNSUPPORTED, but, gpu, h100_node, node, rtx_4090_node, t4_node
 from gpudoctor.testing.networks import (
     RDMA,
     changed_port,
@@ -37,15 +37,15 @@ def a100_node(count: int = 8) -> Snapshot:
     cards = tuple(
         gpu(
             index,
-            name=nvml("NVIDIA A100-SXM4-80GB"),
-            compute_capability=nvml((8, 0)),
-            memory_total_bytes=nvml(80 * GIB),
-            power_limit_watts=nvml(400.0),
-            power_limit_default_watts=nvml(400.0),
-            clock_sm_max_mhz=nvml(1410),
-            pcie_generation=nvml(4),
-            pcie_generation_max=nvml(4),
-            nvlinks=nvml(links),
+            name="NVIDIA A100-SXM4-80GB",
+            compute_capability=(8, 0),
+            memory_total_bytes=80 * GIB,
+            power_limit_watts=400.0,
+            power_limit_default_watts=400.0,
+            clock_sm_max_mhz=1410,
+            pcie_generation=4,
+            pcie_generation_max=4,
+            nvlinks=links,
         )
         for index in range(count)
     )
@@ -57,13 +57,13 @@ def a100_pcie_node(count: int = 4) -> Snapshot:
     cards = tuple(
         gpu(
             index,
-            name=nvml("NVIDIA A100 80GB PCIe"),
-            compute_capability=nvml((8, 0)),
-            memory_total_bytes=nvml(80 * GIB),
-            power_limit_watts=nvml(300.0),
-            power_limit_default_watts=nvml(300.0),
-            pcie_generation=nvml(4),
-            pcie_generation_max=nvml(4),
+            name="NVIDIA A100 80GB PCIe",
+            compute_capability=(8, 0),
+            memory_total_bytes=80 * GIB,
+            power_limit_watts=300.0,
+            power_limit_default_watts=300.0,
+            pcie_generation=4,
+            pcie_generation_max=4,
             nvlinks=UNSUPPORTED,
             fabric=UNSUPPORTED,
         )
@@ -77,7 +77,7 @@ def wired(machine: Snapshot, *nics: Interface) -> Snapshot:
     host = machine.host.hostname_addresses.value[0]
     owner = next((nic.name for nic in nics if any(address.address == host for address in nic.addresses)), nics[0].name)
     machine = with_interfaces(machine, *nics)
-    return with_network(machine, routes=read("/proc/net/route", (default_route(owner),)))
+    return with_network(machine, routes=(default_route(owner),))
 
 
 def with_more_paths(machine: Snapshot, *bus_ids: str) -> Snapshot:
@@ -93,7 +93,7 @@ def paired(machine: Snapshot) -> Snapshot:
         msgspec.structs.replace(each, level="single") if each.gpu // 2 == each.other // 2 else each
         for each in machine.nvidia.topology.value
     )
-    return but(machine, "nvidia.topology", read("nvmlDeviceGetTopologyCommonAncestor", levels))
+    return but(machine, "nvidia.topology", levels)
 
 
 # ---------------------------------------------------------------- InfiniBand
@@ -170,7 +170,7 @@ def only_port_down() -> Snapshot:
 
 
 def with_library(machine: Snapshot) -> Snapshot:
-    return with_network(machine, verbs_library=read("ld.so.cache", "/usr/lib/x86_64-linux-gnu/libibverbs.so.1"))
+    return with_network(machine, verbs_library="/usr/lib/x86_64-linux-gnu/libibverbs.so.1")
 
 
 def subnet_manager_gone() -> Snapshot:
@@ -186,12 +186,12 @@ def rail_missing() -> Snapshot:
     machine = h100_node()
     left = tuple(device for device in machine.network.rdma_devices.value if device.name != "mlx5_5")
     paths = {bus: path for bus, path in machine.network.pci_paths.value.items() if bus != hca_address(5)}
-    return with_network(with_rdma(machine, *left), pci_paths=read("/sys/bus/pci/devices", paths))
+    return with_network(with_rdma(machine, *left), pci_paths=paths)
 
 
 def ipoib_only() -> Snapshot:
     """InfiniBand works, the image has no libibverbs, and the only address is that of IPoIB: NCCL uses TCP over it."""
-    machine = with_network(h100_node(), verbs_library=read("ld.so.cache", ""))
+    machine = with_network(h100_node(), verbs_library="")
     return wired(machine, interface("ib0", "192.0.2.11/24", kind="ipoib", mtu=4092, driver="ib_ipoib"))
 
 
@@ -278,9 +278,7 @@ def dual_port_merged() -> Snapshot:
     machine = wired(with_rdma(machine, *devices), MANAGEMENT, *nics)
     paths = [switch_path(gpu_address(index), 0, 4 + 4 * index) for index in range(2)]
     paths += [switch_path(bus, 0, 0) for bus in buses]
-    machine = with_network(
-        machine, gpu_direct=read("/sys", GpuDirect(nvidia_peermem="580.95.05", open_kernel_module=True))
-    )
+    machine = with_network(machine, gpu_direct=GpuDirect(nvidia_peermem="580.95.05", open_kernel_module=True))
     return with_library(with_network(machine, pci_paths=pci_paths(*paths)))
 
 
@@ -321,11 +319,11 @@ def efa(plugin: str = "") -> Snapshot:
         paths += [switch_path(gpu_address(2 * place + near), 2 * place, 4 + 4 * near) for near in (0, 1)]
         paths.append(switch_path(bus, 2 * place, 0))
     machine = wired(with_rdma(machine, *devices), *nics)
-    machine = but(machine, "host.virtualization", read("/sys/class/dmi/id", "amazon"))
+    machine = but(machine, "host.virtualization", "amazon")
     return with_network(
         machine,
         pci_paths=pci_paths(*(msgspec.structs.replace(each, numa_node=half(each.bus_id)) for each in paths)),
-        net_plugins=read("ld.so.cache", (plugin,) if plugin else ()),
+        net_plugins=(plugin,) if plugin else (),
     )
 
 
@@ -364,7 +362,7 @@ def many_bridges() -> Snapshot:
 
 def plain_vm() -> Snapshot:
     """Two T4 in a cloud VM; there is no /sys/class/infiniband."""
-    return but(t4_node(), "host.virtualization", read("/sys/class/dmi/id", "kvm"))
+    return but(t4_node(), "host.virtualization", "kvm")
 
 
 def container_without_infiniband() -> Snapshot:

@@ -54,7 +54,7 @@ def report_of(machine: Snapshot) -> str:
     ]
     text = plain(msgspec.structs.replace(report, results=tuple(standing_out)), machine)
     blinding = "".join(f"Blinds many checks: {why}\n" for why, count in sharing.items() if count > FEW)
-    return f"{text}\n\n{blinding}Exit status {report.exit_status()}\n"
+    return f"{text}\n\n{blinding}Exit status {report.exit_status}\n"
 
 
 def outcomes(reports: Mapping[str, Report]) -> str:

@@ -14,13 +14,18 @@ from gpudoctor.knowledge.accelerator_kinds import (
     is_processing_accelerator,
     is_tpu,
 )
+from gpudoctor.knowledge.explaining import DRIVER_MISSING, GPU_LOST
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.snapshot import PciDevice
 
 INTEL_NPU_DRIVER = "intel_vpu"  # class 12 as well, and nothing that torch trains on
 
 
-@check("accelerator-missing", title="This machine has an accelerator")
+@check(
+    "accelerator-missing",
+    title="This machine has an accelerator",
+    follows=(*DRIVER_MISSING, *GPU_LOST),
+)
 def accelerator_missing(machine: Snapshot) -> Problems:
     pci, nodes = machine.accelerators.pci, machine.accelerators.device_nodes
     if any(_trains(device) for device in pci.value):

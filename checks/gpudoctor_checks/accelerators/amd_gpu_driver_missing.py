@@ -8,7 +8,7 @@ from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, c
 from gpudoctor.knowledge.accelerator_kinds import is_amd_graphics, is_amd_instinct
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import PciDevice
+from gpudoctor.snapshot import DRIVER_NOT_TOLD, PciDevice
 
 KFD = "/dev/kfd"
 GIVEN_AWAY = ("vfio-pci", "pci-stub", "radeon")  # passed to a VM, or too old for ROCm
@@ -18,7 +18,7 @@ GIVEN_AWAY = ("vfio-pci", "pci-stub", "radeon")  # passed to a VM, or too old fo
 def amd_gpu_driver_missing(machine: Snapshot) -> Problems:
     pci = machine.accelerators.pci
     gpus = [device for device in pci.value if is_amd_instinct(device) or is_amd_graphics(device)]
-    gpus = [device for device in gpus if device.driver not in GIVEN_AWAY]
+    gpus = [device for device in gpus if device.driver not in (*GIVEN_AWAY, DRIVER_NOT_TOLD)]
     if not gpus:
         return
     driverless = [device for device in gpus if device.driver != "amdgpu"]

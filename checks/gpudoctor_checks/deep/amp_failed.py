@@ -10,7 +10,7 @@ from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 IN_HARDWARE = ("hardware", "hardware, slow", "unknown")
 
 
-@check("amp-failed", title="Autocast and GradScaler work on every device")
+@check("amp-failed", title="Autocast and GradScaler work on every device", follows=("smoke-failed",))
 def amp_failed(machine: Snapshot) -> Problems:
     amp = machine.active.amp
     unread = None

@@ -8,7 +8,7 @@ from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 
 
-@check("amp-timeout", title="Every device finishes the test of fp16 and bf16 in time")
+@check("amp-timeout", title="Every device finishes the test of fp16 and bf16 in time", follows=("smoke-timeout",))
 def amp_timeout(machine: Snapshot) -> Problems:
     amp = machine.active.amp
     for target in amp.value:

@@ -15,7 +15,12 @@ WANTED_FRACTION = 0.6
 `check_gpu_bw 48`). The rest of the way down to 0.6 is left to slow hosts, which are nobody's fault."""
 
 
-@check("host-copy-slow", title="Copies between host and GPU run at the link's speed")
+@check(
+    "host-copy-slow",
+    title="Copies between host and GPU run at the link's speed",
+    short="slow copies",
+    follows=("pcie-link-narrow", "pcie-link-slow-under-load", "pcie-link-uneven"),
+)
 def host_copy_slow(machine: Snapshot) -> Problems:
     smoke = machine.active.smoke
     if all(target.device == "cpu" for target in smoke.value):

@@ -5,13 +5,19 @@ was trained slower at boot (a bad riser or cable, a BIOS setting, a marginal slo
 """
 
 from gpudoctor.check import Command, Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.gpus.by_hand import by_hand
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.gpus.gpu_models import is_laptop, is_superchip
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import absent, missing
 
 
-@check("pcie-link-slow-under-load", title="PCIe links reach their generation under load")
+@check(
+    "pcie-link-slow-under-load",
+    title="PCIe links reach their generation under load",
+    short="PCIe slow",
+    follows=("pcie-link-narrow",),
+)
 def pcie_link_slow_under_load(machine: Snapshot) -> Problems:
     smoke = machine.active.smoke
     if all(target.device == "cpu" for target in smoke.value):
@@ -37,7 +43,11 @@ def pcie_link_slow_under_load(machine: Snapshot) -> Problems:
             meaning=f"Its copies run at about 1/{2 ** (possible.value - loaded)} of their speed.",
             evidence=(target.result, possible),
             fix=Fix(
-                "Set the slot's speed in the BIOS to its maximum, reseat the card, exchange riser or cable.", lines
+                *by_hand(
+                    machine,
+                    "Set the slot's speed in the BIOS to its maximum, reseat the card, exchange riser or cable.",
+                    *lines,
+                )
             ),
             gpus=(gpu.index,),
         )

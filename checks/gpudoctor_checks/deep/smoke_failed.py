@@ -10,7 +10,11 @@ from gpudoctor.knowledge.pytorch.torch_wheels import interpreter
 from gpudoctor.snapshot import SmokeTarget
 
 
-@check("smoke-failed", title="Every device allocates, multiplies and copies")
+@check(
+    "smoke-failed",
+    title="Every device allocates, multiplies and copies",
+    follows=("torch-cuda-unavailable", "torch-without-gpu-kernels", "gpu-lost", "gpu-recovery-action-needed"),
+)
 def smoke_failed(machine: Snapshot) -> Problems:
     smoke = machine.active.smoke
     hung = None

@@ -5,9 +5,14 @@ use them.
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.explaining import GPUS_HIDDEN
 
 
-@check("smoke-ran-on-cpu", title="The smoke test ran on a GPU")
+@check(
+    "smoke-ran-on-cpu",
+    title="The smoke test ran on a GPU",
+    follows=("torch-cpu-only", "torch-cuda-unavailable", *GPUS_HIDDEN),
+)
 def smoke_ran_on_cpu(machine: Snapshot) -> Problems:
     smoke = machine.active.smoke
     if any(target.device != "cpu" for target in smoke.value):

@@ -8,7 +8,11 @@ from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 
 
-@check("smoke-timeout", title="Every device finishes the smoke test in time")
+@check(
+    "smoke-timeout",
+    title="Every device finishes the smoke test in time",
+    follows=("cuda-driver-unresponsive", "gpu-lost", "fabric-not-ready"),
+)
 def smoke_timeout(machine: Snapshot) -> Problems:
     smoke = machine.active.smoke
     for target in smoke.value:

@@ -7,7 +7,11 @@ hostname that does not resolve, no memory to share) ends every training on sever
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 
 
-@check("train-ddp-failed", title="Two processes can train together under DDP")
+@check(
+    "train-ddp-failed",
+    title="Two processes can train together under DDP",
+    follows=("smoke-failed", "shm-too-small"),
+)
 def train_ddp_failed(machine: Snapshot) -> Problems:
     train = machine.active.train
     for found in train.value:

@@ -7,7 +7,7 @@ after ten to thirty minutes.
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 
 
-@check("train-ddp-hung", title="Two processes under DDP get on")
+@check("train-ddp-hung", title="Two processes under DDP get on", follows=("smoke-timeout",))
 def train_ddp_hung(machine: Snapshot) -> Problems:
     train = machine.active.train
     for found in train.value:

@@ -11,7 +11,7 @@ from gpudoctor.knowledge.gpus.nvidia_hardware import in_wsl
 from gpudoctor.snapshot import NotApplicable, absent, read
 
 
-@gpu_check("gpu-device-node-missing", title="Every GPU has a device file")
+@gpu_check("gpu-device-node-missing", title="Every GPU has a device file", short="no device file")
 def gpu_device_node_missing(gpu: Gpu, machine: Snapshot) -> Problems:
     nodes = machine.accelerators.device_nodes
     if in_wsl(machine):

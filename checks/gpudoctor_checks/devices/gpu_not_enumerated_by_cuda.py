@@ -6,6 +6,7 @@ a container or cgroup can withhold the device file; a broken GPU is left out as 
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.explaining import GPU_LOST, GPUS_HIDDEN
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.visible.agreement import enumerated, error_of
 from gpudoctor.knowledge.visible.now import driver_list
@@ -13,7 +14,12 @@ from gpudoctor.knowledge.visible.order import owner
 from gpudoctor.snapshot import NotRead, missing
 
 
-@check("gpu-not-enumerated-by-cuda", title="CUDA enumerates every GPU that nvidia-smi lists")
+@check(
+    "gpu-not-enumerated-by-cuda",
+    title="CUDA enumerates every GPU that nvidia-smi lists",
+    short="not given to CUDA",
+    follows=(*GPU_LOST, "gpu-unreadable", "gpu-device-node-missing", *GPUS_HIDDEN),
+)
 def gpu_not_enumerated_by_cuda(machine: Snapshot) -> Problems:
     gpus, answer = machine.nvidia.gpus, machine.cuda.all
     devices = enumerated(answer.value)

@@ -5,13 +5,18 @@ and two ranks on one GPU make NCCL fail with "Duplicate GPU detected".
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.explaining import GPUS_HIDDEN
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import driver_list, variable, visible_count, whole_number
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import require
 
 
-@check("local-world-size-exceeds-gpus", title="Every rank on this node has a GPU of its own")
+@check(
+    "local-world-size-exceeds-gpus",
+    title="Every rank on this node has a GPU of its own",
+    follows=GPUS_HIDDEN,
+)
 def local_world_size_exceeds_gpus(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     visible = visible_count(machine)

@@ -8,7 +8,7 @@ from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
 
 
-@gpu_check("mig-mode-pending", title="No change of MIG mode is pending")
+@gpu_check("mig-mode-pending", title="No change of MIG mode is pending", short="MIG mode pending")
 def mig_mode_pending(gpu: Gpu, machine: Snapshot) -> Problems:
     current, pending = gpu.mig_mode.value, gpu.mig_mode_pending.value
     if current == pending:
@@ -19,8 +19,14 @@ def mig_mode_pending(gpu: Gpu, machine: Snapshot) -> Problems:
         summary=f"{label(gpu)} has MIG mode {have}; {next_mode} is pending",
         meaning=f"MIG mode turns {next_mode} with the next reset of the GPU or reboot, whoever uses it then.",
         fix=Fix(
-            "Reset the GPU while nothing runs on it, or take the change back.",
-            commands=(reset(gpu), command("sudo nvidia-smi -i {:number} -mig {:number}", gpu.index, int(current))),
+            "Reset the GPU while nothing runs on it.",
+            commands=(reset(gpu),),
+            otherwise=(
+                Fix(
+                    "Take the change back.",
+                    (command("sudo nvidia-smi -i {:number} -mig {:number}", gpu.index, int(current)),),
+                ),
+            ),
         ),
         evidence=(gpu.mig_mode, gpu.mig_mode_pending),
     )

@@ -8,7 +8,7 @@ from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_
 from gpudoctor.knowledge.gpus.gpu_labels import label
 
 
-@gpu_check("mig-mode-without-instances", title="GPUs in MIG mode have MIG devices")
+@gpu_check("mig-mode-without-instances", title="GPUs in MIG mode have MIG devices", short="MIG without instances")
 def mig_mode_without_instances(gpu: Gpu, machine: Snapshot) -> Problems:
     if not gpu.mig_mode.value or gpu.mig_devices.value:
         return

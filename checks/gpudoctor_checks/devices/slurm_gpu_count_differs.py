@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.explaining import GPUS_HIDDEN
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import driver_list, variable, visible_count, whole_number
 from gpudoctor.knowledge.wording import counted
@@ -16,7 +17,11 @@ PER_TASK = ("SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND", "SLURM_TRES_PER_TASK", "SLU
 """With these, Slurm gives each task a part of the step's GPUs, and fewer are meant."""
 
 
-@check("slurm-gpu-count-differs", title="As many GPUs are visible as Slurm gave the job")
+@check(
+    "slurm-gpu-count-differs",
+    title="As many GPUs are visible as Slurm gave the job",
+    follows=GPUS_HIDDEN,
+)
 def slurm_gpu_count_differs(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     visible, expected = visible_count(machine), _given(environment)

@@ -6,6 +6,7 @@ numbers and repeated entries come out differently. Ranks beyond the driver's cou
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.explaining import GPUS_HIDDEN
 from gpudoctor.knowledge.visible.agreement import enumerated, error_of
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import driver_list
@@ -13,7 +14,11 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import NotApplicable, NotRead, absent, missing, read, require
 
 
-@check("torch-device-count-differs", title="PyTorch counts the devices that the CUDA driver gives")
+@check(
+    "torch-device-count-differs",
+    title="PyTorch counts the devices that the CUDA driver gives",
+    follows=(*GPUS_HIDDEN, "torch-cuda-unavailable", "gpu-lost"),
+)
 def torch_device_count_differs(machine: Snapshot) -> Problems:
     torch, answer = machine.training.torch, machine.cuda.visible
     require(machine.nvidia.gpus)  # without an NVIDIA GPU there is nothing to count

@@ -15,7 +15,7 @@ INJECTED = ("LD_PRELOAD", "CUDA_INJECTION64_PATH", "LD_LIBRARY_PATH")
 @check("cuda-driver-crashed", title="The CUDA driver library does not crash")
 def cuda_driver_crashed(machine: Snapshot) -> Problems:
     answer = machine.cuda.visible
-    if not crashed(machine, answer):
+    if not crashed(answer):
         require(answer)  # what was not asked is not known to work
         return
     environment = machine.environment.value

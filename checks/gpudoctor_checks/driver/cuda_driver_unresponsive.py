@@ -23,11 +23,18 @@ def cuda_driver_unresponsive(machine: Snapshot) -> Problems:
         meaning="A training hangs before its first line of output."
         + (f" Stuck in the kernel already: {named}." if hanging else ""),
         evidence=(answer, *((stuck,) if hanging else ())),
-        fix=Fix.of(
-            "Read what the driver last said; reload nvidia_uvm when nothing uses the GPUs, or reboot. Without "
-            "persistence mode, many GPUs can take longer than the deadline: then ask again with more patience.",
-            command("sudo dmesg -T | grep -iE 'xid|nvrm' | tail -n 20"),
-            command("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm"),
-            command("gpudoctor check --timeout 60"),
+        fix=Fix(
+            "Read what the driver last said. Without persistence mode, many GPUs can take longer than the deadline: "
+            "then ask again with more patience.",
+            (
+                command("sudo dmesg -T | grep -iE 'xid|nvrm' | tail -n 20"),
+                command("gpudoctor check --timeout 60"),
+            ),
+            otherwise=(
+                Fix(
+                    "Load nvidia_uvm afresh while nothing uses the GPUs; when that is refused, reboot.",
+                    (command("sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm"),),
+                ),
+            ),
         ),
     )

@@ -5,6 +5,7 @@ interface, CUDA initialises every GPU. The error's number tells the cause.
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.explaining import CUDA_CANNOT_START
 from gpudoctor.knowledge.gpus import cuda_errors, nvml_errors
 from gpudoctor.knowledge.gpus.nvidia_hardware import has_gpu
 
@@ -17,7 +18,11 @@ DRIVER_FAULTS = (
 """Each has a check of its own, whose fix is the better one."""
 
 
-@check("cuda-init-failed", title="CUDA can be initialised")
+@check(
+    "cuda-init-failed",
+    title="CUDA can be initialised",
+    follows=CUDA_CANNOT_START,
+)
 def cuda_init_failed(machine: Snapshot) -> Problems:
     answer = machine.cuda.visible
     if answer.value.error == 0:

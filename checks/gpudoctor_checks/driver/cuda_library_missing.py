@@ -5,12 +5,16 @@ installed or mounted without libcuda.so.1.
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
-from gpudoctor.knowledge.gpus.nvidia_hardware import in_container
+from gpudoctor.knowledge.gpus.nvidia_hardware import perhaps_in_container
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import require
 
 
-@check("cuda-library-missing", title="The driver's CUDA library is there")
+@check(
+    "cuda-library-missing",
+    title="The driver's CUDA library is there",
+    follows=("nvidia-driver-missing", "nvidia-driver-library-mismatch"),
+)
 def cuda_library_missing(machine: Snapshot) -> Problems:
     gpus, answer = machine.nvidia.gpus, machine.cuda.visible
     if not gpus.value:
@@ -20,7 +24,7 @@ def cuda_library_missing(machine: Snapshot) -> Problems:
         return
     driver = machine.nvidia.driver_version
     branch = driver.value.partition(".")[0]
-    inside = in_container(machine)
+    inside = perhaps_in_container(machine)
     yield Problem(
         severity="error",
         summary=f"libcuda.so.1 was not found, though driver {driver.value} serves {counted(len(gpus.value), 'GPU')}",

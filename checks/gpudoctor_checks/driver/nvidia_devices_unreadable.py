@@ -6,8 +6,8 @@ programs see no GPU and say so in many ways, none of which mentions permissions.
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus import nvml_errors
-from gpudoctor.knowledge.gpus.nvidia_hardware import CONTROL, EVERYBODY, gpu_nodes, in_container, withheld_nodes
-from gpudoctor.snapshot import DeviceNode, require
+from gpudoctor.knowledge.gpus.nvidia_hardware import CONTROL, EVERYBODY, gpu_nodes, perhaps_in_container, withheld_nodes
+from gpudoctor.snapshot import DeviceNode, is_left_out, require
 
 GROUP_MAY_READ_AND_WRITE = 0o060
 
@@ -15,7 +15,7 @@ GROUP_MAY_READ_AND_WRITE = 0o060
 @check("nvidia-devices-unreadable", title="The NVIDIA device files can be opened")
 def nvidia_devices_unreadable(machine: Snapshot) -> Problems:
     code, nodes = machine.nvidia.init_code, machine.accelerators.device_nodes
-    nodes_of_gpus = gpu_nodes(machine)
+    nodes_of_gpus = () if is_left_out(nodes) and code.is_read else gpu_nodes(machine)
     forbidden = [node for node in nodes_of_gpus if not (node.readable and node.writable)]
     if any(node.path != CONTROL and node not in forbidden for node in nodes_of_gpus):
         given_to_others = withheld_nodes(machine)  # this job has GPUs of its own
@@ -33,8 +33,8 @@ def nvidia_devices_unreadable(machine: Snapshot) -> Problems:
         meaning="CUDA programs of this user find no GPU."
         if everything
         else "CUDA programs of this user miss these GPUs.",
-        evidence=(*((code,) if refused else ()), nodes),
-        fix=_fix(forbidden, inside=in_container(machine)),
+        evidence=(*((code,) if refused else ()), *((nodes,) if nodes.is_read else ())),
+        fix=_fix(forbidden, inside=perhaps_in_container(machine) is not False),
     )
 
 
@@ -59,9 +59,15 @@ def _fix(forbidden: list[DeviceNode], *, inside: bool) -> Fix:
             f"Join group {node.group}, then log in again.",
             commands=(command('sudo usermod -aG {:user} "$USER"', node.group), command("ls -l /dev/nvidia*")),
         )
-    return Fix.of(
-        "Give the files back the driver's default mode, and look for NVreg_DeviceFileMode in the module's options, "
-        "which would set another one again at boot.",
-        command("sudo chmod 0666 {:paths}", [one.path for one in forbidden]),
-        command("grep -rs NVreg_DeviceFile /etc/modprobe.d"),
+    paths = [one.path for one in forbidden]
+    return Fix(
+        "Give this user the files, until the next restart, and look for NVreg_DeviceFileMode in the module's options, "
+        "which sets their mode at boot.",
+        (
+            command("sudo setfacl -m u:$(id -un):rw {:paths}", paths),
+            command("grep -rs NVreg_DeviceFile /etc/modprobe.d"),
+        ),
+        otherwise=(
+            Fix("Give them to every user: the driver's default mode.", (command("sudo chmod 0666 {:paths}", paths),)),
+        ),
     )

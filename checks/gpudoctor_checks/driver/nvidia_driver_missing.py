@@ -5,7 +5,7 @@ Why it matters: torch.cuda.is_available() is False and training runs on the CPU,
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus import nvml_errors
-from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, in_container
+from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci, is_of_a_file, perhaps_in_container
 from gpudoctor.knowledge.wording import counted
 
 GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
@@ -22,8 +22,11 @@ def nvidia_driver_missing(machine: Snapshot) -> Problems:
     code = machine.nvidia.init_code
     if code.value != nvml_errors.LIBRARY_NOT_FOUND:
         return
+    if is_of_a_file(machine):
+        yield _by_its_message(machine)
+        return
     devices = gpus_on_pci(machine)
-    if not devices or in_container(machine):  # nvml-library-missing-in-container judges containers
+    if not devices or perhaps_in_container(machine):  # nvml-library-missing-in-container judges containers
         return
     if any(device.driver == "nouveau" for device in devices):  # nouveau-bound has the whole cure
         return
@@ -53,5 +56,22 @@ def nvidia_driver_missing(machine: Snapshot) -> Problems:
             f"Install the driver, as {GUIDE} describes for each distribution, and reboot.",
             commands=INSTALL.get(distribution.partition(" ")[0], ())
             or (command("lspci -k -s {:pci}", devices[0].bus_id),),
+        ),
+    )
+
+
+def _by_its_message(machine: Snapshot) -> Problem:
+    """From nvidia-smi's own words: neither the bus nor the place where it ran is known."""
+    return Problem(
+        severity="error",
+        summary="nvidia-smi finds no libnvidia-ml.so: no NVIDIA driver is installed there, or a container lacks it",
+        meaning="torch.cuda.is_available() is False: training runs on the CPU or stops.",
+        evidence=(machine.nvidia.init_code,),
+        fix=Fix.of(
+            f"On a machine: see whether the library is there; if not, install the driver ({GUIDE}). In a container: "
+            "start it with the GPUs (the third line), so that the host's libraries are mounted.",
+            command("ldconfig -p | grep libnvidia-ml"),
+            command("cat /proc/driver/nvidia/version"),
+            command("docker run --rm --gpus all ubuntu nvidia-smi"),
         ),
     )

@@ -5,12 +5,17 @@ error" or "no CUDA-capable device".
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
-from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, in_wsl
+from gpudoctor.knowledge.explaining import DRIVER_MISSING
+from gpudoctor.knowledge.gpus.nvidia_hardware import in_wsl, perhaps_in_container
 
 UVM = "/dev/nvidia-uvm"
 
 
-@check("nvidia-uvm-not-loaded", title="CUDA can use /dev/nvidia-uvm")
+@check(
+    "nvidia-uvm-not-loaded",
+    title="CUDA can use /dev/nvidia-uvm",
+    follows=DRIVER_MISSING,
+)
 def nvidia_uvm_not_loaded(machine: Snapshot) -> Problems:
     if not machine.nvidia.gpus.value or in_wsl(machine):  # WSL2 has /dev/dxg in its place
         return
@@ -24,7 +29,7 @@ def nvidia_uvm_not_loaded(machine: Snapshot) -> Problems:
     answer = machine.cuda.visible
     if answer.value.error == 0:
         return
-    inside = in_container(machine)
+    inside = perhaps_in_container(machine)
     state = f"cannot be opened for reading and writing (mode {found[0].mode:04o})" if found else "does not exist"
     yield Problem(
         severity="error",

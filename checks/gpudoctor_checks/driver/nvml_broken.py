@@ -8,9 +8,10 @@ the device cgroup after a daemon-reload.
 from typing import Any
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.explaining import DRIVER_MISSING
 from gpudoctor.knowledge.gpus import nvml_errors
 from gpudoctor.knowledge.gpus.gpu_readings import readings
-from gpudoctor.knowledge.gpus.nvidia_hardware import crashed, has_gpu, in_container, went_wrong
+from gpudoctor.knowledge.gpus.nvidia_hardware import crashed, has_gpu, perhaps_in_container, went_wrong
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.snapshot import Reading, require
 
@@ -30,7 +31,11 @@ DURING = " during "
 """Between a child's death and the driver call that it was in, as gpudoctor.read.unanswered puts it."""
 
 
-@check("nvml-broken", title="The NVIDIA management library works")
+@check(
+    "nvml-broken",
+    title="The NVIDIA management library works",
+    follows=DRIVER_MISSING,
+)
 def nvml_broken(machine: Snapshot) -> Problems:
     nvidia = machine.nvidia
     code = nvidia.init_code
@@ -60,11 +65,13 @@ def nvml_broken(machine: Snapshot) -> Problems:
 
 def _refused(machine: Snapshot, code: int) -> Problem:
     error = nvml_errors.explain(code)
-    inside = code == nvml_errors.UNKNOWN and in_container(machine)
+    known = perhaps_in_container(machine)
+    inside = code == nvml_errors.UNKNOWN and known
     return Problem(
         severity="error",
         summary=f"NVML does not start: error {code} ({error.name}), "
-        + ("the container's access to the devices was most likely revoked" if inside else error.cause),
+        + ("the container's access to the devices was most likely revoked" if inside else error.cause)
+        + ("" if known is not None or code != nvml_errors.UNKNOWN else "; in a container, its access was revoked"),
         meaning="No CUDA program can start, and nothing is known of the GPUs.",
         evidence=(machine.nvidia.init_code,),
         fix=DAEMON_RELOAD
@@ -78,10 +85,10 @@ def _refused(machine: Snapshot, code: int) -> Problem:
 def _broken(machine: Snapshot) -> list[Reading[Any]]:
     """The readings that tell of NVML failing after it had started, or of a crash: one for each call under way then."""
     nvidia = machine.nvidia
-    if nvidia.init_code.is_read and went_wrong(machine, nvidia.gpus) and "NVML error" in nvidia.gpus.reason:
+    if nvidia.init_code.is_read and went_wrong(nvidia.gpus) and "NVML error" in nvidia.gpus.reason:
         return [nvidia.gpus]  # gpudoctor.read.nvml_calls words NVML's own answers so
     facts = (reading for gpu in nvidia.gpus.value_or(()) for reading in readings(gpu))
-    ended = [one for one in (nvidia.init_code, nvidia.gpus, *facts) if crashed(machine, one)]
+    ended = [one for one in (nvidia.init_code, nvidia.gpus, *facts) if crashed(one)]
     return list({reading.reason: reading for reading in reversed(ended)}.values())[::-1]
 
 

@@ -12,7 +12,12 @@ from gpudoctor.knowledge.gpus.gpu_models import is_laptop
 HEAT = clock_events.HW_THERMAL | clock_events.SW_THERMAL
 
 
-@gpu_check("clocks-held-down", title="Neither heat nor the power supply holds the clocks down")
+@gpu_check(
+    "clocks-held-down",
+    title="Neither heat nor the power supply holds the clocks down",
+    short="clocks held down",
+    follows=("gpu-too-hot", "memory-too-hot"),
+)
 def clocks_held_down(gpu: Gpu, machine: Snapshot) -> Problems:
     events = clock_events.harmful(gpu.clock_event_reasons.value)
     if not events:

@@ -9,7 +9,7 @@ from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.like_gpus import raise_unread
 
 
-@check("compute-mode-restrictive", title="GPUs let several processes compute")
+@check("compute-mode-restrictive", title="GPUs let several processes compute", short="compute mode")
 def compute_mode_restrictive(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     restricted: dict[str, list[Gpu]] = {}

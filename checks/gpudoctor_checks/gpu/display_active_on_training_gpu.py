@@ -9,7 +9,7 @@ from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.like_gpus import raise_unread
 
 
-@check("display-active-on-training-gpu", title="No display runs on one of several GPUs")
+@check("display-active-on-training-gpu", title="No display runs on one of several GPUs", short="drives a display")
 def display_active_on_training_gpu(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     shown = [gpu for gpu in gpus if gpu.display_active.is_read and gpu.display_active.value]

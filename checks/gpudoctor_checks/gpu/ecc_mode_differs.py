@@ -9,7 +9,7 @@ from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.like_gpus import known, models, raise_unread
 
 
-@check("ecc-mode-differs", title="GPUs of one model have the same ECC mode")
+@check("ecc-mode-differs", title="GPUs of one model have the same ECC mode", short="ECC mode differs")
 def ecc_mode_differs(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     for group in models(gpus):
@@ -24,10 +24,9 @@ def ecc_mode_differs(machine: Snapshot) -> Problems:
                 "bits.",
                 evidence=(on[0].ecc_mode, off[0].ecc_mode),
                 gpus=tuple(gpu.index for gpu in (on if len(on) < len(off) else off)),
-                fix=Fix.of(
-                    "Switch ECC on everywhere, then reset the GPUs or reboot.",
-                    command("sudo nvidia-smi -i {:numbers} -e 1", comma_separated(off)),
-                    command("sudo reboot"),
+                fix=Fix(
+                    "Switch ECC on everywhere; the next reset of the GPUs or restart of the machine puts it in force.",
+                    (command("sudo nvidia-smi -i {:numbers} -e 1", comma_separated(off)),),
                 ),
             )
     raise_unread(gpu.name for gpu in gpus)

@@ -8,7 +8,7 @@ from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
 
 
-@gpu_check("ecc-mode-pending", title="No change of the ECC mode is pending")
+@gpu_check("ecc-mode-pending", title="No change of the ECC mode is pending", short="ECC mode pending")
 def ecc_mode_pending(gpu: Gpu, machine: Snapshot) -> Problems:
     now, then = gpu.ecc_mode.value, gpu.ecc_mode_pending.value
     if now != then:
@@ -19,7 +19,13 @@ def ecc_mode_pending(gpu: Gpu, machine: Snapshot) -> Problems:
             meaning="The next reset or reboot changes this GPU's memory size and its protection against bit errors.",
             evidence=(gpu.ecc_mode, gpu.ecc_mode_pending),
             fix=Fix(
-                f"Reset the GPU to switch ECC {modes[then]} now, or keep it {modes[now]} with the second line.",
-                commands=(reset(gpu), command("sudo nvidia-smi -i {:number} -e {:number}", gpu.index, int(now))),
+                f"Reset the GPU while nothing runs on it: that switches ECC {modes[then]}.",
+                commands=(reset(gpu),),
+                otherwise=(
+                    Fix(
+                        "Take the change back.",
+                        (command("sudo nvidia-smi -i {:number} -e {:number}", gpu.index, int(now)),),
+                    ),
+                ),
             ),
         )

@@ -5,10 +5,16 @@ may still be in use, and the next job can die the same way or, with containment 
 """
 
 from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
+from gpudoctor.knowledge.explaining import MEMORY_WAITS_FOR_RESET
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
 
 
-@gpu_check("ecc-uncorrected-errors", title="No uncorrected memory errors since the driver was loaded")
+@gpu_check(
+    "ecc-uncorrected-errors",
+    title="No uncorrected memory errors since the driver was loaded",
+    short="bad memory",
+    follows=MEMORY_WAITS_FOR_RESET,
+)
 def ecc_uncorrected_errors(gpu: Gpu, machine: Snapshot) -> Problems:
     # Any at all, as gcm has it. Only the volatile counter: the aggregate one remembers errors that a reset has dealt
     # with.

@@ -5,6 +5,7 @@ Why it matters: until the fabric manager has registered every GPU, CUDA refuses 
 """
 
 from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.explaining import FABRIC_DOWN
 from gpudoctor.knowledge.gpus.gpu_labels import label, labels
 from gpudoctor.knowledge.gpus.gpu_models import is_on_baseboard
 from gpudoctor.knowledge.gpus.like_gpus import known, raise_unread
@@ -16,14 +17,19 @@ STATES = {1: "registration has not started", 2: "registration is in progress"}
 DEGRADED_BANDWIDTH_SHIFT, UNHEALTHY_ROUTE_SHIFT = 0, 4
 
 
-@check("fabric-not-ready", title="GPUs are registered with the NVLink fabric")
+@check(
+    "fabric-not-ready",
+    title="GPUs are registered with the NVLink fabric",
+    short="fabric not ready",
+    follows=FABRIC_DOWN,
+)
 def fabric_not_ready(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     outside: dict[str, list[Gpu]] = {}
     for gpu, fabric in known(gpus, lambda gpu: gpu.fabric):
         if fabric.state == COMPLETED and fabric.status == 0:  # whatever the board: a GB200 that is in says how it is
-            if fabric.health is not None:
-                yield from _unhealthy(gpu, fabric.health)
+            if fabric.health is not None or fabric.is_unhealthy:
+                yield from _unhealthy(gpu, fabric.health or 0, bool(fabric.is_unhealthy))
             continue
         # A PCIe card, a single GPU, or a superchip (whose fabric is the rack's, with IMEX) needs no registration here:
         # asking for it there is the false alarm of NVSentinel #1471.
@@ -52,13 +58,14 @@ def fabric_not_ready(machine: Snapshot) -> Problems:
     raise_unread(gpu.fabric for gpu in gpus)
 
 
-def _unhealthy(gpu: Gpu, health: int) -> Problems:
+def _unhealthy(gpu: Gpu, health: int, is_unhealthy: bool) -> Problems:
     fields = ((DEGRADED_BANDWIDTH_SHIFT, "degraded bandwidth"), (UNHEALTHY_ROUTE_SHIFT, "an unhealthy route"))
     faults = [fault for shift, fault in fields if health >> shift & 3 == 1]
-    if faults:
+    if faults or is_unhealthy:
+        said = " and ".join(faults) or "that it is unhealthy"
         yield Problem(
-            severity="warning",
-            summary=f"{label(gpu)} reports {' and '.join(faults)} in the NVLink fabric (health mask {health:#x})",
+            severity="error" if is_unhealthy else "warning",
+            summary=f"{label(gpu)} reports {said} in the NVLink fabric (health mask {health:#x})",
             meaning="Collectives through this GPU are slow or fail.",
             evidence=(gpu.fabric,),
             gpus=(gpu.index,),

@@ -10,7 +10,12 @@ from gpudoctor.knowledge.gpus.gpu_labels import label
 BUSY_PERCENT = 20  # Primus' node_smoke calls a GPU active above this
 
 
-@gpu_check("gpu-busy", title="GPUs are idle before training")
+@gpu_check(
+    "gpu-busy",
+    title="GPUs are idle before training",
+    short="in use",
+    follows=("gpu-memory-held", "zombie-holds-gpu"),
+)
 def gpu_busy(gpu: Gpu, machine: Snapshot) -> Problems:
     percent = gpu.utilization_gpu_percent.value
     if percent <= BUSY_PERCENT:

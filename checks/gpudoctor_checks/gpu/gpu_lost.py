@@ -5,6 +5,7 @@ The cause is power, heat, a riser or the card itself (Xid 79), and a reboot with
 """
 
 from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
+from gpudoctor.knowledge.gpus.by_hand import by_hand
 from gpudoctor.knowledge.gpus.gpu_labels import label
 from gpudoctor.knowledge.gpus.gpu_lookup import same_address
 from gpudoctor.knowledge.gpus.gpu_readings import first_missing
@@ -13,7 +14,7 @@ from gpudoctor.snapshot import require
 FELL_OFF_THE_BUS = 79  # Xid 79, NVIDIA's Xid catalogue: "GPU has fallen off the bus"
 
 
-@gpu_check("gpu-lost", title="Every GPU answers on the PCIe bus")
+@gpu_check("gpu-lost", title="Every GPU answers on the PCIe bus", short="lost", follows=("gpu-silent-on-pci",))
 def gpu_lost(gpu: Gpu, machine: Snapshot) -> Problems:
     lost = first_missing(gpu, "lost")
     if lost is None:
@@ -32,8 +33,12 @@ def gpu_lost(gpu: Gpu, machine: Snapshot) -> Problems:
         "died.",
         evidence=(lost, *((log,) if seen else ())),
         fix=Fix(
-            "Drain the machine and power-cycle it (off and on, not a reboot). When it happens again, check the power "
-            "cables, the cooling and the seating of this card, and have it replaced.",
-            commands=(command("sudo dmesg -T | grep -iE 'xid|fallen off the bus'"),),
+            *by_hand(
+                machine,
+                "When it happens again, check the power cables, the cooling and the seating of this card, and have it "
+                "replaced.",
+                command("sudo dmesg -T | grep -iE 'xid|fallen off the bus'"),
+                first="Drain the machine and power-cycle it (off and on, not a reboot).",
+            )
         ),
     )

@@ -12,7 +12,7 @@ GIB = 1024**3
 TOLERANCE = 0.01  # our rule of thumb: firmware reserves a few MiB more on some boards; ECC on GDDR takes 6 %
 
 
-@check("gpu-memory-differs", title="GPUs of one model have the same memory")
+@check("gpu-memory-differs", title="GPUs of one model have the same memory", short="memory size differs")
 def gpu_memory_differs(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     for group in models(gpus):

@@ -15,7 +15,12 @@ HELD_BYTES = 2 * GIB  # Primus' node_smoke fails a GPU that has this much in use
 HELD_SHARE = 0.25  # our rule of thumb for GPUs of 4 and 6 GiB; a desktop takes less
 
 
-@gpu_check("gpu-memory-held", title="GPU memory is free before training")
+@gpu_check(
+    "gpu-memory-held",
+    title="GPU memory is free before training",
+    short="in use",
+    follows=("zombie-holds-gpu", "process-stuck-in-driver"),
+)
 def gpu_memory_held(gpu: Gpu, machine: Snapshot) -> Problems:
     total, used = gpu.memory_total_bytes.value, gpu.memory_used_bytes.value
     limit = min(HELD_BYTES, int(total * HELD_SHARE))

@@ -10,7 +10,7 @@ from gpudoctor.knowledge.gpus.like_gpus import models, raise_unread
 from gpudoctor.knowledge.wording import gpus as named
 
 
-@check("gpu-models-differ", title="All GPUs are of one model")
+@check("gpu-models-differ", title="All GPUs are of one model", short="other model")
 def gpu_models_differ(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     groups = models(gpus)

@@ -5,7 +5,12 @@ that runs on a GPU that the driver holds to be broken.
 """
 
 from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
+from gpudoctor.knowledge.explaining import GPU_LOST, MEMORY_WORN_OUT
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
+from gpudoctor.knowledge.gpus.gpu_readings import readings
+from gpudoctor.snapshot import require
+
+NEEDS_RESET = "requires a reset"
 
 # NVML_GPU_RECOVERY_ACTION_* of nvml.h: what the driver asks for, and whether the GPU's own reset is enough.
 ACTIONS = {
@@ -19,17 +24,27 @@ ACTIONS = {
 }
 
 
-@gpu_check("gpu-recovery-action-needed", title="The driver asks for no reset or reboot")
+@gpu_check(
+    "gpu-recovery-action-needed",
+    title="The driver asks for no reset or reboot",
+    short="wants a reset",
+    follows=(*GPU_LOST, *MEMORY_WORN_OUT),
+)
 def gpu_recovery_action_needed(gpu: Gpu, machine: Snapshot) -> Problems:
-    action = gpu.recovery_action.value
+    reading = gpu.recovery_action
+    action = reading.value_or(0)
     if action == 0:
-        return
+        told = next((each for each in readings(gpu) if NEEDS_RESET in each.reason.casefold()), None)
+        if told is None:
+            require(reading)
+            return
+        reading, action = told, 1  # NVML error 16: it refuses all else until then
     wanted, reset_is_enough = ACTIONS.get(action, (f"recovery action {action}", False))
     yield Problem(
         severity="error",
         summary=f"{label(gpu)} needs recovery: the driver asks for {wanted}",
         meaning="The driver has met an error that it cannot clear by itself; work on this GPU fails or may be wrong.",
-        evidence=(gpu.recovery_action,),
+        evidence=(reading,),
         fix=Fix(
             "End what uses this GPU, then reset it; when the reset is refused, reboot the machine."
             if reset_is_enough

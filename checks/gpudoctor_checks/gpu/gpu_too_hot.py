@@ -10,7 +10,7 @@ from gpudoctor.knowledge.gpus.gpu_labels import label
 MARGIN_CELSIUS = 3  # our rule of thumb: sensor steps and fan control; gpud warns at the limit and has its margin off
 
 
-@gpu_check("gpu-too-hot", title="GPU temperatures are below slowdown")
+@gpu_check("gpu-too-hot", title="GPU temperatures are below slowdown", short="too hot")
 def gpu_too_hot(gpu: Gpu, machine: Snapshot) -> Problems:
     degrees, limit = gpu.temperature_celsius.value, gpu.temperature_slowdown_celsius.value
     if degrees >= limit - MARGIN_CELSIUS:

@@ -8,7 +8,7 @@ from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_
 from gpudoctor.knowledge.gpus.gpu_labels import label
 
 
-@gpu_check("inforom-corrupted", title="The InfoROM is valid")
+@gpu_check("inforom-corrupted", title="The InfoROM is valid", short="InfoROM corrupted")
 def inforom_corrupted(gpu: Gpu, machine: Snapshot) -> Problems:
     if not gpu.inforom_valid.value:
         yield Problem(

@@ -8,7 +8,7 @@ from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_
 from gpudoctor.knowledge.gpus.gpu_labels import label
 
 
-@gpu_check("memory-too-hot", title="GPU memory temperatures are below their maximum")
+@gpu_check("memory-too-hot", title="GPU memory temperatures are below their maximum", short="memory too hot")
 def memory_too_hot(gpu: Gpu, machine: Snapshot) -> Problems:
     # The limit is the GPU's own (nvmlDeviceGetTemperatureThreshold, memory maximum), as gpud judges it.
     degrees, limit = gpu.memory_temperature_celsius.value, gpu.memory_temperature_max_celsius.value

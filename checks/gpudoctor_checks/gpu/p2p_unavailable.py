@@ -10,7 +10,7 @@ from collections import Counter
 
 from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_models import is_ada_consumer, is_consumer
-from gpudoctor.knowledge.gpus.nvidia_hardware import in_virtual_machine
+from gpudoctor.knowledge.gpus.nvidia_hardware import perhaps_in_virtual_machine
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import gpus as named
 from gpudoctor.snapshot import PeerAccess
@@ -27,7 +27,7 @@ CAUSES = {
 }
 
 
-@check("p2p-unavailable", title="GPUs reach each other's memory")
+@check("p2p-unavailable", title="GPUs reach each other's memory", short="no peer access")
 def p2p_unavailable(machine: Snapshot) -> Problems:
     peers = machine.nvidia.peers
     gpus = {gpu.index: gpu for gpu in machine.nvidia.gpus.value}
@@ -40,9 +40,10 @@ def p2p_unavailable(machine: Snapshot) -> Problems:
     concerned = sorted({index for pair in blocked for index in (pair.from_gpu, pair.to_gpu)})
     # GeForce cards are sold without it, whether a virtual machine gets it is the platform's decision, and across the
     # CPU sockets many machines have none (DGX-1: GPUs of two sockets without a direct NVLink).
-    expected = all(
-        is_consumer(gpus[pair.from_gpu].name.value) or _across_sockets(pair, machine, gpus) for pair in blocked
-    ) or in_virtual_machine(machine)
+    expected = (
+        all(is_consumer(gpus[pair.from_gpu].name.value) or _across_sockets(pair, machine, gpus) for pair in blocked)
+        or perhaps_in_virtual_machine(machine) is not False
+    )
     yield Problem(
         severity="info" if expected else "warning",
         summary=f"No peer-to-peer access in {len(blocked)} of {len(pairs)} directions between {named(concerned)}: "

@@ -5,11 +5,17 @@ every other GPU of a data-parallel job waits for it.
 """
 
 from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.gpus.by_hand import by_hand
 from gpudoctor.knowledge.gpus.gpu_labels import labels, sysfs_address
 from gpudoctor.knowledge.gpus.like_gpus import majority, models, raise_unread
 
 
-@check("pcie-link-uneven", title="GPUs of one model have equal PCIe slots")
+@check(
+    "pcie-link-uneven",
+    title="GPUs of one model have equal PCIe slots",
+    short="PCIe unlike its peers",
+    follows=("pcie-link-narrow", "pcie-link-limited-by-slot"),
+)
 def pcie_link_uneven(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     for group in models(gpus):
@@ -25,7 +31,7 @@ def pcie_link_uneven(machine: Snapshot) -> Problems:
         best = usual or max(slots, key=_speed)
         for slot, same in slots.items():
             if _speed(slot) < _speed(best):
-                yield _slower(slot, same, best, slots[best], is_odd=usual is not None)
+                yield _slower(machine, slot, same, best, slots[best], is_odd=usual is not None)
     raise_unread(gpu.name for gpu in gpus)
     raise_unread(gpu.pcie_generation_max for gpu in gpus)
     raise_unread(gpu.pcie_width_max for gpu in gpus)
@@ -38,7 +44,7 @@ def _speed(slot: tuple[int, int]) -> int:
 
 
 def _slower(
-    slot: tuple[int, int], same: list[Gpu], best: tuple[int, int], peers: list[Gpu], *, is_odd: bool
+    machine: Snapshot, slot: tuple[int, int], same: list[Gpu], best: tuple[int, int], peers: list[Gpu], *, is_odd: bool
 ) -> Problem:
     address = sysfs_address(same[0])
     return Problem(
@@ -49,10 +55,14 @@ def _slower(
         meaning="Every step waits for the GPU behind the slower slot, more so without NVLink.",
         evidence=(same[0].pcie_generation_max, same[0].pcie_width_max, peers[0].pcie_generation_max),
         gpus=tuple(gpu.index for gpu in same),
-        fix=Fix.of(
-            "Move the card to a slot like its peers', or look for a riser, a retimer or a BIOS setting that limits it.",
-            command("sudo lspci -vv -s {:pci} | grep -E 'LnkCap|LnkSta'", address)
-            if address
-            else command("nvidia-smi topo -m"),
+        fix=Fix(
+            *by_hand(
+                machine,
+                "Move the card to a slot like its peers', or look for a riser, a retimer or a BIOS setting that limits "
+                "it.",
+                command("sudo lspci -vv -s {:pci} | grep -E 'LnkCap|LnkSta'", address)
+                if address
+                else command("nvidia-smi topo -m"),
+            )
         ),
     )

@@ -8,10 +8,10 @@ from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_labels import comma_separated, labels
 from gpudoctor.knowledge.gpus.gpu_models import is_datacenter
 from gpudoctor.knowledge.gpus.like_gpus import raise_unread
-from gpudoctor.knowledge.gpus.nvidia_hardware import in_container, in_virtual_machine
+from gpudoctor.knowledge.gpus.nvidia_hardware import perhaps_in_container, perhaps_in_virtual_machine
 
 
-@check("persistence-mode-off", title="The driver keeps idle GPUs initialised")
+@check("persistence-mode-off", title="The driver keeps idle GPUs initialised", short="no persistence")
 def persistence_mode_off(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     off = [
@@ -22,8 +22,10 @@ def persistence_mode_off(machine: Snapshot) -> Problems:
     ]
     if off:
         # DCGM warns wherever it is off. Here a server with several GPUs: with one, or in a VM, little is lost by it.
-        is_server = len(gpus) > 1 and not in_virtual_machine(machine)
-        outside = " on the host, since a container cannot change it" if in_container(machine) else ""
+        is_server = len(gpus) > 1 and not perhaps_in_virtual_machine(machine)
+        outside = (
+            " on the host, since a container cannot change it" if perhaps_in_container(machine) is not False else ""
+        )
         yield Problem(
             severity="warning" if is_server else "info",
             summary=f"{labels(off)}: persistence mode is off",

@@ -12,7 +12,7 @@ from gpudoctor.knowledge.gpus.like_gpus import models, raise_unread
 ROUNDING = 0.99  # our rule of thumb: limits are set in whole watts, and boards report their default with decimals
 
 
-@check("power-limit-lowered", title="Power limits are at their default")
+@check("power-limit-lowered", title="Power limits are at their default", short="power limit low")
 def power_limit_lowered(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     for group in models(gpus):

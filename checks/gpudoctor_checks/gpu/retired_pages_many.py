@@ -11,7 +11,12 @@ TOTAL = 63  # DCGM_LIMIT_MAX_RETIRED_PAGES of DCGM's dcgm_gpu_hardware_limits.h
 DOUBLE_BIT = 15  # DCGM_LIMIT_MAX_RETIRED_PAGES_SOFT_LIMIT: more than this, for double-bit errors
 
 
-@gpu_check("retired-pages-many", title="Few memory pages have been retired")
+@gpu_check(
+    "retired-pages-many",
+    title="Few memory pages have been retired",
+    short="bad memory: replace",
+    follows=("row-remap-failed",),
+)
 def retired_pages_many(gpu: Gpu, machine: Snapshot) -> Problems:
     pages = gpu.retired_pages.value
     total = pages.single_bit + pages.double_bit

@@ -5,10 +5,16 @@ then the bad page is handed out again, and the job that gets it can be killed by
 """
 
 from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
+from gpudoctor.knowledge.explaining import MEMORY_WORN_OUT
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
 
 
-@gpu_check("retired-pages-pending", title="No memory page waits to be retired")
+@gpu_check(
+    "retired-pages-pending",
+    title="No memory page waits to be retired",
+    short="bad memory",
+    follows=(*MEMORY_WORN_OUT, "gpu-recovery-action-needed"),
+)
 def retired_pages_pending(gpu: Gpu, machine: Snapshot) -> Problems:
     pages = gpu.retired_pages.value
     if pages.pending:

@@ -8,7 +8,7 @@ from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_
 from gpudoctor.knowledge.gpus.gpu_labels import label
 
 
-@gpu_check("row-remap-failed", title="Faulty memory rows could be remapped")
+@gpu_check("row-remap-failed", title="Faulty memory rows could be remapped", short="bad memory: replace")
 def row_remap_failed(gpu: Gpu, machine: Snapshot) -> Problems:
     rows = gpu.remapped_rows.value
     if rows.failed:

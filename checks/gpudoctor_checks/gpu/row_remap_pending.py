@@ -5,10 +5,16 @@ it is killed by an uncorrectable error.
 """
 
 from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, gpu_check
+from gpudoctor.knowledge.explaining import MEMORY_WORN_OUT
 from gpudoctor.knowledge.gpus.gpu_labels import label, reset
 
 
-@gpu_check("row-remap-pending", title="No memory row waits to be remapped")
+@gpu_check(
+    "row-remap-pending",
+    title="No memory row waits to be remapped",
+    short="bad memory",
+    follows=(*MEMORY_WORN_OUT, "gpu-recovery-action-needed"),
+)
 def row_remap_pending(gpu: Gpu, machine: Snapshot) -> Problems:
     rows = gpu.remapped_rows.value
     if rows.pending:

@@ -8,7 +8,12 @@ from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_
 from gpudoctor.knowledge.gpus.gpu_labels import label
 
 
-@gpu_check("sram-errors-over-threshold", title="SRAM errors are below the driver's threshold")
+@gpu_check(
+    "sram-errors-over-threshold",
+    title="SRAM errors are below the driver's threshold",
+    short="bad memory: replace",
+    follows=("row-remap-failed",),
+)
 def sram_errors_over_threshold(gpu: Gpu, machine: Snapshot) -> Problems:
     # The threshold is the driver's own (nvmlDeviceGetSramEccErrorStatus, bThresholdExceeded).
     if gpu.sram_threshold_exceeded.value:

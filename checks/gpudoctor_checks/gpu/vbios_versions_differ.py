@@ -10,7 +10,7 @@ from gpudoctor.knowledge.gpus.gpu_models import is_datacenter
 from gpudoctor.knowledge.gpus.like_gpus import models, raise_unread
 
 
-@check("vbios-versions-differ", title="GPUs of one model have one VBIOS version")
+@check("vbios-versions-differ", title="GPUs of one model have one VBIOS version", short="VBIOS differs")
 def vbios_versions_differ(machine: Snapshot) -> Problems:
     gpus = machine.nvidia.gpus.value
     for group in models(gpus):

@@ -23,7 +23,7 @@ def clock_unsynchronised(machine: Snapshot) -> Problems:
         evidence=(clock,),
         fix=Fix(
             "Start a time service"
-            + (" on the host, whose clock this container has." if in_container else " (systemd-timesyncd, or chrony):"),
+            + (" on the host, whose clock this container has." if in_container else " (systemd-timesyncd, or chrony)."),
             commands=() if in_container else (command("sudo timedatectl set-ntp true"), command("timedatectl status")),
         ),
     )

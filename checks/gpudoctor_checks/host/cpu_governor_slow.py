@@ -27,7 +27,8 @@ def cpu_governor_slow(machine: Snapshot) -> Problems:
             meaning="Models with many small kernels can wait for the CPU; large matrix products do not notice.",
             evidence=(governors,),
             fix=Fix.of(
-                "Until the next restart:",
+                "Until the next restart: root writes `performance` into "
+                "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor.",
                 command("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"),
             ),
         )

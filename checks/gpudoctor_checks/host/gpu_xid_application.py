@@ -7,7 +7,7 @@ machine would show the same.
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.gpu_lookup import gpus_at, place
-from gpudoctor.knowledge.gpus.xid import by_code, explain, is_recent, latest, times
+from gpudoctor.knowledge.gpus.xid import THEN_SUPPORT, by_code, explain, is_recent, latest, times
 from gpudoctor.snapshot import read
 
 
@@ -28,10 +28,12 @@ def gpu_xid_application(machine: Snapshot) -> Problems:
             evidence=(read(log.source, latest(events).message or f"Xid {code}"),),
             fix=Fix(
                 "Read the lines around it; another Xid or a killed job explains most of these."
+                + (" When it comes back alone, NVIDIA wants to be asked." if code in THEN_SUPPORT else "")
                 if is_notice
                 else "Find the process in the log line (pid=, name=), and run that program again with "
                 "CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer, which name the kernel.",
                 commands=(command("sudo dmesg -T | grep -E 'NVRM: Xid' | tail -n 20"),),
             ),
             gpus=tuple(gpu.index for gpu in gpus_at(cards, addresses)),
+            short=f"Xid {code}",
         )

@@ -1,6 +1,6 @@
 """This machine's own name resolves to a loopback address.
 
-Why it matters: gloo binds to whatever the own hostname resolves to, and torchrun's c10d rendezvous decides by it who
+Why it matters: gloo binds to whatever its own hostname resolves to, and torchrun's c10d rendezvous decides by it who
 hosts the store. With 127.0.1.1, as Debian and Ubuntu install it, one node alone works and several nodes wait for each
 other until their time-out.
 """
@@ -22,7 +22,7 @@ REAL_ADDRESS = command(
 )
 
 
-@check("hostname-loopback", title="The own hostname leads to an address that other nodes reach")
+@check("hostname-loopback", title="Its own hostname leads to an address that other nodes reach")
 def hostname_loopback(machine: Snapshot) -> Problems:
     name, addresses = machine.host.hostname, machine.host.hostname_addresses
     # The first one is the one that gloo takes.
@@ -34,13 +34,13 @@ def hostname_loopback(machine: Snapshot) -> Problems:
         commands.append(REAL_ADDRESS)
     yield Problem(
         severity="warning" if several else "info",
-        summary=f"The own hostname {name.value} resolves to {listed(addresses.value, 3)}; several nodes need "
+        summary=f"Its own hostname {name.value} resolves to {listed(addresses.value, 3)}; several nodes need "
         f"an address that the others reach",
         meaning="Harmless on one node. Over several, gloo and torchrun's rendezvous wait until their time-out.",
         evidence=(addresses, name),
         fix=Fix(
             "For one run, tell gloo its interface. For good, give the name this machine's real address in /etc/hosts "
-            "or DNS" + ("; the last line puts the first address of `hostname -I` there." if len(commands) > 2 else "."),
+            "or DNS" + (": the first of `hostname -I`." if len(commands) > 2 else "."),
             commands=tuple(commands),
         ),
     )

@@ -14,7 +14,7 @@ from gpudoctor.snapshot import require
 OLD_DEFAULT = 64 * 1024  # Linux before 5.16, and containers on it; newer systems give 8 MiB
 
 
-@check("memlock-too-low", title="RDMA may lock the memory it needs")
+@check("memlock-too-low", title="RDMA may lock the memory it needs", follows=("rdma-memlock-low",))
 def memlock_too_low(machine: Snapshot) -> Problems:
     limits, devices = machine.host.limits, machine.network.rdma_devices
     require(machine.nvidia.gpus, limits)  # without a GPU nothing here uses RDMA for training

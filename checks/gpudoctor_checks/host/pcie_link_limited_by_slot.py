@@ -9,6 +9,7 @@ import re
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.accelerator_kinds import is_nvidia_gpu
+from gpudoctor.knowledge.gpus.by_hand import by_hand
 from gpudoctor.knowledge.gpus.gpu_lookup import gpus_at, place, same_address
 from gpudoctor.snapshot import PciDevice, read
 
@@ -55,9 +56,12 @@ def _problem(machine: Snapshot, card: PciDevice, words: re.Match[str], sisters: 
         meaning="Copies to and from this GPU are slower by as much, and with them loading, offloading and PCIe peers.",
         evidence=(read(machine.host.kernel_log.source, f"{card.bus_id}: {words.string}"),),
         fix=Fix(
-            "Reseat the card and its riser, or move it to a slot with all lanes; slots that share lanes are in the "
-            "mainboard's manual.",
-            commands=(command("sudo lspci -vv -s {:pci} | grep -E 'LnkCap:|LnkSta:'", card.bus_id),),
+            *by_hand(
+                machine,
+                "Reseat the card and its riser, or move it to a slot with all lanes; slots that share lanes are in the "
+                "mainboard's manual.",
+                command("sudo lspci -vv -s {:pci} | grep -E 'LnkCap:|LnkSta:'", card.bus_id),
+            )
         ),
         gpus=tuple(gpu.index for gpu in gpus_at(gpus, [card.bus_id])),
     )

@@ -44,5 +44,5 @@ def shm_too_small(machine: Snapshot) -> Problems:
 def _larger(machine: Snapshot, wanted: int) -> Fix:
     amount = wanted // GIB
     if machine.host.container.value_or("none") != "none":
-        return Fix(CAUSE.variants["container"].text.format(wanted=amount))
+        return Fix(CAUSE.fix_for("container").text.format(wanted=amount))
     return CAUSE.remedy("host", command("sudo mount -o remount,size={:number}G /dev/shm", amount))

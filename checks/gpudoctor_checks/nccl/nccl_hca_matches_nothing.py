@@ -7,7 +7,7 @@ job runs several times slower, and nothing fails.
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.fabric import ports_in_words, ports_seen, rdma_port_names
 from gpudoctor.knowledge.nccl.repair import set_to
-from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, where
+from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, version_if_known, where
 from gpudoctor.knowledge.network.rdma_selection import parse_filter, usable_ports
 
 
@@ -17,7 +17,7 @@ def nccl_hca_matches_nothing(machine: Snapshot) -> Problems:
     setting = settings.get("NCCL_IB_HCA")
     if setting is None or not setting.value or set_integer(settings, "NCCL_IB_DISABLE", 0):
         return
-    chosen, ports = parse_filter(setting.value), usable_ports(machine)
+    chosen, ports = parse_filter(setting.value, version_if_known(machine)), usable_ports(machine)
     if not ports or any(chosen.takes(device.name, port.number) for device, port in ports):
         return
     devices = dict.fromkeys(device.name for device, _ in ports)

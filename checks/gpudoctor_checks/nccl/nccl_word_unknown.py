@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import set_to, take_out
-from gpudoctor.knowledge.nccl.settings import Setting, effective, evidence, where
+from gpudoctor.knowledge.nccl.settings import Setting, effective, evidence, version_if_known, where
 
 PATHS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 SUBSYSTEMS = (
@@ -18,17 +18,21 @@ SUBSYSTEMS = (
 
 
 class Words(NamedTuple):
-    """What a variable may hold. Source: debug.cc, graph/paths.cc, misc/socket.cc, net_ib of NCCL 2.21 to 2.30.7."""
+    """What a variable may hold. Source: debug.cc, graph/paths.cc, misc/socket.cc, net_ib of NCCL 2.21 to 2.30.7;
+    of 2.32 what ncclParamDumpAll() of its library lists."""
 
     known: tuple[str, ...]
     consequence: str
     any_case: bool = False
     numbers: bool = False
     is_list: bool = False
+    since_2_32: tuple[str, ...] = ()
 
 
 KNOWN = {
-    "NCCL_DEBUG": Words(("VERSION", "WARN", "INFO", "ABORT", "TRACE"), "NCCL logs nothing", any_case=True),
+    "NCCL_DEBUG": Words(
+        ("VERSION", "WARN", "INFO", "ABORT", "TRACE"), "NCCL logs nothing", any_case=True, since_2_32=("ATTN", "ALL")
+    ),
     "NCCL_DEBUG_SUBSYS": Words(tuple(SUBSYSTEMS.split()), "NCCL passes the word over", any_case=True, is_list=True),
     "NCCL_NET_GDR_LEVEL": Words(PATHS, "NCCL keeps its default level", numbers=True),
     "NCCL_P2P_LEVEL": Words(PATHS, "NCCL keeps its default level", numbers=True),
@@ -40,7 +44,10 @@ KNOWN = {
 @check("nccl-word-unknown", title="NCCL knows the words that its settings hold")
 def nccl_word_unknown(machine: Snapshot) -> Problems:
     settings = effective(machine)
+    version = version_if_known(machine)
     for name, words in KNOWN.items():
+        if words.since_2_32 and (version is None or version >= (2, 32)):
+            words = words._replace(known=words.known + words.since_2_32)
         setting = settings.get(name)
         for word in unknown(setting, words) if setting else ():
             assert setting is not None

@@ -1,6 +1,6 @@
-"""gloo would listen on the loopback address, for a reason other than the own name's entry in /etc/hosts.
+"""gloo would listen on the loopback address, for a reason other than its own name's entry in /etc/hosts.
 
-Why it matters: gloo listens on what GLOO_SOCKET_IFNAME names, else on the first address of the own hostname that is
+Why it matters: gloo listens on what GLOO_SOCKET_IFNAME names, else on the first address of its own hostname that is
 this machine's. A name that leads to an address which the machine does not have (a copied /etc/hosts, a stale DNS
 entry) makes it fall back to 127.0.0.1, with a warning that drowns in the log, and several nodes wait for each other.
 """
@@ -40,7 +40,7 @@ def gloo_interface_loopback(machine: Snapshot) -> Problems:
         ),
         fix=Fix(
             "Name the interface that leads to the other nodes"
-            + ("." if named else ", and correct the own name's address in /etc/hosts or DNS."),
+            + ("." if named else ", and correct its own name's address in /etc/hosts or DNS."),
             commands=(line,),
         ),
     )

@@ -6,6 +6,7 @@ from the other end: cable, transceiver or switch port. (NCCL src/transport/net_i
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.gpus.nvidia_hardware import is_pasted
 from gpudoctor.knowledge.job import gpu_count
 from gpudoctor.knowledge.network.rdma_ports import DevicePort, is_roce, places
 from gpudoctor.knowledge.wording import listed
@@ -17,7 +18,10 @@ DISABLED = "Disabled"  # what mlx5 says of a RoCE port without carrier too; its 
 @check("rdma-port-down", title="An RDMA port has a link")
 def rdma_port_down(machine: Snapshot) -> Problems:
     every = places(machine)
-    if not every or not gpu_count(machine):
+    if not every:
+        return
+    # Of pasted output: whoever asks about these ports means to use them.
+    if not (is_pasted(machine) and not machine.nvidia.gpus.is_read) and not gpu_count(machine):
         return
     if any(place.port.state.value not in ("DOWN", "NOP") for place in every):
         return

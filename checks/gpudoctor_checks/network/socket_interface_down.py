@@ -28,7 +28,7 @@ def socket_interface_down(machine: Snapshot) -> Problems:
     if first is not None and not first.is_running:
         # An address without a link still leads to the machine itself, which is enough for one node.
         severity: Severity = "error" if several else "info"
-        yield _problem(machine, first, f"NCCL takes {first.name} first ({choice.rule})", severity)
+        yield _problem(machine, first, f"NCCL takes {first.name} first ({choice.first_rule})", severity)
     elif not choice.names and is_set(value):
         pattern = parse(value)
         for interface in [each for each in interfaces if pattern.takes(each.name) and not pattern.excludes][:1]:

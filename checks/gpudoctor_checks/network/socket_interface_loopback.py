@@ -7,7 +7,9 @@ until its time-out. It comes from NCCL_SOCKET_IFNAME=lo of a test on one machine
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import is_multi_node
-from gpudoctor.knowledge.nccl.interfaces import IFNAME, nccl_choice
+from gpudoctor.knowledge.nccl.interfaces import COMMUNICATOR, IFNAME, nccl_choice
+from gpudoctor.knowledge.nccl.repair import NOT_BY_NAME, take_out
+from gpudoctor.knowledge.nccl.settings import effective
 from gpudoctor.knowledge.network.interface_roles import find, recommended, seen
 
 
@@ -26,9 +28,11 @@ def socket_interface_loopback(machine: Snapshot) -> Problems:
             f"Name the interface that leads to the other nodes; {best.name} leads out of this machine.",
             commands=(command("export {:variable}={:value}", IFNAME, "=" + best.name),),
         )
+    if choice.by_communicator[0]:
+        fix = Fix(NOT_BY_NAME, commands=take_out(effective(machine)[COMMUNICATOR]))
     yield Problem(
         severity="error",
-        summary=f"NCCL's first interface is {first.name} ({choice.rule}), and this job has several nodes",
+        summary=f"NCCL's first interface is {first.name} ({choice.first_rule}), and this job has several nodes",
         meaning="Each node tells the others to reach it at 127.0.0.1; they wait until the time-out.",
         evidence=(seen(machine, first.name), machine.environment),
         fix=fix,

@@ -30,7 +30,7 @@ def socket_interface_off_route(machine: Snapshot) -> Problems:
         return
     yield Problem(
         severity="info",
-        summary=f"NCCL takes {first.name} ({choice.addresses[0]}) first, and {meeting.address} "
+        summary=f"NCCL takes {first.name} ({choice.first_address}) first, and {meeting.address} "
         f"({meeting.resolved.value[0]}) is on the network of {shared.name}",
         meaning="It works where the nodes share both networks. Where they share only one, the store is found and the "
         "first collective waits until its time-out.",

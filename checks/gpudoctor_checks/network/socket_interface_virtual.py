@@ -5,9 +5,11 @@ kernel's order: br-*, veth*, cni0, flannel, tailscale. Their addresses are the s
 job of several nodes waits for itself until its time-out.
 """
 
-from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
+from gpudoctor.check import Command, Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.job import gpu_count, is_multi_node
-from gpudoctor.knowledge.nccl.interfaces import IFNAME, nccl_choice
+from gpudoctor.knowledge.nccl.interfaces import COMMUNICATOR, IFNAME, nccl_choice
+from gpudoctor.knowledge.nccl.repair import NOT_BY_NAME, take_out
+from gpudoctor.knowledge.nccl.settings import effective
 from gpudoctor.knowledge.network.interface_roles import find, inside_reason, recommended, seen
 
 
@@ -24,14 +26,16 @@ def socket_interface_virtual(machine: Snapshot) -> Problems:
     if not several and not gpu_count(machine):
         return
     best = recommended(machine)
-    commands = (command("ip -br address"),)
+    commands: tuple[Command, ...] = (command("ip -br address"),)
     advice = "Give this machine an address on a network that the other nodes share."
     if best is not None:
         commands = (command("export {:variable}={:value}", IFNAME, f"={best.name}"),)
         advice = f"Name the interface that leads to the other nodes on every node; here {best.name} leads out."
+    if choice.by_communicator[0]:
+        advice, commands = NOT_BY_NAME, take_out(effective(machine)[COMMUNICATOR])
     yield Problem(
         severity=_severity(several, best is not None),
-        summary=f"NCCL takes {first.name} ({choice.addresses[0]}) first, which is {reason}; "
+        summary=f"NCCL takes {first.name} ({choice.first_address}) first, which is {reason}; "
         + (f"{best.name} leads out" if best is not None else "no other interface leads out"),
         meaning="Ranks on other nodes cannot reach that address; the job waits in its first collective."
         + ("" if several else " On one node it does not matter."),

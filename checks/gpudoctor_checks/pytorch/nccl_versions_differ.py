@@ -12,7 +12,9 @@ from gpudoctor.knowledge.pytorch.torch_wheels import pip
 from gpudoctor.snapshot import missing
 
 
-@check("nccl-versions-differ", title="torch loads the NCCL that it was compiled for")
+@check(
+    "nccl-versions-differ", title="torch loads the NCCL that it was compiled for", follows=("nccl-library-shadowed",)
+)
 def nccl_versions_differ(machine: Snapshot) -> Problems:
     torch, libraries = machine.training.torch, machine.training.libraries
     facts = torch.value

@@ -5,12 +5,24 @@ ways into the driver: device files, the fabric of NVSwitch machines and a second
 """
 
 from gpudoctor.check import Command, Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.explaining import CUDA_CANNOT_START
 from gpudoctor.knowledge.gpus.cuda_errors import NO_DEVICE, explain
 from gpudoctor.knowledge.pytorch.cuda_versions import runs
 from gpudoctor.knowledge.pytorch.torch_wheels import cuda_of, interpreter
 
 
-@check("torch-cuda-unavailable", title="torch can use CUDA")
+@check(
+    "torch-cuda-unavailable",
+    title="torch can use CUDA",
+    follows=(
+        "torch-cpu-only",
+        "torch-rocm-on-nvidia",
+        *CUDA_CANNOT_START,
+        "cuda-init-failed",
+        "cuda-driver-unresponsive",
+        "cuda-driver-crashed",
+    ),
+)
 def torch_cuda_unavailable(machine: Snapshot) -> Problems:
     torch, gpus = machine.training.torch, machine.nvidia.gpus
     facts = torch.value

@@ -27,7 +27,7 @@ def torch_missing(machine: Snapshot) -> Problems:
         sentence, lines = advice(machine)
         text += "" if lines else f" {sentence}"
     yield Problem(
-        severity="error" if has_gpu else "warning",
+        severity="error",
         summary=f"{python}{chosen} has no torch",
         meaning="A training started with this interpreter ends at `import torch`.",
         evidence=(training.python, files),

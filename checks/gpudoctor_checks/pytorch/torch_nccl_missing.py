@@ -8,7 +8,7 @@ from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.pytorch.torch_wheels import advice
 
 
-@check("torch-nccl-missing", title="torch has NCCL where there are several GPUs")
+@check("torch-nccl-missing", title="torch has NCCL where there are several GPUs", follows=("torch-cpu-only",))
 def torch_nccl_missing(machine: Snapshot) -> Problems:
     torch, gpus, system = machine.training.torch, machine.nvidia.gpus, machine.host.system
     facts = torch.value

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.gpu_code import Capability, any_runs_on, shown
 from gpudoctor.knowledge.pytorch.torch_devices import indices
-from gpudoctor.knowledge.pytorch.torch_wheels import advice
+from gpudoctor.knowledge.pytorch.torch_wheels import advice, cuda_of
 from gpudoctor.snapshot import missing
 
 
@@ -32,7 +32,9 @@ def torch_without_gpu_kernels(machine: Snapshot) -> Problems:
     if not facts.arch_list:
         # An unknown list is no proof that every GPU is served.
         _ = missing("torch._C._cuda_getArchFlags()", "torch did not say which GPUs it was compiled for").value
-    lacking = [device for device in found if not any_runs_on(facts.arch_list, device.capability)]
+    lacking = [
+        device for device in found if not any_runs_on(facts.arch_list, device.capability, cuda_of(facts.cuda_version))
+    ]
     if not lacking:
         return
     names = ", ".join(sorted({f"{device.name} ({shown(device.capability)})" for device in lacking}))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.causes import HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.progress import JobProgress, parties, progress_of
 from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.relation import (
@@ -19,10 +19,8 @@ from gpudoctor.hang.relation import (
     relation,
     source_at,
 )
-from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.words import (
     at,
-    blame,
     entry_words,
     place_words,
     ranks_of,
@@ -36,7 +34,7 @@ from gpudoctor.hang.words import (
     who,
 )
 from gpudoctor.snapshot.evidence import Enclosing, SourceContext
-from gpudoctor.sure import HINT, LIKELY, POSSIBLE, PROVED, SEEN, less_sure, surer
+from gpudoctor.sure import less_sure, surer
 
 ORDER = "collective-order-mismatch"
 COLLECTIVE = ("collective", "backward", "cuda sync", "communicator init")
@@ -192,7 +190,7 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
         if line is not None and context is not None:
             # What goes round has made fewer collectives for sure; what leaves may count the same on every rank.
             own = SEEN if goes_round else LIKELY
-            yield _divergent(left, stays, context, line, surer(own) if recorded else own, recorded)
+            yield divergent(left, stays, context, line, surer(own) if recorded else own, recorded)
             sure = POSSIBLE if goes_round else LIKELY
         else:
             sure = SEEN if loop is not None else LIKELY
@@ -228,7 +226,7 @@ def _loop_source(stays: Rank, left: Rank) -> SourceContext | None:
     return None
 
 
-def _divergent(
+def divergent(
     culprits: Sequence[Rank],
     stays: Sequence[Rank],
     context: SourceContext,
@@ -278,16 +276,19 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         recorded = _recorded(job, other)
         small, large = (other, first) if len(other) <= len(first) else (first, other)
         if context is not None and exits:
-            yield _divergent(small, large, context, exits[0], SEEN, recorded)
+            yield divergent(small, large, context, exits[0], SEEN, recorded)
             continue
         guard = _own_guard(there) or _own_guard(here)
         under = f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else ""
         evidence = (*stacks_of(small), *stacks_of(large), *recorded)
-        # Without a condition around either line, why they are at two of them is open.
-        for cause in ("rank-divergent-decision",) if guard is not None else ("rank-divergent-decision", ORDER):
+        # Without a condition around either line, why they are at two of them is open. One that asks for the rank is
+        # meant so: it is the other ranks' branch that has to go with it.
+        by_rank = guard is not None and RANK_WORDS.search(guard.text) is not None
+        causes = (ORDER,) if by_rank else ("rank-divergent-decision", ORDER)[: 2 if guard is None else 1]
+        for cause in causes:
             yield blame(
                 cause,
-                SEEN if guard is not None else POSSIBLE,
+                POSSIBLE if guard is None else LIKELY if by_rank else SEEN,
                 small,
                 f"{waiting_words(small)}{under}; {waiting_words(large)}",
                 evidence,
@@ -315,20 +316,42 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     exits = [each for each in (passes_by(context) if context else ()) if each.kind in ("continue", "pass")]
     recorded = _recorded(job, left)
     if context is not None and exits:
-        yield _divergent(left, waits_in, context, exits[0], SEEN, recorded)
+        yield divergent(left, waits_in, context, exits[0], SEEN, recorded)
     evidence = (*stacks_of(left), *stacks_of(waits_in), *recorded)
+    keeps = keeps_gradients(context)
+    if keeps is not None and context is not None:
+        yield blame(
+            "rank-divergent-decision",
+            LIKELY,  # that it did so there, nothing shows but that no gradient of its came
+            left,
+            f"{waiting_words(waits_in)}; {standing_words(left)}, as after a backward whose gradients are kept: "
+            f"`with {keeps.text}` in line {keeps.line}",
+            (*evidence, statement_seen(context, keeps)),
+            at=where_line(context, keeps),
+        )
     how = relation(waits_in[0], left[0])
     # Later in the same loop: it has not left. Later, by the program's text: it is past the line at least.
     sure = SEEN if how == "later in the loop" else LIKELY if how == "later" and context is not None else POSSIBLE
+    sure = sure if keeps is None else POSSIBLE
     seen = f"{waiting_words(waits_in)}; {standing_words(left)}"
     doubts = [
         ("unused-parameters", less_sure(sure) if exits else sure, "without gradients of all parameters"),
         ("rank-dependent-graph", HINT if sure == POSSIBLE else POSSIBLE, "and the graph may differ from rank to rank"),
     ]
-    if sure == POSSIBLE:  # without the program's text it may as well have left the loop
+    if sure == POSSIBLE and keeps is None:  # without the program's text it may as well have left the loop
         doubts.append(("uneven-inputs", POSSIBLE, "perhaps with fewer batches"))
     for cause, how_sure, note in doubts:
         yield blame(cause, how_sure, left, f"{seen}, {note}", evidence, at=left[0].place.user_frame)
+
+
+KEEPS_GRADIENTS = re.compile(r"no_sync|accumulate|gradient_sync|grad_sync")
+"""Contexts in which DDP does not exchange gradients: torch's no_sync, accelerate's accumulate, ..."""
+
+
+def keeps_gradients(context: SourceContext | None) -> Enclosing | None:
+    """The `with` around a backward by which a rank may keep its gradients to itself."""
+    around = context.enclosing if context is not None else ()
+    return next((each for each in around if each.kind == "with" and KEEPS_GRADIENTS.search(each.text)), None)
 
 
 def _order(

@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from gpudoctor.hang.job import HangJob, Rank
-from gpudoctor.hang.progress import parties, progress_of, uses_gpu
-from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.words import blame, stacks_of, waiting_words
-from gpudoctor.sure import HINT, POSSIBLE
+from gpudoctor.hang.causes import HINT, POSSIBLE, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.gpus import uses_gpu
+from gpudoctor.hang.progress import parties, progress_of
+from gpudoctor.hang.words import stacks_of, waiting_words
 
 Alternative = tuple[str, float, str]
 """Id, how sure, and what speaks for it."""

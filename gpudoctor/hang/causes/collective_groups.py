@@ -3,14 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.causes import CAUSES
-from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.causes import CAUSES, LIKELY, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.relation import RANK_WORDS, relation, source_at
-from gpudoctor.hang.report import HangCause, ProgramLine, Seen
-from gpudoctor.hang.words import blame, process_of, ranks_of, stacks_of, waiting_words, where, who
+from gpudoctor.hang.report import ProgramLine
+from gpudoctor.hang.words import process_of, ranks_of, stacks_of, waiting_words, where, who
 from gpudoctor.snapshot.evidence import Enclosing, Frame
-from gpudoctor.sure import LIKELY, SEEN
 
 CREATES = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
 MOST_NAMED = 4

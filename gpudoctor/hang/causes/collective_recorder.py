@@ -3,15 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from gpudoctor.causes import CAUSES
-from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.recorders import Agreement, GroupSplit
+from gpudoctor.hang.recorders import Agreement, GroupSplit, line_of_program
 from gpudoctor.hang.recorders import words as collective_words
-from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.words import blame, entry_words, place_words, process_of, ranks_of, who
+from gpudoctor.hang.words import entry_words, place_words, process_of, ranks_of, who
+from gpudoctor.knowledge.calls import unlike_lines
 from gpudoctor.snapshot.evidence import Collective, Frame
-from gpudoctor.sure import LIKELY, POSSIBLE, PROVED, SEEN
 
 LARGE_OBJECT_BYTES = 64 * 1024 * 1024
 """Of a pickled object from which it is named: our rule of thumb; it passes through CPU, pickle and a padded gather."""
@@ -30,10 +28,10 @@ def disagree(job: HangJob) -> Iterator[HangCause]:
     if agreement is None or progress_of(job).verdict == "moves":
         return
     for split in agreement.splits[:MOST_PARTIES]:
-        if split.kind in ("shape", "dtype") and len(split.parties) > 1:
+        if split.kind in ("shape", "dtype") and len(split.parties) > 1 and not _other_calls(split):
             yield _shapes(job, split, _shown(agreement))
-        elif split.kind == "operation" and len(split.parties) > 1:
-            yield _operations(job, split)
+        elif split.kind in ("operation", "shape", "dtype") and len(split.parties) > 1:
+            yield from _operations(job, split)
         elif split.kind == "peer":
             yield _peers(job, split)
         elif split.kind == "none" and split is agreement.first:
@@ -135,17 +133,31 @@ def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:
     )
 
 
-def _operations(job: HangJob, split: GroupSplit) -> HangCause:
+def _other_calls(split: GroupSplit) -> bool:
+    """Whether the parties came from different lines of the program: sizes that differ are no fault of a tensor then."""
+    return unlike_lines({line_of_program(entry) for _, entry in split.parties})
+
+
+def _operations(job: HangJob, split: GroupSplit) -> Iterator[HangCause]:
+    """Of one line, or each with what the other does next: it is the order. Else one may as well have gone another way,
+    and the lines of the program tell more, where they are read."""
     small, entry = split.parties[-1]
-    return blame(
-        ORDER,
-        SEEN,  # ranks that have taken different ways look the same
-        small,
-        f"ranks came to #{split.sequence} of group {split.group} with different operations: "
-        + ", ".join(f"{ranks_of(ranks)} with {entry_words(other)}" for ranks, other in split.parties[:3]),
-        _seen(split),
-        at=_frame(job, small, entry),
-    )
+    other_calls = _other_calls(split)
+    causes: tuple[tuple[str, float], ...] = ((ORDER, SEEN),)
+    if other_calls and not split.swapped:
+        causes = (("rank-divergent-decision", POSSIBLE), (ORDER, HINT))
+        causes = (("rank0-only-collective", POSSIBLE), *causes) if tuple(small) == (0,) else causes
+    for cause, sure in causes:
+        yield blame(
+            cause,
+            sure,
+            small,
+            f"ranks came to #{split.sequence} of group {split.group} "
+            + ("from different lines of the program: " if other_calls else "with different operations: ")
+            + ", ".join(f"{ranks_of(ranks)} with {entry_words(other)}" for ranks, other in split.parties[:3]),
+            _seen(split),
+            at=_frame(job, small, entry),
+        )
 
 
 def _peers(job: HangJob, split: GroupSplit) -> HangCause:

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.causes import POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.progress import parties, progress_of
-from gpudoctor.hang.relation import fork_of
-from gpudoctor.hang.report import HangCause, Seen
+from gpudoctor.hang.relation import Fork, fork_of
 from gpudoctor.hang.words import (
     at,
-    blame,
     place_words,
     process_of,
     ranks_of,
@@ -20,7 +18,6 @@ from gpudoctor.hang.words import (
 )
 from gpudoctor.knowledge.places import is_user, place_of
 from gpudoctor.snapshot.evidence import Thread
-from gpudoctor.sure import POSSIBLE, SEEN
 
 
 def teardown(job: HangJob) -> Iterator[HangCause]:
@@ -60,37 +57,54 @@ def kept_by(rank: Rank) -> Thread | None:
 
 
 def in_finally(job: HangJob) -> Iterator[HangCause]:
-    """A rank waits in a collective of a `finally` whose `try` others are still in: it has failed there, as a rule, and
-    what it waits in keeps the exception from being printed."""
+    """A rank waits in a collective of a `finally` whose `try` others are still in, or of the end of their `with`: it
+    has failed there, as a rule, and what it waits in keeps the exception from being printed."""
     progress = progress_of(job)
     if progress.verdict not in ("stuck", "held") or progress.stopped or progress.ended:
         return
-    waiting = [rank for rank in progress.waiting if rank.place.kind in ("collective", "backward", "point-to-point")]
+    kinds = ("collective", "backward", "point-to-point", "cuda sync")
+    waiting = [rank for rank in progress.waiting if rank.place.kind in kinds]
     by_place = parties(waiting)
     for party in by_place:
         for other in by_place:
             fork = fork_of(party[0], other[0]) if party is not other else None
-            if fork is None or fork.one_source is None or fork.other_source is None:
+            left = _left(party[0], fork) if fork is not None else None
+            if fork is None or left is None:
                 continue
-            tried = {each.line for each in fork.other_source.enclosing if each.kind == "try"}
-            if not any(each.kind == "finally" and each.line in tried for each in fork.one_source.enclosing):
-                continue
+            statement, handler, text = left
             yield blame(
                 "teardown-deadlock",
                 SEEN,  # unless those in the `finally` had fewer steps
                 party,
-                f"{who(party, 'has', 'have')} left a `try` and {verb(party, 'waits', 'wait')} "
-                f"{place_words(party[0].place)} of its `finally`, as after an exception that is not printed yet; "
+                f"{who(party, 'has', 'have')} left a `{statement}` and {verb(party, 'waits', 'wait')} "
+                f"{place_words(party[0].place)} of its `{handler}`, as after an exception that is not printed yet; "
                 f"{waiting_words(other)}",
                 (
                     *stacks_of(party),
                     *stacks_of(other),
-                    Seen(f"{fork.one_source.file}:{fork.one.line}", f"finally: {fork.one_source.text}"),
+                    Seen(f"{fork.one.file}:{fork.one.line}", text),
                 ),
                 at=party[0].place.user_frame,
                 confirm=f"Print the exception before that line. When there is none, {ranks_of(party)} had fewer steps.",
             )
             return
+
+
+def _left(rank: Rank, fork: Fork) -> tuple[str, str, str] | None:
+    """Whether a rank is in the `finally` of a `try`, or leaves a `with`, that the other one is in: the statement, what
+    it is in of it, and the line."""
+    here, there = fork.one_source, fork.other_source
+    if here is None or there is None:
+        return None
+    around = {(each.kind, each.line) for each in there.enclosing}
+    if any(each.kind == "finally" and ("try", each.line) in around for each in here.enclosing):
+        return "try", "finally", f"finally: {here.text}"
+    if ("with", fork.one.line) not in around:
+        return None
+    frames = rank.place.user_frames
+    called = frames[: frames.index(fork.one)] if fork.one in frames else ()
+    method = called[-1].function.rpartition(".")[2] if called else ""
+    return ("with", method, here.text) if method in ("__exit__", "__aexit__") else None
 
 
 def store_left(job: HangJob) -> Iterator[HangCause]:

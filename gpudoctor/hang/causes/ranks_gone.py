@@ -1,34 +1,38 @@
 """Who cannot take part: ranks that were stopped, that ended, that are missing, and GPUs that are lost."""
 
 import ipaddress
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from gpudoctor.causes import CAUSES
-from gpudoctor.command import command
-from gpudoctor.hang.job import HangJob, Launcher, Rank
+from gpudoctor.hang.causes import CAUSES, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame, command
+from gpudoctor.hang.job import Launcher
 from gpudoctor.hang.progress import STARTING, STOPPED, progress_of
-from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.starts import number
+from gpudoctor.hang.relation import loop_around, source_at
 from gpudoctor.hang.words import (
     and_waiting,
     at,
-    blame,
     ended_words,
     on_host,
     process_of,
     ranks_of,
     stacks_of,
-    verb,
+    standing_words,
     waiting_words,
     who,
 )
 from gpudoctor.knowledge.wording import listed, ranges
+from gpudoctor.launcher.registry import rank_setters
+from gpudoctor.launcher.told import number
 from gpudoctor.snapshot.evidence import KernelEvent, NodeEvidence
-from gpudoctor.sure import LIKELY, POSSIBLE, PROVED, SEEN
 
 SIGTERM = 15
 SIGKILL = 9
+ASKED_TO_END = (SIGTERM, 2, 1, 24)
+"""Also by SIGINT, SIGHUP and, at a limit of CPU time, SIGXCPU."""
+COUNTED = re.compile(r" in range\(\d+\)$")
+"""A loop with as many rounds on every rank."""
 MOST_NAMED = 8
 """Culprits of one kind whose evidence is written out."""
 
@@ -106,10 +110,10 @@ def _stopped_launcher(launcher: Launcher) -> HangCause:
 def died_ranks(job: HangJob) -> Iterator[HangCause]:
     """Ranks that ended otherwise than with status 0 and were not collected, and those that their own node lacks."""
     progress = progress_of(job)
-    failed = [rank for rank in progress.ended if rank.state == "Z" and rank.evidence.process.exit_code != 0]
+    failed = [rank for rank in progress.ended if rank.evidence.process.exit_code]
     first = [rank for rank in failed if rank.evidence.process.exit_code & 0x7F != SIGTERM] or failed
     if first:
-        yield _zombies(job, first)
+        yield _failed(job, first)
         return
     vanished = [rank for rank in progress.ended if rank.state != "Z"]
     alive = [*progress.waiting, *progress.away, *progress.stopped]
@@ -129,40 +133,76 @@ def died_ranks(job: HangJob) -> Iterator[HangCause]:
     asleep = [rank for rank in progress.away if rank.place.kind in ("sleep", "data") or _is_quiet(rank)]
     if progress.waiting or (asleep and len(asleep) == len(progress.away)):
         yield from _missing(job, progress.waiting or asleep)
+    elif progress.away:
+        yield from _missing(job, progress.away, waits=False)
 
 
-def _zombies(job: HangJob, failed: Sequence[Rank]) -> HangCause:
+def _failed(job: HangJob, failed: Sequence[Rank]) -> HangCause:
     evidence: list[Seen] = []
     for_memory = False
     for rank in failed:
         process = rank.evidence.process
         event = _kernel_event(rank.node, process.pid)
         if len(evidence) < MOST_NAMED:
-            evidence.append(Seen(f"{process_of(rank)} /proc/{rank.pid}/stat", ended_words(process.exit_code)))
+            evidence.append(Seen(f"{process_of(rank)} exit status", ended_words(process.exit_code)))
             if event is not None:
                 evidence.append(Seen(f"kernel log of {rank.node.host}", event.text))
         killed = process.exit_code & 0x7F == SIGKILL and (rank.evidence.oom_kills or 0) > 0
         for_memory |= killed or (event is not None and event.kind == "oom")
-    most = Counter(ended_words(rank.evidence.process.exit_code) for rank in failed).most_common(1)[0][0]
-    if for_memory:
-        how = verb(failed, "was killed for memory", "were killed, for memory")
-    else:
-        how = f"{verb(failed, 'has', 'have')} {most}"
+    most = Counter(rank.evidence.process.exit_code for rank in failed).most_common(1)[0][0]
+    ending = _ending(most, for_memory, failed[0].evidence.oom_kills)
+    uncollected = ", and nobody has collected it" if any(rank.state == "Z" for rank in failed) else ""
     return blame(
         "rank-died",
         PROVED,  # its exit status
         failed,
-        f"{ranks_of(failed)} {how}, and nobody has collected it{and_waiting(progress_of(job).waiting, failed)}",
-        evidence,
-        fix=CAUSES["rank-died"].remedy("memory" if for_memory else ""),
+        f"{who(failed, ending.one, ending.several)} {ending.how}{uncollected}"
+        f"{and_waiting(progress_of(job).waiting, failed)}",
+        [*evidence, *stacks_of([rank for rank in failed if rank.place.kind != "unknown"])],
+        fix=CAUSES["rank-died"].remedy(ending.variant),
+        meaning=ending.meaning,
     )
+
+
+class _Ending(NamedTuple):
+    """What an exit status says."""
+
+    variant: str
+    """Of the fix."""
+    one: str
+    several: str
+    how: str
+    meaning: str = ""
+
+
+def _ending(status: int, for_memory: bool, oom_kills: int | None) -> _Ending:
+    """Of a status as waitpid(2) gives it. `oom_kills`: processes that the kernel's OOM killer has ended there."""
+    number = status & 0x7F
+    how = ended_words(status).removeprefix("ended ")
+    if for_memory:
+        meaning = "The node ran out of memory, or the rank's cgroup did."
+        return _Ending("memory", "was killed", "were killed", f"{how}, for memory", meaning)
+    if number == SIGKILL:
+        meaning = "No process can keep from SIGKILL, and it says nothing. " + (
+            "The kernel's OOM killer ended none there, so a person, a scheduler or a container's runtime sent it."
+            if oom_kills == 0
+            else "The OOM killer, a scheduler, a container's runtime or a person sends it."
+        )
+        return _Ending("killed" if oom_kills == 0 else "sigkill", "was killed", "were killed", how, meaning)
+    if number in ASKED_TO_END:
+        meaning = "It was asked to end, by a scheduler (time limit, preemption) or a person."
+        return _Ending("asked to end", "was ended", "were ended", how, meaning)
+    if number:
+        meaning = "A library or driver failed in it; Python raises no exception for that."
+        return _Ending("crashed", "crashed", "crashed", how.replace("by", "with", 1), meaning)
+    return _Ending("", "has ended", "have ended", how)
 
 
 def _kernel_event(node: NodeEvidence, pid: int) -> KernelEvent | None:
     return next((event for event in node.kernel if event.pid == pid and event.kind in ("oom", "segfault")), None)
 
 
-def _missing(job: HangJob, waiting: Sequence[Rank]) -> Iterator[HangCause]:
+def _missing(job: HangJob, waiting: Sequence[Rank], *, waits: bool = True) -> Iterator[HangCause]:
     """Ranks that no process is seen of, where it is known that they belong on a node that was read."""
     missing = set(job.missing)
     if not missing:
@@ -172,14 +212,12 @@ def _missing(job: HangJob, waiting: Sequence[Rank]) -> Iterator[HangCause]:
         return
     gone = sorted(proven) or sorted(missing)
     hosts = list(dict.fromkeys(proven.values())) or [node.host for node in job.nodes]
-    if any(
-        launcher.kind in ("torchrun", "accelerate", "deepspeed")
-        and launcher.node.host in hosts
-        and launcher.ranks
-        and launcher.evidence.state not in STOPPED
-        for launcher in job.launchers
-    ):
-        return  # it ends all ranks when one fails: this one has come to its end, see collective_divergence
+    for launcher in job.launchers:
+        here = launcher.kind in rank_setters() and launcher.node.host in hosts
+        if here and launcher.ranks and launcher.evidence.state not in STOPPED:
+            if waits and any(rank.place.kind not in STARTING for rank in waiting):
+                yield from _came_to_its_end(launcher, gone, waiting)
+            return
     closed = [(rank, number) for rank in waiting if (number := _closed(rank))]
     known = {process.process.pid for node in job.nodes for process in node.processes}
     events = [
@@ -195,7 +233,9 @@ def _missing(job: HangJob, waiting: Sequence[Rank]) -> Iterator[HangCause]:
     if kills:
         evidence.append(Seen(f"{process_of(waiting[0])} memory.events", f"oom_kill {kills}"))
     shown = bool(proven or closed or events)
-    if not progress_of(job).waiting:  # they only sleep, and may do so by themselves
+    if not waits:  # they compute, and will wait, unless the others have come to their end
+        sure = POSSIBLE
+    elif not progress_of(job).waiting:  # they only sleep, and may do so by themselves
         sure = LIKELY if not shown or any(rank.place.kind == "unknown" for rank in waiting) else SEEN
     elif all(rank.place.kind in STARTING for rank in waiting) and not events:
         sure = LIKELY  # it may not have been started yet
@@ -206,10 +246,30 @@ def _missing(job: HangJob, waiting: Sequence[Rank]) -> Iterator[HangCause]:
         sure,
         gone,
         f"{who(gone, 'has', 'have')} no process any more{', killed for memory' if events else ''}; "
-        f"{waiting_words(waiting)}",
+        f"{waiting_words(waiting) if waits else standing_words(waiting)}",
         evidence,
         fix=CAUSES["rank-died"].remedy("memory" if events else ""),
     )
+
+
+def _came_to_its_end(launcher: Launcher, gone: Sequence[int], waiting: Sequence[Rank]) -> Iterator[HangCause]:
+    """Ranks without a process below a launcher that ends all when one fails, and has not: they have ended well."""
+    watches = launcher.place.operation == "_invoke_run"  # else it may be ending the others just now
+    context = next(filter(loop_around, (source_at(waiting[0], each) for each in waiting[0].place.user_frames)), None)
+    loop = loop_around(context)
+    counted = loop is not None and (loop.kind == "while" or COUNTED.search(loop.text) is not None)
+    for cause in ("rank-divergent-decision", "uneven-inputs"):
+        likelier = counted is (cause == "rank-divergent-decision")  # a loop that only counts is as long on every rank
+        yield blame(
+            cause,
+            LIKELY if watches and likelier else POSSIBLE,
+            gone,
+            f"{who(gone, 'has', 'have')} no process any more, and {launcher.kind}, which ends all when one fails, runs "
+            f"on: {who(gone, 'has', 'have')} come to the end of the program, with status 0; "
+            f"{waiting_words(waiting)}",
+            (Seen(f"processes of {launcher.node.host}", f"no process has rank {ranges(gone)}"), *stacks_of(waiting)),
+            at=waiting[0].place.user_frame,
+        )
 
 
 def _local_gaps(job: HangJob) -> dict[int, str]:

@@ -7,15 +7,10 @@ Tried with torch 2.13: 14 s are fine, with 17 s the node that is ahead trains al
 
 from collections.abc import Iterator
 
-from gpudoctor.causes import CAUSES
-from gpudoctor.hang.causes import HangRule
-from gpudoctor.hang.job import HangJob
-from gpudoctor.hang.report import HangCause, Seen
+from gpudoctor.hang.causes import CAUSES, LIKELY, PROVED, HangCause, HangJob, HangRule, Seen, blame
 from gpudoctor.hang.starts import Start, nodes_of, seen, starts_of
-from gpudoctor.hang.words import blame
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot.evidence import NodeEvidence
-from gpudoctor.sure import LIKELY, PROVED
 
 MOST = 15.0
 """Seconds: torchrun's heartbeat interval times its attempts, both defaults."""

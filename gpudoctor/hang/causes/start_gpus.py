@@ -2,16 +2,11 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.causes import CAUSES
-from gpudoctor.command import command
-from gpudoctor.hang.causes import HangRule
-from gpudoctor.hang.job import HangJob, Rank
-from gpudoctor.hang.report import HangCause, Seen
+from gpudoctor.hang.causes import CAUSES, LIKELY, SEEN, HangCause, HangJob, HangRule, Rank, Seen, blame, command
 from gpudoctor.hang.starts import is_before_training
-from gpudoctor.hang.words import blame, numbers_of, ranks_of
+from gpudoctor.hang.words import numbers_of, ranks_of
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot.evidence import NodeEvidence
-from gpudoctor.sure import LIKELY, SEEN
 
 BEGIN = ("communicator init", "collective", "cuda sync", "backward")
 

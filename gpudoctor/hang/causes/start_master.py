@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
-from gpudoctor.command import Command, command
+from gpudoctor.command import Command
 from gpudoctor.hang.addresses import (
     Owner,
     is_loopback,
@@ -16,9 +15,7 @@ from gpudoctor.hang.addresses import (
     plain,
     routable,
 )
-from gpudoctor.hang.causes import HangRule
-from gpudoctor.hang.job import HangJob
-from gpudoctor.hang.report import HangCause, Seen
+from gpudoctor.hang.causes import CAUSES, LIKELY, PROVED, SEEN, HangCause, HangJob, HangRule, Seen, blame, command
 from gpudoctor.hang.starts import (
     YOUNG,
     Start,
@@ -32,10 +29,8 @@ from gpudoctor.hang.starts import (
     shown,
     starts_of,
 )
-from gpudoctor.hang.words import blame
 from gpudoctor.knowledge.wording import ago, listed
 from gpudoctor.snapshot.evidence import NodeEvidence, Socket
-from gpudoctor.sure import LIKELY, PROVED, SEEN
 
 NO_WAY = ("no answer", "unreachable", "unresolvable")
 STALE = 60.0
@@ -100,10 +95,10 @@ def _owners(job: HangJob, start: Start) -> list[Owner]:
 
 
 def _option(start: Start) -> str:
-    if start.kind == "accelerate":
-        return "--main_process_ip"
+    own = start.spelled("master-addr")
     has_endpoint = start.launch is not None and bool(start.launch.text("rdzv-endpoint"))
-    return "--master-addr" if start.backend == "static" and not has_endpoint else "--rdzv-endpoint"
+    by_endpoint = own == "master-addr" and (start.backend != "static" or has_endpoint)
+    return "--rdzv-endpoint" if by_endpoint else f"--{own}"
 
 
 def _with_address(starts: Sequence[Start], address: str, port: int = 0) -> tuple[Command, ...]:
@@ -117,12 +112,10 @@ def _with_address(starts: Sequence[Start], address: str, port: int = 0) -> tuple
             lines.append(command("export MASTER_ADDR={:host}", address))
             if port:
                 lines.append(command("export MASTER_PORT={:number}", port))
-        elif start.kind == "accelerate":
-            lines.append(command_with(start, main_process_ip=address, main_process_port=str(to)))
-        elif _option(start) == "--master-addr":
-            lines.append(command_with(start, master_addr=address, master_port=str(to)))
-        else:
+        elif _option(start) == "--rdzv-endpoint":
             lines.append(command_with(start, rdzv_endpoint=f"{address}:{to}"))
+        else:
+            lines.append(command_with(start, master_addr=address, master_port=str(to)))
     return tuple(dict.fromkeys(line for line in lines if line))[:4]
 
 

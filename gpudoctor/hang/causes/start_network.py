@@ -11,9 +11,10 @@ from gpudoctor.hang.addresses import Owner, interface_of, is_loopback, is_privat
 from gpudoctor.hang.causes import HangRule
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.starts import is_before_training, number, processes, starts_of
+from gpudoctor.hang.starts import is_before_training, processes, starts_of
 from gpudoctor.hang.words import blame, process_of, ranks_of, verb, without
 from gpudoctor.knowledge.wording import counted, listed, size
+from gpudoctor.launcher.told import number
 from gpudoctor.snapshot.evidence import NodeEvidence, ProcessEvidence, Socket
 from gpudoctor.sure import POSSIBLE, PROVED, SEEN
 
@@ -222,8 +223,8 @@ def _firewall(job: HangJob, blocked: Sequence[Connection]) -> HangCause:
     ports = listed(map(str, sorted({attempt.socket.remote_port for attempt in blocked})), 3)
     lines = [command("sudo nft list ruleset | grep -n -e drop -e reject")]
     own = routable(blocked[0].node)
-    if "." in own:
-        lines.append(command("sudo iptables -I INPUT -s {:subnet} -p tcp -j ACCEPT", f"{own.rpartition('.')[0]}.0/24"))
+    if "." in own:  # this one node, and no more of its network
+        lines.append(command("sudo iptables -I INPUT -s {:host} -p tcp -j ACCEPT", own))
     tried = any(attempt.socket.retransmits > 0 for attempt in blocked)
     return blame(
         "firewall-ephemeral-ports",

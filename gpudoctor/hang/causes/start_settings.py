@@ -7,11 +7,12 @@ from gpudoctor.command import NONE, command
 from gpudoctor.hang.causes import HangRule
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.starts import WAITS_FOR_RANKS, is_before_training, own_words, shown
+from gpudoctor.hang.starts import is_before_training, own_words, shown
 from gpudoctor.hang.words import blame, process_of, ranks_of, verb, who, without
 from gpudoctor.knowledge.nccl.rank_settings import AGREED, OF_EACH_RANK
 from gpudoctor.knowledge.places import main_thread
 from gpudoctor.knowledge.wording import listed
+from gpudoctor.launcher.registry import rank_setters
 from gpudoctor.snapshot.evidence import Frame
 from gpudoctor.sure import HINT, LIKELY, POSSIBLE, PROVED, SEEN
 
@@ -40,7 +41,7 @@ def local_rank_is_preset(job: HangJob) -> Iterator[HangCause]:
         preset = [variable for variable in PRESET if environment.get(variable, "").strip()]
         if not preset or any(variable in environment for variable in OF_A_LAUNCHER) or "WORLD_SIZE" in environment:
             continue
-        if not is_before_training(rank) or any(launcher.kind in WAITS_FOR_RANKS for launcher in job.launchers):
+        if not is_before_training(rank) or any(launcher.kind in rank_setters() for launcher in job.launchers):
             continue
         if len({other.rank for other in job.ranks}) > 1 and "LOCAL_RANK" in preset:
             continue

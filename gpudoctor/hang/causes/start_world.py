@@ -8,20 +8,20 @@ from gpudoctor.hang.causes import HangRule
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.starts import (
-    WAITS_FOR_RANKS,
     YOUNG,
     Start,
     command_with,
     groups,
     is_before_training,
     nodes_of,
-    number,
     ranks_in,
     seen,
     starts_of,
 )
 from gpudoctor.hang.words import blame, process_of, ranks_of
 from gpudoctor.knowledge.wording import counted, listed, ranges
+from gpudoctor.launcher.registry import rank_setters
+from gpudoctor.launcher.told import number
 from gpudoctor.sure import LIKELY, POSSIBLE, PROVED, SEEN
 
 MISMATCH = "launcher-world-mismatch"
@@ -37,8 +37,7 @@ def different_numbers_of_nodes(job: HangJob) -> Iterator[HangCause]:
     here = len(nodes_of(starts))
     right = _right(by_count, here)
     wrong = [start for count, several in by_count.items() if count != right for start in several]
-    option = "num_machines" if wrong[0].kind == "accelerate" else "nnodes"
-    written = f"--{option.replace('_', '-')}"
+    written = f"--{wrong[0].spelled('nnodes')}"
     counts = (
         f"{counted(int(str(count)), 'node')} on {listed(nodes_of(several))}" for count, several in by_count.items()
     )
@@ -50,7 +49,7 @@ def different_numbers_of_nodes(job: HangJob) -> Iterator[HangCause]:
         [seen(start, f"{written} {start.fewest_nodes}") for start in starts],
         fix=KNOWN.remedy(
             "nodes" if right == here else "more nodes",
-            *(command_with(start, **{option: str(right)}) for start in wrong),
+            *(command_with(start, nnodes=str(right)) for start in wrong),
             right=right,
             option=written,
             wrong=listed(nodes_of(wrong)),
@@ -76,10 +75,7 @@ def same_node_rank(job: HangJob) -> Iterator[HangCause]:
     count = max(start.most_nodes or 0 for start in starts)
     absent = sorted(set(range(count)) - {start.node_rank for start in starts if start.node_rank is not None})
     surplus = [start for several in twice.values() for start in several[1:]]
-    lines = [
-        command_with(start, **{"machine_rank" if start.kind == "accelerate" else "node_rank": str(rank)})
-        for start, rank in zip(surplus, absent, strict=False)
-    ]
+    lines = [command_with(start, node_rank=str(rank)) for start, rank in zip(surplus, absent, strict=False)]
     what = listed(f"node rank {rank} on {listed(nodes_of(several))}" for rank, several in twice.items())
     yield blame(
         MISMATCH,
@@ -198,7 +194,7 @@ def ranks_that_have_not_come(job: HangJob) -> Iterator[HangCause]:
         return
     if any(rank.state == "Z" for rank in job.ranks) or any(node.kernel for node in job.nodes):
         return  # somebody has died: that is said elsewhere
-    if any(launcher.kind in WAITS_FOR_RANKS for launcher in job.launchers):
+    if any(launcher.kind in rank_setters() for launcher in job.launchers):
         return
     environment = job.ranks[0].environment
     size = number(environment.get("WORLD_SIZE")) or job.world_size

@@ -2,25 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.hang.job import HangJob, Rank
-from gpudoctor.hang.progress import JobProgress, awaits_work, lets_work, parties, progress_of
+from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.progress import JobProgress, asks_its_loaders, lets_work, parties, progress_of, runs, serves
 from gpudoctor.hang.relation import guards_of
-from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.words import (
-    and_waiting,
-    at,
-    blame,
-    line_of,
-    process_of,
-    stack_of,
-    stacks_of,
-    waiting_words,
-    who,
-    without,
-)
-from gpudoctor.knowledge.places import Kind, main_thread, place_of
+from gpudoctor.hang.words import and_waiting, at, line_of, process_of, stack_of, stacks_of, waiting_words, who, without
+from gpudoctor.knowledge.place_markers import NOT_STORAGE, kernel_name
+from gpudoctor.knowledge.places import Kind, is_user, main_thread, place_of
 from gpudoctor.snapshot.evidence import ProcessEvidence
-from gpudoctor.sure import LIKELY, POSSIBLE, SEEN
 
 MOST_NAMED = 8
 MOVING = LIKELY
@@ -42,14 +30,31 @@ def in_the_kernel(job: HangJob) -> Iterator[HangCause]:
         for rank in job.ranks
         if len(rank.evidence.samples) > 1 and all(sample.state == "D" for sample in rank.evidence.samples)
     ]
-    if asleep and progress_of(job).verdict != "moves":
-        yield _stall(job, asleep, "in the kernel (state D), in both looks")
+    if progress_of(job).verdict == "moves":
+        return
+    for cause in ("storage-stall", "kernel-wait"):
+        some = [rank for rank in asleep if _waits_for_a_driver(rank) == (cause == "kernel-wait")]
+        if some:
+            function = _waits_in(some[0])
+            note = f"in the kernel (state D{f' in {function}' if function else ''}), in both looks"
+            yield _stall(job, some, note, cause)
+
+
+def _waits_in(rank: Rank) -> str:
+    thread = main_thread(rank.evidence.samples[-1], rank.pid)
+    return kernel_name(thread.waits_in) if thread is not None else ""
+
+
+def _waits_for_a_driver(rank: Rank) -> bool:
+    """Whether the kernel function is none that waits for a file."""
+    return NOT_STORAGE.match(_waits_in(rank)) is not None
 
 
 def storage(job: HangJob) -> Iterator[HangCause]:
     """An open, a read or a write of a file that does not come back; or one that goes on."""
     for progress, party in held_up(job, "storage", alone=True):
-        still = [rank for rank in party if rank.moved is False and not _bytes_move(rank)]
+        # Bytes are those of all threads: NCCL's, and one that writes a dump, move some while the main one stands.
+        still = [rank for rank in party if rank.moved is False and (_was_counted(rank) or not _bytes_move(rank))]
         if still and all(rank.state != "D" for rank in still):
             yield _stall(job, still, "and nothing has moved between two looks")
         going = [rank for rank in without(party, still) if rank.state != "D"]
@@ -58,7 +63,7 @@ def storage(job: HangJob) -> Iterator[HangCause]:
             yield _slow(progress, going, MOVING, *doing, "its bytes or CPU time move")
 
 
-def _stall(job: HangJob, ranks: Sequence[Rank], note: str) -> HangCause:
+def _stall(job: HangJob, ranks: Sequence[Rank], note: str, cause: str = "storage-stall") -> HangCause:
     frame, operation = ranks[0].place.user_frame, ranks[0].place.operation
     place = operation if operation and ranks[0].place.kind == "storage" else "file access"
     evidence = [stack_of(rank, _kernel_words(rank.evidence)) for rank in ranks[:MOST_NAMED]]
@@ -66,7 +71,7 @@ def _stall(job: HangJob, ranks: Sequence[Rank], note: str) -> HangCause:
     if files:
         evidence.append(Seen(f"{process_of(ranks[0])} open files", ", ".join(files[:6])))
     return blame(
-        "storage-stall",
+        cause,
         SEEN,  # two looks; whether the storage or a lock of somebody else's holds it, they do not tell
         ranks,
         f"{who(ranks, 'stands', 'stand')} in {place}{at(frame)}, {note}{and_waiting(progress_of(job).waiting, ranks)}",
@@ -83,6 +88,12 @@ def _kernel_words(process: ProcessEvidence) -> str:
     if thread is None:
         return ""
     return ", ".join(filter(None, (f"waits in {thread.waits_in}" if thread.waits_in else "", thread.syscall)))
+
+
+def _was_counted(rank: Rank) -> bool:
+    """Whether it is known how often the kernel has switched to its main thread."""
+    thread = main_thread(rank.evidence.samples[-1], rank.pid) if rank.evidence.samples else None
+    return thread is not None and thread.switches is not None
 
 
 def _bytes_move(rank: Rank) -> bool:
@@ -116,7 +127,7 @@ def computing(job: HangJob) -> Iterator[HangCause]:
         moving = any(rank.moved is not False or lets_work(rank) for rank in party)
         if moving:
             sure = MOVING if guarded else POSSIBLE
-        elif any(map(awaits_work, party)):  # as a server does
+        elif serves(progress):
             sure = POSSIBLE
         else:
             sure = SEEN if guarded else LIKELY
@@ -146,7 +157,7 @@ def _slow(progress: JobProgress, ranks: Sequence[Rank], sure: float, one: str, s
 def data(job: HangJob) -> Iterator[HangCause]:
     """A rank that waits for its DataLoader: what the workers do decides."""
     for progress, party in held_up(job, "data", alone=True):
-        by_state: dict[str, list[tuple[Rank, ProcessEvidence]]] = {"locked": [], "storage": [], "busy": []}
+        by_state: dict[str, list[tuple[Rank, ProcessEvidence]]] = {"locked": [], "storage": [], "busy": [], "own": []}
         for rank in party:
             states = ((worker_state(worker), worker) for worker in rank.data_loaders)
             telling = next(((state, worker) for state, worker in states if state in by_state), None)
@@ -160,13 +171,16 @@ def data(job: HangJob) -> Iterator[HangCause]:
         elif busy := [rank for rank, _ in by_state["busy"]]:
             if progress.waiting:
                 yield _slow(progress, busy, MOVING, "waits for a data loader that works", "wait for data loaders", "")
-        elif all(rank.data_loaders and rank.moved is False for rank in party):
+        elif own := by_state["own"]:
+            yield _loader(progress, "slow-rank-timeout", LIKELY, own, "stands in the data set's own code")
+        elif all(rank.data_loaders and (rank.moved is False or asks_its_loaders(rank)) for rank in party):
             pairs = [(rank, rank.data_loaders[0]) for rank in party]
             yield _loader(progress, "dataloader-fork-deadlock", LIKELY, pairs, "uses no CPU time")
 
 
 def worker_state(worker: ProcessEvidence) -> str:
-    """ "locked": in a futex without having run; "storage"; "busy"; "idle": it waits for its next index; ""."""
+    """ "locked": in a futex without having run; "storage"; "busy"; "own": it sleeps in the program's code, which waits
+    for a server as a rule; "idle": it waits for its next index; ""."""
     if len(worker.samples) < 2:
         return ""
     first, last = worker.samples[0], worker.samples[-1]
@@ -181,6 +195,9 @@ def worker_state(worker: ProcessEvidence) -> str:
     names = {frame.function for frame in thread.frames[:3]}
     if "futex" in thread.waits_in or "futex" in thread.syscall:
         return "locked"
+    innermost = next((frame for frame in thread.frames if not frame.native), None)
+    if innermost is not None and is_user(innermost):
+        return "" if runs(worker) else "own"
     if place.kind == "data" or {"poll", "_poll", "wait", "get"} & names:
         return "idle"
     return ""

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.causes import POSSIBLE, PROVED, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.words import and_waiting, at, blame, process_of, ranks_of
+from gpudoctor.hang.words import and_waiting, at, process_of, ranks_of
 from gpudoctor.knowledge.places import place_of
 from gpudoctor.snapshot.evidence import Thread
-from gpudoctor.sure import POSSIBLE, PROVED
 
 MOST_NAMED = 8
 

@@ -3,12 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.causes import LIKELY, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.words import blame, process_of, ranks_of, who
+from gpudoctor.hang.words import process_of, ranks_of, who
 from gpudoctor.knowledge.places import main_thread
-from gpudoctor.sure import LIKELY
 
 MOST_NAMED = 4
 TELLING = (

@@ -56,13 +56,6 @@ ERRORS = {
             "Take the stubs folder out of LD_LIBRARY_PATH.",
         ),
         CudaError(
-            35,
-            "CUDA_ERROR_INSUFFICIENT_DRIVER",
-            "the driver is older than the CUDA version that was asked for",
-            "Install a newer driver, or a torch build for an older CUDA.",
-            (command("nvidia-smi"),),
-        ),
-        CudaError(
             46,
             "CUDA_ERROR_DEVICE_UNAVAILABLE",
             "the GPU is busy: compute mode exclusive or prohibited, or another process is resetting it",

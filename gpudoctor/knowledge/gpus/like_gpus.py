@@ -11,11 +11,16 @@ H = TypeVar("H", bound=Hashable)
 
 
 def models(gpus: Sequence[Gpu]) -> list[tuple[Gpu, ...]]:
-    """GPUs of the same name, in order of the first of each. Those whose name was not read are left out."""
-    groups: dict[str, list[Gpu]] = {}
+    """GPUs of the same name, in order of the first of each. Those whose name was not read are left out.
+
+    The table of nvidia-smi shortens names: of one that ends in dots, only GPUs with as much memory are of a model.
+    """
+    groups: dict[tuple[str, int | None], list[Gpu]] = {}
     for gpu in gpus:
         if gpu.name.is_read:
-            groups.setdefault(gpu.name.value, []).append(gpu)
+            is_short = gpu.name.value.endswith("...")
+            memory = gpu.memory_total_bytes.value_or(None) if is_short else None
+            groups.setdefault((gpu.name.value, memory), []).append(gpu)
     return [tuple(group) for group in groups.values()]
 
 

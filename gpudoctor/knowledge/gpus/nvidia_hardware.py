@@ -2,7 +2,7 @@
 
 import re
 
-from gpudoctor.snapshot import NOT_IN_SNAPSHOT, DeviceNode, PciDevice, Reading, Snapshot
+from gpudoctor.snapshot import DeviceNode, PciDevice, Reading, Snapshot, is_left_out
 
 VENDOR = "0x10de"
 DISPLAY_CLASS = "0x03"  # PCI base class 03, display controllers: VGA 0300 and 3D 0302
@@ -50,8 +50,23 @@ def withheld_nodes(machine: Snapshot) -> tuple[DeviceNode, ...]:
     )
 
 
+def is_of_a_file(machine: Snapshot) -> bool:
+    """Whether it comes from output that tells of no hardware but what nvidia-smi shows."""
+    return is_pasted(machine) and is_left_out(machine.accelerators.pci)
+
+
+def is_pasted(machine: Snapshot) -> bool:
+    """Whether it comes from output of tools, which never tells of containers, jobs and the like."""
+    return machine.origin != Snapshot().origin
+
+
 def has_gpu(machine: Snapshot) -> bool:
-    """Whether there is an NVIDIA GPU for a driver to serve. Raises `NotRead` when that cannot be told."""
+    """Whether there is an NVIDIA GPU for a driver to serve. Raises `NotRead` when that cannot be told.
+
+    Of a file that does not tell: whoever asked nvidia-smi there, and asks us, means to have one.
+    """
+    if is_of_a_file(machine):
+        return True
     nodes = machine.accelerators.device_nodes
     if nodes.is_read and gpu_nodes(machine):
         return True
@@ -59,13 +74,18 @@ def has_gpu(machine: Snapshot) -> bool:
 
 
 def in_container(machine: Snapshot) -> bool:
-    """Raises `NotRead` when it is not known."""
+    """Raises `NotRead` when it is not known: for what is no fault there. Words ask `perhaps_in_container`."""
     return machine.host.container.value != "none"
 
 
-def in_virtual_machine(machine: Snapshot) -> bool:
-    """Raises `NotRead` when it is not known."""
-    return machine.host.virtualization.value != "none"
+def perhaps_in_container(machine: Snapshot) -> bool | None:
+    """None when it is not known: then the words hold for both."""
+    return machine.host.container.value != "none" if machine.host.container.is_read else None
+
+
+def perhaps_in_virtual_machine(machine: Snapshot) -> bool | None:
+    """None when it is not known: then the words hold for both."""
+    return machine.host.virtualization.value != "none" if machine.host.virtualization.is_read else None
 
 
 def in_wsl(machine: Snapshot) -> bool:
@@ -73,18 +93,15 @@ def in_wsl(machine: Snapshot) -> bool:
     return machine.host.virtualization.value == "wsl2"
 
 
-def went_wrong(machine: Snapshot, reading: Reading[object]) -> bool:
-    """Whether reading a fact failed here, as opposed to nobody having tried.
-
-    A partial snapshot and a pasted nvidia-smi output have facts of kind "failed" too: those that they lack.
-    """
-    return reading.missing_kind == "failed" and reading != NOT_IN_SNAPSHOT and machine.origin == "this machine"
+def went_wrong(reading: Reading[object]) -> bool:
+    """Whether reading a fact failed, here or where a file was written, as opposed to nobody having tried."""
+    return reading.missing_kind == "failed" and not is_left_out(reading)
 
 
-def crashed(machine: Snapshot, reading: Reading[object]) -> bool:
+def crashed(reading: Reading[object]) -> bool:
     """Whether the process that asked for the fact was killed by a signal, as by a library's segmentation fault.
 
     A crash has no error number: `gpudoctor.active.Reply.failure` words it so. A child that ended by itself with an exit
     status is a fault of the doctor or its installation, and no word about the driver.
     """
-    return went_wrong(machine, reading) and "killed by SIG" in reading.reason
+    return went_wrong(reading) and "killed by SIG" in reading.reason

@@ -3,8 +3,8 @@
 Codes and immediate actions follow NVIDIA's Xid catalog
 (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, as of October 2025), SXids the Fabric Manager User
 Guide (appendix D). The words are ours. Level "application" is NVIDIA's RESTART_APP where it then sends the
-reader to the program or the driver; "hardware" is everything that NVIDIA answers with a reset, a reboot or a
-look at the machine, and memory errors; "notice" is what NVIDIA says to ignore.
+reader to the program or the driver; "hardware" is everything that NVIDIA answers with a reset, a reboot, a
+look at the machine or its support, and memory errors; "notice" is what NVIDIA says to ignore.
 """
 
 import math
@@ -16,7 +16,15 @@ from gpudoctor.snapshot import XidEvent
 
 Level = Literal["application", "hardware", "notice"]
 Action = Literal[
-    "none", "restart-job", "reset-gpu", "reboot", "check-power", "check-nvlink", "update-driver", "restart-vm"
+    "none",
+    "restart-job",
+    "reset-gpu",
+    "reboot",
+    "check-power",
+    "check-nvlink",
+    "update-driver",
+    "restart-vm",
+    "contact-support",
 ]
 
 RECENT_SECONDS = 24 * 3600.0
@@ -62,9 +70,7 @@ _SINGLE = (
     Xid(32, "corrupted command stream", "application", "restart-job", "commands reached the GPU damaged"),
     Xid(37, "driver firmware error", "notice", "none", "the firmware refused a request of the driver"),
     Xid(38, "driver firmware error", "notice", "none", "a firmware watchdog expired"),
-    Xid(
-        43, "GPU stopped processing", "application", "restart-job", "a fault in the program stopped its work on the GPU"
-    ),
+    Xid(43, "GPU stopped processing", "notice", "none", "a fault in the program stopped its work on the GPU"),
     Xid(44, "fault during a context switch", "notice", "none", "the GPU met a fault between two programs"),
     Xid(
         45,
@@ -115,8 +121,8 @@ _SINGLE = (
     Xid(
         137,
         "NVLink privilege error",
-        "application",
-        "restart-job",
+        "notice",
+        "none",
         "a peer GPU used memory it may not, often after its owner died",
     ),
     Xid(140, "unrecovered ECC error", "hardware", "reset-gpu", "GPU memory lost data that ECC could not restore"),
@@ -132,17 +138,38 @@ _SINGLE = (
     ),
     Xid(155, "NVLink error found by software", "hardware", "reset-gpu", "the driver took an NVLink down"),
     Xid(156, "resource retired", "hardware", "reset-gpu", "the GPU put a bad unit out of use; a reset completes it"),
-    Xid(157, "resource retirement failed", "hardware", "reboot", "the GPU could not put a bad unit out of use"),
+    Xid(157, "resource retirement failed", "notice", "none", "the GPU could not put a bad unit out of use"),
     Xid(158, "fatal timeout", "hardware", "reset-gpu", "the GPU did not answer in time"),
+    Xid(
+        159,
+        "CHI non-data error",
+        "hardware",
+        "contact-support",
+        "the coherent link between CPU and GPU reported an error, most often after an Xid of its own cause",
+    ),
     Xid(160, "channel retired", "notice", "none", "the GPU put a memory channel out of use"),
     Xid(161, "channel retirement failed", "notice", "none", "the GPU could not put a memory channel out of use"),
     Xid(162, "power smoothing engaged", "notice", "none", "the power smoothing circuit works again"),
     Xid(163, "power smoothing disengaged", "notice", "none", "the power smoothing circuit is off"),
     Xid(164, "power smoothing wearing out", "notice", "none", "the power smoothing circuit has little life left"),
     Xid(165, "power smoothing worn out", "notice", "none", "the power smoothing circuit has no life left"),
+    Xid(
+        166,
+        "NVLink traffic before encryption",
+        "hardware",
+        "contact-support",
+        "confidential computing saw traffic on a link that was not yet set up for encryption",
+    ),
     Xid(167, "PCIe fatal timeout", "hardware", "reboot", "the GPU did not answer on PCIe in time"),
     Xid(168, "GPU memory reduced", "hardware", "reset-gpu", "the GPU found errors in its protected memory"),
     Xid(169, "security controller halted", "hardware", "reset-gpu", "the GPU's own controller stopped"),
+    Xid(
+        170,
+        "NVLink security interrupt",
+        "hardware",
+        "contact-support",
+        "a link reported an interrupt while confidential computing was on",
+    ),
     Xid(171, "uncorrectable DRAM error", "hardware", "reset-gpu", "GPU memory lost data that ECC could not restore"),
     Xid(172, "uncorrectable SRAM error", "hardware", "reset-gpu", "a cache in the GPU lost data"),
 )
@@ -153,7 +180,7 @@ _FAMILIES: tuple[tuple[tuple[int, ...], str, Level, Action, str], ...] = (
     ((68, 83, 84, 88, 89, 96, 97, 98), "video decoder error", "application", "restart-job", _VIDEO),
     ((82, *range(99, 106)), "JPEG decoder error", "application", "restart-job", _VIDEO),
     ((86, 139), "optical flow engine error", "application", "restart-job", _VIDEO),
-    ((142,), "video encoder error", "application", "restart-job", _VIDEO),
+    ((142,), "video encoder error", "hardware", "contact-support", _VIDEO),
     (tuple(range(144, 151)), "NVLink 5 error", "hardware", "check-nvlink", _NVLINK5),
     ((14, 106, 107), "test message", "notice", "none", "a message that NVIDIA says to ignore"),
     ((152, 153), "DLA error", "notice", "none", "the deep learning accelerator of an SoC met an error"),
@@ -162,6 +189,14 @@ _FAMILIES: tuple[tuple[tuple[int, ...], str, Level, Action, str], ...] = (
 CATALOG: dict[int, Xid] = {xid.code: xid for xid in _SINGLE} | {
     code: Xid(code, name, level, action, meaning) for codes, name, level, action, meaning in _FAMILIES for code in codes
 }
+
+# The notices of which the catalog says: ignore, and then, when they come again, ask NVIDIA's support.
+THEN_SUPPORT = frozenset((14, 38, 43, 44, 67, 92, 93, 121, 141, 152, 153, 157))
+
+# What a code is one sign of, beside what NVML tells of the same GPU.
+OF_MEMORY = frozenset((48, 63, 64, 92, 94, 95, 140, 171))
+OF_NVLINK = frozenset((74, 136, *range(144, 151), 155))
+OF_A_LOST_GPU = frozenset((79, 167))
 
 # Of the Fabric Manager User Guide's tables, those that need other words than "an NVSwitch error".
 SXID_NAMES = {
@@ -186,10 +221,12 @@ SXID_NAMES = {
             19065,
             19068,
             19071,
+            24001,
+            24002,
+            24003,
         ),
         "a single-bit error that the switch corrected",
     ),
-    24001: "a single-bit error that the switch corrected",
 }
 SXID_CORRECTED = frozenset(code for code, name in SXID_NAMES.items() if "corrected" in name)
 

@@ -118,7 +118,8 @@ _COMM = re.compile(
 )
 _NAMED_NETWORK = re.compile(r"Using network (.+)")
 _BOOTSTRAP = re.compile(r"Bootstrap ?: Using ([^:\s]+):(\S+?)<[0-9]+>")
-_ADAPTER = re.compile(r"\[([0-9]{1,6})\]\s?([A-Za-z0-9_.\-]+):([0-9]{1,6})/(IB|RoCE)")
+_ADAPTER = re.compile(r"\[([0-9]{1,6})\]\s?([A-Za-z0-9_.\-]+):([0-9]{1,6})(?::-?[0-9]{1,6}){0,2}/(IB|RoCE)")
+"""Behind the port stand its rail and plane where NCCL_IB_HCA names them (2.30.7 on)."""
 _MERGED = re.compile(r"\[([0-9]{1,6})\]=\{([^}]*)\}")
 _OUT_OF_BAND = re.compile(r"OOB ([^:\s]+):(\S+?)<[0-9]+>")
 _SOCKET = re.compile(r"\[[0-9]{1,6}\]([^:\s]+):(\S+?)<[0-9]+>")

@@ -5,6 +5,8 @@ import re
 from gpudoctor.command import Command, command
 from gpudoctor.knowledge.nccl.settings import ENVIRONMENT, Setting
 
+NOT_BY_NAME = "NCCL_COMM_ID decides that, and NCCL_SOCKET_IFNAME does not: take it out."
+
 
 def take_out(*settings: Setting) -> tuple[Command, ...]:
     """The lines that unset variables of the environment, and delete lines of files."""

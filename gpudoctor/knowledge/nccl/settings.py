@@ -2,7 +2,8 @@
 
 Sources: NCCL src/misc/param.cc (every release from 2.3.5 to 2.30.7): a file's line never replaces a variable that is
 already set, so the environment wins, then the first file. Integers are strtoll(text, NULL, 0), whose end nobody looks
-at. `NCCL_CONF_FILE` is known since 2.23.4; it takes the place of ~/.nccl.conf.
+at. `NCCL_CONF_FILE` is known since 2.23.4; it takes the place of ~/.nccl.conf. Since 2.30.3 a carriage return at the
+end of a line is no part of the value, and ~ is $HOME; before, it is what the password file says.
 """
 
 import re
@@ -15,6 +16,7 @@ from gpudoctor.snapshot import ConfigFile, NotApplicable, NotRead, Reading, Snap
 ENVIRONMENT = "environment"
 CONF_FILE_VARIABLE = "NCCL_CONF_FILE"
 CONF_FILE_SINCE = (2, 23, 4)
+HOME_VARIABLE_SINCE = RETURN_DROPPED_SINCE = (2, 30, 3)
 LARGEST = 2**63 - 1
 
 NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
@@ -69,6 +71,7 @@ def effective(machine: Snapshot) -> dict[str, Setting]:
     found: dict[str, Setting] = {}
     for file in reversed(files_in_use(machine)):
         found |= {name: Setting(name, value, file.path) for name, value in file.settings.value.items()}
+        found |= {name: Setting(name, f"{found[name].value}\r", file.path) for name in returns_kept(machine, file)}
     environment = machine.environment.value
     found |= {name: Setting(name, value, ENVIRONMENT) for name, value in environment.items()}
     return {name: found[name] for name in sorted(found) if name.startswith("NCCL_")}
@@ -81,7 +84,19 @@ def files_in_use(machine: Snapshot) -> tuple[ConfigFile, ...]:
     if named is not None and any(file is named or file is home for file in files):
         unused = home if knows_named_files(machine) else named
         files = [file for file in files if file is not unused]
+    if any(file.home_of for file in files):
+        wanted = _home_of(machine)
+        files = [file for file in files if file.home_of in ("", wanted)]
     return tuple(files)
+
+
+def _home_of(machine: Snapshot) -> str:
+    return "HOME" if nccl_version(machine) >= HOME_VARIABLE_SINCE else "passwd"
+
+
+def returns_kept(machine: Snapshot, file: ConfigFile) -> tuple[str, ...]:
+    """The names whose value ends in a carriage return to this NCCL. Raises `NotRead`."""
+    return file.with_return if file.with_return and nccl_version(machine) < RETURN_DROPPED_SINCE else ()
 
 
 def named_file(machine: Snapshot) -> ConfigFile | None:
@@ -94,7 +109,10 @@ def home_file(machine: Snapshot) -> ConfigFile | None:
     """~/.nccl.conf; None without a home folder, or when $NCCL_CONF_FILE names this very file. Raises `NotRead`."""
     named = named_file(machine)
     files = machine.network.nccl_files.value
-    return next((file for file in files if file is not named and file.path.endswith("/.nccl.conf")), None)
+    homes = [file for file in files if file is not named and file.path.endswith("/.nccl.conf")]
+    if any(file.home_of and is_there(file) for file in homes):
+        homes = [file for file in homes if file.home_of == _home_of(machine)]
+    return homes[0] if homes else None
 
 
 def is_there(file: ConfigFile) -> bool:

@@ -1,7 +1,7 @@
 """NCCL's variables for the network, as rows of a table; variables.py says what the columns are.
 
 Made by scanning the source of every release from 2.3.5 to 2.30.7 for parameters and getenv calls; the names of 2.31
-are strings of its library, whose source was not read. The purposes are our words.
+and 2.32 are strings of their libraries, whose source was not read. The purposes are our words.
 """
 
 ROWS = """
@@ -17,7 +17,7 @@ NCCL_SOCKET_INLINE 2.27.3 - integer 128 largest message sent along with its head
 NCCL_SOCKET_MIN_TASKSIZE 2.27.3 - integer 65536 smallest part of a message given to one socket, in bytes
 NCCL_SOCKET_RCVBUF 2.27.3 - integer -1 receive buffer of a socket, in bytes
 NCCL_SOCKET_SNDBUF 2.27.3 - integer -1 send buffer of a socket, in bytes
-NCCL_SOCKET_MAGIC 2.30.7 - text - number by which ranks of one job know each other
+NCCL_SOCKET_MAGIC 2.30.7 2.31.2 text - number by which ranks of one job know each other
 NCCL_COMM_ID 2.3.5 - text - address and port of the first rank, for programs without a launcher
 NCCL_HOSTID 2.5.6 - text - string that names the host in place of its name and boot id
 NCCL_OOB_NET_ENABLE 2.23.4 - integer 0 has the network plugin carry the start of a job
@@ -76,17 +76,19 @@ NCCL_IB_OOO_RQ 2.30.3 - integer 0 receive queues that take messages out of order
 NCCL_IB_QUERY_PORT_SPEED 2.30.7 - integer 1 asks the device for its speed
 NCCL_IB_SUBNET_AWARE_ROUTING 2.30.7 - integer 0 connects only ports of one subnet
 NCCL_IB_SUBNET_PREFIX_LEN 2.30.7 - integer 24 length of that subnet's prefix
+NCCL_IB_SORT_MERGE_NICS 2.32 - text - order of the ports that are merged into one device
+NCCL_IB_RAIL_POLICY 2.32 - text - which port serves which rail
 NCCL_IB_EVENT_BASED_LB 2.31 - text - load balancing by events
 NCCL_IB_EVENT_BASED_LB_REMOTE 2.31 - text - load balancing by events of the other side
 NCCL_IB_WQE_LATENCY_REPORT 2.31 - text - reports slow work requests
 NCCL_IB_WQE_LATENCY_THRESHOLD_NS 2.31 - text - from when a work request is slow, in nanoseconds
-NCCL_MLOPART_RDMA_ENABLE 2.30.7 - integer 0 RDMA from a part of a GPU
+NCCL_MLOPART_RDMA_ENABLE 2.30.7 2.31.2 integer 0 RDMA from a part of a GPU
 # network and GPUDirect
 NCCL_NET 2.10.3 - text - network by name: IB, Socket or a plugin's
 NCCL_NET_GDR_LEVEL 2.4.2 - text - how near GPU and NIC must be for GPUDirect RDMA: LOC, PIX, PXB, PHB or SYS
 NCCL_NET_GDR_READ 2.3.5 - integer auto GPUDirect RDMA for sending too
 NCCL_NET_GDR_C2C 2.26.2 - integer 0,2.27.3:1 GPUDirect RDMA over NVLink-C2C
-NCCL_NET_GDR_MLOPART 2.30.7 - integer 0 GPUDirect RDMA for parts of a GPU
+NCCL_NET_GDR_MLOPART 2.30.7 2.31.2 integer 0 GPUDirect RDMA for parts of a GPU
 NCCL_DMABUF_ENABLE 2.13.4 - integer 1 GPUDirect RDMA by DMA-BUF
 NCCL_GDR_FLUSH_DISABLE 2.3.5 - integer 0 leaves out the flush after a GPUDirect receive
 NCCL_GDRCOPY_ENABLE 2.9.6 - integer 0 GDRCopy
@@ -122,6 +124,8 @@ NCCL_GIN_GDAKI_MAX_DEST_RD_ATOMIC 2.30.3 - integer auto its outstanding reads at
 NCCL_GIN_GDAKI_MAX_QP_RD_ATOMIC 2.30.3 - integer auto its outstanding reads
 NCCL_GDAKI_USE_RELIABLE_DB 2.29.7 - integer 0 reliable doorbells
 NCCL_GIN_PROXY_QUEUE_SIZE 2.28.7 - integer -1 length of its proxy's queue
+NCCL_GIN_GDAKI_LAG_AWARE_DISABLE 2.32 - text - not documented
+NCCL_GDAKI_FORCE_MCST 2.32 - text - not documented
 NCCL_GIN_PROXY_NTHREADS 2.31 - text - threads of its proxy
 NCCL_GIN_PROXY_POLL_BATCH 2.31 - text - completions its proxy takes at once
 NCCL_GIN_NCONNECTIONS 2.29.7 - integer auto its connections to each peer
@@ -140,6 +144,6 @@ NCCL_RMA_DISABLE 2.30.7 - integer 0 turns one-sided operations off
 NCCL_RMA_PROXY_QUEUE_SIZE 2.29.2 - integer -1 length of the RMA proxy's queue
 NCCL_RMA_EAGER_INIT 2.31 - text - sets one-sided operations up at the start
 NCCL_RMA_MULTI_CTX_THRESHOLD 2.31 - text - size from which several contexts are used
-NCCL_TOPO_SCATTER_START_NET 2.31 - text - spreads the first NICs of channels
+NCCL_TOPO_SCATTER_START_NET 2.31 2.31.2 text - spreads the first NICs of channels
 NCCL_TOPO_SPLIT_MLOPART 2.30.7 - integer 1 takes parts of a GPU as GPUs of their own
 """

@@ -4,6 +4,7 @@ ROWS = """
 # debug
 NCCL_DEBUG 2.3.5 - text - how much NCCL logs: VERSION, WARN, INFO or TRACE
 NCCL_DEBUG_FILE 2.3.5 - text - file that the log goes to; %h is the host name, %p the process id
+NCCL_DEBUG_LEVELS 2.32 - text - levels of the log beside NCCL_DEBUG's
 NCCL_DEBUG_SUBSYS 2.3.5 - text - which parts of NCCL log at INFO
 NCCL_DEBUG_TIMESTAMP_FORMAT 2.26.2 - text - form of the time at the beginning of a log line
 NCCL_DEBUG_TIMESTAMP_LEVELS 2.26.2 - text - which levels of the log carry a time
@@ -24,6 +25,11 @@ NCCL_RAS_TIMEOUT_FACTOR 2.24.3 - integer 1 multiplies the timeouts of that servi
 NCCL_NVTX_DISABLE 2.28.3 - integer 0 turns off the ranges that NVIDIA's profilers show
 NCCL_RUN_DIAGNOSTICS 2.31 - text - diagnostics of the machine at the start
 NCCL_RUN_RAS_DIAGNOSTICS 2.31 - text - diagnostics by the RAS service
+NCCL_PROGRESS_COUNTERS 2.32 - text - counts how far each collective is
+NCCL_PROGRESS_COUNTER_MONITOR_POLL_MS 2.32 - text - how often those are looked at, in milliseconds
+NCCL_PROGRESS_COUNTER_MONITOR_STALE_MS 2.32 - text - from when they stand still, in milliseconds
+NCCL_PROGRESS_COUNTER_MONITOR_STALE_WARN_SEC 2.32 - text - how often that is said, in seconds
+NCCL_DIAGNOSTICS_IB_BW_TIMEOUT 2.32 - text - how long the diagnostics measure InfiniBand
 NCCL_DIAGNOSTICS_ECC_THRESHOLD 2.31 - text - number of ECC errors that the diagnostics allow
 NCCL_ENABLE_VERSION_CHECK 2.29.2 - integer 1 compares NCCL's version over all ranks
 # files and plugins
@@ -35,6 +41,7 @@ NCCL_TUNER_PLUGIN 2.19.1 - text - plugin that chooses algorithm and protocol
 NCCL_PROFILER_PLUGIN 2.23.4 - text - plugin that is told of every operation
 NCCL_GIN_PLUGIN 2.29.7 - text - plugin for networking from inside kernels
 NCCL_GIN_PLUGIN_REF_COUNT 2.29.7 - integer 0 closes that plugin when its last communicator ends
+NCCL_RMA_IB_WR_BATCHSIZE 2.32 - text - work requests that one-sided operations post at once
 NCCL_RMA_PLUGIN 2.30.7 - text - plugin for one-sided operations
 NCCL_RMA_PLUGIN_REF_COUNT 2.30.7 - integer 0 closes that plugin when its last communicator ends
 NCCL_IBVERBS_LIB 2.30.3 - text - path of libibverbs to load
@@ -60,6 +67,7 @@ NCCL_SHM_USE_CUDA_MEMCPY 2.13.4 2.30.4 integer 0 shared memory by the copy engin
 NCCL_NVB_DISABLE 2.9.9 - integer 0 keeps traffic from passing through another GPU's NVLink
 NCCL_NVB_PRECONNECT 2.9.9 - integer 1 connects such paths at the start
 NCCL_NVLS_ENABLE 2.17.1 - integer 1,2.18.1:2 NVLink SHARP: reductions inside NVSwitch
+NCCL_NVLS_UB_SIZE 2.32 - text - not documented
 NCCL_NVLS_CHUNKSIZE 2.21.5 - integer 131072 chunk size of NVLink SHARP, in bytes
 NCCL_NVLS_NCHANNELS 2.17.1 - integer 16,2.25.1:auto channels of NVLink SHARP
 NCCL_NVLSTREE_MAX_CHUNKSIZE 2.20.3 - integer auto largest chunk of trees over NVLink SHARP
@@ -132,6 +140,9 @@ NCCL_SYM_TMA_ENABLE 2.30.3 - integer 0 those kernels with the tensor memory acce
 NCCL_SYM_REUSE_SYSMEM_HANDLES 2.30.4 - integer 0 uses handles of host memory again
 NCCL_SYM_RS_GIN_CHUNK_SIZE 2.30.7 - integer -1 their chunk size of reduce-scatter over the network
 NCCL_CE_COLL_AG_MULTICAST_THRESHOLD 2.31 - text - size from which all-gather uses multicast
+NCCL_CE_CHUNK_SIZE 2.32 - text - chunk size of copy-engine collectives
+NCCL_CE_INTRA_GPU_MEMCPY_ENABLE 2.32 - text - copies inside one GPU by its copy engines
+NCCL_HIER_CE_COLL_AG_RAIL_RING_ENABLE 2.32 - text - all-gather in rings along the rails
 NCCL_HIER_CE_COLL_NUM_CTX 2.31 - text - contexts of hierarchical copy-engine collectives
 NCCL_CFT_ENABLE 2.31 - text - not documented
 NCCL_ENQUEUE_REARCH_ENABLE 2.31 - text - not documented

@@ -16,7 +16,7 @@ from gpudoctor.knowledge.pytorch.cuda_versions import parsed
 Version = tuple[int, ...]
 Standing = Literal["read", "too-new", "gone"]
 
-NEWEST_IN_TABLE = (2, 31, 2)
+NEWEST_IN_TABLE = (2, 32, 3)
 OLDEST_IN_TABLE = (2, 3, 5)
 
 

@@ -1,4 +1,4 @@
-"""Which address gloo listens on: what the own hostname resolves to, or what GLOO_SOCKET_IFNAME names.
+"""Which address gloo listens on: what its own hostname resolves to, or what GLOO_SOCKET_IFNAME names.
 
 Source: ProcessGroupGloo.cpp of torch and transport/tcp/device.cc of gloo; tried with torch 2.13. The variable's names
 are exact and split at commas, and one that is not there is an error; a value of one character counts as unset. Without
@@ -40,8 +40,8 @@ def gloo_choice(machine: Snapshot) -> GlooChoice:
     hostname = machine.host.hostname.value
     for address in machine.host.hostname_addresses.value:
         if owner := owner_of(interfaces, address):
-            return GlooChoice(owner, address, f"the own hostname {hostname} resolves to {address}")
-    rule = f"the own hostname {hostname} resolves to no address of this machine"
+            return GlooChoice(owner, address, f"its own hostname {hostname} resolves to {address}")
+    rule = f"its own hostname {hostname} resolves to no address of this machine"
     return GlooChoice(owner_of(interfaces, FALLBACK), FALLBACK, rule)
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from gpudoctor.knowledge.network.rdma_selection import usable
 from gpudoctor.knowledge.presence import read_first
-from gpudoctor.snapshot import RdmaDevice, RdmaPort, Reading, Snapshot
+from gpudoctor.snapshot import RdmaDevice, RdmaPort, Reading, Snapshot, is_left_out
 
 
 class DevicePort(NamedTuple):
@@ -33,10 +33,15 @@ def active(machine: Snapshot) -> list[DevicePort]:
 
 def alike(machine: Snapshot) -> list[tuple[RdmaDevice, ...]]:
     """Devices of the same board, virtual functions left out, in groups of two or more."""
-    groups: dict[tuple[str, str], list[RdmaDevice]] = {}
+    groups: dict[tuple[str, ...], list[RdmaDevice]] = {}
     for device in machine.network.rdma_devices.value:
-        if device.board_id.is_read and not device.is_virtual_function:
+        if device.is_virtual_function:
+            continue
+        if device.board_id.is_read:
             groups.setdefault((device.driver, device.board_id.value), []).append(device)
+        elif is_left_out(device.board_id):  # pasted output: the same firmware on the same kind of link is as good
+            layers = (port.link_layer.value_or("") for port in device.ports)
+            groups.setdefault(("", device.firmware.value_or(""), *layers), []).append(device)
     return [tuple(group) for group in groups.values() if len(group) > 1]
 
 

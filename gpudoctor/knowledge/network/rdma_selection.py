@@ -1,16 +1,19 @@
 """Which RDMA ports NCCL's own IB transport takes, and why it leaves the others.
 
 Source: NCCL src/transport/net_ib/init.cc and src/misc/utils.cc (read at 2.30; the same rules since 2.8 but for the
-rail and plane fields of an entry, which 2.30 added and which choose nothing).
+rail and plane fields of an entry, which 2.30.7 added and which choose nothing; before it, a colon without a number
+behind it named port 0, which no device has).
 """
 
 import re
 from typing import NamedTuple
 
-from gpudoctor.knowledge.nccl.settings import effective, set_integer
+from gpudoctor.knowledge.nccl.settings import effective, set_integer, version_if_known
 from gpudoctor.snapshot import DeviceNode, RdmaDevice, RdmaPort, Snapshot
 
+NODES = "/dev/infiniband"
 LINK_LAYERS = ("InfiniBand", "Ethernet")
+EMPTY_PORT_IS_ANY_SINCE = (2, 30, 7)
 MAXIMUM_DEVICES = 32
 """MAX_IB_DEVS: ports beyond it are not looked at, entries of NCCL_IB_HCA beyond it not read."""
 
@@ -51,8 +54,9 @@ class RdmaChoice(NamedTuple):
     """False when ports were usable and the filter left none of them."""
 
 
-def parse_filter(text: str) -> HcaFilter:
-    """NCCL_IB_HCA: `[^][=]device[:port][,...]`."""
+def parse_filter(text: str, version: tuple[int, ...] | None = None) -> HcaFilter:
+    """NCCL_IB_HCA: `[^][=]device[:port][,...]`. `version` is NCCL's; None: of releases that differ, the newest."""
+    empty = -1 if version is None or version >= EMPTY_PORT_IS_ANY_SINCE else 0
     excludes = text.startswith("^")
     text = text[excludes:]
     exact = text.startswith("=")
@@ -60,7 +64,7 @@ def parse_filter(text: str) -> HcaFilter:
     for part in text[exact:].split(","):
         device, *fields = part.split(":")
         if device:
-            port = _atoi(fields[0]) if fields and fields[0] else -1
+            port = -1 if not fields else _atoi(fields[0]) if fields[0] else empty
             entries.append(WantedPort(device, None if port == -1 else port))
     return HcaFilter(excludes, exact, tuple(entries[:MAXIMUM_DEVICES]))
 
@@ -99,13 +103,30 @@ def verbs_nodes(machine: Snapshot) -> list[DeviceNode]:
 
 def cannot_open(machine: Snapshot) -> str:
     """Why no RDMA device can be opened by this process at all; empty when nothing forbids it. Raises `NotRead`."""
-    if not machine.network.rdma_devices.value:
+    devices = machine.network.rdma_devices.value
+    reasons = [why_closed(machine, device) for device in devices]
+    if not devices or not all(reasons):
         return ""
     verbs = verbs_nodes(machine)
     if not verbs:
         return "there is no /dev/infiniband/uverbs* here"
     if not any(node.readable and node.writable for node in verbs):
         return "/dev/infiniband/uverbs* may not be opened by this user"
+    return reasons[0]
+
+
+def why_closed(machine: Snapshot, device: RdmaDevice) -> str:
+    """Why this process cannot open a device, in words; empty when nothing forbids it. Raises `NotRead`.
+
+    Where nothing says which file is the device's, any that can be opened counts."""
+    verbs = verbs_nodes(machine)
+    if device.uverbs:
+        verbs = [node for node in verbs if node.path == f"{NODES}/{device.uverbs}"]
+    name = device.uverbs or "uverbs*"
+    if not verbs:
+        return f"there is no {NODES}/{name} here"
+    if not any(node.readable and node.writable for node in verbs):
+        return f"{NODES}/{name} may not be opened by this user"
     if not machine.network.verbs_library.value:
         return "libibverbs.so.1 is not installed"
     return ""
@@ -116,13 +137,13 @@ def rdma_choice(machine: Snapshot) -> RdmaChoice:
     settings = effective(machine)
     setting = settings.get("NCCL_IB_HCA")
     text = setting.value if setting else ""
-    chosen = parse_filter(text)
+    chosen = parse_filter(text, version_if_known(machine))
     disabled = set_integer(settings, "NCCL_IB_DISABLE", 0) != 0
-    closed = cannot_open(machine)
     taken: list[tuple[str, int]] = []
     passed: list[tuple[str, int, str]] = []
     left_out = 0
     for device in machine.network.rdma_devices.value:
+        closed = why_closed(machine, device)
         for port in device.ports:
             reason = why_unusable(port)
             if not reason and disabled:

@@ -90,21 +90,32 @@ def nvml_class(machine: Snapshot, one: Gpu, other: Gpu) -> str | None:
 
 
 def nvlinks_between(machine: Snapshot, one: Gpu, other: Gpu) -> int:
-    """NVLinks that lead from one GPU to the other, directly or over NVSwitches; 0 when NVML says of none."""
-    links = [link for link in one.nvlinks.value_or(()) if link.active]
-    direct = [link for link in links if _same(link.remote_pci_bus_id, other)]
-    switched = [link for link in links if link.remote == "switch"]
+    """NVLinks that lead from one GPU to the other, directly or over NVSwitches; 0 when NVML says of none.
+
+    Both ends count: of a link that one end does not tell, the other one may; and where they differ, so many carry
+    data as both have.
+    """
+    direct = [number for number in (_direct(one, other), _direct(other, one)) if number]
     if direct:
-        return len(direct)
-    if switched and any(link.active and link.remote == "switch" for link in other.nvlinks.value_or(())):
+        return min(direct)
+    switched = min(_switched(one), _switched(other))
+    if switched:
         # Whether the fabric really joins the two is NVML's to say; silence of NVML leaves what the links show.
         peers = machine.nvidia.peers.value_or(())
         refused = any(
             {peer.from_gpu, peer.to_gpu} == {one.index, other.index} and peer.nvlink not in ("ok", "unknown")
             for peer in peers
         )
-        return 0 if refused else len(switched)
+        return 0 if refused else switched
     return 0
+
+
+def _direct(gpu: Gpu, other: Gpu) -> int:
+    return sum(link.active is True and _same(link.remote_pci_bus_id, other) for link in gpu.nvlinks.value_or(()))
+
+
+def _switched(gpu: Gpu) -> int:
+    return sum(link.active is True and link.remote == "switch" for link in gpu.nvlinks.value_or(()))
 
 
 def _same(address: str, gpu: Gpu) -> bool:

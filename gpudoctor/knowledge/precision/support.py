@@ -19,7 +19,7 @@ DTYPES: tuple[Dtype, ...] = ("fp16", "bf16", "tf32", "fp8")
 
 FIRST: dict[Dtype, Capability] = {"fp16": (7, 0), "bf16": (8, 0), "tf32": (8, 0), "fp8": (8, 9)}
 """The compute capability with which tensor cores for a dtype came."""
-_NO_TENSOR_CORES = re.compile(r"GTX 16\d\d|\bT(400|500|550|600|1000|1200)\b|\bMX\s?450\b")
+_NO_TENSOR_CORES = re.compile(r"GTX 16\d\d|\bT(400|500|550|600|1000|1200|2000)\b|\bMX\s?[45]50\b")
 """Of compute capability 7.5: Turing's small chips TU116 and TU117 compute fp16 at twice the rate of fp32 without."""
 _AMD_MATRIX = re.compile(r"gfx(908|90a|94\d|950|11\d\d|12\d\d)")
 """MFMA of CDNA, WMMA of RDNA 3 and 4: fp16 and bf16."""

@@ -1,7 +1,8 @@
 """Whether code compiled for one compute capability runs on a GPU of another.
 
 Source: CUDA's binary compatibility rule (same major, binary's minor <= device's), with the exceptions of torch's own
-table (torch/cuda/__init__.py, DEVICE_REQUIREMENT, 2.13): integrated GPUs share a major with cards they do not match.
+table (torch/cuda/__init__.py, DEVICE_REQUIREMENT, 2.14): integrated GPUs share a major with cards they do not match;
+from CUDA 13.2 on, Xavier and Orin run the cards' code too (DEVICE_REQUIREMENT_POST_JETSON_SBSA_UNIFICATION).
 """
 
 import re
@@ -19,13 +20,16 @@ APART: dict[Capability, tuple[Capability, ...]] = {
     (11, 0): ((10, 1), (11, 0)),  # Thor: called 10.1 before CUDA 13
 }
 INTEGRATED = frozenset(APART)
+UNIFIED = frozenset(((7, 2), (8, 7)))
+UNIFIED_SINCE = (13, 2)
 ARCHITECTURE = re.compile(r"(sm|compute)_(\d{1,3})(\d)([af]?)")
 
 
-def runs_on(architecture: str, device: Capability) -> bool:
+def runs_on(architecture: str, device: Capability, cuda: tuple[int, int] | None = None) -> bool:
     """Whether "sm_80" (machine code) or "compute_80" (PTX, compiled by the driver) runs on a device.
 
     A name of another form counts as not running. Suffix "a" binds code to one capability, "f" to one family.
+    `cuda`: the CUDA that the code was built with, where it is known.
     """
     found = ARCHITECTURE.fullmatch(architecture)
     if found is None:
@@ -35,14 +39,15 @@ def runs_on(architecture: str, device: Capability) -> bool:
         return code == device
     if found[1] == "compute" and not suffix:
         return code <= device
-    if device in APART:
+    unified = cuda is not None and cuda >= UNIFIED_SINCE and device in UNIFIED
+    if device in APART and not (unified and code not in INTEGRATED):
         return code in APART[device]
     return code not in INTEGRATED and code[0] == device[0] and code[1] <= device[1]
 
 
-def any_runs_on(architectures: Iterable[str], device: Capability) -> bool:
+def any_runs_on(architectures: Iterable[str], device: Capability, cuda: tuple[int, int] | None = None) -> bool:
     """Whether a build with these architectures has something for the device."""
-    return any(runs_on(architecture, device) for architecture in architectures)
+    return any(runs_on(architecture, device, cuda) for architecture in architectures)
 
 
 def shown(capability: Capability) -> str:

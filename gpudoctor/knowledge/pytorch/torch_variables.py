@@ -47,6 +47,7 @@ VARIABLES = (
     TorchVariable("TORCH_NCCL_TRACE_CPP_STACK", "switch", "keeps C++ stacks in the flight recorder"),
     TorchVariable("TORCH_FR_CPP_STACK", "switch", "keeps C++ stacks in the flight recorder"),
     TorchVariable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "text", "beginning of the flight recorder's file names"),
+    TorchVariable("TORCH_FR_DUMP_TEMP_FILE", "text", "beginning of the flight recorder's file names, torch 2.9 on"),
     TorchVariable("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "text", "pipe by which a dump is asked for"),
     TorchVariable("TORCH_NCCL_EXTRA_DUMP_ON_EXEC", "switch", "dumps on an exception too"),
     TorchVariable("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "number", "how long a dump is waited for"),

@@ -1,7 +1,7 @@
 """Which torch build fits a machine's driver and GPUs, and the line that installs it.
 
 Source: torch's release compatibility matrix and arch lists, read from its wheels and from PYTORCH_RELEASES_CODE_CC of
-torch 2.13 (torch/cuda/__init__.py). The toolkit (nvcc) plays no role: a wheel brings its own CUDA runtime.
+torch 2.13 to 2.15 (torch/cuda/__init__.py). The toolkit (nvcc) plays no role: a wheel brings its own CUDA runtime.
 """
 
 from typing import NamedTuple
@@ -30,16 +30,30 @@ class Wheels(NamedTuple):
 NEWEST_DRIVER = (99, 0)
 """Serves every CUDA: asks for wheels by the GPUs alone."""
 
-# Newest first. cu126 runs on every driver of CUDA 12 by minor-version compatibility and holds machine code for all its
-# GPUs, so nothing is left to PTX; cu121 and cu124 would only bring an older torch.
+_CUDA_13 = {
+    "x86_64": ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"),
+    "aarch64": ("sm_80", "sm_90", "sm_100", "sm_110", "sm_120"),
+}
+
+# The one that serves most first: cu130 and cu132 hold the same code; cu132 needs a newer driver, and serves Orin too.
+# 2.13 has cu129 and no cu128 any more, 2.14 neither. cu126 runs on every driver of CUDA 12 by minor-version
+# compatibility and holds machine code for all its GPUs, so nothing is left to PTX; cu121 and cu124 would only bring
+# an older torch.
 WHEELS = (
     Wheels(
         "cu130",
         (13, 0),
         (13, 0),
+        _CUDA_13,
+    ),
+    Wheels("cu132", (13, 2), (13, 2), _CUDA_13),
+    Wheels(
+        "cu129",
+        (12, 9),
+        (12, 9),
         {
             "x86_64": ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"),
-            "aarch64": ("sm_80", "sm_90", "sm_100", "sm_110", "sm_120"),
+            "aarch64": ("sm_80", "sm_90", "sm_100", "sm_120"),
         },
     ),
     Wheels("cu128", (12, 8), (12, 8), {"x86_64": ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")}),
@@ -62,7 +76,7 @@ def fitting(
     """The newest wheels that run on a driver serving this CUDA and on all these GPUs; None when there are none."""
     for wheels in WHEELS:
         code = wheels.architectures.get(architecture, ())
-        if driver >= wheels.serves and all(any_runs_on(code, capability) for capability in capabilities):
+        if driver >= wheels.serves and all(any_runs_on(code, capability, wheels.cuda) for capability in capabilities):
             return wheels
     return None
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-NEEDLES = ("  exitcode  :", "failed (exitcode:", "closing signal SIG", "via SIGTERM, forcefully exiting")
+NEEDLES = ("  exitcode  :", "failed (exitcode:", "closing signal SIG", ", forcefully exiting via ")
 ROW = re.compile(r"exitcode\s{0,6}: (?P<exitcode>-?\d{1,5})\s{0,3}\(pid: (?P<pid>\d{1,8})\)")
 FAILED = re.compile(
     r"failed \(exitcode: (?P<exitcode>-?\d{1,5})\) local_rank: (?P<local>\d{1,5}) \(pid: (?P<pid>\d{1,8})\)"
 )
 ENDED = re.compile(r"Sending process (?P<pid>\d{1,8}) closing signal (?P<signal>SIG[A-Z]{1,6})")
-FORCED = re.compile(r"Unable to shutdown process (?P<pid>\d{1,8}) via SIG")
+FORCED = re.compile(r"Unable to shutdown process (?P<pid>\d{1,8}) via (?:Signals\.)?(?:SIG|\d)")
+"""Torch 2.14 writes the signals as numbers: "via 15, forcefully exiting via 9"."""
 RANK = re.compile(r"\brank\s{1,8}: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,5})\)")
 HOST = re.compile(r"\bhost\s{1,8}: (?P<host>[\w.-]{1,253})")
 TIME = re.compile(r"\btime\s{1,8}: (?P<date>\d{4}-\d\d-\d\d)_(?P<clock>\d\d:\d\d:\d\d)")

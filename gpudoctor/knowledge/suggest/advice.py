@@ -1,8 +1,10 @@
 """What `gpudoctor env` says of a machine: the variables to set, each with its reason, and why there are no more."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
+
+from gpudoctor.envelope import Answer
 
 SuggestionKind = Literal["needed", "work-around", "debugging"]
 """needed: NCCL's or torch's own choice is wrong on this machine. work-around: it hides a fault whose cure the reason
@@ -47,9 +49,11 @@ class Unjudged(Struct, frozen=True):
     reason: str
 
 
-class Advice(Struct, frozen=True):
+class Advice(Answer, frozen=True):
     """The answer of `gpudoctor env`."""
 
+    command: ClassVar[str] = "env"
+    signs: ClassVar[tuple[str, ...]] = ("suggestions", "silent")
     suggestions: tuple[Suggestion, ...]
     silent: str
     """Why nothing (more) is suggested, as a sentence; empty when that could not be told."""
@@ -61,3 +65,10 @@ class Advice(Struct, frozen=True):
     """ "2.27.5"; empty when unknown."""
     present: tuple[Present, ...] = ()
     unjudged: tuple[Unjudged, ...] = ()
+    knows_gpus: bool = True
+    """Whether it was read which GPUs there are, which decides."""
+
+    @property
+    def exit_status(self) -> int:
+        """3 where nothing could be judged."""
+        return 3 if self.unjudged and not self.suggestions and not self.knows_gpus else 0

@@ -32,6 +32,8 @@ def socket_interface(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
         return
     choice, real = nccl_choice(machine), real_interfaces(machine)
     over_tcp = data_over_sockets(machine)
+    if choice.is_blocked or (choice.by_communicator[0] and not over_tcp):
+        return  # no name of an interface helps against NCCL_COMM_ID
     used = choice.names if over_tcp else choice.names[:1]
     reachable = {interface.name for interface in real}
     strays = [name for name in used if name not in reachable]
@@ -104,7 +106,7 @@ def _speed(interface: Interface) -> int:
 
 
 def gloo_interface(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
-    """GLOO_SOCKET_IFNAME, where the own hostname leads to an address that no other node reaches. Raises `NotRead`."""
+    """GLOO_SOCKET_IFNAME, where its own hostname leads to an address that no other node reaches. Raises `NotRead`."""
     if not several:
         return
     choice, real = gloo_choice(machine), real_interfaces(machine)

@@ -73,6 +73,7 @@ def suggest(machine: Snapshot, nodes: int | None = None, debug: bool = False) ->
         nccl_version=dotted(version) if version else "",
         present=tuple(present),
         unjudged=_grouped(unjudged),
+        knows_gpus=machine.nvidia.gpus.is_read or machine.nvidia.gpus.missing_kind == "absent",
     )
 
 

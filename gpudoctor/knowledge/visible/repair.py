@@ -34,6 +34,8 @@ def repaired(value: str, slots: tuple[Slot, ...], *, several_mig: bool) -> str |
         return None
     if value.strip(DECORATION).lower() == "all":
         return ",".join(str(ordinal) for ordinal in range(len(slots))) or None
+    if _means_all(_tokens(value), slots):
+        return ",".join(str(ordinal) for ordinal in range(len(slots)))
     found = _distinct(device for token in _tokens(value) for device in _read(token, slots))
     found = _within_mig_limits(found, several_mig)
     if not found:
@@ -46,6 +48,13 @@ def repaired(value: str, slots: tuple[Slot, ...], *, several_mig: bool) -> str |
             return None
         meant = ",".join(names)
     return None if meant == value else meant
+
+
+def _means_all(tokens: list[str], slots: tuple[Slot, ...]) -> bool:
+    """Whether as many numbers are listed as there are GPUs, and one counts past the last: 1,2,3,4 of four."""
+    numbers = {int(token) for token in tokens if re.fullmatch(r"[0-9]{1,4}", token)}
+    whole = not any(slot.mig_mode for slot in slots)
+    return whole and len(numbers) == len(tokens) == len(slots) and max(numbers, default=0) >= len(slots)
 
 
 def looks_like_uuid(text: str, slots: tuple[Slot, ...]) -> bool:

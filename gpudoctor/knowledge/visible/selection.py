@@ -26,6 +26,18 @@ SelectionKind = Literal[
     "order-invalid",
 ]
 
+CHECK_IDS: dict[SelectionKind, str] = {
+    "empty": "cuda-visible-devices-empty",
+    "hides-all": "cuda-visible-devices-empty",
+    "mixed-forms": "cuda-visible-devices-mixed-forms",
+    "duplicate": "cuda-visible-devices-duplicate",
+    "mig-limit": "mig-hides-other-gpus",
+    "order-guess": "cuda-device-order-ambiguous",
+    "order-invalid": "cuda-device-order-invalid",
+}
+"""What every command calls it; all others are of an entry."""
+OF_AN_ENTRY = "cuda-visible-devices-entry-invalid"
+
 
 class VisibleDevice(NamedTuple):
     """A device as the program sees it. `nvml` is nvidia-smi's index, None where NVML does not list it."""

@@ -75,9 +75,7 @@ def _complete(launch: LintLaunch) -> bool:
 
 @rule(
     "C01",
-    "accelerate-total-processes",
     title="--num_processes is the number of all processes, N machines times G GPUs",
-    severity="error",
     source="accelerate 1.15, utils/launch.py: per node = num_processes // num_machines; accelerate#2521",
     leads_to=("launcher-world-mismatch",),
     bad=(
@@ -121,9 +119,7 @@ def accelerate_total_processes(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "C02",
-    "accelerate-no-machine-rank",
     title="With several machines, each has --machine_rank",
-    severity="error",
     source="measured with accelerate 1.15: int(None)",
     bad=(
         _GOOD.format(0).replace("--machine_rank 0 ", ""),
@@ -169,9 +165,7 @@ def accelerate_no_machine_rank(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "C03",
-    "accelerate-separate-trainings",
     title="One GPU per machine and several machines need --multi_gpu",
-    severity="error",
     needs="facts",
     source="measured with accelerate 1.15: the simple launcher sets no RANK and no WORLD_SIZE",
     bad=(
@@ -208,9 +202,7 @@ def accelerate_separate_trainings(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "C04",
-    "accelerate-deepspeed-pdsh",
     title="DeepSpeed on several machines has a hostfile, or the standard launcher on each",
-    severity="error",
     source="accelerate 1.15, utils/launch.py: deepspeed_multinode_launcher is pdsh unless it is named",
     leads_to=("master-port-in-use",),
     bad=(
@@ -242,9 +234,7 @@ def accelerate_deepspeed_pdsh(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "C05",
-    "accelerate-unequal-gpus",
     title="All machines of an accelerate launch have the same number of GPUs",
-    severity="error",
     needs="facts",
     source="accelerate 1.15, utils/launch.py: nproc_per_node = num_processes // num_machines",
     bad=(
@@ -278,7 +268,6 @@ def accelerate_unequal_gpus(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "C06",
-    "accelerate-pdsh-ip",
     title="pdsh starts DeepSpeed with the address that was asked for",
     severity="warning",
     needs="facts",
@@ -312,9 +301,7 @@ def accelerate_pdsh_ip(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "C07",
-    "accelerate-no-main-ip",
     title="Several machines have --main_process_ip",
-    severity="error",
     source="measured with accelerate 1.15: the endpoint becomes None:29500",
     leads_to=("master-addr-loopback",),
     bad=(

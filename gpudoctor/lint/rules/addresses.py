@@ -47,9 +47,7 @@ def _one_node(world: LintWorld, launch: LintLaunch) -> bool:
 
 @rule(
     "A01",
-    "loopback-master",
     title="The head's address is one that the other nodes reach",
-    severity="error",
     source="measured with torch 2.13; many threads",
     leads_to=("master-addr-loopback",),
     bad=(
@@ -130,9 +128,7 @@ def _is_address(text: str) -> bool:
 
 @rule(
     "A02",
-    "master-differs",
     title="All nodes are given the same address of the head",
-    severity="error",
     source="measured with torch 2.13; many threads",
     leads_to=("master-unreachable",),
     bad=(
@@ -171,9 +167,7 @@ def master_differs(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "A03",
-    "master-empty",
     title="The head's address is not empty",
-    severity="error",
     source="measured with torch 2.13; many threads",
     leads_to=("master-addr-loopback",),
     bad=(
@@ -252,9 +246,7 @@ def _near(one: str, other: str) -> bool:
 
 @rule(
     "A05",
-    "wildcard-master",
     title="The head's address is an address, not 0.0.0.0",
-    severity="error",
     source="measured with torch 2.13: c10d fails with 0.0.0.0 even on one node; threads",
     leads_to=("master-addr-loopback",),
     bad=(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lint import look
 from gpudoctor.lint.look import is_loopback, number, value
-from gpudoctor.lint.model import Expansion, LintJob
+from gpudoctor.lint.model import Expansion, LintJob, LintLaunch
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.addresses import addressed
 
@@ -29,9 +29,7 @@ _LOCAL_DEFAULT = re.compile(r"\|\|\s*(?:echo|printf)\s+[\"']?(localhost|127\.0\.
 
 @rule(
     "A09",
-    "falls-back-to-localhost",
     title="A multi-node script does not fall back to localhost",
-    severity="error",
     source="many threads",
     leads_to=("master-addr-loopback",),
     bad=(
@@ -76,9 +74,7 @@ def falls_back_to_localhost(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "A10",
-    "own-name-as-master",
     title="The head's address is found out once, not on every node",
-    severity="error",
     source="our inference from A02, which is measured",
     leads_to=("master-unreachable",),
     bad=(
@@ -105,7 +101,9 @@ def own_name_as_master(job: LintJob) -> Iterator[LintFinding]:
             if node == 0 or number(value(launch, "node-rank")) == 0 or launch.invocation.in_loop:
                 continue
             for each in look.origins(found.word, launch.invocation):
-                if each.where == "batch" or not _OWN_NAME.search(each.raw) or _ELSEWHERE.search(each.raw):
+                # the shell that calls srun or mpirun runs once
+                once = each.where != "task" and _by_tasks(launch)
+                if once or each.where == "batch" or not _OWN_NAME.search(each.raw) or _ELSEWHERE.search(each.raw):
                     continue
                 if _guarded(job, each):
                     continue
@@ -122,6 +120,10 @@ def own_name_as_master(job: LintJob) -> Iterator[LintFinding]:
                 break
 
 
+def _by_tasks(launch: LintLaunch) -> bool:
+    return bool(launch.around) or (look.traits(launch).bare and launch.launcher != "python")
+
+
 def _guarded(job: LintJob, each: Expansion) -> bool:
     """The assignment stands in an `if` or after `&&`, `||`: maybe one node only takes it."""
     if each.span is None:
@@ -133,7 +135,6 @@ def _guarded(job: LintJob, each: Expansion) -> bool:
 
 @rule(
     "A11",
-    "slurm-launch-node-address",
     title="The head is the first node of the job, not where srun was called",
     severity="warning",
     source="measured with Slurm 22.05; pith-train pull request 47",

@@ -42,9 +42,7 @@ def hosts_of(job: LintJob, launch: LintLaunch) -> Hostfile | None:
 
 @rule(
     "D01",
-    "hostfile-bad-line",
     title="Every line of a hostfile is NAME slots=N, each host once",
-    severity="error",
     source="DeepSpeed 0.19, launcher/runner.py; DeepSpeed#3669",
     bad=(
         _JOB.replace("12 slots=4", "12 lots=4"),
@@ -96,9 +94,7 @@ def _filters(launch: LintLaunch) -> Iterator[Option]:
 
 @rule(
     "D02",
-    "deepspeed-no-such-slot",
     title="--include and --exclude name hosts and slots of the hostfile",
-    severity="error",
     source="DeepSpeed 0.19, launcher/runner.py parse_resource_filter: No slot, unknown hostname",
     bad=(
         _JOB.replace("--master_addr", "--include=10.20.0.11:0,4 --master_addr"),
@@ -152,7 +148,6 @@ def deepspeed_no_such_slot(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "D03",
-    "hostfile-more-slots-than-gpus",
     title="A hostfile gives no host more slots than it has GPUs",
     severity="warning",
     needs="probe",
@@ -189,9 +184,7 @@ def _visible(launch: LintLaunch) -> tuple[int, ...] | None:
 
 @rule(
     "D04",
-    "deepspeed-visible-devices",
     title="GPUs are chosen by --include, not by CUDA_VISIBLE_DEVICES beside other filters",
-    severity="error",
     needs="facts",
     source="DeepSpeed 0.19, launcher/runner.py: CUDA_VISIBLE_DEVICES is ignored beside hostfile or filters",
     bad=(
@@ -248,7 +241,6 @@ def _remote(lines: Sequence[HostLine]) -> list[str]:
 
 @rule(
     "D05",
-    "deepspeed-needs-ssh",
     title="The head reaches every host of the hostfile by ssh without a password, itself too",
     severity="warning",
     needs="probe",
@@ -280,9 +272,7 @@ def deepspeed_needs_ssh(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "D06",
-    "deepspeed-nodes-without-hostfile",
     title="Several nodes have a hostfile",
-    severity="error",
     source="DeepSpeed 0.19, launcher/runner.py: without a hostfile only local resources are used",
     bad=(
         "deepspeed --num_nodes=2 --num_gpus=4 train.py\n",
@@ -309,9 +299,7 @@ def deepspeed_nodes_without_hostfile(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "D07",
-    "deepspeed-two-filters",
     title="Hosts are chosen in one way",
-    severity="error",
     source="DeepSpeed 0.19, launcher/runner.py: Cannot specify num_nodes/gpus with include/exclude",
     bad=(
         "deepspeed --include localhost:0,1 --num_gpus 2 train.py\n",
@@ -339,9 +327,7 @@ def deepspeed_two_filters(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "D08",
-    "deepspeed-on-every-node",
     title="deepspeed is started once, or on every node with --no_ssh",
-    severity="error",
     source="DeepSpeed 0.19, launcher/runner.py: the pdsh launcher starts all nodes from one",
     leads_to=("master-port-in-use",),
     bad=(

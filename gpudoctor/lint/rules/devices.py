@@ -20,9 +20,7 @@ _ONE = "torchrun --standalone --nproc-per-node={} train.py"
 
 @rule(
     "G01",
-    "more-processes-than-gpus",
     title="Every process of a node has a GPU of its own",
-    severity="error",
     source="several threads; NCCL's init.cc",
     leads_to=("duplicate-gpu",),
     bad=(
@@ -107,7 +105,6 @@ def _device_list(launch: LintLaunch) -> Word | None:
 
 @rule(
     "G02",
-    "idle-gpus",
     title="Every GPU that was asked for has a process",
     severity="warning",
     needs="facts",
@@ -163,7 +160,6 @@ def _with_count(launch: LintLaunch, gpus: int) -> tuple[Edit, ...]:
 
 @rule(
     "G05",
-    "too-many-threads",
     title="The threads of a node's ranks fit its CPUs",
     severity="warning",
     source="torch/distributed/run.py; pytorch-lightning#18650",
@@ -200,9 +196,7 @@ def too_many_threads(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "G06",
-    "trainer-not-as-launched",
     title="The Trainer's devices and num_nodes are the launcher's",
-    severity="error",
     needs="facts",
     source="measured with Lightning 1.9.5 and 2.6.6 under torchrun",
     bad=(
@@ -250,9 +244,7 @@ def trainer_not_as_launched(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "G07",
-    "gpu-ids-not-visible",
     title="GPUs that are named are there",
-    severity="error",
     source="accelerate commands/launch.py; deepspeed launcher/runner.py",
     bad=(
         Example("accelerate launch --multi_gpu --num_processes 4 --gpu_ids 4,5,6,7 train.py\n", "gpus_per_node=4"),

@@ -28,7 +28,6 @@ _NOT_READ = re.compile(
 
 @rule(
     "E07",
-    "variable-not-exported",
     title="A variable that the training reads is exported",
     severity="warning",
     source="bash(1); several threads",
@@ -90,7 +89,6 @@ _LEFT = re.compile(
 
 @rule(
     "E09",
-    "leftover-rank-variables",
     title="The shell has no variables of an earlier job",
     severity="warning",
     source="measured with torch 2.13 and Lightning 2.6.6",
@@ -147,7 +145,6 @@ def _effect(launch: LintLaunch, name: str, *, from_file: bool) -> str | None:
 
 @rule(
     "E11",
-    "variables-stay-on-the-head",
     title="Variables reach the ranks on the other nodes",
     severity="warning",
     source="mpirun(1); deepspeed launcher/runner.py; measured with Open MPI 4.1",
@@ -241,7 +238,6 @@ _MAY_DIFFER = re.compile(r"NCCL_(?:DEBUG\w*|SOCKET_IFNAME|IB_HCA|HOSTID|\w*FILE|
 
 @rule(
     "E12",
-    "settings-differ-between-nodes",
     title="NCCL's settings are the same on all nodes",
     severity="warning",
     source="NCCL's user guide; facts of NCCL",
@@ -289,7 +285,6 @@ def _value(launch: LintLaunch, name: str) -> str | None:
 
 @rule(
     "E13",
-    "old-torch-nccl-name",
     title="torch's own NCCL variables begin with TORCH_",
     severity="info",
     needs="facts",

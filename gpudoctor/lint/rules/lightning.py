@@ -39,7 +39,9 @@ def _asked(job: LintJob) -> Iterator[tuple[TrainerCall, bool]]:
     for launch in job.launches:
         found = of_arguments(launch)
         if found is not None and lightning.is_lightning(job, launch):
-            yield found, any(".devices" in word.shown or "trainer." in word.shown for word in launch.script_words)
+            sure = any(".devices" in word.shown or "trainer." in word.shown for word in launch.script_words)
+            if sure or not lightning.calls(job):  # where the call is seen, a script's --gpus is the script's own
+                yield found, sure
 
 
 def _constant(source: str) -> object:
@@ -65,9 +67,7 @@ def _value_span(job: LintJob, call: TrainerCall, argument: str) -> Span | None:
 
 @rule(
     "L01",
-    "trainer-argument-of-another-version",
     title="Trainer's arguments are those of the installed Lightning",
-    severity="error",
     needs="facts",
     source="tried with Lightning 1.5.10, 1.7.4, 1.9.5 and 2.6.6",
     bad=(
@@ -122,9 +122,7 @@ def _renamed(job: LintJob, call: TrainerCall, argument: str, source: str) -> tup
 
 @rule(
     "L02",
-    "no-such-strategy",
     title="strategy= and accelerator= name what the installed Lightning has",
-    severity="error",
     needs="facts",
     source="tried with Lightning 1.5.10, 1.7.4, 1.9.5 and 2.6.6",
     bad=(
@@ -175,9 +173,7 @@ def _strategy_edit(job: LintJob, call: TrainerCall, argument: str, entry: Supers
 
 @rule(
     "L03",
-    "trainer-without-num-nodes",
     title="On several nodes, Trainer is told num_nodes",
-    severity="error",
     source="Lightning: num_nodes is 1 unless it is given; validate_settings since 2.1",
     bad=(
         _TRAINER.format('accelerator="gpu", devices=4, strategy="ddp"') + _NODES,
@@ -224,9 +220,7 @@ def _nodes(job: LintJob) -> int | None:
 
 @rule(
     "L04",
-    "dp-on-several-nodes",
     title="On several nodes the strategy is ddp, not dp",
-    severity="error",
     source="torch.nn.DataParallel is one process with threads; Lightning's dp likewise",
     bad=(
         Example(_TRAINER.format('gpus=4, num_nodes=2, strategy="dp"'), "lightning=1.9"),
@@ -253,9 +247,7 @@ def dp_on_several_nodes(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "L05",
-    "dp-with-half-precision",
     title="Half precision goes with DistributedDataParallel, not DataParallel",
-    severity="error",
     source="threads; torch 2.13, nn/parallel/parallel_apply.py: autocast is handed on, its dtype is not",
     bad=(
         Example(_TRAINER.format('gpus=4, strategy="dp", precision=16'), "lightning=1.9"),
@@ -302,7 +294,6 @@ def _half(span: Span, what: str, job: LintJob, call: TrainerCall, argument: str)
 
 @rule(
     "L06",
-    "ddp-spawn-on-several-nodes",
     title="On several nodes the strategy is ddp, not ddp_spawn",
     severity="warning",
     needs="facts",
@@ -344,9 +335,7 @@ def ddp_spawn_on_several_nodes(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "L07",
-    "precision-of-another-version",
     title="precision is spelled as the installed Lightning reads it",
-    severity="error",
     needs="facts",
     source="tried with Lightning 1.5.10, 1.7.4, 1.9.5 and 2.6.6",
     bad=(

@@ -51,9 +51,7 @@ def _sets_ranks(launch: LintLaunch) -> bool:
 
 @rule(
     "M01",
-    "mpirun-without-rank",
     title="Under mpirun, RANK, LOCAL_RANK and WORLD_SIZE come from MPI's own variables",
-    severity="error",
     needs="facts",
     source="measured with Open MPI 4.1.4; torch.distributed's env:// reads RANK, WORLD_SIZE",
     leads_to=("duplicate-gpu",),
@@ -118,9 +116,7 @@ def _slots(option: Option) -> tuple[list[tuple[str, int | None]], str] | None:
 
 @rule(
     "M02",
-    "mpirun-slots",
     title="-np is the sum of the hosts' slots",
-    severity="error",
     source="nccl-tests#165; mpirun(1) of Open MPI 4.1: a host without a number has one slot",
     bad=(
         _MPI.replace("-np 8", "-np 4") + _WRAPPED,
@@ -193,7 +189,6 @@ def _is_by_slot(launch: LintLaunch) -> bool:
 
 @rule(
     "M03",
-    "mpirun-binds-to-core",
     title="mpirun leaves the ranks all their cores",
     severity="warning",
     source="measured with Open MPI 4.1.4; Horovod's documentation of mpirun",
@@ -222,9 +217,7 @@ def mpirun_binds_to_core(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "M04",
-    "horovod-under-another-launcher",
     title="Horovod scripts are started by horovodrun or mpirun",
-    severity="error",
     source="horovod 0.28, common/basics.py; Lightning 1.9 horovod strategy refuses num_nodes and several devices",
     bad=(
         "#@ file train.py\nimport horovod.torch as hvd\nhvd.init()\n#@ node 0\ntorchrun --nproc-per-node=4 train.py\n",

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.knowledge.nccl.variables import INVENTED, is_known, nearest
+from gpudoctor.knowledge.nccl.settings import dotted
+from gpudoctor.knowledge.nccl.variables import INVENTED, NEWEST_IN_TABLE, is_known, nearest
 from gpudoctor.knowledge.network.gloo_interface import IFNAME, listed
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import renamed, span_of
@@ -39,9 +40,7 @@ _SPAWNS = re.compile(r"--(?:multiprocessing[-_]distributed|num[-_]gpus|num[-_]ma
 
 @rule(
     "E04",
-    "distributed-script-without-launcher",
     title="A script that expects RANK is started by a launcher",
-    severity="error",
     source="measured with torch 2.13; several threads",
     bad=(
         "python tools/train.py configs/mask_rcnn.py --launcher pytorch\n",
@@ -153,9 +152,7 @@ def _several_nodes(job: LintJob, launch: LintLaunch) -> bool | None:
 
 @rule(
     "E08",
-    "interface-variable-wrong",
     title="The interface that ranks talk over exists on every node",
-    severity="error",
     source="NCCL src/misc/socket.cc; torch ProcessGroupGloo.cpp; pytorch#81313, pytorch#52916",
     leads_to=("wrong-nic",),
     bad=(
@@ -210,7 +207,8 @@ def _unknown(job: LintJob, setting: SetVariable) -> Iterator[LintFinding]:
     yield LintFinding(
         span=span_of(job, setting),
         severity=None if name in INVENTED and spelled else "warning",
-        summary=f"No release of NCCL reads {name}" + (f"; {spelled} is near" if spelled else ""),
+        summary=f"No release of NCCL up to {dotted(NEWEST_IN_TABLE[:2])} reads {name}"
+        + (f"; {spelled} is near" if spelled else ""),
         happens=f"It is ignored: {INVENTED[name]}."
         if name in INVENTED
         else "It is ignored, and NCCL does as without it.",
@@ -259,7 +257,6 @@ _SWITCHED_OFF = {
 
 @rule(
     "E10",
-    "debugging-left-on",
     title="What was switched off for diagnosis is on again",
     severity="info",
     source="NCCL's user guide; torch.distributed's documentation",

@@ -61,9 +61,7 @@ def each_port(job: LintJob) -> Iterator[tuple[LintWorld, LintLaunch, Value]]:
 
 @rule(
     "P01",
-    "port-out-of-range",
     title="The port is a whole number up to 65535",
-    severity="error",
     source="measured with torch 2.13; threads",
     bad=(_ONE.format(70000), "#@ node 1\n" + _STATIC.format(1, "29500a"), _C10D.format("654321"), _ONE.format(-1)),
     good=(_ONE.format(29511), _GOOD, _ONE.format("$PORT")),
@@ -89,9 +87,7 @@ def port_out_of_range(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "P02",
-    "privileged-port",
     title="The port is 1024 or above",
-    severity="error",
     source="nccl#743; threads",
     bad=(_ONE.format(80), "#@ node 0\n" + _STATIC.format(0, "0999") + "#@ node 1\n" + _STATIC.format(1, "0999")),
     good=(_ONE.format(1024), _GOOD, _C10D.format(29400)),
@@ -133,7 +129,6 @@ def _formula(found: Value, launch: LintLaunch) -> Iterator[tuple[Expansion, int,
 
 @rule(
     "P03",
-    "port-in-ephemeral-range",
     title="The port of a multi-node job is outside of the range that Linux hands out",
     severity="warning",
     source="Linux ip-sysctl; enroot's 50-slurm-pytorch hook uses 61000 + id % 4536; threads",
@@ -183,7 +178,6 @@ def port_in_ephemeral_range(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "P07",
-    "random-port-too-low",
     title="A random port is drawn above 1023",
     severity="warning",
     source="bash(1): RANDOM is 0 to 32767; threads",
@@ -240,7 +234,6 @@ def _adds(found: Value) -> bool:
 
 @rule(
     "P09",
-    "port-zero-on-several-nodes",
     title="The port of a multi-node job is a fixed one",
     severity="warning",
     source="the source of torch 2.13 and accelerate 1.15",

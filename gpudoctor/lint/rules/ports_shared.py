@@ -69,9 +69,7 @@ def _id(launch: LintLaunch) -> str:
 
 @rule(
     "P04",
-    "port-taken-by-other-job",
     title="Two jobs on one host have a port each",
-    severity="error",
     needs="facts",
     source="measured with torch 2.13 and 1.12; many threads",
     leads_to=("master-port-in-use",),
@@ -140,9 +138,7 @@ def port_taken_by_other_job(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "P05",
-    "port-differs",
     title="All nodes are given the same port",
-    severity="error",
     source="measured with torch 2.13",
     leads_to=("master-unreachable",),
     bad=(
@@ -196,9 +192,7 @@ def port_differs(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "P06",
-    "endpoint-without-port",
     title="A static endpoint names its port",
-    severity="error",
     source="measured with torch 2.13",
     bad=(
         "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=1 --rdzv-endpoint=10.20.0.11 train.py\n",
@@ -240,7 +234,6 @@ _ONE_PORT_OPEN = re.compile(
 
 @rule(
     "P08",
-    "only-one-port-open",
     title="The nodes reach each other on all ports",
     severity="warning",
     needs="probe",

@@ -34,9 +34,7 @@ def number(launch: LintLaunch, name: str) -> int | None:
 
 @rule(
     "E01",
-    "local-rank-preset-with-lightning",
     title="LOCAL_RANK is not set where Lightning starts the processes",
-    severity="error",
     source="measured with Lightning 1.5.10, 1.7.4, 1.9.5 and 2.6.6; Lightning PR #19525 corrected the documentation",
     leads_to=("local-rank-preset",),
     bad=(
@@ -140,9 +138,7 @@ def _what_happens(job: LintJob, launch: LintLaunch, here: int | None, strategy: 
 
 @rule(
     "E02",
-    "world-size-is-not-the-ranks",
     title="WORLD_SIZE is the number of ranks",
-    severity="error",
     source="measured with torch 2.13; kubeflow/trainer#1790",
     leads_to=("launcher-world-mismatch",),
     bad=(
@@ -206,9 +202,7 @@ def _under_srun(job: LintJob, launch: LintLaunch, setting: SetVariable) -> Itera
 
 @rule(
     "E03",
-    "node-rank-taken-for-torchelastic",
     title="Lightning before 1.2 is not told WORLD_SIZE beside NODE_RANK",
-    severity="error",
     needs="facts",
     source="Lightning 0.9 to 1.1, accelerator_connector; several threads",
     leads_to=("local-rank-preset",),
@@ -246,9 +240,7 @@ _CONSTANT_RANK = re.compile(r"--(local[-_]rank|rank|global[-_]rank)(?:=(\d+))?")
 
 @rule(
     "E05",
-    "constant-rank-for-all-workers",
     title="The workers of a launcher read their own rank",
-    severity="error",
     source="several threads",
     leads_to=("duplicate-gpu", "launcher-world-mismatch"),
     bad=(

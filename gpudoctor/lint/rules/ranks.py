@@ -36,9 +36,7 @@ def _ranked(job: LintJob) -> Iterator[tuple[LintWorld, tuple[tuple[LintLaunch, V
 
 @rule(
     "R01",
-    "same-node-rank-twice",
     title="Every node has a node rank of its own",
-    severity="error",
     source="measured with torch 2.13 and 1.12; many threads",
     leads_to=("launcher-world-mismatch", "master-port-in-use"),
     bad=(
@@ -109,9 +107,7 @@ def _constant(job: LintJob, world: LintWorld, ranks: tuple[tuple[LintLaunch, Val
 
 @rule(
     "R02",
-    "node-rank-out-of-range",
     title="Node ranks go from 0 to nnodes - 1",
-    severity="error",
     source="measured with torch 2.13; many threads",
     leads_to=("launcher-world-mismatch",),
     bad=(
@@ -185,9 +181,7 @@ def _add_rank(job: LintJob, launch: LintLaunch) -> tuple[str, tuple[Edit, ...]]:
 
 @rule(
     "R06",
-    "node-rank-missing",
     title="A static start on several nodes tells each node its rank",
-    severity="error",
     source="measured with torch 2.13",
     leads_to=("launcher-world-mismatch", "master-port-in-use"),
     bad=(
@@ -226,9 +220,7 @@ def node_rank_missing(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "R08",
-    "endpoint-without-backend",
     title="A start with an endpoint and no node ranks names the c10d backend",
-    severity="error",
     source="measured with torch 2.13",
     leads_to=("launcher-world-mismatch", "master-port-in-use"),
     bad=(
@@ -265,9 +257,7 @@ def endpoint_without_backend(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "R11",
-    "wrong-number-of-nodes",
     title="--nnodes is the number of nodes that run the line, and the same on all of them",
-    severity="error",
     needs="facts",
     source="measured with torch 2.13",
     leads_to=("launcher-world-mismatch",),
@@ -342,7 +332,6 @@ def _running(job: LintJob, world: LintWorld) -> int | None:
 
 @rule(
     "R12",
-    "processes-per-node-differ",
     title="Every node starts as many processes",
     severity="info",
     source="measured with torch 2.13: the static rendezvous accepts it",

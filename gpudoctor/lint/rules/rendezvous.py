@@ -57,9 +57,7 @@ def _several(job: LintJob, world: LintWorld, launch: LintLaunch, other_starts: b
 
 @rule(
     "R03",
-    "nnodes-missing",
     title="A start on several nodes names their number",
-    severity="error",
     needs="facts",
     source="measured with torch 2.13 and 2.11",
     bad=(
@@ -127,9 +125,7 @@ def nnodes_missing(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "R04",
-    "standalone-on-several-nodes",
     title="--standalone is for one node",
-    severity="error",
     needs="facts",
     source="measured with torch 2.13",
     leads_to=("launcher-world-mismatch",),
@@ -177,9 +173,7 @@ def standalone_on_several_nodes(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "R05",
-    "master-address-missing",
     title="A static start on several nodes names the head's address",
-    severity="error",
     source="measured with torch 2.13; many threads",
     leads_to=("master-addr-loopback",),
     bad=(
@@ -229,9 +223,7 @@ def master_address_missing(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "R07",
-    "c10d-without-endpoint",
     title="c10d gets its address from --rdzv-endpoint",
-    severity="error",
     source="measured with torch 2.13; many threads",
     leads_to=("master-addr-loopback",),
     bad=(
@@ -266,9 +258,7 @@ def c10d_without_endpoint(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "R09",
-    "rendezvous-id-differs",
     title="The rendezvous id is the same on every node",
-    severity="error",
     source="measured with torch 2.13; pytorch/examples pull request 1254",
     leads_to=("launcher-world-mismatch",),
     bad=(
@@ -324,7 +314,6 @@ def rendezvous_id_differs(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "R10",
-    "elastic-for-a-fixed-job",
     title="A job with a fixed number of nodes names that number",
     severity="warning",
     source="measured with torch 2.13",
@@ -357,7 +346,6 @@ def elastic_for_a_fixed_job(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "R13",
-    "two-agents-on-a-node",
     title="One torchrun runs on each node",
     severity="warning",
     source="measured with torch 2.13",

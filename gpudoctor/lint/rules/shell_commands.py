@@ -22,9 +22,7 @@ _MULTIPLEXERS = ("tmux", "screen", "pdsh", "docker", "nohup", "setsid", "paralle
 
 @rule(
     "Q03",
-    "launcher-option-after-script",
     title="The launcher's options stand before the script",
-    severity="error",
     source="measured with torch 2.13: argparse.REMAINDER hands everything behind the script to it",
     bad=(
         "torchrun train.py --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234\n",
@@ -110,9 +108,7 @@ def _taken(text: str, span: Span) -> Edit:
 
 @rule(
     "Q04",
-    "launcher-and-script-swapped",
     title="The launcher comes first, then the script, without python between",
-    severity="error",
     source="measured with torch 2.13: can't open file 'python'; threads",
     bad=(
         "python train.py -m torch.distributed.launch --nproc_per_node=4\n",
@@ -165,6 +161,8 @@ def _python_of_a_program(job: LintJob, launch: LintLaunch) -> Iterator[LintFindi
     script, words = launch.script, launch.invocation.words
     if script is None or launch.module or script.shown not in registry.first_words(module=False):
         return
+    if not is_python(words[0]):
+        return
     exact = words[0].span.exact and script.span.exact
     yield LintFinding(
         span=script.span,
@@ -193,8 +191,49 @@ def _forward(job: LintJob, launch: LintLaunch, at: int) -> tuple[Edit, ...]:
 
 
 @rule(
+    "Q10",
+    title="A launcher is given a program to start",
+    source="torch/distributed/run.py: training_script is required; srun: No command given to execute",
+    bad=(
+        "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234\ntrain.py\n",
+        _BATCH.format("").replace("srun ", "srun --kill-on-bad-exit=1\n", 1),
+    ),
+    good=(_BATCH.format(""), "torchrun --help\n", "torchrun $ARGS\n"),
+)
+def launcher_without_program(job: LintJob) -> Iterator[LintFinding]:
+    """Often the line before lost its backslash: the launcher stands alone, and its program is a command of its own."""
+    starts = {launch.invocation.span.start for launch in job.launches if launch.script is not None}
+    for launch in job.launches:
+        required = launch.launcher in (*look.TORCHRUN, "accelerate", "deepspeed")
+        told = any(option.name in ("help", "version", "module", "print-completion") for option in launch.every_option)
+        given = launch.script is not None or launch.unread or launch.invocation.manifest_path
+        if required and not given and not told and launch.every_option:
+            yield _alone(launch.invocation.span, launch.entry or launch.launcher)
+    for invocation in job.invocations:
+        starter = registry.starts_tasks(invocation.program)
+        if starter is None or invocation.manifest_path or invocation.span.start in starts or len(invocation.words) < 2:
+            continue
+        read = starter.form.grammar.read(invocation.words)
+        asked = {option.name for option in read.options}
+        if (
+            read.end >= len(invocation.words)
+            and not read.unread
+            and not asked & {"help", "version", "usage", "multi-prog"}
+        ):
+            yield _alone(invocation.span, invocation.program)
+
+
+def _alone(span: Span, program: str) -> LintFinding:
+    return LintFinding(
+        span=span,
+        summary=f"{program} is given no program to start",
+        happens="It ends at once with a message about its arguments; the next line is a command of its own.",
+        fix="End the line with a backslash where the program stands in the next one, or write the program.",
+    )
+
+
+@rule(
     "Q05",
-    "background-without-wait",
     title="A script waits for what it starts in the background, and does not wait too early",
     severity="warning",
     source="sbatch(1): the job ends when the batch script ends; our own inference",
@@ -219,7 +258,8 @@ def background_without_wait(job: LintJob) -> Iterator[LintFinding]:
     told: set[int] = set()
     for launch in job.launches:
         inside = launch.invocation
-        if job.is_batch and inside.background and not inside.waited_for and inside.span.start not in told:
+        alone = job.is_batch and inside.background and not inside.waited_for and not _lasts(job, inside)
+        if alone and inside.span.start not in told:
             told.add(inside.span.start)
             index = inside.section
             end = (
@@ -237,6 +277,18 @@ def background_without_wait(job: LintJob) -> Iterator[LintFinding]:
             )
     yield from _blocking(job)
     yield from _one_host_after_the_other(job)
+
+
+def _lasts(job: LintJob, started: Invocation) -> bool:
+    """Whether the script goes on with something that lasts: another start, a loop that looks again and again."""
+    starts = {launch.invocation.span.start for launch in job.launches}
+    return any(
+        each.span.start > started.span.start
+        and each.section == started.section
+        and not each.background
+        and (each.span.start in starts or each.in_loop == "while" or each.program in ("sleep", "tail"))
+        for each in job.invocations
+    )
 
 
 def _blocking(job: LintJob) -> Iterator[LintFinding]:
@@ -325,7 +377,6 @@ def _to_background(job: LintJob, launches: list[LintLaunch]) -> tuple[Edit, ...]
 
 @rule(
     "Q06",
-    "sudo-before-launcher",
     title="The launcher runs without sudo",
     severity="warning",
     source="sudo(8): the environment is reset, and PATH is secure_path; threads",

@@ -8,6 +8,8 @@ from gpudoctor.lint import look
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, Span, Word
 from gpudoctor.lint.quotes import unclosed
 from gpudoctor.lint.rule import Edit, LintFinding, rule
+from gpudoctor.lint.shell.syntax import read_script, refused
+from gpudoctor.lint.shell.words import RefusedShell
 
 _LINES = (
     "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 \\\n  --master-addr=10.20.0.11 --master-port=61234 \\\n"
@@ -20,6 +22,7 @@ _QUOTES = {
     "\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201b": "'", "\uff07": "'",
 }  # fmt: skip
 _WIDE = {"\uff1a": ":", "\uff0c": ",", "\uff1d": "=", "\u3000": " ", "\u00a0": " ", "\u202f": " ", "\uff0e": "."}
+_BLANKS = re.compile(r"[ \t]*(?:#[^\n]*)?")
 _TRAILING = re.compile(r"(?<!\\)(?:\\\\)*\\([ \t]+)(#[^\n]*)?\r?$", re.MULTILINE)
 _COMMENTED = re.compile(r"(?<!\\)\\\r?\n([ \t]*#[^\n]*)(?=\n|\Z)")
 _MEANT = re.compile(
@@ -29,6 +32,11 @@ _MEANT = re.compile(
 _AROUND = re.compile(rf"(?:^|=)[{''.join(_QUOTES)}]|[{''.join(_QUOTES)}]$")
 """Typographic quotes where quotes belong: an apostrophe inside a word means nothing."""
 _ANGLE = re.compile(r"(?<![<\w])<([A-Za-z][\w .:/-]{0,60}\w|[A-Z])>(?!>)")
+_SCRIPT = re.compile(
+    r"\ufeff?#![ \t]*\S*(?:/|/env[ \t]+)(?:ba|da|k|a)?sh\b|\A(?:[ \t]*(?:#[^\n]*)?\n){0,20}#(?:SBATCH|PBS|BSUB|PJM) "
+)
+"""Where a text is a script, and not a piece of a page or of a session."""
+_LONGEST = 1 << 17
 _ADDRESSES = ("master-addr", "rdzv-endpoint", "main-process-ip", "main-address", "host", "hosts")
 
 
@@ -57,9 +65,7 @@ def _in_shell(job: LintJob, launch: LintLaunch) -> bool:
 
 @rule(
     "Q01",
-    "broken-continuation",
     title="Every line of a command but the last ends with a backslash",
-    severity="error",
     source="bash(1): a backslash continues a line only when the newline follows it; threads",
     bad=(
         _LINES.replace("--node-rank=0 \\\n", "--node-rank=0\n"),
@@ -79,6 +85,40 @@ def broken_continuation(job: LintJob) -> Iterator[LintFinding]:
     """A command goes on in the next line only when a backslash is the very last character. A blank or comment behind
     it, a comment line between, an empty line, or a missing backslash end the command there: the rest is another
     command."""
+    told = set()
+    for finding in _ended_early(job):
+        told.add(finding.span.line)
+        yield finding
+    for finding in _around_launches(job):
+        if finding.span.line not in told:
+            yield finding
+
+
+def _ended_early(job: LintJob) -> Iterator[LintFinding]:
+    """Of the whole text, whatever the command is."""
+    for section in job.sections:
+        if job.kind not in ("shell", "sbatch") or (section.kind == "file" and not _SCRIPT.match(section.text)):
+            continue
+        if len(section.text) > _LONGEST:
+            continue
+        read = read_script(section.text)
+        if read.refused is not None and not _SCRIPT.match(section.text):
+            continue  # prose, or a page
+        for at in read.trailing:
+            end = at + 1 + len(_BLANKS.match(section.text, at + 1)[0])  # type: ignore[index]
+            what = "a comment follows the backslash" if "#" in section.text[at:end] else "a blank follows the backslash"
+            at, end = at + section.start, end + section.start
+            yield _ends(job, at, what, (Edit(Span(at + 1, end, 1), ""),))
+        for at in read.dashed:
+            before = section.text[:at].rstrip(" \t")
+            if before.endswith("\n") and before[:-1].strip():
+                end = section.start + len(before.rstrip())
+                direct = not before[:-1].endswith(("\n", "\\"))
+                yield _ends(job, end, "no backslash ends it", (Edit(Span(end, end, 1), " \\"),) if direct else ())
+
+
+def _around_launches(job: LintJob) -> Iterator[LintFinding]:
+    """Where a start's words end, and what stands behind."""
     text = job.text
     ordered = sorted(job.invocations, key=_begin)
     for launch in job.launches:
@@ -127,9 +167,7 @@ def _ends(job: LintJob, at: int, why: str, edits: tuple[Edit, ...]) -> LintFindi
 
 @rule(
     "Q02",
-    "stray-quote",
     title="Quotes are plain and closed",
-    severity="error",
     source="bash(1): only \" and ' quote; threads",
     bad=(
         _ONE.replace("10.20.0.11", "\u201c10.20.0.11\u201d"),
@@ -159,6 +197,60 @@ def stray_quote(job: LintJob) -> Iterator[LintFinding]:
                 )
         yield from _inner_quotes(launch)
     yield from _unclosed(job)
+    for found, span in _refused(job):
+        if found.kind == "quote":
+            yield LintFinding(
+                span=span,
+                summary=f"the {found.what} of line {span.line} is never closed",
+                happens="The shell runs nothing of it: unexpected EOF while looking for the matching quote.",
+                fix="Close the quote, or take it out.",
+            )
+
+
+def _refused(job: LintJob) -> Iterator[tuple[RefusedShell, Span]]:
+    """What bash refuses of the scripts in the text; of a piece of a page the rest may stand elsewhere."""
+    for section in job.sections:
+        if job.kind not in ("shell", "sbatch") or not _SCRIPT.match(section.text) or len(section.text) > _LONGEST:
+            continue
+        found = refused(section.text)
+        if found is not None:
+            at = section.start + found.at
+            end = job.text.find("\n", at)
+            yield found, Span(at, end if end >= 0 else len(job.text), _line_of(job.text, at))
+
+
+@rule(
+    "Q09",
+    title="A script is one that bash takes",
+    source="bash(1), Shell grammar; `bash -n`",
+    bad=(
+        "#!/bin/bash\nif [ -d data ]; then\n  echo there\n" + _ONE,
+        "#!/bin/bash\nfor i in 1 2; do\n  echo $i\n" + _ONE,
+        "#!/bin/bash\ncat > hosts <<EOF\nn01 slots=4\n" + _ONE,
+        "#!/bin/bash\n" + _ONE + "fi\n",
+        "#!/bin/bash\nHEAD=$(hostname\n" + _ONE,
+    ),
+    good=("#!/bin/bash\nif [ -d data ]; then\n  echo there\nfi\n" + _ONE, "#!/bin/bash\ncat <<EOF\nfi\nEOF\n" + _ONE),
+)
+def script_that_bash_refuses(job: LintJob) -> Iterator[LintFinding]:
+    """bash reads an if, a loop, a function or a here-document as a whole before it runs it. Where the end is missing or
+    stands where nothing began, it stops there: what comes before is run, and the training is not."""
+    for found, span in _refused(job):
+        if found.kind == "unexpected":
+            summary = f"{found.what} stands where bash expects none"
+            happens = f"The script ends there: syntax error near unexpected token `{found.what}'."
+            fix = f"Take {found.what} out, or write what it belongs to before it."
+        elif found.kind == "here-document":
+            summary = f"the here-document of line {span.line} has no line {found.wanted}"
+            happens = "All lines to the end of the script become its text, and none of them is run."
+            fix = f"Write {found.wanted} alone on a line, without blanks around it, behind the text."
+        elif found.kind != "quote":
+            summary = f"{found.what} of line {span.line} is never closed: {found.wanted} is missing"
+            happens = "The script ends with: syntax error: unexpected end of file."
+            fix = f"Write {found.wanted} where it ends."
+        else:
+            continue
+        yield LintFinding(span=span, summary=summary, happens=happens, fix=fix)
 
 
 def _inner_quotes(launch: LintLaunch) -> Iterator[LintFinding]:
@@ -182,7 +274,7 @@ def _inner_quotes(launch: LintLaunch) -> Iterator[LintFinding]:
 
 def _unclosed(job: LintJob) -> Iterator[LintFinding]:
     for index, section in enumerate(job.sections):
-        if section.kind == "file" or job.kind not in ("shell", "sbatch"):
+        if section.kind == "file" or job.kind not in ("shell", "sbatch") or _SCRIPT.match(section.text):
             continue
         at = unclosed(section.text)
         if at is None:
@@ -203,9 +295,7 @@ def _unclosed(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "Q07",
-    "typographic-dash",
     title="Dashes, colons, commas and blanks are ASCII",
-    severity="error",
     source="argparse takes - (U+002D) only; threads",
     bad=(
         _ONE.replace("--nnodes", "\u2013nnodes"),
@@ -245,9 +335,7 @@ def typographic_dash(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "Q08",
-    "placeholder-left",
     title="Placeholders of the instructions are filled in",
-    severity="error",
     source="threads; bash(1): <NAME> reads standard input from a file",
     bad=(
         _ONE.replace("10.20.0.11", "<IP>"),

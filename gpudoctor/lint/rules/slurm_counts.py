@@ -19,9 +19,7 @@ _TASK_GPU = PER_GPU.replace("--gres=gpu:4", "--gpus-per-task=1")
 
 @rule(
     "S07",
-    "one-gpu-per-task-and-local-rank",
     title="Tasks that choose their GPU by local rank see all GPUs of the node",
-    severity="error",
     source="measured with Slurm 22.05; many threads",
     bad=(
         _TASK_GPU + LIGHTNING.splitlines()[-1] + "\n",
@@ -79,9 +77,7 @@ def _by_node(job: LintJob, launch: LintLaunch, option: Option | SbatchOption, to
 
 @rule(
     "S09",
-    "ntasks-is-not-the-product",
     title="--ntasks is nodes times --ntasks-per-node",
-    severity="error",
     source="measured with Slurm 22.05; many threads",
     leads_to=("launcher-world-mismatch",),
     bad=(
@@ -116,9 +112,7 @@ def ntasks_is_not_the_product(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "S10",
-    "fewer-gpus-than-ranks",
     title="A node has a GPU for each of its ranks",
-    severity="error",
     source="deepops#1102; measured with Slurm 22.05",
     leads_to=("duplicate-gpu",),
     bad=(
@@ -192,7 +186,6 @@ def _ranks_here(job: LintJob, launch: LintLaunch) -> int | None:
 
 @rule(
     "S11",
-    "tasks-may-split-unevenly",
     title="Tasks on several nodes are asked for by node",
     severity="warning",
     source="measured with Slurm 22.05: 8 tasks on 2 nodes as 7 and 1; Lightning's SLURMEnvironment",
@@ -242,7 +235,6 @@ def _per_node(job: LintJob, option: Option | SbatchOption, even: int | None) -> 
 
 @rule(
     "S12",
-    "gpu-bind-hides-gpus",
     title="No GPU binding hides GPUs that the launcher counts on",
     severity="warning",
     source="pytorch-lightning#13605; srun(1)",
@@ -293,7 +285,6 @@ def _bound(job: LintJob, here: int | None) -> str:
 
 @rule(
     "S18",
-    "nodes-not-as-asked",
     title="The training counts as many nodes as SLURM gives",
     severity="warning",
     source="measured with Lightning 2.6.6 under Slurm 22.05",

@@ -20,9 +20,7 @@ _REPEATS = ((22, 5), (23, 11))
 
 @rule(
     "S06",
-    "sbatch-line-ignored",
     title="SLURM reads every #SBATCH line",
-    severity="error",
     source="measured with Slurm 22.05; sbatch(1); many threads",
     bad=(
         RANKED.replace("#SBATCH --gres", "#sbatch --gres"),
@@ -99,7 +97,6 @@ def _heeded(job: LintJob, option: SbatchOption, late: bool, after: int) -> tuple
 
 @rule(
     "S13",
-    "srun-drops-cpus-per-task",
     title="srun is told --cpus-per-task too",
     severity="info",
     needs="facts",
@@ -140,7 +137,6 @@ def srun_drops_cpus_per_task(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "S14",
-    "interactive-job-name",
     title="A Lightning job under srun is not named bash or interactive",
     severity="warning",
     source="measured with Lightning 2.6.6; lightning/fabric/plugins/environments/slurm.py",
@@ -171,7 +167,6 @@ def interactive_job_name(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "S15",
-    "srun-lets-survivors-wait",
     title="srun ends the other tasks when one fails",
     severity="info",
     source="torchx and NeMo-Run start theirs so; srun(1)",
@@ -201,7 +196,6 @@ def srun_lets_survivors_wait(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "S19",
-    "slurm-tools-inside-a-container",
     title="scontrol and srun are asked outside of the container",
     severity="info",
     source="many threads",

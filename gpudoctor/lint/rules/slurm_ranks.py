@@ -43,9 +43,7 @@ def _per_task(launch: LintLaunch, word: Word) -> Expansion | None:
 
 @rule(
     "S02",
-    "slurm-rank-expanded-too-early",
     title="SLURM_PROCID, SLURM_NODEID and SLURM_LOCALID are expanded in the task",
-    severity="error",
     source="measured with Slurm 22.05; many threads",
     leads_to=("launcher-world-mismatch",),
     bad=(
@@ -117,9 +115,7 @@ def _late(job: LintJob, launch: LintLaunch, written: str, word: Word, early: Exp
 
 @rule(
     "S03",
-    "literal-dollar",
     title="A variable that is quoted from the shell reaches a shell that expands it",
-    severity="error",
     source="measured with Slurm 22.05 and torch 2.13",
     bad=(
         HEADER + ADDRESS + "srun --cpus-per-task=32 " + TORCHRUN.format("\\$SLURM_NODEID") + "\n",
@@ -187,9 +183,7 @@ def wrapped_regardless(job: LintJob, launch: LintLaunch, quoted: Word) -> tuple[
 
 @rule(
     "S16",
-    "torchrun-under-srun-with-old-lightning",
     title="Lightning before 2.1 is started by srun itself, not by torchrun under srun",
-    severity="error",
     needs="facts",
     source="measured with Lightning 1.9.5 and 2.6.6 under Slurm 22.05",
     leads_to=("launcher-world-mismatch",),
@@ -207,8 +201,8 @@ def torchrun_under_srun_with_old_lightning(job: LintJob) -> Iterator[LintFinding
             continue
         if not lightning.before(job, 2, 1) or not lightning.is_lightning(job, launch):
             continue
-        if processes_certainly_one(job, launch):
-            continue
+        if launch.option("nproc-per-node") is not None and (launch.text("nproc-per-node") or "1") == "1":
+            continue  # one process is what SLURM counts too
         yield LintFinding(
             span=launch.invocation.span,
             summary=f"{launch.entry or 'torchrun'} under srun starts {lightning.named(job)}, which takes its ranks from"
@@ -220,13 +214,8 @@ def torchrun_under_srun_with_old_lightning(job: LintJob) -> Iterator[LintFinding
         )
 
 
-def processes_certainly_one(job: LintJob, launch: LintLaunch) -> bool:
-    return (launch.text("nproc-per-node") or "1") == "1" and launch.option("nproc-per-node") is not None
-
-
 @rule(
     "S17",
-    "task-rank-as-node-rank",
     title="The node rank is SLURM_NODEID, not SLURM_PROCID",
     severity="warning",
     source="measured with Slurm 22.05",

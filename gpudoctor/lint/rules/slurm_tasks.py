@@ -12,16 +12,14 @@ from gpudoctor.lint.task_shell import one_task_per_node, under_srun
 
 _REACHES_NODES = frozenset({
     "ssh", "pdsh", "clush", "parallel-ssh", "pssh", "parallel", "srun", "mpirun", "mpiexec", "orterun", "mpiexec.hydra",
-    "ray", "dask", "horovodrun", "submitit", "deepspeed", "jsrun", "aprun", "prun", "psrun",
+    "ray", "dask", "horovodrun", "submitit", "deepspeed", "jsrun", "aprun", "prun", "psrun", "ibrun", "deepy.py",
 })  # fmt: skip
 """Programs that start something on the other nodes of an allocation."""
 
 
 @rule(
     "S01",
-    "launcher-started-per-task",
     title="srun starts one launcher a node, or one task a rank",
-    severity="error",
     source="measured with Slurm 22.05; many threads",
     leads_to=("duplicate-gpu", "master-port-in-use"),
     bad=(
@@ -78,9 +76,7 @@ def _tasks_span(job: LintJob, launch: LintLaunch) -> Span | None:
 
 @rule(
     "S04",
-    "batch-script-without-srun",
     title="A batch script starts its ranks by srun",
-    severity="error",
     source="measured with Slurm 22.05 and Lightning 2.6; many threads",
     bad=(
         HEADER + ADDRESS + C10D + "\n",
@@ -154,7 +150,12 @@ def _one_a_node(count: int, tasks: int | None) -> tuple[str, ...]:
 
 def _elsewhere(job: LintJob, launch: LintLaunch) -> bool:
     """Something around it reaches the other nodes, or the line is one of several for single nodes."""
-    if launch.around or any(outer.program in _REACHES_NODES for outer in launch.invocation.within):
+    script = launch.script.shown.rsplit("/", 1)[-1] if launch.script is not None else ""
+    if (
+        launch.around
+        or script in _REACHES_NODES
+        or any(outer.program in _REACHES_NODES for outer in launch.invocation.within)
+    ):
         return True
     return launch.invocation.node_guard is not None or look.section_kind(job, launch) != "every"
 
@@ -166,9 +167,7 @@ def _starts_work(words: Sequence[object]) -> bool:
 
 @rule(
     "S05",
-    "one-srun-after-the-other",
     title="The ranks of a job start at the same time, each on its own node",
-    severity="error",
     source="measured with Slurm 22.05; many threads",
     leads_to=("master-port-in-use",),
     bad=(
@@ -247,9 +246,7 @@ def _blocking(job: LintJob, launch: LintLaunch, launches: Sequence[LintLaunch]) 
 
 @rule(
     "S08",
-    "lightning-devices-not-tasks",
     title="Lightning's devices are the tasks on a node",
-    severity="error",
     source="measured with Lightning 1.9.5 and 2.6.6 under Slurm 22.05",
     leads_to=("launcher-world-mismatch",),
     bad=(

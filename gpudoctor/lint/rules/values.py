@@ -64,9 +64,7 @@ def nearest(name: str, known: Iterator[str] | tuple[str, ...] | list[str]) -> st
 
 @rule(
     "V01",
-    "variable-nothing-sets",
     title="Variables in options are set under the very name that is used",
-    severity="error",
     source="measured with torch 2.13; threads",
     bad=(
         "MASTER_ADR=10.20.0.11\n" + _GOOD.replace("10.20.0.11", "$MASTER_ADDRS"),
@@ -114,9 +112,7 @@ def _renamed(job: LintJob, each: Expansion, meant: str) -> tuple[Edit, ...]:
 
 @rule(
     "V02",
-    "not-a-number",
     title="Counts and ranks are numbers",
-    severity="error",
     source="measured with torch 2.13; sockeye#1038; sbatch(1): SLURM_TASKS_PER_NODE is written 4(x2)",
     bad=(
         _GOOD.replace("node=4", "node=h100:4"),
@@ -190,9 +186,7 @@ def _replaced(job: LintJob, value: Word, wanted: str) -> tuple[Edit, ...]:
 
 @rule(
     "V03",
-    "unknown-option",
     title="Options before the script are the launcher's own",
-    severity="error",
     source="argparse of torch.distributed.run and the others; measured with torch 2.13",
     bad=(
         _GOOD.replace("--nproc-per-node", "--nproc-per-nodes"),
@@ -251,25 +245,47 @@ def _spellings(launch: LintLaunch) -> Iterator[str]:
         yield from (spelling for spelling in spec.spellings if spelling.startswith("--"))
 
 
+def _since(job: LintJob, release: str) -> bool | None:
+    """Whether the installed package is of "torch 2.0" or later; None where there is nothing to compare."""
+    package, _, text = release.partition(" ")
+    version = job.facts.version(package) if text else None
+    needed = tuple(int(each) for each in re.findall(r"\d+", text))
+    return None if version is None or not needed else version >= needed
+
+
 @rule(
     "V04",
-    "option-newer-than-launcher",
     title="Options are spelled as the installed version reads them",
-    severity="error",
     needs="facts",
     source="run.py of the wheels: torch 2.0 takes hyphens, before only underscores",
-    bad=(Example(_GOOD, "torch=1.13"), Example("torchrun --nproc-per-node=4 train.py\n", "torch=1.12.1")),
-    good=(Example(_UNDER, "torch=1.13"), Example(_GOOD, "torch=2.0"), _GOOD),
+    bad=(
+        Example(_GOOD, "torch=1.13"),
+        Example("torchrun --nproc-per-node=4 train.py\n", "torch=1.12.1"),
+        Example("torchrun --log-line-prefix-template='[{rank}]' --nproc-per-node=4 train.py\n", "torch=2.13.0"),
+        Example("accelerate launch --ipex train.py\n", "accelerate=1.15.0"),
+    ),
+    good=(
+        Example(_UNDER, "torch=1.13"),
+        Example(_GOOD, "torch=2.0"),
+        _GOOD,
+        Example("accelerate launch --ipex train.py\n", "accelerate=1.9.0"),
+    ),
 )
 def option_newer_than_launcher(job: LintJob) -> Iterator[LintFinding]:
     """torchrun takes --nproc-per-node since torch 2.0 and knew only --nproc_per_node before; some options came later
-    still. Underscores are taken by every version."""
+    still, and some left. Underscores are taken by every version."""
     for launch in job.launches:
         for option in launch.every_option:
-            package, _, text = option.since.partition(" ")
-            version = job.facts.version(package) if text else None
-            needed = tuple(int(each) for each in re.findall(r"\d+", text))
-            if version is None or not needed or version >= needed:
+            if _since(job, option.until):
+                package = option.until.partition(" ")[0]
+                yield LintFinding(
+                    span=option.span,
+                    summary=f"{option.written} went with {option.until}; {job.facts.versions[package]} is used",
+                    happens=f"{launch.entry or launch.launcher} ends with: unrecognized arguments: {option.written}.",
+                    fix="Leave it out.",
+                )
+            package = option.since.partition(" ")[0]
+            if _since(job, option.since) is not False:
                 continue
             hyphens = option.since == "torch 2.0" and option.name not in ("local-addr",)
             start = option.span.start
@@ -288,9 +304,7 @@ def option_newer_than_launcher(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "V05",
-    "launch-hands-local-rank",
     title="The script takes the argument that torch.distributed.launch hands it",
-    severity="error",
     needs="facts",
     source="measured with torch 1.12 and 2.13; babylm/baseline-pretraining#2",
     bad=(
@@ -361,7 +375,6 @@ def _as_torchrun(job: LintJob, launch: LintLaunch) -> tuple[Edit, ...]:
 
 @rule(
     "V06",
-    "superseded-launcher",
     title="The launcher is today's",
     severity="info",
     source="torch.distributed.launch's own deprecation; torch_xla removed XRT and xla_dist in 2023",

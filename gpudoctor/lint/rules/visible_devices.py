@@ -23,9 +23,7 @@ _PHYSICAL = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_G
 
 @rule(
     "G03",
-    "one-gpu-shown-and-local-rank",
     title="A rank that sees one GPU takes cuda:0",
-    severity="error",
     source="measured with torch 2.13",
     bad=(
         _MANUAL.format(0) + _MANUAL.format(1) + "wait\n",
@@ -82,9 +80,7 @@ def _local_rank(launch: LintLaunch) -> int | str | None:
 
 @rule(
     "G04",
-    "visible-devices-malformed",
     title="CUDA takes every entry of CUDA_VISIBLE_DEVICES",
-    severity="error",
     source="CUDA Programming Guide; measured (facts of device selection)",
     bad=(
         "CUDA_VISIBLE_DEVICES=0,0,1,1 torchrun --standalone --nproc-per-node=2 train.py\n",
@@ -169,9 +165,7 @@ def _fault(job: LintJob, launch: LintLaunch, found: list[DeviceEntry]) -> tuple[
 
 @rule(
     "E06",
-    "physical-gpu-numbers",
     title="CUDA_VISIBLE_DEVICES stays as SLURM sets it",
-    severity="error",
     source="sbatch(1); several threads",
     bad=(
         RANKED.replace("srun ", "export CUDA_VISIBLE_DEVICES=$SLURM_JOB_GPUS\nsrun ", 1),

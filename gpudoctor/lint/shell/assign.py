@@ -29,6 +29,7 @@ def assign(node: "Node", expander: Expander, how: How, *, exported: bool, into: 
     start, end = found.end(), node.end_byte
     array = next((child for child in node.children if child.type == "array"), None)
     items: tuple[tuple[CommandRun, ...], ...] | None = None
+    several = False
     before = target.get(name)
     if array is not None:
         listed: list[tuple[CommandRun, ...]] = []
@@ -37,10 +38,11 @@ def assign(node: "Node", expander: Expander, how: How, *, exported: bool, into: 
                 listed += [tuple(each) for each in fields(expander.runs(child.start_byte, child.end_byte))]
         if sign == "+=" and before is not None and before.items is not None:
             listed = [*before.items, *listed]
-        # An unknown piece outside quotes may be any number of words: hosts=($(scontrol show hostnames))
-        certain = all(run.known or not run.splits for item in listed for run in item)
-        items = tuple(listed[:MOST_ITEMS]) if certain else None
-        runs: tuple[CommandRun, ...] | None = listed[0] if listed and certain else None
+        unsure = [at for at in range(len(listed)) if _any_number(listed, at)]
+        several = bool(unsure) or (sign == "+=" and before is not None and before.open)
+        # hosts=($(scontrol show hostnames)): nothing of it is known
+        items = tuple(listed[:MOST_ITEMS]) if len(unsure) < len(listed) or not listed else None
+        runs: tuple[CommandRun, ...] | None = listed[0] if listed and 0 not in unsure else None
     else:
         runs = tuple(expander.runs(start, end))
         if sign == "+=" and before is not None and before.runs is not None:
@@ -57,7 +59,17 @@ def assign(node: "Node", expander: Expander, how: How, *, exported: bool, into: 
             if number <= len(before.items) and runs is not None:
                 items = (*before.items[:number], runs, *before.items[number + 1 :])
         runs = items[0] if items else None
-    target.set(name, ShellVariable(SetVariable(name, value, exported, how), runs, items))
+    target.set(name, ShellVariable(SetVariable(name, value, exported, how), runs, items, open=several))
+
+
+def _any_number(items: list[tuple[CommandRun, ...]], at: int) -> bool:
+    """Whether an element may be any number of words: an unknown piece outside quotes that stands alone, and is not the
+    value of the option before it."""
+    runs = [run for run in items[at] if run.text]
+    if not runs or any(run.known or not run.splits for run in runs):
+        return False
+    option = "".join(run.text for run in items[at - 1]) if at else ""
+    return not (option.startswith("-") and "=" not in option)
 
 
 def declare(node: "Node", expander: Expander) -> None:

@@ -14,7 +14,7 @@ from gpudoctor.lint.shell.heredocs import Redirects, redirects
 from gpudoctor.lint.shell.sbatch import lines_of, options_of
 from gpudoctor.lint.shell.source import CommandRun, ShellSource
 from gpudoctor.lint.shell.variables import How, Variables
-from gpudoctor.lint.shell.wrappers import ASSIGNMENT, WhatStarts, name, started
+from gpudoctor.lint.shell.wrappers import ASSIGNMENT, SHELLS, WhatStarts, name, started
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -175,15 +175,27 @@ class Commands(Gathered):
                     runs.append(CommandRun(" "))
                 prefix = "--wrap=" if begun.batch and words[index].shown.startswith("--wrap=") else ""
                 runs += _without_prefix(pieces[index], prefix)
+            if invocation.program in SHELLS:
+                self.positional(pieces[begun.texts[-1] + 2 :], words[begun.texts[-1]], shell)
             self.text(ShellSource.of_runs(runs, self.lines), shell, inside)
             if invocation.program == "eval":
                 outer.unread_source = outer.unread_source or any(not run.known for run in runs)
         elif begun.script >= 0:
+            self.positional(pieces[begun.script + 1 :], words[begun.script], shell)
             self.script_file(words[begun.script], shell, inside)
         elif begun.reads_input and found.stdin is not None:
             if begun.batch:
                 self.every_sbatch += lines_of(found.stdin)
             self.text(found.stdin, shell, inside)
+
+    def positional(self, arguments: list[list[CommandRun]], place: Word, shell: Variables) -> None:
+        """`$1`, `$2`, `$@` of a script, in a shell of its own."""
+        for number in range(1, 10):
+            if number <= len(arguments):
+                loops.bind(shell, str(number), place, tuple(arguments[number - 1]))
+            else:
+                shell.unset(str(number))
+        loops.bind_items(shell, "@", place, tuple(tuple(each) for each in arguments))
 
     def _setting(self, word_: Word, runs: list[CommandRun], into: Variables, how: How) -> None:
         match = ASSIGNMENT.match(word_.shown)
@@ -228,10 +240,7 @@ class Commands(Gathered):
         known = self.files.get(file.shown.rsplit("/", 1)[-1])
         if known is None:
             if not file.shown.startswith("/dev/"):
-                self.note(
-                    f"line {file.span.line}: what {file.shown} does was not read; "
-                    f"`#@ file {file.shown}` before its text adds it"
-                )
+                self.note(f"line {file.span.line}: {file.shown}: not given; give it too")
             return
         if context.where == "batch":
             self.every_sbatch += lines_of(known)

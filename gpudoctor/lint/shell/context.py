@@ -90,6 +90,9 @@ class Gathered:
     def block(self, body: "list[tuple[Node, bool]]", script: Script, variables: Variables, context: Context) -> None:
         raise NotImplementedError
 
+    def positional(self, arguments: list[list[CommandRun]], place: Word, shell: Variables) -> None:
+        raise NotImplementedError
+
     def call(
         self, function: Function, arguments: list[list[CommandRun]], place: Word, variables: Variables, context: Context
     ) -> None:

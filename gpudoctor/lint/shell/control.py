@@ -191,12 +191,7 @@ class Control(Gathered):
         saved = {str(number): variables.get(str(number)) for number in range(1, 10)}
         rest = variables.get("@")
         try:
-            for number in range(1, 10):
-                if number <= len(arguments):
-                    loops.bind(variables, str(number), place, tuple(arguments[number - 1]))
-                else:
-                    variables.unset(str(number))
-            loops.bind_items(variables, "@", place, tuple(tuple(each) for each in arguments))
+            self.positional(arguments, place, variables)
             self.statement(function.body, function.script, variables, context)
         finally:
             function.running = False

@@ -279,6 +279,8 @@ class Expander:
             return self._of_runs(name, variable.runs, at, close, quoted)
         if items is None:
             return [self._unknown(name, at, close, quoted, is_set=self.variables.is_set(name))]
+        if variable is not None and variable.open and (index not in "@*" or operator):
+            return [self._unknown(name, at, close, quoted, is_set=True)]
         if index in "@*":
             if operator == "#":
                 return [self._known(name, at, close, quoted, str(len(items)))]

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from gpudoctor.launchers.slurm import SBATCH
 from gpudoctor.lint.model import Option, SbatchOption, Word
 from gpudoctor.lint.shell.source import ShellSource
@@ -23,12 +25,29 @@ def lines_of(source: ShellSource) -> list[SbatchOption]:
     text = source.text
     command = COMMAND.search(text)
     first_command = command.start() if command else len(text)
+    parts: list[list[SbatchOption]] = [found]
     for line in LINE.finditer(text):
         ignored = _ignored(line, line.start() > first_command)
-        if ignored and not line[5].startswith("-"):
+        if not ignored and line[5].split("#")[0].strip() in ("hetjob", "packjob"):
+            parts.append([])
+        if not line[5].startswith("-"):
             continue  # a comment that speaks of it
-        found += _options(source, line, ignored)
-    return found
+        parts[-1] += _options(source, line, ignored)
+    if len(parts) == 1:
+        return found
+    return _of_all(parts)
+
+
+def _of_all(parts: list[list[SbatchOption]]) -> list[SbatchOption]:
+    """Of a heterogeneous job: a value in which its parts differ is that of no one of them."""
+    told = [{option.name: option.value for option in part if not option.ignored} for part in parts]
+    return [
+        option
+        if option.ignored or all(each.get(option.name) == option.value for each in told)
+        else structs.replace(option, value=None)
+        for part in parts
+        for option in part
+    ]
 
 
 def _ignored(line: re.Match[str], late: bool) -> str:
@@ -68,4 +87,5 @@ def options_of(words: Sequence[Word]) -> list[SbatchOption]:
 
 
 def _of_option(option: Option, ignored: str) -> SbatchOption:
-    return SbatchOption(option.name, option.value.text if option.value is not None else None, option.span, ignored)
+    value = option.value.text if option.value is not None else None
+    return SbatchOption(option.name, value, option.span, ignored, option.known)

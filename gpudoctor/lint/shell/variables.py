@@ -13,12 +13,14 @@ How = Literal["prefix", "export", "assignment", "env", "sbatch", "launcher", "fi
 
 
 class ShellVariable(Struct, frozen=True):
-    """`runs` None: it is set, nobody knows to what. `items`: of an array."""
+    """`runs` None: it is set, nobody knows to what. `items`: of an array. `open`: an element of it may be any number of
+    words, so that nobody can count them."""
 
     setting: SetVariable
     runs: tuple[CommandRun, ...] | None = None
     items: tuple[tuple[CommandRun, ...], ...] | None = None
     is_set: bool | None = True
+    open: bool = False
 
     @property
     def text(self) -> str | None:

@@ -11,6 +11,7 @@ from gpudoctor.lint.model import Word
 
 SHELLS = ("bash", "sh", "dash", "zsh", "ksh", "ash")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+SCRIPT = re.compile(r"\.(?:sh|bash|sbatch|slurm)$")
 DURATION = re.compile(r"[\d.]+[smhd]?|\$.*")
 
 
@@ -45,6 +46,8 @@ def started(words: Sequence[Word]) -> WhatStarts | None:
     found = _TABLE.get(program)
     if found is not None:
         return found(words)
+    if SCRIPT.search(program):
+        return WhatStarts(script=0)
     options = _SIMPLE.get(program)
     if options is not None:
         return _command(words, _after_options(words, 1, options))
@@ -176,7 +179,7 @@ _CONTAINER_FLAGS = frozenset(
     -d --detach -i --interactive -t --tty -it -ti -dit -itd -id -td --rm --init --privileged --read-only -P
     --publish-all --no-healthcheck --oom-kill-disable --sig-proxy --nv --rocm --nvccli -e --cleanenv -c --contain -C
     --containall --writable --writable-tmpfs -w --fakeroot -f --no-home --userns -u --pid -p --net --ipc --no-init
-    --no-mount-home --rw --root --unsquash --disable-cache --no-privs --compat
+    --gpu --nccl --openmpi-pmi2 --mpi --no-mount-home --rw --root --unsquash --disable-cache --no-privs --compat
     """.split()  # noqa: SIM905 - as a text it can be read and changed
 )
 _DOCKER_VALUES = frozenset(("-e", "-c", "-w", "-u", "-p", "-f", "--pid", "--ipc", "--net"))
@@ -208,6 +211,33 @@ def _container(words: Sequence[Word], at: int, docker: bool) -> WhatStarts | Non
         at += 2
     at += 1  # the image
     return WhatStarts(at=at, settings=tuple(settings), fresh=docker) if at < len(words) else None
+
+
+def _charliecloud(words: Sequence[Word]) -> WhatStarts | None:
+    """`ch-run [options] IMAGE [--] command`."""
+    dashes = next((index for index, word in enumerate(words) if word.shown == "--"), 0)
+    return _command(words, dashes + 1 if dashes else _after_options(words, 1, "-b -c -j -g -u") + 1)
+
+
+def _flux(words: Sequence[Word]) -> WhatStarts | None:
+    """`flux run -N 2 -n 16 command`; flux(1): run, submit, alloc, and `flux mini run` before 0.48."""
+    at = 2 if len(words) > 2 and words[1].shown == "mini" else 1
+    if len(words) <= at or words[at].shown not in ("run", "submit", "alloc", "batch"):
+        return None
+    flags = "-N -n -c -g -q -t -o -x -l -J -B --nodes --ntasks --cores-per-task --gpus-per-task --gpus-per-node"
+    return _command(words, _after_options(words, at + 1, flags + " --tasks-per-node --env --cores"), task=True)
+
+
+def _enroot(words: Sequence[Word]) -> WhatStarts | None:
+    """`enroot start [options] IMAGE command`."""
+    if len(words) < 2 or words[1].shown != "start":
+        return None
+    return _command(words, _after_options(words, 2, "-c --conf -e --env -m --mount --rc") + 1)
+
+
+def _shifter(words: Sequence[Word]) -> WhatStarts | None:
+    """`shifter [options] command`: the image is an option, or stands in the header."""
+    return _command(words, _after_options(words, 1, "-i --image -V --volume -m --module -e --env --env-file -w"))
 
 
 def _after_dashes(words: Sequence[Word]) -> WhatStarts | None:
@@ -244,6 +274,7 @@ _TABLE: dict[str, Callable[[Sequence[Word]], WhatStarts | None]] = {
     "env": _env, "sudo": _sudo, "timeout": _timeout, "gtimeout": _timeout, "numactl": _numactl, "taskset": _taskset,
     "ssh": _ssh, "pdsh": _pdsh, "clush": _pdsh, "dsh": _pdsh, "pssh": _pdsh, "parallel-ssh": _pdsh, "sbatch": _sbatch,
     "salloc": _salloc, "docker": _docker, "podman": _docker, "nerdctl": _docker,
+    "podman-hpc": _docker, "ch-run": _charliecloud, "enroot": _enroot, "shifter": _shifter, "flux": _flux,
     "nvidia-docker": _docker, "singularity": _singularity, "apptainer": _singularity, "kubectl": _after_dashes,
     "oc": _after_dashes, "eval": _eval, "tmux": _tmux, "screen": _screen,
 }  # fmt: skip

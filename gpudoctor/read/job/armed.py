@@ -19,7 +19,7 @@ from msgspec import Struct
 from gpudoctor.knowledge.faulthandler_text import dumped_threads
 from gpudoctor.read.job import inside
 from gpudoctor.read.job.stacks import Stacks
-from gpudoctor.read.process import catches, seen, tell
+from gpudoctor.read.process import catches, numbers_of, seen, tell
 from gpudoctor.snapshot.evidence import Thread
 
 PROC = Path("/proc")
@@ -245,11 +245,7 @@ def _device_of_memory() -> int:
 
 def _own_numbers(pid: int) -> tuple[int, ...]:
     """The number of a process in each PID namespace that it is in: ours, and that of its container."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in (PROC / str(pid) / "status").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("NSpid:"):
-                return tuple(int(number) for number in line.split()[1:])
-    return (pid,)
+    return tuple(numbers_of(pid, "NSpid")) or (pid,)
 
 
 def _allowed() -> Iterator[int]:

@@ -165,10 +165,7 @@ def limits(system: System, pid: int) -> dict[str, str]:
 
 
 def resident_bytes(system: System, pid: int) -> int | None:
-    try:
-        found = re.search(r"^VmRSS:\s*([0-9]{1,15}) kB$", system.text(f"/proc/{pid}/status"), re.MULTILINE)
-    except OSError:
-        return None
+    found = re.search(r"^VmRSS:\s*([0-9]{1,15}) kB$", system.text_or_empty(f"/proc/{pid}/status"), re.MULTILINE)
     return int(found[1]) * 1024 if found else None
 
 

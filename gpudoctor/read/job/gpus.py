@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from gpudoctor.active import Child, Reply, messages, own_module, start
+from gpudoctor.active import Child, ChildReply, messages, own_module, start
 from gpudoctor.read.driver_traces import may_have_nvml
 from gpudoctor.snapshot.evidence import GpuUse, Unread
 
@@ -22,7 +22,7 @@ def begin(timeout: float) -> Child | None:
         return None
 
 
-def assemble(reply: Reply) -> tuple[tuple[GpuUse, ...], list[Unread]]:
+def assemble(reply: ChildReply) -> tuple[tuple[GpuUse, ...], list[Unread]]:
     """The child's lines; a GPU that owes its answer is lost."""
     count = 0
     found: dict[int, GpuUse] = {}

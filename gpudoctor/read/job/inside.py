@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from gpudoctor.read.process import fields_of
+from gpudoctor.read.system import System
+
 PROC = Path("/proc")
 MOST_LINKS = 40
 """As the kernel follows (MAXSYMLINKS)."""
@@ -41,17 +44,12 @@ class Rights(NamedTuple):
 
 def rights(pid: int, proc: Path = PROC) -> Rights:
     """The rights of a process; those of its real user, where a program has borrowed another's. Raises `OSError`."""
-    fields: dict[str, list[int]] = {}
-    with contextlib.suppress(OSError, ValueError):
-        text = (proc / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
-        for line in text.splitlines():
-            name, _, value = line.partition(":")
-            if name in ("Uid", "Gid", "Groups"):
-                fields[name] = [int(number) for number in value.split()]
-    if not fields.get("Uid") or not fields.get("Gid"):
-        folder = (proc / str(pid)).stat()
-        return Rights(folder.st_uid, frozenset({folder.st_gid}))
-    return Rights(fields["Uid"][0], frozenset((fields["Gid"][0], *fields.get("Groups", ()))))
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = fields_of(pid, System(proc.parent))
+        users, own, more = ([int(word) for word in fields.get(name, "").split()] for name in ("Uid", "Gid", "Groups"))
+        return Rights(users[0], frozenset((own[0], *more)))
+    folder = (proc / str(pid)).stat()
+    return Rights(folder.st_uid, frozenset({folder.st_gid}))
 
 
 @contextlib.contextmanager

@@ -49,6 +49,8 @@ MOST_PROCESSES = 4096
 LEFT_FOR_THE_END = 0.4
 """Seconds of an order's time that are kept for putting the answer together."""
 SHORTEST_DUMP = 0.8
+FOR_THEIR_SOURCES = 1.0
+"""Seconds for the lines that late dumps name."""
 SAMPLE_SECONDS = 1.5
 """How long looking at the threads of all processes may take."""
 MOST_BYTES = 24 * 1024 * 1024
@@ -134,7 +136,10 @@ class _SecondLook:
 
     def __init__(self, order: Wanted, node: int) -> None:
         self.order = order
-        self.deadline = time.monotonic() + max(1.5, order.timeout) - LEFT_FOR_THE_END
+        begun = time.monotonic()
+        self.deadline = begun + max(1.5, order.timeout) - LEFT_FOR_THE_END
+        self.dumps_until = max(self.deadline, begun + order.for_dumps)
+        self.end = self.dumps_until + (FOR_THEIR_SOURCES if order.for_dumps else 0.0)
         self.wanted = dict(order.pids.get(str(node), ())[:MOST_PROCESSES])
         """pid -> start time."""
         ranks = order.ranks.get(str(node), {})
@@ -185,16 +190,20 @@ class _SecondLook:
         self._say({pid: reason for pid, reason in refused.items() if self._is_there(details, pid)}, SOCKETS_OF)
         self._of(early, {}, "source files")
         contexts = self._of(Task(lambda: self._contexts(last, details)), {}, "source files")
-        self.unread += self.sources.unread
         listeners_task = Task(lambda: self._listeners(tables, last))
-        recorders, armed, refusals = self._of(recorders_task, ({}, set(), []), "flight recorders")
         ras = self._of(ras_task, ((), []), "RAS")
         reached, not_reached = attempts.results()
+        listeners: tuple[Socket, ...] = self._of(listeners_task, (), "listeners on the job's ports")
+        seen_kernel = self._of(kernel_events, (), "kernel log")
+        addresses = self._of(interfaces, (), "network interfaces")
+        # Last: all else is over while a rank still writes its dump.
+        recorders, armed, refusals = self._of(recorders_task, ({}, set(), []), "flight recorders", self.dumps_until)
+        contexts = self._of(Task(lambda: self._with_recorded(contexts, recorders)), contexts, "source files", self.end)
+        self.unread += self.sources.unread
         self.unread += [*refusals, *ras[1], *not_reached]
         for pid in self.wanted:
             if pid in details:
                 self.unread += details[pid].unread
-        listeners: tuple[Socket, ...] = self._of(listeners_task, (), "listeners on the job's ports")
         return NodeEvidence(
             hostname=own,
             boot_id=processes.boot_id(self.system),
@@ -215,9 +224,9 @@ class _SecondLook:
             own=own_pids(dict.fromkeys((*self.wanted, *(each.pid for each in listeners if each.pid)))),
             listeners=listeners,
             reached=reached,
-            interfaces=self._of(interfaces, (), "network interfaces"),
+            interfaces=addresses,
             resolved=dict(attempts.resolved),
-            kernel=self._of(kernel_events, (), "kernel log"),
+            kernel=seen_kernel,
             gpus=self._gpus(),
             ras=ras[0],
             unread=tuple(self.unread[:MOST_UNREAD]),
@@ -313,14 +322,25 @@ class _SecondLook:
         there = {pid: main for pid, main in _mains(samples).items() if self._is_there(details, pid)}
         return self.sources.of(there, self.deadline - 0.1)
 
+    def _with_recorded(
+        self, contexts: Mapping[int, tuple[SourceContext, ...]], recorders: Mapping[int, Recorder]
+    ) -> dict[int, tuple[SourceContext, ...]]:
+        found = dict(contexts)
+        for pid, recorder in recorders.items():
+            own = found.get(pid, ())
+            known = {(context.file, context.line) for context in own}
+            more = self.sources.recorded(pid, recorder, self.end - 0.1)
+            found[pid] = (*own, *(context for context in more if (context.file, context.line) not in known))
+        return found
+
     def _recorders(self, details: Mapping[int, _Details]) -> tuple[dict[int, Recorder], set[int], list[Unread]]:
         ranks = [pid for pid in self.ranks if self._is_there(details, pid)]
 
         def one(pid: int) -> tuple[Recorder | None, tuple[Unread, ...], bool]:
-            found, unread = self.layers.recorder(pid, self.ranks[pid], details[pid].environment, self.deadline - 0.2)
+            found, unread = self.layers.recorder(pid, self.ranks[pid], details[pid].environment, self.dumps_until - 0.2)
             return found, unread, self.layers.armed(pid) is not None
 
-        answers, late = each(ranks, one, self.deadline - 0.1)
+        answers, late = each(ranks, one, self.dumps_until - 0.1)
         refusals = [Unread(f"flight recorder of rank {self.ranks[pid]}", why, pid) for pid, why in late.items()]
         for _, unread, _ in answers.values():
             refusals += unread
@@ -395,10 +415,10 @@ class _SecondLook:
     def _say(self, reasons: Mapping[int, str], what: str) -> None:
         self.unread += [Unread(what.format(pid=pid), reason, pid) for pid, reason in reasons.items()]
 
-    def _of(self, task: Task[T], otherwise: T, what: str) -> T:
+    def _of(self, task: Task[T], otherwise: T, what: str, deadline: float = 0.0) -> T:
         """A task's result; why there is none is said."""
         try:
-            return task.result(self.deadline)
+            return task.result(deadline or self.deadline)
         except Exception as error:  # one reader that fails, in whatever way, costs its own answer
             self.unread.append(Unread(what, str(getattr(error, "strerror", None) or error or type(error).__name__)))
             return otherwise

@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
-PROC = Path("/proc")
+from gpudoctor.read.process import THIS, numbers_of
+from gpudoctor.read.system import System
 
 
 def own_users() -> frozenset[int]:
@@ -16,18 +16,7 @@ def own_users() -> frozenset[int]:
     return frozenset({os.getuid(), int(caller)}) if by_sudo else frozenset({os.getuid()})
 
 
-def own_pids(pids: Iterable[int], proc: Path = PROC) -> tuple[int, ...]:
+def own_pids(pids: Iterable[int], system: System = THIS) -> tuple[int, ...]:
     """Those of `pids` that nobody else has started: real, effective and saved user are the reader's own."""
     mine = own_users()
-    return tuple(pid for pid in pids if (users := _users(pid, proc)) and users <= mine)
-
-
-def _users(pid: int, proc: Path) -> frozenset[int]:
-    """Empty where the process is gone."""
-    try:
-        for line in (proc / str(pid) / "status").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("Uid:"):
-                return frozenset(int(number) for number in line.split()[1:4])
-    except (OSError, ValueError):
-        pass
-    return frozenset()
+    return tuple(pid for pid in pids if (users := numbers_of(pid, "Uid", system)[:3]) and mine.issuperset(users))

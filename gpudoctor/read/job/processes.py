@@ -371,7 +371,7 @@ class Describer:
             state=found.state,
             exit_code=found.exit_code if found.state == "Z" else 0,
             name=found.printable,
-            command=kept.recorded(command, own=bool(own_pids((found.pid,), self.system.root / "proc"))),
+            command=kept.recorded(command, own=bool(own_pids((found.pid,), self.system))),
             user_id=user_id,
             user=self.user(user_id),
             environment={} if environment is None else recorded(parse_environment(environment)),
@@ -422,14 +422,8 @@ def read_command(system: System, pid: int, most: int = MAXIMUM_COMMAND) -> tuple
 
 
 def boot_id(system: System) -> str:
-    try:
-        return system.text("/proc/sys/kernel/random/boot_id")[:64]
-    except OSError:
-        return ""
+    return system.text_or_empty("/proc/sys/kernel/random/boot_id")[:64]
 
 
 def namespace(system: System, pid: str) -> str:
-    try:
-        return system.link(f"/proc/{pid}/ns/net")
-    except OSError:
-        return ""
+    return system.link_or_empty(f"/proc/{pid}/ns/net")

@@ -18,7 +18,7 @@ from gpudoctor.read.rendezvous import connect
 from gpudoctor.read.sockets import SocketRow, Tables, socket_of
 from gpudoctor.read.system import System
 from gpudoctor.read.users import user_of
-from gpudoctor.snapshot.evidence import Interface, Reached, Socket, Unread
+from gpudoctor.snapshot.evidence import ConnectionAttempt, NodeInterface, Socket, Unread
 
 CONNECT_SECONDS = 2.0
 MOST_ADDRESSES = 16
@@ -113,7 +113,7 @@ class Attempts:
         self._connected = frozenset(addresses[:MOST_ADDRESSES])
         self._wanted = tuple(dict.fromkeys((*addresses[:MOST_ADDRESSES], *own)))
         self._lookup = Lookup(self._wanted, seconds)
-        self._found: list[Reached] = []
+        self._found: list[ConnectionAttempt] = []
         self._threads: list[threading.Thread] = []
         self._ports = ports[:MOST_PORTS]
         self._begin = threading.Thread(target=self._work, daemon=True)
@@ -125,7 +125,7 @@ class Attempts:
         for name, addresses in list(self.resolved.items()):
             for port in self._ports if name in self._connected else ():
                 if not addresses:
-                    self._found.append(Reached(address=name, port=port, outcome="unresolvable"))
+                    self._found.append(ConnectionAttempt(address=name, port=port, outcome="unresolvable"))
                     continue
                 thread = threading.Thread(target=self._try, args=(name, addresses, port), daemon=True)
                 self._threads.append(thread)
@@ -149,7 +149,7 @@ class Attempts:
             answers, key=lambda each: ("accepted", "refused", "no answer", "unreachable").index(each[0])
         )
         self._found.append(
-            Reached(address=name, port=port, outcome=OUTCOMES.get(outcome, outcome), detail=detail[:200])
+            ConnectionAttempt(address=name, port=port, outcome=OUTCOMES.get(outcome, outcome), detail=detail[:200])
         )
 
     def _permitted(self, name: str, addresses: Sequence[str], port: int) -> list[str]:
@@ -160,7 +160,7 @@ class Attempts:
                 break
         return found
 
-    def results(self) -> tuple[tuple[Reached, ...], list[Unread]]:
+    def results(self) -> tuple[tuple[ConnectionAttempt, ...], list[Unread]]:
         """What came of those that have ended, and which have not. Waits until the deadline."""
         self._begin.join(max(0.0, self._deadline - time.monotonic()))
         self._wanted_now.set()
@@ -188,13 +188,14 @@ class Attempts:
         return found, unread
 
 
-def interfaces(system: System) -> tuple[Interface, ...]:
+def interfaces(system: System) -> tuple[NodeInterface, ...]:
     """Of the network namespace that the agent is in. Raises `OSError` with the reason."""
     reading = read_interfaces(system)["network.interfaces"]
     if not reading.is_read:
         raise OSError(reading.reason)
     return tuple(
-        Interface(each.name, tuple(address.address for address in each.addresses), each.is_up) for each in reading.value
+        NodeInterface(each.name, tuple(address.address for address in each.addresses), each.is_up)
+        for each in reading.value
     )
 
 

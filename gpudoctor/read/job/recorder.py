@@ -20,8 +20,9 @@ from gpudoctor.read.job.recorder_pickle import RefusedDump as RefusedDump
 from gpudoctor.read.job.recorder_pickle import UnreadableDump as UnreadableDump
 from gpudoctor.snapshot.evidence import Recorder, Unread
 
-PIPE_ANSWERS_IN = 4.0
-"""Seconds: the FIFO is looked into every 1 s (TORCH_NCCL_COORD_CHECK_MILSEC), then the dump is written."""
+PIPE_ANSWERS_IN = 10.0
+"""Seconds: the FIFO is looked into every 1 s (TORCH_NCCL_COORD_CHECK_MILSEC), then the dump is written, which takes 5 s
+on a node whose processors all spin [measured on tests/lab/torch_nccl]."""
 
 
 def of_process(
@@ -63,7 +64,9 @@ def of_process(
                 except UnreadableDump as error:  # it may still be written
                     before, last = [*before, found], str(error)
                     continue
-                return replace(answer, source=f"{found.path}, asked for through {fifo}", written_at=0.0), ()
+                return replace(
+                    answer, source=f"{found.path}, asked for through {fifo}", written_at=0.0, dumped_at=found.written_at
+                ), ()
             unread.append(Unread(what, f"asked for through {fifo}: {last or f'no dump in {timeout:.0f} s'}", pid))
         except recorder_pipe.NotAsked as error:
             unread.append(Unread(what, str(error), pid))

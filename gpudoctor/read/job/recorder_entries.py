@@ -13,7 +13,7 @@ one entry without a name, whose ranks are those of whichever group was made last
 """
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -25,8 +25,9 @@ TAIL = 64
 """Of each group, so many of the last entries are kept. What ranks disagree on is where the slowest of them is, and
 there the others have not completed."""
 WHOLE = 16
-"""Of these, so many of the last have all they had, beside those that have not completed; the others are without
-frames, and where they have an input without output and time-out: the evidence of 1,024 ranks travels to one node."""
+"""Of these, so many of the last have all they had, beside those that have not completed and as many before the first
+of them; the others are without frames, and where they have an input without output and time-out: the evidence of 1,024
+ranks travels to one node."""
 MOST_UNFINISHED = 512
 MOST_ENTRIES = 4096
 MOST_GROUPS = 1024
@@ -226,8 +227,9 @@ def _kept(rows: Sequence[EntryRow]) -> tuple[list[EntryRow], set[int]]:
     unfinished = [row for row in rows if not row.done]
     if len(unfinished) > MOST_UNFINISHED:
         unfinished = unfinished[: MOST_UNFINISHED // 2] + unfinished[-MOST_UNFINISHED // 2 :]
-    chosen = {row.at: row for row in unfinished}
-    whole = {row.at for row in unfinished[: MOST_UNFINISHED // 4]}
+    before = _before_the_first(rows)
+    chosen = {row.at: row for row in (*unfinished, *before)}
+    whole = {row.at for row in (*unfinished[: MOST_UNFINISHED // 4], *before)}
     count: Counter[str] = Counter()
     for row in reversed(rows):
         count[row.group] += 1
@@ -236,6 +238,19 @@ def _kept(rows: Sequence[EntryRow]) -> tuple[list[EntryRow], set[int]]:
             if count[row.group] <= WHOLE:
                 whole.add(row.at)
     return [chosen[index] for index in sorted(chosen)], whole
+
+
+def _before_the_first(rows: Sequence[EntryRow]) -> list[EntryRow]:
+    """Of each group the last ones that were over before the first that is not: ranks may have parted there already."""
+    over: dict[str, deque[EntryRow]] = {}
+    open_ones: set[str] = set()
+    for row in rows:
+        if not row.done:
+            open_ones.add(row.group)
+        elif row.group not in open_ones and (row.group in over or len(over) < MOST_GROUPS):
+            over.setdefault(row.group, deque(maxlen=WHOLE)).append(row)
+    found = [row for group, own in over.items() if group in open_ones for row in own]
+    return found[: MOST_ENTRIES // 2]
 
 
 # ---------------------------------------------------------------- groups

@@ -1,10 +1,9 @@
 """The bytes of a flight recorder's dump as plain values: a pickle that nothing can be run from, or JSON.
 
 A dump comes from a job that may be somebody else's, so `pickle.loads` is out of the question. Refusing globals alone is
-not enough either: a pickle can also ask for a huge memo, or for a key whose hash takes for ever. So the instructions
-are followed here one by one, for the values that a recorder has: numbers, texts, lists, dictionaries, pairs. What torch
-itself writes uses few instructions, in an order that one regular expression can check; such a dump is then given to the
-C unpickler, which together takes a fifth of the time.
+not enough either (`read.pickled` says why): its instructions are followed one by one, for the values that a recorder
+has. What torch itself writes uses few instructions, in an order that one regular expression can check; such a dump is
+then given to the C unpickler, which together takes a fifth of the time.
 """
 
 import gc
@@ -17,13 +16,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gpudoctor.read.pickled import PickleMachine, handlers
+
 MOST_BYTES = 32 * 1024 * 1024
 """2,000 entries with their stacks take 0.3 to 3 MB, with C++ stacks some 15 MB."""
 MOST_CONTAINERS = 1_500_000
 """Lists and dictionaries in one dump; 2,000 entries have 16,000."""
-MOST_INSTRUCTIONS = 4_000_000
-"""Followed one by one, some two seconds; 2,000 entries have 200,000."""
-MOST_DIGITS = 20
 T = TypeVar("T")
 
 
@@ -49,7 +47,7 @@ def plain(raw: bytes) -> object:
     try:
         if _as_torch_writes(raw):
             return _Unpickler(BufferedReader(BytesIO(raw), 1 << 20)).load()
-        return _Machine(raw).run()
+        return DumpMachine(raw).run()
     except UnreadableDump:
         raise
     except (IndexError, EOFError, struct.error):
@@ -132,234 +130,41 @@ class _Unpickler(pickle.Unpickler):
 
 # ---------------------------------------------------------------- everything else that a pickle may say
 
-_MARK = object()
 _RUNS_SOMETHING = {
-    "R": "to call something",
-    "b": "to set up an object",
-    "o": "to make an object",
-    "\x81": "to make an object",
-    "\x92": "to make an object",
-    "P": "a persistent object",
-    "Q": "a persistent object",
-    "\x82": "an extension's object",
-    "\x83": "an extension's object",
-    "\x84": "an extension's object",
-    "\x97": "a buffer of another program",
-    "\x98": "a buffer of another program",
+    "to call something": "R",
+    "to set up an object": "b",
+    "to make an object": "o\x81\x92",
+    "a persistent object": "PQ",
+    "an extension's object": "\x82\x83\x84",
+    "a buffer of another program": "\x97\x98",
 }
 
 
-class _Machine:
-    """Follows a pickle's instructions (pickletools has their list) and makes plain values only."""
+class DumpMachine(PickleMachine):
+    """Makes plain values only."""
 
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self.at = 0
-        self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+    Broken = UnreadableDump
+    most_instructions = 4_000_000
+    """Some two seconds; 2,000 entries have 200,000."""
+    handlers = handlers({})
 
-    def take(self, count: int) -> bytes:
-        piece = self.raw[self.at : self.at + count]
-        if len(piece) < count:
-            raise UnreadableDump("it ends in the middle; the job may still be writing it")
-        self.at += count
-        return piece
-
-    def line(self) -> bytes:
-        end = self.raw.find(b"\n", self.at, self.at + 4096)
-        if end < 0:
-            raise UnreadableDump("it ends in the middle, or is no pickle")
-        piece = self.raw[self.at : end]
-        self.at = end + 1
-        return piece
-
-    def run(self) -> object:
-        raw, stack, handlers = self.raw, self.stack, _HANDLERS
-        for _ in range(MOST_INSTRUCTIONS):
-            code = raw[self.at]
-            self.at += 1
-            if code == 0x2E:  # STOP
-                value = stack.pop()
-                if value is _MARK:
-                    break
-                return value
-            handler = handlers[code]
-            if handler is None:
-                raise self.refusal(code)
-            handler(self)
-        else:
-            raise UnreadableDump("it has more instructions than a flight recorder")
-        raise UnreadableDump("it is a broken pickle: nothing is left of it at its end")
-
-    def refusal(self, code: int) -> UnreadableDump:
+    def refused(self, code: int) -> Exception:
         letter = chr(code)
         if letter in ("c", "i"):
-            names = f"{_printable(self.line().decode('utf-8', 'replace'))}."
-            return RefusedDump(f"it wants to load {names}{_printable(self.line().decode('utf-8', 'replace'))}")
+            module, name = (_printable(self.line().decode("utf-8", "replace")) for _ in range(2))
+            return RefusedDump(f"it wants to load {module}.{name}")
         if letter == "\x93":
-            module, name = ([None, None, *self.stack])[-2:]
-            return RefusedDump(f"it wants to load {_printable(str(module))}.{_printable(str(name))}")
-        if letter in _RUNS_SOMETHING:
-            return RefusedDump(f"it wants {_RUNS_SOMETHING[letter]}")
+            module, name = (_printable(str(part)) for part in [None, None, *self.stack][-2:])
+            return RefusedDump(f"it wants to load {module}.{name}")
+        for what, letters in _RUNS_SOMETHING.items():
+            if letter in letters:
+                return RefusedDump(f"it wants {what}")
         return UnreadableDump(f"it is no pickle, or none of a flight recorder (byte {code:#04x} at {self.at - 1})")
 
-    def items(self) -> list[Any]:
-        """What was pushed since the last mark, and the mark with it."""
-        stack = self.stack
-        index = len(stack) - 1
-        while stack[index] is not _MARK:
-            index -= 1
-            if index < 0:
-                raise UnreadableDump("it is a broken pickle: a mark is missing")
-        found = stack[index + 1 :]
-        del stack[index:]
-        return found
-
-    def container(self, kind: type) -> Any:
-        if not self.stack or type(self.stack[-1]) is not kind:
-            raise UnreadableDump("it is a broken pickle: an entry without its list")
-        return self.stack[-1]
-
-    def set_items(self, flat: list[Any]) -> None:
-        target = self.container(dict)
-        if len(flat) % 2:
-            raise UnreadableDump("it is a broken pickle: a key without its value")
-        for key, value in zip(flat[::2], flat[1::2], strict=True):
-            if key is not None and type(key) not in (str, int, bool, float):
-                raise UnreadableDump("it is none of a flight recorder: a key is neither text nor number")
-            target[key] = value
-
-    def put(self, index: int) -> None:
-        if not self.stack or self.stack[-1] is _MARK:
-            raise UnreadableDump("it is a broken pickle: nothing to remember")
-        self.memo[index] = self.stack[-1]
-
-    def get(self, index: int) -> None:
-        if index not in self.memo:
-            raise UnreadableDump("it is a broken pickle: it recalls what it never said")
-        self.stack.append(self.memo[index])
-
-    def tuple_of(self, count: int) -> None:
-        items = self.stack[-count:]
-        if len(items) < count or any(item is _MARK for item in items):
-            raise UnreadableDump("it is a broken pickle: too little for a tuple")
-        del self.stack[-count:]
-        self.stack.append(tuple(items))
-
-    def pop(self) -> Any:
-        value = self.stack.pop()
-        if value is _MARK:
-            raise UnreadableDump("it is a broken pickle: a mark in the place of a value")
-        return value
-
-
-Handler = Callable[[_Machine], None]
-
-
-def _push(value: object) -> Handler:
-    return lambda machine: machine.stack.append(value)
-
-
-def _number(size: int, signed: bool = False) -> Handler:
-    return lambda machine: machine.stack.append(int.from_bytes(machine.take(size), "little", signed=signed))
-
-
-def _length(machine: _Machine, size: int) -> int:
-    return int.from_bytes(machine.take(size), "little")
-
-
-def _text(size: int) -> Handler:
-    return lambda machine: machine.stack.append(machine.take(_length(machine, size)).decode("utf-8", "replace"))
-
-
-def _bytes(size: int) -> Handler:
-    return lambda machine: machine.stack.append(machine.take(_length(machine, size)).decode("latin-1"))
-
-
-def _long(machine: _Machine) -> None:
-    machine.stack.append(int.from_bytes(machine.take(_length(machine, 1)), "little", signed=True))
-
-
-def _decimal(machine: _Machine) -> None:
-    text = machine.line().decode("ascii", "replace").rstrip("L")
-    if len(text) > MOST_DIGITS:
-        raise UnreadableDump("it holds a number that no counter has")
-    machine.stack.append({"00": False, "01": True}.get(text, int(text)))
-
-
-def _append(machine: _Machine) -> None:
-    value = machine.pop()
-    machine.container(list).append(value)
-
-
-def _appends(machine: _Machine) -> None:
-    items = machine.items()
-    machine.container(list).extend(items)
-
-
-def _set_item(machine: _Machine) -> None:
-    value = machine.pop()
-    machine.set_items([machine.pop(), value])
-
-
-def _dictionary(machine: _Machine) -> None:
-    items = machine.items()
-    machine.stack.append({})
-    machine.set_items(items)
-
-
-def _nothing(machine: _Machine) -> None:
-    del machine
-
-
-_TABLE: dict[int, Handler] = {
-    0x80: lambda machine: _nothing(machine) if machine.take(1) else None,  # PROTO
-    0x95: lambda machine: _nothing(machine) if machine.take(8) else None,  # FRAME
-    0x28: _push(_MARK),
-    0x4E: _push(None),
-    0x88: _push(True),
-    0x89: _push(False),
-    0x7D: lambda machine: machine.stack.append({}),
-    0x5D: lambda machine: machine.stack.append([]),
-    0x29: _push(()),
-    0x4B: _number(1),
-    0x4D: _number(2),
-    0x4A: _number(4, signed=True),
-    0x8A: _long,
-    0x49: _decimal,  # INT
-    0x4C: _decimal,  # LONG
-    0x47: lambda machine: machine.stack.append(struct.unpack(">d", machine.take(8))[0]),
-    0x46: lambda machine: machine.stack.append(float(machine.line()[: 2 * MOST_DIGITS])),
-    0x58: _text(4),
-    0x8C: _text(1),
-    0x8D: _text(8),
-    0x56: lambda machine: machine.stack.append(machine.line().decode("raw_unicode_escape", "replace")),  # UNICODE
-    0x53: lambda machine: machine.stack.append(machine.line().decode("utf-8", "replace").strip("'\"")),  # STRING
-    0x55: _bytes(1),  # SHORT_BINSTRING
-    0x54: _bytes(4),
-    0x43: _bytes(1),  # SHORT_BINBYTES
-    0x42: _bytes(4),
-    0x71: lambda machine: machine.put(_length(machine, 1)),
-    0x72: lambda machine: machine.put(_length(machine, 4)),
-    0x70: lambda machine: machine.put(int(machine.line()[:MOST_DIGITS])),
-    0x94: lambda machine: machine.put(len(machine.memo)),
-    0x68: lambda machine: machine.get(_length(machine, 1)),
-    0x6A: lambda machine: machine.get(_length(machine, 4)),
-    0x67: lambda machine: machine.get(int(machine.line()[:MOST_DIGITS])),
-    0x61: _append,
-    0x65: _appends,
-    0x73: _set_item,
-    0x75: lambda machine: machine.set_items(machine.items()),
-    0x64: _dictionary,
-    0x6C: lambda machine: machine.stack.append(machine.items()),
-    0x74: lambda machine: machine.stack.append(tuple(machine.items())),
-    0x85: lambda machine: machine.tuple_of(1),
-    0x86: lambda machine: machine.tuple_of(2),
-    0x87: lambda machine: machine.tuple_of(3),
-    0x30: lambda machine: _nothing(machine) if machine.stack.pop() else None,  # POP
-    0x31: lambda machine: _nothing(machine) if machine.items() else None,  # POP_MARK
-}
-_HANDLERS: list[Handler | None] = [_TABLE.get(code) for code in range(256)]
+    def key(self, key: Any) -> Any:
+        if key is not None and type(key) not in (str, int, bool, float):
+            raise UnreadableDump("it is none of a flight recorder: a key is neither text nor number")
+        return super().key(key)
 
 
 def _printable(text: str) -> str:

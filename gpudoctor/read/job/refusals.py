@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+from gpudoctor.read.process import fields_of, numbers_of
+from gpudoctor.read.users import user_name
+
 PROC = Path("/proc")
 CAP_SYS_PTRACE = 19
 """<linux/capability.h>"""
@@ -19,6 +22,7 @@ def not_permitted(pid: int) -> str:
     us = os.geteuid() if hasattr(os, "geteuid") else -1
     if us != 0 and owner is not None and owner != us:
         name = user_name(owner)
+        name = f"#{name}" if name.isdecimal() else name  # as sudo -u takes it
         if owner == 0:
             return "permission denied: it belongs to root; run gpudoctor with sudo"
         return f"permission denied: it belongs to user {name}; run gpudoctor as that user (sudo -u {name}) or as root"
@@ -42,23 +46,15 @@ def not_permitted(pid: int) -> str:
 
 def user_of(pid: int) -> int | None:
     """The effective user id of a process, from its status: the owner of /proc/PID is root where it is not dumpable."""
-    return _number(PROC / str(pid) / "status", "Uid", 1, 10)
-
-
-def user_name(number: int) -> str:
-    """The name of a user id, or the id where it has none (another container's)."""
-    try:
-        import pwd
-
-        return pwd.getpwuid(number).pw_name
-    except (ImportError, KeyError, OverflowError):
-        return f"#{number}"  # as sudo -u takes it
+    return next(iter(numbers_of(pid, "Uid")[1:]), None)
 
 
 def has_capability(number: int) -> bool | None:
     """Whether this process has a capability; None: not told."""
-    mask = _number(PROC / "self/status", "CapEff", 0, 16)
-    return None if mask is None else bool(mask >> number & 1)
+    try:
+        return bool(int(fields_of("self")["CapEff"], 16) >> number & 1)
+    except (OSError, KeyError, ValueError):
+        return None
 
 
 def ptrace_scope() -> int | None:
@@ -69,15 +65,6 @@ def ptrace_scope() -> int | None:
     try:
         return int((PROC / "sys/kernel/yama/ptrace_scope").read_text(encoding="ascii"))
     except (OSError, ValueError):
-        return None
-
-
-def _number(file: Path, field: str, position: int, base: int) -> int | None:
-    try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-        found = next(line.partition(":")[2].split() for line in lines if line.partition(":")[0] == field)
-        return int(found[position], base)
-    except (OSError, StopIteration, IndexError, ValueError):
         return None
 
 

@@ -8,6 +8,8 @@ import os
 import platform
 import re
 
+from msgspec import structs
+
 from gpudoctor.read.process import look, parse_stat, waits_in
 from gpudoctor.read.system import System
 from gpudoctor.snapshot.evidence import Sample, Thread
@@ -140,23 +142,26 @@ def _thread(system: System, pid: int, number: int) -> Thread | None:
         found = parse_stat(system.text(f"{folder}/stat"))
     except (OSError, ValueError):
         return None
+    ran, delayed = _run_times(system, folder, found.cpu_ticks)
     return Thread(
         id=number,
         name=found.printable,
         state=found.state,
-        cpu_seconds=_run_time(system, folder, found.cpu_ticks),
+        cpu_seconds=ran,
+        delayed_seconds=delayed,
         switches=_switches(system, folder),
         waits_in="" if found.state == "R" else waits_in(f"{pid}/task/{number}", system),
         syscall=_syscall(system, folder),
     )
 
 
-def _run_time(system: System, folder: str, ticks: int) -> float | None:
-    """Seconds on a processor: in nanoseconds from schedstat, else in ticks of 10 ms from stat."""
+def _run_times(system: System, folder: str, ticks: int) -> tuple[float | None, float | None]:
+    """Seconds on a processor and waiting for one: in nanoseconds from schedstat, else the first in ticks of 10 ms."""
     try:
-        return int(system.text(f"{folder}/schedstat").split()[0]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return _seconds(ticks)
+        ran, delayed = map(int, system.text(f"{folder}/schedstat").split()[:2])
+    except (OSError, ValueError):
+        return _seconds(ticks), None
+    return ran / 1e9, delayed / 1e9
 
 
 def _seconds(ticks: int) -> float | None:
@@ -192,13 +197,9 @@ def syscall(words: list[str], machine: str) -> str:
 
 def _bytes(system: System, pid: int) -> tuple[int | None, int | None]:
     """rchar and wchar of /proc/PID/io; None where it may not be read."""
-    try:
-        text = system.text(f"/proc/{pid}/io")
-    except OSError:
-        return None, None
-    found = dict(re.findall(r"^(rchar|wchar): ([0-9]{1,19})$", text, re.MULTILINE))
-    received, written = found.get("rchar"), found.get("wchar")
-    return None if received is None else int(received), None if written is None else int(written)
+    text = system.text_or_empty(f"/proc/{pid}/io")
+    found = {name: int(number) for name, number in re.findall(r"^(rchar|wchar): ([0-9]{1,19})$", text, re.MULTILINE)}
+    return found.get("rchar"), found.get("wchar")
 
 
 def with_stacks(found: Sample, stacks: tuple[Thread, ...], by: str) -> Sample:
@@ -212,28 +213,11 @@ def with_stacks(found: Sample, stacks: tuple[Thread, ...], by: str) -> Sample:
     joined = [_joined(thread, told.pop(thread.id, None)) for thread in found.threads]
     joined += told.values()
     joined += [thread for thread in stacks if not thread.id]
-    return Sample(
-        at=found.at,
-        state=found.state,
-        cpu_seconds=found.cpu_seconds,
-        read_bytes=found.read_bytes,
-        written_bytes=found.written_bytes,
-        threads=tuple(joined),
-        stacks_by=by,
-    )
+    return structs.replace(found, threads=tuple(joined), stacks_by=by)
 
 
 def _joined(kernel: Thread, python: Thread | None) -> Thread:
     if python is None:
         return kernel
-    return Thread(
-        id=kernel.id,
-        name=python.name or kernel.name,
-        state=kernel.state,
-        cpu_seconds=kernel.cpu_seconds,
-        switches=kernel.switches,
-        waits_in=kernel.waits_in,
-        syscall=kernel.syscall,
-        owns_gil=python.owns_gil,
-        frames=python.frames,
-    )
+    name = python.name or kernel.name
+    return structs.replace(kernel, name=name, owns_gil=python.owns_gil, frames=python.frames)

@@ -4,7 +4,7 @@ import ast
 import copy
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
@@ -19,6 +19,10 @@ LONGEST_TEXT = 160
 MOST_ENCLOSING = 32
 MOST_EXITS = 32
 MOST_CALLS = 64
+MOST_FUNCTIONS = 512
+"""Functions of a file that are looked into for collectives."""
+DEEPEST = 3
+"""Calls from function to function on the way to a collective."""
 
 CALLS = frozenset(
     (*COLLECTIVES.split(), *POINT_TO_POINT.split(), "init_process_group", "destroy_process_group", "new_group")
@@ -126,6 +130,7 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         enclosing=tuple(_enclosing(own))[:MOST_ENCLOSING],
         exits=tuple(_exits(own, scope, frame.line))[:MOST_EXITS],
         calls=tuple(_calls(scope))[:MOST_CALLS],
+        leads_to=tuple(_calls_of_own(scope, _functions(tree)))[:MOST_CALLS],
     )
 
 
@@ -297,13 +302,65 @@ def _walk(region: ast.AST) -> Iterator[_Guard]:
 def _calls(scope: ast.AST) -> Iterator[Enclosing]:
     """The calls of collectives in a function, in the order of its text."""
     for found in _walk(scope):
-        own = [child for part, child in ast.iter_fields(found.node) if part not in _BLOCKS]
-        nodes = [node for field in own for node in _expressions(field)]
-        for call in nodes:
+        for call in _called(found.node):
             name = _collective(call)
             if name:
                 guard = _cut(found.guards[-1]) if found.guards else ""
                 yield Enclosing(name, int(getattr(call, "lineno", 0)), guard)
+
+
+def _functions(tree: ast.Module) -> dict[str, ast.AST]:
+    """The functions and methods of a file, by name; of two with one name none, for which is called is not known."""
+    found: dict[str, ast.AST] = {}
+    twice: set[str] = set()
+    for node in tree.body:
+        for own in node.body if isinstance(node, ast.ClassDef) else [node]:
+            if isinstance(own, ast.FunctionDef | ast.AsyncFunctionDef) and len(found) < MOST_FUNCTIONS:
+                twice |= {own.name} & set(found)
+                found[own.name] = own
+    return {name: node for name, node in found.items() if name not in twice}
+
+
+def _calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST]) -> Iterator[Enclosing]:
+    """The calls in a function of those that make collectives, or lead to some."""
+    known: dict[str, str] = {}
+
+    def first_of(name: str, depth: int) -> str:
+        """The first collective on the way through a function; empty where there is none."""
+        if name not in known and depth <= DEEPEST:
+            known[name] = ""  # it may call itself
+            for found in _walk(functions[name]):
+                for call in _called(found.node):
+                    own = _collective(call) or (first_of(own, depth + 1) if (own := _own_name(call, functions)) else "")
+                    if own and own != "backward":
+                        known[name] = own
+                        return own
+        return known.get(name, "")
+
+    for found in _walk(scope):
+        for call in _called(found.node):
+            name = _own_name(call, functions)
+            if name and functions[name] is not scope and (collective := first_of(name, 1)):
+                guard = _cut(found.guards[-1]) if found.guards else ""
+                yield Enclosing(collective, int(getattr(call, "lineno", 0)), guard)
+
+
+def _own_name(node: ast.AST, functions: Mapping[str, ast.AST]) -> str:
+    """The function of this file that a call calls: `evaluate(...)`, `self.evaluate(...)`."""
+    function = node.func if isinstance(node, ast.Call) else None
+    name = ""
+    if isinstance(function, ast.Name):
+        name = function.id
+    elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self":
+        name = function.attr
+    return name if name in functions else ""
+
+
+def _called(statement: ast.AST) -> Iterator[ast.AST]:
+    """The expressions of a statement itself, without those of statements below it."""
+    for part, child in ast.iter_fields(statement):
+        if part not in _BLOCKS:
+            yield from _expressions(child)
 
 
 _BLOCKS = frozenset(("body", "orelse", "finalbody", "handlers", "cases", "decorator_list"))

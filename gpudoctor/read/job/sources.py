@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,12 +10,14 @@ import msgspec
 from gpudoctor.knowledge.places import is_user
 from gpudoctor.read.apart import Apart, NotAnswered
 from gpudoctor.read.job.source_child import SourceAnswer, SourceRequest
-from gpudoctor.snapshot.evidence import Frame, SourceContext, Thread, Unread
+from gpudoctor.snapshot.evidence import Collective, Frame, Recorder, SourceContext, Thread, Unread
 
 MOST_SOURCES = 8
 """User frames of a main thread whose source is read: the user's part of a stack is rarely deeper."""
 MOST_LINES = 2048
 """Lines of one order that are looked at; a thousand ranks stand at some dozens."""
+MOST_ENTRIES = 12
+"""Entries of a flight recorder whose lines are looked at: what a rank has not completed, and what it did before."""
 SECONDS_OF_A_LINE = 2.0
 """A file of 256 KiB takes a third of one [measured: lines that say `a`]."""
 PROC = Path("/proc")
@@ -39,9 +41,23 @@ class Sources:
         with self._lock:
             for pid, main in mains.items():
                 frames = [frame for frame in main.frames if not frame.native and is_user(frame)][:MOST_SOURCES]
-                contexts = (self._context(pid, frame, deadline) for frame in frames)
-                found[pid] = tuple(context for context in contexts if context is not None)
+                found[pid] = self._with_backwards(pid, frames, deadline)
         return found
+
+    def recorded(self, pid: int, recorder: Recorder, deadline: float) -> tuple[SourceContext, ...]:
+        """Of the lines from which a rank has started its last collectives, which it need not have waited for there."""
+        with self._lock:
+            frames = (frame for entry in last_entries(recorder) for frame in entry.frames[:MOST_SOURCES])
+            return self._with_backwards(pid, list(dict.fromkeys(filter(is_user, frames))), deadline)
+
+    def _with_backwards(self, pid: int, frames: Sequence[Frame], deadline: float) -> tuple[SourceContext, ...]:
+        """Also of the backward of these functions: what DDP and FSDP start in it names no line."""
+        found = [context for frame in frames if (context := self._context(pid, frame, deadline)) is not None]
+        for context in tuple(found):
+            lines = (call.line for call in context.calls if call.kind == "backward")
+            own = [Frame(context.function, context.file, line) for line in lines if line != context.line]
+            found += filter(None, (self._context(pid, frame, deadline) for frame in own))
+        return tuple({(context.file, context.line): context for context in found}.values())
 
     def end(self) -> None:
         self._reader.end()
@@ -63,6 +79,13 @@ class Sources:
             self._refused.add((view, frame.file))
             self.unread.append(Unread(f"source file {frame.file} of pid {pid}", str(error), pid))
         return self._known.get(key)
+
+
+def last_entries(recorder: Recorder) -> Sequence[Collective]:
+    """Those that have not completed, and the ones before them."""
+    entries = recorder.entries
+    first = next((at for at, entry in enumerate(entries) if entry.state != "completed"), len(entries))
+    return entries[max(0, first - MOST_ENTRIES // 2) :][:MOST_ENTRIES]
 
 
 def _view(pid: int) -> View:

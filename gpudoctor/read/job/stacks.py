@@ -118,7 +118,7 @@ class _Dumps:
             return
         running.append(_Try(pid, number, native, child))
 
-    def _take(self, attempt: _Try, reply: active.Reply) -> tuple[int, int, bool] | None:
+    def _take(self, attempt: _Try, reply: active.ChildReply) -> tuple[int, int, bool] | None:
         """Note what a try brought; what to try next, or None."""
         pid = attempt.pid
         again = (pid, attempt.number + 1, False) if attempt.number < TRIES else None
@@ -225,7 +225,7 @@ def _short(text: str, limit: int) -> str:
 # ---------------------------------------------------------------- why it does not
 
 
-def why_not(pid: int, reply: active.Reply) -> tuple[str, bool]:
+def why_not(pid: int, reply: active.ChildReply) -> tuple[str, bool]:
     """Why py-spy failed, and whether another try may bring more."""
     said = reply.errors + reply.output[:4096].decode("utf-8", "replace")
     process = seen(pid)

@@ -21,3 +21,5 @@ class Wanted(Struct, frozen=True, kw_only=True):
     native: bool = False
     """Native frames too, for which py-spy stops each process for a moment."""
     timeout: float = 8.0
+    for_dumps: float = 0.0
+    """Seconds from the beginning in which a flight recorder that was asked for may still come, beyond `timeout`."""

@@ -131,12 +131,27 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, Device *out) {
     return NOT_FOUND;
 }
 
+static int same_address(const char *one, const char *other) { /* of four or eight digits of domain */
+    unsigned a[3], b[3];
+    return one && sscanf(one, "%x:%x:%x", &a[0], &a[1], &a[2]) == 3 && sscanf(other, "%x:%x:%x", &b[0], &b[1], &b[2]) == 3 &&
+           !memcmp(a, b, sizeof a);
+}
+
 int nvmlDeviceGetHandleByPciBusId_v2(const char *address, Device *out) {
-    for (int gpu = 0; gpu < gpus(); gpu++) {
-        const char *own = of_gpu(gpu, "pci");
-        if (own && !strcasecmp(own, address)) return nvmlDeviceGetHandleByIndex_v2((unsigned)gpu, out);
-    }
+    for (int gpu = 0; gpu < gpus(); gpu++)
+        if (same_address(of_gpu(gpu, "pci"), address)) return nvmlDeviceGetHandleByIndex_v2((unsigned)gpu, out);
     return NOT_FOUND;
+}
+
+/* NCCL asks by the first names. */
+int nvmlDeviceGetCount(unsigned *out) { return nvmlDeviceGetCount_v2(out); }
+int nvmlDeviceGetHandleByIndex(unsigned index, Device *out) { return nvmlDeviceGetHandleByIndex_v2(index, out); }
+int nvmlDeviceGetHandleByPciBusId(const char *address, Device *out) {
+    return nvmlDeviceGetHandleByPciBusId_v2(address, out);
+}
+int nvmlDeviceGetIndex(Device device, unsigned *out) {
+    *out = (unsigned)gpu_of(device);
+    return SUCCESS;
 }
 
 /* ---- a GPU: who it is ---- */
@@ -226,6 +241,7 @@ NUMBER(nvmlDeviceGetPowerUsage, "milliwatts")
 NUMBER(nvmlDeviceGetEnforcedPowerLimit, "milliwatts_limit")
 NUMBER(nvmlDeviceGetPowerManagementDefaultLimit, "milliwatts_default")
 NUMBER(nvmlDeviceGetPerformanceState, "pstate")
+NUMBER(nvmlDeviceGetFanSpeed, "fan")
 NUMBER_AS(u64, nvmlDeviceGetCurrentClocksEventReasons, "clock_events")
 NUMBER_AS(u64, nvmlDeviceGetCurrentClocksThrottleReasons, "clock_events")
 NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, "pcie_generation")
@@ -254,14 +270,22 @@ struct field {
     union { double d; unsigned ui; u64 ull; } value;
 };
 
+static int link_number(Device device, unsigned link, const char *name, u64 *out);
+
+static int field_of(Device device, const struct field *field, u64 *out) {
+    switch (field->id) {
+    case 82: return number_of(device, "memory_temperature", out);
+    case 165: return link_number(device, field->scope, "active", out); /* the state of an NVLink, as NCCL reads it */
+    case 230: /* a driver does not know the fields that came after it */
+        return driver_major() < 570 ? INVALID_ARGUMENT : number_of(device, "recovery_action", out);
+    default: return INVALID_ARGUMENT;
+    }
+}
 int nvmlDeviceGetFieldValues(Device device, int count, struct field *fields) {
     u64 value = 0;
     OBEY(gpu_of(device), fields, (size_t)count * sizeof *fields);
     for (int i = 0; i < count; i++) {
-        const char *name = fields[i].id == 82 ? "memory_temperature" : fields[i].id == 230 ? "recovery_action" : "";
-        /* A driver does not know the fields that came after it. */
-        fields[i].error = !*name || (fields[i].id == 230 && driver_major() < 570) ? INVALID_ARGUMENT
-                                                                                   : number_of(device, name, &value);
+        fields[i].error = field_of(device, &fields[i], &value);
         fields[i].type = 1; /* unsigned int */
         fields[i].value.ui = (unsigned)value;
     }
@@ -379,9 +403,21 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device device, unsigned link, struct pci
     return pci_into(own ? own : of(device, "nvlink.remote_pci"), out);
 }
 
+int nvmlDeviceGetNvLinkRemotePciInfo(Device device, unsigned link, struct pci *out) {
+    return nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, out);
+}
+
+int nvmlDeviceGetNvLinkCapability(Device device, unsigned link, unsigned capability, unsigned *out) {
+    u64 active = 0;
+    OBEY(gpu_of(device), out, sizeof *out);
+    int error = link_number(device, link, "active", &active);
+    if (!error) *out = capability == 0; /* peers over it */
+    return error;
+}
+
 int nvmlDeviceGetP2PStatus(Device first, Device second, unsigned capability, unsigned *out) {
     char key[64];
-    const char *name = capability == 0 ? "p2p.read" : capability == 2 ? "p2p.nvlink" : "p2p.other";
+    const char *name = capability == 2 ? "p2p.nvlink" : capability < 2 ? "p2p.read" : "p2p.other"; /* writing as reading */
     OBEY(gpu_of(first), out, sizeof *out);
     snprintf(key, sizeof key, "%s.%d.%d", name, gpu_of(first), gpu_of(second));
     long long status = number(key, number(name, -1));

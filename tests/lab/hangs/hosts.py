@@ -44,10 +44,12 @@ class RunningJob:
     def start(self, name: str, *words: str, **environment: str) -> subprocess.Popen[bytes]:
         """A part on this host, with its output in a file; several parts of a host share it."""
         host = self.cluster[name]
+        # Not the door: who is let in there stays beside its fork, with the same command line.
+        variables = {key: value for key, value in host.variables.items() if key != warm.DOOR}
         with (self.folder / f"{name}.log").open("ab") as output:
             part = warm.start(
                 words,
-                env=user_environment() | {"OMP_NUM_THREADS": "1"} | host.variables | environment,
+                env=user_environment() | {"OMP_NUM_THREADS": "1"} | variables | environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -124,9 +124,17 @@ def end(mark: str, started: Sequence["subprocess.Popen[bytes]"]) -> None:
 
 @contextlib.contextmanager
 def running(
-    scenario: Scenario, folder: Path, *, healthy: bool = False, arm: bool = False, environment: Mapping[str, str] = {}
+    scenario: Scenario,
+    folder: Path,
+    *,
+    healthy: bool = False,
+    arm: bool = False,
+    environment: Mapping[str, str] = {},
+    scripts: Path = HANGS,
 ) -> Iterator[Running]:
-    """A job of this scenario that has come to where it stays; healthy: one that has made its first steps."""
+    """A job of this scenario that has come to where it stays; healthy: one that has made its first steps.
+
+    `scripts`: where the programs are, if not those here (tests/lab/torch_nccl has them for GPUs)."""
     mark = uuid.uuid4().hex
     log = folder / f"{scenario.name}.log"
     variables = user_environment() | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", MARK: mark} | {**environment}
@@ -141,14 +149,14 @@ def running(
         stack.callback(end, mark, started)
 
         def start(words: Sequence[str], **more: str) -> None:
-            truly = scenario.truly
+            truly = scenario.truly and not healthy  # once is enough
             started.append(
                 warm.start(
                     words, env=variables | more, stdin=asked, stdout=output, stderr=output, cwd=folder, truly=truly
                 )
             )
 
-        program = [str(HANGS / scenario.script), *options]
+        program = [str(scripts / scenario.script), *options]
         if scenario.launcher == "torchrun":
             torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
             start([*torchrun, f"--nproc-per-node={scenario.ranks}", *program])
@@ -166,7 +174,7 @@ def running(
                 threading.Thread(target=started[-1].wait, daemon=True).start()
         job = Running(first_of(started, scenario), log, mark)
         try:
-            come_to(scenario, job, healthy)
+            come_to(scenario, job, healthy, started)
         except TimeoutError as error:
             raise TimeoutError(f"{error}\n{job.output()}\n{job.processes()}") from None
         yield job
@@ -179,11 +187,20 @@ def first_of(started: Sequence["subprocess.Popen[bytes]"], scenario: Scenario) -
     return started[next((rank for rank in range(scenario.ranks) if rank not in scenario.culprits), 0)].pid
 
 
-def come_to(scenario: Scenario, job: Running, healthy: bool) -> None:
+def come_to(scenario: Scenario, job: Running, healthy: bool, started: Sequence["subprocess.Popen[bytes]"]) -> None:
     """Wait until every rank has said how far it is, and until nothing of a hanging job works any more."""
+
+    def reached() -> bool:
+        return all(text.format(rank=rank) in job.output() for rank in ranks)
+
+    def over() -> bool:
+        return all(process.poll() is not None for process in started)
+
     text = "rank {rank} step 1" if healthy and "epoch" not in scenario.reached else scenario.reached
     ranks = [rank for rank in range(scenario.ranks) if healthy or rank not in scenario.silent]
-    wait_until(lambda: all(text.format(rank=rank) in job.output() for rank in ranks), PATIENCE)
+    wait_until(lambda: reached() or over(), PATIENCE)
+    if not reached():
+        raise TimeoutError("the job has ended before it came to where it hangs")
     if healthy:
         return
     since, before = time.monotonic(), work(job)

@@ -1,0 +1,122 @@
+"""What an id means that some command prints, wherever it is defined: checks, causes, rules, symptoms, tests."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from inspect import cleandoc
+from textwrap import indent
+
+from msgspec import Struct
+
+from gpudoctor.causes import CAUSES
+from gpudoctor.check import Fix
+from gpudoctor.command import command
+from gpudoctor.envelope import FORMER
+from gpudoctor.fleet.fleet import LOST_IDS
+from gpudoctor.lint.rule import LintRule, every_rule
+from gpudoctor.nccl.lost import ADVICE
+from gpudoctor.plugins import find_checks
+from gpudoctor.said import SAID
+from gpudoctor.said.one import Meaning
+from gpudoctor.symptoms import TABLE
+from gpudoctor.train.judge import KINDS
+
+ASKED = "What to do depends on the machine, and names its devices, paths and versions: ask there."
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One meaning of an id."""
+
+    id: str
+    kind: str
+    """ "check of group gpu", "cause", "rule of lint R01", "symptom"."""
+    title: str
+    text: str
+    """Paragraphs."""
+    fix: Fix | None = None
+    more: tuple[str, ...] = ()
+    """Other ids that belong to it."""
+
+
+def _said() -> dict[str, Meaning]:
+    """Of tests and single commands, with what their own tables say."""
+    node = {"who": "a node", "missing": "some", "count": "the", "here": "the others"}
+    rank = defaultdict(str, who="a rank", whose="a rank's", parameter="parameters")
+    lost = {
+        LOST_IDS[kind]: Meaning("nccl-test", _sentence(each.summary.format_map(node)), each.meaning, Fix(each.fix))
+        for kind, each in ADVICE.items()
+    }
+    trained = {
+        each.id: Meaning("train-test", _sentence(each.seen.format_map(rank)), each.meaning, Fix(each.fix, each.lines))
+        for each in KINDS.values()
+    }
+    return SAID | lost | trained
+
+
+def _sentence(text: str) -> str:
+    words = " ".join(text.split())
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _of_rule(rule: LintRule) -> str:
+    """Its documentation, and a start that it finds wrong beside one that it finds right."""
+    shown = (("Wrong", rule.bad[0]), ("Right", rule.good[0]))
+    return "\n\n".join(
+        (cleandoc(rule.documentation), *(f"{word}:\n{indent(each.text.strip(), '  ')}" for word, each in shown))
+    )
+
+
+def _each() -> Iterator[tuple[tuple[str, ...], Entry]]:
+    """Every entry with the ids by which it is asked for."""
+    for check in find_checks()[0]:
+        yield (
+            (check.id, *check.aliases),
+            Entry(
+                id=check.id,
+                kind=f"check of group {check.group}",
+                title=f"Healthy: {check.title}",
+                text=check.documentation,
+                fix=Fix(ASKED, (command("gpudoctor check {:name}", check.id),)),
+                more=check.follows,
+            ),
+        )
+    for id, cause in CAUSES.items():
+        text = f"{cause.meaning}\n\nTo be sure: {cause.confirm}"
+        yield (id,), Entry(id=id, kind="cause", title=cause.title, text=text, fix=cause.fix, more=cause.foreseen_by)
+    for rule in every_rule():
+        yield (
+            (rule.id, rule.code),
+            Entry(
+                id=rule.id,
+                kind=f"rule {rule.code} of lint",
+                title=f"Right: {rule.title}",
+                text=_of_rule(rule),
+                more=rule.leads_to,
+            ),
+        )
+    for symptom in TABLE:
+        of = CAUSES.get(symptom.cause)
+        seen = symptom.seen if isinstance(symptom.seen, str) else " ".join(symptom.seen)
+        yield (
+            (symptom.id,),
+            Entry(
+                id=symptom.id,
+                kind="symptom of a log",
+                title=seen.format_map(defaultdict(lambda: "...")),
+                text=of.meaning if of else "A line that tells a fact of the job; by itself it blames nobody.",
+                fix=of.fix_for(symptom.variant) if of else None,
+                more=(symptom.cause,) if of else (),
+            ),
+        )
+    for id, (by, seen, meaning, fix) in _said().items():
+        yield (id,), Entry(id=id, kind=f"said by {by}", title=seen, text=meaning, fix=fix)
+
+
+@cache
+def entries() -> dict[str, list[Entry]]:
+    """By every id, codes of rules and former ids of checks too; a check and a cause may share one."""
+    found: dict[str, list[Entry]] = {}
+    for ids, entry in _each():
+        for id in ids:
+            found.setdefault(id, []).append(entry)
+    return found | {former: found[today] for former, today in FORMER.items()}

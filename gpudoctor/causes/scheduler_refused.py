@@ -1,0 +1,50 @@
+from gpudoctor.cause import Cause, Fix, Judged, command
+
+CAUSE = Cause(
+    id="scheduler-refused",
+    title="the scheduler did not start the job",
+    stages=("rendezvous",),
+    kind="scheduler",
+    blame="user",
+    restart="after a fix",
+    judged={
+        "pod": Judged("scheduler", "scheduler", "as it is"),
+        "devices": Judged("scheduler", "user", "after a fix"),
+        "quota": Judged("quota", "user", "after a fix"),
+        "account": Judged("config", "user", "after a fix"),
+        "controller": Judged("scheduler", "scheduler", "as it is"),
+    },
+    hangs_by="start",
+    meaning=(
+        "The job or a part of it was refused, or waits for what the cluster cannot give. Its ranks were never started; "
+        "those of other nodes wait for them."
+    ),
+    like=("launcher-world-mismatch",),
+    fix=Fix("Ask for what the cluster has, in a partition, account and quota that the user may use."),
+    variants={
+        "pod": Fix(
+            "Look at what the nodes have left, and ask for no more of it than one of them has. Tolerations and "
+            "selectors of the pod must fit the GPU nodes' taints and labels.",
+            (command("kubectl describe nodes | grep -A 12 -E '^Name:|Allocated resources'"),),
+        ),
+        "quota": Fix(
+            "Ask for less, end other jobs of this account or namespace, or have its limit raised.",
+            (command("sacctmgr show assoc where user=$USER format=account,qos,maxjobs,grptres"),),
+        ),
+        "devices": Fix(
+            "Ask for devices as the cluster names them and as many as one node has; look there for a GPU that failed.",
+            (command("sinfo --format '%P %D %G %T'"),),
+        ),
+        "account": Fix(
+            "Give an account, partition and QOS that the user may use.",
+            (command("sacctmgr show assoc where user=$USER format=account,partition,qos"),),
+        ),
+        "dependency": "End the job and submit it again after the one that it depends on has succeeded.",
+        "script": "Give the path of the script as that host sees it; its first line names the interpreter.",
+        "controller": Fix(
+            "Submit again; where it stays so, the controller is down or overloaded.", (command("sinfo"),)
+        ),
+    },
+    confirm="The scheduler's own record of the job names the reason (squeue, scontrol show job, kubectl describe pod).",
+    source="slurm slurm_errno.c; kubernetes scheduler, kubelet and resourcequota",
+)

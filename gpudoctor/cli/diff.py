@@ -1,0 +1,33 @@
+"""`gpudoctor diff`."""
+
+from typing import Annotated
+
+import typer
+
+from gpudoctor.cli.options import Json, NoColor, answer, argument
+from gpudoctor.errors import BadInput
+
+
+def diff(
+    before: Annotated[str, argument("A", "The earlier capture, or one machine's.")],
+    after: Annotated[str, argument("B", "The later capture, or the other machine's.")],
+    json: Json = False,
+    no_color: NoColor = False,
+) -> None:
+    """A and B are files that check --from reads; one of them may be -, standard input."""
+    if before == after == "-":
+        raise BadInput("standard input holds one capture; name a file for the other")
+    from gpudoctor.cli.files import snapshot_from
+    from gpudoctor.compare.report import DiffSide, diff
+    from gpudoctor.plugins import find_checks
+    from gpudoctor.render.diff import show_diff
+    from gpudoctor.render.words import machine_line
+
+    machines = snapshot_from(before, "A"), snapshot_from(after, "B")
+    sides = [
+        DiffSide(name, machine_line(machine), machine.taken_at.value_or(""))
+        for name, machine in zip((before, after), machines, strict=True)
+    ]
+    report = diff(*machines, (sides[0], sides[1]), find_checks()[0])
+    answer(report, show_diff, json=json, no_color=no_color)
+    raise typer.Exit(report.exit_status)

@@ -1,0 +1,1 @@
+"""Two captures compared: the same machine over time, or two machines."""

@@ -1,0 +1,229 @@
+"""What the end of a log shows of the job's course: it gets on, has ended well, stands, or is cut off.
+
+Nothing wrong is said only of the first two. Only the end is looked at: what was wrong before a job that gets on was
+no reason to end. A log that shows neither may be that of anything, and its lines that look like trouble are quoted.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from gpudoctor.explain.tracebacks import EXCEPTION, FRAME, HEADER
+from gpudoctor.explain.writers import writer
+
+Course = Literal["gets on", "ended well", "stands", "cut off", "not shown"]
+
+TAIL = 96 * 1024
+"""Bytes at the end that are looked at."""
+MOST_LINES = 1_500
+MOST_TIMES = 300
+"""Lines whose time stamps are read."""
+MOST_TROUBLE = 8
+MOST_END, LONGEST = 320, 1_000
+"""Lines of the end that are kept, and characters of each."""
+MOST_MOVES = 32
+WENT_ON = 2
+"""Lines of progress, beside the first, behind a fault after which it was none that ended the job (our rule of thumb):
+ranks that wait for a dead one write no more than one or two."""
+LONG = 600.0
+"""Seconds without a line that are long in any log (our rule of thumb), if they are also ten of its usual gaps."""
+MANY_GAPS = 10
+
+PROGRESS = re.compile(
+    r"\b(?:global[ _]?)?(?:step|iter(?:ation)?|it|epoch|batch|update)s?\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}\d"
+    r"|\b\d{1,9}/\d{1,9}\b[^\n]{0,40}?(?:\d:\d\d|it/s|s/it)"
+    r"|(?:^|[^\w-])[\w/.-]{0,30}loss[\"']?\s{0,3}[:=]?\s{0,3}-?\d",
+    re.IGNORECASE,
+)
+ENDED = re.compile(
+    r"\b(?:training|train|job|run|fit|fitting|fine-?tuning|evaluation|experiment|epochs?|worker group)\b[^\n]{0,40}?"
+    r"\b(?:complete|completed|finished|done|succeeded)\b"
+    r"|^\W{0,4}(?:all )?(?:done|finished)\W{0,4}$|\bfinished (?:training|successfully)|\b(?:successfully (?:finished|"
+    r"completed)|completed successfully)\b|\bexits successfully|`Trainer\.fit` stopped: `max_|'train_runtime'"
+    r"|\bexit(?:ed)? (?:with )?(?:code|status):? 0\b|\bReason:\s+Completed\b|\bExited \(0\)"
+    r"|\b(?:done|finished|complete[d]?) (?:in|after) \d[\d:.,hms ]{0,20}(?:s|sec|seconds|min|minutes|h|hours)?\W*$"
+    r"|^# Avg bus bandwidth|\bCOMPLETED\b[^\n]{0,80}\b0:0\b|\bState=COMPLETED\b|\s0/\d{1,3}\s+Completed\s"
+    r"|\bsaved (?:the )?final\b|\bfinal (?:model|checkpoint|weights) (?:saved|written)\b"
+    r"|\b(?:training|run|job|rank \d+|main|worker)\W{1,3}(?:done|finished)\W*$",
+    re.IGNORECASE,
+)
+NONE_OF_THEM = r"(?![\"']?\s{0,3}[:=]\s{0,3}0\b)"
+"""Behind a word of trouble: a counter that stands at zero is none."""
+DENIED = re.compile(
+    r"\b(?:not|never|before|fail\w*|error|unless|until|without|when|if)\b" + NONE_OF_THEM + r"|\bafter\b(?! \d)"
+    r"|\b(?:killed|cancell?ed|timed? ?out)\b"
+    r"|\b(?:code|status|rc|exitcode)[ :=]{1,3}-?[1-9]|\b[1-9]\d{0,5} (?:errors|failures)\b",
+    re.IGNORECASE,
+)
+TROUBLE = re.compile(
+    r"\b(?:error|fatal|critical|panic|abort|aborted|aborting|exception|traceback|killed|crash|crashed|segfault|"
+    r"core dumped|denied|refused|unreachable|corrupt|corrupted|corruption|cannot|can't|could not|failed|failure|"
+    r"unable to|giving up|gave up|timed out|timeout|not found|no such|out of memory|overflow|terminated|stopping|no "
+    r"space left|"
+    r"quota exceeded|read-only file system|stale file handle|too many open|input/output error|not permitted|unexpected "
+    r"eof|unexpected end|exiting|hangup|user defined signal|trap)\b"
+    + NONE_OF_THEM
+    + r"|\w(?:Error|Exception)\b|(?:loss|grad[_ ]?norm)\b\W{0,6}(?:tensor\()?(?:nan|[-+]?inf)\b",
+    re.IGNORECASE,
+)
+MILD = re.compile(
+    r"\b(?:WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|\w*Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d:|"
+    r"^\[W [\w.]{1,40}:\d+\]|processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: ",
+)
+"""A line that calls itself no error."""
+OF_ALL = re.compile(r"\d{1,9}/\d{1,9}")
+LAST_ONE = re.compile(r"\b(?:epoch|step|iteration)\b\W{0,3}(?P<last>[1-9]\d{0,8})/(?P=last)\b", re.IGNORECASE)
+"""The last of all of them is done."""
+RETRYING = re.compile(
+    r"\bretrying \((?P<attempt>\d{1,6})/(?P<most>\d{1,6})\)|, retrying (?P<first>\d{1,6})/(?P<of>\d{1,6}) after"
+)
+"""NCCL's, of a connection."""
+LETTERS = re.compile(r"[^A-Za-z]+")
+OPEN_FRAME = re.compile(r'(?:^|\s)File "[^"\n]{0,1000}(?:"[^\n]{0,400})?$')
+
+
+class CourseSeen(Struct, frozen=True, kw_only=True):
+    """What a log's end shows."""
+
+    course: Course
+    words: str = ""
+    """Of one that stands or is cut off."""
+    trouble: tuple[tuple[int, str], ...] = ()
+    """Lines that look like trouble behind the last that shows the job getting on: number and text."""
+
+    moves: tuple[int, ...] = ()
+    """Numbers of the last lines that show it getting on."""
+    ended: int = 0
+    """Number of the last line that tells a good end; 0: none."""
+    retrying: bool = False
+    end: tuple[tuple[int, str], ...] = ()
+    """The last lines that are not empty."""
+
+    def went_on_after(self, line: int) -> bool:
+        """The job got on, or ended well, after what this line tells."""
+        return self.well and (self.ended > line or sum(number > line for number in self.moves) >= WENT_ON)
+
+    @property
+    def well(self) -> bool:
+        return self.course in ("gets on", "ended well") and not self.trouble
+
+
+class LogEnd:
+    """Keeps the end of a log while it is read."""
+
+    def __init__(self) -> None:
+        self.text = b""
+
+    def add(self, text: bytes) -> None:
+        self.text = (self.text + text if len(text) < TAIL else text)[-TAIL:]
+
+    def lines(self, all_lines: int) -> tuple[int, list[bytes]]:
+        """The lines that are kept, and the number of the first. `all_lines`: how many the log has."""
+        raw = self.text.split(b"\n")
+        if not raw[-1]:
+            raw.pop()
+        return all_lines - len(raw) + 1, raw
+
+    def seen(self, lines: int) -> CourseSeen:
+        first, raw = self.lines(lines)
+        numbered = [
+            (first + index, part)
+            for index, line in enumerate(raw)
+            for part in line.decode("utf-8", "replace").split("\r")[-20:]
+            if part.strip()
+        ]
+        seen = course(numbered[-MOST_LINES:])
+        return structs.replace(seen, end=tuple((number, text[:LONGEST]) for number, text in numbered[-MOST_END:]))
+
+
+def course(lines: Sequence[tuple[int, str]]) -> CourseSeen:
+    """The course that numbered lines show."""
+    if not lines:
+        return CourseSeen(course="not shown")
+    moves, ended, trouble = _marks(lines)
+    on = moves[-1] if moves else -1
+    after = tuple(lines[index][0] for index in moves[-MOST_MOVES:])
+    ended_line = lines[ended][0] if ended >= 0 else 0
+    behind = max(on, ended)
+    announced = {index + 1 for index in trouble if lines[index][1].rstrip().endswith(":")}
+    quoted = tuple(lines[index] for index in sorted(announced.union(trouble)) if behind < index < len(lines))
+    if tries := RETRYING.search(lines[-1][1][:1000]):
+        words = f"the log ends while a connection is tried again (try {tries['attempt'] or tries['first']} of "
+        words += f"{tries['most'] or tries['of']})"
+        return CourseSeen(course="stands", words=words, trouble=_few(quoted), retrying=True)
+    if cut := _cut(lines):
+        return CourseSeen(course="cut off", words=cut, trouble=_few(quoted))
+    if behind < len(lines) - 1 and ended < 0 and (stands := _standing(lines, on)):
+        return CourseSeen(course="stands", words=stands, trouble=_few(quoted))
+    if ended >= 0 and ended >= on:
+        return CourseSeen(course="ended well", trouble=_few(quoted), moves=after, ended=ended_line)
+    if on >= 0:
+        return CourseSeen(course="gets on", trouble=_few(quoted), moves=after, ended=ended_line)
+    return CourseSeen(course="not shown", trouble=_few(quoted))
+
+
+def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], int, list[int]]:
+    """Indices of lines that show progress, of the last that tells a good end (-1: none), and those of trouble."""
+    ended = -1
+    moves: list[int] = []
+    trouble: list[int] = []
+    shapes: dict[str, str] = {}
+    for index, (_, text) in enumerate(lines):
+        line = text[:1000]
+        bad = None if MILD.search(line) else TROUBLE.search(line)
+        step = PROGRESS.search(line)
+        if step is not None and (bad is None or step.start() < bad.start()) and not NOT_A_NUMBER.search(line):
+            shape = LETTERS.sub("", line[max(0, step.start() - 40) : step.end()])
+            of_all = OF_ALL.search(step[0])  # of a bar the count, and not its clock
+            place = of_all[0] if of_all else line
+            if shapes.setdefault(shape, place) != place:  # the same words with another number: it gets on
+                moves.append(index)
+            if LAST_ONE.search(line):
+                ended = index
+        elif bad is not None:
+            trouble.append(index)
+        elif ENDED.search(line) and not DENIED.search(line):
+            ended = index
+    return moves, ended, trouble
+
+
+NOT_A_NUMBER = re.compile(r"(?:loss|grad[_ ]?norm)\b\W{0,6}(?:tensor\()?(?:nan|[-+]?inf)\b", re.IGNORECASE)
+
+
+def _few(lines: tuple[tuple[int, str], ...]) -> tuple[tuple[int, str], ...]:
+    """The first says most, and the last what was left of the job."""
+    return lines if len(lines) <= MOST_TROUBLE else (*lines[: MOST_TROUBLE // 2], *lines[-(MOST_TROUBLE // 2) :])
+
+
+def _cut(lines: Sequence[tuple[int, str]]) -> str:
+    """Where the last lines are a traceback without its end."""
+    number, last = lines[-1]
+    last = last[:1000]
+    before = lines[-2][1][:1000] if len(lines) > 1 else ""
+    plain = last[writer(last).length :].strip()
+    in_frame = FRAME.search(before[writer(before).length :].lstrip()) is not None and not EXCEPTION.match(plain)
+    if HEADER in last or OPEN_FRAME.search(last) or in_frame:
+        return f"the log is cut off: it ends in the middle of a traceback at line {number}, before what was raised"
+    return ""
+
+
+def _standing(lines: Sequence[tuple[int, str]], on: int) -> str:
+    """Where nothing was written for long, and no progress after it."""
+    stamped = [(number, moment) for number, text in lines[-MOST_TIMES:] if (moment := writer(text[:300]).time)]
+    gaps = [(later - earlier, number) for (_, earlier), (number, later) in pairwise(stamped)]
+    if len(gaps) < 2:
+        return ""
+    longest, number = max(gaps)
+    usual = median(gap for gap, _ in gaps)
+    if longest < LONG or longest < MANY_GAPS * usual or (on >= 0 and lines[on][0] >= number):
+        return ""
+    return f"nothing was written for {_spoken(longest)} before line {number}, and no progress after it"
+
+
+def _spoken(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

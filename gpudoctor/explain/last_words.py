@@ -1,0 +1,177 @@
+"""The end of a log that no table knows, told by its form alone.
+
+Asked in this order: an exception without its traceback; a program's error with the C library's reason behind it
+("mkdir: cannot create directory '/run/x': Permission denied"); the error line of what starts jobs, or of a program that
+ends with it; a compiler's error, of a build; losses that are no numbers; a shell's word for a signal.
+"""
+
+import os
+import re
+import signal
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from gpudoctor.cause import Judged
+from gpudoctor.causes import CAUSES
+from gpudoctor.explain.classes import (
+    FILE,
+    MISMATCH,
+    NAN,
+    OF_ERRNO,
+    OF_RESOLVERS,
+    OTHER,
+    judged_exception,
+    judged_message,
+    judged_words,
+)
+from gpudoctor.explain.conclude import Conclusion
+from gpudoctor.explain.course import NOT_A_NUMBER
+from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, shortened
+from gpudoctor.explain.report import Line, LogCause
+from gpudoctor.sure import LIKELY
+
+EXCEPTION_LINE = re.compile(
+    r"(?:^|[\s:\]|>\"\x27])(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,6}(?:[A-Z]\w{0,60}(?:Error|Exception)|Exception|"
+    r"(?<=\.)[A-Z]\w{2,60}(?=: )))(?:: (?P<message>[^\n]{1,1000})|:?\s*$)"
+)
+OVER = re.compile(
+    r"(?i)\b(?:retry|retrying|skip\w*|ignor\w*|fall\w* back|fallback|caught|handled|continu\w*|warning)\b"
+)
+FATAL = re.compile(
+    r"(?:^|[\s\]])(?:sbatch|srun|salloc|slurmstepd|scancel|docker|podman|apptainer|singularity|enroot|pyxis|mpirun|"
+    r"mpiexec|prterun|qsub|qrsh|bsub|jsrun|kubectl|ssh|pdsh|horovodrun|deepspeed|accelerate|torchrun)"
+    r"(?:@[\w.-]{1,253})?: (?:fatal )?(?:error|fatal): \S|"
+    r"\bHost key verification failed\.|\bssh exited with exit code [1-9]|"
+    r"\bNCCL WARN\b|Error response from daemon: |(?:Warning\s+Failed\w*)\s[^\n]{0,60}\bkubelet\b",
+    re.IGNORECASE,
+)
+"""An error of what starts jobs. Of a program that nobody here knows, "FATAL" may be anything."""
+ENDS_WITH = re.compile(
+    r"^(?:> )?(?:error|fatal(?: error)?|panic|abort(?:ing|ed)?)\b[:!] \S|\b(?:exiting(?: now)?|will now abort"
+    r"(?:\(\))?|aborting)[.!]?\s*$|MPI_ERRORS_ARE_FATAL",
+    re.IGNORECASE,
+)
+"""The error by which a program ends, where it is what the log ends with."""
+BUILDING = re.compile(
+    r"(?:^|\s)[^\s:]{1,300}(?::\d{1,7}){1,2}: (?:fatal )?error: |"
+    r"^[^\s(]{1,300}\(\d{1,7}\): (?:fatal |catastrophic )?error\b|\bcollect2: (?:fatal )?error: |"
+    r": undefined reference to |\bld: cannot find -l|^(?:nvcc|ptxas)\s+(?:fatal|error)\s*:|^CMake Error\b|"
+    r"^ninja: build stopped|^make(?:\[\d+\])?: \*\*\* |error: command '[^'\n]{1,200}' failed with exit "
+)
+"""GCC's, Clang's, NVCC's and EDG's form of an error, the linkers', and what ends the build that called them."""
+MOST_NOT_NUMBERS = 3
+"""Losses that are no numbers: so many are more than a step that a loss scaler leaves out (our rule of thumb)."""
+LAST = 4
+"""Lines at the end among which such a line is the program's last word (our rule of thumb)."""
+NEAR = 12
+"""Lines at the end among which a command's failure may have ended the script that called it (our rule of thumb)."""
+MOST_MORE = 5
+REASONS = "|".join(
+    sorted(map(re.escape, (*map(os.strerror, OF_ERRNO), *OF_RESOLVERS)), key=lambda reason: (-len(reason), reason))
+)
+FAILED = re.compile(
+    rf"\S: (?:{REASONS}|cannot execute: required file not found)(?:\s?\(\d+\)|: \S[^\n]{{0,300}})?[.]?\s*$",
+    re.IGNORECASE,
+)
+"""perror(3), error(3), err(3), and the shells: what failed, a colon, and strerror(3)'s words."""
+MAY_FAIL = re.compile(r"(?:^|\s)(?:rm|mkdir|rmdir|ls|cat|kill|pkill|stty|umount|cp|ln|chmod|chown|sysctl|ulimit): ")
+"""Commands of which scripts go on when they fail."""
+SIGNALS = {
+    words: number
+    for number in signal.Signals
+    if number not in (signal.SIGCHLD, signal.SIGCONT, signal.SIGWINCH, signal.SIGURG)
+    and (words := signal.strsignal(number))
+}
+SIGNALLED = re.compile(
+    r"(?:^|^\d{1,6}: |\]:?\s?|Z |\) |: line \d{1,7}: \s{0,8}\d{1,8} )"
+    rf"(?P<words>{'|'.join(map(re.escape, sorted(SIGNALS, key=lambda each: (-len(each), each))))})"
+    r"(?: \(core dumped\)(?:\s|$)|\s{2,}\S|\s{0,4}$)"
+)
+OF_SIGNALS: Mapping[int, Judged] = {
+    signal.SIGXCPU: Judged("limits", "environment", "after a fix"),
+    signal.SIGXFSZ: Judged("limits", "environment", "after a fix"),
+    signal.SIGINT: Judged("user-interrupt", "user", "as it is"),
+}
+SIGNAL = Judged("signal", "program", "not decided")
+
+
+def last_words(
+    trouble: Sequence[Line],
+    concluded: Conclusion,
+    ends: Mapping[str, Sequence[tuple[int, str]]],
+    told: frozenset[tuple[str, int]],
+) -> Conclusion:
+    """What the quoted lines tell by their form. They stand behind the last sign of progress.
+
+    `ends`: the last lines of each file; what was written long before the end did not end the job. `told`: lines that
+    something else speaks of."""
+    last = {file: lines[-1][0] for file, lines in ends.items() if lines}
+    said = [
+        line
+        for line in trouble
+        if not OVER.search(line.text)
+        and last.get(line.file, line.line) - line.line <= AFTERWARDS
+        and (line.file, line.line) not in told
+    ]
+    for line in said:
+        found = EXCEPTION_LINE.search(line.text)
+        name = found["type"].rpartition(".")[2] if found else ""
+        if found is None or name in ASKED | OF_LAUNCHERS or OF_COMMUNICATION.match(name):
+            continue
+        more = tuple(
+            Line(line.file, number, text)
+            for number, text in ends.get(line.file, ())
+            if line.line < number <= line.line + MOST_MORE and (line.file, number) not in told
+        )
+        message = found["message"] or ""
+        judged = judged_exception(found["type"], "\n".join((message, *(each.text for each in more))))
+        if more and (not message or message.endswith(":")):
+            message = f"{message} {more[0].text.strip()}".strip()
+        words = f"{found['type']}: {message}" if message else found["type"]
+        shown = (line, *more) if len(found["message"] or "") < 60 or (found["message"] or "").endswith(":") else (line,)
+        return _caused(concluded, judged, f"the log ends with {shortened(words)}", shown)
+    for line in said:
+        near = last.get(line.file, line.line) - line.line < NEAR and not MAY_FAIL.search(line.text)
+        if not FAILED.search(line.text) or not (concluded.unknown or near):
+            continue
+        reason = judged_words(line.text) or (FILE if "required file" in line.text else OTHER)
+        return _caused(concluded, reason, f"a command failed: {shortened(line.text)}", (line,))
+    if concluded.unknown and (concluded.causes or concluded.waited):
+        return concluded
+    if not concluded.causes:
+        if built := next((line for line in said if BUILDING.search(line.text)), None):
+            reason = judged_words(built.text) or judged_message(built.text) or MISMATCH
+            return _caused(concluded, reason, f"a build ended with {shortened(built.text)}", (built,))
+        lost = [line for line in said if NOT_A_NUMBER.search(line.text)]
+        if len(lost) >= MOST_NOT_NUMBERS:
+            return _caused(concluded, NAN, f"the loss is no number since {shortened(lost[0].text)}", tuple(lost))
+    for line in said:
+        is_last = last.get(line.file, line.line) - line.line < LAST
+        if FATAL.search(line.text) or (is_last and ENDS_WITH.search(line.text)):
+            unknown = f"the log ends with an error that no table knows: {shortened(line.text)}"
+            known = judged_words(line.text) or judged_message(line.text) or concluded.judged
+            return structs.replace(concluded, unknown=unknown, judged=known)
+        if is_last and (signalled := SIGNALLED.search(line.text)):
+            number = SIGNALS[signalled["words"]]
+            unknown = f"the shell tells that {signal.Signals(number).name} ended its program ({signalled['words']})"
+            return structs.replace(concluded, unknown=unknown, judged=OF_SIGNALS.get(number, SIGNAL))
+    return concluded
+
+
+def _caused(concluded: Conclusion, judged: Judged, summary: str, evidence: tuple[Line, ...]) -> Conclusion:
+    known = CAUSES["program-error"]
+    cause = LogCause(
+        cause=known.id,
+        kind=judged.kind,
+        blame=judged.blame,
+        restart=judged.restart,
+        confidence=LIKELY,
+        evidence=evidence,
+        summary=summary,
+        meaning=known.meaning,
+        fix=known.remedy(judged.kind if judged.kind in known.variants else "at", place="", who="that process"),
+        confirm=known.confirm,
+    )
+    behind = tuple(each for each in concluded.causes if each.cause != known.id)
+    return structs.replace(concluded, causes=(cause, *behind))

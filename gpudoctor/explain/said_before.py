@@ -1,0 +1,44 @@
+"""What a log says directly before an exception that no table knows: often what the exception follows from.
+
+A library tells what it did not find and goes on until something is raised; a shell's command fails, and the next one
+misses what it should have made. The exception stays the cause, and these lines are quoted with it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from gpudoctor.explain.course import MILD, PROGRESS, TROUBLE
+from gpudoctor.explain.last_words import OVER
+from gpudoctor.explain.order import Facts
+from gpudoctor.explain.report import Line, LogCause
+from gpudoctor.explain.scan import clean
+
+OF = frozenset({"program-error", "library-missing"})
+"""Causes that say no more than what was raised."""
+NEAR, MOST = 8, 2
+"""Lines before the exception that are looked at, and those of them that are quoted (our rules of thumb)."""
+
+
+def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> LogCause:
+    """The cause, with the lines of trouble before it, the nearest last. `ends`: the last lines of each file."""
+    if cause.cause not in OF or not cause.evidence:
+        return cause
+    at = cause.evidence[0]
+    start = min(
+        (
+            told.traceback.first_line
+            for told in facts.tracebacks
+            if told.at.file == at.file and told.traceback.first_line <= at.line <= told.traceback.last_line
+        ),
+        default=at.line,
+    )
+    inside = {line.line for line in cause.evidence}
+    found: list[Line] = []
+    for number, text in reversed(ends.get(at.file, ())):
+        if start - NEAR <= number < start and number not in inside:
+            if PROGRESS.search(text):
+                break
+            if TROUBLE.search(text) and not MILD.search(text) and not OVER.search(text):
+                found.insert(0, Line(at.file, number, clean(text)))
+    return structs.replace(cause, evidence=(*cause.evidence, *found[-MOST:]))

@@ -1,0 +1,32 @@
+"""Files in YAML or JSON that hold a command, and start nothing by a name of their own: jobs of Azure ML, Vertex AI and
+AWS Batch, docker-compose, workflows of GitHub, a Dockerfile.
+
+Source: schemas of Azure ML's commandJob, Vertex AI's CustomJob, AWS Batch's RegisterJobDefinition, the Compose
+specification, GitHub's workflow syntax.
+"""
+
+from gpudoctor.launcher.traits import LauncherTraits, ManifestKind
+
+LAUNCHER = LauncherTraits(
+    name="documents",
+    manifests=(
+        ManifestKind(
+            kind="AzureML",
+            looks=("command:", "(?:compute|distribution|environment|resources):"),
+            script="*",
+            pods=("resources.instance_count",),
+            ranks="distribution.process_count_per_instance",
+        ),
+        ManifestKind(kind="Vertex", looks=(r"[ \t{\"]*(?:workerPoolSpecs|jobSpec)\"?:",), script="*"),
+        ManifestKind(
+            kind="AWSBatch",
+            looks=(r"[ \t{]*\"?(?:jobDefinitionName|nodeProperties|containerProperties)\"?:",),
+            script="*",
+            pods=("nodeProperties.numNodes",),
+        ),
+        ManifestKind(kind="Compose", looks=("services:",), script="*"),
+        ManifestKind(kind="Workflow", looks=("jobs:", "(?:on|name):"), script="*"),
+        ManifestKind(kind="Dockerfile", script="*"),
+        ManifestKind(kind="Document", script="*"),
+    ),
+)

@@ -1,0 +1,64 @@
+"""A Dockerfile -> what a container of its last stage starts, as the values of a manifest.
+
+ENTRYPOINT and CMD in their JSON form are lists of words, which no shell reads; in their shell form they are a line that
+`/bin/sh -c` reads. CMD's words come behind ENTRYPOINT's (Dockerfile reference, "Understand how CMD and ENTRYPOINT
+interact").
+"""
+
+import json
+import re
+
+from gpudoctor.lint.model import Manifest, ManifestValue, Span
+
+LOOKS = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|ARG\b[^\n]*)?\n)*[ \t]*FROM[ \t]+\S+")
+STARTS = re.compile(r"^[ \t]*(?:ENTRYPOINT|CMD|RUN)[ \t]", re.MULTILINE)
+INSTRUCTION = re.compile(
+    r"^[ \t]*(FROM|ENTRYPOINT|CMD)\b[ \t]*((?:[^\\\n]|\\\r?\n|\\.)*)", re.IGNORECASE | re.MULTILINE
+)
+STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+
+
+def looks_like_dockerfile(text: str) -> bool:
+    return LOOKS.match(text) is not None and STARTS.search(text) is not None
+
+
+def read_dockerfile(text: str, start: int = 0, line: int = 1) -> Manifest:
+    """The ENTRYPOINT and CMD of the last stage. Never raises."""
+    found: dict[str, re.Match[str]] = {}
+    for each in INSTRUCTION.finditer(text):
+        name = each[1].upper()
+        if name == "FROM":
+            found = {}  # another stage; what the one before it had is not inherited from here
+        else:
+            if name == "ENTRYPOINT":
+                found.pop("CMD", None)  # an ENTRYPOINT resets the CMD of the base image
+            found[name] = each
+    values: list[ManifestValue] = []
+    for name, key in (("ENTRYPOINT", "command"), ("CMD", "args" if "ENTRYPOINT" in found else "command")):
+        if name not in found:
+            continue
+        body, at = found[name][2], found[name].start(2)
+        words = _json_form(body)
+        if words is None:
+            if name == "CMD" and "ENTRYPOINT" in found:
+                continue  # `/bin/sh -c ...` handed to the entrypoint: nothing that starts
+            span = Span(start + at, start + at + len(body), line + text.count("\n", 0, at), False)
+            values.append(ManifestValue((key,), body.strip(), span))
+            continue
+        for number, (word, first, last) in enumerate(words):
+            span = Span(start + at + first, start + at + last, line + text.count("\n", 0, at + first))
+            values.append(ManifestValue((key, str(number)), word, span))
+    return Manifest("Dockerfile", "", tuple(values))
+
+
+def _json_form(body: str) -> list[tuple[str, int, int]] | None:
+    """The words and where they stand; None in the shell form."""
+    if not (body.lstrip().startswith("[") and body.rstrip().endswith("]")):
+        return None
+    found = []
+    for each in STRING.finditer(body):
+        try:
+            found.append((str(json.loads(each[0])), each.start(), each.end()))
+        except ValueError:
+            return None
+    return found

@@ -1,0 +1,83 @@
+"""Rules of containers that are started on the command line: K05 and K06."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint import look, processes
+from gpudoctor.lint.model import Invocation, LintJob
+from gpudoctor.lint.rule import LintFinding, rule
+
+_START = "torchrun --standalone --nproc-per-node=4 train.py\n"
+_DOCKERS = ("docker", "podman", "nerdctl", "nvidia-docker")
+_SHM = re.compile(r"--shm-size|--ipc|/dev/shm")
+_GPU = re.compile(r"--(?:nv|rocm|nvccli|device)\b|/dev/(?:nvidia|kfd|dri)")
+_AMD = re.compile(r"rocm|hip|amd|miopen|mi\d{3}|xpu|hccl|npu", re.IGNORECASE)
+
+
+@rule(
+    "K05",
+    title="A container that trains has enough of /dev/shm",
+    severity="warning",
+    source="docker run: --shm-size is 64 MiB unless it is given; PyTorch's loader workers and NCCL use it",
+    leads_to=("shm-too-small",),
+    bad=("docker run --gpus all image " + _START, "podman run --rm --device nvidia.com/gpu=all image " + _START),
+    good=("docker run --gpus all --shm-size=32g image " + _START, "docker run --gpus all --ipc=host image " + _START),
+)
+def container_without_shm(job: LintJob) -> Iterator[LintFinding]:
+    """docker gives a container 64 MiB of shared memory. Loader workers hand batches over through it, and NCCL the data
+    between GPUs without a direct link."""
+    told: set[int] = set()
+    for launch in job.launches:
+        outer = next((each for each in launch.invocation.within if each.program in _DOCKERS), None)
+        if outer is None or "run" not in [word.shown for word in outer.words[1:3]] or outer.span.start in told:
+            continue
+        if _SHM.search(_options(outer)) or processes.on_cpu(launch) or (processes.per_node(job, launch) or 2) < 2:
+            continue
+        told.add(outer.span.start)
+        yield LintFinding(
+            span=outer.words[0].span,
+            summary=f"{outer.program} run without --shm-size or --ipc=host: the container has 64 MiB of shared memory",
+            happens="With loader workers: 'Bus error', or a worker is killed; NCCL: no space left on device.",
+            fix="Add --shm-size=32g, or --ipc=host.",
+        )
+
+
+@rule(
+    "K06",
+    title="A container of singularity or apptainer sees the GPUs",
+    source="apptainer(1): --nv binds the driver's libraries; without it there is none in the container",
+    leads_to=("no-gpu-visible",),
+    bad=("apptainer exec /images/cuda.sif " + _START, "singularity exec -B /data /images/cuda.sif " + _START),
+    good=("apptainer exec --nv train.sif " + _START, "export APPTAINER_NV=1\napptainer exec train.sif " + _START),
+)
+def container_without_gpus(job: LintJob) -> Iterator[LintFinding]:
+    """The driver's libraries are those of the host: the container gets them by --nv (--rocm for AMD)."""
+    told: set[int] = set()
+    for launch in job.launches:
+        outer = next((each for each in launch.invocation.within if each.program in ("singularity", "apptainer")), None)
+        if outer is None or outer.span.start in told or processes.on_cpu(launch):
+            continue
+        settings = outer.settings.keys()
+        by_variable = any(
+            re.fullmatch(r"(?:SINGULARITY|APPTAINER)(?:ENV)?_(?:NV|ROCM|BIND|BINDPATH).*", name) for name in settings
+        )
+        unread = any(word.text is None and word.raw.startswith(("$", '"$')) for word in outer.words[2:-1])
+        if by_variable or unread or _GPU.search(_options(outer)) or _AMD.search(job.text) or "module use" in job.text:
+            continue
+        if (
+            not re.search(r"--gres[= ]gpu|--gpus|cuda|nvidia|nccl|ngpus", job.text, re.IGNORECASE)
+            and not job.facts.gpus_per_node
+        ):
+            continue
+        told.add(outer.span.start)
+        yield LintFinding(
+            span=outer.words[0].span,
+            severity=None if look.traits(launch).sets_ranks or launch.around else "warning",
+            summary=f"{outer.program} {outer.words[1].shown} without --nv: there is no GPU inside the container",
+            happens="torch.cuda.is_available() is False: the ranks fail at their first CUDA call, or train on the CPU.",
+            fix=f"Write {outer.program} {outer.words[1].shown} --nv ... (--rocm for AMD's GPUs).",
+        )
+
+
+def _options(outer: Invocation) -> str:
+    return " ".join(word.shown for word in outer.words)

@@ -1,0 +1,92 @@
+"""Rules of names: which shell reads a script, and variables that are nearly what was meant: Q11, E14."""
+
+import re
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.rule import LintFinding, rule
+
+_ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
+_BASHISMS = re.compile(
+    r"(?P<test>^[^#\n]*\[\[ )|(?P<slice>^[^#\n]*\$\{@:\d)|(?P<function>^[ \t]*function \w+)|(?P<array>^[ \t]*\w+\+?=\()"
+    r"|(?P<process>^[^#\n]*[^$]<\()",
+    re.MULTILINE,
+)
+_KNOWN = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "NCCL_SOCKET_IFNAME", "OMP_NUM_THREADS",
+          "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_IB_HCA", "GLOO_SOCKET_IFNAME", "NCCL_DEBUG")  # fmt: skip
+
+
+@rule(
+    "Q11",
+    title="A script of bash is started by bash",
+    severity="warning",
+    source="dash(1), POSIX sh: no [[ ]], no arrays, no ${@:3}, no function; sh is dash on Debian and Ubuntu",
+    bad=(
+        "sh run.sh 4\n#@ file run.sh\nARGS=${@:2}\n" + _ONE,
+        "sh run.sh\n#@ file run.sh\nif [[ -d x ]]; then cd x; fi\n" + _ONE,
+    ),
+    good=("bash run.sh 4\n#@ file run.sh\nARGS=${@:2}\n" + _ONE, "sh run.sh\n#@ file run.sh\nARGS=$1\n" + _ONE),
+)
+def bash_script_under_sh(job: LintJob) -> Iterator[LintFinding]:
+    """`sh FILE` reads it with whatever sh is, and takes no notice of #!/bin/bash in it. dash knows none of bash's own
+    words."""
+    for invocation in job.invocations:
+        if invocation.program not in ("sh", "dash") or len(invocation.words) < 2:
+            continue
+        file = next((word for word in invocation.words[1:] if not word.shown.startswith("-")), None)
+        name = file.shown.rsplit("/", 1)[-1] if file is not None else ""
+        section = next(
+            (each for each in job.sections if each.kind == "file" and name and each.name.endswith(name)), None
+        )
+        found = _BASHISMS.search(section.text) if section is not None else None
+        if found is None or section is None:
+            continue
+        what = {
+            "test": "[[ ]]", "slice": "${@:N}", "function": "function NAME", "array": "an array", "process": "<( )",
+        }[found.lastgroup or "test"]  # fmt: skip
+        yield LintFinding(
+            span=invocation.span,
+            summary=f"{invocation.program} reads {name}, which has {what}: a word of bash",
+            happens="Where sh is dash (Debian, Ubuntu) the script ends with Bad substitution, or a syntax error.",
+            fix=f"Write bash {file.shown if file is not None else name}.",
+        )
+
+
+@rule(
+    "E14",
+    title="Variables are spelled as those who read them spell them",
+    severity="warning",
+    source="CUDA's programming guide; torch's env://; NCCL's list of variables",
+    bad=("export CUDA_VISIBLE_DEVICE=0,1\n" + _ONE, "NCCL_SOCKET_IFNAMES=eth0 " + _ONE),
+    good=(
+        "export CUDA_VISIBLE_DEVICES=0,1,2,3\n" + _ONE,
+        "CUDA_DEVICES=0,1,2,3\nCUDA_VISIBLE_DEVICES=$CUDA_DEVICES " + _ONE,
+    ),
+)
+def variable_nearly_right(job: LintJob) -> Iterator[LintFinding]:
+    """Nobody complains of a variable that nobody reads: the setting has no effect."""
+    told: set[str] = set()
+    for launch in job.launches:
+        for name, setting in launch.invocation.settings.items():
+            if name in told or name in _KNOWN or len(name) < 9:
+                continue
+            near = next((each for each in _KNOWN if _typing_error(name, each)), None)
+            used = re.search(rf"\$\{{?{name}\b", job.text)
+            if near is None or used is not None or near in launch.invocation.settings:
+                continue
+            told.add(name)
+            yield LintFinding(
+                span=setting.word.span,
+                summary=f"{name} is set, and {near} is what is read",
+                happens="The setting has no effect, without a message.",
+                fix=f"Write {near}.",
+            )
+
+
+def _typing_error(name: str, wanted: str) -> bool:
+    """One or two letters too few, too many, or others."""
+    if abs(len(name) - len(wanted)) > 2 or name[:3] != wanted[:3]:
+        return False
+    same = sum(block.size for block in SequenceMatcher(None, name, wanted, autojunk=False).get_matching_blocks())
+    return max(len(name), len(wanted)) - same <= 2

@@ -1,0 +1,67 @@
+"""A text that people pasted -> the lines of each tool in it: split at the tools' headings and at shell prompts."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from gpudoctor.read.pasted.part import LONGEST_LINE, Pasted
+
+MARGIN = " \t>"
+"""Indentation and marks of quoting, which may stand before every line."""
+PROMPT = re.compile(r"(?:\([^()\s]{1,40}\) ?)?\[?(?:[\w.-]*@[\w.-].*|[\w.-]*)|(?:PS )?[A-Z]:\\.*")
+"""What stands before the sign by which a shell waits, or was told something."""
+LONGEST_PROMPT = 150
+FENCE = re.compile(r"(?:```|~~~)[\w-]*")
+OTHERS = re.compile(r"=+NVSMI LOG=+|<nvidia_smi_log\b|<\?xml |#{20,}|=== .{1,80} ===")
+"""Where output begins that other readers read, or a title that somebody wrote between outputs."""
+
+
+def blocks(text: str, headings: Mapping[str, re.Pattern[str]]) -> dict[str, list[Pasted]]:
+    """The blocks of each tool, by its name."""
+    found: dict[str, list[Pasted]] = {}
+    for name, lines, ends_the_text in _split(text, headings):
+        while lines and not lines[-1].strip():
+            lines.pop()
+        if lines:
+            found.setdefault(name, []).append(Pasted(tuple(lines), ends_the_text))
+    return found
+
+
+def _split(text: str, headings: Mapping[str, re.Pattern[str]]) -> Iterator[tuple[str, list[str], bool]]:
+    name, lines = "", list[str]()
+    for raw in text.split("\n"):
+        line = raw[:LONGEST_LINE].strip().lstrip(MARGIN)
+        opened = _opened(line, headings, name)
+        if opened == name or not line:
+            lines.append(line)
+            continue
+        if opened or _closes(line):
+            if name:
+                yield name, lines, False
+            name, lines = opened, [line]
+        elif name:
+            lines.append(line)
+    if name:
+        yield name, lines, True
+
+
+def _opened(line: str, headings: Mapping[str, re.Pattern[str]], current: str) -> str:
+    """The tool of which the line is a heading, first of all the one whose lines these are; else nothing."""
+    if current and headings[current].match(line):
+        return current
+    return next((name for name, heading in headings.items() if heading.match(line)), "")
+
+
+def _closes(line: str) -> bool:
+    return _is_prompt(line) or FENCE.fullmatch(line) is not None or OTHERS.match(line) is not None
+
+
+def _is_prompt(line: str) -> bool:
+    sign = re.search(r"[$#%>]", line[:LONGEST_PROMPT])
+    if sign is None or line[sign.end() : sign.end() + 1] not in ("", " "):
+        return False
+    return PROMPT.fullmatch(line[: sign.start()]) is not None
+
+
+def joined(found: Sequence[Pasted]) -> Pasted:
+    """The blocks of one tool as one."""
+    return Pasted(tuple(line for block in found for line in block.lines), bool(found) and found[-1].ends_the_text)

@@ -1,0 +1,27 @@
+"""`ibstat` of infiniband-diags."""
+
+import re
+
+from gpudoctor.read.pasted import ports
+from gpudoctor.read.pasted.part import Pasted, ToolOutput
+
+HEADING = re.compile(r"CA '(?P<name>[\w-]{1,60})'$", re.ASCII)
+TOOL = ports.KeyedTool(
+    "ibstat",
+    HEADING,
+    re.compile(r"Port (?P<port>\d{1,3}):$", re.ASCII),
+    {
+        "firmware version": ("device.firmware", ports.version),
+        "state": ("state", ports.state),
+        "physical state": ("physical_state", ports.physical),
+        "rate": ("rate_gbps", ports.rate),
+        "base lid": ("lid", ports.lid),
+        "sm lid": ("subnet_manager_lid", ports.lid),
+        "link layer": ("link_layer", ports.layer),
+    },
+    "link layer",
+)
+
+
+def parse(block: Pasted) -> ToolOutput:
+    return ports.parse(TOOL, block)

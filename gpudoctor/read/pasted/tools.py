@@ -1,0 +1,36 @@
+"""The tools whose output is read, and their headings."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gpudoctor.read.pasted import gpu_list, ibstat, ibstatus, ibv_devinfo, lspci, rdma_link, table, topology
+from gpudoctor.read.pasted.blocks import blocks, joined
+from gpudoctor.read.pasted.part import Pasted, ToolOutput
+
+
+class Tool(NamedTuple):
+    """One of them: by which lines it is known, and what reads it."""
+
+    name: str
+    heading: re.Pattern[str]
+    parse: Callable[[Pasted], ToolOutput]
+
+
+TOOLS: Sequence[Tool] = (
+    Tool("nvidia-smi", table.HEADING, table.parse),
+    Tool("nvidia-smi -L", gpu_list.HEADING, gpu_list.parse),
+    Tool("nvidia-smi topo -m", topology.HEADING, topology.parse),
+    Tool("ibstatus", ibstatus.HEADING, ibstatus.parse),
+    Tool("ibstat", ibstat.HEADING, ibstat.parse),
+    Tool("ibv_devinfo", ibv_devinfo.HEADING, ibv_devinfo.parse),
+    Tool("rdma link", rdma_link.HEADING, rdma_link.parse),
+    Tool("lspci", lspci.HEADING, lspci.parse),
+)
+"""The most telling first."""
+
+
+def parts_of(text: str) -> list[ToolOutput]:
+    """What each tool in the text says."""
+    found = blocks(text, {tool.name: tool.heading for tool in TOOLS})
+    return [tool.parse(joined(found[tool.name])) for tool in TOOLS if tool.name in found]

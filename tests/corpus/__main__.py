@@ -1,0 +1,73 @@
+"""`python -m tests.corpus [-v] [ID...]`: how many logs that nobody had seen `explain` answers rightly, tune and keep.
+`python -m tests.corpus starts [-v] [ID...]`: the same for `lint`, of starts.
+
+With -v each tune case that is wrong is shown, with what is wrong; keep is only counted (a rule that is written for a
+case of keep would be a crib). With ids these tune cases are shown with their answers. `only=fresh` asks the files
+alone whose names begin so: the fresh logs were labelled when the tables already stood.
+"""
+
+import sys
+
+from tests.corpus.cases import cases
+from tests.corpus.score import Scored, score
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["starts"]:
+        _starts(arguments[1:])
+        return
+    kinds = tuple(each.removeprefix("only=") for each in arguments if each.startswith("only="))
+    wanted = [each for each in arguments if not each.startswith(("-", "only="))]
+    asked = [case for case in cases() if not kinds or case.kind.startswith(kinds)]
+    scored = [score(case) for case in asked if not wanted or (case.id in wanted and case.half == "tune")]
+    if wanted:
+        for each in scored:
+            print(f"== {each.case.id}: {each.wrong or 'right'}\n{each.answer}")
+        return
+    for half in ("tune", "keep"):
+        _table(half, [each for each in scored if each.case.half == half])
+    if "-v" in arguments:
+        for each in scored:
+            if each.wrong and each.case.half == "tune":
+                print(f"{each.case.id}: {each.wrong}")
+            named = each.case.verdict == "cause" and not each.right_class
+            if named and each.case.half == "tune":
+                print(f"{each.case.id}: class {each.class_ or 'none'} and not {each.case.class_}")
+
+
+def _starts(arguments: list[str]) -> None:
+    from tests.corpus.starts import score as of_starts
+    from tests.corpus.starts import starts
+
+    wanted = [each for each in arguments if not each.startswith("-")]
+    asked = [each for each in starts() if not wanted or (each.id in wanted and each.half == "tune")]
+    scored = [of_starts.score(each) for each in asked]
+    for half in ("tune", "keep") if not wanted else ():
+        print(f"{half}:", *of_starts.table([each for each in scored if each.start.half == half]), sep="\n")
+    for each in scored:
+        if each.start.half == "tune" and (wanted or ("-v" in arguments and each.wrong)):
+            print(f"{each.start.id}: {each.wrong or 'right'}")
+            if wanted:
+                print(of_starts.given(each.start).text, each.start.cause, each.report, sep="\n")
+
+
+def _table(half: str, scored: list[Scored]) -> None:
+    print(f"{half}:")
+    for kind in sorted({each.case.kind for each in scored}):
+        these = [each for each in scored if each.case.kind == kind]
+        print(f"  {kind:16} {sum(not each.wrong for each in these):3} of {len(these)}")
+    for decidable in ("text", "family"):
+        these = [each for each in scored if each.case.decidable == decidable and each.case.verdict == "cause"]
+        right = sum(each.right_class for each in these)
+        print(f"  right class where {decidable} decides: {right} of {len(these)} ({right / len(these):.0%})")
+    sure = sum(each.wrong_and_sure for each in scored)
+    print(f"  wrong, and called likely or surer: {sure} of {len(scored)}")
+    failed = [each for each in scored if each.case.verdict != "healthy"]
+    print(f"  {'right':16} {sum(not each.wrong for each in scored):3} of {len(scored)}")
+    print(f"  failed, but called healthy: {sum(each.status == 0 for each in failed)} of {len(failed)}")
+    healthy = [each for each in scored if each.case.verdict == "healthy"]
+    print(f"  healthy, but accused: {sum(each.status == 1 for each in healthy)} of {len(healthy)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

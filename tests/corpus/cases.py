@@ -1,0 +1,88 @@
+"""The cases of tests/corpus/*.cases: a log in the shape in which people paste it, and what must be told of it.
+
+The shapes are those of public threads; numbers, names and paths are our own. Each was labelled before `explain` was
+run on it, and without having read its tables.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+START = re.compile(r"^#### (\S+)\n", re.MULTILINE)
+LABELS = frozenset({"class", "cause", "verdict", "exit", "must", "not", "decidable", "source"})
+VERDICTS = frozenset({"cause", "undecided", "quoted", "cut", "healthy"})
+DECIDABLE = frozenset({"text", "family", "no", ""})
+
+
+class Case(NamedTuple):
+    id: str
+    kind: str
+    """The file's name: what group it belongs to."""
+    class_: str
+    """What kind of fault it is, in the words of the issue."""
+    cause: str
+    """In our words."""
+    verdict: str
+    """cause, undecided (something failed, what is not in the text), quoted (no fault that is known), cut, healthy."""
+    exit: int
+    must: tuple[str, ...]
+    """Patterns that the answer must show, all of them."""
+    never: tuple[str, ...]
+    """Patterns that it must not show."""
+    log: str
+    decidable: str = ""
+    """From this text alone: text (the cause is), family (only its kind), no (neither); empty: unlabelled."""
+    source: str = ""
+    """The address of the thread whose shape it is, or "own knowledge"; empty: not told."""
+
+    @property
+    def half(self) -> str:
+        return half(self.id)
+
+
+def half(name: str) -> str:
+    """Rules are written from tune; keep is only scored."""
+    return "tune" if hashlib.sha256(name.encode()).digest()[0] % 2 else "keep"
+
+
+def read(file: Path, known: frozenset[str]) -> Iterator[tuple[str, dict[str, list[str]], str]]:
+    """Each case of a file: its id, its labels and its text."""
+    # as bytes: a progress bar's carriage returns are part of a log
+    _, *parts = START.split(file.read_bytes().decode())
+    for name, case in zip(parts[::2], parts[1::2], strict=True):
+        head, _, text = case.partition("----\n")
+        labels: dict[str, list[str]] = {}
+        for line in head.splitlines():
+            label, _, value = line.partition(": ")
+            assert label in known, f"{name}: {label}"
+            labels.setdefault(label, []).append(value)
+        yield name, labels, text
+
+
+def cases() -> Iterator[Case]:
+    for file in sorted(HERE.glob("*.cases")):
+        for name, labels, log in read(file, LABELS):
+            yield _case(name, file.stem, labels, log)
+
+
+def _case(name: str, kind: str, labels: dict[str, list[str]], log: str) -> Case:
+    verdict = labels["verdict"][0]
+    assert verdict in VERDICTS, f"{name}: {verdict}"
+    decidable = labels.get("decidable", [""])[0]
+    assert decidable in DECIDABLE, f"{name}: {decidable}"
+    return Case(
+        id=name,
+        kind=kind,
+        class_=labels["class"][0],
+        cause=labels["cause"][0],
+        verdict=verdict,
+        exit=int(labels["exit"][0]),
+        must=tuple(labels.get("must", ())),
+        never=tuple(labels.get("not", ())),
+        log=log,
+        decidable=decidable,
+        source=labels.get("source", [""])[0],
+    )

@@ -1,0 +1,43 @@
+"""The lines of one_line.txt, and how `explain` classes them."""
+
+import hashlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gpudoctor.cause import CLASSES
+from gpudoctor.explain.explain import STANDARD_INPUT, explain
+
+FILE = Path(__file__).resolve().parent / "one_line.txt"
+
+
+class OneLine(NamedTuple):
+    classes: tuple[str, ...]
+    """The right ones; none: the line tells no fault."""
+    message: str
+    answered: str
+    """The class of the first cause; empty: nothing is said."""
+
+    @property
+    def half(self) -> str:
+        return "tune" if hashlib.sha256(self.message.encode()).digest()[0] % 2 else "keep"
+
+    @property
+    def right(self) -> bool:
+        return self.answered in self.classes if self.classes else not self.answered
+
+    @property
+    def wrong(self) -> bool:
+        """Another class is said, and not only nothing."""
+        return bool(self.answered) and not self.right
+
+
+def one_lines() -> Iterator[OneLine]:
+    for line in FILE.read_text().splitlines():
+        if not line.startswith("#"):
+            labels, _, message = line.partition(" | ")
+            classes = tuple(label for label in labels.split("/") if label != "none")
+            assert {*classes} <= {*CLASSES}, line
+            causes = explain([STANDARD_INPUT], stdin=io.BytesIO(message.encode())).causes
+            yield OneLine(classes, message, causes[0].kind if causes else "")

@@ -1,0 +1,67 @@
+"""What `explain` answers to a case, and what is wrong with it."""
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from typer.testing import CliRunner
+
+from gpudoctor.cli.group import app
+from tests.corpus.cases import Case
+
+
+class Scored(NamedTuple):
+    case: Case
+    status: int
+    answer: str
+    wrong: str
+    """Empty where the answer is right."""
+    class_: str
+    """That the answer gives; empty: none."""
+    sure: bool
+    """A cause is named as likely or surer."""
+
+    @property
+    def right_class(self) -> bool:
+        return self.class_ in SAME.get(self.case.class_, {self.case.class_})
+
+    @property
+    def wrong_and_sure(self) -> bool:
+        """A cause is named with certainty, and it is of another class, and the text that was to be told is not."""
+        return self.sure and not self.right_class and bool(self.wrong)
+
+
+CLASS = re.compile(r"^Class: (?P<class>[\w-]+); .*$", re.MULTILINE)
+SAME = {
+    "file-system": {"storage"},
+    "open-files": {"limits"},
+    "compile": {"import", "dependency-mismatch"},
+    "signal": {"signal", "dead-rank"},
+    "dead-rank": {"dead-rank", "signal"},
+    "argument": {"argument", "shape"},
+    "driver": {"driver", "no-device"},
+    "rendezvous": {"rendezvous", "launcher"},
+    "route": {"route", "download"},
+}
+"""Words of the labels, which are the issue's: the classes of ours that it does not name, and that are a kind of these.
+Only what is narrower is taken as equal; `firewall` and `route`, `rdma` and `nccl-setting` are two things."""
+
+
+def score(case: Case) -> Scored:
+    with TemporaryDirectory() as folder:
+        log = Path(folder) / "a.log"
+        log.write_bytes(case.log.encode())
+        result = CliRunner().invoke(app, ["explain", "--no-color", "-v", str(log)], env={"COLUMNS": "200"})
+    classed = CLASS.search(result.output)
+    answer = CLASS.sub("", result.output)
+    wrong = []
+    if result.exit_code != case.exit:
+        wrong.append(f"exit {result.exit_code} and not {case.exit}")
+    # an answer is folded at the width of the terminal
+    flat = " ".join(answer.split())
+    wrong += [f"does not say {each}" for each in case.must if not re.search(each, flat, re.IGNORECASE)]
+    wrong += [f"says {each}" for each in case.never if re.search(each, answer, re.IGNORECASE)]
+    return Scored(
+        case, result.exit_code, answer, "; ".join(wrong), classed["class"] if classed else "", "cause " in answer[:6]
+    )

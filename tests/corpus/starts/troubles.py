@@ -1,0 +1,84 @@
+"""Which rules speak of which trouble: the one table between the words of the labels and the codes of the rules.
+
+Written from the labels' words (of tune) and the rules' documentation, before an answer was looked at. A label's rules
+are those of every row whose pattern is in its cause; a rule that is written later is added to the row of its trouble.
+"""
+
+import re
+
+TROUBLES = {
+    r"num_processes|total of all machines": "C01",
+    r"batch script, so on the first node|without srun|on the first node alone|srun is missing|no srun": "S04",
+    r"machine_rank|machine 0\b|machine rank": "C02 S02 R01 S17",
+    r"SLURM_(?:PROCID|NODEID|LOCALID)": "S02 S17 R01 R02",
+    r"single quotes": "S03 E07 V01",
+    r"not exported|export is missing": "E07 V01",
+    r"\b(?:empty|nothing sets|never set|is not set|unset)\b": "V01 A03 V02 E07",
+    r"hostfile": "C04 D01 D02 D03 D06 D08 E11",
+    r"\bslots?\b": "D02 D03 M02 G01",
+    r"pdsh|passwordless|\bssh\b": "C04 C06 D05",
+    r"CUDA_VISIBLE_DEVICE|gpu_ids": "D02 D04 E06 G01 G04 G07 V01",
+    r"shm|shared memory": "K04",
+    r"localhost|loopback|127\.0": "A01 A09 A10 R05 R07",
+    r"MASTER_ADDR|master_addr|address of the head|head's address": "A01 A02 A03 A04 A06 A09 A10 A11 A13 R05 R07 R08",
+    r"hostname|own name|each node (?:takes|says) its own": "A10 A13",
+    r"IPv6": "A12",
+    r"SLURM_LAUNCH_NODE": "A11",
+    r"\bport\b": "P01 P02 P03 P04 P05 P06 P07 P08 P09 R05",
+    r"endpoint": "R05 R07 R08 P06 A06 A07 A08",
+    r"backend": "R08 R07",
+    r"rdzv_id|rendezvous id|\bid\b": "R09 S18",
+    r"node.?rank|node rank": "R01 R02 R06 S02 S17 E05",
+    r"--nnodes|nnodes": "R03 R11 R02 S18 R04",
+    r"standalone": "R04",
+    r"tasks? a node|tasks-per-node|--ntasks|tasks starts?|each of which starts|each starts a torch|sixteen processes": (
+        "S01 S08 S09 S10 S11 S17 G01 R13 G06"
+    ),
+    r"torchruns? of (?:two|four|eight|\d+)|mpirun|-np\b": "S01 M01 M02 R13 G01",
+    r"gpus-per-task|gpu-bind|sees? one GPU": "S07 S12 G03 S08 G06 G01",
+    r"one GPU|(?:four|three|two|\d) (?:visible )?GPUs|GPUs? was asked|--gres|have no (?:device|GPU)|has none": (
+        "S10 G01 G02 G06 G07 S08"
+    ),
+    r"num_nodes": "L03 G06",
+    r"devices": "S08 G06 S10 G01",
+    r"strategy|ddp_spawn|\bdp\b": "L02 L04 L05 L06",
+    r"precision": "L07 L05",
+    r"Trainer": "L01 L02 L03 G06 S08",
+    r"LOCAL_RANK": "E01 G03 S07 V05 E05",
+    r"WORLD_SIZE|world.?size": "E02 E04 E09 R11 E05",
+    r"plain python|is not set: KeyError|KeyError|launcher is missing": "E04 K01 K02 M01",
+    r"\bRANK\b": "E04 E05 E09 M01",
+    r"local.?rank": "V05 E05 Q03 E04",
+    r"backslash|does not go on|continuation": "Q01",
+    r"quote": "Q02 S03",
+    r"no blank between|blank is missing|unknown option|no such option|knows no|unrecognized": "V03 Q03 R08 R07",
+    r"stands after|behind the script|argument of the (?:recipe|script)|after the (?:script|recipe|program)": "Q03 Q04",
+    r"typographic|dash\b": "Q07",
+    r"placeholder|<[A-Z_]+>": "Q08",
+    r"sudo": "Q06",
+    r"background|\bwait is missing|& is missing|one after the other": "Q05 S05",
+    r"busy|step": "S05",
+    r"sbatch|#SBATCH|header|#!|first command": "S06 S18 S09",
+    r"cpus-per-task|one core|binds?|threads|OMP_NUM_THREADS": "S13 M03 G05",
+    r"interactive|bash as (?:the )?job name": "S14",
+    r"interface|NCCL_SOCKET_IFNAME|GLOO_SOCKET_IFNAME": "E08 E12",
+    r"NCCL_": "E08 E10 E11 E12 E13",
+    r"-x\b|does not (?:reach|hand on)|other (?:hosts|nodes) do not": "E11",
+    r"minimum|elastic|:\d+ nodes|MIN:MAX": "R10",
+    r"container.*named|name of the container|container is called": "K03",
+    r"operator|PyTorchJob|TrainJob|nprocPerNode|pods?": "K01 K02 K03 K04 R03 A01",
+    r"horovod": "M04 M02",
+    r"version|since torch|this accelerate|old": "V04 V06 V03 V05 L01 L02 L07 C02",
+    r"container|inside the image": "S19 E11",
+    r"more nodes|fewer nodes|nodes? (?:is|are) missing|waits for": "R11 S18 R12",
+}
+
+
+def rules_of(cause: str) -> frozenset[str]:
+    """The codes that name this trouble."""
+    return frozenset(
+        code
+        for pattern, codes in TROUBLES.items()
+        if re.search(pattern, cause, re.IGNORECASE if pattern.islower() else 0)
+        for code in codes.split()
+    )

@@ -1,0 +1,272 @@
+"""What NCCL does on a described machine, beside what gpudoctor says that it does.
+
+    for outcome in ask(case):             # a case: a node, and settings and releases that are tried on it
+        print(outcome.release, outcome.settings, outcome.differences)
+
+An outcome compares things of one kind: "interface" (bootstrap's and NET/Socket's), "hca" (NET/IB's ports), "path" (the
+class of each two devices) and "gpudirect" (each GPU with each port). NCCL's answer is read from its log, by patterns
+of this file and not by gpudoctor's reader, which has its own tests.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpudoctor.knowledge.environment import recorded
+from gpudoctor.knowledge.nccl.interfaces import nccl_choice
+from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
+from gpudoctor.knowledge.network.gpu_direct import verdicts
+from gpudoctor.knowledge.network.rdma_selection import rdma_choice
+from gpudoctor.knowledge.network.topology import nccl_class, path_class, tree_class
+from gpudoctor.snapshot import NotRead, Snapshot, from_json
+from gpudoctor.testing.machines import but, h100_node
+from tests.lab import machines
+from tests.lab.nccl import standins, wheels
+from tests.lab.nccl.node import Node
+from tests.lab.nvidia import Machine
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+NONE = "none"
+LOOKED_UP = ("HOME", "NCCL_COMM_ID", "NCCL_CONF_FILE", "NCCL_NET_PLUGIN", "NCCL_TOPO_FILE")
+"""Settings that a capture follows: a snapshot taken without them lacks what they name."""
+
+
+@dataclass
+class Case:
+    """A node, and what is tried on it."""
+
+    name: str
+    kind: str
+    node: Node
+    settings: list[dict[str, str]] = field(default_factory=lambda: [{}])
+    releases: list[str] = field(default_factory=lambda: [wheels.NEWEST_NCCL])
+    machine: Machine = field(default_factory=machines.hgx_h100)
+    gpus: int = 1
+    """So many of its GPUs are in NCCL's communicator."""
+
+
+@dataclass
+class Outcome:
+    case: str
+    kind: str
+    release: str
+    settings: dict[str, str]
+    compared: int
+    """So many things within it: interfaces, ports, pairs."""
+    differences: list[str]
+    said: str
+    """NCCL's last word where it failed."""
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differences
+
+
+def ask(case: Case, own_captures: bool = False) -> Iterator[Outcome]:
+    """Start the node and NCCL in it; each release under each setting.
+
+    With `own_captures` gpudoctor reads the node under each setting too; else only where that finds something else.
+    """
+    runs = [(release, settings) for release in case.releases for settings in case.settings]
+    captures: list[dict[str, str]] = []
+
+    def capture(settings: dict[str, str]) -> int:
+        wanted = settings if own_captures else {name: settings[name] for name in LOOKED_UP if name in settings}
+        if wanted not in captures:
+            captures.append(wanted)
+        return captures.index(wanted)
+
+    numbers = [capture(settings) for _, settings in runs]
+    with tempfile.TemporaryDirectory(prefix="gpudoctor-nccl-") as place:
+        folder = Path(place)
+        start(case, runs, captures, folder)
+        snapshots = [from_json((folder / f"snapshot-{n}.json").read_bytes()) for n in range(len(captures))]
+        for number, (release, settings) in enumerate(runs):
+            log = (folder / f"{number}.log").read_text(errors="replace")
+            seen = as_seen(snapshots[numbers[number]], release, None if own_captures else settings)
+            yield compare(case, release, settings, seen, log)
+
+
+def start(case: Case, runs: list[tuple[str, dict[str, str]]], captures: list[dict[str, str]], folder: Path) -> None:
+    libraries = standins.for_nccl()
+    (folder / "node.json").write_text(case.node.text())
+    (folder / "machine.txt").write_text(case.machine.text())
+    plan = {
+        "rank": str(HERE / "rank.py"),
+        "standins": str(libraries),
+        "captures": captures,
+        "runs": [
+            {
+                "library": str(wheels.fetch_nccl(release) / "libnccl.so.2"),
+                "gpus": case.gpus,
+                "runtime": "12080" if wheels.NCCL_RELEASES[release].endswith("cu12") else "13000",
+                "settings": settings,
+            }
+            for release, settings in runs
+        ],
+    }
+    (folder / "plan.json").write_text(json.dumps(plan))
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("NCCL_", "CUDA_"))},
+        "LD_LIBRARY_PATH": str(libraries),
+        "FAKE_NVIDIA_MACHINE": str(folder / "machine.txt"),
+        "PYTHONPATH": str(ROOT),
+    }
+    inside = [sys.executable, str(HERE / "inside.py"), str(folder / "plan.json"), str(folder)]
+    node = [sys.executable, str(HERE / "node.py"), str(folder / "node.json"), *inside]
+    namespaces = ["unshare", "-n", "-m", "-u", "--propagation", "private"]
+    done = subprocess.run([*namespaces, *node], env=environment, capture_output=True, text=True, timeout=1200)
+    if not (folder / f"snapshot-{len(captures) - 1}.json").exists():
+        raise RuntimeError(f"{case.name}: {done.stdout}{done.stderr}")
+
+
+def as_seen(snapshot: Snapshot, release: str, settings: Mapping[str, str] | None) -> Snapshot:
+    """The snapshot, as it would have been taken with this NCCL and these settings; None: they are in it."""
+    version = tuple(int(part) for part in release.split("."))
+    training = but(h100_node(), "training.torch.nccl_version", version).training
+    seen = but(snapshot, "training", training)
+    return seen if settings is None else but(seen, "environment", recorded(settings))
+
+
+# ---------------------------------------------------------------- NCCL's answers
+
+BOOTSTRAP = re.compile(r"Bootstrap ?: Using (?:\[\d+\])?([^:\s]+):")
+SOCKETS = re.compile(r"NET/Socket : Using ((?:\[\d+\]\S+ ?)+)")
+PORTS = re.compile(r"NET/IB : Using ((?:\[\d+\]\S+ )+)")
+NETWORK = re.compile(r"Using network (\S+)")
+RESULT = re.compile(r"^RESULT init (-?\d+) (.*)$", re.M)
+ROW = re.compile(r"NCCL INFO ((?:GPU|NET)/\S+) :(\S.*)$", re.M)
+CELL = re.compile(r"((?:GPU|NET)/\S+) \(\d+/[\d.]+/(\w+)\)")
+DIRECT = re.compile(
+    r"GPU Direct RDMA (Enabled|Disabled) for GPU(?:/\d+-(?P<decimal>\d+) \(rank \d+\) - NET/\d+-| (?P<hex>\w+) / HCA )"
+    r"(?P<net>\w+) \((?P<why>.*)\)"
+)
+
+
+def names_of(listed: str) -> list[str]:
+    """Of "[0]eth0:10.1.0.1<0> [1]...": the names; of "[0]mlx5_0:1/IB": device and port."""
+    return [re.sub(r"^\[\d+\]", "", word) for word in listed.split()]
+
+
+def interfaces_of(log: str) -> tuple[str, list[str]]:
+    bootstrap, sockets = BOOTSTRAP.search(log), SOCKETS.search(log)
+    names = [word.split(":")[0] for word in names_of(sockets[1])] if sockets else []
+    return bootstrap[1] if bootstrap else NONE, names
+
+
+def ports_of(log: str) -> list[tuple[str, int]]:
+    network, found = NETWORK.search(log), PORTS.search(log)
+    if network and network[1] != "IB":  # NCCL has looked at the ports for its other uses of them
+        return []
+    ports = [word.partition("/")[0].split(":") for word in names_of(found[1])] if found else []
+    return [(each[0], int(each[-1])) for each in ports if len(each) > 1]
+
+
+def low(name: str) -> str:
+    """Older releases write a bus with capitals."""
+    return name[:4] + name[4:].lower()
+
+
+def paths_of(log: str) -> dict[tuple[str, str], str]:
+    """The class of each two devices; from a port's row where there is one, for a GPU's may go through another GPU."""
+    found: dict[tuple[str, str], str] = {}
+    for row, cells in ROW.findall(log):
+        for other, kind in CELL.findall(cells):
+            if row.startswith("NET/") or other.startswith("GPU/"):
+                found[low(row), low(other)] = kind
+    return found
+
+
+# ---------------------------------------------------------------- comparing
+
+
+def compare(case: Case, release: str, settings: dict[str, str], machine: Snapshot, log: str) -> Outcome:
+    compared, differences = {"interface": interfaces, "hca": ports, "path": paths, "gpudirect": direct}[case.kind](
+        machine, log, case
+    )
+    result = RESULT.search(log)
+    said = "" if result and result[1] == "0" else result[2] if result else log[-300:]
+    return Outcome(case.name, case.kind, release, settings, compared, differences, said)
+
+
+Compared = tuple[int, list[str]]
+
+
+def interfaces(machine: Snapshot, log: str, case: Case) -> Compared:
+    bootstrap, sockets = interfaces_of(log)
+    try:
+        choice = nccl_choice(machine)
+    except NotRead as error:
+        return 1, [f"NCCL: {bootstrap}; we do not know: {error}"]
+    differences = []
+    if bootstrap != (choice.first or NONE):
+        differences.append(f"bootstrap: NCCL takes {bootstrap}, we say {choice.first or NONE} ({choice.rule})")
+    if sockets and sockets != list(choice.names):
+        differences.append(f"NET/Socket: NCCL takes {sockets}, we say {list(choice.names)}")
+    return 1 + bool(sockets), differences
+
+
+def ports(machine: Snapshot, log: str, case: Case) -> Compared:
+    real = ports_of(log)
+    choice = rdma_choice(machine)
+    ours = [] if data_over_sockets(machine) else list(choice.taken)
+    if sorted(real) == sorted(ours):
+        return max(1, len(real)), []
+    return max(1, len(real), len(ours)), [f"NCCL takes {real}, we say {ours}"]
+
+
+def addresses(case: Case, log: str) -> dict[str, str]:
+    """NCCL's names of devices -> PCI addresses: "GPU/0-1b000" by its bus, "NET/0-3" by its place among the ports."""
+    found: dict[str, str] = {}
+    by_name = {hca.name: hca.path[-1] for hca in case.node.hcas}
+    for gpu in case.node.gpus:
+        domain, bus, slot = gpu.path[-1].split(":")
+        number = f"{int(domain, 16):x}{bus}{slot.split('.')[0]}0".lstrip("0")
+        found |= {f"GPU/{number}": gpu.path[-1], f"GPU/0-{number}": gpu.path[-1]}
+    for index, (name, _) in enumerate(ports_of(log)):
+        found |= {f"NET/{index}": by_name[name], f"NET/0-{index}": by_name[name]}
+    return found
+
+
+def paths(machine: Snapshot, log: str, case: Case) -> Compared:
+    places = addresses(case, log)
+    compared, differences = 0, []
+    for (one, other), real in sorted(paths_of(log).items()):
+        if one == other or one not in places or other not in places:
+            continue
+        find = tree_class if "NET" in one + other else path_class
+        try:
+            ours = nccl_class(find(machine, places[one], places[other]))
+        except (NotRead, ValueError) as error:
+            ours = f"unknown ({error})"
+        compared += 1
+        if real not in (ours, "LOC") and (real, ours) != ("NVB", "SYS"):
+            differences.append(f"{one} {other}: NCCL says {real}, we say {ours}")
+    return compared, differences or ([] if compared else ["NCCL logged no paths"])
+
+
+def direct(machine: Snapshot, log: str, case: Case) -> Compared:
+    names = [name for name, _ in ports_of(log)]
+    by_bus = {int(gpu.path[-1].split(":")[1], 16): index for index, gpu in enumerate(case.node.gpus)}
+    try:
+        ours = {(verdict.gpu, verdict.device): verdict.used for verdict in verdicts(machine)}
+    except NotRead as error:
+        return 1, [f"we do not know: {error}"]
+    compared, differences = 0, []
+    for found in DIRECT.finditer(log):
+        bus = (int(found["decimal"]) if found["decimal"] else int(found["hex"], 16)) >> 12
+        net, why = int(found["net"], 16), found["why"]
+        if "PXN" in why or net >= len(names) or bus not in by_bus:
+            continue
+        compared += 1
+        used = ours.get((by_bus[bus], names[net]))
+        if used is not (found[1] == "Enabled"):
+            differences.append(f"GPU {by_bus[bus]} and {names[net]}: NCCL {found[1]} ({why}), we say {used}")
+    return compared, sorted(set(differences))

@@ -1,0 +1,35 @@
+"""The thresholds of tests/corpus, on a part of it: what was once answered rightly stays so, and nobody is accused.
+
+`python -m tests.corpus` scores all of it, and docs/measured/explain.md has the history.
+"""
+
+import zlib
+
+from tests.corpus.cases import cases
+from tests.corpus.score import score
+
+EVERY = 4
+"""One of so many logs is asked, and every healthy one: a few seconds."""
+RIGHT = {"tune": 0.88, "keep": 0.74}
+"""Shares of right answers that it does not fall below."""
+MOST_WRONG_AND_SURE = 0.04
+MOST_HEALTHY_ACCUSED = 1
+MOST_FAILED_CALLED_HEALTHY = 1
+"""Of both halves; both are to be 0."""
+
+
+def test_what_was_reached_is_kept() -> None:
+    asked = [case for case in cases() if case.verdict == "healthy" or zlib.crc32(case.id.encode()) % EVERY == 0]
+    scored = [score(case) for case in asked]
+    healthy = [each for each in scored if each.case.verdict == "healthy"]
+    failed = [each for each in scored if each.case.verdict != "healthy"]
+    assert len(failed) > 100 and len(healthy) > 100
+    assert sum(each.status == 1 for each in healthy) <= MOST_HEALTHY_ACCUSED, "healthy ones are accused"
+    assert sum(each.status == 0 for each in failed) <= MOST_FAILED_CALLED_HEALTHY, "failed ones are called healthy"
+    assert sum(each.wrong_and_sure for each in failed) <= MOST_WRONG_AND_SURE * len(failed), "wrong, and sure of it"
+    for half, share in RIGHT.items():
+        these = [each for each in failed if each.case.half == half]
+        assert sum(not each.wrong for each in these) >= share * len(these), f"fewer right in {half}"
+    tune = [each for each in scored if each.case.half == "tune"]
+    assert not [each.case.id for each in tune if each.case.verdict == "healthy" and each.status == 1]
+    assert not [each.case.id for each in tune if each.case.verdict != "healthy" and each.status == 0]
