@@ -172,6 +172,16 @@ def test_a_silent_process_beside_ranks_of_slurm_is_the_one_that_is_left(state: s
     assert (0, None, 13) in ranks(only(find_jobs([node(task(11, 0), silent, task(14, 3))])))
 
 
+def test_what_an_earlier_run_has_left_dead_is_no_rank_of_this_one() -> None:
+    """The first process of a container collects nothing; a run by hand ended there some minutes before."""
+    ranks_here = [process(pid, "python t.py", started=90_000, **told(pid - 20, 3)) for pid in (20, 22)]
+    earlier = process(11, (), state="Z", exit_code=9, started=60_000)
+    assert [pid for _, _, pid in ranks(only(find_jobs([node(earlier, *ranks_here)])))] == [20, 22]
+    own = process(21, (), state="Z", exit_code=9, started=90_100)
+    job = only(find_jobs([node(earlier, ranks_here[0], own, ranks_here[1])]))
+    assert {pid for _, _, pid in ranks(job)} == {20, 21, 22}
+
+
 def test_a_rank_that_waits_in_the_kernel_is_known_by_its_data_loaders() -> None:
     silent = process(12, (), parent=10, state="D")
     loaders = [rank(pid, 12, 5, 8, local=1) for pid in (13, 14)]

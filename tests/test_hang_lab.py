@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from tests.lab import warm
 from tests.lab.hangs.hosts import RunningJob, job_processes
 from tests.lab.hangs.hosts import job as job_on_hosts
 from tests.lab.hangs.starting import PORT
@@ -35,7 +34,6 @@ Record = Callable[[str, object], None]
 
 def report_on(job: Running, expected_status: int) -> Any:
     """`gpudoctor hang --json` of the job of this process."""
-    warm.reap_strays()
     # Of its script: a compressor that a rank starts for a checkpoint ends in its own time.
     before = {pid for pid, words in job.processes().items() if ".py" in words and not is_zombie(pid)}
     done = subprocess.run(

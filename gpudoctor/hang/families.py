@@ -17,6 +17,9 @@ RANK_VARIABLES = (
 """Rank, world size and local rank as torchrun, Open MPI, MPICH and SLURM name them; WORLD_SIZE counts with each."""
 MARKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 MOST_GENERATIONS = 64
+STARTED_TOGETHER = 1000
+"""Clock ticks (USER_HZ is 100) between the starts of ranks by one parent: slurmstepd takes milliseconds, a shell with &
+little more."""
 
 
 class Claim(Struct, frozen=True, kw_only=True):
@@ -248,20 +251,23 @@ class _Tree:
 
     def _adopt_silent_siblings(self) -> None:
         """What waits in the kernel or has ended says nothing; beside ranks of a parent that is no launcher (slurmstepd,
-        a shell) it is taken for one of them."""
-        ranks = {
-            (claim.process.parent, claim.process.user_id): pid
-            for pid, claim in sorted(self.claims.items(), reverse=True)
-            if claim.role == "rank" and claim.rank is not None and claim.process.parent not in self.every
-        }
+        a shell) it is taken for one of them. Of the dead only those that were started when these were: a container's
+        first process seldom collects what earlier runs have left it."""
+        ranks: dict[tuple[int, int], list[Process]] = {}
+        for _, claim in sorted(self.claims.items()):
+            if claim.role == "rank" and claim.rank is not None and claim.process.parent not in self.every:
+                ranks.setdefault((claim.process.parent, claim.process.user_id), []).append(claim.process)
         for pid, claim in list(self.claims.items()):
             process = claim.process
             if process.state not in ("D", "Z") or process.command or claim.role != "helper" or claim.of:
                 continue
-            sibling = ranks.get((process.parent, process.user_id))
-            if sibling is not None and commands.PYTHON.search(process.name.lower()):
+            beside = ranks.get((process.parent, process.user_id))
+            if beside is None or commands.PYTHON.search(process.name.lower()) is None:
+                continue
+            apart = min(abs(process.started - each.started) for each in beside)
+            if process.state == "D" or apart <= STARTED_TOGETHER:
                 self.claims[pid] = Claim(process=process, role="rank")
-                self.beside[pid] = sibling
+                self.beside[pid] = beside[0].pid
 
     def _number_children(self) -> None:
         """Ranks that do not tell their number get it from their place among their launcher's children."""

@@ -177,6 +177,7 @@ def running(
             come_to(scenario, job, healthy, started)
         except TimeoutError as error:
             raise TimeoutError(f"{error}\n{job.output()}\n{job.processes()}") from None
+        warm.reap_strays()
         yield job
 
 
