@@ -96,13 +96,12 @@ def _each() -> Iterator[tuple[tuple[str, ...], Entry]]:
         )
     for symptom in TABLE:
         of = CAUSES.get(symptom.cause)
-        seen = symptom.seen if isinstance(symptom.seen, str) else " ".join(symptom.seen)
         yield (
             (symptom.id,),
             Entry(
                 id=symptom.id,
                 kind="symptom of a log",
-                title=seen.format_map(defaultdict(lambda: "...")),
+                title=symptom.seen[-1].format_map(defaultdict(lambda: "...")),
                 text=of.meaning if of else "A line that tells a fact of the job; by itself it blames nobody.",
                 fix=of.fix_for(symptom.variant) if of else None,
                 more=(symptom.cause,) if of else (),

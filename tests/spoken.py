@@ -1,6 +1,6 @@
 """Who says the texts that symptoms wait for: each is looked for in the programs and sources of those that speak.
 
-    python -m tests.spoken [--sources FOLDER] [WORD...]      # WORDs choose symptoms; without, docs/measured/spoken.md
+    python -m tests.spoken [--sources FOLDER] [WORD...]      # WORDs choose symptoms
 
 Looked through are what is installed here (bash, SLURM, Open MPI, OpenSSH, Python, glibc, kubectl, docker, Lightning,
 accelerate), the wheels of the lab (six releases of NCCL, two of torch, as users get them) and below FOLDER bare clones
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms import TABLE
 from tests.lab.nccl import wheels
 
-PAGE = Path(__file__).parent.parent / "docs/measured/spoken.md"
 PRINTABLE = re.compile(rb"[\x20-\x7e\t\n]{4,}")
 JOINED = re.compile(rb"""["']\s*\n\s*[frb]*["']|" (?:PRI\w+|\w+) \"""")
 """Literals that the compiler makes one of."""
@@ -34,8 +33,6 @@ WORD = re.compile(rb"[A-Za-z]{3,}")
 LONG_WORD = 10
 """Characters from which on one word alone is no accident."""
 SYSTEM = Path("/usr/lib/x86_64-linux-gnu")
-BY_HAND: Mapping[str, str] = {}
-"""Symptoms whose speakers' sources are too large to be brought here, and where each was read."""
 
 
 def literals(path: Path) -> bytes:

@@ -63,3 +63,11 @@ def test_one_port_of_a_node_is_slower() -> None:
     slow = with_rdma(h100_node(1), rdma_device(0, rdma_port("mlx5_0", rate_gbps=100.0)))
     assert "link-speeds-differ" not in said({"n01": alike, "n02": alike}, 40.0, "nccl")
     assert "n02 sends by 1 x 100 Gb/s RDMA" in said({"n01": alike, "n02": slow}, 10.0, "nccl")["link-speeds-differ"]
+
+
+def test_what_the_log_says_outweighs_what_the_machine_lets_expect() -> None:
+    """The doctor's shell tells NCCL to leave RDMA, the run's log says that it took it: nothing is said of eth0."""
+    nic = interface("eth0", ADDRESS, speed_mbps=10_000)
+    node = with_rdma(with_interfaces(h100_node(1), loopback(), nic), rdma_device(0))
+    told = but(node, "environment", {"NCCL_IB_DISABLE": "1"})
+    assert "link-speeds-differ" not in said({"n01": told, "n02": node}, 40.0, "nccl")

@@ -1,7 +1,7 @@
 """`gpudoctor check`."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpudoctor.check import Check
-    from gpudoctor.envelope import Answer
     from gpudoctor.fleet.survey import Survey
     from gpudoctor.plugins import BrokenPlugin
     from gpudoctor.report import Report
@@ -92,7 +91,7 @@ def check(
                 timeout=timeout,
                 expect=wanted,
             )
-        _end_survey(seen, json=json, strict=strict, no_color=no_color, verbose=verbose)
+        _end(seen, json=json, strict=strict, no_color=no_color, verbose=verbose)
     if exclude is not None or remote_gpudoctor is not None:
         raise BadInput("--exclude and --remote-gpudoctor go with --hosts, --hostfile or --nodes")
     if from_file is not None and (deep or python is not None):
@@ -109,7 +108,8 @@ def check(
         if isinstance(found, Answer):
             if names or expect is not None or nagios or paste or baseline is not None:
                 raise BadInput(f"--from {from_file}: it is an answer, which is shown as it is")
-            _end_saved(found, json=json, strict=strict, no_color=no_color, verbose=verbose)
+            assert isinstance(found, (Report, Survey))
+            _end(found, json=json, strict=strict, no_color=no_color, verbose=verbose, saved=True)
         snapshot = found
     else:
         is_shown = not (json or nagios or paste) and sys.stdout.isatty()
@@ -140,23 +140,13 @@ def check(
 
         print(markdown(report, snapshot))
     else:
-        _end_report(report, snapshot, json=json, strict=strict, no_color=no_color, verbose=verbose)
+        _end(report, snapshot, json=json, strict=strict, no_color=no_color, verbose=verbose)
     raise typer.Exit(report.status(strict=strict))
 
 
-def _end_saved(found: "Answer", *, json: bool, strict: bool, no_color: bool, verbose: int) -> NoReturn:
-    from gpudoctor.fleet.survey import Survey
-    from gpudoctor.report import Report
-
-    if isinstance(found, Survey):
-        _end_survey(found, json=json, strict=strict, no_color=no_color, verbose=verbose, saved=True)
-    assert isinstance(found, Report)
-    _end_report(found, None, json=json, strict=strict, no_color=no_color, verbose=verbose, saved=True)
-
-
-def _end_report(
-    report: "Report",
-    snapshot: "Snapshot | None",
+def _end(
+    found: "Report | Survey",
+    snapshot: "Snapshot | None" = None,
     *,
     json: bool,
     strict: bool,
@@ -164,34 +154,20 @@ def _end_report(
     verbose: int,
     saved: bool = False,
 ) -> NoReturn:
-    from gpudoctor.render.terminal import show_report
+    from gpudoctor.report import Report
 
-    status = report.status(strict=strict)
-    answer(
-        report,
-        lambda report, screen: show_report(report, snapshot, screen, verbose),
-        json=json,
-        no_color=no_color,
-        status=status,
-        saved=saved,
-    )
-    raise typer.Exit(status)
+    def show(found: "Report | Survey", screen: Any) -> None:
+        if isinstance(found, Report):
+            from gpudoctor.render.terminal import show_report
 
+            show_report(found, snapshot, screen, verbose)
+        else:
+            from gpudoctor.render.fleet import show_survey
 
-def _end_survey(
-    survey: "Survey", *, json: bool, strict: bool, no_color: bool, verbose: int, saved: bool = False
-) -> NoReturn:
-    from gpudoctor.render.fleet import show_survey
+            show_survey(found, screen, verbose)
 
-    status = survey.status(strict=strict)
-    answer(
-        survey,
-        lambda survey, screen: show_survey(survey, screen, verbose),
-        json=json,
-        no_color=no_color,
-        status=status,
-        saved=saved,
-    )
+    status = found.status(strict=strict)
+    answer(found, show, json=json, no_color=no_color, status=status, saved=saved)
     raise typer.Exit(status)
 
 

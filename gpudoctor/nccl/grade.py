@@ -19,7 +19,7 @@ from gpudoctor.nccl.grade_data import wrong_data
 from gpudoctor.nccl.grade_distance import worth_comparing
 from gpudoctor.nccl.grade_paths import PathFault, misconfigured
 from gpudoctor.nccl.grade_places import GradedPlace, merged, places, sharing_gpus
-from gpudoctor.nccl.grade_rates import far_below, unlike_rates
+from gpudoctor.nccl.grade_rates import far_below, rates_of, unlike_rates
 from gpudoctor.nccl.grade_speed import busy_gpus, nvls_off, ring_settings, slow
 from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import Grade, RunResult, Verdict
@@ -39,10 +39,11 @@ def grade(
     """
     rows = largest(run.rows)
     found = places(run, snapshots, logs)
-    findings = [*wrong_data(run, found), *unlike_rates(found, backend)]
+    rates = rates_of(found, backend)
+    findings = [*wrong_data(run, found), *unlike_rates(found, rates)]
     if refusal := why_not(run, backend, found):
         link, reason = refusal
-        findings += far_below(rows, found, backend)
+        findings += far_below(rows, found, rates)
         return tuple(_ungraded(row, link, reason) for row in rows), tuple(findings)
     faults = misconfigured(found)
     links = Links(found)
@@ -51,7 +52,7 @@ def grade(
     findings += nvls_off(found) if any(row.collective == "all_reduce" for row in rows) else []
     findings += slow(grades, rows, found, bool(faults))
     if not any(each.verdict in ("degraded", "broken", "misconfigured") for each in grades):
-        findings += far_below(rows, found, backend)
+        findings += far_below(rows, found, rates)
     findings += busy_gpus(found, any(each.verdict in ("degraded", "broken") for each in grades))
     findings += worth_comparing(found)
     return grades, tuple(findings)

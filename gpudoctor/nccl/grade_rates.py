@@ -5,15 +5,13 @@ below the slowest interface's own rate is a fault, whatever is usual.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from gpudoctor.check import Fix
 from gpudoctor.command import command
-from gpudoctor.knowledge.bandwidth.links import network_of, rates_words, used_ports
-from gpudoctor.knowledge.nccl.interfaces import nccl_choice
-from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
+from gpudoctor.knowledge.bandwidth.links import network_used, rates_words, socket_names, used_ports
 from gpudoctor.knowledge.network.gloo_interface import gloo_choice
 from gpudoctor.knowledge.wording import MIB, listed, size
 from gpudoctor.nccl.finding import Finding, finding
@@ -42,12 +40,16 @@ class Rate(Struct, frozen=True):
     over_tcp: bool
 
 
-def unlike_rates(found: Sequence[GradedPlace], backend: str) -> Iterator[Finding]:
+def rates_of(found: Sequence[GradedPlace], backend: str) -> dict[str, Rate]:
+    """By node; without those of which nothing is known."""
+    return {place.node: rate for place in found if (rate := rate_of(place, backend))}
+
+
+def unlike_rates(found: Sequence[GradedPlace], rates: Mapping[str, Rate]) -> Iterator[Finding]:
     """One finding where some nodes' networks are slower than the others'."""
     nodes_of: dict[Rate, list[str]] = defaultdict(list)
-    for place in found:
-        if rate := rate_of(place, backend):
-            nodes_of[rate].append(place.node)
+    for name, rate in rates.items():
+        nodes_of[rate].append(name)
     if len(nodes_of) < 2 or len({len(place.members) for place in found}) > 1:  # fewer GPUs use fewer ports
         return
     slow, fast = min(nodes_of, key=lambda each: each.gbps), max(nodes_of, key=lambda each: each.gbps)
@@ -69,9 +71,8 @@ def unlike_rates(found: Sequence[GradedPlace], backend: str) -> Iterator[Finding
     )
 
 
-def far_below(rows: Sequence[Row], found: Sequence[GradedPlace], backend: str) -> Iterator[Finding]:
+def far_below(rows: Sequence[Row], found: Sequence[GradedPlace], rates: Mapping[str, Rate]) -> Iterator[Finding]:
     """One finding where what was reached is out of all proportion to the interfaces; `rows`: the largest sizes."""
-    rates = {place.node: rate for place in found if (rate := rate_of(place, backend))}
     large = [row for row in rows if row.size_bytes >= LEAST_SIZE and row.bus_bandwidth > 0]
     if len(found) < 2 or len(rates) < len(found) or not large:
         return
@@ -108,10 +109,10 @@ def rate_of(place: GradedPlace, backend: str) -> Rate | None:
     try:
         if backend == "gloo":
             return _of_interfaces(place.machine, (gloo_choice(place.machine).interface,))
-        if network_of(place.log) == "Socket" or data_over_sockets(place.machine):
-            names = [each.name for each in place.log.socket_interfaces] or nccl_choice(place.machine).names
-            return _of_interfaces(place.machine, names)
-        if network_of(place.log) != "IB":
+        network = network_used(place.machine, place.log)
+        if network == "Socket":
+            return _of_interfaces(place.machine, socket_names(place.machine, place.log))
+        if network != "IB":
             return None
         rates = sorted((port.rate_gbps.value for _, port in used_ports(place.machine, place.addresses)), reverse=True)
     except NotRead:

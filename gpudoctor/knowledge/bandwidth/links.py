@@ -153,7 +153,7 @@ def reduces_in_switch(machine: Snapshot, log: LogFacts) -> bool:
 def between_nodes(machine: Snapshot, addresses: Sequence[str], log: LogFacts) -> Link:
     """The network of one node as the run used it. Never raises."""
     try:
-        network = network_of(log) or ("Socket" if data_over_sockets(machine) else "")
+        network = network_used(machine, log)
         if network == "Socket":
             return _tcp(machine, log)
         if network == "IB" or (network == "" and not if_present(machine.network.net_plugins)):
@@ -168,6 +168,16 @@ def network_of(log: LogFacts) -> str:
     used = {path.transport.partition("/")[2] for path in log.paths if path.transport.startswith("NET/")}
     name = used.pop() if len(used) == 1 else log.network
     return "IB" if name.startswith(RDMA_PLUGIN) else name
+
+
+def network_used(machine: Snapshot, log: LogFacts) -> str:
+    """As `network_of`; where the log does not say, "Socket" where the machine has nothing else. Raises `NotRead`."""
+    return network_of(log) or ("Socket" if data_over_sockets(machine) else "")
+
+
+def socket_names(machine: Snapshot, log: LogFacts) -> tuple[str, ...]:
+    """The interfaces that NCCL's sockets use: as it has logged, else as it chooses. Raises `NotRead`."""
+    return tuple(each.name for each in log.socket_interfaces) or nccl_choice(machine).names
 
 
 def over_verbs(path: PeerPath) -> bool:
@@ -247,7 +257,7 @@ def rates_words(rates: Sequence[float]) -> str:
 
 
 def _tcp(machine: Snapshot, log: LogFacts) -> Link:
-    names = [each.name for each in log.socket_interfaces] or list(nccl_choice(machine).names)
+    names = socket_names(machine, log)
     speeds: Mapping[str, int | None] = {each.name: each.speed_mbps for each in machine.network.interfaces.value}
     if len(names) != 1:
         found = f"TCP over {', '.join(names)}" if names else "TCP"
