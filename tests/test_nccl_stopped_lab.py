@@ -89,7 +89,7 @@ def test_ports_of_the_kernels_choice_are_blocked(cluster: Cluster) -> None:
 def test_the_port_of_the_rendezvous_is_blocked(cluster: Cluster) -> None:
     cluster.a.filter("ip saddr 10.0.0.2 tcp dport 29500 drop")
     ((id, nodes, summary, _),) = findings(cluster)
-    assert (id, nodes) == ("master-unreachable", ["b"])
+    assert (id, nodes) == ("master-unreachable", ["b"]), summary
     assert summary.startswith("b gets no answer from 10.0.0.1:29500"), summary
     assert cluster.left_over() == {}
 

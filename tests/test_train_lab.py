@@ -80,7 +80,7 @@ def cell_named(report: TrainReport, name: str) -> Cell:
 def test_a_rank_that_is_killed_names_its_cell_and_the_others_go_on(fleet: LocalFleet) -> None:
     show = Meddler(fleet, "ddp fp32 step 3", lambda process: process.send_signal(signal.SIGKILL))
     report = train_test(fleet, wish("ddp", "no_sync", steps=60), show)
-    assert outcomes(report) == {"ddp fp32": "crashed", "no_sync fp32": "passed"}
+    assert outcomes(report) == {"ddp fp32": "crashed", "no_sync fp32": "passed"}, report.findings
     finding = cell_named(report, "ddp fp32").finding
     assert finding is not None and (finding.id, finding.ranks) == ("rank-died", (1,))
     assert "rank 1" in finding.problem.summary and "ddp fp32" in finding.problem.summary
@@ -92,7 +92,7 @@ def test_a_rank_that_is_killed_names_its_cell_and_the_others_go_on(fleet: LocalF
 def test_a_cell_that_hangs_is_ended_and_the_others_go_on(fleet: LocalFleet) -> None:
     show = Meddler(fleet, "no_sync fp32 step 2", lambda process: process.send_signal(signal.SIGSTOP))
     report = train_test(fleet, wish("ddp", "no_sync", "fsdp", steps=60, timeout=40), show)
-    assert outcomes(report) == {"ddp fp32": "passed", "no_sync fp32": "hung", "fsdp fp32": "passed"}
+    assert outcomes(report) == {"ddp fp32": "passed", "no_sync fp32": "hung", "fsdp fp32": "passed"}, report.findings
     finding = cell_named(report, "no_sync fp32").finding
     assert finding is not None and (finding.id, finding.ranks) == ("stopped-rank", (1,))
     assert "no_sync fp32" in finding.problem.summary
@@ -103,7 +103,9 @@ def test_what_was_trained_before_an_interrupt_is_kept(fleet: LocalFleet) -> None
         raise KeyboardInterrupt
 
     report = train_test(fleet, wish("ddp", "no_sync", "single", steps=60), Meddler(fleet, "no_sync fp32", interrupt))
-    assert outcomes(report) == {"ddp fp32": "passed", "no_sync fp32": "not reached", "single fp32": "not reached"}
+    assert outcomes(report) == {"ddp fp32": "passed", "no_sync fp32": "not reached", "single fp32": "not reached"}, (
+        report.findings
+    )
     assert (report.outcome, report.exit_status) == ("interrupted", 130)
 
 
@@ -116,7 +118,7 @@ def test_ranks_that_never_start_blame_no_cell(fleet: LocalFleet, tmp_path: Any) 
     environment = {**user_environment(), "PYTHONPATH": str(tmp_path)}
     with LocalFleet(["here"], environment=environment) as broken:
         report = train_test(broken, wish("ddp", "single"), TrainShow())
-    assert outcomes(report) == {"ddp fp32": "not reached", "single fp32": "not reached"}
+    assert outcomes(report) == {"ddp fp32": "not reached", "single fp32": "not reached"}, report.findings
     assert report.exit_status == 1
     assert any("libcudart.so.12" in finding.problem.summary for finding in report.findings)
 

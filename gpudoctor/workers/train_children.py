@@ -2,13 +2,32 @@
 
 import os
 import sys
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple
 
 from lifeline import end_with_the_parent
 from train_way import Context, FaultFound, NotApplicable
 
 LEAVING_SECONDS = 10.0
 MAXIMUM_TEXT = 600
+OWN_STORY_SECONDS = 2.0
+"""After one has failed, the others may take this long to say why they did: the first heard may be a consequence."""
+CONNECTION_WORDS = ("onnection", "onnect()", "peer", "ocket", "NCCL", "Broken pipe", "gloo")
+
+
+class Failure(NamedTuple):
+    """How one of the processes failed."""
+
+    process: int
+    silent: bool
+    """It ended without a word, as one that is killed does."""
+    text: str
+
+
+def first_cause(failures: Sequence[Failure]) -> Failure:
+    """Which failure the others follow from: those of a process that lost its connection come after another's."""
+    silent = [failure for failure in failures if failure.silent]
+    own = [failure for failure in failures if not any(word in failure.text for word in CONNECTION_WORDS)]
+    return (silent or own or list(failures))[0]
 
 
 def end_with(parent: int) -> None:

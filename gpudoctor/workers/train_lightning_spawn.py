@@ -18,7 +18,18 @@ from threading import Event, Thread
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import train_lightning
-from train_children import LEAVING_SECONDS, MAXIMUM_TEXT, end_with, lacking_gpus, passed, stopped, taken_over
+from train_children import (
+    LEAVING_SECONDS,
+    MAXIMUM_TEXT,
+    OWN_STORY_SECONDS,
+    Failure,
+    end_with,
+    first_cause,
+    lacking_gpus,
+    passed,
+    stopped,
+    taken_over,
+)
 from train_packages import imported
 from train_team import Team
 from train_watch import Scale, Surroundings, Watch, WatchedRank
@@ -162,6 +173,8 @@ class Heard:
         self.lost: Optional[int] = None
         """The process that ended without a word."""
         self.outcome: Tuple[str, Any] = ("", None)
+        self.failures: List[Failure] = []
+        self.failed_at = 0.0
         self.error = ""
         self.over = Event()
         self.thread = Thread(target=self._listen, name="gpudoctor-processes", daemon=True)
@@ -205,11 +218,15 @@ class Heard:
                 last = time.monotonic()
                 self._take(index, kind, said)
             if stopping and not ready:
-                return
-            if time.monotonic() - last > self.context.launch["timeout"]:
+                break
+            if self.failures and time.monotonic() - self.failed_at > OWN_STORY_SECONDS:
+                self._kill()  # the others wait for it
+            elif time.monotonic() - last > self.context.launch["timeout"]:
                 where = ", ".join(f"{index}: {phase or 'start'}" for index, phase in enumerate(self.phases[:8]))
                 self.error = self.error or f"the processes of ddp_spawn do not get on ({where})"
                 self._kill()
+        if self.failures:
+            self.error = first_cause(self.failures).text
 
     def _take(self, index: int, kind: str, said: Any) -> None:
         if kind == "phase":
@@ -220,8 +237,9 @@ class Heard:
             self.pids[index] = int(said)
         elif kind == "error":
             own = f"process {index} of ddp_spawn, in {self.phases[index] or 'its start'!r}: {said}"
-            self.error = self.error or self._gone(index) or own
-            self._kill()  # the others wait for it
+            gone = "" if self.failures else self._gone(index)
+            self.failures.append(Failure(index, bool(gone), gone or own))
+            self.failed_at = self.failed_at or time.monotonic()
         elif index == 0:
             self.outcome = (kind, said)
 

@@ -11,18 +11,24 @@ import time
 import traceback
 from datetime import timedelta
 from multiprocessing import connection
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
-from train_children import LEAVING_SECONDS, end_with, ending, error_text, lacking_gpus, taken_over
+from train_children import (
+    LEAVING_SECONDS,
+    OWN_STORY_SECONDS,
+    Failure,
+    end_with,
+    ending,
+    error_text,
+    first_cause,
+    lacking_gpus,
+    taken_over,
+)
 from train_loop import Recipe, train
 from train_plain import Ddp
 from train_precision import lacking
 from train_team import Team
 from train_way import Context, Way
-
-OWN_STORY_SECONDS = 2.0
-"""After one has failed, the others may take this long to say why they did: the first heard may be a consequence."""
-CONNECTION_WORDS = ("onnection", "onnect()", "peer", "ocket", "NCCL", "Broken pipe", "gloo")
 
 
 class Spawn(Recipe, Way):
@@ -42,22 +48,6 @@ class Spawn(Recipe, Way):
             return children.follow()
         finally:
             children.end()
-
-
-class Failure(NamedTuple):
-    """How one of the processes failed."""
-
-    process: int
-    silent: bool
-    """It ended without a word, as one that is killed does."""
-    text: str
-
-
-def first_cause(failures: Sequence[Failure]) -> Failure:
-    """Which failure the others follow from: those of a process that lost its connection come after another's."""
-    silent = [failure for failure in failures if failure.silent]
-    own = [failure for failure in failures if not any(word in failure.text for word in CONNECTION_WORDS)]
-    return (silent or own or list(failures))[0]
 
 
 class Children:
