@@ -117,6 +117,12 @@ class Grammar:
                 return next(iter(fitting.values()))
         return found
 
+    def fitting(self, spelling: str) -> list[str]:
+        """All spellings that begin so, where the reader takes beginnings; the spelling alone where it is one itself."""
+        if spelling in self._by_spelling or not self.prefixes or not spelling.startswith("--") or len(spelling) < 3:
+            return [spelling] if spelling in self._by_spelling else []
+        return [known for known in self._by_spelling if known.startswith(spelling)]
+
     def ambiguity(self, spelling: str) -> str:
         """A fault where a prefix fits both spellings of one option: Python 3.11's argparse refuses it, newer ones not
         (measured: `--nproc` of torch 2.13)."""
@@ -158,7 +164,8 @@ class Grammar:
         word = words[index]
         spelling, equals, _ = word.shown.partition("=")
         spec = self.find(spelling)
-        if spec is None and not spelling.startswith("--") and self.style != "mpi":
+        short = not spelling.startswith("--") and self.style != "mpi"
+        if short and (spec is None or (equals and self.style == "getopt")):  # getopt: of -N=2 the value is =2
             clustered = self._cluster(words, index)
             if clustered is not None:
                 return clustered

@@ -177,6 +177,10 @@ class SbatchOption(Struct, frozen=True):
     """Why SLURM does not read it: "after the first command", "lower case"; empty when it does."""
     known: bool = True
     """False: no option of sbatch (one of a site's plugin may be)."""
+    written: str = ""
+    """As written, without its value: "--ntasks_per_node", "-N"."""
+    fault: str = ""
+    """ "needs a value", "takes no value"; "no option" of a word that stands between the options; empty: none."""
 
 
 class HostLine(Struct, frozen=True):

@@ -3,13 +3,16 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.launchers.slurm import SBATCH
+from gpudoctor.knowledge.schedulers.slurm_values import is_checked
+from gpudoctor.launcher.grammar import Grammar
+from gpudoctor.launchers.slurm import SALLOC, SBATCH, SRUN
 from gpudoctor.lint import allocation
-from gpudoctor.lint.model import LintJob, Span
+from gpudoctor.lint.model import LintJob, SbatchOption, Span
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import RANKED
+from gpudoctor.lint.rules.values import nearest
+from gpudoctor.lint.shell.sbatch import NO_OPTION, options_of
 
-_KNOWN = {spelling.lstrip("-"): spelling for spec in SBATCH.options for spelling in spec.spellings}
 _SHEBANG = re.compile(r"(?:[ \t]*(?:#(?!!|SBATCH)[^\n]*)?\n)+(#![^\n]*)\n(?=(?:.*\n)*?#SBATCH )")
 _HOURS = frozenset(("4", "8", "12", "16", "24", "36", "48", "72", "96", "120", "168"))
 """Plain numbers that people mean as hours: our own rule of thumb."""
@@ -18,45 +21,112 @@ _HOURS = frozenset(("4", "8", "12", "16", "24", "36", "48", "72", "96", "120", "
 @rule(
     "S20",
     title="sbatch knows the options of the header",
-    source="sbatch(1): options have hyphens; sbatch: unrecognized option",
+    source="measured with sbatch and srun 22.05: unrecognized option, is ambiguous, requires an argument, Invalid"
+    " directive found in batch script; getopt_long(3)",
     bad=(
         RANKED.replace("--ntasks-per-node=1", "--ntasks_per_node=1"),
         RANKED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=$NODES"),
+        RANKED.replace("#SBATCH --nodes=2", "#SBATCH --node=2"),
+        RANKED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=2\n#SBATCH --time=2 days"),
+        RANKED.replace("srun --cpus-per-task", "srun --cpu-per-task"),
     ),
-    good=(RANKED, RANKED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=2\n#SBATCH --image=registry/image:tag")),
+    good=(
+        RANKED,
+        RANKED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=2\n#SBATCH --image=registry/image:tag"),
+        RANKED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=2 # of four GPUs\n#SBATCH --job=x --part a100"),
+    ),
 )
 def sbatch_option_unknown(job: LintJob) -> Iterator[LintFinding]:
-    """sbatch refuses an option that neither it nor a plugin of the site knows, and it expands no variable: the lines
-    are comments to the shell."""
-    for option in job.every_sbatch:
-        if option.ignored or job.text[option.span.start : option.span.start + 1] != "-":
+    """sbatch refuses an option that neither it nor a plugin of the site knows, a beginning that several options have,
+    and words that are no options; and it expands no variable: the lines are comments to the shell."""
+    for program, grammar, option in options_of_slurm(job):
+        if not option.fault and option.known:
+            if option.value is not None and VARIABLE.search(option.value):
+                yield _not_expanded(program, option)
             continue
-        written = job.text[option.span.start : option.span.end].partition("=")[0].split(" ")[0]
-        right = written.lstrip("-").replace("_", "-")
-        if not option.known and "_" in written and right in _KNOWN:
+        told = _refused(program, grammar, option)
+        if told is not None:
             yield LintFinding(
                 span=option.span,
-                summary=f"sbatch knows no {written}",
-                happens=f"sbatch: unrecognized option '{written}': the job is not submitted.",
-                fix=f"Write {_KNOWN[right]}, with hyphens.",
+                summary=told[0],
+                happens=f"{told[1]}: the job is not submitted." if program != "srun" else f"{told[1]}: nothing starts.",
+                fix=told[2],
             )
-        elif option.value is not None and re.search(r"\$\{?[A-Za-z_]", option.value) and option.known:
-            number = option.name in (
-                "nodes",
-                "ntasks",
-                "ntasks-per-node",
-                "cpus-per-task",
-                "gres",
-                "gpus-per-node",
-                "time",
-            )
-            yield LintFinding(
-                span=option.span,
-                severity=None if number else "warning",
-                summary=f"{written} gets {option.value[:60]} as it stands: sbatch expands no variable",
-                happens="sbatch refuses the value." if number else "The dollar and the name are taken as they are.",
-                fix=f"Write the value, or give it on the command line: sbatch {written}=... FILE.",
-            )
+
+
+VARIABLE = re.compile(r"\$\{?[A-Za-z_]")
+
+
+def _not_expanded(program: str, option: SbatchOption) -> LintFinding:
+    value, refused = option.value or "", is_checked(option.name)
+    return LintFinding(
+        span=option.span,
+        severity=None if refused else "warning",
+        summary=f"{option.written} gets {value[:60]} as it stands: {program} expands no variable",
+        happens=f"{program} refuses the value." if refused else "The dollar and the name are taken as they are.",
+        fix=f"Write the value, or give it on the command line: sbatch {option.written}=... FILE.",
+    )
+
+
+def _refused(program: str, grammar: Grammar, option: SbatchOption) -> tuple[str, str, str] | None:
+    """What is wrong with an option, what is said of it, and what to write; None where a plugin may know it."""
+    written = option.written
+    if option.fault == NO_OPTION:
+        shown = (option.value or "")[:60]
+        return (
+            f"{shown} stands between the options, and is none: a value has no blanks",
+            f"{program}: error: Invalid directive found in batch script: {shown}",
+            "Put a value with blanks in quotes, take the blank out, or put # before a remark.",
+        )
+    if option.fault == "needs a value":
+        return f"{written} has no value", f"{program}: option '{written}' requires an argument", f"Write {written}=..."
+    if option.fault == "takes no value":
+        said = f"{program}: option '{written}' doesn't allow an argument"
+        return f"{written} takes no value", said, f"Write {written} alone."
+    fitting = grammar.fitting(written)
+    if len(fitting) > 1:
+        named = ", ".join(fitting[:6])
+        said = f"{program}: option '{written}' is ambiguous"
+        return f"{written} may mean {named}: {program} takes none of them", said, "Write the option in full."
+    said = f"{program}: unrecognized option '{written}'"
+    right = "--" + written.lstrip("-").replace("_", "-")
+    known = [spelling for spec in grammar.options for spelling in spec.spellings if spelling.startswith("--")]
+    if "_" in written and right in known:
+        return f"{program} knows no {written}", said, f"Write {right}, with hyphens."
+    if not written.startswith("--"):
+        return (
+            f"{program} has no option {written[:2]}",
+            f"{program}: invalid option -- '{written[1:2]}'",
+            "Write the long name of what is meant: options with one letter are case-sensitive.",
+        )
+    if near := nearest(right, known) or _OF_OTHERS.get(right, ""):
+        return f"{program} knows no {written}; {near} is nearest", said, f"Write {near}, if that is meant."
+    return None
+
+
+_OF_OTHERS = {
+    "--walltime": "--time", "--queue": "--partition", "--name": "--job-name", "--memory": "--mem",
+    "--num-nodes": "--nodes", "--nnodes": "--nodes", "--cpus": "--cpus-per-task", "--ngpus": "--gpus-per-node",
+    "--num-gpus": "--gpus-per-node", "--num-tasks": "--ntasks", "--np": "--ntasks", "--email": "--mail-user",
+    "--gpus-on-node": "--gpus-per-node", "--stdout": "--output", "--stderr": "--error", "--log": "--output",
+}  # fmt: skip
+"""What other schedulers and launchers call the same."""
+
+
+def options_of_slurm(job: LintJob) -> Iterator[tuple[str, Grammar, SbatchOption]]:
+    """What sbatch reads of the header and of its command line, and the options of srun and salloc in the text."""
+    for option in job.every_sbatch:
+        if not option.ignored:
+            yield "sbatch", SBATCH, option
+    seen: set[int] = set()
+    for invocation in job.invocations:
+        grammar = {"srun": SRUN, "salloc": SALLOC}.get(invocation.program)
+        if grammar is None or invocation.span.start in seen or not invocation.span.exact:
+            continue
+        seen.add(invocation.span.start)
+        for option in options_of(invocation.words, grammar):
+            # what a variable holds may be options of its own; a value that is not known says nothing
+            yield invocation.program, grammar, option
 
 
 @rule(

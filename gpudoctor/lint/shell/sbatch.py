@@ -5,13 +5,16 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launchers.slurm import SBATCH
 from gpudoctor.lint.model import Option, SbatchOption, Word
 from gpudoctor.lint.shell.source import ShellSource
 
 LINE = re.compile(r"^([ \t]*)(#+)([ \t]*)(SBATCH)\b[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
 COMMAND = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
-WORD = re.compile(r"(?:\"[^\"\n]*\"|'[^'\n]*'|\\.|[^\s\"'#\\]|(?<=\S)#|[\"'\\])+")
+WORD = re.compile(r"#|(?:\"[^\"\n]*\"|'[^'\n]*'|\\.|[^\s\"'#\\]|[\"'\\])+")
+"""A # ends the line wherever it stands outside of quotes (measured with Slurm 22.05: --job-name=a#b is a)."""
+NO_OPTION = "no option"
 
 
 def looks_like_batch(text: str) -> bool:
@@ -31,7 +34,11 @@ def lines_of(source: ShellSource) -> list[SbatchOption]:
         if not ignored and line[5].split("#")[0].strip() in ("hetjob", "packjob"):
             parts.append([])
         if not line[5].startswith("-"):
-            continue  # a comment that speaks of it
+            first = re.match(r"[^\s#]+", line[5])
+            if first is not None and not ignored and first[0] not in ("hetjob", "packjob"):
+                span = source.span(line.start(5), line.start(5) + first.end())
+                parts[-1].append(SbatchOption("", first[0], span, known=False, fault=NO_OPTION))
+            continue  # else a comment that speaks of it
         parts[-1] += _options(source, line, ignored)
     if len(parts) == 1:
         return found
@@ -66,7 +73,7 @@ def _options(source: ShellSource, line: re.Match[str], ignored: str) -> list[Sba
     words = [Word(raw="sbatch", text="sbatch", shown="sbatch", span=source.span(line.start(4), line.end(4)))]
     at = line.start(5)
     for part in WORD.finditer(line[5]):
-        if part[0].startswith("#"):
+        if part[0] == "#":
             break
         plain = re.sub(r"[\"']", "", part[0]).replace("\r", "")
         if plain:
@@ -78,14 +85,19 @@ def _options(source: ShellSource, line: re.Match[str], ignored: str) -> list[Sba
                     span=source.span(at + part.start(), at + part.end()),
                 )
             )
-    return [_of_option(option, ignored) for option in SBATCH.read(words).options]
+    read = SBATCH.read(words)
+    found = [_of_option(option, ignored) for option in read.options]
+    if read.end < len(words) and not ignored and all(option.known for option in found):
+        extra = words[read.end]
+        found.append(SbatchOption("", extra.shown, extra.span, known=False, fault=NO_OPTION))
+    return found
 
 
-def options_of(words: Sequence[Word]) -> list[SbatchOption]:
-    """Of `sbatch -N 2 job.sh`."""
-    return [_of_option(option, "") for option in SBATCH.read(list(words)).options]
+def options_of(words: Sequence[Word], grammar: Grammar = SBATCH) -> list[SbatchOption]:
+    """Of `sbatch -N 2 job.sh`, or of srun and salloc by their own tables."""
+    return [_of_option(option, "") for option in grammar.read(list(words)).options]
 
 
 def _of_option(option: Option, ignored: str) -> SbatchOption:
     value = option.value.text if option.value is not None else None
-    return SbatchOption(option.name, value, option.span, ignored, option.known)
+    return SbatchOption(option.name, value, option.span, ignored, option.known, option.written, option.fault)

@@ -1,0 +1,81 @@
+"""Lines for batch schedulers other than SLURM: `#PBS`, `#BSUB`, `#PJM`, `#$`."""
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gpudoctor.knowledge.schedulers.directives import KINDS, HeaderKind
+from gpudoctor.lint.model import LintJob, Span, TextSection
+
+_WORD = re.compile(r"(?:\"[^\"\n]*\"|'[^'\n]*'|\\.|[^\s\"'\\]|[\"'\\])+")
+_COMMAND = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
+MOST_LINES = 400
+
+
+class HeaderOption(Struct, frozen=True, kw_only=True):
+    """An option of such a line."""
+
+    kind: HeaderKind
+    name: str
+    """As written: "-l", "--mpi"."""
+    value: str | None
+    span: Span
+    late: bool
+    """It stands behind the first command."""
+    known: bool
+
+
+def options(job: LintJob) -> Iterator[HeaderOption]:
+    """All of them, in the order of the text."""
+    for section in job.sections:
+        if section.kind == "file" and not section.name.endswith(
+            (".sh", ".pbs", ".bash", ".lsf", ".pjm", ".sge", ".job")
+        ):
+            continue
+        for kind in KINDS:
+            if kind.marker + " " in section.text or kind.marker + "\t" in section.text:
+                yield from _of_section(section, kind)
+
+
+def _of_section(section: TextSection, kind: HeaderKind) -> Iterator[HeaderOption]:
+    text = section.text
+    command = _COMMAND.search(text)
+    body = command.start() if command is not None else len(text)
+    for number, line in enumerate(re.finditer(rf"^{kind.prefix}[ \t]+([^\n]*)", text, re.MULTILINE)):
+        if number >= MOST_LINES:
+            return
+        at, late = section.start + line.start(1), line.start() > body
+        place = section.line + text.count("\n", 0, line.start())
+        yield from _of_line(line[1], kind, at, place, late)
+
+
+def _of_line(text: str, kind: HeaderKind, start: int, line: int, late: bool) -> Iterator[HeaderOption]:
+    words = []
+    for found in _WORD.finditer(text):
+        if found[0].startswith("#"):
+            break
+        words.append(found)
+    flags, valued = kind.flags.split(), kind.valued.split()
+    at = 0
+    while at < len(words):
+        word = words[at]
+        shown = re.sub(r"[\"']", "", word[0])
+        first, last = word.start(), word.end()
+        at += 1
+        if not shown.startswith("-") or shown == "-":
+            continue  # the second value of -pe, or a word that nobody counts on
+        name, equals, value = shown.partition("=") if shown.startswith("--") else (shown, "", "")
+        if kind.letters and len(shown) > 2 and not shown.startswith("--") and shown[:2] in valued:
+            name, equals, value = shown[:2], "=", shown[2:]
+        elif kind.letters and len(shown) > 2 and not shown.startswith("--") and shown[:2] in flags:
+            name = shown[:2]
+        known = name in flags or name in valued
+        told: str | None = value if equals else None
+        if name in valued and not equals and at < len(words):
+            told = re.sub(r"[\"']", "", words[at][0])
+            last = words[at].end()
+            at += 1
+        yield HeaderOption(
+            kind=kind, name=name, value=told, span=Span(start + first, start + last, line), late=late, known=known
+        )

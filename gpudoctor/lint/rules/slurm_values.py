@@ -1,0 +1,175 @@
+"""Rules of the values in SLURM's header, and of options that contradict each other: S23, S24."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.knowledge.schedulers.slurm_values import wanted_instead
+from gpudoctor.lint.allocation import gpu_count, whole
+from gpudoctor.lint.model import LintJob, SbatchOption
+from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rules.slurm_examples import HEADER, RANKED
+from gpudoctor.lint.rules.slurm_lines import VARIABLE, options_of_slurm
+
+_NODES = "#SBATCH --nodes=2"
+_UNITS = {"h": "{}:00:00", "hr": "{}:00:00", "hrs": "{}:00:00", "hours": "{}:00:00", "d": "{}-0", "days": "{}-0",
+          "m": "{}", "min": "{}", "gi": "{}G", "gib": "{}G", "mi": "{}M", "mib": "{}M", "ti": "{}T"}  # fmt: skip
+"""What people write behind a number, and how SLURM has it."""
+
+
+@rule(
+    "S23",
+    title="Values of SLURM's options have the form that sbatch takes",
+    source="measured with sbatch --test-only 22.05.8, each form; src/common/slurm_opt.c and proc_args.c",
+    bad=(
+        RANKED.replace(_NODES, _NODES + "\n#SBATCH --time=24h"),
+        RANKED.replace(_NODES, _NODES + "\n#SBATCH --mem=64Gi"),
+        RANKED.replace(_NODES, "#SBATCH -N=2"),
+        RANKED.replace("--gres=gpu:4", "--gres=gpus:4"),
+        RANKED.replace("srun ", "srun --ntasks-per-node=1x "),
+    ),
+    good=(
+        RANKED.replace(_NODES, _NODES + "\n#SBATCH -t 2-12:00 --mem=64GB\n#SBATCH --signal=B:USR1@120"),
+        RANKED.replace(_NODES, "#SBATCH -N2-2 --gpu-bind=none --mail-type=END,FAIL"),
+    ),
+)
+def slurm_value_malformed(job: LintJob) -> Iterator[LintFinding]:
+    """sbatch and srun look at the form of counts, times, sizes, signals and of --gres before they ask the
+    controller."""
+    for program, _, option in options_of_slurm(job):
+        if not option.known or option.fault or option.value is None or VARIABLE.search(option.value):
+            continue
+        wanted = wanted_instead(option.name, option.value)
+        if not wanted:
+            continue
+        better = _better(option)
+        yield LintFinding(
+            span=option.span,
+            summary=f"{option.written} is {option.value[:60]!r}; {program} takes {wanted}",
+            happens=f"{program} refuses the value, and "
+            + ("nothing starts." if program == "srun" else "the job is not submitted."),
+            fix=f"Write {option.written}{'=' if option.written.startswith('--') else ' '}{better}."
+            if better
+            else f"Write it as {wanted}.",
+        )
+
+
+def _better(option: SbatchOption) -> str:
+    """The same in SLURM's form, where there is no doubt."""
+    value = (option.value or "").strip()
+    candidates = [value.lstrip("=:"), re.sub(r"^gpus\b", "gpu", value)]
+    if unit := re.fullmatch(r"(\d{1,6}) ?([A-Za-z]{1,5})", value, re.ASCII):
+        candidates.append(_UNITS.get(unit[2].lower(), "").format(unit[1]))
+    return next((each for each in candidates if each != value and each and not wanted_instead(option.name, each)), "")
+
+
+@rule(
+    "S24",
+    title="Options of a batch script do not exclude each other",
+    source="measured with sbatch --test-only 22.05.8: mutually exclusive, Failed to validate job spec",
+    bad=(
+        RANKED.replace(_NODES, _NODES + "\n#SBATCH --mem=64G\n#SBATCH --mem-per-cpu=4G"),
+        RANKED.replace(_NODES, _NODES + "\n#SBATCH --gpus=4"),
+        RANKED.replace(_NODES, _NODES + "\n#SBATCH --ntasks-per-gpu=1"),
+        RANKED.replace(_NODES, _NODES + "\n#SBATCH --nodelist=n01,n02,n03"),
+        HEADER.replace("gres=gpu:4", "gpus-per-node=8") + "#SBATCH --gpus-per-task=3\nsrun python train.py\n",
+    ),
+    good=(
+        RANKED.replace(_NODES, _NODES + "\n#SBATCH --mem=64G\n#SBATCH --gpus=8"),
+        RANKED.replace(_NODES, _NODES + "\n#SBATCH --nodelist=n[01-02]"),
+        RANKED.replace("#SBATCH --cpus-per-task=32", "#SBATCH --gpus-per-task=4"),
+    ),
+)
+def slurm_options_contradict(job: LintJob) -> Iterator[LintFinding]:
+    """sbatch compares what was asked for: memory in two ways, GPUs in numbers that do not fit, more named hosts than
+    nodes."""
+    given = {name: option for name, option in job.sbatch.items() if option.known and not option.fault}
+    told = [*_exclusive(given), *_gpus(given), *_hosts(given)]
+    for option, summary, said, fix in told[:3]:
+        yield LintFinding(
+            span=option.span,
+            summary=summary,
+            happens=f"sbatch: {said}. The job is not submitted.",
+            fix=fix,
+        )
+
+
+Told = tuple[SbatchOption, str, str, str]
+_EXCLUSIVE = (
+    ("mem", "mem-per-cpu", "fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive"),
+    ("mem", "mem-per-gpu", "fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive"),
+    ("mem-per-cpu", "mem-per-gpu", "fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive"),
+    ("ntasks-per-gpu", "ntasks-per-node", "fatal: --ntasks-per-node is mutually exclusive with --ntasks-per-gpu"),
+    ("ntasks-per-gpu", "gpus-per-task", "fatal: --gpus-per-task is mutually exclusive with --ntasks-per-gpu"),
+    ("cpus-per-gpu", "cpus-per-task", "error: --cpus-per-gpu is mutually exclusive with --cpus-per-task"),
+)
+
+
+def _exclusive(given: dict[str, SbatchOption]) -> Iterator[Told]:
+    for one, other, said in _EXCLUSIVE:
+        if one in given and other in given:
+            yield given[one], f"--{one} and --{other} exclude each other", said, "Keep one of the two."
+
+
+def _gpus(given: dict[str, SbatchOption]) -> Iterator[Told]:
+    """The comparisons of select/cons_tres, in its order."""
+    by_node = next((given[name] for name in ("gpus-per-node", "gres") if name in given), None)
+    each = gpu_count(by_node.value, gres=by_node.name == "gres") if by_node is not None else None
+    total, per_task = _number(given.get("gpus")), _number(given.get("gpus-per-task"))
+    tasks, nodes = whole(_value(given.get("ntasks"))), whole(_value(given.get("nodes")))
+    named = f"--{by_node.name}={by_node.value}" if by_node is not None else ""
+    failed = "error: Failed to validate job spec"
+    if total and each and by_node is not None:
+        if total < each:
+            yield (
+                given["gpus"],
+                f"--gpus={total} is less than {named}",
+                "error: Failed to ensure --gpus >= " + named[: named.find("=")],
+                f"--gpus counts those of all nodes: write {each * (nodes or 1)}, or leave it out.",
+            )
+        elif total % each:
+            said = f"{failed}, --gpus is not multiple of --gres=gpu/--gpus-per-node"
+            yield given["gpus"], f"--gpus={total} is no multiple of {named}", said, "Leave one of the two out."
+        elif nodes and total // each != nodes:
+            said = f"{failed}. Based on --gpu and --gres=gpu/--gpus-per-node required nodes ({total // each})"
+            fix = f"--gpus counts those of all nodes: write {each * nodes}, or leave it out."
+            yield given["gpus"], f"--gpus={total} are not those of {nodes} nodes with {named}", said, fix
+    if total and per_task and tasks and total != per_task * tasks:
+        said = f"{failed}. Based on --gpus and --gpus-per-task number of requested tasks differ from -n/--ntasks"
+        fix = f"Write --gpus={per_task * tasks}, or leave it out."
+        yield given["gpus"], f"--gpus={total} are not {tasks} tasks times --gpus-per-task={per_task}", said, fix
+    if each and per_task and each % per_task:
+        said = f"{failed}, --gres=gpu/--gpus-per-node not multiple of --gpus-per-task"
+        summary = f"{named} is no multiple of --gpus-per-task={per_task}"
+        yield given["gpus-per-task"], summary, said, "Leave one of the two out, or take a divisor."
+
+
+def _hosts(given: dict[str, SbatchOption]) -> Iterator[Told]:
+    """--nodelist with more names than nodes."""
+    listed, nodes = given.get("nodelist"), whole(_value(given.get("nodes")))
+    names = _names(listed.value or "") if listed is not None else None
+    if listed is not None and names and nodes and names > nodes:
+        said = f"error: invalid number of nodes (-N {names}-{nodes})"
+        yield listed, f"--nodelist names {names} hosts, and --nodes is {nodes}", said, f"Write --nodes={names}."
+
+
+def _names(text: str) -> int | None:
+    """Hosts in "a,b" or "n[01-03,7]"; None for what is neither."""
+    count = 0
+    for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
+        found = re.fullmatch(r"[\w.-]+(?:\[([\d,-]+)\])?", part, re.ASCII)
+        if found is None:
+            return None
+        for piece in (found[1] or "0").split(","):
+            limits = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", piece, re.ASCII)
+            if limits is None:
+                return None
+            count += int(limits[2] or limits[1]) - int(limits[1]) + 1
+    return count
+
+
+def _number(option: SbatchOption | None) -> int | None:
+    return gpu_count(option.value) if option is not None else None
+
+
+def _value(option: SbatchOption | None) -> str | None:
+    return option.value if option is not None else None
