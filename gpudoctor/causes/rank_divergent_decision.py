@@ -3,7 +3,7 @@ from gpudoctor.cause import Cause, Fix
 CAUSE = Cause(
     id="rank-divergent-decision",
     title="the ranks decide differently",
-    stages=("training",),
+    stages=("training", "rendezvous"),
     kind="divergence",
     blame="program",
     restart="after a fix",
@@ -15,6 +15,13 @@ CAUSE = Cause(
     ),
     like=("uneven-inputs", "collective-order-mismatch"),
     fix=Fix("Decide on one rank and broadcast the decision, or all_reduce what it is made from."),
+    variants={
+        "left": (
+            "Let every rank come to init_process_group: look for what ends the program before it on that rank, as a "
+            "branch on the rank or the device count, sys.exit(), or an exception that is caught. What one rank alone "
+            "has to do comes after it, with a barrier."
+        ),
+    },
     confirm=("Print the decision and its inputs on every rank."),
     source=("reports in several public threads"),
 )

@@ -1,15 +1,13 @@
 """Who cannot take part: ranks that were stopped, that ended, that are missing, and GPUs that are lost."""
 
-import ipaddress
-import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpudoctor.hang.absent import hosts_of_gaps, local_gaps, minds, waiting_ranks
 from gpudoctor.hang.causes import CAUSES, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame, command
 from gpudoctor.hang.job import Launcher
 from gpudoctor.hang.progress import STARTING, STOPPED, progress_of
-from gpudoctor.hang.relation import loop_around, source_at
 from gpudoctor.hang.words import (
     and_waiting,
     at,
@@ -23,16 +21,12 @@ from gpudoctor.hang.words import (
     who,
 )
 from gpudoctor.knowledge.wording import listed, ranges
-from gpudoctor.launcher.registry import rank_setters
-from gpudoctor.launcher.told import number
 from gpudoctor.snapshot.evidence import KernelEvent, NodeEvidence
 
 SIGTERM = 15
 SIGKILL = 9
 ASKED_TO_END = (SIGTERM, 2, 1, 24)
 """Also by SIGINT, SIGHUP and, at a limit of CPU time, SIGXCPU."""
-COUNTED = re.compile(r" in range\(\d+\)$")
-"""A loop with as many rounds on every rank."""
 MOST_NAMED = 8
 """Culprits of one kind whose evidence is written out."""
 
@@ -128,11 +122,8 @@ def died_ranks(job: HangJob) -> Iterator[HangCause]:
         )
     if progress.gets_on:
         return
-    # Nobody waits in a collective: then only those that sleep and ask again, for a file or a key, wait for somebody.
-    # Of a rank without a stack that is not told; it counts where it uses next to no CPU time.
-    asleep = [rank for rank in progress.away if rank.place.kind in ("sleep", "data") or _is_quiet(rank)]
-    if progress.waiting or (asleep and len(asleep) == len(progress.away)):
-        yield from _missing(job, progress.waiting or asleep)
+    if waiting := waiting_ranks(progress):
+        yield from _missing(job, waiting)
     elif progress.away:
         yield from _missing(job, progress.away, waits=False)
 
@@ -204,20 +195,9 @@ def _kernel_event(node: NodeEvidence, pid: int) -> KernelEvent | None:
 
 def _missing(job: HangJob, waiting: Sequence[Rank], *, waits: bool = True) -> Iterator[HangCause]:
     """Ranks that no process is seen of, where it is known that they belong on a node that was read."""
-    missing = set(job.missing)
-    if not missing:
-        return
-    proven = {rank: host for rank, host in _local_gaps(job).items() if rank in missing}
-    if not proven and not _all_here(job):
-        return
-    gone = sorted(proven) or sorted(missing)
-    hosts = list(dict.fromkeys(proven.values())) or [node.host for node in job.nodes]
-    for launcher in job.launchers:
-        here = launcher.kind in rank_setters() and launcher.node.host in hosts
-        if here and launcher.ranks and launcher.evidence.state not in STOPPED:
-            if waits and any(rank.place.kind not in STARTING for rank in waiting):
-                yield from _came_to_its_end(launcher, gone, waiting)
-            return
+    gone, hosts = hosts_of_gaps(job)
+    if not gone or minds(job, hosts) is not None:
+        return  # what a launcher that ends all has not ended came to its end: ranks_through.py
     closed = [(rank, number) for rank in waiting if (number := _closed(rank))]
     known = {process.process.pid for node in job.nodes for process in node.processes}
     events = [
@@ -232,7 +212,7 @@ def _missing(job: HangJob, waiting: Sequence[Rank], *, waits: bool = True) -> It
     kills = max((rank.evidence.oom_kills or 0 for rank in waiting), default=0)
     if kills:
         evidence.append(Seen(f"{process_of(waiting[0])} memory.events", f"oom_kill {kills}"))
-    shown = bool(proven or closed or events)
+    shown = bool(closed or events or local_gaps(job))
     if not waits:  # they compute, and will wait, unless the others have come to their end
         sure = POSSIBLE
     elif not progress_of(job).waiting:  # they only sleep, and may do so by themselves
@@ -250,69 +230,6 @@ def _missing(job: HangJob, waiting: Sequence[Rank], *, waits: bool = True) -> It
         evidence,
         fix=CAUSES["rank-died"].remedy("memory" if events else ""),
     )
-
-
-def _came_to_its_end(launcher: Launcher, gone: Sequence[int], waiting: Sequence[Rank]) -> Iterator[HangCause]:
-    """Ranks without a process below a launcher that ends all when one fails, and has not: they have ended well."""
-    watches = launcher.place.operation == "_invoke_run"  # else it may be ending the others just now
-    context = next(filter(loop_around, (source_at(waiting[0], each) for each in waiting[0].place.user_frames)), None)
-    loop = loop_around(context)
-    counted = loop is not None and (loop.kind == "while" or COUNTED.search(loop.text) is not None)
-    for cause in ("rank-divergent-decision", "uneven-inputs"):
-        likelier = counted is (cause == "rank-divergent-decision")  # a loop that only counts is as long on every rank
-        yield blame(
-            cause,
-            LIKELY if watches and likelier else POSSIBLE,
-            gone,
-            f"{who(gone, 'has', 'have')} no process any more, and {launcher.kind}, which ends all when one fails, runs "
-            f"on: {who(gone, 'has', 'have')} come to the end of the program, with status 0; "
-            f"{waiting_words(waiting)}",
-            (Seen(f"processes of {launcher.node.host}", f"no process has rank {ranges(gone)}"), *stacks_of(waiting)),
-            at=waiting[0].place.user_frame,
-        )
-
-
-def _local_gaps(job: HangJob) -> dict[int, str]:
-    """Ranks that their node should have by LOCAL_WORLD_SIZE of the others there -> the node."""
-    seen: defaultdict[tuple[str, str], dict[int, Rank]] = defaultdict(dict)
-    nodes: dict[tuple[str, str], str] = {}
-    for rank in job.ranks:
-        if rank.local_rank is not None:
-            group = rank.environment.get("GROUP_RANK", "")
-            key = (rank.node.host, group)
-            seen[key][rank.local_rank] = rank
-            nodes[key] = rank.node.host
-    gaps: dict[int, str] = {}
-    for key, ranks in seen.items():
-        sizes = Counter(number(rank.environment.get("LOCAL_WORLD_SIZE")) for rank in ranks.values())
-        size = sizes.most_common(1)[0][0]
-        first = {rank.rank - local for local, rank in ranks.items()}
-        if size is None or len(first) != 1 or size > 1024:
-            continue
-        base = first.pop()
-        gaps.update({base + local: nodes[key] for local in range(size) if local not in ranks})
-    return gaps
-
-
-def _all_here(job: HangJob) -> bool:
-    """Whether no other node can have a rank of it: its master is the loopback address, and one node has ranks."""
-    if len({rank.node.host for rank in job.ranks}) != 1:
-        return False
-    if job.master_address == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(job.master_address).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_quiet(rank: Rank) -> bool:
-    """Whether a rank whose stack was not read has used less than a twentieth of a core between two looks."""
-    samples = rank.evidence.samples
-    if rank.place.kind != "unknown" or len(samples) < 2:
-        return False
-    first, last = samples[0].cpu_seconds, samples[-1].cpu_seconds
-    return first is not None and last is not None and last - first <= 0.05 * max(samples[-1].at - samples[0].at, 0.1)
 
 
 def _closed(rank: Rank) -> int:

@@ -1,12 +1,14 @@
 """Every rank loads its data before it joins the others; a rank that dies there is waited for in init_process_group.
 
-`--memory` fills memory until the kernel ends the process, `--spawn` starts the ranks by torch.multiprocessing, whose
-parent looks after something else. Started by hand or by a launcher that does not end the others.
+`--memory` fills memory until the kernel ends the process, `--leaves` ends the program with status 0, `--spawn` starts
+the ranks by torch.multiprocessing, whose parent looks after something else. Started by hand or by a launcher that does
+not end the others.
 """
 
 import argparse
 import os
 import signal
+import sys
 import time
 
 import torch
@@ -20,6 +22,8 @@ def load(rank: int, arguments: argparse.Namespace) -> list[torch.Tensor]:
     if rank == arguments.victim and not arguments.healthy:
         while arguments.memory:
             data.append(torch.ones(1 << 22))
+        if arguments.leaves:
+            sys.exit()
         os.kill(os.getpid(), signal.SIGKILL)
     return data
 
@@ -38,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--healthy", action="store_true")
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--leaves", action="store_true")
     parser.add_argument("--spawn", type=int, default=0)
     parser.add_argument("--victim", type=int, default=1)
     arguments = parser.parse_args()

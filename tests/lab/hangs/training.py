@@ -61,6 +61,8 @@ class Scenario(NamedTuple):
     memory_limit: int = 0
     """Bytes for each of `culprits`, in a memory cgroup of its own; 0: no such group."""
     states: tuple[str, ...] = ("hung",)
+    age: float = 0.0
+    """Seconds that it must be old before it can be told from a start that takes its time."""
     truly: bool = False
     """Started as a user does, each process with an `import torch` of its own: one of each launcher is."""
 
@@ -197,6 +199,7 @@ def come_to(scenario: Scenario, job: Running, healthy: bool, started: Sequence["
     def over() -> bool:
         return all(process.poll() is not None for process in started)
 
+    begin = time.monotonic()
     text = "rank {rank} step 1" if healthy and "epoch" not in scenario.reached else scenario.reached
     ranks = [rank for rank in range(scenario.ranks) if healthy or rank not in scenario.silent]
     wait_until(lambda: reached() or over(), PATIENCE)
@@ -213,6 +216,7 @@ def come_to(scenario: Scenario, job: Running, healthy: bool, started: Sequence["
             since, before = time.monotonic(), now
         if time.monotonic() > limit:
             raise TimeoutError(f"the job does not come to rest within {PATIENCE:g} s")
+    time.sleep(max(0.0, scenario.age - (time.monotonic() - begin)))
 
 
 def work(job: Running) -> dict[int, float]:
@@ -330,6 +334,9 @@ def _all() -> Iterator[Scenario]:
     yield loads
     yield loads._replace(name="out_of_memory", ranks=2, memory_limit=600 << 20, options=("--memory",), healthy=False)
     yield loads._replace(name="killed_spawned", launcher="spawn", truly=True)
+    leaves = loads._replace(causes=("rank-divergent-decision",), options=("--leaves",), healthy=False, age=6.0)
+    yield leaves._replace(name="leaves_at_once", launcher="torchrun")
+    yield leaves._replace(name="leaves_unseen", launcher="spawn")
     yield Scenario(
         "index_by_rank0",
         "index_by_rank0.py",
