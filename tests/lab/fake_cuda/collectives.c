@@ -17,7 +17,7 @@ struct communicator {
     Any real; /* NULL once it is gone */
     char key[96];
     int rank, size, aborted, splits;
-    u64 number, *sent, *received; /* collectives so far, and messages by peer */
+    u64 number, kept, *sent, *received; /* collectives so far, the oldest whose file is there, messages by peer */
 };
 struct call { int what, type, reduction, peer; size_t n; }; /* peer: or root */
 struct part { struct part *next; struct communicator *of; struct call call; const char *from; char *to; u64 number; int brought, done; };
@@ -162,6 +162,24 @@ static void take(const struct part *p, int rank, const char *data) {
 
 /* ---- whether it is done ---- */
 
+/* What a rank has brought may go once all have taken it. That they have come to the next number does not tell it: torch
+ * gives calls with async_op to a stream of their own, so that one that was called later may be done earlier. */
+static const char *mark_of(const struct part *p, int rank, u64 number, char out[PATH]) {
+    snprintf(out, PATH, "%s/%s/%llu.%d.taken", meeting_place(), p->of->key, number, rank);
+    return out;
+}
+static void let_go(const struct part *p) {
+    struct communicator *c = p->of;
+    char path[PATH];
+    int file = open(mark_of(p, c->rank, p->number, path), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file >= 0) close(file);
+    for (; c->kept < c->number; c->kept++) {
+        for (int rank = 0; rank < c->size; rank++)
+            if (access(mark_of(p, rank, c->kept, path), F_OK)) return;
+        unlink(path_of(p, c->rank, c->kept, path));
+    }
+}
+
 static int sent(const struct part *p) { /* a small message lies in the buffers, a large one waits to be read */
     char path[PATH];
     return bytes(p) <= EAGER || access(path_of(p, 0, p->number, path), F_OK);
@@ -180,7 +198,6 @@ static int received(const struct part *p) {
     return fits;
 }
 static int met(const struct part *p) {
-    char path[PATH];
     struct call call;
     size_t size;
     for (int rank = 0; rank < p->of->size; rank++)
@@ -190,7 +207,7 @@ static int met(const struct part *p) {
         if (data) take(p, rank, data);
         free(data);
     }
-    if (p->number) unlink(path_of(p, p->of->rank, p->number - 1, path)); /* all have done with the one before */
+    let_go(p);
     return 1;
 }
 static int part_is_done(struct part *p) {

@@ -1,15 +1,32 @@
 """In a node (node.py): has gpudoctor read it, then starts NCCL under each setting: inside.py PLAN.json OUT.
 
-Snapshots come to OUT/snapshot-NUMBER.json, what NCCL logs to OUT/NUMBER.log. Imports nothing of the lab.
+Snapshots come to OUT/snapshot-NUMBER.json, what NCCL logs to OUT/NUMBER.log. A plan that is open has no runs yet: they
+come as OUT/runs.json once somebody outside has seen the snapshots (OUT/captured says so). Imports nothing of the lab.
 """
 
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 LOGGED = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,BOOTSTRAP,NET,ENV,GRAPH"}
+
+
+PATIENCE = 60.0
+
+
+def told_later(out: Path) -> list[dict[str, Any]]:
+    (out / "captured").touch()
+    until = time.monotonic() + PATIENCE
+    while not (out / "runs.json").exists():
+        if time.monotonic() > until:
+            raise TimeoutError("nobody has said what is to be run")
+        time.sleep(0.05)
+    runs: list[dict[str, Any]] = json.loads((out / "runs.json").read_text())
+    return runs
 
 
 def main() -> None:
@@ -20,7 +37,7 @@ def main() -> None:
             file = str(out / f"snapshot-{number}.json")
             words = [sys.executable, "-m", "gpudoctor", "capture", "--no-torch", "-o", file]
             subprocess.run(words, env=around | settings, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
-    for number, run in enumerate(plan["runs"]):
+    for number, run in enumerate(plan["runs"] if not plan.get("open") else told_later(out)):
         words = [sys.executable, plan["rank"], plan["standins"], run["library"], str(run["gpus"])]
         environment = around | LOGGED | {"FAKE_CUDA_RUNTIME": run["runtime"]} | run["settings"]
         with (out / f"{number}.log").open("wb") as log:

@@ -95,23 +95,29 @@ def ask(case: Case, own_captures: bool = False) -> Iterator[Outcome]:
 
 
 def start(case: Case, runs: list[tuple[str, dict[str, str]]], captures: list[dict[str, str]], folder: Path) -> None:
+    plan = {"captures": captures, "runs": [run_of(case, *run) for run in runs]}
+    with in_node(case, plan, folder) as node:
+        said, _ = node.communicate(timeout=1200)
+    if not (folder / f"snapshot-{len(captures) - 1}.json").exists():
+        raise RuntimeError(f"{case.name}: {said}")
+
+
+def run_of(case: Case, release: str, settings: dict[str, str]) -> dict[str, object]:
+    """One run of a plan: NCCL of a release under settings."""
+    return {
+        "library": str(wheels.fetch_nccl(release) / "libnccl.so.2"),
+        "gpus": case.gpus,
+        "runtime": "12080" if wheels.NCCL_RELEASES[release].endswith("cu12") else "13000",
+        "settings": settings,
+    }
+
+
+def in_node(case: Case, plan: dict[str, object], folder: Path) -> "subprocess.Popen[str]":
+    """Start the node with what inside.py is to do there; a folder for what comes of it."""
     libraries = standins.for_nccl()
     (folder / "node.json").write_text(case.node.text())
     (folder / "machine.txt").write_text(case.machine.text())
-    plan = {
-        "rank": str(HERE / "rank.py"),
-        "standins": str(libraries),
-        "captures": captures,
-        "runs": [
-            {
-                "library": str(wheels.fetch_nccl(release) / "libnccl.so.2"),
-                "gpus": case.gpus,
-                "runtime": "12080" if wheels.NCCL_RELEASES[release].endswith("cu12") else "13000",
-                "settings": settings,
-            }
-            for release, settings in runs
-        ],
-    }
+    plan = {"rank": str(HERE / "rank.py"), "standins": str(libraries), **plan}
     (folder / "plan.json").write_text(json.dumps(plan))
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("NCCL_", "CUDA_"))},
@@ -122,9 +128,14 @@ def start(case: Case, runs: list[tuple[str, dict[str, str]]], captures: list[dic
     inside = [sys.executable, str(HERE / "inside.py"), str(folder / "plan.json"), str(folder)]
     node = [sys.executable, str(HERE / "node.py"), str(folder / "node.json"), *inside]
     namespaces = ["unshare", "-n", "-m", "-u", "--propagation", "private"]
-    done = subprocess.run([*namespaces, *node], env=environment, capture_output=True, text=True, timeout=1200)
-    if not (folder / f"snapshot-{len(captures) - 1}.json").exists():
-        raise RuntimeError(f"{case.name}: {done.stdout}{done.stderr}")
+    return subprocess.Popen(
+        [*namespaces, *node],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 def as_seen(snapshot: Snapshot, release: str, settings: Mapping[str, str] | None) -> Snapshot:

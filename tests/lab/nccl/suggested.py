@@ -1,0 +1,226 @@
+"""What `gpudoctor env` suggests on a described machine, tried on NCCL: without it, and with it.
+
+    for tried in try_out(MACHINES["bridges first"]):       # Tried(suggested, without, with_it)
+
+What is wanted of each machine is written down with it: what NCCL takes by itself, which variables are suggested, and
+what NCCL takes with them. NCCL's log is read as in oracle.py.
+"""
+
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from gpudoctor.knowledge.suggest.suggestions import suggest
+from gpudoctor.snapshot import from_json
+from tests.lab.nccl import wheels
+from tests.lab.nccl.cases import BUSES, CONTAINERS, ETH, ethernet, gpus, rails
+from tests.lab.nccl.node import NO_GID, Hca, Interface, Node, behind_switch
+from tests.lab.nccl.oracle import Case, as_seen, in_node, interfaces_of, ports_of, run_of
+
+PATIENCE = 120.0
+"""Seconds until a machine has been read, on a crowded one."""
+
+
+class Taken(NamedTuple):
+    """What NCCL took, by its log."""
+
+    bootstrap: str
+    sockets: tuple[str, ...]
+    """Of NET/Socket; () where it goes over NET/IB."""
+    ports: tuple[str, ...]
+    """Devices of NET/IB; () where it goes over sockets."""
+
+
+class Machine(NamedTuple):
+    """A machine, and what is to be seen of it."""
+
+    node: Node
+    by_itself: Taken
+    suggested: dict[str, str]
+    """As `gpudoctor env --nodes 2` prints it."""
+    then: Taken
+    settings: Mapping[str, str] = MappingProxyType({})
+    """What is set already."""
+
+
+class Tried(NamedTuple):
+    suggested: dict[str, str]
+    unjudged: tuple[str, ...]
+    by_itself: Taken
+    then: Taken
+
+
+def try_out(machine: Machine, release: str = wheels.NEWEST_NCCL) -> Tried:
+    """Read the machine, ask what is suggested for two nodes, and start NCCL without it and with it."""
+    case = Case("env", "interface", machine.node, gpus=1)
+    with tempfile.TemporaryDirectory(prefix="gpudoctor-nccl-") as place:
+        folder = Path(place)
+        already = dict(machine.settings)
+        with in_node(case, {"captures": [already], "runs": [], "open": True}, folder) as node:
+            wait_for(folder / "captured", node)
+            snapshot = as_seen(from_json((folder / "snapshot-0.json").read_bytes()), release, already)
+            advice = suggest(snapshot, 2)
+            # Threads and gloo are none of NCCL's.
+            values = {each.name: each.value for each in advice.suggestions if each.name.startswith("NCCL_")}
+            runs = [run_of(case, release, each) for each in (already, already | values)]
+            (folder / "draft").write_text(json.dumps(runs))
+            (folder / "draft").rename(folder / "runs.json")
+            said, _ = node.communicate(timeout=PATIENCE)
+        if not (folder / "1.log").exists():
+            raise RuntimeError(said)
+        first, last = (taken((folder / f"{number}.log").read_text(errors="replace")) for number in (0, 1))
+        return Tried(values, tuple(f"{each.what}: {each.reason}" for each in advice.unjudged), first, last)
+
+
+def wait_for(file: Path, node: "subprocess.Popen[str]") -> None:
+    until = time.monotonic() + PATIENCE
+    while not file.exists():
+        if node.poll() is not None or time.monotonic() > until:
+            node.kill()
+            raise RuntimeError(f"the machine was not read: {node.communicate()[0]}")
+        time.sleep(0.02)
+
+
+def taken(log: str) -> Taken:
+    bootstrap, sockets = interfaces_of(log)
+    ports = tuple(dict.fromkeys(name for name, _ in ports_of(log)))
+    return Taken(bootstrap, () if ports else tuple(sockets), ports)
+
+
+# ---------------------------------------------------------------- machines
+
+
+def over(*names: str, first: str = "") -> Taken:
+    """NET/Socket over these interfaces."""
+    return Taken(first or names[0], names, ())
+
+
+def by(bootstrap: str, *ports: str) -> Taken:
+    """NET/IB over these devices."""
+    return Taken(bootstrap, (), ports)
+
+
+def bridge(address: str) -> Interface:
+    return Interface([address], "bridge")
+
+
+def tcp(interfaces: dict[str, Interface], **files: str) -> Node:
+    return Node(interfaces, gpus(1), files={f"/etc/{name.replace('_', '.')}": text for name, text in files.items()})
+
+
+def rdma(hcas: list[Hca], interfaces: dict[str, Interface] = ETH) -> Node:
+    return Node(interfaces, gpus(8), hcas)
+
+
+ROUTED = "0000:0000:0000:0000:0000:ffff:0a01:0001"
+"""10.1.0.1 as a GID."""
+STORAGE = ethernet("mlx5_8", ROUTED, "eth0", 0xA5)
+ALL_RAILS = tuple(f"mlx5_{index}" for index in range(8))
+EXACTLY_RAILS = {"NCCL_IB_HCA": "=" + ",".join(ALL_RAILS)}
+BRIDGE_FIRST = {"br-3f9d12ab77c0": bridge("172.18.0.1/16"), "eth0": Interface(["10.1.0.1/24"])}
+
+
+def machines() -> Iterator[tuple[str, Machine]]:
+    eth0 = {"NCCL_SOCKET_IFNAME": "=eth0"}
+    yield "one interface", Machine(tcp(ETH), over("eth0"), {}, over("eth0"))
+    yield "bridges first", Machine(tcp(BRIDGE_FIRST), over("br-3f9d12ab77c0", "eth0"), eth0, over("eth0"))
+    yield (
+        "containers",
+        Machine(
+            tcp(CONTAINERS),
+            over("br-3f9d12ab77c0", "enp6s0", "virbr0"),
+            {"NCCL_SOCKET_IFNAME": "=enp6s0"},
+            over("enp6s0"),
+        ),
+    )
+    for name, other in (
+        ("podman0", bridge("10.88.0.1/16")),
+        ("cni0", bridge("10.244.0.1/24")),
+        ("virbr0", bridge("192.168.122.1/24")),
+        ("lxdbr0", bridge("10.10.10.1/24")),
+    ):
+        yield (
+            f"{name} beside",
+            Machine(tcp({name: other, "eth0": Interface(["10.1.0.1/24"])}), over(name, "eth0"), eth0, over("eth0")),
+        )
+    yield (
+        "a dummy interface",
+        Machine(
+            tcp({"dummy0": Interface(["10.7.0.1/24"], "dummy"), "eth0": Interface(["10.1.0.1/24"])}),
+            over("dummy0", "eth0"),
+            eth0,
+            over("eth0"),
+        ),
+    )
+    yield (
+        "two that are alike",
+        Machine(
+            tcp({"eth0": Interface(["10.1.0.1/24"]), "eth1": Interface(["10.20.0.1/24"])}),
+            over("eth0", "eth1"),
+            {},
+            over("eth0", "eth1"),
+        ),
+    )
+    for name, value in (("nosuch", "nosuch"), ("docker", "docker0"), ("everything but", "^eth"), ("lo", "lo")):
+        there = {"docker0": bridge("172.17.0.1/16"), "eth0": Interface(["10.1.0.1/24"])}
+        alone = {"nosuch": "none", "docker": "docker0", "everything but": "docker0", "lo": "lo"}[name]
+        yield (
+            f"NCCL_SOCKET_IFNAME={value}",
+            Machine(
+                tcp(there),
+                over(*([] if alone == "none" else [alone]), first=alone),
+                eth0,
+                over("eth0"),
+                {"NCCL_SOCKET_IFNAME": value},
+            ),
+        )
+    yield (
+        "a file names the bridge",
+        Machine(tcp(BRIDGE_FIRST, nccl_conf="NCCL_SOCKET_IFNAME=br-\n"), over("br-3f9d12ab77c0"), eth0, over("eth0")),
+    )
+    yield "eight rails", Machine(rdma(rails()), by("eth0", *ALL_RAILS), {}, by("eth0", *ALL_RAILS))
+    yield (
+        "rails and storage",
+        Machine(rdma([*rails(), STORAGE]), by("eth0", *ALL_RAILS, "mlx5_8"), EXACTLY_RAILS, by("eth0", *ALL_RAILS)),
+    )
+    yield (
+        "rails, and a name that fits none",
+        Machine(rdma(rails()), over("eth0"), EXACTLY_RAILS, by("eth0", *ALL_RAILS), {"NCCL_IB_HCA": "ib0"}),
+    )
+    yield (
+        "rails, and a bridge first",
+        Machine(rdma(rails(), BRIDGE_FIRST), by("br-3f9d12ab77c0", *ALL_RAILS), eth0, by("eth0", *ALL_RAILS)),
+    )
+    yield (
+        "rails, storage and a bridge first",
+        Machine(
+            rdma([*rails(), STORAGE], BRIDGE_FIRST),
+            by("br-3f9d12ab77c0", *ALL_RAILS, "mlx5_8"),
+            eth0 | EXACTLY_RAILS,
+            by("eth0", *ALL_RAILS),
+        ),
+    )
+    far = Hca(behind_switch(BUSES[0], 5, 0x20), 0, "mlx5_9", {"1": {"rate": "100 Gb/sec (2X HDR)"}})
+    yield (
+        "rails and a slower port",
+        Machine(rdma([*rails(), far]), by("eth0", *ALL_RAILS, "mlx5_9"), EXACTLY_RAILS, by("eth0", *ALL_RAILS)),
+    )
+    yield (
+        "RoCE without an address",
+        Machine(
+            rdma([replace(STORAGE, gids={"15": [NO_GID, "", ""]})]),
+            by("eth0", "mlx5_8"),
+            {"NCCL_IB_DISABLE": "1"},
+            over("eth0"),
+        ),
+    )
+    yield "RoCE alone", Machine(rdma([STORAGE]), by("eth0", "mlx5_8"), {}, by("eth0", "mlx5_8"))
+
+
+MACHINES = dict(machines())
