@@ -20,8 +20,9 @@ TWO_NODES = ("torchrun", "--nnodes=2", "--nproc-per-node=2", "--rdzv-endpoint=a:
 
 
 def begins(rank: int, operation: str = "init_process_group", kind: Kind = "communicator init", **more: Any) -> Any:
-    environment = {"LOCAL_WORLD_SIZE": str(more.pop("here", 3)), **more.pop("environment", {})}
-    return is_in(rank, kind, operation, at=20, environment=environment, **more)
+    here = more.pop("here", 3)
+    environment = {"LOCAL_WORLD_SIZE": str(here)}
+    return is_in(rank, kind, operation, at=20, environment=environment, local_rank=rank % here, **more)
 
 
 def watched(job: HangJob, *operations: str) -> HangJob:
