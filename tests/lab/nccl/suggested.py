@@ -1,6 +1,6 @@
 """What `gpudoctor env` suggests on a described machine, tried on NCCL: without it, and with it.
 
-    for tried in try_out(MACHINES["bridges first"]):       # Tried(suggested, without, with_it)
+    tried = try_out(MACHINES["rails and storage"])
 
 What is wanted of each machine is written down with it: what NCCL takes by itself, which variables are suggested, and
 what NCCL takes with them. NCCL's log is read as in oracle.py.
@@ -10,7 +10,7 @@ import json
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -19,9 +19,9 @@ from typing import NamedTuple
 from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.snapshot import from_json
 from tests.lab.nccl import wheels
-from tests.lab.nccl.cases import BUSES, CONTAINERS, ETH, ethernet, gpus, rails
-from tests.lab.nccl.node import NO_GID, Hca, Interface, Node, behind_switch
-from tests.lab.nccl.oracle import Case, as_seen, in_node, interfaces_of, ports_of, run_of
+from tests.lab.nccl.cases import CONTAINERS, ETH, ethernet, gpus, rails
+from tests.lab.nccl.node import NO_GID, Hca, Interface, Node, address
+from tests.lab.nccl.oracle import NONE, Case, as_seen, in_node, interfaces_of, ports_of, run_of
 
 PATIENCE = 120.0
 """Seconds until a machine has been read, on a crowded one."""
@@ -126,101 +126,64 @@ EXACTLY_RAILS = {"NCCL_IB_HCA": "=" + ",".join(ALL_RAILS)}
 BRIDGE_FIRST = {"br-3f9d12ab77c0": bridge("172.18.0.1/16"), "eth0": Interface(["10.1.0.1/24"])}
 
 
-def machines() -> Iterator[tuple[str, Machine]]:
-    eth0 = {"NCCL_SOCKET_IFNAME": "=eth0"}
-    yield "one interface", Machine(tcp(ETH), over("eth0"), {}, over("eth0"))
-    yield "bridges first", Machine(tcp(BRIDGE_FIRST), over("br-3f9d12ab77c0", "eth0"), eth0, over("eth0"))
-    yield (
-        "containers",
-        Machine(
-            tcp(CONTAINERS),
-            over("br-3f9d12ab77c0", "enp6s0", "virbr0"),
-            {"NCCL_SOCKET_IFNAME": "=enp6s0"},
-            over("enp6s0"),
-        ),
-    )
-    for name, other in (
-        ("podman0", bridge("10.88.0.1/16")),
-        ("cni0", bridge("10.244.0.1/24")),
-        ("virbr0", bridge("192.168.122.1/24")),
-        ("lxdbr0", bridge("10.10.10.1/24")),
-    ):
-        yield (
-            f"{name} beside",
-            Machine(tcp({name: other, "eth0": Interface(["10.1.0.1/24"])}), over(name, "eth0"), eth0, over("eth0")),
-        )
-    yield (
-        "a dummy interface",
-        Machine(
-            tcp({"dummy0": Interface(["10.7.0.1/24"], "dummy"), "eth0": Interface(["10.1.0.1/24"])}),
-            over("dummy0", "eth0"),
-            eth0,
-            over("eth0"),
-        ),
-    )
-    yield (
-        "two that are alike",
-        Machine(
-            tcp({"eth0": Interface(["10.1.0.1/24"]), "eth1": Interface(["10.20.0.1/24"])}),
-            over("eth0", "eth1"),
-            {},
-            over("eth0", "eth1"),
-        ),
-    )
-    for name, value in (("nosuch", "nosuch"), ("docker", "docker0"), ("everything but", "^eth"), ("lo", "lo")):
-        there = {"docker0": bridge("172.17.0.1/16"), "eth0": Interface(["10.1.0.1/24"])}
-        alone = {"nosuch": "none", "docker": "docker0", "everything but": "docker0", "lo": "lo"}[name]
-        yield (
-            f"NCCL_SOCKET_IFNAME={value}",
-            Machine(
-                tcp(there),
-                over(*([] if alone == "none" else [alone]), first=alone),
-                eth0,
-                over("eth0"),
-                {"NCCL_SOCKET_IFNAME": value},
-            ),
-        )
-    yield (
-        "a file names the bridge",
-        Machine(tcp(BRIDGE_FIRST, nccl_conf="NCCL_SOCKET_IFNAME=br-\n"), over("br-3f9d12ab77c0"), eth0, over("eth0")),
-    )
-    yield "eight rails", Machine(rdma(rails()), by("eth0", *ALL_RAILS), {}, by("eth0", *ALL_RAILS))
-    yield (
-        "rails and storage",
-        Machine(rdma([*rails(), STORAGE]), by("eth0", *ALL_RAILS, "mlx5_8"), EXACTLY_RAILS, by("eth0", *ALL_RAILS)),
-    )
-    yield (
-        "rails, and a name that fits none",
-        Machine(rdma(rails()), over("eth0"), EXACTLY_RAILS, by("eth0", *ALL_RAILS), {"NCCL_IB_HCA": "ib0"}),
-    )
-    yield (
-        "rails, and a bridge first",
-        Machine(rdma(rails(), BRIDGE_FIRST), by("br-3f9d12ab77c0", *ALL_RAILS), eth0, by("eth0", *ALL_RAILS)),
-    )
-    yield (
-        "rails, storage and a bridge first",
-        Machine(
-            rdma([*rails(), STORAGE], BRIDGE_FIRST),
-            by("br-3f9d12ab77c0", *ALL_RAILS, "mlx5_8"),
-            eth0 | EXACTLY_RAILS,
-            by("eth0", *ALL_RAILS),
-        ),
-    )
-    far = Hca(behind_switch(BUSES[0], 5, 0x20), 0, "mlx5_9", {"1": {"rate": "100 Gb/sec (2X HDR)"}})
-    yield (
-        "rails and a slower port",
-        Machine(rdma([*rails(), far]), by("eth0", *ALL_RAILS, "mlx5_9"), EXACTLY_RAILS, by("eth0", *ALL_RAILS)),
-    )
-    yield (
-        "RoCE without an address",
-        Machine(
-            rdma([replace(STORAGE, gids={"15": [NO_GID, "", ""]})]),
-            by("eth0", "mlx5_8"),
-            {"NCCL_IB_DISABLE": "1"},
-            over("eth0"),
-        ),
-    )
-    yield "RoCE alone", Machine(rdma([STORAGE]), by("eth0", "mlx5_8"), {}, by("eth0", "mlx5_8"))
+ETH0 = Interface(["10.1.0.1/24"])
+OUT = {"NCCL_SOCKET_IFNAME": "=eth0"}
+"""What is suggested where eth0 is the only way out."""
 
 
-MACHINES = dict(machines())
+def beside(name: str, address_: str) -> Machine:
+    """A bridge that NCCL takes too, and whose name comes before eth0's or behind it."""
+    node = tcp({name: bridge(address_), "eth0": ETH0})
+    return Machine(node, over(name, "eth0"), OUT, over("eth0"))
+
+
+def named(value: str, *alone: str) -> Machine:
+    """NCCL_SOCKET_IFNAME is set, to what leads nowhere or fits none."""
+    node = tcp({"docker0": bridge("172.17.0.1/16"), "eth0": ETH0})
+    first = over(*alone, first="" if alone else NONE)
+    return Machine(node, first, OUT, over("eth0"), {"NCCL_SOCKET_IFNAME": value})
+
+
+RAILS = by("eth0", *ALL_RAILS)
+FAR = Hca(["pci0000:c0", address(0xC0, 1), address(0xC1)], 1, "mlx5_9", {"1": {"rate": "100 Gb/sec (2X HDR)"}})
+NO_ADDRESS = replace(STORAGE, gids={"15": [NO_GID, "", ""]})
+BRIDGED_RAILS = rdma([*rails(), STORAGE], BRIDGE_FIRST)
+TWO_ALIKE = {"eth0": ETH0, "eth1": Interface(["10.20.0.1/24"])}
+MACHINES = {
+    "one interface": Machine(tcp(ETH), over("eth0"), {}, over("eth0")),
+    "two that are alike": Machine(tcp(TWO_ALIKE), over("eth0", "eth1"), {}, over("eth0", "eth1")),
+    "a container's bridge": beside("br-3f9d12ab77c0", "172.18.0.1/16"),
+    "podman's": beside("podman0", "10.88.0.1/16"),
+    "Kubernetes'": beside("cni0", "10.244.0.1/24"),
+    "weave's": beside("weave", "10.32.0.1/12"),
+    "LXD's": beside("lxdbr0", "10.10.10.1/24"),
+    "virbr0, which NCCL leaves out": Machine(
+        tcp({"virbr0": bridge("192.168.122.1/24"), "eth0": ETH0}), over("eth0"), {}, over("eth0")
+    ),
+    "bridges of several kinds": Machine(
+        tcp(CONTAINERS), over("br-3f9d12ab77c0", "enp6s0"), {"NCCL_SOCKET_IFNAME": "=enp6s0"}, over("enp6s0")
+    ),
+    "a name that fits none": named("nosuch"),
+    "docker's by name": named("docker0", "docker0"),
+    "all but the way out": named("^eth", "lo", "docker0"),
+    "loopback by name": named("lo", "lo"),
+    "a file names the bridge": Machine(
+        tcp(BRIDGE_FIRST, nccl_conf="NCCL_SOCKET_IFNAME=br-\n"), over("br-3f9d12ab77c0"), OUT, over("eth0")
+    ),
+    "eight rails": Machine(rdma(rails()), RAILS, {}, RAILS),
+    "rails and storage": Machine(rdma([*rails(), STORAGE]), by("eth0", *ALL_RAILS, "mlx5_8"), EXACTLY_RAILS, RAILS),
+    "rails and a slower port far away": Machine(
+        rdma([*rails(), FAR]), by("eth0", *ALL_RAILS, "mlx5_9"), EXACTLY_RAILS, RAILS
+    ),
+    "rails, and HCAs by names that fit none": Machine(
+        rdma(rails()), over("eth0"), EXACTLY_RAILS, RAILS, {"NCCL_IB_HCA": "ib0"}
+    ),
+    "rails and a bridge": Machine(rdma(rails(), BRIDGE_FIRST), by("br-3f9d12ab77c0", *ALL_RAILS), OUT, RAILS),
+    "rails, storage and a bridge": Machine(
+        BRIDGED_RAILS, by("br-3f9d12ab77c0", *ALL_RAILS, "mlx5_8"), OUT | EXACTLY_RAILS, RAILS
+    ),
+    "RoCE without an address": Machine(
+        rdma([NO_ADDRESS]), by("eth0", "mlx5_8"), {"NCCL_IB_DISABLE": "1"}, over("eth0")
+    ),
+    "RoCE alone": Machine(rdma([STORAGE]), by("eth0", "mlx5_8"), {}, by("eth0", "mlx5_8")),
+}
