@@ -27,6 +27,7 @@ DOORS = {
     "tree_sitter": ("gpudoctor/lint/shell",),
     "tree_sitter_bash": ("gpudoctor/lint/shell",),
     "yaml": ("gpudoctor/lint/manifests.py",),
+    "tomli": ("gpudoctor/lint/config.py",),
     "typer": ("gpudoctor/cli/",),
 }
 ANYWHERE = {"msgspec"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from gpudoctor import defaults
-from gpudoctor.cli.options import FIXED, WAITED, FromFile, Json, NoColor, Python, answer, argument, option
+from gpudoctor.cli.options import FIXED, FORCED, WAITED, FromFile, Json, NoColor, Python, answer, argument, option
 from gpudoctor.errors import BadInput
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def checkpoint(
     file: Annotated[str | None, argument("FILE", "A .pt, .pth, .bin, .ckpt or .safetensors file.")] = None,
     fix: Annotated[str | None, option("--fix OUT", FIXED)] = None,
-    force: Annotated[bool, option("--force", "Write OUT even if it becomes eight times as large as FILE.")] = False,
+    force: Annotated[bool, option("--force", FORCED)] = False,
     like: Annotated[str | None, option("--like FILE", "Compare its keys with a model that FILE has.")] = None,
     key: Annotated[str | None, option("--key KEY", "Which state dict, where it has several.")] = None,
     tensors: Annotated[bool, option("--tensors", "List every tensor.")] = False,

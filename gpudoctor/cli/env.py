@@ -5,7 +5,18 @@ from typing import Annotated, Literal
 import typer
 
 from gpudoctor import defaults
-from gpudoctor.cli.options import FromFile, Json, Nodes, NoTorch, Python, Timeout, machine_from, of_machine, option
+from gpudoctor.cli.options import (
+    FORM,
+    FromFile,
+    Json,
+    Nodes,
+    NoTorch,
+    Python,
+    Timeout,
+    machine_from,
+    of_machine,
+    option,
+)
 from gpudoctor.errors import BadInput
 
 Format = Literal["shell", "fish", "dotenv", "slurm", "docker", "kubernetes", "json"]
@@ -13,7 +24,7 @@ Format = Literal["shell", "fish", "dotenv", "slurm", "docker", "kubernetes", "js
 
 
 def env(
-    form: Annotated[Format, option("--format", "The form to write it in.")] = "shell",
+    form: Annotated[Format, option("--format", FORM)] = "shell",
     nodes: Nodes = None,
     debug: Annotated[bool, option("--debug", "Also what to set to look into a failure or hang.")] = False,
     json: Json = False,

@@ -1,7 +1,8 @@
 """`gpudoctor lint`."""
 
+import os
 import sys
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
@@ -9,7 +10,9 @@ from typer.core import TyperCommand
 from gpudoctor import bounded, cost, defaults
 from gpudoctor.cli.options import (
     FIXED,
+    FORM,
     VERIFIED,
+    Facts,
     FrameworkVersion,
     FromFile,
     Json,
@@ -22,7 +25,13 @@ from gpudoctor.cli.options import (
 )
 from gpudoctor.errors import BadInput
 
+if TYPE_CHECKING:
+    from gpudoctor.lint.report import LintReport
+    from gpudoctor.lint.several import JudgedFiles, JudgedStart
+    from gpudoctor.lint.starts import StartFiles
+
 COMMAND = "gpudoctor.lint.command"
+Form = Literal["text", "short", "json", "sarif", "github"]
 
 
 class WithCommand(TyperCommand):
@@ -41,11 +50,15 @@ CLASS = WithCommand
 
 def lint(
     context: typer.Context,
-    file: Annotated[str | None, argument("FILE|-|-- COMMAND...", "What to read; - is standard input.")] = None,
-    facts: Annotated[
-        str | None,
-        option("--facts LIST", "What the text does not tell: nodes=2,gpus_per_node=4,torch=2.4,lightning=1.9."),
+    files: Annotated[
+        list[str] | None,
+        argument(
+            "FILE...|-|-- COMMAND...",
+            "What to read, in any number: scripts, manifests, hostfiles, programs; a folder, of which what starts "
+            "something is read; - is standard input.",
+        ),
     ] = None,
+    facts: Facts = None,
     framework_version: FrameworkVersion = None,
     env: Annotated[str | None, option("--env FILE", "Variables that are set before: NAME=value.")] = None,
     kind: Annotated[
@@ -53,74 +66,173 @@ def lint(
         option("--kind", "What the text is; default: what it looks like."),
     ] = None,
     python: Python = None,
+    form: Annotated[Form, option("--format", FORM)] = "text",
     fix: Annotated[bool, option("--fix", FIXED)] = False,
+    diff: Annotated[bool, option("--diff", "Print what --write would change, as a unified diff.")] = False,
+    write: Annotated[bool, option("--write", "Change the files: put the corrected text in their place.")] = False,
+    stdin_filename: Annotated[
+        str | None, option("--stdin-filename NAME", "What to call standard input, and whose config holds for it.")
+    ] = None,
+    pass_over: Annotated[
+        bool, option("--pass-over", "For hooks: pass over what starts nothing, also where it was named.")
+    ] = False,
     from_file: FromFile = None,
     json: Json = False,
     check: Annotated[bool, option("--check", VERIFIED)] = False,
     timeout: Timeout = defaults.READ_SECONDS,
     no_color: NoColor = False,
 ) -> None:
-    if fix and json:
-        raise BadInput("--fix prints a text and --json an answer that holds it; give one of them")
-    from gpudoctor.lint import asked
-    from gpudoctor.render.lint import show_lint, show_report
-
+    """A comment `# gpudoctor: ignore[CODE] reason` silences a rule. [tool.gpudoctor.lint] in pyproject.toml, or [lint]
+    in gpudoctor.toml, says for a repository what is known of its cluster and which rules are off."""
+    form = "json" if json else form
+    printed = [name for name, given in (("--fix", fix), ("--diff", diff), ("--write", write)) if given]
+    if len(printed) > 1:
+        raise BadInput("--fix, --diff and --write exclude each other")
+    if (fix or diff) and form != "text":
+        raise BadInput(f"{printed[0]} prints a text and --format {form} an answer; give one of them")
+    command = context.meta.get(COMMAND)
     if from_file is not None:
         from gpudoctor.cli.files import saved_answer
         from gpudoctor.lint.report import LintReport
 
-        if file is not None or COMMAND in context.meta or fix or check:
+        if files or command is not None or printed or check or stdin_filename is not None:
             raise BadInput("--from shows a saved answer; without it, a text is read")
         report = saved_answer(from_file, LintReport)
-        answer(report, show_report, json=json, no_color=no_color, saved=True)
+        _show(report, None, form, no_color=no_color)
         raise typer.Exit(report.exit_status)
-    text, name = _text(file, context.meta.get(COMMAND))
+    _check_names(files, command, stdin_filename, printed)
+    from gpudoctor.lint import asked
+    from gpudoctor.lint.several import JudgedFiles, every_start
+
     cost.spend(bounded.SCRIPT)
-    known = asked.facts_of(text, facts, framework_version, env, python)
-    seen = asked.lint(text, known, kind=kind, name=name)
-    if check:
-        cost.stop()  # what it starts then needs memory of its own
-        from gpudoctor.lint.seen import checked
+    known = asked.asked_facts(facts, framework_version, env, python)
 
-        seen = checked(seen, timeout)
-    report = seen.report
-    if fix:
-        from gpudoctor.render.prose import console
+    def judge(start: "StartFiles", name: str = "") -> "JudgedStart":
+        from gpudoctor.lint.several import judged
 
-        _print_corrected(seen.corrected)
-        show_lint(seen, console(no_color=no_color, file=sys.stderr), with_corrections=False)
+        done = judged(start, known, kind, name)
+        return _verified(done, timeout) if check else done
+
+    several = command is None and bool(files) and (len(files or []) > 1 or pass_over or _is_folder(files))
+    if several:
+        if fix:
+            raise BadInput("--fix prints one corrected text; --diff shows those of several, --write changes the files")
+        from gpudoctor.lint.given import gathered
+
+        found = every_start(gathered(files or []), judge, pass_over=pass_over)
+        report = found.report
     else:
-        answer(
-            report,
-            lambda _, screen: show_lint(seen, screen, with_corrections=True),
-            json=json,
-            no_color=no_color,
-        )
+        found = JudgedFiles((judge(*_single(files[0] if files else "", command, stdin_filename)),))
+        report = found.report if found.starts[0].start.main.file else found.starts[0].report
+    if fix:
+        _print_corrected(found.starts[0])
+    elif diff:
+        _print_diff(found)
+    _show(report, found, form, no_color=no_color, several=several, beside=fix or diff)
+    if write:
+        _write(found, files or [])
     raise typer.Exit(report.exit_status)
 
 
-def _print_corrected(text: str) -> None:
+def _check_names(files: list[str] | None, command: list[str] | None, stdin: str | None, printed: list[str]) -> None:
+    if command is not None and files:
+        raise BadInput(f"either the file {files[0]} or a command after --, not both")
+    if command is not None and not command:
+        raise BadInput("no command follows --")
+    if command is None and not files:
+        raise BadInput("what to read: gpudoctor lint FILE..., gpudoctor lint -, or gpudoctor lint -- COMMAND...")
+    if files and "-" in files and len(files) > 1:
+        raise BadInput("- is standard input, and is read alone")
+    if stdin is not None and files != ["-"]:
+        raise BadInput("--stdin-filename goes with -, which is standard input")
+    if "--write" in printed and (command is not None or files == ["-"]):
+        raise BadInput("--write changes files, and none was given; --fix prints the corrected text")
+
+
+def _is_folder(files: list[str] | None) -> bool:
+    return files is not None and len(files) == 1 and os.path.isdir(files[0])  # noqa: PTH112
+
+
+def _single(file: str, command: list[str] | None, stdin: str | None) -> "tuple[StartFiles, str]":
+    """One text, and what to call it where no file holds it."""
+    from gpudoctor.lint import asked
+    from gpudoctor.lint.starts import SourceFile, StartFiles
+
+    if command is not None:
+        return StartFiles(SourceFile("", asked.command_text(command))), "the command"
+    name = stdin or ("" if file == "-" else file)
+    shown = name or "standard input"
+    return StartFiles(SourceFile(name, *asked.text_and_codec(file, shown))), shown
+
+
+def _verified(done: "JudgedStart", timeout: float) -> "JudgedStart":
+    from msgspec.structs import replace
+
+    from gpudoctor.lint.seen import checked
+
+    cost.stop()  # what it starts then needs memory of its own
+    return replace(done, linted=checked(done.linted, timeout)) if done.linted is not None else done
+
+
+def _show(
+    report: "LintReport",
+    found: "JudgedFiles | None",
+    form: Form,
+    *,
+    no_color: bool,
+    several: bool = False,
+    beside: bool = False,
+) -> None:
+    """`found`: with the texts; None of a saved answer. `beside`: standard output has a text already."""
+    from gpudoctor.render import lint_forms
+    from gpudoctor.render.lint import show_files, show_lint, show_report
+    from gpudoctor.render.prose import console
+
+    if form in ("short", "github"):
+        lines = lint_forms.short_lines(report) if form == "short" else lint_forms.github_lines(report)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+    elif form == "sarif":
+        print(lint_forms.sarif(report))
+    elif form == "json" or found is None:
+        answer(report, show_report, json=form == "json", no_color=no_color, saved=found is None)
+    else:
+        screen = console(no_color=no_color, file=sys.stderr if beside else None)
+        if several:
+            show_files(found, screen, with_corrections=not beside)
+        elif (linted := found.starts[0].linted) is not None:
+            show_lint(linted, screen, with_corrections=not beside)
+    sys.stdout.flush()
+
+
+def _print_corrected(done: "JudgedStart") -> None:
     """The text itself, for a file or a pipe; on a terminal, which would obey it, as it can be read there."""
+    source = done.start.main
+    _print_text(done.corrected.get(source.file, source.text))
+
+
+def _print_diff(found: "JudgedFiles") -> None:
+    from gpudoctor.lint.correct import unified
+
+    for source, text in found.corrected():
+        _print_text("".join(unified(source.file or "standard input", source.text, text)))
+
+
+def _print_text(text: str) -> None:
     from gpudoctor.render.words import safe
 
     shown = safe(text, lines=True) if sys.stdout.isatty() else text
-    print(shown, end="" if shown.endswith("\n") else "\n", flush=True)
+    print(shown, end="" if not shown or shown.endswith("\n") else "\n", flush=True)
     if shown != text:
         print("gpudoctor: control characters of the text are spelled out here; `> FILE` keeps them", file=sys.stderr)
 
 
-def _text(file: str | None, command: list[str] | None) -> tuple[str, str]:
-    """The text to read, and what to call it."""
-    from gpudoctor.lint.asked import command_text, text_of
+def _write(found: "JudgedFiles", names: list[str]) -> None:
+    """Every file that changes, or what kept it from that."""
+    from gpudoctor.lint.correct import rewrite
+    from gpudoctor.render.words import safe
 
-    if command is not None:
-        if file is not None:
-            raise BadInput(f"either the file {file} or a command after --, not both")
-        if not command:
-            raise BadInput("no command follows --")
-        return command_text(command), "the command"
-    if file is None:
-        raise BadInput("what to read: gpudoctor lint FILE, gpudoctor lint -, or gpudoctor lint -- COMMAND...")
-    name = "standard input" if file == "-" else file
-    cost.spend(bounded.SCRIPT)
-    return text_of(file, name), name
+    folders = [name for name in names if os.path.isdir(name)]  # noqa: PTH112
+    for source, text in found.corrected():
+        inside = next((each for each in folders if source.file.startswith(os.path.normpath(each) + os.sep)), None)
+        rewrite(source, text, None if source.is_named else inside or ".")
+        print(f"written: {safe(source.file)}", file=sys.stderr)

@@ -84,10 +84,16 @@ Backend = Annotated[Literal["auto", "nccl", "gloo"], option("--backend", "nccl, 
 Interface = Annotated[str | None, option("--interface IF", "The interface that all nodes use.")]
 Wait = Annotated[float, option("--wait SECONDS", "How long nodes have to join.", least=1, most=86400)]
 RanksShareGpu = Annotated[bool, option("--ranks-share-gpu", "Several ranks on GPU 0, to try NCCL out; never graded.")]
+Facts = Annotated[
+    str | None,
+    option("--facts LIST", "What the text does not tell: nodes=2,gpus_per_node=4,torch=2.4,lightning=1.9."),
+]
 FrameworkVersion = Annotated[str | None, option("--framework-version V", "As if V were installed.")]
 Pid = Annotated[int | None, option("--pid P", "The job of this process.", least=1)]
 Job = Annotated[str | None, option("--job ID", "A Slurm job, or a job's id as `hang` shows it.")]
 OUTPUT = "Where to write it: a file, or for several files a folder."
+FORM = "The form to write it in."
+FORCED = "Do it although it is advised against: a copy eight times as large, a job that has an error."
 FIXED = "What was given, corrected: a text is printed, a checkpoint is written to OUT."
 COMPUTED_IN = "What the ranks compute in."
 SHARED_BY = "How the ranks share the work."

@@ -99,7 +99,8 @@ STATUSES = {
     "lint": StatusRow(
         "no rule of severity error fires",
         "one does",
-        "the text is empty, or no start of a training was understood in it",
+        "the text is empty, or no start of a training was understood in it (in one of several, or in none of a folder)",
+        "a config that cannot be used, or a correction that cannot be written",
     ),
     "about": StatusRow("described", "", "", "nothing has that id"),
     "checks": StatusRow("listed", "", "", "no check or group has that name"),

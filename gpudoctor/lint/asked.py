@@ -3,9 +3,9 @@
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from gpudoctor import bounded
 from gpudoctor.errors import BadInput, CannotTell
@@ -13,6 +13,7 @@ from gpudoctor.launcher import registry
 from gpudoctor.lint.facts import FactsProblem, installed, merged, parse_facts, read_env_file
 from gpudoctor.lint.lint import Linted, linted
 from gpudoctor.lint.model import LintFacts
+from gpudoctor.lint.places import Piece
 from gpudoctor.lint.read import EmptyText, UnreadableText, read_job
 from gpudoctor.lint.rule import every_rule
 from gpudoctor.read.interpreter import choose
@@ -21,15 +22,24 @@ ASSIGNMENT = re.compile(r"([A-Za-z_]\w*\+?=)(.*)", re.ASCII | re.DOTALL)
 VERSION = re.compile(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}([a-z+.][a-z0-9.+]{0,30})?", re.ASCII)
 
 
-def lint(text: str, known: LintFacts, *, kind: str | None = None, name: str = "the text") -> Linted:
-    """Everything that is found of a text; `name` is what to call it."""
+def lint(
+    text: str,
+    known: LintFacts,
+    *,
+    kind: str | None = None,
+    name: str = "the text",
+    off: Collection[str] = (),
+    pieces: tuple[Piece, ...] = (),
+) -> Linted:
+    """Everything that is found of a text; `name` is what to call it. `off`: rules that may not judge; `pieces`: the
+    files in the text."""
     try:
         job = read_job(text, known, kind)
     except EmptyText as error:
         raise CannotTell(f"{name}: {error}") from None
     except UnreadableText as error:
         raise BadInput(f"{name}: {error}") from None
-    return linted(job, every_rule())
+    return linted(job, every_rule(), off=off, pieces=pieces)
 
 
 def command_text(words: Sequence[str]) -> str:
@@ -47,42 +57,77 @@ def command_text(words: Sequence[str]) -> str:
 
 def text_of(file: str, name: str) -> str:
     """The text in a file, or on standard input for "-"."""
+    return text_and_codec(file, name)[0]
+
+
+def text_and_codec(file: str, name: str) -> tuple[str, str]:
+    """The text in a file, and how it is to be written again."""
     try:
-        raw = bounded.contents(file, bounded.SCRIPT.size)
+        return decoded(bounded.contents(file, bounded.SCRIPT.size))
+    except ValueError as error:
+        raise BadInput(f"{name} {error}") from None
     except bounded.Refused as error:
         hint = "; a command is given after --: gpudoctor lint -- torchrun ..." if "no such file" in str(error) else ""
         raise BadInput(f"{name}: {error}{hint if ' ' in file else ''}") from None
+
+
+def decoded(raw: bytes) -> tuple[str, str]:
+    """The text, and its codec. Raises `ValueError`."""
     for mark, codec in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):  # Windows PowerShell's >
         if raw.startswith(mark):
-            return raw[2:].decode(codec, "replace")
+            return raw[2:].decode(codec, "replace"), codec
     if b"\0" in raw:
-        raise BadInput(f"{name} is no text: it holds zero bytes")
+        raise ValueError("is no text: it holds zero bytes")
     try:
-        return raw.decode("utf-8")
+        return raw.decode("utf-8"), "utf-8"
     except UnicodeDecodeError:
-        return raw.decode("latin-1")
+        return raw.decode("latin-1"), "latin-1"
 
 
-def facts_of(text: str, given: str | None, version: str | None, env: str | None, python: str | None) -> LintFacts:
-    """--facts, then --framework-version, then what is installed for the training. `env`: a file of NAME=value."""
+NOTHING = LintFacts()
+
+
+class AskedFacts(Struct, frozen=True):
+    """What is known of any text that is asked about."""
+
+    given: LintFacts = NOTHING
+    """--facts and --env."""
+    version: str | None = None
+    found: LintFacts = NOTHING
+    """What is installed for the training."""
+
+    def of(self, text: str, config: LintFacts = NOTHING) -> LintFacts:
+        """--facts, then --framework-version, then the repository's config, then what is installed."""
+        known = self.given
+        if self.version is not None:
+            name = framework_named(text)
+            known = structs.replace(
+                known, versions={name: self.version, **known.versions}, given=tuple(dict.fromkeys((*known.given, name)))
+            )
+        told = structs.replace(merged(known, config), given=tuple(dict.fromkeys((*known.given, *config.given))))
+        return merged(told, self.found)
+
+
+def asked_facts(given: str | None, version: str | None, env: str | None, python: str | None) -> AskedFacts:
+    """What the options tell. `env`: a file of NAME=value."""
     try:
         known = parse_facts(given) if given is not None else LintFacts()
     except FactsProblem as error:
         raise BadInput(f"--facts {given}: {error}") from None
-    if version is not None:
-        if not VERSION.fullmatch(version):
-            raise BadInput(f"--framework-version {version}: no version, such as 1.9.5")
-        name = framework_named(text)
-        known = structs.replace(
-            known, versions={name: version, **known.versions}, given=tuple(dict.fromkeys((*known.given, name)))
-        )
+    if version is not None and not VERSION.fullmatch(version):
+        raise BadInput(f"--framework-version {version}: no version, such as 1.9.5")
     if env is not None:
         try:
             variables = read_env_file(text_of(env, f"--env {env}"))
         except FactsProblem as error:
             raise BadInput(f"--env {env}: {error}") from None
         known = structs.replace(known, variables={**variables, **known.variables})
-    return merged(known, LintFacts(versions=installed(choose(python, os.environ).path)))
+    return AskedFacts(known, version, LintFacts(versions=installed(choose(python, os.environ).path)))
+
+
+def facts_of(text: str, given: str | None, version: str | None, env: str | None, python: str | None) -> LintFacts:
+    """--facts, then --framework-version, then what is installed for the training. `env`: a file of NAME=value."""
+    return asked_facts(given, version, env, python).of(text)
 
 
 def framework_named(text: str) -> str:

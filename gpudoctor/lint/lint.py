@@ -1,12 +1,14 @@
 """A job x rules -> what is wrong with it. Never raises: a rule that crashes is among what is unknown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 from msgspec import Struct
 
 from gpudoctor.lint.fix import ORDER, Judged, corrected
+from gpudoctor.lint.ignores import Ignores
 from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.places import Piece, Places
 from gpudoctor.lint.read import UnreadableText, read_job
 from gpudoctor.lint.report import LintFix, LintProblem, LintReport
 from gpudoctor.lint.rule import LintFinding, LintRule, Severity
@@ -36,54 +38,83 @@ class Linted(Struct, frozen=True, kw_only=True):
     corrected: str
     """The text with every correction made; the text itself when there is none."""
     unknown: tuple[str, ...]
+    pieces: tuple[Piece, ...] = ()
+    """The files in the text, where it came from files."""
+    off: tuple[str, ...] = ()
+    """Codes and ids of rules that might not judge."""
+
+    @property
+    def places(self) -> Places:
+        return Places(self.job.text, self.pieces)
 
     @property
     def report(self) -> LintReport:
+        places = self.places
         return LintReport(
-            problems=tuple(self._problem(each) for each in self.found),
+            problems=tuple(self._problem(each, places) for each in self.found),
             understood=understood(self.job),
-            unknown=self.unknown,
+            unknown=tuple(places.told(each) for each in self.unknown),
         )
 
-    def _problem(self, found: FiredRule) -> LintProblem:
+    def _problem(self, found: FiredRule, places: Places) -> LintProblem:
         finding = found.finding
         changed = bool(finding.edits) and self.corrected != self.job.text
+        place = places.of(finding.span)
         return LintProblem(
             rule=found.rule.id,
             code=found.rule.code,
             severity=found.severity,
-            line=finding.span.line,
-            summary=finding.summary,
-            happens=finding.happens,
-            fix=LintFix(finding.fix, self.corrected if changed else ""),
+            file=place.file,
+            line=place.line,
+            column=place.column,
+            end_line=place.end_line,
+            end_column=place.end_column,
+            summary=places.told(finding.summary, place.file),
+            happens=places.told(finding.happens, place.file),
+            fix=LintFix(places.told(finding.fix, place.file), self.corrected if changed else ""),
             source=found.rule.source,
             leads_to=found.rule.leads_to,
         )
 
 
-def judge(job: LintJob, rules: Iterable[LintRule]) -> tuple[tuple[FiredRule, ...], tuple[str, ...]]:
-    """What fires, the worst first; and which rules crashed."""
+def judge(
+    job: LintJob, rules: Iterable[LintRule], off: Collection[str] = ()
+) -> tuple[tuple[FiredRule, ...], tuple[str, ...]]:
+    """What fires and no comment silences, the worst first; and which rules crashed. `off`: codes and ids of rules that
+    may not judge."""
     found: list[FiredRule] = []
     crashed: list[str] = []
-    for rule in rules:
+    judging = [rule for rule in rules if rule.code not in off and rule.id not in off]
+    ignores = Ignores(job.text)
+    for rule in judging:
         try:
             told: set[tuple[int, str]] = set()
             for finding in islice(rule.judge(job), MOST_FINDINGS):
                 key = finding.span.start, finding.summary
                 if key not in told:
                     told.add(key)
-                    found.append(FiredRule(rule, finding))
+                    if not ignores.silences(rule, finding.span.line):
+                        found.append(FiredRule(rule, finding))
         except Exception as error:  # a rule's bug must not keep the others from being heard
             crashed.append(
                 f"rule {rule.code} {rule.id} could not judge this text: {type(error).__name__}; a bug in gpudoctor"
             )
+    known = {name for rule in judging for name in (rule.code, rule.id)}
+    found += [FiredRule(*each) for each in ignores.complaints(known, off)]
     found.sort(key=lambda each: (ORDER[each.severity], each.finding.span.line, each.finding.span.start, each.rule.code))
     return tuple(found), tuple(crashed)
 
 
-def linted(job: LintJob, rules: Sequence[LintRule], seen: Sequence[FiredRule] = ()) -> Linted:
+def linted(
+    job: LintJob,
+    rules: Sequence[LintRule],
+    seen: Sequence[FiredRule] = (),
+    *,
+    off: Collection[str] = (),
+    pieces: tuple[Piece, ...] = (),
+) -> Linted:
     """Judge a job, and correct its text. `seen`: what a look at this machine showed besides, which stands first."""
-    found, crashed = judge(job, rules)
+    found, crashed = judge(job, rules, off)
     found = (*seen, *found)
 
     def again(text: str) -> tuple[LintJob, Sequence[Judged]]:
@@ -91,14 +122,14 @@ def linted(job: LintJob, rules: Sequence[LintRule], seen: Sequence[FiredRule] = 
             following = read_job(text, job.facts, job.kind)
         except UnreadableText:
             return job, judged
-        return following, _judged(judge(following, rules)[0])
+        return following, _judged(judge(following, rules, off)[0])
 
     judged = _judged(found)
     text = job.text
     if any(each.finding.edits for each in found):
         text = corrected(job, judged, again)
     unknown = (*dict.fromkeys(open_questions(job)), *crashed)
-    return Linted(job=job, found=found, corrected=text, unknown=unknown)
+    return Linted(job=job, found=found, corrected=text, unknown=unknown, pieces=pieces, off=tuple(off))
 
 
 def _judged(found: Sequence[FiredRule]) -> list[Judged]:

@@ -25,8 +25,15 @@ class LintProblem(Struct, frozen=True, kw_only=True):
     rule: str
     code: str
     severity: Severity
+    file: str | None = None
+    """Where it stands; null where the text came from no file."""
     line: int
-    """From 1, in the text that was given."""
+    """From 1, in the file, or in the text that was given."""
+    column: int = 1
+    """From 1, in characters."""
+    end_line: int | None = None
+    end_column: int | None = None
+    """The first place that is no more meant; null in answers of earlier versions."""
     summary: str
     happens: str
     """What will happen at run time."""
@@ -49,6 +56,21 @@ class Understood(Struct, frozen=True, kw_only=True):
     script: str | None = None
 
 
+LintVerdict = Literal["ok", "bad", "not understood"]
+RANK: dict[LintVerdict, int] = {"ok": 0, "not understood": 1, "bad": 2}
+
+
+class StartReport(Struct, frozen=True, kw_only=True):
+    """One start of several files; its problems stand among those of all."""
+
+    file: str
+    beside: tuple[str, ...] = ()
+    """Other files that belong to it, for it names them."""
+    verdict: LintVerdict
+    understood: Understood = Understood()
+    unknown: tuple[str, ...] = ()
+
+
 class LintReport(Answer, frozen=True, kw_only=True):
     """The answer."""
 
@@ -59,13 +81,19 @@ class LintReport(Answer, frozen=True, kw_only=True):
     understood: Understood = Understood()
     unknown: tuple[str, ...] = ()
     """What could not be decided from the text and the facts, each with what would decide it."""
+    starts: tuple[StartReport, ...] = ()
+    """Where files were given: each start in them. Of several, `understood` and `unknown` stand here only."""
+    passed_over: tuple[str, ...] = ()
+    """Files of a folder that start nothing."""
 
     @property
-    def verdict(self) -> Literal["ok", "bad", "not understood"]:
+    def verdict(self) -> LintVerdict:
         """bad: a problem of severity error was found; not understood: no start of a training was, which is not ok. In
         JSON the verdict has the words of all commands."""
         if any(each.severity == "error" for each in self.problems):
             return "bad"
+        if self.starts or self.passed_over:
+            return max((each.verdict for each in self.starts), key=RANK.__getitem__, default="ok")
         return "not understood" if self.understood == Understood() else "ok"
 
     @property
@@ -78,7 +106,7 @@ class LintReport(Answer, frozen=True, kw_only=True):
             yield Stated(
                 id=each.rule,
                 severity=each.severity,
-                subject=f"line {each.line}",
+                subject=f"{each.file} line {each.line}" if self.starts and each.file else f"line {each.line}",
                 summary=each.summary,
                 meaning=each.happens,
                 fix=Fix(each.fix.text),

@@ -36,13 +36,15 @@ def checked(answer: Linted, timeout: float) -> Linted:
     if not seen.is_read:
         return _with(answer, (f"--check: {address.text} was not looked up: {seen.reason}",))
     by_code = {rule.code: rule for rule in rules}
+    off = answer.off
     found, notes = _told(job, seen.value, address, port, by_code)
     asked = any(each.rule.code == "A07" for each in answer.found)
     if asked and seen.value.is_local.value_or(False) and own_addresses.is_read:
         # Only the head could tell, and this is the head: the rule's doubt gives way to what was seen.
         found += _recognised(seen.value, own_addresses.value, address, by_code["A07"])
-        rules = [rule for rule in rules if rule.code != "A07"]
-    return _with(linted(job, rules, found) if found or asked else answer, notes)
+        off = (*off, "A07")
+    again = linted(job, rules, found, off=off, pieces=answer.pieces) if found or asked else answer
+    return _with(again, notes)
 
 
 def _with(answer: Linted, notes: tuple[str, ...]) -> Linted:

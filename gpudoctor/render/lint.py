@@ -1,6 +1,7 @@
 """The answer of `gpudoctor lint` -> terminal: problems first, the line with a mark under it, what to write instead."""
 
 import difflib
+from collections import Counter
 
 from rich.console import Console
 from rich.text import Text
@@ -9,7 +10,8 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint.fix import once
 from gpudoctor.lint.lint import FiredRule, Linted
 from gpudoctor.lint.model import Span
-from gpudoctor.lint.report import LintReport, Understood
+from gpudoctor.lint.report import LintProblem, LintReport, Understood
+from gpudoctor.lint.several import JudgedFiles
 from gpudoctor.render.prose import show
 from gpudoctor.render.words import safe
 
@@ -22,13 +24,43 @@ LONGEST_LINE = 400
 
 def show_lint(answer: Linted, screen: Console, *, with_corrections: bool = True) -> None:
     """Everything, the worst first."""
-    for number, found in enumerate(answer.found):
+    _show_found(answer, screen, with_corrections)
+    _close(answer.report, screen)
+
+
+def _show_found(answer: Linted, screen: Console, with_corrections: bool) -> None:
+    told = answer.report.problems
+    for number, (found, problem) in enumerate(zip(answer.found, told, strict=True)):
         if number:
             screen.print()
-        before = answer.found[number - 1].finding if number else None
-        same = before is not None and (before.happens, before.fix) == (found.finding.happens, found.finding.fix)
-        _show_problem(answer, found, screen, with_corrections, same)
-    _close(answer.report, screen)
+        before = told[number - 1] if number else None
+        same = before is not None and (before.happens, before.fix.text) == (problem.happens, problem.fix.text)
+        _show_problem(answer, found, problem, screen, with_corrections, same)
+
+
+def show_files(answer: JudgedFiles, screen: Console, *, with_corrections: bool = True) -> None:
+    """Each start with what is found of it; those without a problem in a line."""
+    for each in answer.starts:
+        report = each.report
+        beside = f", with {', '.join(file.file for file in each.start.beside)}" if each.start.beside else ""
+        show(f"{each.start.main.file}{beside}", screen, style="bold underline")
+        if each.linted is not None:
+            _show_found(each.linted, screen, with_corrections)
+        _close(report, screen)
+        screen.print()
+    _sum_up(answer.report, screen)
+
+
+def _sum_up(report: LintReport, screen: Console) -> None:
+    count = Counter(each.verdict for each in report.starts)
+    parts = [
+        f"{counted(count['bad'], 'start')} with an error: fails, hangs or trains wrongly" if count["bad"] else "",
+        f"{count['not understood']} not understood" if count["not understood"] else "",
+        f"{count['ok']} without an error" if count["ok"] else "",
+        f"{counted(len(report.passed_over), 'file')} passed over: nothing starts there" if report.passed_over else "",
+    ]  # fmt: skip
+    told = "; ".join(filter(None, parts)) or "nothing was given that starts a training"
+    show(told[0].upper() + told[1:], screen, style=f"bold {VERDICT_COLORS[report.verdict]}")
 
 
 def show_report(report: LintReport, screen: Console) -> None:
@@ -36,12 +68,18 @@ def show_report(report: LintReport, screen: Console) -> None:
     for number, each in enumerate(report.problems):
         if number:
             screen.print()
-        head = f"{each.severity} line {each.line}: {each.summary}  [{each.rule} {each.code}]"
-        show(head, screen, style="bold", head=COLORS[each.severity])
+        _show_head(each, screen, named=bool(report.starts))
         known_as = f" ({', '.join(each.leads_to)})" if each.leads_to else ""
         show(f"{each.happens}{known_as}", screen, indent=2)
         show(f"Fix: {each.fix.text}", screen, indent=2)
-    _close(report, screen)
+    if not report.starts:
+        _close(report, screen)
+        return
+    for start in report.starts:
+        if start.verdict == "not understood":
+            show(f"{start.file}: {'; '.join(start.unknown)}", screen)
+    screen.print()
+    _sum_up(report, screen)
 
 
 def _close(report: LintReport, screen: Console) -> None:
@@ -57,16 +95,17 @@ def _close(report: LintReport, screen: Console) -> None:
             show(each, screen, indent=2)
 
 
-def _show_problem(answer: Linted, found: FiredRule, screen: Console, with_corrections: bool, same: bool) -> None:
+def _show_problem(
+    answer: Linted, found: FiredRule, problem: LintProblem, screen: Console, with_corrections: bool, same: bool
+) -> None:
     """`same`: what happens and what to do were said by the problem before, of another line."""
     finding = found.finding
-    head = f"{found.severity} line {finding.span.line}: {finding.summary}  [{found.rule.id} {found.rule.code}]"
-    show(head, screen, style="bold", head=COLORS[found.severity])
+    _show_head(problem, screen, named=len(answer.pieces) > 1)
     _show_line(answer.job.text, finding.span, screen)
     if not same:
-        known_as = f" ({', '.join(found.rule.leads_to)})" if found.rule.leads_to else ""
-        show(f"{finding.happens}{known_as}", screen, indent=2)
-        show(f"Fix: {finding.fix}", screen, indent=2)
+        known_as = f" ({', '.join(problem.leads_to)})" if problem.leads_to else ""
+        show(f"{problem.happens}{known_as}", screen, indent=2)
+        show(f"Fix: {problem.fix.text}", screen, indent=2)
     if with_corrections and finding.edits:
         corrected = once(answer.job, [(found.severity, finding)])
         lines = changed_lines(answer.job.text, corrected)
@@ -74,6 +113,13 @@ def _show_problem(answer: Linted, found: FiredRule, screen: Console, with_correc
             screen.print(Text("    " + safe(line), style="green"), soft_wrap=True)
         if len(lines) > MOST_LINES:
             show(f"and {counted(len(lines) - MOST_LINES, 'more line')}; --fix prints the whole text", screen, indent=4)
+
+
+def _show_head(problem: LintProblem, screen: Console, *, named: bool) -> None:
+    """`named`: whether the reader has to be told the file."""
+    where = f"{problem.file} line" if named and problem.file else "line"
+    head = f"{problem.severity} {where} {problem.line}: {problem.summary}  [{problem.rule} {problem.code}]"
+    show(head, screen, style="bold", head=COLORS[problem.severity])
 
 
 def changed_lines(before: str, after: str) -> list[str]:

@@ -4,13 +4,14 @@ Kept by hand beside the functions that say it; `tests/test_about.py` finds the i
 """
 
 from gpudoctor.command import command
-from gpudoctor.said import amp, checkpoint, nccl_test
+from gpudoctor.said import amp, checkpoint, lint, nccl_test
 from gpudoctor.said.one import Meaning, said_by
 
 SAID: dict[str, Meaning] = {
     **nccl_test.NCCL,
     **checkpoint.CHECKPOINT,
     **amp.AMP,
+    **lint.LINT,
     "nodes-differ": said_by("check --hosts")(
         "Something that should be alike on all nodes is not.",
         "Ranks of one job then behave differently, and the slowest or the oddest decides for all.",

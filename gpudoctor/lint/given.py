@@ -1,0 +1,141 @@
+"""The files that somebody names for `lint`: themselves, and of a folder those that look as if they start something.
+
+Nothing outside of a folder that was named is read, no link that leads out of it is followed, and nothing but regular
+files is opened there.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from gpudoctor import bounded, cost
+from gpudoctor.errors import BadInput
+from gpudoctor.launcher import registry
+from gpudoctor.lint.asked import decoded, text_and_codec
+from gpudoctor.lint.read import HOSTFILE_NAME
+from gpudoctor.lint.starts import SourceFile
+from gpudoctor.lint.trainers import CALL
+
+SCRIPTS = (".sh", ".bash", ".zsh", ".ksh", ".sbatch", ".slurm", ".job", ".pbs", ".qsub", ".lsf", ".bsub", ".sub",
+           ".yaml", ".yml", ".dockerfile", ".mk")  # fmt: skip
+BESIDE = (".py", ".json", ".env")
+"""They belong to a start that names them; a program is one too where it makes its ranks itself."""
+NAMES = re.compile(r"(?:dockerfile|makefile|gnumakefile)(?:\..*)?$", re.IGNORECASE)
+NOT_OURS = ("node_modules", "__pycache__", "site-packages", "dist-packages")
+MOST_FILES = 50_000
+"""Names that are looked at in a folder."""
+MOST_READ = 4_000
+HEADERS = r"#SBATCH|#PBS|#BSUB|#PJM|#\$|#flux:|\bkind:|\bpython"
+
+
+class GivenFiles(Struct, frozen=True):
+    """What was named, as it was read."""
+
+    files: tuple[SourceFile, ...] = ()
+    unread: dict[str, str] = {}
+    """A named file -> why it could not be read."""
+    folders: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()
+    """Scripts and manifests of a folder in which no word starts a training."""
+
+
+def gathered(names: Sequence[str]) -> GivenFiles:
+    """Reads what was named. Raises `BadInput` for a folder that is too large."""
+    files: dict[str, SourceFile] = {}
+    unread: dict[str, str] = {}
+    passed_over: list[str] = []
+    folders = tuple(name for name in dict.fromkeys(names) if name != "-" and os.path.isdir(name))  # noqa: PTH112
+    for name in dict.fromkeys(names):
+        if name in folders:
+            continue
+        cost.progress()
+        try:
+            files[name] = SourceFile(name, *text_and_codec(name, name))
+        except BadInput as error:
+            unread[name] = str(error).removeprefix(name).lstrip(": ")
+    real = {os.path.realpath(each) for each in files}
+    for folder in folders:
+        for path in _candidates(folder):
+            if os.path.realpath(path) in real:
+                continue
+            if len(files) >= MOST_READ:
+                raise BadInput(f"{folder}: more than {MOST_READ} files look like starts; name a folder in it")
+            cost.progress()
+            text = _read(path)
+            if text is None:
+                continue
+            if path.endswith(BESIDE) or HOSTFILE_NAME.search(Path(path).name) or starters().search(text[0]):
+                files[path] = SourceFile(path, *text, is_named=False)
+            else:
+                passed_over.append(path)
+    return GivenFiles(tuple(files.values()), unread, folders, tuple(passed_over))
+
+
+def may_start(source: SourceFile) -> bool:
+    """Whether a file of a folder that no start names is one itself."""
+    if source.is_named:
+        return True
+    if source.file.endswith(".py"):
+        return "__main__" in source.text and CALL.search(source.text) is not None
+    return not source.file.endswith(BESIDE) and not HOSTFILE_NAME.search(Path(source.file).name)
+
+
+@cache
+def starters() -> re.Pattern[str]:
+    """A word by which a text may start something."""
+    words = {
+        name.split()[0]
+        for launcher in registry.every()
+        for form in launcher.forms
+        for name in (*form.programs, *form.modules)
+    }
+    return re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, sorted(words)))})(?![\w-])|{HEADERS}")
+
+
+def _candidates(folder: str) -> Iterator[str]:
+    """By name, in order. A link is followed where it stays in the folder."""
+    root = os.path.realpath(folder)
+    seen = 0
+    for path, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            each
+            for each in folders
+            if (not each.startswith(".") or each == ".github")
+            and each not in NOT_OURS
+            and not os.path.exists(os.path.join(path, each, "pyvenv.cfg"))  # noqa: PTH110, PTH118 - of thousands
+        )
+        for name in sorted(names):
+            seen += 1
+            if seen > MOST_FILES:
+                raise BadInput(f"{folder}: it holds more than {MOST_FILES} files; name a folder in it")
+            if not _looks_like_one(name):
+                continue
+            found = os.path.join(path, name)  # noqa: PTH118
+            if not os.path.islink(found) or os.path.realpath(found).startswith(root + os.sep):  # noqa: PTH114
+                yield os.path.normpath(found)
+
+
+def _looks_like_one(name: str) -> bool:
+    if name.startswith("."):
+        return False
+    plain = "." not in name
+    return plain or name.lower().endswith((*SCRIPTS, *BESIDE)) or bool(NAMES.match(name) or HOSTFILE_NAME.search(name))
+
+
+def _read(path: str) -> tuple[str, str] | None:
+    """The text of a file of a folder; None for what is no text, or no regular file."""
+    try:
+        descriptor = bounded.regular(path)
+        with os.fdopen(descriptor, "rb") as file:
+            raw = file.read(bounded.SCRIPT.size + 1)
+        text = decoded(raw) if len(raw) <= bounded.SCRIPT.size else None
+    except (OSError, ValueError, bounded.Refused):
+        return None
+    if text is not None and "." not in os.path.basename(path):  # noqa: PTH119
+        known = text[0].startswith("#!") or NAMES.match(os.path.basename(path)) or HOSTFILE_NAME.search(path)  # noqa: PTH119
+        return text if known else None
+    return text

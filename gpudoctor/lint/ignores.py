@@ -1,0 +1,100 @@
+"""`# gpudoctor: ignore[S04] reason`: a comment that silences rules on its line or on the line below it.
+
+A command that goes on over lines by backslashes is one line here, for no comment can stand inside it. What names no
+rule or silences nothing is told: a comment that outlives its problem would silence the next one.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
+
+from msgspec import Struct
+
+from gpudoctor.lint.model import Span
+from gpudoctor.lint.rule import LintFinding, LintRule
+
+COMMENT = re.compile(r"#[ \t]*gpudoctor:[ \t]*ignore\b(?:[ \t]*\[([^\]\r\n]*)\])?")
+LINE = re.compile(r"[^\n]*(?:\n|$)")
+GOES_ON = re.compile(r"\\\r?\n?$")
+MOST_COMMENTS = 1000
+
+
+class Ignore(Struct):
+    """One such comment."""
+
+    codes: tuple[str, ...]
+    span: Span
+    first: int
+    """The lines that it speaks of."""
+    last: int
+    used: set[str]
+
+
+def _pseudo_rule(code: str, id: str, title: str) -> LintRule:
+    """What these comments are told of by: it judges no start, and so stands in no list of rules."""
+    return LintRule(
+        id=id, code=code, title=title, severity="info", needs="text", source="docs/lint.md", bad=(), good=(),
+        judge=lambda job: iter(()),
+    )  # fmt: skip
+
+
+UNKNOWN = _pseudo_rule("I01", "ignore-names-no-rule", "Every ignored rule is a rule")
+UNUSED = _pseudo_rule("I02", "ignore-without-effect", "Every ignore comment silences something")
+
+
+class Ignores:
+    """The comments of one text."""
+
+    def __init__(self, text: str) -> None:
+        self.every = list(_comments(text)) if "gpudoctor:" in text else []
+
+    def silences(self, rule: LintRule, line: int) -> bool:
+        found = False
+        for each in self.every:
+            if each.first <= line <= each.last:
+                named = {rule.code, rule.id} & {*each.codes}
+                each.used |= named
+                found = found or bool(named)
+        return found
+
+    def complaints(self, rules: Collection[str], off: Collection[str]) -> Iterator[tuple[LintRule, LintFinding]]:
+        """After all was judged. `rules`: codes and ids of those that judged; `off`: of those that may not."""
+        for each in self.every:
+            if not each.codes:
+                yield UNKNOWN, _finding(each, "the comment names no rule to ignore", "Name it: ignore[S04].")
+            for code in each.codes:
+                if code not in rules and code not in off:
+                    text = f"no rule of lint has the code or id {code[:40]}"
+                    yield UNKNOWN, _finding(each, text, "Write the code that stands in brackets behind the problem.")
+                elif code not in each.used and code not in off:
+                    text = f"{code} is ignored here, and does not fire"
+                    yield UNUSED, _finding(each, text, "Take the comment away: it would silence the next such problem.")
+
+
+def _finding(ignore: Ignore, summary: str, fix: str) -> LintFinding:
+    return LintFinding(span=ignore.span, summary=summary, happens="The comment silences nothing.", fix=fix)
+
+
+def _comments(text: str) -> Iterator[Ignore]:
+    lines = [found for found in LINE.finditer(text) if found[0]]
+    starts = [found.start() for found in lines]
+    for number, found in enumerate(COMMENT.finditer(text)):
+        if number == MOST_COMMENTS:
+            return
+        at = bisect_right(starts, found.start()) - 1
+        first = last = at
+        if not text[starts[at] : found.start()].strip():  # alone on its line: it speaks of what follows
+            while first < len(lines) and lines[first][0].lstrip().startswith("#") and _is_ignore(lines[first][0]):
+                first += 1
+            last = first = min(first, len(lines) - 1)
+        else:
+            while first and GOES_ON.search(lines[first - 1][0]):
+                first -= 1
+        while last + 1 < len(lines) and GOES_ON.search(lines[last][0]):
+            last += 1
+        codes = tuple(filter(None, (code.strip() for code in (found[1] or "").split(","))))
+        yield Ignore(codes, Span(found.start(), found.end(), at + 1), first + 1, last + 1, set())
+
+
+def _is_ignore(line: str) -> bool:
+    return COMMENT.match(line.strip()) is not None

@@ -1,0 +1,131 @@
+"""Several files -> the starts in them: a file, and those of the others that it names, judged as one.
+
+What is named stands behind the text as `#@ file NAME`, as somebody writes it who puts a start of several files into
+one. A file that a start names is none by itself.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from msgspec import Struct
+
+from gpudoctor.lint.dockerfile import looks_like_dockerfile
+from gpudoctor.lint.places import Piece
+from gpudoctor.lint.sections import MARK, split
+from gpudoctor.lint.shell.sbatch import looks_like_batch
+
+WORD = re.compile(r"[\w.+@%${}-]*(?:/[\w.+@%${}-]+)+|[\w.+@%-]+")
+MOST_BESIDE = 32
+
+
+class SourceFile(Struct, frozen=True):
+    """A file as it was read."""
+
+    file: str
+    """Its name, as it was given or found."""
+    text: str
+    codec: str = "utf-8"
+    is_named: bool = True
+    """By the user himself; else it lay in a folder."""
+
+
+class StartFiles(Struct, frozen=True):
+    """A start, and what it names."""
+
+    main: SourceFile
+    beside: tuple[SourceFile, ...] = ()
+
+    @property
+    def files(self) -> tuple[SourceFile, ...]:
+        return (self.main, *self.beside)
+
+    def as_one(self) -> tuple[str, tuple[Piece, ...]]:
+        """The text to judge, and where each file stands in it."""
+        texts, pieces, at = [], [], 0
+        for index, each in enumerate(self.files):
+            mark = _mark(each) if index else ""
+            body = each.text if each.text.endswith("\n") or len(self.files) == 1 else f"{each.text}\n"
+            texts += [mark, body]
+            pieces.append(Piece(each.file, at + len(mark), at + len(mark) + len(each.text)))
+            at += len(mark) + len(body)
+        return "".join(texts), tuple(pieces)
+
+    def apart(self, text: str) -> tuple[str, ...] | None:
+        """The text of each file in a corrected one; None where its marks are no more found."""
+        found, at = [], 0
+        for each in self.beside:
+            end = text.find("\n" + _mark(each), max(at - 1, 0))
+            if end < 0:
+                return None
+            found.append(text[at : end + 1])
+            at = end + 1 + len(_mark(each))
+        found.append(text[at:])
+        return tuple(
+            new.removesuffix("\n") if len(self.files) > 1 and not old.text.endswith("\n") else new
+            for new, old in zip(found, self.files, strict=True)
+        )
+
+
+def _mark(source: SourceFile) -> str:
+    return f"#@ file {PurePath(source.file).name}\n"
+
+
+def starts(sources: Sequence[SourceFile]) -> tuple[StartFiles, ...]:
+    """In the order in which they were given."""
+    named = {each.file: tuple(_named_in(each, sources)) for each in sources}
+    mains = [each for each in sources if not any(each in beside for beside in named.values())]
+    covered = {each.file for main in mains for each in _all_beside(main, named)}
+    for each in sources:  # files that name each other
+        if each not in mains and each.file not in covered:
+            mains.append(each)
+            covered |= {other.file for other in _all_beside(each, named)}
+    order = {each.file: index for index, each in enumerate(sources)}
+    mains.sort(key=lambda each: order[each.file])
+    return tuple(StartFiles(each, tuple(_all_beside(each, named))) for each in mains)
+
+
+def _all_beside(main: SourceFile, named: dict[str, tuple[SourceFile, ...]]) -> list[SourceFile]:
+    """What it names, and what that names; each base name once, for a mark has no folder."""
+    found: dict[str, SourceFile] = {PurePath(main.file).name: main}
+    waiting = [main]
+    while waiting:
+        for each in named[waiting.pop(0).file]:
+            name = PurePath(each.file).name
+            if name not in found and len(found) <= MOST_BESIDE:
+                found[name] = each
+                waiting.append(each)
+    return list(found.values())[1:]
+
+
+def _named_in(source: SourceFile, sources: Sequence[SourceFile]) -> Iterator[SourceFile]:
+    """Those of the sources that its text names. Batch scripts only where it is one: headers of two are no one's."""
+    if not _can_name(source):
+        return
+    by_name: dict[str, list[SourceFile]] = {}
+    for each in sources:
+        if each.file != source.file:
+            by_name.setdefault(PurePath(each.file).name, []).append(each)
+    words = dict.fromkeys(word for word in WORD.findall(source.text) if word.rpartition("/")[2] in by_name)
+    found = [meant for word in words if (meant := _meant(word, source, by_name)) is not None]
+    batches = {each.file for each in found if looks_like_batch(each.text)}
+    yield from (each for each in dict.fromkeys(found) if len(batches) < 2 or each.file not in batches)
+
+
+def _can_name(source: SourceFile) -> bool:
+    """Scripts and manifests. A text that is cut up by comments would not be, with a mark behind it."""
+    if source.file.endswith((".py", ".json", ".md", ".txt")) or looks_like_dockerfile(source.text):
+        return False
+    return len(split(source.text)) == 1 or MARK.search(source.text) is not None
+
+
+def _meant(word: str, source: SourceFile, by_name: dict[str, list[SourceFile]]) -> SourceFile | None:
+    """The file that a word of the text means: from the text's folder, or from one above it, where it is started."""
+    *folders, name = word.split("/")
+    while folders and ("$" in folders[0] or folders[0] in ("", ".")):  # $ROOT/worker.sh: wherever that is
+        folders = folders[1:]
+    here = PurePath(os.path.normpath(source.file)).parent
+    meant = [PurePath(os.path.normpath(above.joinpath(*folders, name))) for above in (here, *here.parents)]
+    given = {PurePath(os.path.normpath(each.file)): each for each in by_name[name]}
+    return next((given[each] for each in meant if each in given), None)
