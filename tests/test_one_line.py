@@ -1,5 +1,10 @@
 """What people type into a search, asked of `explain`: tests/corpus/one_line.txt."""
 
+import io
+
+import pytest
+
+from gpudoctor.explain.explain import explain
 from tests.corpus.one_line import OneLine, one_lines
 
 
@@ -10,3 +15,20 @@ def test_most_are_classed_rightly_few_wrongly_and_what_tells_no_fault_accuses_no
     for half, least in (("tune", 67), ("keep", 62)):
         of_half: list[OneLine] = [line for line in lines if line.half == half]
         assert sum(line.right for line in of_half) >= least
+
+
+@pytest.mark.parametrize(
+    ("text", "id"),
+    [
+        ("CUDA out of memory", "gpu-out-of-memory"),
+        ("RuntimeError: CUDA out of memory", "gpu-out-of-memory"),
+        ("No space left on device", "disk-full"),
+        ("RuntimeError: unable to write to file </torch_7_1_0>: No space left on device (28)", "shm-too-small"),
+        ("ModuleNotFoundError: No module named 'deepspeed'", "library-missing"),
+        ("ValueError: batch must be positive", "program-error"),
+    ],
+)
+def test_an_error_that_is_one_trouble_has_its_id_however_it_is_worded(text: str, id: str) -> None:
+    (cause,) = explain((), stdin=io.BytesIO(), texts=(text,)).causes
+    assert cause.cause == id
+    assert "other ranks" not in cause.fix.text

@@ -39,6 +39,11 @@ CAUSE = Cause(
     fix=Fix("Correct what raised it: the first traceback of that rank names the file and the line."),
     variants={
         "at": "Correct what raised it{place}; the other ranks only waited for {who}.",
+        "alone": "Correct what raised it{place}.",
+        "route": (
+            "Look whether what is to answer runs there and listens, and whether name, address and port are its "
+            "own{place}."
+        ),
         "file-missing": (
             "Give the path as the node of {who} sees it, or put the file there; a relative path starts at the folder "
             "that the job was started in{place}."

@@ -1,9 +1,9 @@
 """Class, blame and restart of an exception or an error's text that no table knows: total, by what Python itself tells.
 
-One id (`program-error`) stands for all of them; what a program does about a missing file is not what it does about a
-tensor of the wrong shape. Asked in this order: the errno, by its number or by the C library's words for it; the words
-of the message; the type's own name; the package that the type, then the frame that raised it, is of; the words of
-which the type's name is made. What none of these tells is "exception".
+Where the class is what one cause alone is about, that is its id, else `program-error`; what a program does about a
+missing file is not what it does about a tensor of the wrong shape. Asked in this order: the errno, by its number or by
+the C library's words for it; the words of the message; the type's own name; the package that the type, then the frame
+that raised it, is of; the words of which the type's name is made. What none of these tells is "exception".
 """
 
 import builtins
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from gpudoctor.cause import Blame, Class, Judged, Restart
+from gpudoctor.causes import CAUSES
 
 AFTER: Restart = "after a fix"
 
@@ -23,6 +24,17 @@ def _own(kind: Class, blame: Blame = "program", restart: Restart = AFTER) -> Jud
 
 
 OTHER = _own("exception")
+OF_CLASS: Mapping[Class, str] = {
+    "gpu-memory": "gpu-out-of-memory",
+    "host-memory": "host-out-of-memory",
+    "shared-memory": "shm-too-small",
+    "disk-full": "disk-full",
+    "download": "download-failed",
+    "import": "library-missing",
+    "no-device": "no-gpu-visible",
+    "illegal-access": "gpu-program-fault",
+}
+"""The causes that an exception of such a class has, whoever raised it and however it is worded."""
 FILE, PERMISSION, IMPORT = (
     _own("file-missing", "environment"),
     _own("permission", "environment"),
@@ -319,6 +331,18 @@ def _errors() -> tuple[tuple[str, Judged], ...]:
     found = {os.strerror(number): judged for number, judged in OF_ERRNO.items()}
     found.update(dict.fromkeys(OF_RESOLVERS, NAME))
     return tuple((words, judged) for words, judged in found.items() if words != os.strerror(errno.EAGAIN))
+
+
+def cause_of(judged: Judged) -> str:
+    """The id of what an exception or an error's text of this class tells."""
+    return OF_CLASS.get(judged.kind, "program-error")
+
+
+def variant_of(cause: str, judged: Judged, *, alone: bool) -> str:
+    """Which of the cause's fixes is one for this class. `alone`: nothing in the log speaks of several ranks."""
+    if cause != "program-error":
+        return ""
+    return judged.kind if judged.kind in CAUSES[cause].variants else "alone" if alone else "at"
 
 
 def judged_words(text: str) -> Judged | None:

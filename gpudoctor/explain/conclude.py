@@ -19,6 +19,7 @@ from gpudoctor.explain.waits import Wait, pattern, places, waits
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.symptom import Role
 
+ALONE = "The program ended by an exception that it did not catch."
 MOST_CAUSES = 5
 MOST_CONSEQUENCES = 12
 MOST_STORY = 12
@@ -176,9 +177,9 @@ def _published(candidate: Candidate) -> LogCause:
         ranks=candidate.ranks,
         evidence=candidate.evidence,
         summary=candidate.summary,
-        meaning=known.meaning,
+        meaning=ALONE if candidate.variant == "alone" else known.meaning,
         fix=known.remedy(candidate.variant, **candidate.values),
-        confirm=candidate.confirm or known.confirm,
+        confirm=candidate.confirm or ("" if candidate.variant == "alone" else known.confirm),
     )
 
 

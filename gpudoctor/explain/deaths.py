@@ -5,9 +5,8 @@ import signal
 
 from msgspec import Struct
 
-from gpudoctor.causes import CAUSES
 from gpudoctor.explain.candidate import Candidate
-from gpudoctor.explain.classes import judged_exception
+from gpudoctor.explain.classes import cause_of, judged_exception, variant_of
 from gpudoctor.explain.endings import OF_SIGNAL, Ending, signal_number
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
@@ -107,19 +106,21 @@ def spoken(facts: Facts) -> list[Spoken]:
 def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[Candidate]:
     """An error of the program itself that ended a rank."""
     errors = []
+    alone = not (facts.ranks or facts.exits or facts.world_size)
     for each in tracebacks:
         if each.kind != "own" or not (failed or each.told.lines_after <= AFTERWARDS):
             continue
         error, rank = each.first, each.told.rank
-        who = f"rank {rank}" if rank is not None else "a process"
+        who = f"rank {rank}" if rank is not None else "the program" if alone else "a process"
         place = f" at {error.file}:{error.at}" if error.file else ""
         function = f" in {error.function}" if error.function and error.function != "<module>" else ""
         message = f"{error.type}: {error.words}" if error.words else error.type
         judged = judged_exception(error.type, error.all_words, error.innermost)
+        cause = cause_of(judged)
         errors.append(
             Candidate(
-                cause="program-error",
-                variant=judged.kind if judged.kind in CAUSES["program-error"].variants else "at",
+                cause=cause,
+                variant=variant_of(cause, judged, alone=alone),
                 judged=judged,
                 hosts=(each.told.host,) if each.told.host else (),
                 values={"place": place, "who": who},

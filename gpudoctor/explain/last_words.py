@@ -21,9 +21,11 @@ from gpudoctor.explain.classes import (
     OF_ERRNO,
     OF_RESOLVERS,
     OTHER,
+    cause_of,
     judged_exception,
     judged_message,
     judged_words,
+    variant_of,
 )
 from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.course import NOT_A_NUMBER
@@ -62,6 +64,7 @@ BUILDING = re.compile(
 """GCC's, Clang's, NVCC's and EDG's form of an error, the linkers', and what ends the build that called them."""
 MOST_NOT_NUMBERS = 3
 """Losses that are no numbers: so many are more than a step that a loss scaler leaves out (our rule of thumb)."""
+ENDED = "The program ended by that error: no line behind it tells of anything else."
 LAST = 4
 """Lines at the end among which such a line is the program's last word (our rule of thumb)."""
 NEAR = 12
@@ -160,7 +163,7 @@ def last_words(
 
 
 def _caused(concluded: Conclusion, judged: Judged, summary: str, evidence: tuple[Line, ...]) -> Conclusion:
-    known = CAUSES["program-error"]
+    known = CAUSES[cause_of(judged)]
     cause = LogCause(
         cause=known.id,
         kind=judged.kind,
@@ -169,9 +172,9 @@ def _caused(concluded: Conclusion, judged: Judged, summary: str, evidence: tuple
         confidence=LIKELY,
         evidence=evidence,
         summary=summary,
-        meaning=known.meaning,
-        fix=known.remedy(judged.kind if judged.kind in known.variants else "at", place="", who="that process"),
-        confirm=known.confirm,
+        meaning=known.meaning if known.id != "program-error" else ENDED,
+        fix=known.remedy(variant_of(known.id, judged, alone=True), place="", who="that process"),
+        confirm=known.confirm if known.id != "program-error" else "",
     )
     behind = tuple(each for each in concluded.causes if each.cause != known.id)
     return structs.replace(concluded, causes=(cause, *behind))
