@@ -88,6 +88,23 @@ def test_counts_of_nccl_decide_where_ranks_spin(later: int, verdict: Movement) -
     assert progress_of(job).verdict == verdict
 
 
+def test_one_that_waits_does_not_get_on_because_others_launch_ahead() -> None:
+    """stops_early of tests/lab/hangs: a rank has left the loop, and the others queue their steps behind its absence."""
+
+    def poll(at: float, count: int) -> Ras:
+        counts = (("a", 4000, count), ("a", 4001, 7))
+        ranks = tuple(
+            RasRank(rank=rank, host=host, pid=pid, counts={"AllReduce": own})
+            for rank, (host, pid, own) in enumerate(counts)
+        )
+        return Ras(at=at, source="localhost:28028", communicators=(RasCommunicator(id="a", size=2, ranks=ranks),))
+
+    spin: dict[str, Any] = {"state": "R", "waits_in": "", "cpu": (3.0, 5.5), "switches": (50, 60), "moved": True}
+    gpu = {"libraries": {"libcuda.so.580.95.05": "/x"}}
+    ranks = (sleeps(0, moved=True, **gpu), waits(1, "barrier", **gpu, **spin))
+    assert progress_of(a_job(*ranks, nodes={"a": {"ras": (poll(0.0, 7), poll(5.0, 90))}})).verdict == "held"
+
+
 # ---------------------------------------------------------------- states
 
 STATES: dict[str, tuple[HangJob, State]] = {

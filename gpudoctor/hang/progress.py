@@ -112,8 +112,8 @@ def progress_of(job: HangJob) -> JobProgress:
             waiting.append(rank)
         else:
             away.append(rank)
-    counted = _ras_counts_grow(job)
-    motions = [_of_waiting(rank, counted) for rank in waiting]
+    launched = _Launched(job)
+    motions = [_of_waiting(rank, launched.grow(rank)) for rank in waiting]
     elsewhere = [_of_away(rank) for rank in away]
     return JobProgress(
         verdict=_verdict(waiting, motions, elsewhere, bool(stopped)),
@@ -269,16 +269,39 @@ def _has_run(first: Sample, last: Sample, pid: int, wakes: int = 0) -> bool | No
     return other.switches - one.switches > max(wakes, SWITCHES_OF_A_SIGNAL if by_signal else 0)
 
 
-def _ras_counts_grow(job: HangJob) -> bool | None:
-    """Whether NCCL has launched collectives between two polls; None where it was not asked twice."""
-    answer: bool | None = None
-    for node in job.nodes:
-        if len(node.ras) < 2:
-            continue
-        if _counts(node.ras[0]) != _counts(node.ras[-1]):
-            return True
-        answer = False
-    return answer
+class _Launched:
+    """What NCCL's RAS says of collectives that were launched between its two polls."""
+
+    def __init__(self, job: HangJob) -> None:
+        self._any: bool | None = None
+        self._own: dict[int, set[bool]] = defaultdict(set)
+        """By process id, of ranks that are told one by one. Two hosts may have one: then the answer is everybody's."""
+        for node in job.nodes:
+            if len(node.ras) < 2:
+                continue
+            first, last = _counts(node.ras[0]), _counts(node.ras[-1])
+            self._any = bool(self._any) or first != last
+            before = _by_process(node.ras[0])
+            for process, counts in _by_process(node.ras[-1]).items():
+                if process in before:
+                    self._own[process[1]].add(counts != before[process])
+
+    def grow(self, rank: Rank) -> bool | None:
+        """Whether this rank has launched one; whether any has where this one is not told of, None where none is.
+
+        Others may launch ahead of what their GPUs have come to: that does not say that one that waits gets on."""
+        own = self._own.get(rank.pid, set())
+        return next(iter(own)) if len(own) == 1 else self._any
+
+
+def _by_process(ras: Ras) -> dict[tuple[str, int], dict[str, dict[str, int]]]:
+    """Host and process id of each rank that is told with it -> its counts in each communicator."""
+    told: dict[tuple[str, int], dict[str, dict[str, int]]] = defaultdict(dict)
+    for group in ras.communicators:
+        for rank in group.ranks:
+            if rank.pid:
+                told[rank.host, rank.pid][group.id] = rank.counts
+    return told
 
 
 def _counts(ras: Ras) -> dict[tuple[str, int], dict[str, int]]:

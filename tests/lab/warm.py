@@ -438,6 +438,7 @@ def become(request: dict[str, Any]) -> list[str]:
     os.environ.clear()
     os.environ.update(environment)
     show_to_others(words, environment)
+    read_again()
     sys.orig_argv = list(words)
     multiprocessing.process.ORIGINAL_DIR = request["folder"]  # type: ignore[attr-defined]
     sys.modules["warm"] = types.ModuleType("warm")  # for the lab's sitecustomize: this is one already
@@ -646,6 +647,13 @@ def live(line: socket.socket, door: socket.socket | None = None) -> NoReturn:
         traceback.print_exc()
         os._exit(126)
     run_and_end(rest)
+
+
+def read_again() -> None:
+    """What torch reads of the environment when it is imported, and only then: TORCH_DISTRIBUTED_DEBUG."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and hasattr(distributed, "set_debug_level_from_env"):
+        distributed.set_debug_level_from_env()
 
 
 def own_thread_pool() -> None:
