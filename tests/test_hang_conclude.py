@@ -100,7 +100,7 @@ def test_one_that_waits_does_not_get_on_because_others_launch_ahead() -> None:
         return Ras(at=at, source="localhost:28028", communicators=(RasCommunicator(id="a", size=2, ranks=ranks),))
 
     spin: dict[str, Any] = {"state": "R", "waits_in": "", "cpu": (3.0, 5.5), "switches": (50, 60), "moved": True}
-    gpu = {"libraries": {"libcuda.so.580.95.05": "/x"}}
+    gpu: dict[str, Any] = {"libraries": {"libcuda.so.580.95.05": "/x"}}
     ranks = (sleeps(0, moved=True, **gpu), waits(1, "barrier", **gpu, **spin))
     assert progress_of(a_job(*ranks, nodes={"a": {"ras": (poll(0.0, 7), poll(5.0, 90))}})).verdict == "held"
 
