@@ -61,6 +61,9 @@ def test_class_and_blame_are_in_the_json_and_with_v() -> None:
     assert "Class: no-device; to blame: environment" in answered("-v", "RuntimeError: No CUDA GPUs are available")[1]
 
 
+ADVICE = "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
+
+
 @pytest.mark.parametrize(
     ("name", "message", "kind"),
     [
@@ -76,6 +79,13 @@ def test_class_and_blame_are_in_the_json_and_with_v() -> None:
         ("MisconfigurationException", "no such strategy", "config"),
         ("gaierror", "[Errno -2] Name or service not known", "name-resolution"),
         ("Strange", "", "exception"),
+        # every error of CUDA ends with torch's advice about device-side assertions
+        ("torch.AcceleratorError", f"CUDA error: context is destroyed\n{ADVICE}", "exception"),
+        ("torch.AcceleratorError", "CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `f( h)`", "argument"),
+        ("torch.distributed.DistBackendError", "NCCL error in: x.cpp:9, internal error", "exception"),
+        ("torch.distributed.DistNetworkError", "code: -98, name: EADDRINUSE, message: address already in use", "port"),
+        # the next line is another rank's
+        ("TypeError", "f() takes 1\n[W socket.cpp:6] [c10d] ... (errno: 104 - Connection reset by peer).", "argument"),
     ],
 )
 def test_classes_of_exceptions(name: str, message: str, kind: str) -> None:
@@ -172,6 +182,21 @@ def test_ends_by_a_build_and_by_losses_that_are_no_numbers() -> None:
     assert of_text(STEPS + "step 106 loss nan\nstep 107 loss 2.3\nstep 108 loss 2.2\n") == ("", [])
     assert course([(1, "fit finished. errors=0 failed=0")]).well
     assert not course([(1, "fit finished. errors=0 failed=2")]).well
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "file", "kind"),
+    [
+        # what a library is for says nothing of how it was called
+        ("ValueError", "`unit` must be one of 's', 'ms', got 'h'", "/v/datasets/table.py", "argument"),
+        ("TypeError", "inputs should be a collection of tensors", "/v/torch/cuda/nccl.py", "argument"),
+        ("RuntimeError", "Cannot pickle CUDA storage", "/v/torch/multiprocessing/reductions.py", "argument"),
+        ("ValueError", "`fused` must be a bool, got 3", "/v/transformers/training_args.py", "config"),
+        ("RuntimeError", "no answer", "/v/huggingface_hub/file_download.py", "download"),
+    ],
+)
+def test_where_it_was_raised_counts_where_its_words_do_not(name: str, message: str, file: str, kind: str) -> None:
+    assert judged_exception(name, message, file).kind == kind
 
 
 @pytest.mark.parametrize(

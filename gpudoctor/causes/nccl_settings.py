@@ -1,4 +1,4 @@
-from gpudoctor.cause import Cause, Fix, command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="nccl-settings",
@@ -7,6 +7,7 @@ CAUSE = Cause(
     kind="nccl-setting",
     blame="environment",
     restart="after a fix",
+    judged={"comm-id-name": Judged("name-resolution", "environment", "after a fix")},
     hangs_by="start",
     meaning=(
         "Variables of NCCL forbid every algorithm, protocol or network that could do the work, or name one that is "
@@ -30,6 +31,16 @@ CAUSE = Cause(
         "file": Fix(
             "NCCL_TOPO_FILE or NCCL_GRAPH_FILE names a file that this node or container does not have: take it out.",
             (command("unset NCCL_TOPO_FILE NCCL_GRAPH_FILE"),),
+        ),
+        "comm-id": Fix(
+            "NCCL_COMM_ID is for programs without a launcher, and wants ADDRESS:PORT: take it out where torchrun or "
+            "srun starts the ranks.",
+            (command("unset NCCL_COMM_ID"),),
+        ),
+        "comm-id-name": Fix(
+            "NCCL_COMM_ID holds a name that this node cannot resolve: give the address, or write the name into DNS or "
+            "/etc/hosts.",
+            (command("env | grep ^NCCL_COMM_ID"),),
         ),
         "ucx": Fix(
             "UCX_TLS or UCX_NET_DEVICES names what is not there or does not reach the other node: take both out.",

@@ -13,6 +13,7 @@ CAUSE = Cause(
         "driver": Judged("driver", "node", "elsewhere"),
         "toolkit": Judged("image", "environment", "after a fix"),
         "cdi": Judged("config", "environment", "after a fix"),
+        "mps": Judged("driver", "environment", "after a fix"),
     },
     hangs_by="start",
     meaning=(

@@ -1,4 +1,4 @@
-from gpudoctor.cause import Cause, Class, Fix, Judged
+from gpudoctor.cause import Cause, Class, Fix, Judged, command
 
 OF_ENVIRONMENT: tuple[Class, ...] = (
     *("file-missing", "permission", "dependency-mismatch", "limits", "name-resolution", "port", "quota"),
@@ -27,6 +27,9 @@ CAUSE = Cause(
         "pickle": Judged("argument", "program", "after a fix"),
         "main-guard": Judged("argument", "program", "after a fix"),
         "cpu-tensor": Judged("argument", "program", "after a fix"),
+        "threads": Judged("limits", "environment", "after a fix"),
+        "cuda-call": Judged("argument", "program", "after a fix"),
+        "nccl-call": Judged("argument", "program", "after a fix"),
         "no-script": Judged("file-missing", "user", "after a fix"),
         "script": Judged("config", "user", "after a fix"),
     },
@@ -89,6 +92,13 @@ CAUSE = Cause(
             "init_process_group('cpu:gloo,cuda:nccl')."
         ),
         "no-script": "Give the path of the script as that node sees it: {file} is not there.",
+        "threads": "Raise the number of threads that the job may have (ulimit -u, the cgroup's pids.max).",
+        "cuda-call": Fix(
+            "Start that rank with CUDA_LAUNCH_BLOCKING=1: the call in the traceback is then the one that CUDA refused. "
+            "Compare its sizes, streams and devices with what that call takes.",
+            (command("export CUDA_LAUNCH_BLOCKING=1"),),
+        ),
+        "nccl-call": "Correct the call of NCCL, or of torch.distributed, in that traceback; NCCL's line says why.",
         "abort": "Look at the lines of rank {rank} before; they say why.",
     },
     confirm="The traceback is the first that no other rank's end explains.",

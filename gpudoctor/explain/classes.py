@@ -7,23 +7,38 @@ that raised it, is of; the words of which the type's name is made. What none of 
 """
 
 import builtins
-import errno
-import os
 import re
 from collections.abc import Mapping
-from functools import cache
 
-from gpudoctor.cause import Blame, Class, Judged, Restart
+from gpudoctor.cause import Class, Judged
 from gpudoctor.causes import CAUSES
+from gpudoctor.explain.errnos import ERRNO, ERRNO_NAME, judged_words
+from gpudoctor.explain.kinds import (
+    ARGUMENT,
+    CHECKPOINT,
+    CONFIG,
+    DATA,
+    DIED,
+    DOWNLOAD,
+    FILE,
+    GPU_MEMORY,
+    IMPORT,
+    LIMITS,
+    MEMORY,
+    MISMATCH,
+    NAME,
+    NAN,
+    NO_DEVICE,
+    NOBODY,
+    OTHER,
+    PERMISSION,
+    RENDEZVOUS,
+    SHAPE,
+    TIMED_OUT,
+    own,
+)
+from gpudoctor.explain.statuses import judged_status
 
-AFTER: Restart = "after a fix"
-
-
-def _own(kind: Class, blame: Blame = "program", restart: Restart = AFTER) -> Judged:
-    return Judged(kind, blame, restart)
-
-
-OTHER = _own("exception")
 OF_CLASS: Mapping[Class, str] = {
     "gpu-memory": "gpu-out-of-memory",
     "host-memory": "host-out-of-memory",
@@ -35,23 +50,6 @@ OF_CLASS: Mapping[Class, str] = {
     "illegal-access": "gpu-program-fault",
 }
 """The causes that an exception of such a class has, whoever raised it and however it is worded."""
-FILE, PERMISSION, IMPORT = (
-    _own("file-missing", "environment"),
-    _own("permission", "environment"),
-    _own("import", "environment"),
-)
-CONFIG, DATA, ARGUMENT = _own("config", "user"), _own("data"), _own("argument")
-CHECKPOINT, MISMATCH = _own("checkpoint"), _own("dependency-mismatch", "environment")
-DOWNLOAD, STORAGE = _own("download", "environment", "not decided"), _own("storage", "node", "not decided")
-MEMORY, GPU_MEMORY = _own("host-memory"), _own("gpu-memory")
-ROUTE, LIMITS, NAN = _own("route", "fabric", "not decided"), _own("limits", "environment"), _own("nan")
-OF_LOADER = "cannot open shared object file"
-"""ld.so's words, in front of the errno's: a library is missing, and not a file of the program's."""
-SHARED_MEMORY = _own("shared-memory", "environment")
-TIMED_OUT, DIED = _own("nccl-timeout", restart="not decided"), _own("dead-rank", restart="not decided")
-NAME, SHAPE = _own("name-resolution", "environment"), _own("shape")
-NOBODY = _own("route", "environment", "not decided")
-"""Where nobody listens: the other end has died, or is another one."""
 OF_TYPE: Mapping[str, Judged] = {
     "FileNotFoundError": FILE,
     "NotADirectoryError": FILE,
@@ -60,7 +58,7 @@ OF_TYPE: Mapping[str, Judged] = {
     "PermissionError": PERMISSION,
     "ImportError": IMPORT,
     "ModuleNotFoundError": IMPORT,
-    "AssertionError": _own("assertion"),
+    "AssertionError": own("assertion"),
     "MemoryError": MEMORY,
     "OutOfMemoryError": GPU_MEMORY,
     "FloatingPointError": NAN,
@@ -92,8 +90,8 @@ OF_TYPE: Mapping[str, Judged] = {
     "gaierror": NAME,
     "herror": NAME,
     "NameResolutionError": NAME,
-    "SSLError": _own("download", "environment"),
-    "SSLCertVerificationError": _own("download", "environment"),
+    "SSLError": own("download", "environment"),
+    "SSLCertVerificationError": own("download", "environment"),
     "GatedRepoError": PERMISSION,
     "RepositoryNotFoundError": FILE,
     "RevisionNotFoundError": FILE,
@@ -118,8 +116,11 @@ OF_TYPE: Mapping[str, Judged] = {
     "ValueError": ARGUMENT,
     "KeyError": DATA,
     "IndexError": DATA,
-    "CompilationError": _own("dependency-mismatch", "environment"),
-    "BackendCompilerFailed": _own("dependency-mismatch", "environment"),
+    "CompilationError": own("dependency-mismatch", "environment"),
+    "BackendCompilerFailed": own("dependency-mismatch", "environment"),
+    **dict.fromkeys(("DistBackendError", "DistError"), OTHER),
+    **dict.fromkeys(("DistNetworkError", "DistStoreError"), RENDEZVOUS),
+    "ProcessExitedException": DIED,
     "OutOfResources": CONFIG,
     "Warning": CONFIG,
     "ArithmeticError": ARGUMENT,
@@ -131,7 +132,7 @@ OF_TYPE: Mapping[str, Judged] = {
     "BlockingIOError": LIMITS,
     "ChildProcessError": DIED,
     "ProcessLookupError": DIED,
-    "KeyboardInterrupt": _own("user-interrupt", "user", "as it is"),
+    "KeyboardInterrupt": own("user-interrupt", "user", "as it is"),
     **dict.fromkeys(
         (
             *("InductorError", "LoweringException", "SubgraphLoweringException", "MissingOperatorWithoutDecomp"),
@@ -139,7 +140,7 @@ OF_TYPE: Mapping[str, Judged] = {
             *("CppWrapperCodegenError", "TritonMissing", "GPUTooOldForTriton", "Unsupported", "TorchRuntimeError"),
             *("InternalTorchDynamoError", "RecompileError", "UncapturedHigherOrderOpError", "FailOnRecompileLimitHit"),
         ),
-        _own("dependency-mismatch", "environment"),
+        own("dependency-mismatch", "environment"),
     ),
     **dict.fromkeys(("InvalidBackend", "ResetRequired"), CONFIG),
 }
@@ -154,41 +155,6 @@ def _inherited(name: str) -> Judged | None:
     return next((OF_TYPE[each.__name__] for each in ancestors if each.__name__ in OF_TYPE), None)
 
 
-OF_ERRNO: Mapping[int, Judged] = {
-    errno.ENOENT: FILE,
-    errno.ENOTDIR: FILE,
-    errno.EISDIR: FILE,
-    errno.EEXIST: FILE,
-    errno.ENOEXEC: MISMATCH,
-    errno.ENAMETOOLONG: ARGUMENT,
-    errno.E2BIG: ARGUMENT,
-    errno.ETXTBSY: FILE,
-    errno.EACCES: PERMISSION,
-    errno.EPERM: PERMISSION,
-    errno.EROFS: STORAGE,
-    errno.ENOSPC: _own("disk-full", "node"),
-    errno.EDQUOT: _own("quota", "environment"),
-    errno.EFBIG: LIMITS,
-    errno.ENOMEM: MEMORY,
-    errno.EMFILE: LIMITS,
-    errno.ENFILE: _own("limits", "node"),
-    errno.EAGAIN: LIMITS,
-    errno.EADDRINUSE: _own("port", "environment"),
-    errno.EADDRNOTAVAIL: _own("route", "environment"),
-    errno.ENETUNREACH: _own("route", "environment"),
-    errno.ENETDOWN: ROUTE,
-    errno.EHOSTUNREACH: ROUTE,
-    errno.EHOSTDOWN: ROUTE,
-    errno.ECONNREFUSED: NOBODY,
-    errno.ETIMEDOUT: ROUTE,
-    errno.EIO: STORAGE,
-    errno.ESTALE: STORAGE,
-    errno.ENOTCONN: STORAGE,
-    errno.EREMOTEIO: STORAGE,
-    errno.EUCLEAN: STORAGE,
-}
-ERRNO = re.compile(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\berrno:? ?=? ?(\d{1,3})\b")
-"""Python's, Rust's (safetensors, tokenizers), and what C programs print."""
 OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
     (re.compile(text), judged)
     for text, judged in (
@@ -196,7 +162,8 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"FAILED|No available memory for the cache blocks|KV cache[^\n]{0,80}(?:larger than|memory)|"
          r"Free memory on device|RESOURCE_EXHAUSTED", GPU_MEMORY),
         (r"DefaultCPUAllocator|can't allocate memory|Unable to allocate [\d.]+ [KMGTP]iB|std::bad_alloc", MEMORY),
-        (r"(?i)error\(s\) in loading state_dict|size mismatch for |Missing key\(s\)|PytorchStreamReader|"
+        (r"(?i)error\(s\) in loading state_dict|size mismatch for |Missing key(?:\(s\)| in checkpoint)|"
+         r"PytorchStreamReader|"
          r"(?:checkpoint|safetensors|state_dict|pytorch_model)\b[^\n]{0,60}(?:not found|does not exist|"
          r"corrupt|missing)|"
          r"weights_only|Weights only load failed|invalid load key|HeaderTooLarge|InvalidHeader|"
@@ -205,26 +172,34 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"(?i:\b(?:load|restor|resum|sav)\w{1,4}\b[^\n]{0,30}\bcheckpoint|\bcheckpoint\b[^\n]{0,20}\b(?:load|restor|sav)ed)",
          CHECKPOINT),
         (r"inline_container\.cc:\d+\]? ?\. unexpected pos|PytorchStreamWriter failed|write_end_of_file",
-         _own("disk-full", "node")),
+         own("disk-full", "node")),
         (r"(?i)\b(?:loss|grad\w*|gradient norm|logits|weights?)\b[^\n]{0,60}\b(?:nan|inf|non-?finite|not finite)\b|"
          r"\b(?:nan|non-?finite)\b[^\n]{0,60}\b(?:loss|grad\w*|values?)\b|probability tensor contains|returned nan "
          r"values|found invalid values:[^\0]{0,80}\bnan\b|loss scale already at minimum|\bloss scale\b[^\n]{0,40}"
          r"\bminimum\b|minimum loss scale", NAN),
+        (r"(?i)\bworld[ _]?size\b[^\n]{0,40} divisible by|divisible by[^\n]{0,40}(?:parallel|world|batch_size)",
+         CONFIG),
         (r"must match the size of tensor|shapes cannot be multiplied|size mismatch, |(?i:shape)[^\n]{0,40}(?:is )?"
          r"invalid for input|expected input\S{0,3} to have|Sizes of tensors must match|"
+         r"to have \d+ channels|size\(-1\) must be|same shape|"
          r"not broadcastable|mat1 and mat2|The expanded size of the tensor|could not be broadcast|inconsistent tensor "
          r"size|Expected input batch_size|Calculated padded input size|not divisible|Dimension out of range", SHAPE),
         (r"stack expects each tensor to be equal size|default_collate|each element in list of batch|"
          r"num_samples should be"
-         r"|DataLoader worker|Target \d+ is out of bounds|all elements of (?:input|target) should be between|"
+         r"|DataLoader worker (?:\(pid|process \d)|Target \d+ is out of bounds|"
+         r"all elements of (?:input|target) should be between|"
          r"class values "
          r"must be|image file is truncated|broken data stream|cannot identify image|Truncated File Read", DATA),
-        (r"(?i)device-side assert|illegal memory access", _own("illegal-access")),
-        (r"Expected all tensors to be on the same device|invalid device ordinal|deserialize object on CUDA device \d|"
+        (r"(?i)device-side assert(?!ions)|illegal memory access", own("illegal-access")),
+        (r"(?i)\border differs across ranks|\brank \d+ is \S[^\n]{0,120} while rank \d+ is ", own("divergence")),
+        (r"retrieving ncclUniqueId from|setting up NCCL communicator", RENDEZVOUS),
+        (r"(?i)\bno (?:cuda |nvidia )?gpus? (?:were |was )?(?:found|available|detected)", NO_DEVICE),
+        (r"Expected all tensors to be on the same device|is not on the expected device|"
+         r"(?i:\blocal_rank\b[^\n]{0,60}\bdevice)|invalid device ordinal|deserialize object on CUDA device \d|"
          r"Expected a '?cuda'? device|"
-         r"Invalid CUDA '?device", _own("device-ordinal")),
+         r"Invalid CUDA '?device", own("device-ordinal")),
         (r"No CUDA GPUs are available|no NVIDIA driver|CUDA driver (?:version|initialization)|driver is too old",
-         _own("driver", "node")),
+         own("driver", "node")),
         (r"got an unexpected keyword argument|has no attribute|cannot import name|undefined symbol|version [`']?GLIBC|"
          r"numpy\.dtype size changed|(?:was|were|been) compiled (?:against|using|with)|requires [\w-]+ ?[<>=]=|"
          r"incompatible with|is required for a normal functioning|untagged enum|Descriptors cannot|"
@@ -234,18 +209,21 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"mismatches the CUDA version|No matching distribution found|find a version that satisfies|[Uu]nsatisfiable|"
          r"ResolutionImpossible|unsupported GNU version", MISMATCH),
         (r"(?i)requires the \S+ library but it was not found|(?:please|try to)[^\n]{0,20} (?:pip )?install\b|is not "
-         r"installed|No module named|ensure you(?:'ve| have) installed", IMPORT),
+         r"installed|\b\w+ is required to (?:build|compile|use|run)\b|"
+         r"No module named|ensure you(?:'ve| have) installed", IMPORT),
         (r"inplace operation|ready (?:only once|twice)|backward through the graph a second|does not require grad|leaf "
-         r"Variable|start a new process before|re-initialize CUDA in forked|Can't pickle|cannot pickle|Can't get local",
+         r"Variable|start a new process before|re-initialize CUDA in forked|"
+         r"(?i:can't pickle|cannot pickle|refusing to serialize)|Can't get local",
          ARGUMENT),
         (r"ancdata|(?i:pthread_create failed)|can't start new thread", LIMITS),
         (r"Watchdog caught collective operation timeout|NCCL operations have failed or timed out", TIMED_OUT),
         (r"communicator was aborted|Connection closed by peer \[", DIED),
         (r"[Ii]nput type \S[^\n]{0,80} and (?:weight|bias) type|unscale FP16 gradients|inf checks were "
          r"recorded", ARGUMENT),
-        (r"to deserialize object on a CUDA device but", _own("no-device", "environment")),
-        (r"unable to find an engine to execute|not compatible with the current PyTorch", MISMATCH),
-        (r"terminate called (?:without|after)", _own("signal", "program", "not decided")),
+        (r"to deserialize object on a CUDA device but", NO_DEVICE),
+        (r"(?i:unable to find (?:an engine|a valid cuDNN algorithm))|doesn't have \w{2,8} built in|"
+         r"not compatible with the current PyTorch", MISMATCH),
+        (r"terminate called (?:without|after)", own("signal", "program", "not decided")),
         (r"expected scalar type|must have the same dtype|Found dtype|not implemented for '|expected m1 and m2 to have",
          ARGUMENT),
         (r"(?i)host key verification failed|permission denied \(|unauthorized|"
@@ -276,10 +254,19 @@ SAYS_LITTLE = frozenset(
         *("HfHubHTTPError", "TimeoutError", "DatasetGenerationError", "ValidationError", "DistBackendError"),
     }
 )
-OF_SHARED_MEMORY = re.compile(
-    r"(?i)unable to (?:write to file|open shared memory|mmap \d+ bytes)[^\n]{0,80}(?:torch_|/dev/shm)|shm_open|"
-    r"shared memory \(shm\)|out of shared memory"
+OF_PROGRAMMING = frozenset({"TypeError", "AttributeError", "NameError", "NotImplementedError", "AssertionError"})
+"""What a package raises of how it is called, whatever the package is for."""
+OF_A_CALL = frozenset({"RuntimeError", "ValueError"})
+REFUSES = re.compile(
+    r"(?i)\b(?:must|should|(?:can|may) only|cannot|can't|needs? to|ha(?:s|ve) to|expect(?:s|ed|ing)?|requires?|only|"
+    r"(?:do(?:es)?n't|do(?:es)? not|did not|didn't) (?:support|match|have|take|accept|allow|contain)|"
+    r"not (?:supported|allowed|permitted|implemented|needed)|unsupported|invalid|unexpected|unknown|already|mixed|"
+    r"duplicate|got)\b|\bno (?:\w{2,20} ){1,3}for\b|\bbut \S{1,30} is None\b|\bbigger than\b"
 )
+"""How Python and torch word it (TORCH_CHECK, ValueError) that a call was given what it does not take."""
+LONGEST_REFUSAL = 600
+OTHERS_LINE = re.compile(r"\n(?=(?:\[\w{1,20}\]:)?\[?[WIEF](?:\d{4})? [\w.:]{4,40})")
+"""A line of c10's or glog's log behind a message: another speaker's."""
 OF_PACKAGE: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
     (re.compile(rf"(?:^|[/\\.])(?:{names})(?:[/\\.]|$)"), judged)
     for names, judged in (
@@ -293,7 +280,7 @@ OF_PACKAGE: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"webdataset|tarfile|"
          r"zipfile|gzip|lzma|zlib|h5py|json|csv|datasets|streaming|torch[/\\]utils[/\\]data|lmdb|tokenizers", DATA),
         (r"importlib|cpp_extension|pkg_resources|triton|_inductor|_dynamo", MISMATCH),
-        (r"torch[/\\]cuda|nvidia|pynvml", _own("driver", "node")),
+        (r"torch[/\\]cuda|nvidia|pynvml", own("driver", "node")),
         (r"multiprocessing", LIMITS),
         (r"torch[/\\]nn|_tensor|torch[/\\]autograd|einops", ARGUMENT),
     )
@@ -302,6 +289,7 @@ OF_NAME: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
     (re.compile(text), judged)
     for text, judged in (
         (r"OutOfMemory|OOM", GPU_MEMORY),
+        (r"^Rendezvous", RENDEZVOUS),
         (r"Config|Argument|Option|Usage|Validation|Setting|Missing(?:Mandatory|Config)|Interpolation", CONFIG),
         (r"Permission|Auth|Forbidden|Access|Credential|Gated|Token", PERMISSION),
         (r"NotFound|Missing|NoSuch", FILE),
@@ -317,22 +305,6 @@ OF_NAME: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
 )
 
 
-OF_RESOLVERS = (
-    *("Name or service not known", "Temporary failure in name resolution", "No address associated with hostname"),
-    *("Non-recoverable failure in name resolution", "Name does not resolve", "Name has no usable address"),
-)
-"""gai_strerror(3)'s words of a name, glibc's and musl's."""
-
-
-@cache
-def _errors() -> tuple[tuple[str, Judged], ...]:
-    """The C library's words for an errno, and for a name that it cannot resolve. Those that are words of other things
-    too are not among them."""
-    found = {os.strerror(number): judged for number, judged in OF_ERRNO.items()}
-    found.update(dict.fromkeys(OF_RESOLVERS, NAME))
-    return tuple((words, judged) for words, judged in found.items() if words != os.strerror(errno.EAGAIN))
-
-
 def cause_of(judged: Judged) -> str:
     """The id of what an exception or an error's text of this class tells."""
     return OF_CLASS.get(judged.kind, "program-error")
@@ -345,25 +317,11 @@ def variant_of(cause: str, judged: Judged, *, alone: bool) -> str:
     return judged.kind if judged.kind in CAUSES[cause].variants else "alone" if alone else "at"
 
 
-def judged_words(text: str) -> Judged | None:
-    """By the errno that a text names; None where it names none. The last counts: it is the reason of what stands
-    before it."""
-    if OF_SHARED_MEMORY.search(text[:1000]):
-        return SHARED_MEMORY
-    if OF_LOADER in text[:1000]:
-        return IMPORT
-    if number := ERRNO.search(text[:1000]):
-        known = OF_ERRNO.get(int(next(filter(None, number.groups()))))
-        if known is not None:
-            return known
-    lower = text[:1000].lower()
-    named = [(at, judged) for words, judged in _errors() if (at := lower.rfind(words.lower())) >= 0]
-    return max(named, key=lambda each: each[0])[1] if named else None
-
-
 def judged_message(message: str) -> Judged | None:
     """By the words of a message; None where they tell nothing."""
-    return next((judged for words, judged in OF_WORDS if words.search(message[:2000])), None)
+    return judged_status(message[:2000]) or next(
+        (judged for words, judged in OF_WORDS if words.search(message[:2000])), None
+    )
 
 
 def judged_exception(type_name: str, message: str, raised_in: str = "") -> Judged:
@@ -371,22 +329,30 @@ def judged_exception(type_name: str, message: str, raised_in: str = "") -> Judge
     module, _, name = type_name.rpartition(".")
     of_type = OF_TYPE.get(name) or _inherited(name)
     if name in SAYS_LITTLE or of_type is None:
+        message = OTHERS_LINE.split(message, maxsplit=1)[0]
         first = message.partition("\n")[0]
+        if first and name in OF_PROGRAMMING:
+            message = first
         found = ERRNO.search(first[:200]) and judged_words(first)
         found = (
             found or judged_words(first) or judged_message(first) or judged_words(message) or judged_message(message)
         )
         if found and not (name == "AssertionError" and found in (DATA, FILE)):
             return found
-    elif (known := ERRNO.search(message[:200]) and judged_words(message[:200])) is not None:
+    elif (ERRNO.search(message[:200]) or ERRNO_NAME.search(message[:200])) and (known := judged_words(message[:200])):
         return known
     if of_type and not (name in SAYS_LITTLE and name not in ("AssertionError", "ImportError")):
         return of_type
     package = next((judged for names, judged in OF_PACKAGE if names.search(module)), None)
+    refused = name in OF_A_CALL and REFUSES.search(message[:LONGEST_REFUSAL]) is not None
     if package is None:
         package = next((judged for names, judged in OF_PACKAGE if names.search(raised_in)), None)
+        if package is not CONFIG and (refused or name in OF_PROGRAMMING):
+            package = None
     if package is not None:
         return package
+    if refused:
+        return ARGUMENT
     if of_type:
         return of_type
     return next((judged for words, judged in OF_NAME if words.search(name)), OTHER)

@@ -65,11 +65,13 @@ TROUBLE = re.compile(
     r"unable to|giving up|gave up|timed out|timeout|not found|no such|out of memory|overflow|terminated|stopping|no "
     r"space left|"
     r"quota exceeded|read-only file system|stale file handle|too many open|input/output error|not permitted|unexpected "
-    r"eof|unexpected end|exiting|hangup|user defined signal|trap)\b"
+    r"eof|unexpected end|exiting|terminating the process|hangup|user defined signal|trap)\b"
     + NONE_OF_THEM
-    + r"|\w(?:Error|Exception)\b|(?:loss|grad[_ ]?norm)\b\W{0,6}(?:tensor\()?(?:nan|[-+]?inf)\b",
+    + r"|\w(?:Error|Exception)\b|(?:loss|grad[_ ]?norm)\b\W{0,6}(?:tensor\()?(?:nan|[-+]?inf)\b"
+    + r"|^(?:\[\w{1,20}\]:)?\[?(?-i:F)\d{4} \d\d:",
     re.IGNORECASE,
 )
+"""Words, a loss that is no number, and glog's mark of a fatal line."""
 MILD = re.compile(
     r"\b(?:WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|\w*Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d:|"
     r"^\[W [\w.]{1,40}:\d+\]|processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: ",

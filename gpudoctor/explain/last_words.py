@@ -14,22 +14,12 @@ from msgspec import structs
 
 from gpudoctor.cause import Judged
 from gpudoctor.causes import CAUSES
-from gpudoctor.explain.classes import (
-    FILE,
-    MISMATCH,
-    NAN,
-    OF_ERRNO,
-    OF_RESOLVERS,
-    OTHER,
-    cause_of,
-    judged_exception,
-    judged_message,
-    judged_words,
-    variant_of,
-)
+from gpudoctor.explain.classes import cause_of, judged_exception, judged_message, variant_of
 from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.course import NOT_A_NUMBER
 from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, shortened
+from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
+from gpudoctor.explain.kinds import FILE, MISMATCH, NAN, OTHER
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.sure import LIKELY
 

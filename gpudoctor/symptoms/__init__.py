@@ -23,8 +23,18 @@ SPEAKERS = (
         "nccl_watchdog",
         "nccl_more",
     ),
-    *("nccl_machine", "nccl_connecting", "nccl_rdma", "fabrics", "frameworks", "python", "endings", "shell"),
-    *("kubernetes", "containers", "mpi_more", "watchers", "threads", "told"),
+    *(
+        "nccl_machine",
+        "nccl_connecting",
+        "nccl_rdma",
+        "nccl_calls",
+        "fabrics",
+        "frameworks",
+        "python",
+        "endings",
+        "shell",
+    ),
+    *("kubernetes", "containers", "mpi_more", "watchers", "threads", "cuda", "told"),
 )
 """The modules here, in the order of their entries in `TABLE`."""
 TABLE: tuple[Symptom, ...] = (

@@ -32,7 +32,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rdma-without-ip-interface",
-        needle="NET/IB : No IP interface found",
+        needle=("NET/IB : No IP interface found", "NET/Socket : no interface found"),
         cause="wrong-nic",
         seen="NCCL found RDMA devices and no interface with an IP address for their handshake",
         source="NCCL transport/net_ib",
@@ -58,13 +58,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "connect-gave-up",
-        needle=("exceeded error retry count", "socketStartConnect", "socketPollConnect", "connect to "),
+        needle=("exceeded error retry count", "socketStartConnect", "ocketPollConnect", "connect to "),
         pattern=(
             r"[Cc]onnect to (?P<address>\S+?) (?:failed :|returned) (?P<errno>[^,\n]*), exceeded error retry count",
             r"connect returned (?P<errno>[^,\n]*), exceeded error retry count",
             r"Connect to (?P<address>\S+?) (?:failed :|returned) (?P<errno>(?!(?:\d+\()?Network is unr)[^\n]*)",
             r"connect to (?P<address>\S+?) failed : (?P<errno>(?!Network is unr)[^\n]*)",
             r"socket(?:Start|Poll)Connect:? exceeded (?P<errno>retries|timeouts)",
+            r"SocketPollConnect to (?P<address>\S+) failed with error (?P<errno>(?!Network is unr)[^\n]*)",
         ),
         unless=", retrying",
         cause="firewall-ephemeral-ports",
@@ -75,6 +76,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         sample=(
             WARN + "socketPollConnect: Connect to 10.4.0.9<51210> returned 110(Connection timed out) errno 115",
             WARN + "socketStartConnect: exceeded retries (20000)",
+            WARN + "ncclOsSocketPollConnect to 10.4.0.9<51210> failed with error Connection refused",
         ),
         counter=INFO + "socketStartConnect: connect to 10.4.0.9<51210> returned Connection refused, retrying (3/34)",
     ),

@@ -86,13 +86,22 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "shared-memory-failed",
-        pattern=r"Error while (?P<action>creating|attaching to) shared memory segment (?P<path>\S*) \(size "
-        r"(?P<size>\d+)\)"
-        r"(?:, error: (?P<errno>[^\n(]*))?",
+        pattern=(
+            r"Error while (?P<action>creating|attaching to) shared memory segment (?P<path>\S*) \(size (?P<size>\d+)\)"
+            r"(?:, error: (?P<errno>[^\n(]*))?",
+            r"Error: (?P<action>failed to create) shared memory file (?P<path>\S+), error:? (?P<errno>[^\n(]*)",
+            r"Error: (?P<action>Could not map) (?P<path>\S+) size (?P<size>\d+), error: (?P<errno>[^\n(]*)",
+        ),
         cause="shm-too-small",
-        seen="{action} the shared memory segment {path} of {size} bytes failed",
-        source="NCCL misc/shmutils.cc; nccl#1518",
-        sample=WARN + "Error while creating shared memory segment /dev/shm/nccl-q7Zk2c (size 33030528)",
+        seen=(
+            "{action} the shared memory segment {path} of {size} bytes failed",
+            "NCCL {action} the shared memory file {path} ({errno})",
+        ),
+        source="NCCL misc/shmutils.cc, os/linux.cc; nccl#1518",
+        sample=(
+            WARN + "Error while creating shared memory segment /dev/shm/nccl-q7Zk2c (size 33030528)",
+            WARN + "Error: failed to create shared memory file /dev/shm/nccl-q7Zk2c, error Permission denied (13)",
+        ),
         counter=INFO + "Allocated shareable buffer 0x7f0 size 33030528",
     ),
     Symptom(
