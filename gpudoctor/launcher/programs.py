@@ -25,7 +25,7 @@ WRAPPERS = {
     for program, _, words in (each.partition(":") for each in _WRAPPERS.split())
 }
 """Program -> the words of which one must follow; () when none must."""
-LIKE_PYTHON = ("coverage", "memray", "kernprof", "viztracer", "scalene", "ipython")
+LIKE_PYTHON = ("uv", "coverage", "memray", "kernprof", "viztracer", "scalene", "ipython")
 """Wrappers that run a script, or `-m MODULE`, in their own Python."""
 
 NOT_TRAINING = re.compile(

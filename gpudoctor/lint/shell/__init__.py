@@ -29,6 +29,7 @@ def invocations(text: str, sections: tuple[TextSection, ...], facts: LintFacts, 
     """
     from gpudoctor.lint.shell.context import Context
     from gpudoctor.lint.shell.follow import Follower
+    from gpudoctor.lint.shell.platform import told_by_header
     from gpudoctor.lint.shell.sbatch import lines_of
     from gpudoctor.lint.shell.source import ShellSource
     from gpudoctor.lint.shell.variables import Variables
@@ -49,11 +50,13 @@ def invocations(text: str, sections: tuple[TextSection, ...], facts: LintFacts, 
             variables = own.setdefault(
                 (section.kind, section.node if section.kind == "node" else section.job), every.copy()
             )
+        header = lines_of(source)
+        variables.platform = told_by_header(header, facts)
         before = len(follower.heredocs)
         follower.text(source, variables, Context(section=index, where="batch" if batch else "node"))
         written = follower.heredocs[before:]
         follower.every_sbatch += [
-            option for option in lines_of(source) if not any(start <= option.span.start < end for start, end in written)
+            option for option in header if not any(start <= option.span.start < end for start, end in written)
         ]
     return Shell(
         invocations=tuple(follower.invocations),

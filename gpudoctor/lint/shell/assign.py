@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from gpudoctor.lint.model import SetVariable, Word
+from gpudoctor.lint.shell.counting import count, set_number
 from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.fields import fields, word
 from gpudoctor.lint.shell.source import CommandRun
@@ -83,6 +84,8 @@ def declare(node: "Node", expander: Expander) -> None:
         written = text[child.start_byte : child.end_byte]
         if child.type == "variable_assignment":
             assign(child, expander, how, exported=exported and not removed)
+            if any(re.match(r"-[A-Za-z]*i", each) for each in words[1:3]):
+                _integer(child, expander)
         elif child.type in ("variable_name", "word") and NAME.fullmatch(written):
             known = expander.variables.get(written)
             if known is not None:
@@ -94,6 +97,16 @@ def declare(node: "Node", expander: Expander) -> None:
                 expander.variables.set(written, ShellVariable(SetVariable(written, empty, False, how), ()))
         elif child.is_named and not written.startswith("-"):
             _from_word(child, expander, how, exported)
+
+
+def _integer(node: "Node", expander: Expander) -> None:
+    """`declare -i N=2*2`: the value is counted."""
+    found = ASSIGNED.match(expander.source.text, node.start_byte, node.end_byte)
+    variable = expander.variables.get(found[1]) if found is not None else None
+    if found is None or variable is None or variable.text is None or variable.items is not None:
+        return
+    span = expander.source.span(node.start_byte, node.end_byte)
+    set_number(expander.variables, found[1], count(variable.text, expander.variables, span), span)
 
 
 def _from_word(node: "Node", expander: Expander, how: How, exported: bool) -> None:

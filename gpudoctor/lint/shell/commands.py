@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from gpudoctor.lint.model import Invocation, SetVariable, Where, Word
-from gpudoctor.lint.shell import loops
-from gpudoctor.lint.shell.assign import assign, read_into
+from gpudoctor.lint.shell.assign import assign
+from gpudoctor.lint.shell.binding import bind, positional
+from gpudoctor.lint.shell.builtins import run_builtin
 from gpudoctor.lint.shell.context import DEEPEST, SHELL_DEPTH, Context, Function, Gathered, Script
 from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.fields import fields, word
@@ -92,7 +93,10 @@ class Commands(Gathered):
         if program in (".", "source"):
             self.source_file(words, script, outer, context)
             return
-        if read_into(words, outer) or program in IGNORED:
+        ifs = variables.get("IFS")
+        if run_builtin(words, pieces, outer, found.stdin, (ifs.text or "") if ifs is not None else ""):
+            return
+        if program in IGNORED:
             if program == "set" and any(each.shown in ("-a", "-o", "allexport") for each in words[1:3]):
                 outer.export_all = (
                     outer.export_all or "allexport" in [each.shown for each in words] or words[1].shown == "-a"
@@ -149,10 +153,20 @@ class Commands(Gathered):
         if context.depth > DEEPEST:
             return
         passed = Variables() if begun.fresh else variables.copy()
+        for index in begun.handed_on:
+            known = variables.get(words[index].shown)
+            if known is not None and known.setting.exported:
+                passed.set(words[index].shown, known)
+        if begun.task and begun.own_counts:
+            passed.platform = {}
+        if begun.each:
+            words = [_any_of(word, begun.each) for word in words]
+            pieces = [_any_piece(piece, begun.each) for piece in pieces]
+            inside = structs.replace(inside, in_loop=invocation.program, background=inside.background or begun.at_once)
         for index in begun.settings:
-            self._setting(
-                words[index], pieces[index], passed, "env" if invocation.program in ("env", "sudo") else "launcher"
-            )
+            how: How = "env" if invocation.program in ("env", "sudo") else "launcher"
+            contained = invocation.program in ("apptainer", "singularity")
+            self._setting(words[index], pieces[index], passed, how, contained)
         if begun.at >= 0:
             self.run(
                 words[begun.at :],
@@ -164,7 +178,7 @@ class Commands(Gathered):
                 found,
             )
             return
-        inside = structs.replace(inside, shells=context.shells + 1)
+        inside = structs.replace(inside, shells=context.shells + 1, given=found.stdin)
         shell = passed if invocation.program == "eval" else passed.for_program()
         if invocation.program == "sbatch":
             self.every_sbatch += options_of(words)
@@ -177,29 +191,35 @@ class Commands(Gathered):
                 runs += _without_prefix(pieces[index], prefix)
             if invocation.program in SHELLS:
                 self.positional(pieces[begun.texts[-1] + 2 :], words[begun.texts[-1]], shell)
+                if begun.texts[-1] + 1 < len(pieces):
+                    bind(shell, "0", words[begun.texts[-1] + 1], tuple(pieces[begun.texts[-1] + 1]))
             self.text(ShellSource.of_runs(runs, self.lines), shell, inside)
             if invocation.program == "eval":
                 outer.unread_source = outer.unread_source or any(not run.known for run in runs)
         elif begun.script >= 0:
             self.positional(pieces[begun.script + 1 :], words[begun.script], shell)
             self.script_file(words[begun.script], shell, inside)
-        elif begun.reads_input and found.stdin is not None:
+        elif begun.reads_input and (given := found.stdin or context.given) is not None:
             if begun.batch:
-                self.every_sbatch += lines_of(found.stdin)
-            self.text(found.stdin, shell, inside)
+                self.every_sbatch += lines_of(given)
+            self.text(given, shell, structs.replace(inside, given=None))
 
     def positional(self, arguments: list[list[CommandRun]], place: Word, shell: Variables) -> None:
         """`$1`, `$2`, `$@` of a script, in a shell of its own."""
-        for number in range(1, 10):
-            if number <= len(arguments):
-                loops.bind(shell, str(number), place, tuple(arguments[number - 1]))
-            else:
-                shell.unset(str(number))
-        loops.bind_items(shell, "@", place, tuple(tuple(each) for each in arguments))
+        positional([tuple(each) for each in arguments], place, shell)
 
-    def _setting(self, word_: Word, runs: list[CommandRun], into: Variables, how: How) -> None:
+    def _setting(
+        self, word_: Word, runs: list[CommandRun], into: Variables, how: How, into_container: bool = False
+    ) -> None:
         match = ASSIGNMENT.match(word_.shown)
         if match is None:
+            return
+        if into_container and word_.text is not None and "," in word_.text:
+            for each in word_.text.split(","):  # apptainer --env A=1,B=2
+                name_, equals, text = each.partition("=")
+                if equals and name_.isidentifier():
+                    one = structs.replace(word_, raw=text, text=text, shown=text)
+                    bind(into, name_, one, (CommandRun(text),), setting=SetVariable(name_, one, True, how))
             return
         name_ = match[0][:-1]
         value_runs = _without_prefix(runs, match[0])
@@ -216,7 +236,7 @@ class Commands(Gathered):
             and not word_.raw.startswith(("'", '"'))
         ):
             value = structs.replace(value, span=self.lines.span(word_.span.start + raw_at, word_.span.end))
-        loops.bind(
+        bind(
             into,
             name_,
             value,
@@ -250,6 +270,15 @@ class Commands(Gathered):
 def _line_ends(text: str, start: int, end: int) -> bool:
     """A line ends between two words, without a backslash."""
     return "\n" in text[start:end].replace("\\\r\n", "").replace("\\\n", "")
+
+
+def _any_of(word: Word, sign: str) -> Word:
+    """A word that stands for another one each time: `{}` of xargs."""
+    return structs.replace(word, text=None) if sign in word.shown else word
+
+
+def _any_piece(piece: list[CommandRun], sign: str) -> list[CommandRun]:
+    return [run._replace(known=False) if sign in run.text else run for run in piece]
 
 
 def _without_prefix(runs: list[CommandRun], prefix: str) -> list[CommandRun]:

@@ -32,6 +32,8 @@ class Context(Struct, frozen=True, kw_only=True):
     within: tuple[Invocation, ...] = ()
     depth: int = 0
     shells: int = 0
+    given: ShellSource | None = None
+    """What the program around it reads on standard input: of `ssh n1 'bash -s' <<EOF`."""
 
 
 class Script(Struct, frozen=True):

@@ -1,11 +1,13 @@
 """Lists, branches, loops and functions of a shell text."""
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from gpudoctor.lint.model import Word
 from gpudoctor.lint.shell import loops
+from gpudoctor.lint.shell.binding import bind
 from gpudoctor.lint.shell.context import DEEPEST, Context, Function, Gathered, Script, statements_of, written
 from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.guards import Decision, decide
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 
 ORDINARY = ("test", "[", "[[", "command", "type", "which", "grep", "pgrep", "hash", "false", "nvidia-smi", "ping", "nc")
 """Commands of which `&&` is a question: what follows may not run."""
+
+
+BREAK = re.compile(r"(?<![\w-])break(?![\w-])")
+MOST_TURNS = 64
 
 
 class Control(Gathered):
@@ -66,7 +72,9 @@ class Control(Gathered):
             if all(part is None for part in parts):
                 return None
             either = any(child.type == "||" for child in inner.children)
-            return Decision(None, guards[0] if guards and not either else None)
+            # what is no question is meant to succeed
+            begun, ended = (part.outcome if part is not None else True for part in (parts[0], parts[-1]))
+            return Decision(ended if begun is (not either) else begun, guards[0] if guards and not either else None)
         if (
             inner.type == "test_command"
             or text.startswith("((")
@@ -121,19 +129,49 @@ class Control(Gathered):
         value = node.child_by_field_name("value")
         expander = Expander(script.source, variables, context.where)
         runs = expander.runs(value.start_byte, value.end_byte) if value is not None else []
-        results = [variables.copy()]
+        results: list[Variables] = []
+        told = "".join(run.text for run in runs) if all(run.known for run in runs) else None
+        surely = False
         for item in node.children:
             if item.type != "case_item":
                 continue
-            branch = variables.copy()
             patterns, body = loops.case_parts(item)
+            fits = loops.case_fits(told, patterns, expander)
+            if fits is False:
+                continue
+            if fits and not results:
+                self.block(statements_of(body), script, variables, context)
+                return
+            branch = variables.copy()
             guard = loops.case_guard(runs, [written(each, script) for each in patterns])
             inside = structs.replace(
                 context, conditional=True, node_guard=guard if guard is not None else context.node_guard
             )
             self.block(statements_of(body), script, branch, inside)
             results.append(branch)
+            if fits:
+                surely = True
+                break
+        if not surely:
+            results.append(variables.copy())
         variables.merge(results)
+
+    def repeated(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
+        """`while` and `until`: turn by turn while the condition is decided, else as something that may happen."""
+        inside = structs.replace(context, in_loop=context.in_loop or "while")
+        condition, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
+        until = any(child.type == "until" for child in node.children)
+        if condition is not None and body is not None and BREAK.search(written(body, script)) is None:
+            for _ in range(MOST_TURNS):
+                decision = self.question(condition, script, variables, context)
+                if decision is None or decision.outcome is None:
+                    break
+                if decision.outcome is until:
+                    return
+                self.statements(body, script, variables, inside)
+        before = variables.copy()
+        self.statements(node, script, variables, inside)
+        variables.merge([variables.copy(), before])
 
     def loop(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         variable = node.child_by_field_name("variable")
@@ -158,17 +196,23 @@ class Control(Gathered):
         source = script.source
         place = Word(raw="", text=None, shown=f"${label}", span=source.span(body.start_byte, body.start_byte))
         if values is None:
-            loops.bind(variables, label, place, None)
+            bind(variables, label, place, None)
             before = variables.copy()
             self.statements(body, script, variables, inside)
             variables.merge([variables.copy(), before])
             return
+        ends_early = BREAK.search(written(body, script)) is not None
+        states: list[Variables] = []
         for value in values:
             known = all(run.known for run in value)
             text = "".join(run.text for run in value)
             bound = structs.replace(place, raw=text, text=text if known else None, shown=text)
-            loops.bind(variables, label, bound, tuple(value))
+            bind(variables, label, bound, tuple(value))
             self.statements(body, script, variables, inside)
+            if ends_early:
+                states.append(variables.copy())
+        if states:
+            variables.merge(states)
 
     def define(self, node: "Node", script: Script, variables: Variables) -> None:
         name_node = node.child_by_field_name("name")

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from typing import Literal
 
-from gpudoctor.lint.model import Expansion, Where
+from gpudoctor.lint.model import Expansion, SetVariable, Where, Word
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
+from gpudoctor.lint.shell.counting import count, sets_something
+from gpudoctor.lint.shell.expands import Mode
 from gpudoctor.lint.shell.parameters import operated, split_parameter
 from gpudoctor.lint.shell.source import CommandRun, ShellSource
-from gpudoctor.lint.shell.variables import Variables
+from gpudoctor.lint.shell.substitute import inside, output
+from gpudoctor.lint.shell.variables import ShellVariable, Variables
 
 NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!_-]", re.ASCII)
 PLAIN = re.compile(r"[^\\'\"$`\U000F0000-\U000FFFFD]+")
@@ -16,24 +18,24 @@ PLAIN_IN_QUOTES = re.compile(r"[^\\\"$`\U000F0000-\U000FFFFD]+")
 PLAIN_IN_HERE = re.compile(r"[^\\$`\U000F0000-\U000FFFFD]+")
 DOLLAR = re.compile(r"\$[A-Za-z_{]")
 OR_ECHO = re.compile(r"\|\|\s*(?:echo|printf)\s+([\w.:\"'-]+)\s*\)?$")
-ECHO = re.compile(r"\$\(\s*echo\s+([\"']?)([\w.,:/ -]+)\1\s*\)")
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "\\": "\\", "'": "'", '"': '"'}
+SLICE = re.compile(r"\s*(\d{1,4})\s*(?::\s*(\d{1,4})\s*)?", re.ASCII)
 LONGEST = 1 << 16
 MOST_RUNS = 400
 MOST_PIECES = 20_000
 LONGEST_TEXT = 1 << 21
 DEEPEST = 12
 
-Mode = Literal["word", "quotes", "here"]
-
 
 class Expander:
     """Expands words of one source with the variables as they are now."""
 
-    def __init__(self, source: ShellSource, variables: Variables, where: Where) -> None:
+    def __init__(self, source: ShellSource, variables: Variables, where: Where, nested: int = 0) -> None:
         self.source = source
         self.variables = variables
         self.where = where
+        self.nested = nested
+        """How many `$(...)` are around it."""
 
     def runs(self, start: int, end: int, mode: Mode = "word", depth: int = 0) -> list[CommandRun]:
         """The pieces of `source.text[start:end]`, in order."""
@@ -45,6 +47,10 @@ class Expander:
             if len(found) > MOST_PIECES or size > LONGEST_TEXT:
                 return [self._unknown("", start, end, mode != "word")]  # no word of a launch command
         return found
+
+    def inner(self, source: ShellSource, variables: Variables) -> "Expander":
+        """The same for what stands in a `$(...)` of it."""
+        return Expander(source, variables, self.where, self.nested + 1)
 
     def _literal(self, start: int, end: int, text: str | None = None, quoted: bool = False) -> CommandRun:
         first, last, exact = self.source.place(start, end)
@@ -89,7 +95,7 @@ class Expander:
             elif sign == "`":
                 close = text.find("`", at + 1, end)
                 close = end if close < 0 else close + 1
-                yield self._unknown("", at, close, quoted)
+                yield from self._command(at, close, quoted)
                 at = close
             else:
                 yield self._literal(at, at + 1, quoted=quoted)
@@ -141,7 +147,7 @@ class Expander:
                 return [self._arithmetic(at, close, quoted)], close
         if text.startswith("$(", at):
             close = closing(text, at + 1, end)
-            return [self._command(at, close, quoted)], close
+            return self._command(at, close, quoted), close
         if text.startswith("${", at):
             close = closing(text, at + 1, end)
             return self._parameter(at, close, quoted, depth), close
@@ -168,11 +174,34 @@ class Expander:
         return runs, at + 1
 
     def _arithmetic(self, at: int, close: int, quoted: bool) -> CommandRun:
+        expression = self.source.text[at + 3 : close - 2]
+        if sets_something(expression):
+            first, last, exact = self.source.place(at, close)
+            counted = count(expression, self.variables, self.source.lines.span(first, last, exact))
+            if counted is None:
+                return self._unknown("", at, close, quoted, is_set=True)
+            return self._known("", at, close, quoted, str(counted))
         try:
-            value = str(evaluate(self.source.text[at + 3 : close - 2], self._text_of))
+            value = str(evaluate(self._spelled(expression), self.number_of))
         except Unknown:
             return self._unknown("", at, close, quoted, is_set=True)
         return self._known("", at, close, quoted, value)
+
+    def _spelled(self, expression: str) -> str:
+        """With what other expansions in it give: `$((${#LIST} + 1))`, `$(( $(gpus) * 2 ))`."""
+        if not re.search(r"\$\(|\$\{(?!\w+\})|`|\$\d", expression):
+            return expression
+        source = inside(self.source, 0, 0)
+        source.text, source.places = expression, None
+        made = Expander(source, self.variables, self.where, self.nested + 1).runs(0, len(expression), "here")
+        if not all(run.known for run in made):
+            raise Unknown
+        return "".join(run.text for run in made)
+
+    def number_of(self, name: str) -> str | None:
+        """A variable's text, for counting: the scheduler's too, where header or facts tell it."""
+        variable = self.variables.get(name)
+        return self._text_of(name) if variable is not None else self.variables.platform.get(name)
 
     def _text_of(self, name: str) -> str | None:
         variable = self.variables.get(name)
@@ -184,17 +213,24 @@ class Expander:
         told = Expansion(name, expansion.raw, value, True, None, self.where, expansion.span)
         return CommandRun(value, -1, -1, quoted=quoted, splits=not quoted, expansions=(told,))
 
-    def _command(self, at: int, close: int, quoted: bool) -> CommandRun:
+    def _command(self, at: int, close: int, quoted: bool) -> list[CommandRun]:
+        """`$(...)` or backticks."""
         raw = self.source.text[at:close]
-        echo = ECHO.fullmatch(raw)
-        if echo is not None:
-            return self._known("", at, close, quoted, echo[2].strip())
+        told = None
+        if raw[-1:] in (")", "`") and not (raw[0] == "`" and "\\" in raw):
+            told = output(self, at + (2 if raw[0] == "$" else 1), close - 1)
+        if told is not None and len(told) == 1 and told[0].known and told[0].start < 0:
+            return [self._known("", at, close, quoted, told[0].text)]
+        if told is not None:
+            return [run._replace(quoted=quoted, splits=not quoted) for run in told]
         default = OR_ECHO.search(raw)
-        return self._unknown("", at, close, quoted, is_set=True, default=default[1].strip("\"'") if default else None)
+        return [self._unknown("", at, close, quoted, is_set=True, default=default[1].strip("\"'") if default else None)]
 
     def variable(self, name: str, start: int, end: int, quoted: bool) -> list[CommandRun]:
         """`$X`: its pieces, each with the place where it was written when the text says so."""
-        variable = self.variables.get(name)
+        variable = self.variables.get("@" if name == "*" else name)
+        if name == "#" and (all_ := self.variables.get("@")) is not None and all_.items is not None and not all_.open:
+            return [self._known("#", start, end, quoted, str(len(all_.items)))]
         if name in ("@", "*") and variable is not None and variable.items is not None:
             return self._items(variable.items, name, start, end, quoted)
         runs = variable.runs if variable is not None else None
@@ -235,9 +271,16 @@ class Expander:
             return [self._unknown("", at, close, quoted)]
         name, index, operator, rest_at = parts
         if index:
-            return self._element(name, index, operator, at, close, quoted)
+            return self._element(
+                name, index, operator, at, close, quoted, self.source.text[at + 2 + rest_at : close - 1]
+            )
         if not operator:
             return self.variable(name, at, close, quoted)
+        if name in ("@", "*") and operator == ":":
+            rest = self.source.text[at + 2 + rest_at : close - 1]
+            return self._element("@", "@", operator, at, close, quoted, rest, first=1)
+        if operator == "!" and rest_at == len(name) + 1:
+            return self._indirect(name, at, close, quoted)
         variable = self.variables.get(name)
         text = self._text_of(name)
         operand = self.runs(at + 2 + rest_at, close - 1, "quotes" if quoted else "word", depth + 1)
@@ -249,7 +292,9 @@ class Expander:
                 and (variable.runs is None or text is None or text or operator in "-=")
             ):
                 return self.variable(name, at, close, quoted)
-            if text == "":
+            if operator in (":=", "="):
+                return self._defaulted(name, operand, at, close, quoted)
+            if text == "" or name in self.variables.removed:
                 return operand
             return [
                 self._unknown(
@@ -271,7 +316,34 @@ class Expander:
             ]
         return [self._known(name, at, close, quoted, value)]
 
-    def _element(self, name: str, index: str, operator: str, at: int, close: int, quoted: bool) -> list[CommandRun]:
+    def _defaulted(self, name: str, operand: list[CommandRun], at: int, close: int, quoted: bool) -> list[CommandRun]:
+        """`${X:=4}`: from now on X has it, unless it comes from outside."""
+        text = self._text_of(name)
+        default = "".join(run.text for run in operand) if all(run.known for run in operand) else None
+        runs = operand
+        if text != "" and name not in self.variables.removed:
+            nested = tuple(each for run in operand for each in run.expansions)
+            is_set = self.variables.is_set(name)
+            runs = [self._unknown(name, at, close, quoted, is_set=is_set, default=default, nested=nested)]
+        first, last, exact = self.source.place(at, close)
+        shown = default if default is not None else f"${name}"
+        known = shown if all(run.known for run in runs) else None
+        place = Word(raw=shown, text=known, shown=shown, span=self.source.lines.span(first, last, exact))
+        self.variables.set(name, ShellVariable(SetVariable(name, place, False, "assignment"), tuple(runs)))
+        return runs
+
+    def _indirect(self, name: str, at: int, close: int, quoted: bool) -> list[CommandRun]:
+        """`${!NAME}`, `${!#}`."""
+        target = self._text_of(name)
+        if name == "#" and (given := self.variables.get("@")) is not None and given.items:
+            target = str(len(given.items))
+        if target is None or not re.fullmatch(r"[A-Za-z_]\w*|[1-9]", target, re.ASCII):
+            return [self._unknown(name, at, close, quoted, is_set=self.variables.is_set(name))]
+        return self.variable(target, at, close, quoted)
+
+    def _element(
+        self, name: str, index: str, operator: str, at: int, close: int, quoted: bool, rest: str = "", first: int = 0
+    ) -> list[CommandRun]:
         """`${X[0]}`, `${X[@]}`, `${#X[@]}`, `${!X[@]}`."""
         variable = self.variables.get(name)
         items = variable.items if variable is not None else None
@@ -282,6 +354,10 @@ class Expander:
         if variable is not None and variable.open and (index not in "@*" or operator):
             return [self._unknown(name, at, close, quoted, is_set=True)]
         if index in "@*":
+            if operator == ":" and (limits := SLICE.fullmatch(rest)) is not None:
+                start = int(limits[1]) - first if int(limits[1]) else 0
+                items = items[start : start + int(limits[2])] if limits[2] else items[start:]
+                return self._items(items, name, at, close, quoted)
             if operator == "#":
                 return [self._known(name, at, close, quoted, str(len(items)))]
             if operator == "!":

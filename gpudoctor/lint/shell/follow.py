@@ -9,6 +9,7 @@ from gpudoctor.lint.shell.assign import assign, declare
 from gpudoctor.lint.shell.commands import Commands
 from gpudoctor.lint.shell.context import DEEPEST, SHELL_DEPTH, Context, Exhausted, Script, statements_of, written
 from gpudoctor.lint.shell.control import Control
+from gpudoctor.lint.shell.counting import count
 from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.heredocs import Redirects, redirects
 from gpudoctor.lint.shell.parse import TooTangled, parse
@@ -91,10 +92,10 @@ class Follower(Control, Commands):
         elif kind == "c_style_for_statement":
             self.counted_loop(node, script, variables, context)
         elif kind == "while_statement":
-            inside = structs.replace(context, in_loop=context.in_loop or "while")
-            before = variables.copy()
-            self.statements(node, script, variables, inside)
-            variables.merge([variables.copy(), before])
+            self.repeated(node, script, variables, context)
+        elif kind == "compound_statement" and written(node, script).startswith("(("):
+            span = script.source.span(node.start_byte, node.end_byte)
+            count(written(node, script)[2:-2], variables, span)
         elif kind == "list":
             self.chain(node, script, variables, context)
         elif kind == "pipeline":

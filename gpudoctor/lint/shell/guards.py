@@ -52,7 +52,7 @@ def decide(node: "Node", expander: Expander) -> Decision:
 def _arithmetic(written: str, expander: Expander) -> Decision:
     found = COMPARED.fullmatch(written)
     try:
-        outcome = bool(evaluate(written[2:-2], expander._text_of))
+        outcome = bool(evaluate(written[2:-2], expander.number_of))
     except Unknown:
         outcome = None
     node = int(found[2]) if found is not None and is_node_rank(found[1]) else None
@@ -86,7 +86,16 @@ def _flat(places: list[tuple[int, int]], expander: Expander) -> Decision:
         return UNDECIDED
     sign = parts[1]
     left, right = expander.runs(*places[0]), expander.runs(*places[2])
-    return Decision(_compared(_text(left), sign, _text(right)), _node(left, sign, right))
+    texts = [_counted(each, expander) if sign.startswith("-") else _text(each) for each in (left, right)]
+    return Decision(_compared(texts[0], sign, texts[1]), _node(left, sign, right))
+
+
+def _counted(runs: list[CommandRun], expander: Expander) -> str | None:
+    """A number that may be the scheduler's: of `$SLURM_NNODES`."""
+    if len(runs) == 1 and not runs[0].known and len(runs[0].expansions) == 1:
+        each = runs[0].expansions[0]
+        return expander.number_of(each.name) if each.raw in (f"${each.name}", f"${{{each.name}}}") else None
+    return _text(runs)
 
 
 def _node(left: list[CommandRun], sign: str, right: list[CommandRun]) -> int | None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gpudoctor.lint.model import TextSection
-from gpudoctor.lint.shell.expand import Expander
+from gpudoctor.lint.shell.expands import Expands
 from gpudoctor.lint.shell.source import ShellSource
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Redirects(Struct, frozen=True):
     """Where the here-document stands in the whole text."""
 
 
-def redirects(node: "Node", expander: Expander) -> Redirects:
+def redirects(node: "Node", expander: Expands) -> Redirects:
     """Of a `redirected_statement` or a `command`."""
     source = expander.source
     stdin: ShellSource | None = None
@@ -86,7 +86,7 @@ def _body(text: str, body: "Node") -> tuple[int, int]:
     return start, body.end_byte
 
 
-def _source(source: ShellSource, raw: tuple[int, int], delimiter: str, expander: Expander) -> ShellSource:
+def _source(source: ShellSource, raw: tuple[int, int], delimiter: str, expander: Expands) -> ShellSource:
     if source.places is None and ("'" in delimiter or '"' in delimiter or "\\" in delimiter):
         return ShellSource(source.text[raw[0] : raw[1]], source.lines, source.base + raw[0])
     quoted = "'" in delimiter or '"' in delimiter or "\\" in delimiter
@@ -100,7 +100,7 @@ def _source(source: ShellSource, raw: tuple[int, int], delimiter: str, expander:
     return ShellSource.of_runs(expander.runs(raw[0], raw[1], "here"), source.lines)
 
 
-def _target(node: "Node", expander: Expander, extra: list[tuple[int, int]]) -> str:
+def _target(node: "Node", expander: Expands, extra: list[tuple[int, int]]) -> str:
     """The file that `> file` writes. The grammar takes the words behind it for more of the same."""
     operator = next((child.type for child in node.children if not child.is_named), "")
     destinations = [child for child in node.children if child.is_named and child.type != "file_descriptor"]

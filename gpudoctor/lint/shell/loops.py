@@ -1,15 +1,14 @@
 """The values of a loop, the patterns of a `case`."""
 
 import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from gpudoctor.lint.model import SetVariable, Word
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
 from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.fields import fields
 from gpudoctor.lint.shell.guards import is_node_rank
 from gpudoctor.lint.shell.source import CommandRun
-from gpudoctor.lint.shell.variables import ShellVariable, Variables
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -96,7 +95,7 @@ def counted(head: str, expander: Expander) -> tuple[str, list[list[CommandRun]] 
     steps = {f"{counter}++": 1, f"++{counter}": 1, f"{counter}--": -1, f"--{counter}": -1, f"{counter}+=1": 1}
     by = steps.get(re.sub(r"\s", "", step))
     try:
-        begin, bound = evaluate(first, expander._text_of), evaluate(last, expander._text_of)
+        begin, bound = evaluate(first, expander.number_of), evaluate(last, expander.number_of)
     except Unknown:
         return counter, None
     if by is None:
@@ -105,21 +104,6 @@ def counted(head: str, expander: Expander) -> tuple[str, list[list[CommandRun]] 
     if abs(end - begin) > MOST:
         return counter, None
     return counter, [[CommandRun(str(number))] for number in range(begin, end, by)]
-
-
-def bind(
-    variables: Variables,
-    name: str,
-    place: Word,
-    runs: tuple[CommandRun, ...] | None,
-    setting: SetVariable | None = None,
-) -> None:
-    """Give a variable a value; None: one that nobody knows."""
-    variables.set(name, ShellVariable(setting or SetVariable(name, place, False, "assignment"), runs))
-
-
-def bind_items(variables: Variables, name: str, place: Word, items: tuple[tuple[CommandRun, ...], ...]) -> None:
-    variables.set(name, ShellVariable(SetVariable(name, place, False, "assignment"), items[0] if items else (), items))
 
 
 def case_parts(item: "Node") -> "tuple[list[Node], list[Node]]":
@@ -135,6 +119,23 @@ def case_parts(item: "Node") -> "tuple[list[Node], list[Node]]":
         elif child.is_named:
             patterns.append(child)
     return patterns, body
+
+
+def case_fits(value: str | None, patterns: "list[Node]", expander: Expander) -> bool | None:
+    """Whether a known value comes to these patterns; None where that cannot be told."""
+    if value is None or len(value) > 256:
+        return None
+    text = expander.source.text
+    for pattern in patterns:
+        written = text[pattern.start_byte : pattern.end_byte].strip()
+        runs = expander.runs(pattern.start_byte, pattern.end_byte)
+        if not all(run.known for run in runs) or "(" in written or written.count("*") > 3:
+            return None
+        if any(run.quoted and re.search(r"[*?\[]", run.text) for run in runs):
+            return None
+        if fnmatchcase(value, "".join(run.text for run in runs).strip()):
+            return True
+    return False
 
 
 def case_guard(value: list[CommandRun], patterns: list[str]) -> int | None:

@@ -32,16 +32,20 @@ def operated(operator: str, text: str | None, operand: str | None) -> str | None
         return _without(text, operand, operator)
     if operator in ("/", "//"):
         pattern, _slash, new = operand.partition("/")
-        if not pattern or re.search(r"[*?\[#%\\]", pattern):
+        if not pattern or re.search(r"[#%\\]", pattern) or len(text) > 512:
             return None
+        if re.search(r"[*?\[]", pattern):
+            return _replaced(text, pattern, new, 1 if operator == "/" else 0)
         return text.replace(pattern, new, 1 if operator == "/" else -1)
     if operator in ("^^", ",,"):
         return text.upper() if operator == "^^" else text.lower()
     if operator == ":":
-        found = re.fullmatch(r"\s*(\d{1,6})\s*(?::\s*(\d{1,6})\s*)?", operand, re.ASCII)
-        if found is None:
+        found = re.fullmatch(r"\s*\(?(-?\d{1,6})\)?\s*(?::\s*(\d{1,6})\s*)?", operand, re.ASCII)
+        if found is None or operand.startswith("-"):
             return None
-        start = int(found[1])
+        start = int(found[1]) if found[1][0] != "-" else len(text) + int(found[1])
+        if start < 0:
+            return ""
         return text[start : start + int(found[2])] if found[2] else text[start:]
     return None
 
@@ -58,3 +62,23 @@ def _without(text: str, pattern: str, operator: str) -> str | None:
         if fnmatchcase(part, pattern):
             return text[:cut] if operator[0] == "%" else text[cut:]
     return text
+
+
+def _replaced(text: str, pattern: str, new: str, count: int) -> str | None:
+    """`${X//[^,]/}`: bash's pattern as an expression; one `*` at most, so that it takes no time."""
+    if pattern.count("*") > 1 or len(pattern) > 64:
+        return None
+    parts = re.findall(r"\[[!^]?\]?[^]]*\]|\*|\?|.", pattern, re.DOTALL)
+    made = ""
+    for part in parts:
+        if part[0] == "[" and len(part) > 2:
+            inner = part[1:-1]
+            if "[:" in part or "[" in inner:
+                return None
+            made += f"[{'^' + inner[1:] if inner[0] in '!^' else inner}]"
+        else:
+            made += {"*": ".*", "?": "."}.get(part, re.escape(part))
+    try:
+        return re.sub(made, lambda _: new, text, count=count, flags=re.DOTALL)
+    except re.error:
+        return None

@@ -1,6 +1,9 @@
 """Variables that are set without the text saying so."""
 
 import re
+from collections.abc import Sequence
+
+from gpudoctor.lint.model import LintFacts, SbatchOption
 
 PREFIXES = (
     "SLURM_", "SLURMD_", "PET_", "OMPI_", "PMI_", "PMIX_", "MPI_", "MPIEXEC_", "MV2_COMM_WORLD_", "PALS_", "HYDRA_",
@@ -29,3 +32,27 @@ SPECIAL = re.compile(r"[0-9@*#?$!_-]|\d+")
 def is_platform(name: str) -> bool:
     """Whether something other than the text sets this variable."""
     return name in NAMES or name.startswith(PREFIXES)
+
+
+def told_by_header(options: Sequence[SbatchOption], facts: LintFacts) -> dict[str, str]:
+    """What SLURM and others will set, as far as header and facts tell it: sbatch(1), OUTPUT ENVIRONMENT VARIABLES."""
+    header = {each.name: each.value or "" for each in options if not each.ignored and each.known}
+    nodes, each, total = (_whole(header.get(name)) for name in ("nodes", "ntasks-per-node", "ntasks"))
+    if nodes is None and header.get("nodes") is None:
+        nodes = -(-total // each) if total and each else facts.nodes
+    if total is None and header.get("ntasks") is None and nodes and each:
+        total = nodes * each
+    by_node = re.fullmatch(r"(?:[\w.-]+:)?(\d{1,4})", header.get("gpus-per-node", ""), re.ASCII)
+    gres = re.search(r"(?:^|,)gpu(?::[A-Za-z][\w.-]*)?:(\d{1,4})", header.get("gres", ""), re.ASCII)
+    gpus = by_node[1] if by_node else gres[1] if gres else None
+    numbers = {
+        "SLURM_NNODES": nodes, "SLURM_JOB_NUM_NODES": nodes, "SLURM_NTASKS": total, "SLURM_NPROCS": total,
+        "SLURM_NTASKS_PER_NODE": each, "SLURM_GPUS_ON_NODE": gpus or facts.gpus_per_node,
+        "SLURM_CPUS_PER_TASK": _whole(header.get("cpus-per-task")),
+        "SKYPILOT_NUM_NODES": facts.nodes, "SKYPILOT_NUM_GPUS_PER_NODE": facts.gpus_per_node,
+    }  # fmt: skip
+    return {name: str(number) for name, number in numbers.items() if number is not None}
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"\d{1,6}", text, re.ASCII) else None

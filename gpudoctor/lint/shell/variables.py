@@ -40,6 +40,10 @@ class Variables:
         self.export_all = False
         self.unread_source = False
         """A `source` or `eval` ran whose text is not here: it may have set anything."""
+        self.removed: frozenset[str] = frozenset()
+        """Unset by the text itself: certainly not set, whatever the environment has."""
+        self.platform: Mapping[str, str] = {}
+        """What the header and the facts say of the scheduler's variables; for counting, not for what is written."""
         for name, value in (facts.variables if facts else {}).items():
             word = Word(raw=value, text=value, shown=value, span=Span(0, 0, 1, exact=False))
             self.set(name, ShellVariable(SetVariable(name, word, True, "file"), (CommandRun(value),)))
@@ -51,6 +55,8 @@ class Variables:
         other.functions = dict(self.functions)
         other.export_all = self.export_all
         other.unread_source = self.unread_source
+        other.removed = self.removed
+        other.platform = self.platform
         return other
 
     def __len__(self) -> int:
@@ -66,6 +72,8 @@ class Variables:
             variable = structs.replace(variable, setting=structs.replace(variable.setting, exported=True))
         self._all[name] = variable
         self._settings = None
+        if name in self.removed:
+            self.removed -= {name}
 
     def export(self, name: str, exported: bool = True) -> None:
         before = self._all.get(name)
@@ -77,6 +85,7 @@ class Variables:
     def unset(self, name: str) -> None:
         if self._all.pop(name, None) is not None:
             self._settings = None
+        self.removed |= {name}
 
     def is_set(self, name: str) -> bool | None:
         """None: cannot be told."""
@@ -100,6 +109,7 @@ class Variables:
         other = Variables()
         other._all = {name: each for name, each in self._all.items() if each.setting.exported}
         other.unread_source = self.unread_source
+        other.removed, other.platform = self.removed, self.platform
         return other
 
     def merge(self, branches: Iterable["Variables"]) -> None:
@@ -115,6 +125,9 @@ class Variables:
             if len(present) == len(found) and all(each is present[0] or each == present[0] for each in present[1:]):
                 merged[name] = present[0]
                 continue
+            if len(present) == len(found) and _same(present):
+                merged[name] = present[0]
+                continue
             certain = len(present) == len(found) and all(each.is_set for each in present)
             other_way = certain or is_platform(name)
             setting = present[-1].setting
@@ -123,7 +136,17 @@ class Variables:
             setting = structs.replace(setting, word=word)
             merged[name] = ShellVariable(setting, None, None, True if other_way else None)
         self._all = merged
+        self.removed = frozenset.intersection(*(each.removed for each in (first, *others))).difference(merged)
         self._settings = None
         for each in (first, *others):
             self.functions.update(each.functions)
             self.unread_source = self.unread_source or each.unread_source
+
+
+def _same(several: list[ShellVariable]) -> bool:
+    """Set to one text on every way."""
+    first = several[0]
+    return first.text is not None and all(
+        each.text == first.text and each.items == first.items and each.setting.exported == first.setting.exported
+        for each in several
+    )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpudoctor.launcher import registry
 from gpudoctor.launchers.slurm import SALLOC, SBATCH
@@ -34,6 +34,14 @@ class WhatStarts(Struct, frozen=True):
     """Once for each task."""
     batch: bool = False
     """sbatch: as a batch script."""
+    handed_on: tuple[int, ...] = ()
+    """Words that name a variable which the command gets as it is: `docker run -e NAME`."""
+    own_counts: bool = False
+    """srun with numbers of nodes or tasks of its own: the job's do not hold in its tasks."""
+    each: str = ""
+    """It runs once for each of something that this stands for: "{}" of xargs."""
+    at_once: bool = False
+    """All of these side by side."""
 
 
 def started(words: Sequence[Word]) -> WhatStarts | None:
@@ -42,7 +50,10 @@ def started(words: Sequence[Word]) -> WhatStarts | None:
     if program in SHELLS:
         return _shell(words)
     if (starter := registry.starts_tasks(program)) is not None:
-        return _command(words, starter.form.grammar.read(words).end, task=True)
+        read = starter.form.grammar.read(words)
+        begun = _command(words, read.end, task=True)
+        own = bool(_COUNTS & {option.name for option in read.options})
+        return structs.replace(begun, own_counts=own) if begun is not None else None
     found = _TABLE.get(program)
     if found is not None:
         return found(words)
@@ -52,6 +63,9 @@ def started(words: Sequence[Word]) -> WhatStarts | None:
     if options is not None:
         return _command(words, _after_options(words, 1, options))
     return None
+
+
+_COUNTS = frozenset(("nodes", "ntasks", "ntasks-per-node", "nodelist", "np"))
 
 
 def name(word: Word) -> str:
@@ -104,6 +118,8 @@ def _env(words: Sequence[Word]) -> WhatStarts | None:
             at += 1
         elif shown in ("-u", "--unset", "-C", "--chdir"):
             at += 2
+        elif shown in ("-S", "-vS", "--split-string") and at + 1 < len(words):
+            return WhatStarts(texts=tuple(range(at + 1, len(words))), settings=tuple(settings))
         elif shown.startswith("-"):
             at += 1
         else:
@@ -131,6 +147,32 @@ def _sudo(words: Sequence[Word]) -> WhatStarts | None:
 def _timeout(words: Sequence[Word]) -> WhatStarts | None:
     at = _after_options(words, 1, "-s --signal -k --kill-after")
     return _command(words, at + 1 if at < len(words) and DURATION.fullmatch(words[at].shown) else at)
+
+
+def _time(words: Sequence[Word]) -> WhatStarts | None:
+    """The word of the shell, behind which assignments may stand, or the program."""
+    at = _after_options(words, 1, "-o --output -f --format")
+    first = at
+    while at < len(words) and ASSIGNMENT.match(words[at].shown):
+        at += 1
+    return WhatStarts(at=at, settings=tuple(range(first, at))) if 0 < at < len(words) else None
+
+
+def _xargs(words: Sequence[Word]) -> WhatStarts | None:
+    """`xargs -P 0 -I {} ssh {} command`."""
+    shown = [word.shown for word in words]
+    at = _after_options(words, 1, "-a -d -E -I -L -n -P -s --max-args --max-procs --delimiter --arg-file --max-lines")
+    sign = next(
+        (shown[i + 1] if each == "-I" else each[2:] for i, each in enumerate(shown[:at]) if each[:2] == "-I"), "{}"
+    )
+    parallel = any(each.startswith(("-P", "--max-procs")) and each != "-P1" for each in shown[:at])
+    return WhatStarts(at=at, each=sign, at_once=parallel) if at < len(words) else None
+
+
+def _parallel(words: Sequence[Word]) -> WhatStarts | None:
+    """GNU parallel: `parallel -j 4 ssh {} command ::: n0 n1`."""
+    at = _after_options(words, 1, "-j --jobs -a --arg-file -S --sshlogin --delay -n -N --joblog --results --colsep -I")
+    return WhatStarts(at=at, each="{", at_once=True) if at < len(words) and words[at].shown != ":::" else None
 
 
 def _numactl(words: Sequence[Word]) -> WhatStarts | None:
@@ -199,18 +241,21 @@ def _singularity(words: Sequence[Word]) -> WhatStarts | None:
 
 def _container(words: Sequence[Word], at: int, docker: bool) -> WhatStarts | None:
     """Options, the image, the command."""
-    settings = []
+    settings: list[int] = []
+    handed_on: list[int] = []
     while at < len(words) and words[at].shown.startswith("-"):
         shown = words[at].shown
         flag = shown in _CONTAINER_FLAGS and not (docker and shown in _DOCKER_VALUES)
         if flag or "=" in shown or (shown[:2] in ("-v", "-e", "-B", "-p") and len(shown) > 2 and shown[1] != "-"):
             at += 1
             continue
-        if shown in ("-e", "--env") and at + 1 < len(words) and ASSIGNMENT.match(words[at + 1].shown):
-            settings.append(at + 1)
+        if shown in ("-e", "--env") and at + 1 < len(words):
+            (settings if ASSIGNMENT.match(words[at + 1].shown) else handed_on).append(at + 1)
         at += 2
     at += 1  # the image
-    return WhatStarts(at=at, settings=tuple(settings), fresh=docker) if at < len(words) else None
+    if at >= len(words):
+        return None
+    return WhatStarts(at=at, settings=tuple(settings), handed_on=tuple(handed_on), fresh=docker)
 
 
 def _charliecloud(words: Sequence[Word]) -> WhatStarts | None:
@@ -265,7 +310,7 @@ def _screen(words: Sequence[Word]) -> WhatStarts | None:
 
 _SIMPLE = {
     # program -> its options that take the next word
-    "nohup": "", "setsid": "", "exec": "-a", "command": "", "builtin": "", "time": "-o --output -f --format",
+    "nohup": "", "setsid": "", "exec": "-a", "command": "", "builtin": "",
     "nice": "-n --adjustment", "ionice": "-c -n -t --class --classdata", "stdbuf": "-i -o -e --input --output --error",
     "unbuffer": "", "chronic": "", "catchsegv": "", "tini": "-e -p", "dumb-init": "", "xvfb-run": "-n -s -f -e -w -p",
     "strace": "-e -o -s -p", "script_run": "", "setarch": "", "prlimit": "", "then": "", "do": "",
@@ -276,5 +321,6 @@ _TABLE: dict[str, Callable[[Sequence[Word]], WhatStarts | None]] = {
     "salloc": _salloc, "docker": _docker, "podman": _docker, "nerdctl": _docker,
     "podman-hpc": _docker, "ch-run": _charliecloud, "enroot": _enroot, "shifter": _shifter, "flux": _flux,
     "nvidia-docker": _docker, "singularity": _singularity, "apptainer": _singularity, "kubectl": _after_dashes,
+    "time": _time, "xargs": _xargs, "parallel": _parallel,
     "oc": _after_dashes, "eval": _eval, "tmux": _tmux, "screen": _screen,
 }  # fmt: skip

@@ -1,0 +1,89 @@
+"""Commands of the shell itself that set variables: `set --`, `shift`, `let`, `read`, `mapfile`, `printf -v`."""
+
+import re
+
+from gpudoctor.lint.model import Word
+from gpudoctor.lint.shell.assign import read_into
+from gpudoctor.lint.shell.binding import MOST_POSITIONAL, bind, bind_items, positional
+from gpudoctor.lint.shell.counting import count
+from gpudoctor.lint.shell.pure import NotPure, printed
+from gpudoctor.lint.shell.source import CommandRun, ShellSource
+from gpudoctor.lint.shell.variables import Variables
+
+NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+MOST_ITEMS = 256
+
+
+def run_builtin(
+    words: list[Word], pieces: list[list[CommandRun]], variables: Variables, given: ShellSource | None, separators: str
+) -> bool:
+    """Whether these words are such a command; what it sets is set. `given`: what it reads; `separators`: IFS."""
+    program = words[0].shown
+    shown = [word.shown for word in words]
+    if program == "set" and len(words) > 1 and (shown[1] == "--" or not shown[1].startswith(("-", "+"))):
+        first = 2 if shown[1] == "--" else 1
+        if any(run.splits and not run.known for piece in pieces[first:] for run in piece):
+            for number in (*range(1, MOST_POSITIONAL + 1), "@"):
+                bind(variables, str(number), words[0], None)
+        else:
+            positional([tuple(each) for each in pieces[first:]], words[0], variables)
+        return True
+    if program == "shift":
+        _shift(words, variables)
+        return True
+    if program == "let":
+        for word in words[1:]:
+            if word.text is None:
+                return read_into(words, variables)
+            count(word.text, variables, word.span)
+        return True
+    if program == "printf" and len(words) > 3 and shown[1] == "-v" and NAME.fullmatch(shown[2]):
+        texts = [word.text for word in words[3:]]
+        try:
+            text = (
+                printed(["printf", *(each for each in texts if each is not None)], None) if None not in texts else None
+            )
+        except NotPure:
+            text = None
+        bind(variables, shown[2], words[0], None if text is None else (CommandRun(text),))
+        return True
+    if program in ("read", "mapfile", "readarray") and given is not None and _read(words, variables, given, separators):
+        return True
+    return read_into(words, variables)
+
+
+def _shift(words: list[Word], variables: Variables) -> None:
+    by = words[1].text if len(words) > 1 else "1"
+    before = variables.get("@")
+    if before is None or before.items is None or before.open or by is None or not re.fullmatch(r"\d{1,3}", by):
+        for number in (*range(1, MOST_POSITIONAL + 1), "@"):
+            if variables.get(str(number)) is not None:
+                bind(variables, str(number), words[0], None)
+        return
+    if int(by) <= len(before.items):
+        positional(list(before.items[int(by) :]), before.setting.word, variables)
+
+
+def _read(words: list[Word], variables: Variables, given: ShellSource, separators: str) -> bool:
+    """Where what is read is known: the first line of it into names or an array, or all lines."""
+    if given.placeholders and any(sign in given.placeholders for sign in given.text):
+        return False
+    shown, lines = [word.shown for word in words[1:]], given.text.splitlines()
+    options = [each for each in shown if each.startswith("-")]
+    names = [each for each in shown if not each.startswith("-")]
+    if any(not NAME.fullmatch(each) for each in names) or any(not re.fullmatch(r"-[rat]+", each) for each in options):
+        return False
+    if words[0].shown != "read":
+        items = tuple((CommandRun(line),) for line in lines[:MOST_ITEMS])
+        bind_items(variables, names[0] if names else "MAPFILE", words[0], items)
+        return True
+    line = lines[0] if lines else ""
+    parts = line.split() if not separators.strip() else re.split(f"[{re.escape(separators)}]", line)
+    if any("a" in each for each in options):
+        bind_items(variables, names[0], words[0], tuple((CommandRun(each),) for each in parts[:MOST_ITEMS]))
+        return True
+    for number, name in enumerate(names or ["REPLY"]):
+        last = number == len(names) - 1
+        rest = (separators[:1] or " ").join(parts[number:]) if last else "".join(parts[number : number + 1])
+        bind(variables, name, words[0], (CommandRun(rest),))
+    return True
