@@ -213,12 +213,12 @@ N=`echo 4`
 torchrun --standalone --nproc_per_node=$N t.py
 ====
 EP=n0:29511
-torchrun --nnodes=2 --nproc_per_node=4 --node-rank=0 --master-addr=$(echo $EP | cut -d: -f1) --master-port=${EP##*:} t.py
+torchrun --nnodes=2 --node-rank=0 --master-addr=$(echo $EP | cut -d: -f1) --master-port=${EP##*:} t.py
 ====
 bash x.sh --n 4
 #@ file x.sh
 N=2
-while [[ $# -gt 0 ]]; do case $1 in --n) N=$2; shift 2;; *) shift;; esac; done
+while [[ $# -gt 0 ]]; do case $1 in --n) N=$2; shift 2 ;; *) shift ;; esac; done
 torchrun --standalone --nproc_per_node=$N t.py
 ====
 GPUS=0,1,2,3

@@ -185,7 +185,7 @@ class Grammar:
                 Option(spec.name, spelling, None, word.span, since=since, until=until, fault="needs a value")
             ], index + 1
         value = joined(values)
-        span = Span(word.span.start, value.span.end, word.span.line)
+        span = over(word.span, value.span)
         return [
             Option(spec.name, spelling, value, span, since=since, until=until, fault=fault)
         ], index + 1 + spec.values
@@ -212,7 +212,7 @@ class Grammar:
                     found.append(Option(spec.name, letter, None, word.span, fault="needs a value"))
                     return found, index + 1
                 value = words[index + 1]
-                span = Span(word.span.start, value.span.end, word.span.line)
+                span = over(word.span, value.span)
                 found.append(Option(spec.name, letter, value, span))
                 return found, index + 2
             found.append(Option(spec.name, letter, None, word.span))
@@ -227,7 +227,7 @@ class Grammar:
             return [Option(name, spelling, tail(word, len(spelling) + 1), word.span, known=False)], index + 1
         following = words[index + 1] if index + 1 < len(words) else None
         if following is not None and index + 2 < len(words) and not looks_like_program(following):
-            span = Span(word.span.start, following.span.end, word.span.line)
+            span = over(word.span, following.span)
             return [Option(name, spelling, following, span, known=False)], index + 2
         return [Option(name, spelling, None, word.span, known=False)], index + 1
 
@@ -295,6 +295,11 @@ def joined(words: Sequence[Word]) -> Word:
         quoted=any(each.quoted for each in words),
         literal_dollar=any(each.literal_dollar for each in words),
     )
+
+
+def over(first: Span, last: Span) -> Span:
+    """From one word to another; the first alone where the other stands before it, in the variable that holds it."""
+    return Span(first.start, max(first.end, last.end) if last.end >= first.start else first.end, first.line)
 
 
 def inexact(span: Span) -> Span:
