@@ -15,7 +15,17 @@ from gpudoctor.envelope import UnreadableAnswer, decode, encode
 from gpudoctor.nccl import compare_run, find_slow
 from gpudoctor.nccl.bandwidth_test import backend_before
 from gpudoctor.nccl.publish import to_csv
-from gpudoctor.nccl.result import Compared, Culprit, Isolation, IsolationRound, NodeRanks, RunResult, TestResult
+from gpudoctor.nccl.result import (
+    Compared,
+    Culprit,
+    Grade,
+    Isolation,
+    IsolationRound,
+    NodeRanks,
+    RunResult,
+    TestResult,
+    Verdict,
+)
 from gpudoctor.nccl.run import RunInterrupted
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.wish import Wish, forwarded
@@ -192,6 +202,10 @@ def test_the_csv_of_a_search_has_its_rounds() -> None:
     assert text.splitlines()[1:] == ["nccl,1 pairs,a b,1.5", "nccl,1 pairs,c d,"]
 
 
+def a_grade(verdict: Verdict) -> Grade:
+    return Grade(collective="all_reduce", verdict=verdict, link="NVLink", measured=1.0)
+
+
 def test_a_test_that_does_not_start_says_gloo_where_it_would_be() -> None:
     for outcome in ("preflight failed", "too few nodes"):
         closing = closing_words(TestResult(outcome=outcome, backend="gloo", nodes=("a", "b")))
@@ -237,6 +251,23 @@ def test_the_title_of_the_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     draw(TestResult(nodes=("a",), world_size=2, backend="gloo"), str(tmp_path / "one.svg"))
     draw(TestResult(nodes=("a", "b"), backend=""), str(tmp_path / "none.svg"))
     assert titles == ["1 node, world size 2, gloo over CPU, not NCCL", "2 nodes"]
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (TestResult(), "Done: "),
+        (TestResult(grades=(a_grade("healthy"), a_grade("healthy"))), "Healthy: "),
+        (TestResult(grades=(a_grade("healthy"), a_grade("not graded"))), "Done: "),
+        (TestResult(grades=(a_grade("misconfigured"), a_grade("broken"))), "Broken: "),
+        (
+            TestResult(isolation=Isolation(rounds=(), culprits=(Culprit(kind="node", nodes=("n07",)),))),
+            "Slow or broken: n07; ",
+        ),
+    ],
+)
+def test_the_last_line_begins_with_the_verdict(result: TestResult, words: str) -> None:
+    assert closing_words(result).startswith(f"{words}0 nodes")
 
 
 def test_the_last_line_claims_only_what_is_known() -> None:

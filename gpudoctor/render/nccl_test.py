@@ -36,6 +36,7 @@ COLORS = {
     "misconfigured": "bold red",
     "not graded": "bold",
 }
+WORST_FIRST = ("broken", "misconfigured", "degraded")
 HEADER = (
     f"#{'size':>10}{'count':>11}{'type':>9}{'time':>9}{'algbw':>8}{'busbw':>7}{'#wrong':>7}{'min':>9}{'mean':>9}\n"
     f"#{'(B)':>10}{'(elements)':>11}{'':>9}{'(us)':>9}{'(GB/s)':>8}{'(GB/s)':>7}{'':>7}{'(us)':>9}{'(us)':>9}"
@@ -329,8 +330,21 @@ def culprit_words(culprit: Culprit) -> str:
     return f"{what}: {culprit.why}" if culprit.why else what
 
 
+def _verdict(result: TestResult) -> str:
+    """Of a test that came to its end."""
+    if result.isolation is not None and result.isolation.culprits:
+        names = dict.fromkeys(node for culprit in result.isolation.culprits for node in culprit.nodes)
+        return f"Slow or broken: {folded([*names])}; "
+    graded = {grade.verdict for grade in result.grades}
+    if worst := next((verdict for verdict in WORST_FIRST if verdict in graded), None):
+        return f"{worst.capitalize()}: "
+    if result.exit_status:
+        return "Not right: "
+    return "Healthy: " if graded == {"healthy"} else "Done: "
+
+
 def closing_words(result: TestResult) -> str:
-    """The last line: what was run, and how it ended."""
+    """The last line: the verdict, and what was run; or how it ended before."""
     gloo = " (gloo over CPU, not NCCL)" if result.backend == "gloo" else ""
     nodes = counted(len(result.nodes), "node")
     world = "" if result.isolation or not result.world_size else f", world size {result.world_size}"
@@ -343,7 +357,7 @@ def closing_words(result: TestResult) -> str:
     ended = {
         "complete": f"Cannot tell about NCCL: {nodes}{world}, over gloo on the CPU (which --backend gloo would ask for)"
         if result.verdict_for(result.exit_status) == "cannot tell"
-        else f"Done: {nodes}{world}{gloo}",
+        else f"{_verdict(result)}{nodes}{world}{gloo}",
         "stalled": f"The test stood still and was ended: {nodes}{gloo}; {left}",
         "died": f"The test died: {nodes}{gloo}; {left}",
         "interrupted": f"Interrupted: {nodes}{gloo}; {until}; {left}",
