@@ -89,6 +89,8 @@ COMMANDS = (
     "checkpoint",
     "launch",
     "lint",
+    "sbatch",
+    "lsp",
     "capture",
     "diff",
     "devices",

@@ -27,6 +27,8 @@ DOORS = {
     "tree_sitter": ("gpudoctor/lint/shell",),
     "tree_sitter_bash": ("gpudoctor/lint/shell",),
     "yaml": ("gpudoctor/lint/manifests.py",),
+    "pygls": ("gpudoctor/lint/server.py",),
+    "lsprotocol": ("gpudoctor/lint/server.py",),
     "tomli": ("gpudoctor/lint/config.py",),
     "typer": ("gpudoctor/cli/",),
 }

@@ -18,6 +18,8 @@ COMMANDS = {
     "explain": "Why did this job fail? Reads logs: NCCL's, tracebacks, watchdogs, torchrun, Slurm, dmesg.",
     "checkpoint": "What is in this checkpoint, and what will loading it say? Runs nothing that is in it.",
     "lint": "What a launch command, script, sbatch file, hostfile or manifest will do, and what to write instead.",
+    "sbatch": "Submit a batch script if what it starts has no error: shows what will happen, then calls sbatch.",
+    "lsp": "Lint in an editor: a language server, with problems at their lines and quick fixes.",
     "about": "What an id in an answer means, and what to do: a check, a cause, a rule of lint, a symptom.",
     "checks": "List all checks, or describe one.",
 }
@@ -44,6 +46,7 @@ TROUBLES = {
         "train-test": "Does parallel training compute rightly here?",
         "launch -- train.py": "What is to be pasted on every node?",
         "lint run.sh": "Will this start do what is meant?",
+        "sbatch job.sh": "Is this job worth its wait in the queue?",
     },
     "It hangs": {
         "hang": "Which rank is it, and what does it wait for?",

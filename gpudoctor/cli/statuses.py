@@ -102,6 +102,13 @@ STATUSES = {
         "the text is empty, or no start of a training was understood in it (in one of several, or in none of a folder)",
         "a config that cannot be used, or a correction that cannot be written",
     ),
+    "sbatch": StatusRow(
+        "submitted: what sbatch ended with",
+        "not submitted, for it has an error; or what sbatch ended with",
+        "",
+        "a script that cannot be read, or no sbatch on this machine",
+    ),
+    "lsp": StatusRow("the editor has left", "", "", "pygls is not installed"),
     "about": StatusRow("described", "", "", "nothing has that id"),
     "checks": StatusRow("listed", "", "", "no check or group has that name"),
 }

@@ -74,13 +74,16 @@ def _of_its_file(problem: LintProblem, corrected: dict[str, str]) -> LintProblem
     return structs.replace(problem, fix=structs.replace(problem.fix, corrected=corrected.get(problem.file or "", "")))
 
 
-def judged(start: StartFiles, facts: AskedFacts, kind: str | None = None, name: str = "") -> JudgedStart:
+def judged(
+    start: StartFiles, facts: AskedFacts, kind: str | None = None, name: str = "", config: LintConfig | None = None
+) -> JudgedStart:
     """One start, with the config of its folder; `name` is what to call a text that no file holds.
 
     Raises `BadInput` for what cannot be read, `CannotTell` for an empty text, and `BadConfig`.
     """
     file = start.main.file
-    config = config_for(file) if file else LintConfig()
+    if config is None:
+        config = config_for(file) if file else LintConfig()
     text, pieces = start.as_one()
     cost.progress()
     known = facts.of(text, config.facts)

@@ -68,10 +68,7 @@ def show_report(report: LintReport, screen: Console) -> None:
     for number, each in enumerate(report.problems):
         if number:
             screen.print()
-        _show_head(each, screen, named=bool(report.starts))
-        known_as = f" ({', '.join(each.leads_to)})" if each.leads_to else ""
-        show(f"{each.happens}{known_as}", screen, indent=2)
-        show(f"Fix: {each.fix.text}", screen, indent=2)
+        show_problem_lines(each, screen, named=bool(report.starts))
     if not report.starts:
         _close(report, screen)
         return
@@ -80,6 +77,14 @@ def show_report(report: LintReport, screen: Console) -> None:
             show(f"{start.file}: {'; '.join(start.unknown)}", screen)
     screen.print()
     _sum_up(report, screen)
+
+
+def show_problem_lines(problem: LintProblem, screen: Console, *, named: bool = True) -> None:
+    """A problem without its text."""
+    _show_head(problem, screen, named=named)
+    known_as = f" ({', '.join(problem.leads_to)})" if problem.leads_to else ""
+    show(f"{problem.happens}{known_as}", screen, indent=2)
+    show(f"Fix: {problem.fix.text}", screen, indent=2)
 
 
 def _close(report: LintReport, screen: Console) -> None:

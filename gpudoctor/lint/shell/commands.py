@@ -180,8 +180,16 @@ class Commands(Gathered):
             return
         inside = structs.replace(inside, shells=context.shells + 1, given=found.stdin)
         shell = passed if invocation.program == "eval" else passed.for_program()
-        if invocation.program == "sbatch":
-            self.every_sbatch += options_of(words)
+        # sbatch takes those of its command line rather than those of the script's header: the last one of a name holds.
+        over_header = options_of(words) if invocation.program == "sbatch" else []
+        self.started_text(begun, invocation, words, pieces, outer, shell, inside, found.stdin or context.given)
+        self.every_sbatch += over_header
+
+    def started_text(
+        self, begun: WhatStarts, invocation: Invocation, words: list[Word], pieces: list[list[CommandRun]],
+        outer: Variables, shell: Variables, inside: Context, given: ShellSource | None,
+    ) -> None:  # fmt: skip
+        """Follow the text that a wrapper has a shell read."""
         if begun.texts:
             runs: list[CommandRun] = []
             for number, index in enumerate(begun.texts):
@@ -199,7 +207,7 @@ class Commands(Gathered):
         elif begun.script >= 0:
             self.positional(pieces[begun.script + 1 :], words[begun.script], shell)
             self.script_file(words[begun.script], shell, inside)
-        elif begun.reads_input and (given := found.stdin or context.given) is not None:
+        elif begun.reads_input and given is not None:
             if begun.batch:
                 self.every_sbatch += lines_of(given)
             self.text(given, shell, structs.replace(inside, given=None))

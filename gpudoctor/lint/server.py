@@ -1,0 +1,233 @@
+"""`gpudoctor lsp`: lint in an editor, over the Language Server Protocol on standard input and output.
+
+It sees what the editor has opened, and reads nothing else but the config of the repository; it starts nothing.
+Documents that name each other are judged as one start, as files are. A document that starts nothing is left alone: an
+editor opens every YAML file.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from lsprotocol import types
+from pygls import uris
+from pygls.lsp.server import LanguageServer
+
+from gpudoctor import __version__, bounded, cost
+from gpudoctor.errors import Error
+from gpudoctor.lint.asked import AskedFacts
+from gpudoctor.lint.config import LintConfig, config_for
+from gpudoctor.lint.given import may_start, starters
+from gpudoctor.lint.lint import FiredRule
+from gpudoctor.lint.places import Piece
+from gpudoctor.lint.rule import Edit, Severity
+from gpudoctor.lint.several import JudgedStart, judged
+from gpudoctor.lint.starts import SourceFile, StartFiles, starts
+
+NAME = "gpudoctor"
+SEVERITIES: dict[Severity, int] = {"error": 1, "warning": 2, "info": 3}
+LONGEST_TITLE = 80
+
+
+class LintServer:
+    """What is open in one editor, and what was found of it."""
+
+    def __init__(self, facts: AskedFacts) -> None:
+        self.facts = facts
+        self.server = LanguageServer(NAME, __version__)
+        self.opened: list[str] = []
+        self.judged: dict[StartFiles, JudgedStart | None] = {}
+        """Of the documents as they are; None: it cannot be judged."""
+        self.shown: dict[str, list[types.Diagnostic]] = {}
+        self.told: set[str] = set()
+        handlers: dict[str, Callable[[Any], object]] = {
+            types.TEXT_DOCUMENT_DID_OPEN: self.did_open,
+            types.TEXT_DOCUMENT_DID_CHANGE: lambda _: self.look(),
+            types.TEXT_DOCUMENT_DID_CLOSE: self.did_close,
+        }
+        for name, handle in handlers.items():
+            self.server.feature(name)(_handler(handle))
+        kinds = types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
+        self.server.feature(types.TEXT_DOCUMENT_CODE_ACTION, kinds)(_handler(self.code_actions))
+
+    def start(self) -> None:
+        """Serve until the editor leaves, which closes the streams: on copies of ours. What else is printed meanwhile is
+        no word of the protocol, and goes to standard error."""
+        given, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+        os.dup2(2, 1)
+        self.server.start_io(given, answers)
+
+    def did_open(self, params: types.DidOpenTextDocumentParams) -> None:
+        if params.text_document.uri not in self.opened:
+            self.opened.append(params.text_document.uri)
+        self.look()
+
+    def did_close(self, params: types.DidCloseTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        self.opened = [each for each in self.opened if each != uri]
+        self._show(uri, [])
+        self.look()
+
+    # ------------------------------------------------------------ judging
+
+    def look(self) -> None:
+        """Judge what has changed, and show what is found of each document."""
+        cost.progress()
+        sources = [source for uri in self.opened if (source := self._source(uri)) is not None]
+        every = [start for start in starts(sources) if may_start(start.main) and _mentions(start)]
+        self.judged = {start: self.judged[start] if start in self.judged else self._judge(start) for start in every}
+        found: dict[str, list[types.Diagnostic]] = {uri: [] for uri in self.opened}
+        for done in self.judged.values():
+            for uri, each in self._diagnostics(done) if done is not None else ():
+                if each not in found[uri]:
+                    found[uri].append(each)
+        for uri, diagnostics in found.items():
+            self._show(uri, diagnostics)
+
+    def _source(self, uri: str) -> SourceFile | None:
+        text = self.server.workspace.get_text_document(uri).source
+        if len(text) > bounded.SCRIPT.size or "\0" in text or not text.strip():
+            return None
+        return SourceFile(uris.to_fs_path(uri) or uri, text, is_named=False)
+
+    def _judge(self, start: StartFiles) -> JudgedStart | None:
+        try:
+            config = config_for(start.main.file) if PurePath(start.main.file).is_absolute() else LintConfig()
+            return judged(start, self.facts, config=config)
+        except Error as error:  # a config that cannot be used, an empty document
+            said = str(error)
+        except (cost.Beyond, MemoryError) as error:
+            said = f"{start.main.file}: not judged: {error}"
+        if said not in self.told:
+            self.told.add(said)
+            message = types.ShowMessageParams(types.MessageType.Error, f"gpudoctor: {said}")
+            self.server.window_show_message(message)
+        return None
+
+    def _show(self, uri: str, diagnostics: list[types.Diagnostic]) -> None:
+        if self.shown.get(uri, []) != diagnostics:
+            self.shown[uri] = diagnostics
+            told = types.PublishDiagnosticsParams(uri, diagnostics)
+            self.server.text_document_publish_diagnostics(told)
+
+    def _diagnostics(self, done: JudgedStart) -> Sequence[tuple[str, types.Diagnostic]]:
+        if done.linted is None:
+            return ()
+        problems = done.linted.report.problems
+        return [
+            (
+                self._uri(done, found),
+                self._diagnostic(done, found, f"{each.summary}\n{each.happens}\nFix: {each.fix.text}"),
+            )
+            for found, each in zip(done.linted.found, problems, strict=True)
+        ]
+
+    def _diagnostic(self, done: JudgedStart, found: FiredRule, message: str) -> types.Diagnostic:
+        return types.Diagnostic(
+            range=self._range(done, found.finding.span.start, found.finding.span.end),
+            message=message,
+            severity=types.DiagnosticSeverity(SEVERITIES[found.severity]),
+            code=found.rule.code,
+            source=NAME,
+        )
+
+    # ------------------------------------------------------------ places
+
+    def _piece(self, done: JudgedStart, offset: int) -> Piece:
+        assert done.linted is not None
+        return done.linted.places.piece(offset) or done.linted.pieces[0]
+
+    def _uri_of(self, file: str) -> str:
+        return next(uri for uri in self.opened if (uris.to_fs_path(uri) or uri) == file)
+
+    def _uri(self, done: JudgedStart, found: FiredRule) -> str:
+        return self._uri_of(self._piece(done, found.finding.span.start).file)
+
+    def _range(self, done: JudgedStart, start: int, end: int) -> types.Range:
+        piece = self._piece(done, start)
+        end = max(start, min(end, piece.end))
+        return types.Range(self._position(done, piece, start), self._position(done, piece, end))
+
+    def _position(self, done: JudgedStart, piece: Piece, offset: int) -> types.Position:
+        """In the units that editor and server have agreed on: mostly UTF-16."""
+        assert done.linted is not None
+        text = done.linted.job.text
+        begin = max(text.rfind("\n", 0, offset) + 1, piece.start)
+        units = self.server.workspace.position_codec.client_num_units(text[begin:offset])
+        return types.Position(text.count("\n", piece.start, offset), units)
+
+    # ------------------------------------------------------------ quick fixes
+
+    def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        uri, asked = params.text_document.uri, params.range
+        made: list[types.CodeAction] = []
+        for done in self.judged.values():
+            for found in done.linted.found if done is not None and done.linted is not None else ():
+                if done is None or self._uri(done, found) != uri:
+                    continue
+                diagnostic = next(
+                    (
+                        each
+                        for each in self.shown.get(uri, [])
+                        if each.code == found.rule.code and each.range == self._range(done, *_ends(found))
+                    ),
+                    None,
+                )
+                if diagnostic is None or not _meet(diagnostic.range, asked):
+                    continue
+                if found.finding.edits and all(each.span.exact for each in found.finding.edits):
+                    made.append(self._action(done, diagnostic, found.finding.fix, found.finding.edits, preferred=True))
+                made.append(self._ignore(uri, diagnostic, found))
+        return made
+
+    def _action(
+        self, done: JudgedStart, diagnostic: types.Diagnostic, title: str, edits: Sequence[Edit], *, preferred: bool
+    ) -> types.CodeAction:
+        changes: dict[str, list[types.TextEdit]] = {}
+        for each in edits:
+            uri = self._uri_of(self._piece(done, each.span.start).file)
+            place = self._range(done, each.span.start, each.span.end)
+            changes.setdefault(uri, []).append(types.TextEdit(place, each.text))
+        short = title if len(title) <= LONGEST_TITLE else f"{title[:LONGEST_TITLE]}..."
+        return types.CodeAction(
+            title=f"{diagnostic.code}: {short}",
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=[diagnostic],
+            is_preferred=preferred,
+            edit=types.WorkspaceEdit(changes=dict(changes)),
+        )
+
+    def _ignore(self, uri: str, diagnostic: types.Diagnostic, found: FiredRule) -> types.CodeAction:
+        """A comment above the line; above the first one of a command that goes on by backslashes."""
+        lines = self.server.workspace.get_text_document(uri).source.split("\n")
+        at = diagnostic.range.start.line
+        while at and lines[at - 1].rstrip("\r").endswith("\\"):
+            at -= 1
+        indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+        place = types.Range(types.Position(at, 0), types.Position(at, 0))
+        comment = f"{indent}# gpudoctor: ignore[{found.rule.code}]\n"
+        return types.CodeAction(
+            title=f"Ignore {found.rule.code} {found.rule.id} here",
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=[diagnostic],
+            edit=types.WorkspaceEdit(changes={uri: [types.TextEdit(place, comment)]}),
+        )
+
+
+def _handler(handle: Callable[[Any], object]) -> Callable[[Any], object]:
+    """A function of its own: pygls writes on it what it handles."""
+    return lambda params: handle(params)
+
+
+def _ends(found: FiredRule) -> tuple[int, int]:
+    return found.finding.span.start, found.finding.span.end
+
+
+def _mentions(start: StartFiles) -> bool:
+    return start.main.file.endswith(".py") or starters().search(start.main.text) is not None
+
+
+def _meet(one: types.Range, other: types.Range) -> bool:
+    """Whether they share a line: an editor asks for that of its cursor."""
+    return bool(one.start.line <= other.end.line and other.start.line <= one.end.line)
