@@ -10,12 +10,22 @@ from gpudoctor.lint import allocation, lightning, look, processes
 from gpudoctor.lint.assignments import with_value
 from gpudoctor.lint.edits import insert_options, spell
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, Word
+from gpudoctor.lint.pods import container_of
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.rank_variables import number, variable
 from gpudoctor.lint.rules.slurm_examples import PLAIN, RANKED
 
 _LIST = re.compile(r"\d{1,3}(?:,\d{1,3})*,?")
 _ONE = "torchrun --standalone --nproc-per-node={} train.py"
+
+
+_POD = (
+    "apiVersion: v1\nkind: Pod\nmetadata: {{name: train}}\nspec:\n  containers:\n    - name: main\n"
+    '      command: ["torchrun", "--standalone", "--nproc-per-node=8", "train.py"]\n'
+    "      resources: {{limits: {{nvidia.com/gpu: {}}}}}\n"
+    "      volumeMounts: [{{mountPath: /dev/shm, name: shm}}]\n"
+    "  volumes: [{{name: shm, emptyDir: {{medium: Memory}}}}]\n"
+)
 
 
 @rule(
@@ -29,8 +39,10 @@ _ONE = "torchrun --standalone --nproc-per-node={} train.py"
         _ONE.format(4) + " --device 0,1\n",
         Example(_ONE.format(8) + "\n", "gpus_per_node=4"),
         "CUDA_VISIBLE_DEVICES=0,1 python train.py --accelerator gpu --devices 4 --strategy ddp\n",
+        _POD.format(4),
     ),
     good=(
+        _POD.format(8),
         "CUDA_VISIBLE_DEVICES=0,1 " + _ONE.format(2) + "\n",
         "CUDA_VISIBLE_DEVICES= " + _ONE.format(4) + " --backend gloo\n",
         _ONE.format(2) + " --device 0,1\n",
@@ -84,6 +96,9 @@ def _limit(job: LintJob, launch: LintLaunch) -> tuple[int, str] | None:
     if listed is not None:
         names = [part for part in listed.shown.split("=")[-1].split(",") if part]
         return len(names), f"--device names {counted(len(names), 'GPU')}"
+    container = container_of(job, launch)
+    if container is not None and container.gpus:
+        return container.gpus, f"its container is given {counted(container.gpus, 'GPU')}"
     known = job.facts.gpus_per_node
     if known is not None and launch.invocation.settings.get(VARIABLE) is None:
         return known, f"a node has {counted(known, 'GPU')}"

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import look
-from gpudoctor.lint.model import LintJob, LintLaunch, Manifest, ManifestValue
+from gpudoctor.lint.model import LintJob, LintLaunch, Manifest
+from gpudoctor.lint.pods import Container, containers, is_in
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 
 _POD = """\
@@ -52,47 +53,6 @@ def _pod_yaml(mount: str) -> str:
     )
 
 
-class Container:
-    """One container of a manifest, by its path."""
-
-    def __init__(self, path: tuple[str, ...], values: dict[tuple[str, ...], ManifestValue]) -> None:
-        self.path = path
-        self.values = values
-
-    @property
-    def name(self) -> ManifestValue | None:
-        return self.values.get(("name",))
-
-    @property
-    def gpus(self) -> int | None:
-        """GPUs that it is limited to; None when it names none."""
-        for kind in ("limits", "requests"):
-            for key, value in self.values.items():
-                if key[:2] == ("resources", kind) and key[-1] == "nvidia.com/gpu" and value.value.isascii():
-                    return int(value.value) if value.value.isdigit() and len(value.value) < 5 else None
-        return None
-
-    @property
-    def mounts(self) -> list[str]:
-        return [each.value for key, each in self.values.items() if key[0] == "volumeMounts" and key[-1] == "mountPath"]
-
-    @property
-    def command(self) -> list[ManifestValue]:
-        return [each for key, each in self.values.items() if key[0] in ("command", "args")]
-
-
-def containers(manifest: Manifest) -> list[Container]:
-    """Every container, init containers left out."""
-    found: dict[tuple[str, ...], dict[tuple[str, ...], ManifestValue]] = {}
-    for value in manifest.values:
-        if "containers" not in value.path[:-1]:
-            continue
-        at = value.path.index("containers") + 2
-        if at <= len(value.path) - 1:
-            found.setdefault(value.path[:at], {})[value.path[at:]] = value
-    return [Container(path, values) for path, values in found.items()]
-
-
 def _value(manifest: Manifest, *path: str) -> str | None:
     return next((each.value for each in manifest.values if each.path == path), None)
 
@@ -104,12 +64,7 @@ def _launch_in(job: LintJob, path: tuple[str, ...]) -> LintLaunch | None:
 def _plain_python(job: LintJob, manifest: Manifest, path: tuple[str, ...]) -> LintLaunch | None:
     """The start in this place, when it is plain Python and of this manifest."""
     launch = _launch_in(job, path)
-    if launch is None or launch.launcher != "python":
-        return None
-    spans = [value.span for value in manifest.values]
-    start = launch.invocation.span.start
-    inside = bool(spans) and min(each.start for each in spans) <= start <= max(each.end for each in spans)
-    return launch if inside else None
+    return launch if launch is not None and launch.launcher == "python" and is_in(launch, manifest) else None
 
 
 def _to_torchrun(job: LintJob, launch: LintLaunch) -> tuple[Edit, ...]:

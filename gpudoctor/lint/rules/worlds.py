@@ -1,12 +1,13 @@
 """Rules of who starts how many worlds: a program that reads RANK under plain python, a launcher in every task of MPI,
-pods that do not know each other: E15, M05, K07, K08."""
+pods that do not know each other, or are not as many as torchrun waits for: E15, M05, K07 to K09."""
 
 import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import look
-from gpudoctor.lint.model import LintJob, LintLaunch, Manifest
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.pods import BY_OPERATOR, manifest_of, pods_of
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.understood import whole
 
@@ -28,9 +29,15 @@ _JOB = (
     "          image: registry/image:tag\n"
     '          command: ["torchrun", NNODES"--nproc-per-node=1", "train.py"]\n'
 )
+_OPERATED = (
+    "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: train}\nspec:\n  pytorchReplicaSpecs:\n"
+    + "".join(
+        f"    {name}:\n      replicas: {count}\n      template:\n        spec:\n          containers:\n"
+        '            - name: pytorch\n              command: ["torchrun", "--nnodes=4", "train.py"]\n'
+        for name, count in (("Master", 1), ("Worker", 3))
+    )
+)
 _WITH = '"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=train-0.train:29400", '
-_BY_OPERATOR = ("PyTorchJob", "TrainJob", "HyperPodPyTorchJob", "ElasticJob", "MPIJob")
-_COUNTS = ("completions", "parallelism", "size", "replicas")
 
 
 @rule(
@@ -95,28 +102,6 @@ def launcher_in_every_mpi_task(job: LintJob) -> Iterator[LintFinding]:
         )
 
 
-def _pods(job: LintJob, launch: LintLaunch) -> tuple[Manifest, int] | None:
-    """The pods that run this command, where no operator tells torchrun of them."""
-    path = launch.invocation.manifest_path
-    start = launch.invocation.span.start
-    for manifest in job.manifests:
-        spans = [value.span for value in manifest.values]
-        inside = bool(spans) and min(each.start for each in spans) <= start <= max(each.end for each in spans)
-        if not path or not inside or manifest.kind in _BY_OPERATOR or not manifest.api_version:
-            continue
-        counts = [
-            int(value.value)
-            for value in manifest.values
-            if value.path[-1:]
-            and value.path[-1] in _COUNTS
-            and value.path[:-1] == path[: len(value.path) - 1]
-            and re.fullmatch(r"[0-9]{1,5}", value.value, re.ASCII)
-            and not (value.path[-1] == "replicas" and manifest.kind in ("Deployment", "LeaderWorkerSet"))
-        ]
-        return manifest, max(counts, default=1)
-    return None
-
-
 @rule(
     "K07",
     title="torchrun in several pods is told their number",
@@ -131,16 +116,17 @@ def pods_without_nnodes(job: LintJob) -> Iterator[LintFinding]:
     """Only an operator (PyTorchJob, TrainJob) hands torchrun its --nnodes. In the pods of a Job or JobSet each torchrun
     is a world of its own, without a message."""
     for launch in job.launches:
-        found = _pods(job, launch)
-        if found is None or launch.launcher not in look.TORCHRUN or launch.unread or launch.around:
+        manifest = manifest_of(job, launch)
+        if manifest is None or manifest.kind in BY_OPERATOR or launch.launcher not in look.TORCHRUN:
             continue
-        if launch.option("nnodes", "standalone") is not None or found[1] < 2:
+        pods = pods_of(manifest, launch) or 1
+        if launch.unread or launch.around or launch.option("nnodes", "standalone") is not None or pods < 2:
             continue
         yield LintFinding(
             span=look.head_span(launch),
-            summary=f"torchrun without --nnodes in {counted(found[1], 'pod')} of a {found[0].kind}",
+            summary=f"torchrun without --nnodes in {counted(pods, 'pod')} of a {manifest.kind}",
             happens="Each pod trains by itself, with a world of its own: wrong numbers, and no message.",
-            fix=f"Add --nnodes={found[1]}, --node-rank=$(JOB_COMPLETION_INDEX) and the head's name as --master-addr.",
+            fix=f"Add --nnodes={pods}, --node-rank=$(JOB_COMPLETION_INDEX) and the head's name as --master-addr.",
         )
 
 
@@ -175,3 +161,40 @@ def fewer_pods_at_a_time(job: LintJob) -> Iterator[LintFinding]:
                     happens="torchrun waits for nodes that start only when these have ended: a rendezvous time-out.",
                     fix=f"Write parallelism: {wanted.value}.",
                 )
+
+
+@rule(
+    "K09",
+    title="A manifest starts as many pods as torchrun waits for",
+    source="torch/distributed/run.py: --nnodes is how many agents meet; Kubernetes' counts of pods",
+    leads_to=("rendezvous-incomplete",),
+    bad=(
+        _JOB.replace("NNODES", _WITH).replace("PAR", "3").replace("completions: 4", "completions: 3"),
+        _OPERATED.replace("nnodes=4", "nnodes=3"),
+    ),
+    good=(
+        _JOB.replace("NNODES", _WITH).replace("PAR", "4"),
+        _JOB.replace("NNODES", _WITH.replace("nnodes=4", "nnodes=2:4")).replace("PAR", "4"),
+        _OPERATED,
+    ),
+)
+def pods_and_nodes_differ(job: LintJob) -> Iterator[LintFinding]:
+    """torchrun waits until --nnodes agents have come: with fewer pods for ever, and with more the last ones are not let
+    in, or make a world of their own."""
+    for launch in job.launches:
+        manifest = manifest_of(job, launch)
+        nodes = look.nnodes(launch) if launch.launcher in look.TORCHRUN else None
+        if manifest is None or nodes is None or nodes[0] != nodes[1] or launch.around:
+            continue
+        pods = pods_of(manifest, launch)
+        if pods is None or pods == nodes[1]:
+            continue
+        option = launch.option("nnodes")
+        yield LintFinding(
+            span=option.value.span if option is not None and option.value is not None else look.head_span(launch),
+            summary=f"--nnodes is {nodes[1]}, and the {manifest.kind} starts {counted(pods, 'pod')}",
+            happens="The ranks wait for nodes that do not come, and end in a rendezvous time-out."
+            if pods < nodes[1]
+            else "The pods beyond are not let in: they end in a rendezvous time-out, and their GPUs idle.",
+            fix=f"Write --nnodes={pods}, or start {counted(nodes[1], 'pod')}.",
+        )

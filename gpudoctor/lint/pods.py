@@ -1,0 +1,110 @@
+"""The containers of a manifest, and how many pods run a command of it."""
+
+import math
+import re
+from collections.abc import Callable
+
+from gpudoctor.lint.model import LintJob, LintLaunch, Manifest, ManifestValue
+
+BY_OPERATOR = ("PyTorchJob", "TrainJob", "HyperPodPyTorchJob", "ElasticJob", "MPIJob")
+"""Kinds whose operator tells torchrun how many pods there are."""
+_COUNTS = ("completions", "parallelism", "size", "replicas")
+_REPLICA_TYPES = ("pytorchReplicaSpecs",)
+_LISTS = ("replicatedJobs", "tasks")
+
+
+class Container:
+    """One container of a manifest, by its path."""
+
+    def __init__(self, path: tuple[str, ...], values: dict[tuple[str, ...], ManifestValue]) -> None:
+        self.path = path
+        self.values = values
+
+    @property
+    def name(self) -> ManifestValue | None:
+        return self.values.get(("name",))
+
+    @property
+    def gpus(self) -> int | None:
+        """GPUs that it is limited to; None when it names none."""
+        for kind in ("limits", "requests"):
+            for key, value in self.values.items():
+                if key[:2] == ("resources", kind) and key[-1] == "nvidia.com/gpu" and value.value.isascii():
+                    return int(value.value) if value.value.isdigit() and len(value.value) < 5 else None
+        return None
+
+    @property
+    def mounts(self) -> list[str]:
+        return [each.value for key, each in self.values.items() if key[0] == "volumeMounts" and key[-1] == "mountPath"]
+
+    @property
+    def command(self) -> list[ManifestValue]:
+        return [each for key, each in self.values.items() if key[0] in ("command", "args")]
+
+
+def containers(manifest: Manifest) -> list[Container]:
+    """Every container, init containers left out."""
+    found: dict[tuple[str, ...], dict[tuple[str, ...], ManifestValue]] = {}
+    for value in manifest.values:
+        if "containers" not in value.path[:-1]:
+            continue
+        at = value.path.index("containers") + 2
+        if at <= len(value.path) - 1:
+            found.setdefault(value.path[:at], {})[value.path[at:]] = value
+    return [Container(path, values) for path, values in found.items()]
+
+
+def is_in(launch: LintLaunch, manifest: Manifest) -> bool:
+    """Whether the text of the launch is part of the manifest's."""
+    spans = [value.span for value in manifest.values]
+    start = launch.invocation.span.start
+    return bool(spans) and min(each.start for each in spans) <= start <= max(each.end for each in spans)
+
+
+def manifest_of(job: LintJob, launch: LintLaunch) -> Manifest | None:
+    """The manifest of Kubernetes whose pods run this command."""
+    if not launch.invocation.manifest_path:
+        return None
+    return next((each for each in job.manifests if each.api_version and is_in(launch, each)), None)
+
+
+def container_of(job: LintJob, launch: LintLaunch) -> Container | None:
+    manifest = manifest_of(job, launch)
+    path = launch.invocation.manifest_path
+    found = containers(manifest) if manifest is not None else []
+    return next((each for each in found if path[: len(each.path)] == each.path), None)
+
+
+def pods_of(manifest: Manifest, launch: LintLaunch) -> int | None:
+    """How many pods run this command as one training, by the counts around it; None where the text does not tell.
+
+    Of an operator's replica types (Master, Worker) all together, each 1 unless it says more (training-operator 1.9);
+    of one JobSet's job or Volcano's task the copies of it times the pods of each; where there are several such beside
+    each other, nobody knows which of them train together.
+    """
+    path = launch.invocation.manifest_path
+    values = {value.path: value.value for value in manifest.values}
+    for name in _REPLICA_TYPES:
+        if name in path:
+            types = path[: path.index(name) + 1]
+            names = {each[len(types)] for each in values if each[: len(types)] == types}
+            return _of_numbers(sum, [values.get((*types, each, "replicas"), "1") for each in names])
+    levels: list[str] = []
+    for length in range(1, len(path)):
+        above = path[:length]
+        if above[-1] in _LISTS and (*above, "1") in {each[: length + 1] for each in values}:
+            return None
+        told = [values[(*above, name)] for name in _COUNTS if (*above, name) in values and _counts(manifest, name)]
+        levels += [max(told, key=lambda text: (len(text), text))] if told else []
+    return _of_numbers(math.prod, levels) if levels else None
+
+
+def _counts(manifest: Manifest, name: str) -> bool:
+    """Copies of a Deployment or of a LeaderWorkerSet's group are trainings of their own."""
+    return not (name == "replicas" and manifest.kind in ("Deployment", "LeaderWorkerSet"))
+
+
+def _of_numbers(together: Callable[[list[int]], int], texts: list[str]) -> int | None:
+    if not all(re.fullmatch(r"[0-9]{1,5}", text, re.ASCII) for text in texts):
+        return None
+    return together([int(text) for text in texts])
