@@ -27,6 +27,9 @@ CAUSE = Cause(
         "pickle": Judged("argument", "program", "after a fix"),
         "main-guard": Judged("argument", "program", "after a fix"),
         "cpu-tensor": Judged("argument", "program", "after a fix"),
+        "no-program": Judged("file-missing", "user", "after a fix"),
+        "processors": Judged("limits", "user", "after a fix"),
+        "options": Judged("config", "user", "after a fix"),
         "threads": Judged("limits", "environment", "after a fix"),
         "cuda-call": Judged("argument", "program", "after a fix"),
         "nccl-call": Judged("argument", "program", "after a fix"),
@@ -92,6 +95,12 @@ CAUSE = Cause(
             "init_process_group('cpu:gloo,cuda:nccl')."
         ),
         "no-script": "Give the path of the script as that node sees it: {file} is not there.",
+        "no-program": "Give the program's path as every node sees it, or put its folder into PATH there.",
+        "processors": (
+            "Ask for as many processors as the job uses (ranks, DataLoader workers and their threads), or set "
+            "OMP_NUM_THREADS and num_workers lower."
+        ),
+        "options": "Correct that option: the program's --help lists those that it takes.",
         "threads": "Raise the number of threads that the job may have (ulimit -u, the cgroup's pids.max).",
         "cuda-call": Fix(
             "Start that rank with CUDA_LAUNCH_BLOCKING=1: the call in the traceback is then the one that CUDA refused. "

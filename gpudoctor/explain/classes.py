@@ -163,6 +163,7 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"Free memory on device|RESOURCE_EXHAUSTED", GPU_MEMORY),
         (r"DefaultCPUAllocator|can't allocate memory|Unable to allocate [\d.]+ [KMGTP]iB|std::bad_alloc", MEMORY),
         (r"(?i)error\(s\) in loading state_dict|size mismatch for |Missing key(?:\(s\)| in checkpoint)|"
+         r"\bno (?:valid )?checkpoints? (?:found|was)|"
          r"PytorchStreamReader|"
          r"(?:checkpoint|safetensors|state_dict|pytorch_model)\b[^\n]{0,60}(?:not found|does not exist|"
          r"corrupt|missing)|"

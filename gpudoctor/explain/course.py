@@ -65,7 +65,8 @@ TROUBLE = re.compile(
     r"unable to|giving up|gave up|timed out|timeout|not found|no such|out of memory|overflow|terminated|stopping|no "
     r"space left|"
     r"quota exceeded|read-only file system|stale file handle|too many open|input/output error|not permitted|unexpected "
-    r"eof|unexpected end|exiting|terminating the process|hangup|user defined signal|trap)\b"
+    r"eof|unexpected end|exiting|terminating the process|"
+    r"no route to host|exec format error|hangup|user defined signal|trap)\b"
     + NONE_OF_THEM
     + r"|\w(?:Error|Exception)\b|(?:loss|grad[_ ]?norm)\b\W{0,6}(?:tensor\()?(?:nan|[-+]?inf)\b"
     + r"|^(?:\[\w{1,20}\]:)?\[?(?-i:F)\d{4} \d\d:",

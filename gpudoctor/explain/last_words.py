@@ -64,7 +64,7 @@ REASONS = "|".join(
     sorted(map(re.escape, (*map(os.strerror, OF_ERRNO), *OF_RESOLVERS)), key=lambda reason: (-len(reason), reason))
 )
 FAILED = re.compile(
-    rf"\S: (?:{REASONS}|cannot execute: required file not found)(?:\s?\(\d+\)|: \S[^\n]{{0,300}})?[.]?\s*$",
+    rf"\S: (?:{REASONS}|cannot execute: required file not found)(?:\s?\([\w,-]{{1,80}}\)|: \S[^\n]{{0,300}})?[.]?\s*$",
     re.IGNORECASE,
 )
 """perror(3), error(3), err(3), and the shells: what failed, a colon, and strerror(3)'s words."""

@@ -47,7 +47,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=(
             r"nvidia-container-cli: initialization error: nvml error: (?P<reason>[\w /]{1,60})",
             r"nvidia-container-cli: initialization error: load library failed: (?P<reason>libnvidia-ml\S{1,20})",
-            r"nvidia-container-cli: (?:initialization|detection|driver rpc|ldcache|mount|device) error: "
+            r"nvidia-container-cli: (?:initialization|detection|driver rpc|ldcache|mount) error: "
             r"(?P<reason>[^\n]{1,120})",
         ),
         cause="no-gpu-visible",
@@ -58,9 +58,78 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown.",
             "nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: cannot open shared "
             "object file: no such file or directory: unknown.",
-            "nvidia-container-cli: device error: 5: unknown device: unknown",
         ),
         counter="nvidia-container-cli: info",
+    ),
+    Symptom(
+        "container-device-unknown",
+        pattern=r"nvidia-container-cli: device error: (?P<device>[\w.:-]{1,80}): unknown device",
+        cause="no-gpu-visible",
+        confidence=LIKELY,
+        seen="the container was to get GPU {device}, which this node does not have",
+        source="libnvidia-container src/cli, nvidia-container-runtime-hook",
+        sample="nvidia-container-cli: device error: 8: unknown device: unknown",
+        counter="nvidia-container-cli: info",
+    ),
+    Symptom(
+        "enroot-image-not-usable",
+        pattern=(
+            r"(?:pyxis: {1,8}|^)\[ERROR\] (?P<reason>(?:Failed to mount|Invalid image format): \S{1,200}\.sqsh)",
+            r"pyxis: {1,8}\[ERROR\] (?P<reason>(?:Invalid image reference|Checksum validation failed)[^\n]{0,100})",
+            r"\[ERROR\] (?P<reason>URL \S{1,300} returned error code: \d{3}[^\n]{0,60})",
+        ),
+        cause="image-not-pulled",
+        seen="enroot could not get or open the image: {reason}",
+        source="enroot src/runtime.sh, src/docker.sh, src/common.sh",
+        sample=(
+            "slurmstepd: error: pyxis:     [ERROR] URL https://nvcr.io/v2/x returned error code: 404 Not Found",
+            "[ERROR] Failed to mount: /scratch/images/train.sqsh",
+        ),
+        counter="[INFO] Fetching image manifest list",
+    ),
+    Symptom(
+        "enroot-disk-full",
+        pattern=r"\[ERROR\] Not enough space left in (?P<path>\S{1,200})",
+        cause="disk-full",
+        seen="enroot has no room left in {path}",
+        source="enroot src/docker.sh",
+        sample="slurmstepd: error: pyxis:     [ERROR] Not enough space left in /tmp",
+        counter="[INFO] Fetching image manifest list",
+    ),
+    Symptom(
+        "enroot-mount-missing",
+        pattern=(
+            r"pyxis: --container-mounts: source path does not exist: (?P<path>[^\n]{1,200})",
+            r"pyxis: {1,8}\[ERROR\] No such file or directory: (?P<path>[^\n]{1,200})",
+            r"^\[ERROR\] No such file or directory: (?P<path>\S{1,200}\.sqsh)",
+        ),
+        cause="container-not-started",
+        variant="bind",
+        confidence=LIKELY,
+        seen="{path}, of which the container was to be made or which it was to see, is not there",
+        source="pyxis args.c; enroot src/runtime.sh",
+        sample=(
+            "slurmstepd: error: pyxis: --container-mounts: source path does not exist: /scratch/data",
+            "[ERROR] No such file or directory: /scratch/images/train.sqsh",
+        ),
+        counter="[INFO] Extracting squashfs filesystem...",
+    ),
+    Symptom(
+        "enroot-not-started",
+        pattern=(
+            r"pyxis: --container-[\w-]{1,20}: (?P<reason>invalid format[^\n]{0,120}|argument required)",
+            r"pyxis: {1,8}\[ERROR\] (?P<reason>Command not found: [^\n]{1,120}|Unsupported architecture: [^\n]{1,60})",
+            r"^\[ERROR\] (?P<reason>Command not found: nvidia-container-cli)",
+        ),
+        cause="container-not-started",
+        confidence=LIKELY,
+        seen="pyxis or enroot did not start the container: {reason}",
+        source="pyxis args.c; enroot src/common.sh",
+        sample=(
+            "slurmstepd: error: pyxis: --container-mounts: invalid format: /a:/b:/c:/d",
+            "[ERROR] Command not found: nvidia-container-cli, see https://github.com/NVIDIA/libnvidia-container",
+        ),
+        counter="[INFO] Extracting squashfs filesystem...",
     ),
     Symptom(
         "container-device-unknown-to-cdi",

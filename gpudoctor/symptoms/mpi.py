@@ -1,6 +1,6 @@
 """mpirun's words: Open MPI (ORTE, PRRTE) and the Hydra launchers of MPICH and Intel MPI."""
 
-from gpudoctor.symptom import HINT, LIKELY, Symptom
+from gpudoctor.symptom import HINT, LIKELY, POSSIBLE, Symptom
 
 NOTICED = r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S{1,253}) exited on signal "
 OPEN_MPI = "Open MPI's help texts (ORTE, PRRTE)"
@@ -69,13 +69,34 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "mpi-daemon-lost",
-        pattern=r"(?:has lost communication with a remote daemon|daemon has unexpectedly failed)",
+        pattern=r"has lost communication with a remote daemon",
         cause="node-lost",
         confidence=LIKELY,
         seen="mpirun lost its daemon on a node: the node or its network failed, or the daemon was killed",
         source=OPEN_MPI,
         sample="ORTE has lost communication with a remote daemon.",
         counter="ORTE daemon started",
+    ),
+    Symptom(
+        "mpi-daemon-not-back",
+        pattern=r"daemon has unexpectedly failed after launch and before",
+        cause="master-unreachable",
+        confidence=POSSIBLE,
+        seen="Open MPI started its daemon on another node, and it did not reach mpirun",
+        source="prrte src/mca/plm/base/help-plm-base.txt, errmgr",
+        sample="An ORTE daemon has unexpectedly failed after launch and before",
+        counter="ORTE has lost communication with a remote daemon.",
+    ),
+    Symptom(
+        "mpi-program-not-found",
+        pattern=r"(?P<launcher>mpirun|mpiexec|prterun|prun|orterun) was unable to find the specified executable file",
+        cause="program-error",
+        variant="no-program",
+        confidence=LIKELY,
+        seen="{launcher} did not find the program that it was to start",
+        source="prrte src/tools/prte/help-prun.txt, src/runtime/help-prte-runtime.txt",
+        sample="prterun was unable to find the specified executable file, and therefore did",
+        counter="mpirun found the executable",
     ),
     Symptom(
         "mpi-connect-failed",

@@ -7,7 +7,15 @@ from gpudoctor.symptom import LIKELY, POSSIBLE, PROVED, Symptom
 
 REFUSED = (
     r"(?:Batch job submission failed|Job submit/allocate failed|Unable to allocate resources|"
-    r"Unable to create step for job \S{1,40}): "
+    r"Unable to confirm allocation for job \S{1,40}|Unable to create step for job \S{1,40}): "
+)
+SAID_ELSEWHERE = (
+    r"Invalid (?:account|qos|partition|user|reservation)|User's group not permitted|Access/permission denied|Job "
+    r"violates accounting|Requested time limit is invalid|Invalid time-min|MaxJobCount|Invalid (?:generic|GRES)|"
+    r"Insufficient GRES|Requested GRES option|Requested node configuration is not|Memory (?:required|specification)|"
+    r"Unable to contact|Socket timed out|Zero Bytes|Protocol authentication|Communication |Connection |Message |Rate "
+    r"limit|More processors requested|(?:Task|Node|Cpu|CPU) count spec|Job/step already compl|Job is no longer|Step "
+    r"creation temp|Immediate execution"
 )
 SOURCE = "slurm src/common/slurm_errno.c, src/sbatch, src/srun"
 
@@ -51,12 +59,27 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="srun: job 88121 queued and waiting for resources",
     ),
     Symptom(
+        "slurm-refused",
+        pattern=REFUSED + rf"(?P<reason>(?!{SAID_ELSEWHERE})[A-Z][^\n]{{4,120}})",
+        cause="scheduler-refused",
+        confidence=LIKELY,
+        seen="SLURM refused the job or its step: {reason}",
+        source=SOURCE,
+        sample=(
+            "srun: error: Unable to allocate resources: Requested nodes not in this partition",
+            "sbatch: error: Batch job submission failed: Job script not specified",
+        ),
+        counter="sbatch: error: Batch job submission failed: Invalid qos specification",
+    ),
+    Symptom(
         "slurm-unanswered",
         pattern=(
             REFUSED + r"(?P<reason>Unable to contact slurm controller[^\n]{0,40}|Socket timed out[^\n]{0,40}|Zero "
             r"Bytes were transmitted[^\n]{0,20})",
             r"(?P<reason>Unable to contact slurm controller \([a-z ]{4,24}\))",
-            REFUSED + r"(?P<reason>Protocol authentication error)",
+            REFUSED
+            + r"(?P<reason>Protocol authentication error|(?:Communication|Connection|Message) [^\n]{1,60}|Rate limit "
+            r"exceeded[^\n]{0,40})",
             r"(?P<reason>Munge encode failed: [^\n]{1,120})",
         ),
         cause="scheduler-refused",
@@ -140,6 +163,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="PBS ended the job at its limit of memory: {what} over {limit}",
         source="openpbs src/resmom/mom_mach.c",
         sample="=>> PBS: job killed: mem 16801234kb exceeded limit 16777216kb",
+        counter="=>> PBS: job killed: walltime 7214 exceeded limit 7200",
+    ),
+    Symptom(
+        "pbs-processor-limit",
+        pattern=r"PBS: job killed: (?P<what>n?cpu\w{0,8}) (?P<used>[\d.]{1,12})[\w ]{0,10} exceeded "
+        r"limit (?P<limit>\d+)",
+        cause="program-error",
+        variant="processors",
+        confidence=PROVED,
+        seen="PBS ended the job, which used {used} of {limit} ({what})",
+        source="openpbs src/resmom/linux/mom_mach.c",
+        sample="=>> PBS: job killed: ncpus 17.2 exceeded limit 16 (sum)",
         counter="=>> PBS: job killed: walltime 7214 exceeded limit 7200",
     ),
     Symptom(

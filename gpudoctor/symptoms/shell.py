@@ -2,7 +2,29 @@
 
 from gpudoctor.symptom import LIKELY, Symptom
 
+PROGRAM = r"(?:^|[\s\]:])(?P<program>[\w./+-]{1,200}): "
+"""getopt(3) begins with it."""
+
 SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        "option-unknown",
+        pattern=(
+            PROGRAM + r"(?:unrecognized|unknown|ambiguous) option (?P<option>'[^'\n]{1,90}'|\S{1,90})",
+            PROGRAM + r"(?:invalid option|option requires an argument) -- (?P<option>'?\w'?)",
+            PROGRAM + r"option (?P<option>'[^'\n]{1,90}') (?:requires|doesn't allow|is ambiguous)",
+        ),
+        cause="program-error",
+        variant="options",
+        confidence=LIKELY,
+        seen="{program} does not take the option {option} so",
+        source="glibc posix/getopt.c",
+        sample=(
+            "sbatch: unrecognized option '--gpus-per-noed=8'",
+            "srun: invalid option -- 'y'",
+            "mpirun: option '--np' requires an argument",
+        ),
+        counter="option '--fp16' is deprecated: use --bf16",
+    ),
     Symptom(
         "shell-signalled",
         needle=("Killed", "Segmentation fault", "Bus error", "Illegal instruction", "Floating point exception"),

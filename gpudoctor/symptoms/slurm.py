@@ -118,15 +118,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "slurm-tasks-do-not-fit",
         pattern=(
-            r"srun: error: Unable to create step for job \S{1,40}: (?P<reason>(?!Invalid|Insufficient GRES|Requested "
-            r"GRES|Requested node conf|Memory |Unable to contact|Socket timed|Zero Bytes|Job violates)[^\n]{1,120})",
+            r"Unable to create step for job \S{1,40}: (?P<reason>More processors requested than permitted|"
+            r"(?:Task|Node|Cpu|CPU) count specification invalid[^\n]{0,40})",
         ),
         cause="launcher-world-mismatch",
         variant="tasks",
-        seen="the tasks that srun was asked for do not fit the nodes of the job",
+        seen="the tasks that srun was asked for do not fit the nodes of the job ({reason})",
         source=SOURCE,
-        sample=("srun: error: Unable to create step for job 88121: More processors requested than permitted",),
-        counter="srun: job 88121 queued and waiting for resources",
+        sample="srun: error: Unable to create step for job 88121: More processors requested than permitted",
+        counter="srun: error: Unable to create step for job 88121: Requested nodes are busy",
     ),
     Symptom(
         "slurm-kill-failed",
