@@ -10,6 +10,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.candidate import SURE, Candidate, Standing, in_order, merged, of_symptom
 from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.deaths import AFTERWARDS, Spoken, own_errors, ranks_text, signals, spoken
+from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints
 from gpudoctor.explain.members import membership
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line, LogCause
@@ -63,8 +64,10 @@ def conclude(facts: Facts, *, stands: bool = False) -> Conclusion:
         for event in facts.events
         if event.symptom.role == "cause"
         and (failed or event.symptom.confidence >= WEAK)
+        and event.symptom.id not in FINGERPRINTS
         and not (event.symptom.cause in OF_DATA and any(event in each.events for each in aborted))
     ]
+    candidates += of_fingerprints(facts, tracebacks, _alone(facts, frames))
     candidates += own_errors([each for each in tracebacks if each not in aborted], facts, failed=failed)
     candidates += signals(facts, tracebacks)
     died = {rank for each in candidates if each.standing == "cause" for rank in each.ranks}
@@ -99,6 +102,12 @@ def conclude(facts: Facts, *, stands: bool = False) -> Conclusion:
         consequences=consequences if causes else (),
         story=_story(facts, tracebacks) if causes or unknown else (),
     )
+
+
+def _alone(facts: Facts, frames: dict[int, Line]) -> list[Candidate]:
+    """What each description of a collective says by itself."""
+    told = (event for event in facts.events if event.symptom.id in FINGERPRINTS)
+    return [_placed(of_symptom(event, standing="cause"), frames.get(id(event))) for event in told]
 
 
 def _placed(candidate: Candidate, frame: Line | None) -> Candidate:

@@ -178,10 +178,8 @@ def pattern(found: list[Wait], facts: Facts, died: set[int]) -> list[Candidate]:
         found = [wait for wait in found if wait.group == most or not wait.group]
     if len(found) > 1 and not absent and {wait.operation for wait in found} < {*PARTS_OF_ONE}:
         return _crossed(found)
-    if len(found) > 1:
-        different = _different(found)
-        if different:
-            return different
+    if len(found) > 1 and (parted := different(found)):
+        return parted
     if absent:
         return _absent(found, absent, facts)
     if len(found) > 1:
@@ -237,7 +235,7 @@ def _said(wait: Wait) -> str:
     return words + (f" at {wait.where}" if wait.where else "")
 
 
-def _different(found: list[Wait]) -> list[Candidate]:
+def different(found: list[Wait]) -> list[Candidate]:
     """Ranks that wait in different collectives."""
     first = min(found, key=lambda wait: wait.moment.line)
     places = {wait.sequence for wait in found if wait.sequence is not None}
@@ -258,7 +256,7 @@ def _different(found: list[Wait]) -> list[Candidate]:
         if not alone and any(wait.operation == "barrier" for wait in odd):
             return _parted(odd, first, f"{summary}: they no longer take part in the same collectives", found)
         # Of one exchange, as far as sizes tell; else one of them may as well have left a step out.
-        same = len(sizes) < 2 and not alone
+        same = len(sizes) < 2 and len({wait.elements is None for wait in found}) == 1 and not alone
         order = _candidate("collective-order-mismatch", LIKELY if same else POSSIBLE, first, summary, odd, found)
         divergent = _candidate("rank-divergent-decision", HINT, first, summary, odd, found)
         one = _candidate("rank0-only-collective", LIKELY if alone else HINT, first, summary, odd, found)
