@@ -11,13 +11,13 @@ from msgspec import structs
 from gpudoctor.cause import Judged
 from gpudoctor.explain.archives import is_tar, members
 from gpudoctor.explain.conclude import UNDECIDED, Conclusion, conclude
-from gpudoctor.explain.course import MOST_TROUBLE, WENT_ON, Course, CourseSeen
+from gpudoctor.explain.course import MOST_MOVES, MOST_TROUBLE, WENT_ON, Course, CourseSeen
 from gpudoctor.explain.last_words import last_words
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
 from gpudoctor.explain.order import Facts, put_together
 from gpudoctor.explain.report import Explanation, Line, LogCause
 from gpudoctor.explain.said_before import said_before
-from gpudoctor.explain.scan import EXTRA, Scan, Told, ToldTraceback, clean, scan
+from gpudoctor.explain.scan import EXTRA, Event, Scan, Told, ToldTraceback, clean, scan
 from gpudoctor.explain.starts import starts
 from gpudoctor.explain.writers import writer
 from gpudoctor.sure import LIKELY
@@ -152,7 +152,23 @@ def _went_on(scans: list[Scan], facts: Facts) -> bool:
         last[each.at.file] = max(last.get(each.at.file, 0), each.at.line)
     if any(_silent_since(each, course[each.at.file]) for each in facts.tracebacks):
         return False
+    aborted = [event for event in facts.events if event.symptom.id in ABORTED]
+    if any(not _moves_behind(event, course, _more_steps(facts)) for event in aborted):
+        return False
     return bool(last) and all(course[file].went_on_after(line) for file, line in last.items() if file in course)
+
+
+ABORTED = ("watchdog-timeout", "watchdog-position", "watchdog-dump-signal", "watchdog-takes-down")
+"""Of a rank whose communicator torch has given up: its waits end, and it may begin another step before it is ended."""
+
+
+def _more_steps(facts: Facts) -> int:
+    """Lines of progress behind such a line that still show nothing: two of each rank."""
+    return min(WENT_ON + 2 * max(1, len(facts.ranks)), MOST_MOVES)
+
+
+def _moves_behind(event: Event, course: Mapping[str, CourseSeen], most: int) -> bool:
+    return sum(number > event.at.line for number in course[event.at.file].moves) >= most
 
 
 def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
@@ -164,8 +180,13 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
         behind = [number for number in course[file].moves if number > line]
         return len(behind) >= WENT_ON and any(where == file and later > behind[WENT_ON - 1] for where, later in ends)
 
+    most = _more_steps(facts)
     facts.events = [
-        event for event in facts.events if event.symptom.role == "context" or not survived(event.at.file, event.at.line)
+        event
+        for event in facts.events
+        if event.symptom.role == "context"
+        or not survived(event.at.file, event.at.line)
+        or (event.symptom.id in ABORTED and not _moves_behind(event, course, most))
     ]
     facts.tracebacks = [
         told
