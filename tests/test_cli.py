@@ -97,6 +97,24 @@ def test_python_m_and_version() -> None:
     assert done.stdout.startswith("gpudoctor 0.")
 
 
+def test_the_shell_completes_commands_options_and_ids() -> None:
+    for words, expected in (
+        ("sbatc", "sbatch"),
+        ("lint --form", "--format"),
+        ("sbatch -N 2 --forc", "--force"),
+        ("about launcher-started", "launcher-started-per-task"),
+    ):
+        asked = {"COMP_WORDS": f"gpudoctor {words}", "COMP_CWORD": str(len(words.split()))}
+        done = subprocess.run(
+            [sys.executable, "-c", "import sys; sys.argv = ['gpudoctor']; from gpudoctor.cli import main; main()"],
+            env={**os.environ, "_GPUDOCTOR_COMPLETE": "complete_bash", **asked},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.stdout.split() == [expected], done
+
+
 def test_works_with_an_empty_environment_and_a_vanished_folder(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()

@@ -66,7 +66,13 @@ def run(arguments: Sequence[str]) -> int:
 
 def _within_its_cost(arguments: Sequence[str]) -> object:
     """What the command gives. Raises `BadInput` for a file that costs more than is spent on it."""
-    if list(arguments) in ([], ["-h"], ["--help"], ["--version"]):  # typer alone takes a tenth of a second
+    completes = "_GPUDOCTOR_COMPLETE" in os.environ  # it gives no words either
+    if not completes and list(arguments) in (
+        [],
+        ["-h"],
+        ["--help"],
+        ["--version"],
+    ):  # typer alone takes a tenth of a second
         print(f"gpudoctor {__version__}" if "--version" in arguments else help_text() if arguments else troubles_text())
         return 0
     from gpudoctor.cli.group import app

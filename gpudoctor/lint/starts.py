@@ -105,7 +105,7 @@ def _named_in(source: SourceFile, sources: Sequence[SourceFile]) -> Iterator[Sou
         return
     by_name: dict[str, list[SourceFile]] = {}
     for each in sources:
-        if each.file != source.file:
+        if each.file != source.file and not MARK.search(each.text):  # it is several texts already
             by_name.setdefault(PurePath(each.file).name, []).append(each)
     words = dict.fromkeys(word for word in WORD.findall(source.text) if word.rpartition("/")[2] in by_name)
     found = [meant for word in words if (meant := _meant(word, source, by_name)) is not None]
