@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from gpudoctor.launcher import programs, registry
-from gpudoctor.launcher.grammar import WordsRead
+from gpudoctor.launcher.grammar import WordsRead, over
 from gpudoctor.launcher.programs import StartedByPython, is_python, is_script, name_of, started_by_python
 from gpudoctor.launcher.registry import Called, called
 from gpudoctor.lint.model import Invocation, LintLaunch, Span, Word
@@ -111,7 +111,7 @@ def _unwrapped(invocation: Invocation) -> Invocation:
 
 
 def _span(words: Sequence[Word]) -> Span:
-    return Span(words[0].span.start, words[-1].span.end, words[0].span.line, words[0].span.exact)
+    return structs.replace(over(words[0].span, words[-1].span), exact=words[0].span.exact)
 
 
 def _around(invocation: Invocation) -> tuple[LintLaunch, ...]:

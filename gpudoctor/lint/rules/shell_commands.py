@@ -3,7 +3,10 @@
 import re
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from gpudoctor.launcher import registry
+from gpudoctor.launcher.grammar import over
 from gpudoctor.launcher.programs import is_python
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import remove
@@ -95,7 +98,7 @@ def _misplaced(launch: LintLaunch) -> Iterator[tuple[str, Span, str]]:
             end = word if following.shown.startswith("--") else following
         exact = word.span.exact and end.span.exact
         text = word.raw if end is word else f"{word.raw} {end.raw}"
-        yield name, Span(word.span.start, end.span.end, word.span.line, exact), text
+        yield name, structs.replace(over(word.span, end.span), exact=exact and end.span.start >= word.span.start), text
 
 
 def _taken(text: str, span: Span) -> Edit:
@@ -135,7 +138,7 @@ def launcher_and_script_swapped(job: LintJob) -> Iterator[LintFinding]:
                 continue
             name = launch.script.shown if launch.script else "SCRIPT"
             yield LintFinding(
-                span=Span(words[at].span.start, words[at + 1].span.end, words[at].span.line, words[at].span.exact),
+                span=structs.replace(over(words[at].span, words[at + 1].span), exact=words[at].span.exact),
                 summary=f"-m {words[at + 1].shown} stands behind {name}",
                 happens="Python runs the script alone, as one process, and hands it these words.",
                 fix=f"Write python -m {words[at + 1].shown} OPTIONS {name}.",
