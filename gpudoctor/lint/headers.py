@@ -79,3 +79,31 @@ def _of_line(text: str, kind: HeaderKind, start: int, line: int, late: bool) -> 
         yield HeaderOption(
             kind=kind, name=name, value=told, span=Span(start + first, start + last, line), late=late, known=known
         )
+
+
+class HeaderAllocation(Struct, frozen=True):
+    """What a header asks for; None where it does not tell."""
+
+    kind: HeaderKind
+    nodes: int | None
+    gpus_per_node: int | None
+    asked: HeaderOption
+
+
+def allocation(job: LintJob) -> HeaderAllocation | None:
+    """Of `-l select=2:ngpus=4` and `-l nodes=2:ppn=8:gpus=4` of PBS, `-gpu num=4` of LSF, `-L node=2,gpu=4` of PJM."""
+    for option in options(job):
+        value = (option.value or "").split("+")
+        if option.late or option.value is None or len(value) > 1 or "$" in option.value:
+            continue
+        found = None
+        if option.kind.name == "PBS" and option.name == "-l":
+            found = re.match(r"(?:.*,)?(?:select|nodes)=(\d{1,4})((?::[^,]*)?)", value[0], re.ASCII)
+            gpus = re.search(r":(?:ngpus|gpus)=(\d{1,3})", found[2], re.ASCII) if found is not None else None
+        elif option.kind.name == "PJM" and option.name in ("-L", "--rsc-list"):
+            found = re.search(r"\bnode=(\d{1,4})()", value[0], re.ASCII)
+            gpus = re.search(r"\bgpu=(\d{1,3})\b", value[0], re.ASCII)
+        if found is not None:
+            each = int(gpus[1]) if gpus is not None else None
+            return HeaderAllocation(option.kind, int(found[1]), each, option)
+    return None

@@ -265,6 +265,11 @@ class Expander:
             found += self._of_runs(name, item, start, end, quoted)
         return found or [CommandRun("", breaks=True)]
 
+    def _joined(self, items: tuple[tuple[CommandRun, ...], ...], name: str, start: int, end: int) -> list[CommandRun]:
+        """`"${X[*]}"`: one word."""
+        runs = [run._replace(text=" ") if run.breaks else run for run in self._items(items, name, start, end, True)]
+        return [run._replace(breaks=False, quoted=True) for run in runs]
+
     def _parameter(self, at: int, close: int, quoted: bool, depth: int) -> list[CommandRun]:
         parts = split_parameter(self.source.text[at + 2 : close - 1])
         if parts is None or depth > DEEPEST:
@@ -363,6 +368,8 @@ class Expander:
             if operator == "!":
                 indexes = tuple((CommandRun(str(number)),) for number in range(len(items)))
                 return self._items(indexes, name, at, close, quoted)
+            if index == "*" and quoted and not operator:
+                return self._joined(items, name, at, close)
             return (
                 self._items(items, name, at, close, quoted)
                 if not operator

@@ -92,6 +92,8 @@ class Variables:
         found = self._all.get(name)
         if found is not None:
             return found.is_set
+        if name in self.removed and name.isdigit():
+            return False
         if SPECIAL.fullmatch(name):
             return None if name.isdigit() or name in "*@" else True
         if is_platform(name):

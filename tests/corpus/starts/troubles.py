@@ -58,7 +58,7 @@ TROUBLES = {
     r"sudo": "Q06",
     r"background|\bwait is missing|& is missing|one after the other": "Q05 S05",
     r"busy|step": "S05",
-    r"sbatch|#SBATCH|header|#!|first command": "S06 S18 S09 S20 S21 S22 S23 S24 H01 H02 H03",
+    r"sbatch|#SBATCH|header|#!|first command": "S06 S18 S09 S20 S21 S22 S23 S24 S29 H01 H02 H03 H04 H05",
     r"cpus-per-task|one core|binds?|threads|OMP_NUM_THREADS": "S13 M03 G05",
     r"interactive|bash as (?:the )?job name": "S14",
     r"interface|NCCL_SOCKET_IFNAME|GLOO_SOCKET_IFNAME": "E08 E12",

@@ -1,0 +1,103 @@
+"""Rules of values that a launcher takes from a list, or in a form of its own: V07."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rules.values import nearest
+
+_TORCHRUN: dict[str, tuple[tuple[str, ...], str]] = {
+    "start-method": (("spawn", "fork", "forkserver"), ""),
+    "rdzv-backend": (("static", "c10d", "etcd", "etcd-v2"), ""),
+    "tee": ((), r"[0-3]|(?:\d+:[0-3],)*\d+:[0-3]"),
+    "redirects": ((), r"[0-3]|(?:\d+:[0-3],)*\d+:[0-3]"),
+    "max-restarts": ((), r"\d+"),
+    "monitor-interval": ((), r"\d+(?:\.\d*)?|\.\d+"),
+}
+_ACCELERATE: dict[str, tuple[tuple[str, ...], str]] = {
+    "mixed-precision": (("no", "fp16", "bf16", "fp8"), ""),
+    "dynamo-mode": (("default", "reduce-overhead", "max-autotune"), ""),
+    "deepspeed-multinode-launcher": (("pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm"), ""),
+    "fsdp-version": (("1", "2"), ""),
+    "zero-stage": (("0", "1", "2", "3"), ""),
+    "main-process-port": ((), r"\d+"),
+}
+_MPI_OBJECTS = "slot|hwthread|core|l1cache|l2cache|l3cache|numa|socket|package|board|node"
+_MPI: dict[str, tuple[tuple[str, ...], str]] = {
+    "bind-to": (
+        (),
+        r"(?:none|hwthread|core|l1cache|l2cache|l3cache|socket|package|numa|board|user|rr|map|cpu-list|default)"
+        r"(?:[:,].*)?",
+    ),
+    "map-by": ((), rf"(?:{_MPI_OBJECTS}|seq|dist|rankfile|pe-list|ppr:\d+:(?:{_MPI_OBJECTS}))(?:[:=,].*)?|:.*"),
+    "rank-by": ((), rf"(?:{_MPI_OBJECTS}|fill|span)(?:[:,].*)?"),
+}
+TAKEN: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
+    "torchrun": _TORCHRUN,
+    "torch.distributed.launch": _TORCHRUN,
+    "accelerate": _ACCELERATE,
+    "deepspeed": {"launcher": (("pdsh", "openmpi", "mvapich", "slurm", "mpich", "impi"), "")},
+    "mpirun": _MPI,
+}
+"""Launcher -> option -> the words that it takes, or a pattern. Case counts for none of mpirun's."""
+_OPEN = ("rdzv-backend",)
+"""Others can be registered by a package: only what is nearly a known one, or a backend of something else, is told."""
+_BACKENDS = ("nccl", "gloo", "mpi", "tcp", "env", "tcp://", "torch", "etcdv2", "etcd_v2", "c10")
+_ONE = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend={} --rdzv-endpoint=n0:29400 train.py\n"
+
+
+@rule(
+    "V07",
+    title="Values of a launcher's options are among those that it takes",
+    source="measured with torch 2.13, accelerate 1.15 and Open MPI 4.1.4: invalid choice, is not registered, is not"
+    " recognized; deepspeed/launcher/constants.py",
+    bad=(
+        _ONE.format("nccl"),
+        "torchrun --standalone --nproc-per-node=4 --start-method=thread train.py\n",
+        "torchrun --standalone --nproc-per-node=4 --tee=stdout train.py\n",
+        "accelerate launch --multi_gpu --num_processes 4 --mixed_precision float16 train.py\n",
+        "mpirun -np 8 -H n0:4,n1:4 --bind-to cores -x PATH -x MASTER_ADDR=n0 python train.py\n",
+    ),
+    good=(
+        _ONE.format("c10d"),
+        "torchrun --standalone --nproc-per-node=4 --start-method=fork --tee 0:3,1:1 train.py\n",
+        "accelerate launch --multi_gpu --num_processes 4 --mixed_precision bf16 train.py\n",
+    ),
+)
+def value_not_taken(job: LintJob) -> Iterator[LintFinding]:
+    """A launcher compares some values with a list, and ends where one is not in it."""
+    for launch in (each for found in job.launches for each in (found, *found.around)):
+        table = TAKEN.get(launch.launcher, {})
+        for option in launch.every_option:
+            if option.name not in table or not option.known or option.value is None or option.value.text is None:
+                continue
+            words, form = table[option.name]
+            value = option.value.text.strip()
+            plain = value.lower() if launch.launcher in ("mpirun", "deepspeed") else value
+            if not value or plain in words or (form and re.fullmatch(form, plain, re.ASCII)):
+                continue
+            if words and value.lower() in words and launch.launcher == "accelerate":
+                continue  # accelerate lowers some of them itself
+            near = nearest(plain, words)
+            if option.name in _OPEN and not near and plain not in _BACKENDS:
+                continue
+            wanted = ", ".join(words) if words else f"the form {_FORMS.get(option.name, form)}"
+            yield LintFinding(
+                span=option.span,
+                summary=f"{option.written} is {value[:60]!r}; it takes {wanted}",
+                happens=f"{launch.entry or launch.launcher} ends at once: the value is not among those that it knows.",
+                fix=f"Write {option.written} {near}." if near else f"Take one of {wanted}.",
+            )
+
+
+_FORMS = {
+    "tee": "0, 1, 2, 3, or RANK:0-3 with commas between",
+    "redirects": "0, 1, 2, 3, or RANK:0-3 with commas between",
+    "max-restarts": "of a whole number",
+    "monitor-interval": "of a number of seconds",
+    "main-process-port": "of a port's number",
+    "bind-to": "none, hwthread, core, socket, numa, board and caches",
+    "map-by": "slot, core, socket, node, or ppr:N:OBJECT",
+    "rank-by": "slot, core, socket, node",
+}

@@ -1,0 +1,334 @@
+"""Rules of what bash makes of words that people meant otherwise: Q12 to Q18."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint.model import LintJob, LintLaunch, Span, Word
+from gpudoctor.lint.rule import LintFinding, rule
+
+_ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
+_TWO = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=n0 --master-port=61234 train.py"
+_WRAPPERS = ("nohup", "srun", "mpirun", "mpiexec", "timeout", "setsid", "nice", "numactl", "taskset", "stdbuf", "exec")
+"""Programs that run their next word as it stands: an assignment is no word for them."""
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+
+
+@rule(
+    "Q12",
+    title="All elements of an array are used, each as a word of its own",
+    source='bash(1), Arrays: $NAME is ${NAME[0]}; "${NAME[*]}" is one word',
+    bad=(
+        "ARGS=(--standalone --nproc-per-node=4)\ntorchrun $ARGS train.py\n",
+        'ARGS=(--standalone --nproc-per-node=4)\ntorchrun "${ARGS[*]}" train.py\n',
+        'ARGS="--standalone --nproc-per-node=4"\ntorchrun "$ARGS" train.py\n',
+    ),
+    good=(
+        'ARGS=(--standalone --nproc-per-node=4)\ntorchrun "${ARGS[@]}" train.py\n',
+        'ARGS="--standalone --nproc-per-node=4"\ntorchrun $ARGS train.py\n',
+        "HOSTS=(n0 n1)\n" + _TWO.format("0").replace("=n0", "=$HOSTS") + "\n",
+    ),
+)
+def words_run_together(job: LintJob) -> Iterator[LintFinding]:
+    """`$ARGS` of an array is its first element alone, and what stands in quotes is one word, however many options are
+    in it."""
+    for launch in job.launches:
+        for word in launch.invocation.words[1:]:
+            raw = word.raw.strip()
+            name = re.fullmatch(r"\$(?:\{(\w+)\}|(\w+))", raw, re.ASCII)
+            elements = _elements(job, name[1] or name[2]) if name is not None else 0
+            if name is not None and elements > 1 and (word.shown.startswith("-") or _is_script(launch, word)):
+                given = name[1] or name[2]
+                yield LintFinding(
+                    span=word.span,
+                    summary=f"{raw} is the first of {elements} elements of the array {given}, and the others are lost",
+                    happens="The launcher starts without these options, or takes one for the script.",
+                    fix=f'Write "${{{given}[@]}}", with the quotes.',
+                )
+        script = launch.script
+        together = script is not None and re.match(r"--?\w[\w-]*[= ]\S*\s+\S|--?\w[\w-]*\s+--?\w", script.shown)
+        if script is not None and together and script.quoted:
+            yield LintFinding(
+                span=script.span,
+                summary=f"{script.shown[:60]!r} is one word, for it stands in quotes: no options",
+                happens="The launcher takes it for the script, and ends: can't open file, or unrecognized arguments.",
+                fix='Leave the quotes out, or take an array: ARGS=(...) and "${ARGS[@]}".',
+            )
+
+
+def _elements(job: LintJob, name: str) -> int:
+    """Words of the array of this name; 0 where it is none."""
+    found = re.search(rf"^[ \t]*(?:declare -a |local (?:-a )?|readonly )?{name}=\(([^()$`]*)\)", job.text, re.MULTILINE)
+    return len(found[1].split()) if found is not None else 0
+
+
+def _is_script(launch: LintLaunch, word: Word) -> bool:
+    return launch.script is word
+
+
+@rule(
+    "Q13",
+    title="An assignment has no blanks and no dollar",
+    source="bash(1): NAME=VALUE; measured with bash 5.2: NPROC: command not found, 4=4: command not found",
+    bad=(
+        "NPROC = 4\ntorchrun --standalone --nproc-per-node=$NPROC train.py\n",
+        "$NPROC=4\ntorchrun --standalone --nproc-per-node=$NPROC train.py\n",
+        "CUDA_VISIBLE_DEVICES=0, 1 torchrun --standalone --nproc-per-node=2 train.py\n",
+        "nohup CUDA_VISIBLE_DEVICES=0,1 " + _ONE,
+    ),
+    good=(
+        "NPROC=4\ntorchrun --standalone --nproc-per-node=$NPROC train.py\n",
+        "CUDA_VISIBLE_DEVICES=0,1,2,3 nohup " + _ONE,
+        "env NCCL_DEBUG=INFO " + _ONE,
+    ),
+)
+def assignment_that_is_none(job: LintJob) -> Iterator[LintFinding]:
+    """With a blank at the equals sign the name is a command; with a dollar before it the value is; and programs such as
+    nohup or srun look for a file of that name."""
+    for invocation in job.invocations:
+        shown = [word.shown for word in invocation.words[:3]]
+        outer = invocation.within[-1].program if invocation.within else ""
+        line = _line(job, invocation.words[0].span)
+        if re.fullmatch(r"[A-Z_][A-Z0-9_]*", shown[0]) and len(shown) > 1 and shown[1][:1] == "=" and shown[1] != "==":
+            what, fix = f"{shown[0]} {shown[1]} is a command named {shown[0]}", f"Write {shown[0]}=..., without blanks."
+        elif re.fullmatch(r"\d{1,6},?", shown[0]) and re.match(r"\s*(?:export\s+)?\w+=\S*\s+\d", line):
+            what, fix = (
+                f"{shown[0]} is taken for a command: the value before it ends at the blank",
+                "Take the blank out.",
+            )
+        elif outer in _WRAPPERS and _ASSIGNMENT.match(shown[0]) and not invocation.words[0].raw.startswith("$"):
+            what = f"{outer} takes {shown[0][:60]} for the program that it is to start"
+            fix = f"Write it before {outer}, or {outer} env {shown[0][:60]} ..."
+        else:
+            continue
+        yield _no_assignment(invocation.words[0].span, what, fix)
+    for section in job.sections:
+        if job.kind in ("shell", "sbatch") and section.kind != "file":
+            for found in re.finditer(r"^[ \t]*(?:export[ \t]+)?(\$(\w+))=[\w\"'$/.]", section.text, re.MULTILINE):
+                start = section.start + found.start(1)
+                span = Span(start, start + len(found[1]), section.line + section.text.count("\n", 0, found.start(1)))
+                yield _no_assignment(
+                    span, f"{found[1]}= is no assignment: the value stands there", f"Write {found[2]}=..."
+                )
+
+
+def _no_assignment(span: Span, what: str, fix: str) -> LintFinding:
+    return LintFinding(
+        span=span,
+        summary=what,
+        happens="bash: command not found (srun and nohup: No such file or directory), and nothing is set.",
+        fix=fix,
+    )
+
+
+def _line(job: LintJob, span: Span) -> str:
+    start = job.text.rfind("\n", 0, span.start) + 1
+    return job.text[start : span.end]
+
+
+@rule(
+    "Q14",
+    title="What an inner shell uses is exported, and not filled in too early",
+    source="bash(1): a child gets what is exported; in double quotes and plain here-documents the outer shell expands",
+    bad=(
+        "G=4\nbash -c 'torchrun --standalone --nproc-per-node=$G train.py'\n",
+        'ssh n1 "export NODE_RANK=1; ' + _TWO.format("$NODE_RANK") + '"\n',
+        "ssh n1 <<EOF\nexport RANKS=4\ntorchrun --standalone --nproc-per-node=$RANKS train.py\nEOF\n",
+    ),
+    good=(
+        "export G=4\nbash -c 'torchrun --standalone --nproc-per-node=$G train.py'\n",
+        "ssh n1 'export NODE_RANK=1; " + _TWO.format("$NODE_RANK") + "'\n",
+        'R=1\nssh n1 "' + _TWO.format("$R") + '"\n',
+    ),
+)
+def expanded_by_the_wrong_shell(job: LintJob) -> Iterator[LintFinding]:
+    """A variable of the outer shell is not there in single quotes unless it is exported; one of the inner shell is
+    empty in double quotes, for the outer shell fills it in."""
+    for launch in job.launches:
+        invocation = launch.invocation
+        outer = next((each for each in invocation.within if each.program in ("bash", "sh", "ssh", "eval")), None)
+        if outer is None:
+            continue
+        for option in launch.every_option:
+            for each in option.value.expansions if option.value is not None else ():
+                if not each.name.isidentifier() or each.is_set is not False or each.default is not None:
+                    continue
+                inside, before = invocation.settings.get(each.name), outer.settings.get(each.name)
+                if inside is not None and before is None:
+                    why = f"is filled in by the outer shell, before the text for {outer.program} sets it"
+                    fix = f"Put the text in single quotes (<<'EOF'), or write \\${each.name}."
+                elif inside is None and before is not None and not before.exported and outer.program != "eval":
+                    why = "is read by an inner shell, and it is not exported"
+                    fix = f"Write export {each.name}=..., or put the text in double quotes."
+                else:
+                    continue
+                yield LintFinding(
+                    span=option.span,
+                    summary=f"${each.name} of {option.written} {why}",
+                    happens=f"It is empty there: {option.written} gets no value.",
+                    fix=fix,
+                )
+
+
+@rule(
+    "Q15",
+    title="A start stands where the script gets to",
+    source="bash(1): exec replaces the shell, exit ends it",
+    bad=("exec python prepare.py\n" + _ONE, "echo begin\nexit 0\n" + _ONE),
+    good=("exec " + _ONE, "if [ ! -d data ]; then exit 1; fi\n" + _ONE, "exec > log.txt\n" + _ONE),
+)
+def start_never_reached(job: LintJob) -> Iterator[LintFinding]:
+    """exec puts a program in the place of the shell, and exit ends it: behind them nothing of the script is run."""
+    for invocation in job.invocations:
+        ends = invocation.program == "exit" or (invocation.program == "exec" and _has_command(invocation.words))
+        if not ends or invocation.conditional or invocation.within or invocation.in_loop or invocation.background:
+            continue
+        behind = next(
+            (
+                launch
+                for launch in job.launches
+                if launch.invocation.section == invocation.section
+                and launch.invocation.span.start > invocation.span.end
+                and not launch.invocation.conditional
+            ),
+            None,
+        )
+        if behind is not None and not re.search(r"[()|&]", _line(job, invocation.span)):
+            yield LintFinding(
+                span=behind.invocation.span,
+                summary=f"Line {invocation.span.line} ends the script by {invocation.program}: this is never run",
+                happens="The training does not start.",
+                fix=f"Take {invocation.program} in line {invocation.span.line} away, or put it behind the start.",
+            )
+            return
+
+
+def _has_command(words: tuple[Word, ...]) -> bool:
+    return any(not word.shown.startswith(("-", ">", "<")) for word in words[1:])
+
+
+@rule(
+    "Q16",
+    title="ssh in a loop over lines does not read them",
+    source="ssh(1), -n; BashFAQ 089; measured: the first ssh reads the rest of the list",
+    bad=(
+        'while read -r h; do\n  ssh $h nvidia-smi\n  ssh $h "' + _TWO.format("0") + ' > log 2>&1"\ndone < hosts.txt\n',
+        'cat hosts | while read h; do ssh $h "' + _TWO.format("0") + '"; done\n',
+    ),
+    good=(
+        'while read -r h; do\n  ssh -n $h "' + _TWO.format("0") + '" &\ndone < hosts.txt\nwait\n',
+        'for h in n0; do ssh $h "' + _TWO.format("0").replace("nnodes=2", "nnodes=1") + '"; done\n',
+    ),
+)
+def ssh_reads_the_list(job: LintJob) -> Iterator[LintFinding]:
+    """Standard input of the loop is the list of hosts, and ssh hands it on: the loop ends after its first turn."""
+    if not re.search(r"\bwhile\b[^\n;]*\bread\b", job.text):
+        return
+    for invocation in job.invocations:
+        if invocation.program != "ssh" or invocation.in_loop != "while" or invocation.background or invocation.within:
+            continue
+        options = [word.shown for word in invocation.words[1:6]]
+        end = job.text.find("\n", invocation.span.end)
+        line = job.text[invocation.span.start : end if end > 0 else len(job.text)]
+        if any(re.fullmatch(r"-\w*[nf]\w*", each) for each in options) or "<" in line.split('"')[-1]:
+            continue
+        yield LintFinding(
+            span=invocation.words[0].span,
+            summary="ssh reads the loop's list: the loop ends after the first host",
+            happens="One node starts, and waits for the others until its time-out.",
+            fix="Write ssh -n, or </dev/null behind the command.",
+        )
+        return
+
+
+@rule(
+    "Q17",
+    title="A script is given the arguments that it reads",
+    source="bash(1), Positional Parameters; argparse: expected one argument, invalid int value: ''",
+    bad=(
+        "bash run.sh\n#@ file run.sh\ntorchrun --standalone --nproc-per-node=$1 train.py\n",
+        "start() { torchrun --standalone --nproc-per-node=$2 train.py; }\nstart 4\n",
+    ),
+    good=(
+        "bash run.sh 4\n#@ file run.sh\ntorchrun --standalone --nproc-per-node=$1 train.py\n",
+        "bash run.sh\n#@ file run.sh\ntorchrun --standalone --nproc-per-node=${1:-4} train.py\n",
+    ),
+)
+def argument_not_given(job: LintJob) -> Iterator[LintFinding]:
+    """`$1` of a script or function that is called without one is empty."""
+    for launch in job.launches:
+        for option in launch.every_option:
+            value = option.value
+            each = value.expansions[0] if value is not None and len(value.expansions) == 1 else None
+            if value is None or each is None or not re.fullmatch(r"[1-9]", each.name) or each.is_set is not False:
+                continue
+            if value.shown.strip("\"'") == each.raw and each.default is None:
+                yield LintFinding(
+                    span=option.span,
+                    summary=f"{option.written} is {each.raw}, and no argument {each.name} is given",
+                    happens=f"It is empty: {option.written} has no value, and the launcher ends with a usage error.",
+                    fix=f"Give the argument where the script is called, or write ${{{each.name}:-4}}.",
+                )
+
+
+@rule(
+    "Q18",
+    title="Small words of bash are written as bash has them",
+    source="bash(1): [ is a command; (( )) with 0 is false; a quoted ~ is a letter; measured with bash 5.2",
+    bad=(
+        'if ["$NODES" = 2 ]; then N=4; fi\n' + _ONE,
+        "set -e\ni=0\n((i++))\n" + _ONE,
+        'torchrun --standalone --nproc-per-node=4 "~/project/train.py"\n',
+    ),
+    good=(
+        'if [ "$NODES" = 2 ]; then N=4; fi\n' + _ONE,
+        "set -e\ni=0\n((i++)) || true\n" + _ONE,
+        "torchrun --standalone --nproc-per-node=4 ~/project/train.py\n",
+    ),
+)
+def small_word_of_bash(job: LintJob) -> Iterator[LintFinding]:
+    """`["$X"` is a command of that name; `((i++))` with i=0 is false, which ends a script under set -e; in quotes ~ is
+    no home folder."""
+    if job.kind in ("shell", "sbatch"):
+        yield from _in_text(job)
+    for launch in job.launches:
+        script = launch.script
+        if script is not None and script.raw.startswith(('"~/', "'~/")):
+            yield LintFinding(
+                span=script.span,
+                summary=f"{script.raw[:60]} begins with ~ in quotes, which is no home folder",
+                happens="can't open file: No such file or directory.",
+                fix="Write $HOME/..., or leave the quotes out.",
+            )
+
+
+_NO_BLANK = re.compile(r"^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?(\[\[?[\"$][^\s\]]*)", re.MULTILINE)
+_STEP = re.compile(r"^[ \t]*(\(\((\w+)\+\+\)\)|let[ \t]+[\"']?(\w+)\+\+[\"']?)[ \t]*$", re.MULTILINE)
+
+
+def _in_text(job: LintJob) -> Iterator[LintFinding]:
+    for section in job.sections:
+        if section.kind == "file" and not section.name.endswith((".sh", ".bash")):
+            continue
+        text = section.text
+        for found in _NO_BLANK.finditer(text):
+            yield LintFinding(
+                span=_span(section.start, section.line, text, found.start(1), found.end(1)),
+                summary=f"{found[1][:40]}: behind [ a blank is missing",
+                happens="bash: command not found, and the condition is false.",
+                fix="Write [ and ] with blanks on both sides.",
+            )
+        stops = re.search(r"^[ \t]*set[ \t]+-\w*e", text, re.MULTILINE)
+        for found in _STEP.finditer(text):
+            name = found[2] or found[3]
+            zero = re.findall(rf"^[ \t]*{name}=(\S+)", text[: found.start()], re.MULTILINE)
+            if stops is not None and stops.start() < found.start() and zero[-1:] == ["0"]:
+                yield LintFinding(
+                    span=_span(section.start, section.line, text, found.start(1), found.end(1)),
+                    summary=f"{found[1]} with {name}=0 is false, and set -e ends the script there",
+                    happens="The script ends without a message.",
+                    fix=f"Write {name}=$(({name} + 1)).",
+                )
+
+
+def _span(base: int, line: int, text: str, start: int, end: int) -> Span:
+    return Span(base + start, base + end, line + text.count("\n", 0, start))

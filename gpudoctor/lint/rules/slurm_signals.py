@@ -1,0 +1,148 @@
+"""Rules of the signal before the end of a SLURM job, and of what is requeued: S25, S26."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint import allocation, look
+from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, SbatchOption
+from gpudoctor.lint.rule import Example, LintFinding, rule
+from gpudoctor.lint.rules.slurm_examples import LIGHTNING, RANKED
+
+_NODES = "#SBATCH --nodes=2\n"
+_SHELL = _NODES + "#SBATCH --signal=B:USR1@120\n"
+_STEPS = _NODES + "#SBATCH --signal=USR1@120\n"
+_TRAP = "trap 'scontrol requeue $SLURM_JOB_ID' USR1\n"
+_HANDLED = ("TERM", "INT", "HUP", "QUIT")
+"""Signals that torchrun's agent takes and hands on to its workers, if it is told nothing else."""
+
+
+@rule(
+    "S25",
+    title="The signal before the end of the job reaches whom it is for",
+    severity="warning",
+    source="sbatch(1), --signal; bash(1), SIGNALS: a trap runs when the foreground command ends; torch"
+    " elastic/multiprocessing/api.py: SIGTERM, SIGINT, SIGHUP, SIGQUIT; --signals-to-handle since 2.10",
+    bad=(
+        RANKED.replace(_NODES, _SHELL),
+        RANKED.replace(_NODES, _STEPS),
+        RANKED.replace(_NODES, _SHELL).replace("srun ", _TRAP + "srun "),
+        RANKED.replace(_NODES, _SHELL).replace("srun ", _TRAP.replace("USR1", "USR2") + "srun "),
+        LIGHTNING.replace(_NODES, _SHELL).replace("srun ", _TRAP + "exec srun "),
+    ),
+    good=(
+        RANKED.replace(_NODES, _SHELL).replace("srun ", _TRAP + "srun ").rstrip("\n") + " &\nwait\n",
+        LIGHTNING.replace(_NODES, _STEPS),
+        RANKED.replace(_NODES, _STEPS.replace("USR1", "TERM")),
+        Example(RANKED.replace(_NODES, _STEPS).replace("torchrun ", "torchrun --signals-to-handle=SIGTERM,SIGUSR1 ")),
+    ),
+)
+def signal_reaches_nobody(job: LintJob) -> Iterator[LintFinding]:
+    """--signal=B: goes to the batch shell alone, which dies of it without a trap, and runs a trap only when the command
+    in the foreground has ended. Without B: it goes to the steps; torchrun dies of a signal that it does not handle, and
+    its workers stay."""
+    option = allocation.in_force(job, "signal")
+    found = (
+        re.fullmatch(r"([RB]*):?(?:SIG)?([A-Z0-9]+)(?:@\d+)?", option.value or "", re.IGNORECASE) if option else None
+    )
+    if option is None or found is None or not job.launches:
+        return
+    name = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP"}.get(found[2], found[2].upper())
+    launch = job.launches[0]
+    told = _to_the_shell(job, launch, name) if "B" in found[1].upper() else _to_the_steps(job, launch, name)
+    if told is not None:
+        yield LintFinding(span=told[0].span, summary=told[1], happens=told[2], fix=told[3])
+
+
+_Told = tuple[SbatchOption | Invocation, str, str, str]
+
+
+def _to_the_shell(job: LintJob, launch: LintLaunch, name: str) -> _Told | None:
+    option = job.sbatch["signal"]
+    traps = re.findall(r"^[^#\n]*\btrap\s+(?:--\s+)?(?:\"[^\"]*\"|'[^']*'|\S+)\s+([A-Z0-9 ]+)", job.text, re.MULTILINE)
+    trapped = {each.removeprefix("SIG") for line in traps for each in line.split()}
+    if not traps:
+        return (
+            option,
+            f"SIG{name} is sent to the batch shell alone (B:), which has no trap for it",
+            "The shell dies of it, and SLURM ends the steps: nothing is saved, the ranks never see the signal.",
+            f"Leave B: out for ranks that handle SIG{name} themselves, or set a trap, start the step with & and wait.",
+        )
+    if name not in trapped and name not in ("TERM", "EXIT") and not trapped & {"10", "12"}:
+        return (
+            option,
+            f"SIG{name} is sent, and the trap is for {', '.join(sorted(trapped))[:60]}",
+            "The shell dies of the signal, and the trap is never run.",
+            f"Trap {name}.",
+        )
+    outer = [each for each in launch.invocation.within if each.program in ("srun", "exec", "mpirun")]
+    first = outer[0] if outer else launch.invocation
+    if any(each.program == "exec" for each in (first, *outer)):
+        return (
+            first,
+            "exec replaces the shell, and its trap with it",
+            f"SIG{name} reaches srun or the training, not the trap.",
+            "Start it without exec, with & behind it, and wait.",
+        )
+    if not first.background and not launch.invocation.background:
+        return (
+            first,
+            f"The trap for SIG{name} runs when this command has ended, for it stands in the foreground",
+            "SLURM ends the job first: the trap saves and requeues nothing.",
+            "Put & behind the command, and wait in the next line.",
+        )
+    return None
+
+
+def _to_the_steps(job: LintJob, launch: LintLaunch, name: str) -> _Told | None:
+    option = job.sbatch["signal"]
+    handles = launch.text("signals-to-handle") or launch.invocation.settings.get("TORCHELASTIC_SIGNALS_TO_HANDLE")
+    if not look.sruns(launch):
+        return None
+    if look.traits(launch).sets_ranks and launch.launcher in look.TORCHRUN and name not in _HANDLED and not handles:
+        return (
+            option,
+            f"SIG{name} goes to torchrun, which handles SIGTERM, SIGINT, SIGHUP and SIGQUIT only",
+            f"torchrun dies of SIG{name}, its workers are left without it, and their own handlers are not called.",
+            f"torch 2.10 has --signals-to-handle=SIGTERM,SIG{name}; before, send TERM: --signal=TERM@120.",
+        )
+    return None
+
+
+@rule(
+    "S26",
+    title="A job that starts again has a rendezvous of its own",
+    severity="warning",
+    source="pytorch#82160: etcd keeps a closed rendezvous; torch/distributed/elastic/rendezvous/etcd_rendezvous.py",
+    bad=(
+        RANKED.replace(_NODES, _NODES + "#SBATCH --requeue\n").replace(
+            "--node-rank=$SLURM_NODEID --master-addr=$MASTER_ADDR --master-port=$MASTER_PORT",
+            "--rdzv-backend=etcd-v2 --rdzv-endpoint=etcd:2379 --rdzv-id=exp7",
+        ),
+        "torchrun --nnodes=1:4 --nproc-per-node=8 --rdzv-backend=etcd --rdzv-endpoint=etcd:2379 train.py\n",
+    ),
+    good=(
+        RANKED.replace(_NODES, _NODES + "#SBATCH --requeue\n"),
+        "torchrun --nnodes=1:4 --nproc-per-node=8 --rdzv-backend=etcd --rdzv-endpoint=e:2379 --rdzv-id=$JOB train.py\n",
+    ),
+)
+def rendezvous_closed_by_the_run_before(job: LintJob) -> Iterator[LintFinding]:
+    """etcd outlives the job: a rendezvous whose run has ended stays closed there, and the next run of the same id ends
+    with RendezvousClosedError. Without --rdzv-id the id is the word none."""
+    for launch in job.launches:
+        backend, option = launch.text("rdzv-backend"), launch.option("rdzv-id")
+        if backend not in ("etcd", "etcd-v2") or launch.launcher not in look.TORCHRUN:
+            continue
+        if option is None and not launch.unread:
+            yield LintFinding(
+                span=launch.invocation.words[0].span,
+                summary="No --rdzv-id with etcd: the id is none, for this job and every other one",
+                happens="A second run finds the closed rendezvous of the first: RendezvousClosedError.",
+                fix="Add --rdzv-id with something that is new for each run and alike on all nodes.",
+            )
+        elif option is not None and option.value is not None and option.value.text and "requeue" in job.sbatch:
+            yield LintFinding(
+                span=option.span,
+                summary=f"{option.written} is {option.value.text[:40]} again when the job is requeued",
+                happens="etcd has kept the closed rendezvous of the first run: RendezvousClosedError.",
+                fix="Write --rdzv-id=$SLURM_JOB_ID.$SLURM_RESTART_COUNT.",
+            )
