@@ -98,7 +98,7 @@ def array_element_as_node(job: LintJob) -> Iterator[LintFinding]:
     good=(RANKED, RANKED.replace("srun ", "printf 'x\\r\\n'\nsrun ")),
 )
 def batch_script_with_dos_lines(job: LintJob) -> Iterator[LintFinding]:
-    """sbatch looks for carriage returns before it reads the header, and refuses a file that has them at its line ends."""
+    """sbatch looks for carriage returns before it reads the header, and refuses a file whose lines end with them."""
     if not job.is_batch or not job.sbatch:
         return
     at = job.text.find("\r\n")
