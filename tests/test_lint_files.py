@@ -9,10 +9,15 @@ from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpudoctor import cli
 from gpudoctor.envelope import decode
+from gpudoctor.lint.model import Span
+from gpudoctor.lint.places import Places
 from gpudoctor.lint.report import LintReport
+from gpudoctor.lint.starts import SourceFile, StartFiles
 
 SCHEMA = Path(__file__).parent / "fixtures" / "sarif" / "sarif-2.1.0-rtm.5.json"
 JOB = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\nsrun --kill-on-bad-exit=1 bash bin/worker.sh\n"
@@ -117,6 +122,39 @@ def test_two_batch_scripts_that_one_text_submits_keep_their_own_headers(
     _, out, _ = ended(capsys, "--json", "all.sh", "a.sbatch", "b.sbatch", "bin/worker.sh")
     nodes = {each["file"]: each["understood"]["nodes"] for each in json.loads(out)["starts"]}
     assert nodes["a.sbatch"] == 1 and nodes["b.sbatch"] == 2
+
+
+TEXTS = st.lists(
+    st.text(alphabet="ab \r\n#@\\'\"$<{", max_size=12).filter(lambda text: "#@" not in text), min_size=1, max_size=4
+)
+
+
+@given(TEXTS)
+def test_files_put_into_one_text_come_out_as_they_were(texts: list[str]) -> None:
+    files = [SourceFile(f"f{number}.sh", text) for number, text in enumerate(texts)]
+    start = StartFiles(files[0], tuple(files[1:]))
+    whole, pieces = start.as_one()
+    assert start.apart(whole) == tuple(texts)
+    places = Places(whole, pieces)
+    for each, piece in zip(files, pieces, strict=True):
+        assert whole[piece.start : piece.end] == each.text
+        if each.text:
+            place = places.of(Span(piece.start, piece.end, 1))
+            assert (place.file, place.line, place.column) == (each.file, 1, 1)
+            assert place.end_line == each.text.count("\n") + 1
+
+
+def test_files_that_name_each_other_and_two_of_one_name_are_all_judged(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / "a.sh").write_text("bash b.sh\n" + BAD)
+    (tree / "b.sh").write_text("bash a.sh\n")
+    for folder in ("x", "y"):
+        (tree / folder).mkdir()
+        (tree / folder / "w.sh").write_text(WORKER)
+    (tree / "both.sh").write_text("bash x/w.sh\nbash y/w.sh\n")
+    found = {file for file, _, code in problems(capsys, ".") if code in ("V03", "R05")}
+    assert {"a.sh", "x/w.sh", "y/w.sh", "bin/worker.sh"} <= found
 
 
 def test_sarif_is_valid_and_names_rules_and_places(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,6 +176,12 @@ def test_the_config_holds_and_a_bad_one_is_a_message(editor: Editor) -> None:
     (other / "gpudoctor.toml").write_text('[lint]\noff = ["Q99"]\n')
     assert editor.codes(editor.open("other/run.sh", START)) == []
     assert len(editor.messages) == 1 and "Q99" in editor.messages[0]
+    (other / "gpudoctor.toml").unlink()
+    editor.say("textDocument/didSave", {"textDocument": {"uri": (other / "run.sh").as_uri()}})
+    editor.settle((other / "run.sh").as_uri())
+    assert "V03" not in editor.codes((other / "run.sh").as_uri())  # the config of the repository holds again
+    assert "R05" not in editor.codes(editor.open("hostfile", "n1 slots=8\nn1 slots=8\n", "plaintext"))
+    assert editor.codes((editor.folder / "hostfile").as_uri()) == ["D01"]
 
 
 def test_without_pygls_it_is_one_clear_line() -> None:

@@ -49,6 +49,11 @@ def config_for(file: str) -> LintConfig:
         return LintConfig()
 
 
+def forget() -> None:
+    """Configs are read again, by what runs on while they change."""
+    _config_in.cache_clear()
+
+
 @lru_cache(maxsize=4096)
 def _config_in(folder: Path) -> LintConfig:
     for each in _upwards(folder):

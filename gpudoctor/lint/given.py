@@ -16,6 +16,7 @@ from gpudoctor import bounded, cost
 from gpudoctor.errors import BadInput
 from gpudoctor.launcher import registry
 from gpudoctor.lint.asked import decoded, text_and_codec
+from gpudoctor.lint.manifests import looks_like_manifest
 from gpudoctor.lint.read import HOSTFILE_NAME
 from gpudoctor.lint.starts import SourceFile
 from gpudoctor.lint.trainers import CALL
@@ -68,7 +69,7 @@ def gathered(names: Sequence[str]) -> GivenFiles:
             text = _read(path)
             if text is None:
                 continue
-            if path.endswith(BESIDE) or HOSTFILE_NAME.search(Path(path).name) or starters().search(text[0]):
+            if path.endswith(BESIDE) or is_hostfile(path) or mentions_a_start(text[0]):
                 files[path] = SourceFile(path, *text, is_named=False)
             else:
                 passed_over.append(path)
@@ -81,7 +82,17 @@ def may_start(source: SourceFile) -> bool:
         return True
     if source.file.endswith(".py"):
         return "__main__" in source.text and CALL.search(source.text) is not None
-    return not source.file.endswith(BESIDE) and not HOSTFILE_NAME.search(Path(source.file).name)
+    return not source.file.endswith(BESIDE) and not is_hostfile(source.file)
+
+
+def is_hostfile(path: str) -> bool:
+    """By its name."""
+    return HOSTFILE_NAME.search(Path(path).name) is not None
+
+
+def mentions_a_start(text: str) -> bool:
+    """Whether it is worth to be judged: it has a word of a launcher, or the form of a config that is one."""
+    return starters().search(text) is not None or looks_like_manifest(text)
 
 
 @cache

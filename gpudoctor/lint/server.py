@@ -17,8 +17,8 @@ from pygls.lsp.server import LanguageServer
 from gpudoctor import __version__, bounded, cost
 from gpudoctor.errors import Error
 from gpudoctor.lint.asked import AskedFacts
-from gpudoctor.lint.config import LintConfig, config_for
-from gpudoctor.lint.given import may_start, starters
+from gpudoctor.lint.config import LintConfig, config_for, forget
+from gpudoctor.lint.given import is_hostfile, may_start, mentions_a_start
 from gpudoctor.lint.lint import FiredRule
 from gpudoctor.lint.places import Piece
 from gpudoctor.lint.rule import Edit, Severity
@@ -44,6 +44,7 @@ class LintServer:
         handlers: dict[str, Callable[[Any], object]] = {
             types.TEXT_DOCUMENT_DID_OPEN: self.did_open,
             types.TEXT_DOCUMENT_DID_CHANGE: lambda _: self.look(),
+            types.TEXT_DOCUMENT_DID_SAVE: self.did_save,
             types.TEXT_DOCUMENT_DID_CLOSE: self.did_close,
         }
         for name, handle in handlers.items():
@@ -63,6 +64,13 @@ class LintServer:
             self.opened.append(params.text_document.uri)
         self.look()
 
+    def did_save(self, params: types.DidSaveTextDocumentParams) -> None:
+        """The config is read anew: it may be what was mended."""
+        forget()
+        self.judged.clear()
+        self.told.clear()
+        self.look()
+
     def did_close(self, params: types.DidCloseTextDocumentParams) -> None:
         uri = params.text_document.uri
         self.opened = [each for each in self.opened if each != uri]
@@ -75,7 +83,7 @@ class LintServer:
         """Judge what has changed, and show what is found of each document."""
         cost.progress()
         sources = [source for uri in self.opened if (source := self._source(uri)) is not None]
-        every = [start for start in starts(sources) if may_start(start.main) and _mentions(start)]
+        every = [start for start in starts(sources) if _is_one(start.main)]
         self.judged = {start: self.judged[start] if start in self.judged else self._judge(start) for start in every}
         found: dict[str, list[types.Diagnostic]] = {uri: [] for uri in self.opened}
         for done in self.judged.values():
@@ -224,8 +232,11 @@ def _ends(found: FiredRule) -> tuple[int, int]:
     return found.finding.span.start, found.finding.span.end
 
 
-def _mentions(start: StartFiles) -> bool:
-    return start.main.file.endswith(".py") or starters().search(start.main.text) is not None
+def _is_one(main: SourceFile) -> bool:
+    """Whether to judge a document that no other open one names."""
+    if is_hostfile(main.file):
+        return True
+    return may_start(main) and (main.file.endswith(".py") or mentions_a_start(main.text))
 
 
 def _meet(one: types.Range, other: types.Range) -> bool:

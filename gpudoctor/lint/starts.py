@@ -74,16 +74,19 @@ def _mark(source: SourceFile) -> str:
 
 def starts(sources: Sequence[SourceFile]) -> tuple[StartFiles, ...]:
     """In the order in which they were given."""
-    named = {each.file: tuple(_named_in(each, sources)) for each in sources}
-    mains = [each for each in sources if not any(each in beside for beside in named.values())]
-    covered = {each.file for main in mains for each in _all_beside(main, named)}
-    for each in sources:  # files that name each other
-        if each not in mains and each.file not in covered:
-            mains.append(each)
+    by_name: dict[str, list[SourceFile]] = {}
+    for each in sources:
+        if not MARK.search(each.text):  # else it is several texts already
+            by_name.setdefault(PurePath(each.file).name, []).append(each)
+    named = {each.file: tuple(_named_in(each, by_name)) for each in sources}
+    inside = {each.file for beside in named.values() for each in beside}
+    mains = {each.file for each in sources if each.file not in inside}
+    covered = {each.file for main in sources if main.file in mains for each in _all_beside(main, named)}
+    for each in sources:  # files that name each other, or have the base name of another that is named
+        if each.file not in mains and each.file not in covered:
+            mains.add(each.file)
             covered |= {other.file for other in _all_beside(each, named)}
-    order = {each.file: index for index, each in enumerate(sources)}
-    mains.sort(key=lambda each: order[each.file])
-    return tuple(StartFiles(each, tuple(_all_beside(each, named))) for each in mains)
+    return tuple(StartFiles(each, tuple(_all_beside(each, named))) for each in sources if each.file in mains)
 
 
 def _all_beside(main: SourceFile, named: dict[str, tuple[SourceFile, ...]]) -> list[SourceFile]:
@@ -99,14 +102,10 @@ def _all_beside(main: SourceFile, named: dict[str, tuple[SourceFile, ...]]) -> l
     return list(found.values())[1:]
 
 
-def _named_in(source: SourceFile, sources: Sequence[SourceFile]) -> Iterator[SourceFile]:
+def _named_in(source: SourceFile, by_name: dict[str, list[SourceFile]]) -> Iterator[SourceFile]:
     """Those of the sources that its text names. Batch scripts only where it is one: headers of two are no one's."""
     if not _can_name(source):
         return
-    by_name: dict[str, list[SourceFile]] = {}
-    for each in sources:
-        if each.file != source.file and not MARK.search(each.text):  # it is several texts already
-            by_name.setdefault(PurePath(each.file).name, []).append(each)
     words = dict.fromkeys(word for word in WORD.findall(source.text) if word.rpartition("/")[2] in by_name)
     found = [meant for word in words if (meant := _meant(word, source, by_name)) is not None]
     batches = {each.file for each in found if looks_like_batch(each.text)}
@@ -127,5 +126,5 @@ def _meant(word: str, source: SourceFile, by_name: dict[str, list[SourceFile]]) 
         folders = folders[1:]
     here = PurePath(os.path.normpath(source.file)).parent
     meant = [PurePath(os.path.normpath(above.joinpath(*folders, name))) for above in (here, *here.parents)]
-    given = {PurePath(os.path.normpath(each.file)): each for each in by_name[name]}
+    given = {PurePath(os.path.normpath(each.file)): each for each in by_name[name] if each != source}
     return next((given[each] for each in meant if each in given), None)
