@@ -64,3 +64,29 @@ def test_a_job_that_gets_on_for_long_did_survive_it(tmp_path: Path) -> None:
     steps = "".join(f"rank {rank} step {step} begins\n" for step in range(4, 40) for rank in (0, 1, 2))
     answer = explained(BEFORE + WAITED + steps, tmp_path)
     assert not answer.causes
+
+
+def asked(rank: int, launched: int, completed: int) -> str:
+    return (
+        f"[rank{rank}]:[E1123 21:01:54.8 ProcessGroupNCCL.cpp:1982] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] "
+        "Received a dump signal due to a collective timeout from  rank 1 and we will try our best to dump the debug "
+        f"info. Last enqueued NCCL work: {launched}, last completed NCCL work: {completed}.This is most likely caused "
+        "by incorrect usages of collectives\n"
+    )
+
+
+def test_a_rank_that_had_launched_nothing_did_not_wait_whatever_it_meets_later(tmp_path: Path) -> None:
+    """download_on_rank0 of tests/lab/hangs: it comes to the collective once the others have given up."""
+    waited = "".join(watchdog(rank, "ALLREDUCE", "all_reduce", 11) for rank in (1, 2))
+    later = (
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/home/mara/train.py", line 11, in main\n'
+        "[rank0]:     dist.all_reduce(total)\n"
+        f'[rank0]:   File "{C10D}", line 3906, in all_reduce\n'
+        "[rank0]:     work = group.allreduce([tensor], opts)\n"
+        "[rank0]: torch.distributed.DistBackendError: NCCL communicator was aborted on rank 0.\n"
+    )
+    text = BEFORE + waited + asked(0, 6, 6) + asked(1, 7, 6) + asked(2, 7, 6) + later + end(1) + LAUNCHER
+    answer = explained(text, tmp_path)
+    assert "ranks 1-2 waited" in answer.causes[0].summary and "rank 0 did not come" in answer.causes[0].summary
+    assert answer.causes[0].confidence < 0.5

@@ -10,6 +10,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.candidate import SURE, Candidate, Standing, in_order, merged, of_symptom
 from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.deaths import AFTERWARDS, Spoken, own_errors, ranks_text, signals, spoken
+from gpudoctor.explain.dumped import as_dumped
 from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints
 from gpudoctor.explain.members import membership
 from gpudoctor.explain.order import Facts
@@ -71,7 +72,7 @@ def conclude(facts: Facts, *, stands: bool = False) -> Conclusion:
     candidates += own_errors([each for each in tracebacks if each not in aborted], facts, failed=failed)
     candidates += signals(facts, tracebacks)
     died = {rank for each in candidates if each.standing == "cause" for rank in each.ranks}
-    waiting = waits(facts, tracebacks, aborted)
+    waiting = as_dumped(waits(facts, tracebacks, aborted), facts)
     if not any(each.standing == "cause" and each.confidence >= SURE for each in candidates):
         candidates += pattern(waiting, facts, died)
     candidates += membership(facts)

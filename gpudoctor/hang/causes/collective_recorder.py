@@ -48,7 +48,10 @@ def groups_crossed(job: HangJob) -> Iterator[HangCause]:
         yield from _apart(job, agreement)
         return
     ring.sort(key=lambda split: sum(len(ranks) for ranks, _ in split.parties))
-    culprits = sorted({rank for ranks, _ in ring[0].parties for rank in ranks})
+    few, many = (sum(len(ranks) for ranks, _ in split.parties) for split in (ring[0], ring[-1]))
+    # Of as many on each side, as where a recorder is missing, nothing tells who has left the order.
+    whose = ring[:1] if few < many else ring
+    culprits = sorted({rank for split in whose for ranks, _ in split.parties for rank in ranks})
     yield _crossed(job, ring[::-1], culprits, ring[0].parties[0][1], _shown(agreement), ring)
 
 

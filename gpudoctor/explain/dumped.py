@@ -1,0 +1,39 @@
+"""What ranks say when another one's time is up and all write their flight recorders: how far NCCL has come on each.
+
+torch's heartbeat thread says it for the group of all ranks, at that moment: one that has launched no more than it has
+completed waits in no collective, whatever it meets later; one that has launched more waits, though its own time may not
+be up yet, and nothing else be said of it.
+"""
+
+from collections.abc import Sequence
+
+from gpudoctor.explain.order import Facts
+from gpudoctor.explain.waits import DEFAULT_GROUP, Wait
+
+SIGNAL = "watchdog-dump-signal"
+SINGLE = ("send", "recv")
+
+
+def as_dumped(found: list[Wait], facts: Facts) -> list[Wait]:
+    """The waits, without those of ranks that waited in nothing when others' time was up."""
+    if not any(wait.sequence is not None for wait in found) or not _of_all_ranks(found):
+        return found
+    idle = idle_ranks(facts)
+    if not {wait.rank for wait in found} - idle:
+        return found
+    return [wait for wait in found if wait.rank not in idle]
+
+
+def idle_ranks(facts: Facts) -> set[int]:
+    """Ranks that had no collective open when they were asked for their recorders; by the first time that they were."""
+    told: dict[int, bool] = {}
+    for event in facts.events:
+        launched, completed = event.values.get("last_enqueued"), event.values.get("last_completed")
+        if event.symptom.id == SIGNAL and event.rank is not None and launched and completed:
+            told.setdefault(event.rank, launched == completed)
+    return {rank for rank, idle in told.items() if idle}
+
+
+def _of_all_ranks(found: Sequence[Wait]) -> bool:
+    """The numbers are those of the group of all ranks; sends and receives are counted apart."""
+    return all(wait.group in ("", DEFAULT_GROUP) and wait.operation not in SINGLE for wait in found)
