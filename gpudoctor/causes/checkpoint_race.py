@@ -39,7 +39,6 @@ CAUSE = Cause(
                 r"\[Errno (?:2|39)\] (?:No such file or directory|Directory not empty): b?'(?P<file>[^'\n]{0,900}"
                 + CHECKPOINT
                 + r"[^'\n]{0,300})'(?! ->)",
-                r"\[Errno 116\] Stale file handle(?:: b?'(?P<file>[^'\n]{1,1000})')?",
             ),
             variant="gone",
             confidence=LIKELY,

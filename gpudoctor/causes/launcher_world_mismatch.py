@@ -1,4 +1,4 @@
-from gpudoctor.cause import Cause, Fix, command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="launcher-world-mismatch",
@@ -7,6 +7,7 @@ CAUSE = Cause(
     kind="launcher",
     blame="environment",
     restart="after a fix",
+    judged={"step": Judged("scheduler", "user", "after a fix")},
     hangs_by="start",
     meaning=(
         "Each rank waits until as many ranks as WORLD_SIZE have joined. Where fewer were started, or two have "

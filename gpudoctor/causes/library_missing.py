@@ -11,6 +11,8 @@ CAUSE = Cause(
         "command": Judged("file-missing", "environment", "after a fix"),
         "program": Judged("file-missing", "environment", "after a fix"),
         "environment": Judged("config", "environment", "after a fix"),
+        "packages": Judged("dependency-mismatch", "environment", "after a fix"),
+        "shared": Judged("dependency-mismatch", "environment", "after a fix"),
     },
     hangs_by="start",
     meaning=(
@@ -23,6 +25,13 @@ CAUSE = Cause(
         (command("gpudoctor check pytorch nccl"),),
     ),
     variants={
+        "packages": (
+            "Ask for a version that there is for this Python and platform; the message lists those that there are."
+        ),
+        "shared": (
+            "Install the release of that library that the program was built with, on all nodes, or a "
+            "build for the one that is there."
+        ),
         "command": (
             "Load the module or activate the environment that has the program, in the script itself: a job does not "
             "read what a login shell reads."

@@ -1,4 +1,4 @@
-from gpudoctor.cause import Cause, Fix, command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="roce-gid-index",
@@ -7,6 +7,7 @@ CAUSE = Cause(
     kind="rdma",
     blame="environment",
     restart="after a fix",
+    judged={"index": Judged("nccl-setting", "environment", "after a fix")},
     hangs_by="start",
     meaning=(
         "The chosen GID is empty, of RoCE version 1, or of an IPv6 address that is not routed: connections are "
@@ -19,6 +20,10 @@ CAUSE = Cause(
         (command("unset NCCL_IB_GID_INDEX"), command("gpudoctor check network")),
     ),
     variants={
+        "index": (
+            "NCCL_IB_GID_INDEX names an index that this port does not have: take it out, or name one that it has on "
+            "every node."
+        ),
         "hidden": Fix(
             "The container hides the types of the GIDs: mount /sys into it (docker's --volume /sys:/sys:ro), or give "
             "the index by hand.",

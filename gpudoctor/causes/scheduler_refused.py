@@ -10,6 +10,8 @@ CAUSE = Cause(
     judged={
         "pod": Judged("scheduler", "scheduler", "as it is"),
         "devices": Judged("scheduler", "user", "after a fix"),
+        "script": Judged("config", "user", "after a fix"),
+        "no-script": Judged("file-missing", "user", "after a fix"),
         "quota": Judged("quota", "user", "after a fix"),
         "account": Judged("config", "user", "after a fix"),
         "controller": Judged("scheduler", "scheduler", "as it is"),
@@ -40,7 +42,8 @@ CAUSE = Cause(
             (command("sacctmgr show assoc where user=$USER format=account,partition,qos"),),
         ),
         "dependency": "End the job and submit it again after the one that it depends on has succeeded.",
-        "script": "Give the path of the script as that host sees it; its first line names the interpreter.",
+        "script": "Begin the script with a line that names its interpreter: #!/bin/bash",
+        "no-script": "Give the path of the script as the host sees it on which sbatch runs.",
         "controller": Fix(
             "Submit again; where it stays so, the controller is down or overloaded.", (command("sinfo"),)
         ),

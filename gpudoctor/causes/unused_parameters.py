@@ -1,4 +1,4 @@
-from gpudoctor.cause import PROVED, Cause, Fix, Symptom, command
+from gpudoctor.cause import PROVED, Cause, Fix, Judged, Symptom, command
 
 CAUSE = Cause(
     id="unused-parameters",
@@ -7,6 +7,10 @@ CAUSE = Cause(
     kind="divergence",
     blame="program",
     restart="after a fix",
+    judged={
+        "error": Judged("argument", "program", "after a fix"),
+        "static-graph": Judged("argument", "program", "after a fix"),
+    },
     hangs_by="disagreement",
     explains=("collective-order-mismatch", "shape-mismatch"),
     meaning=(
@@ -19,6 +23,10 @@ CAUSE = Cause(
         (command("export TORCH_DISTRIBUTED_DEBUG=INFO"),),
     ),
     variants={
+        "error": (
+            "Use all outputs in the loss, freeze before wrapping what is not trained, or pass "
+            "find_unused_parameters=True."
+        ),
         "static-graph": (
             "Take static_graph=True out and pass find_unused_parameters=True, or use the same parameters in every step."
         ),
@@ -28,6 +36,7 @@ CAUSE = Cause(
         Symptom(
             "parameters-unused",
             needle="Expected to have finished reduction in the prior iteration",
+            variant="error",
             confidence=PROVED,
             seen="parameters took no part in the loss of the step before",
             source="torch c10d/reducer.cpp",

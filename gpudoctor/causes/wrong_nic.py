@@ -7,7 +7,7 @@ CAUSE = Cause(
     kind="route",
     blame="environment",
     restart="after a fix",
-    judged={"mpi": Judged("nccl-setting", "environment", "after a fix")},
+    judged={kind: Judged("nccl-setting", "environment", "after a fix") for kind in ("mpi", "none", "kinds", "sides")},
     hangs_by="start",
     meaning=(
         "NCCL or gloo took loopback, a container's bridge, a virtual or a link-local address, or the variable "
@@ -20,6 +20,10 @@ CAUSE = Cause(
         (command("ip -brief address"), command("gpudoctor check network"), command("gpudoctor env")),
     ),
     variants={
+        "none": (
+            "Name an interface that this node has in NCCL_SOCKET_IFNAME, or take it out; an exclusion list excludes lo "
+            "too (^docker0,lo)."
+        ),
         "known": (
             "Name the interface that leads to the other nodes{interface}, in the environment of every "
             "rank of that node, or unset the variable where it is set and not needed."

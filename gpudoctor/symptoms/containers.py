@@ -74,7 +74,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "enroot-image-not-usable",
         pattern=(
-            r"(?:pyxis: {1,8}|^)\[ERROR\] (?P<reason>(?:Failed to mount|Invalid image format): \S{1,200}\.sqsh)",
+            r"(?:pyxis: {1,8}|^|[\s\]:])\[ERROR\] (?P<reason>(?:Failed to mount|Invalid image format): \S{1,99}\.sqsh)",
             r"pyxis: {1,8}\[ERROR\] (?P<reason>(?:Invalid image reference|Checksum validation failed)[^\n]{0,100})",
             r"\[ERROR\] (?P<reason>URL \S{1,300} returned error code: \d{3}[^\n]{0,60})",
         ),
@@ -101,7 +101,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=(
             r"pyxis: --container-mounts: source path does not exist: (?P<path>[^\n]{1,200})",
             r"pyxis: {1,8}\[ERROR\] No such file or directory: (?P<path>[^\n]{1,200})",
-            r"^\[ERROR\] No such file or directory: (?P<path>\S{1,200}\.sqsh)",
+            r"(?:^|[\s\]:])\[ERROR\] No such file or directory: (?P<path>\S{1,200}\.sqsh)",
         ),
         cause="container-not-started",
         variant="bind",
@@ -119,7 +119,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=(
             r"pyxis: --container-[\w-]{1,20}: (?P<reason>invalid format[^\n]{0,120}|argument required)",
             r"pyxis: {1,8}\[ERROR\] (?P<reason>Command not found: [^\n]{1,120}|Unsupported architecture: [^\n]{1,60})",
-            r"^\[ERROR\] (?P<reason>Command not found: nvidia-container-cli)",
+            r"(?:^|[\s\]:])\[ERROR\] (?P<reason>Command not found: nvidia-container-cli)",
         ),
         cause="container-not-started",
         confidence=LIKELY,

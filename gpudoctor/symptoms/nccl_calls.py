@@ -100,6 +100,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "nccl-out-of-band-network-missing",
         pattern=r"no device found (?:matching|after excluding) (?P<value>[^,\n]{1,200}), verify NCCL_OOB_NET_IFNAME",
         cause="wrong-nic",
+        variant="none",
         seen="NCCL_OOB_NET_IFNAME ({value}) leaves no device",
         versions="nccl >= 2.23",
         source="NCCL bootstrap.cc",

@@ -14,6 +14,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "no-socket-interface",
         needle="Bootstrap : no socket interface found",
         cause="wrong-nic",
+        variant="none",
         confidence=PROVED,
         seen="NCCL found no network interface to connect the ranks by",
         source="NCCL bootstrap.cc; marin#6940, marin#7018",

@@ -262,6 +262,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "gid-index-not-there",
         pattern=r"Call to ibv_query_gid failed(?: with error (?P<errno>[^\n]*?)(?: errno \d+)?$)?",
         cause="roce-gid-index",
+        variant="index",
         seen="the adapter has no GID of the index that NCCL asked for: {errno}",
         source="NCCL misc/ibvwrap.cc (wrap_ibv_query_gid)",
         sample=WARN + "Call to ibv_query_gid failed with error Invalid argument errno 22",

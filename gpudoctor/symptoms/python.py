@@ -233,6 +233,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         r"c10|mpi|efa|ibverbs|rccl|amdhip)[\w.+-]{0,60}): cannot open shared object file",
         unless="NET/Plugin",
         cause="library-missing",
+        variant="shared",
         confidence=LIKELY,
         seen="{library} is not installed on this node",
         source="the dynamic loader (ld.so)",

@@ -191,7 +191,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=(
             r"Lmod has detected the following error: (?P<what>[^\n]{1,160})",
             r"(?P<what>Your shell has not been properly configured to use 'conda activate')",
-            r"ERROR: (?P<what>(?:Could not find a version that|No matching distribution found for)[^\n]{1,120})",
         ),
         cause="library-missing",
         variant="environment",
@@ -200,8 +199,21 @@ SYMPTOMS: tuple[Symptom, ...] = (
         sample=(
             'Lmod has detected the following error: The following module(s) are unknown: "cuda/12.9"',
             "CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'.",
-            "ERROR: No matching distribution found for torch==9.9",
         ),
         counter="Lmod is loaded",
+    ),
+    Symptom(
+        "packages-do-not-resolve",
+        pattern=(
+            r"ERROR: (?P<what>(?:Could not find a version that|No matching distribution found for|Cannot install )"
+            r"[^\n]{1,120})",
+            r"(?P<what>ResolutionImpossible): for help visit",
+        ),
+        cause="library-missing",
+        variant="packages",
+        seen="the environment of the job could not be made: {what}",
+        source="pip _internal/resolution/resolvelib/factory.py",
+        sample="ERROR: No matching distribution found for torch==9.9",
+        counter="Successfully installed torch-2.9.1",
     ),
 )

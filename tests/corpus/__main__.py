@@ -59,7 +59,9 @@ def _table(half: str, scored: list[Scored]) -> None:
     for decidable in ("text", "family"):
         these = [each for each in scored if each.case.decidable == decidable and each.case.verdict == "cause"]
         right = sum(each.right_class for each in these)
-        print(f"  right class where {decidable} decides: {right} of {len(these)} ({right / len(these):.0%})")
+        near = sum(each.near_class for each in these)
+        share = f"{right / len(these):.0%}; nearest: {near}"
+        print(f"  right class where {decidable} decides: {right} of {len(these)} ({share})")
     sure = sum(each.wrong_and_sure for each in scored)
     print(f"  wrong, and called likely or surer: {sure} of {len(scored)}")
     failed = [each for each in scored if each.case.verdict != "healthy"]

@@ -27,6 +27,11 @@ class Scored(NamedTuple):
         return self.class_ in SAME.get(self.case.class_, {self.case.class_})
 
     @property
+    def near_class(self) -> bool:
+        """Of the issue's list no other class would have been nearer."""
+        return self.class_ in WIDER.get(self.case.class_, {self.case.class_})
+
+    @property
     def wrong_and_sure(self) -> bool:
         """A cause is named with certainty, and it is of another class, and the text that was to be told is not."""
         return self.sure and not self.right_class and bool(self.wrong)
@@ -46,6 +51,14 @@ SAME = {
 }
 """Words of the labels, which are the issue's: the classes of ours that it does not name, and that are a kind of these.
 Only what is narrower is taken as equal; `firewall` and `route`, `rdma` and `nccl-setting` are two things."""
+WIDER = {
+    **SAME,
+    "rdma": {"rdma", "limits"},
+    "device-ordinal": {"device-ordinal", "no-device"},
+    "config": {"config", "launcher"},
+}
+"""The same for whoever had only the issue's list: it has neither `limits` (a memlock limit is called rdma then) nor
+`no-device` nor `launcher` (slots and tasks that do not fit are a configuration). Counted apart, as `nearest`."""
 
 
 def score(case: Case) -> Scored:
