@@ -65,7 +65,7 @@ def calls(text: str, start: int = 0, line: int = 1) -> tuple[TrainerCall, ...]:
         return ()
     text = text[:LONGEST_TEXT]
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
-    tree = _parsed(text)
+    tree = parsed(text)
     if tree is not None:
         lines = [] if text.isascii() else [each.encode("utf-8", "surrogatepass") for each in text.split("\n")]
 
@@ -81,7 +81,7 @@ def calls(text: str, start: int = 0, line: int = 1) -> tuple[TrainerCall, ...]:
     return tuple(_cut_out(text, starts, start, line))
 
 
-def _parsed(text: str) -> ast.AST | None:
+def parsed(text: str) -> ast.AST | None:
     if len(text) > LONGEST_PARSED or max(map(len, text.split("\n"))) > LONGEST_LINE:
         return None
     try:
@@ -150,7 +150,7 @@ def _cut_out(text: str, starts: Sequence[int], start: int, line: int) -> Iterato
             continue
         done = found.end()
         inner = text[found.start() : end]
-        tree = _parsed(inner)
+        tree = parsed(inner)
         body = getattr(tree, "body", None)
         if not body or not isinstance(body[0], ast.Expr) or not isinstance(body[0].value, ast.Call):
             continue

@@ -1,0 +1,200 @@
+"""What a training program in the text does: which variables it wants, how it takes its rank, what only one rank calls.
+
+Python's own parser reads it, and nothing of it is run. A text that does not parse as a whole tells nothing.
+"""
+
+import ast
+import re
+from collections import deque
+from collections.abc import Iterator
+from functools import lru_cache
+
+from msgspec import Struct
+
+from gpudoctor.lint.model import LintJob, LintLaunch, Span
+from gpudoctor.lint.trainers import parsed
+
+COLLECTIVES = frozenset(
+    (
+        *(
+            "barrier",
+            "monitored_barrier",
+            "all_reduce",
+            "broadcast",
+            "broadcast_object_list",
+            "all_gather",
+        ),
+        *(
+            "all_gather_object",
+            "reduce",
+            "gather",
+            "gather_object",
+            "all_gather_into_tensor",
+        ),
+        *(
+            "reduce_scatter",
+            "reduce_scatter_tensor",
+            "scatter",
+            "all_to_all",
+            "all_to_all_single",
+        ),
+        *("wait_for_everyone",),
+    )
+)
+"""What all ranks of the group must call; wait_for_everyone is accelerate's."""
+OF_DISTRIBUTED = re.compile(r"^(?:dist|distributed|torch\.distributed|c10d|accelerator|self\.accelerator)$")
+_RANK = r"(?:\w+\.)*(?:global_|world_|local_)?rank|(?:torch\.distributed|dist|distributed)\.get_rank\(\)"
+FIRST_ONLY = re.compile(
+    rf"^(?:(?:{_RANK}) == 0|0 == (?:{_RANK})|not (?:{_RANK})|(?:\w+\.)*is_(?:local_)?main_process(?:\(\))?|"
+    r"(?:\w+\.)*is_(?:global_zero|main_rank|master|rank_zero)(?:\(\))?)$"
+)
+"""Of a condition: it holds on one rank only."""
+OTHERS_ONLY = re.compile(
+    rf"^(?:(?:{_RANK}) (?:!= 0|> 0)|(?:{_RANK})|not (?:\w+\.)*is_(?:local_)?main_process(?:\(\))?|"
+    r"not (?:\w+\.)*is_(?:global_zero|main_rank|master|rank_zero)(?:\(\))?)$"
+)
+ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+class Place(Struct, frozen=True):
+    """Something in a program, with the text that is meant."""
+
+    words: str
+    span: Span
+    inside: str = ""
+    """The condition around it."""
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    text: str
+    wants: tuple[Place, ...] = ()
+    """Variables without which it ends: os.environ["NAME"]."""
+    options: frozenset[str] = frozenset()
+    """Of its own command line (argparse, click)."""
+    calls: dict[str, tuple[Place, ...]] = {}
+    """By the last name of what is called: the call as written."""
+    on_one_rank: tuple[Place, ...] = ()
+    """Collectives that one rank alone comes to."""
+
+    def names(self, *words: str) -> bool:
+        """Whether one of these words stands anywhere in it."""
+        return any(re.search(rf"\b{word}\b", self.text) for word in words)
+
+    def first(self, *names: str) -> Place | None:
+        return next((place for name in names for place in self.calls.get(name, ())), None)
+
+
+def program_of(job: LintJob, launch: LintLaunch) -> Program | None:
+    """The program that a launch starts, where it stands in the text too."""
+    name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
+    return next(
+        (
+            read(each.text, each.start, each.line)
+            for each in job.sections
+            if each.kind == "file" and name.endswith(".py") and each.name.rpartition("/")[2] == name
+        ),
+        None,
+    )
+
+
+def programs(job: LintJob) -> Iterator[Program]:
+    """Every Python text."""
+    for each in job.sections:
+        python = job.kind == "python" and each.kind != "file"
+        if python or (each.kind == "file" and each.name.endswith(".py")):
+            found = read(each.text, each.start, each.line)
+            if found is not None:
+                yield found
+
+
+@lru_cache(maxsize=64)
+def read(text: str, start: int = 0, line: int = 1) -> Program | None:
+    """None: it does not parse. `start` and `line`: where it stands in the whole text."""
+    tree = parsed(text)
+    if tree is None or not text.isascii():  # ast counts bytes
+        return None
+    rows = [0, *(found.end() for found in re.finditer("\n", text))]
+
+    def place(node: ast.expr, inside: str = "") -> Place:
+        begin = rows[node.lineno - 1] + node.col_offset
+        end = rows[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or node.col_offset)
+        return Place(text[begin:end], Span(start + begin, start + end, line + node.lineno - 1), inside)
+
+    wants: list[Place] = []
+    options: set[str] = set()
+    calls: dict[str, list[Place]] = {}
+    try:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Subscript) and (name := _wanted(node)):
+                wants.append(Place(name, place(node).span))
+            if isinstance(node, ast.Call):
+                called = _last(node.func)
+                calls.setdefault(called, []).append(place(node))
+                if called in ("add_argument", "option"):
+                    options |= {each.value for each in node.args if isinstance(each, ast.Constant)
+                                and isinstance(each.value, str)}  # fmt: skip
+        lone = {call: place(call, condition) for call, condition in _on_one_rank(tree)}  # of nested conditions once
+    except RecursionError:
+        return None
+    by_name = {name: tuple(places) for name, places in calls.items()}
+    return Program(
+        text=text, wants=tuple(wants), options=frozenset(options), calls=by_name, on_one_rank=tuple(lone.values())
+    )
+
+
+def _wanted(node: ast.Subscript) -> str:
+    """NAME of os.environ["NAME"] that is read."""
+    if not isinstance(node.ctx, ast.Load) or _last(node.value) != "environ":
+        return ""
+    return node.slice.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else ""
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _collectives(nodes: list[ast.stmt]) -> Iterator[ast.Call]:
+    """Of the default group, outside of functions that are only defined there."""
+    waiting: deque[ast.AST] = deque(nodes)
+    while waiting:
+        node = waiting.popleft()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in COLLECTIVES
+            and OF_DISTRIBUTED.match(ast.unparse(node.func.value))
+            and not any(each.arg in ("group", None) for each in node.keywords)
+        ):
+            yield node
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+def _on_one_rank(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
+    """Collectives below a condition that holds on one rank, where no other rank comes to one in its stead: neither in
+    the other branch, nor below the opposite condition in the same function (the first rank loads, the others wait)."""
+    for scope in ast.walk(tree):
+        if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
+            continue
+        conditions = [node for node in _within(scope) if isinstance(node, ast.If)]
+        opposite = [each for each in conditions if OTHERS_ONLY.match(ast.unparse(each.test))]
+        if any(True for each in opposite for _ in _collectives(each.body)):
+            continue
+        for each in conditions:
+            test = ast.unparse(each.test)
+            if FIRST_ONLY.match(test) and not any(True for _ in _collectives(each.orelse)):
+                if each.orelse and isinstance(each.orelse[-1], ENDS):
+                    continue
+                yield from ((call, test) for call in _collectives(each.body))
+
+
+def _within(scope: ast.AST) -> Iterator[ast.AST]:
+    """What a function or module does itself, without the functions that are defined in it."""
+    waiting = deque(ast.iter_child_nodes(scope))
+    while waiting:
+        node = waiting.popleft()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        yield node
+        waiting.extend(ast.iter_child_nodes(node))

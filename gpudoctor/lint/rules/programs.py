@@ -1,0 +1,336 @@
+"""Rules of a training program beside its start: T01 to T07."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.knowledge.wording import counted
+from gpudoctor.lint import look
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.programs import Program, program_of, programs
+from gpudoctor.lint.rule import Example, LintFinding, rule
+from gpudoctor.lint.understood import whole
+
+_HEAD = "import os\nimport torch\nimport torch.distributed as dist\n"
+_STARTED = "#@ every node\ntorchrun --standalone --nproc-per-node=4 train.py\n"
+_PROGRAM = "#@ file train.py\n" + _HEAD
+_INIT = "dist.init_process_group('nccl')\nrank = dist.get_rank()\n"
+_SPAWNS = _PROGRAM + "import torch.multiprocessing as mp\n"
+_LOADER = (
+    _PROGRAM
+    + _INIT
+    + "from torch.utils.data import DataLoader\nfrom torch.nn.parallel import DistributedDataParallel\n"
+    "model = DistributedDataParallel(net)\nloader = DataLoader(data, batch_size=8, shuffle=True{})\n"
+)
+_ACCELERATE = "#@ file train.py\nfrom accelerate import Accelerator\na = Accelerator()\n"
+_BY_FRAMEWORK = ("lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "ray", "composer")
+OF_TORCHRUN = frozenset(
+    (
+        *(
+            "LOCAL_RANK",
+            "RANK",
+            "GROUP_RANK",
+            "ROLE_RANK",
+            "ROLE_NAME",
+            "LOCAL_WORLD_SIZE",
+            "WORLD_SIZE",
+        ),
+        *(
+            "GROUP_WORLD_SIZE",
+            "ROLE_WORLD_SIZE",
+            "MASTER_ADDR",
+            "MASTER_PORT",
+        ),
+        *(
+            "TORCHELASTIC_RESTART_COUNT",
+            "TORCHELASTIC_MAX_RESTARTS",
+            "TORCHELASTIC_RUN_ID",
+        ),
+        *(
+            "TORCHELASTIC_USE_AGENT_STORE",
+            "TORCHELASTIC_ERROR_FILE",
+            "OMP_NUM_THREADS",
+        ),
+    )
+)
+"""What torchrun sets for a rank: torch/distributed/elastic/agent/server/local_elastic_agent.py."""
+OF_RANKS = frozenset(
+    (
+        *(
+            "RANK",
+            "WORLD_SIZE",
+            "LOCAL_RANK",
+            "NODE_RANK",
+            "LOCAL_WORLD_SIZE",
+            "MASTER_ADDR",
+            "MASTER_PORT",
+        ),
+        *(
+            "NPROC_PER_NODE",
+            "NNODES",
+            "WORLD_RANK",
+            "NUM_NODES",
+        ),
+    )
+)
+"""Names that programs take from launchers; any other one may be anybody's."""
+
+
+@rule(
+    "T01",
+    title="All ranks come to a collective",
+    source="torch.distributed: a collective is called by every process of the group",
+    leads_to=("rank0-only-collective",),
+    bad=(
+        _PROGRAM + _INIT + "if rank == 0:\n    torch.save(net, 'a.pt')\n    dist.barrier()\n" + _STARTED,
+        _PROGRAM + _INIT + "def log(x):\n    if dist.get_rank() == 0:\n        dist.all_reduce(x)\n" + _STARTED,
+    ),
+    good=(
+        _PROGRAM + _INIT + "if rank == 0:\n    torch.save(net, 'a.pt')\ndist.barrier()\n" + _STARTED,
+        _PROGRAM + _INIT + "if rank != 0:\n    dist.barrier()\nload()\nif rank == 0:\n    dist.barrier()\n" + _STARTED,
+        _PROGRAM + _INIT + "if rank == 0:\n    dist.gather(x, out)\nelse:\n    dist.gather(x)\n" + _STARTED,
+    ),
+)
+def collective_on_one_rank(job: LintJob) -> Iterator[LintFinding]:
+    """A collective below `if rank == 0` is called by one rank. It waits for the others until the time-out, or meets
+    their next collective, and the numbers are wrong."""
+    for program in programs(job):
+        for place in program.on_one_rank:
+            yield LintFinding(
+                span=place.span,
+                summary=f"{place.words.split('(')[0]}() stands below `if {place.inside}`: one rank alone comes to it",
+                happens="It waits for the other ranks until the time-out, or meets another collective of theirs.",
+                fix="Move it out of the branch, so that every rank calls it.",
+            )
+
+
+@rule(
+    "T02",
+    title="A program under torchrun takes its local rank from the environment",
+    source="torch/distributed/run.py: torchrun hands no --local-rank on; it sets LOCAL_RANK",
+    leads_to=("duplicate-gpu",),
+    bad=(
+        _PROGRAM + "p.add_argument('--local_rank', type=int, default=0)\na = p.parse_args()\n"
+        "torch.cuda.set_device(a.local_rank)\n" + _STARTED,
+        _PROGRAM + "p.add_argument('--local-rank', type=int)\na = p.parse_args()\nnet.to(a.local_rank)\n" + _STARTED,
+    ),
+    good=(
+        _PROGRAM + "p.add_argument('--local_rank', type=int, default=int(os.environ.get('LOCAL_RANK', 0)))\n"
+        "a = p.parse_args()\ntorch.cuda.set_device(a.local_rank)\n" + _STARTED,
+        _PROGRAM + "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n" + _STARTED,
+    ),
+)
+def local_rank_not_handed_over(job: LintJob) -> Iterator[LintFinding]:
+    """torch.distributed.launch appended --local_rank to the program's arguments. torchrun does not: the default of the
+    argument stands on every rank."""
+    for launch in job.launches:
+        program = program_of(job, launch) if launch.launcher in look.TORCHRUN else None
+        if program is None or launch.launcher == "torch.distributed.launch":
+            continue
+        option = next((each for each in ("--local_rank", "--local-rank") if each in program.options), None)
+        used = re.search(r"\.local_rank\b", program.text)
+        handed = any(word.shown.startswith(("--local_rank", "--local-rank")) for word in launch.script_words)
+        if option is None or used is None or handed or program.names("LOCAL_RANK", "get_node_local_rank"):
+            continue
+        if program.names(*_BY_FRAMEWORK):
+            continue  # they read the environment themselves
+        place = next((each for each in program.calls["add_argument"] if option in each.words), None)
+        if place is None:
+            continue
+        yield LintFinding(
+            span=place.span,
+            summary=f"the program takes {option}, which torchrun does not hand over, and does not read LOCAL_RANK",
+            happens="The argument has its default on every rank: all of them take one GPU (NCCL: Duplicate GPU).",
+            fix='Take it from the environment: int(os.environ["LOCAL_RANK"]).',
+        )
+
+
+@rule(
+    "T03",
+    title="Every variable that a program wants is set by its launcher or by the text",
+    source="local_elastic_agent.py; srun(1) and mpirun(1) set names of their own",
+    bad=(
+        _PROGRAM + "node = int(os.environ['NODE_RANK'])\n" + _STARTED,
+        _PROGRAM + "rank = int(os.environ['RANK'])\n#@ every node\nsrun -n 8 python train.py\n",
+    ),
+    good=(
+        _PROGRAM + "rank = int(os.environ['RANK'])\n" + _STARTED,
+        _PROGRAM + "node = int(os.environ['NODE_RANK'])\n" + _STARTED.replace("torchrun", "NODE_RANK=0 torchrun"),
+        _PROGRAM + "os.environ['RANK'] = os.environ['SLURM_PROCID']\nrank = os.environ['RANK']\n#@ every node\n"
+        "srun -n 8 python train.py\n",
+    ),
+)
+def variable_nobody_sets(job: LintJob) -> Iterator[LintFinding]:
+    """os.environ["NAME"] ends a program whose environment has no NAME."""
+    for launch in job.launches:
+        if launch.launcher not in (*look.TORCHRUN, "srun", "mpirun") or look.from_platform(job, launch):
+            continue
+        program = program_of(job, launch)
+        known = OF_TORCHRUN if launch.launcher in look.TORCHRUN else frozenset({"MASTER_ADDR", "MASTER_PORT"})
+        for place in program.wants if program is not None else ():
+            name = place.words
+            if name not in OF_RANKS - known or _is_handled(program, name) or re.search(rf"\b{name}\b", _shell(job)):
+                continue
+            yield LintFinding(
+                span=place.span,
+                summary=f"the program wants {name}, which {launch.launcher} does not set, nor anything in this text",
+                happens=f"Every rank ends with KeyError: '{name}'.",
+                fix=f"Set it before the start, or read what {launch.launcher} sets: {_instead(launch.launcher, name)}.",
+            )
+
+
+def _is_handled(program: Program | None, name: str) -> bool:
+    """It is set by the program itself, or looked for before it is read."""
+    text = program.text if program is not None else ""
+    return bool(
+        re.search(
+            rf"environ\[[\"']{name}[\"']\]\s*=[^=]|[\"']{name}[\"'] (?:not )?in os\.environ|except KeyError", text
+        )
+        or re.search(rf"(?:setdefault|putenv|update)\([^)]*{name}", text)
+    )
+
+
+def _shell(job: LintJob) -> str:
+    """The text without its Python files."""
+    return "\n".join(each.text for each in job.sections if not each.name.endswith(".py"))
+
+
+def _instead(launcher: str, name: str) -> str:
+    if launcher == "srun":
+        return {"RANK": "SLURM_PROCID", "WORLD_SIZE": "SLURM_NTASKS", "LOCAL_RANK": "SLURM_LOCALID",
+                "NODE_RANK": "SLURM_NODEID"}.get(name, "SLURM_*")  # fmt: skip
+    if launcher == "mpirun":
+        return f"OMPI_COMM_WORLD_{name.removeprefix('WORLD_')}"
+    return "GROUP_RANK" if name == "NODE_RANK" else "RANK, LOCAL_RANK and WORLD_SIZE"
+
+
+@rule(
+    "T04",
+    title="Ranks are started once: by the launcher or by the program",
+    source="torch.multiprocessing.spawn; torch/distributed/run.py",
+    leads_to=("launcher-world-mismatch",),
+    bad=(
+        _SPAWNS + "mp.spawn(main, nprocs=torch.cuda.device_count())\n" + _STARTED,
+        _SPAWNS + "mp.spawn(main, args=(4,), nprocs=4, join=True)\n" + _STARTED.replace("torchrun", "torchrun -t 3"),
+    ),
+    good=(
+        _SPAWNS + "mp.spawn(main, nprocs=4)\n#@ every node\npython train.py\n",
+        _SPAWNS + "if 'RANK' not in os.environ:\n    mp.spawn(main, nprocs=4)\n" + _STARTED,
+    ),
+)
+def spawn_below_a_launcher(job: LintJob) -> Iterator[LintFinding]:
+    """torchrun starts the ranks; a program that spawns starts as many again in each of them."""
+    for launch in job.launches:
+        program = program_of(job, launch) if launch.launcher in look.TORCHRUN else None
+        spawned = program.first("spawn", "start_processes") if program is not None else None
+        each = whole(launch.option("nproc-per-node"))
+        if program is None or spawned is None or (each or 0) < 2:
+            continue
+        if "nprocs" not in spawned.words or re.search(r"nprocs\s*=\s*1\b|environ|torchelastic", program.text):
+            continue
+        yield LintFinding(
+            span=spawned.span,
+            summary=f"{launch.launcher} starts {each} processes, and each of them spawns ranks of its own",
+            happens=f"The same ranks are there {each} times: they take each other's port and GPUs.",
+            fix="Start it by plain python, or take the spawn out and read LOCAL_RANK.",
+        )
+
+
+@rule(
+    "T05",
+    title="spawn is told how many ranks to start",
+    source="torch.multiprocessing.spawn: nprocs is 1 unless it is given",
+    leads_to=("rendezvous-incomplete",),
+    bad=(
+        _SPAWNS + "dist.init_process_group('nccl', rank=0, world_size=4)\nmp.spawn(main, args=(4,))\n",
+        _SPAWNS + "dist.init_process_group('gloo', rank=0, world_size=8)\nmp.spawn(main, (8,), join=True)\n",
+    ),
+    good=(
+        _SPAWNS + "dist.init_process_group('nccl', rank=0, world_size=4)\nmp.spawn(main, args=(4,), nprocs=4)\n",
+        _SPAWNS + "dist.init_process_group('nccl', rank=0, world_size=4)\nmp.spawn(main, (4,), 4)\n",
+    ),
+)
+def spawn_without_nprocs(job: LintJob) -> Iterator[LintFinding]:
+    """mp.spawn starts one process where it is not told more; the group waits for the rest of its world."""
+    for program in programs(job):
+        several = any(
+            re.search(r"world_size\s*=(?!\s*1\b)", each.words) for each in program.calls.get("init_process_group", ())
+        )
+        if not several or not program.names("mp", "multiprocessing"):
+            continue
+        for call in job.trainers:
+            if call.name == "spawn" and "nprocs" not in call.arguments and call.span.line in _lines(program):
+                yield LintFinding(
+                    span=call.span,
+                    summary="spawn without nprocs starts 1 process, and the group is made for several",
+                    happens="init_process_group waits for ranks that nobody starts.",
+                    fix="Add nprocs=WORLD_SIZE_OF_THIS_NODE.",
+                )
+
+
+def _lines(program: Program) -> set[int]:
+    return {place.span.line for name in ("spawn", "start_processes") for place in program.calls.get(name, ())}
+
+
+@rule(
+    "T06",
+    title="Each rank has a part of the data of its own",
+    severity="warning",
+    source="torch.utils.data.distributed.DistributedSampler",
+    bad=(_LOADER.format("") + _STARTED, _LOADER.format(", num_workers=4") + _STARTED.replace("=4 ", "=8 ")),
+    good=(
+        _LOADER.format("").replace("shuffle=True", "sampler=DistributedSampler(data)") + _STARTED,
+        _LOADER.format("").replace("import torch\n", "import torch\nfrom accelerate import Accelerator\n") + _STARTED,
+    ),
+)
+def loader_without_sampler(job: LintJob) -> Iterator[LintFinding]:
+    """DistributedDataParallel averages gradients and divides no data: without a sampler every rank goes through all of
+    it, and with one seed all see the same batches."""
+    for program in programs(job):
+        wraps = program.calls.get("DistributedDataParallel", ()) or program.calls.get("DDP", ())
+        if not wraps or program.names(*_BY_FRAMEWORK, r"\w*[sS]ampler", "IterableDataset", "get_world_size", "split"):
+            continue
+        for place in program.calls.get("DataLoader", ()):
+            if re.search(r"\bshuffle\s*=\s*True\b", place.words):
+                yield LintFinding(
+                    span=place.span,
+                    summary="a DataLoader that shuffles for itself on every rank, and no DistributedSampler",
+                    happens="Every rank goes through all of the data; with one seed all of them see the same batches.",
+                    fix="Give it sampler=DistributedSampler(data), and call sampler.set_epoch(epoch).",
+                )
+                break
+
+
+@rule(
+    "T07",
+    title="Under plain python Accelerator() is one process",
+    needs="facts",
+    severity="warning",
+    source="accelerate/state.py: without a launcher's variables there is one process",
+    bad=(
+        Example(_ACCELERATE + "#@ every node\npython train.py\n", "gpus_per_node=8"),
+        Example(_ACCELERATE + "#@ every node\npython3 train.py --lr 1\n", "gpus_per_node=2"),
+    ),
+    good=(
+        Example(
+            _ACCELERATE + "#@ every node\naccelerate launch --multi_gpu --num_processes 8 train.py\n", "gpus_per_node=8"
+        ),
+        Example(_ACCELERATE + "#@ every node\nCUDA_VISIBLE_DEVICES=0 python train.py\n", "gpus_per_node=8"),
+    ),
+)
+def accelerator_under_plain_python(job: LintJob) -> Iterator[LintFinding]:
+    """Accelerator() reads what a launcher has set. Under plain python it trains on one GPU."""
+    gpus = job.facts.gpus_per_node or 0
+    for launch in job.launches:
+        if launch.launcher != "python" or launch.around or gpus < 2 or look.from_platform(job, launch):
+            continue
+        program = program_of(job, launch)
+        made = program.first("Accelerator") if program is not None else None
+        alone = {"CUDA_VISIBLE_DEVICES", "RANK", "LOCAL_RANK"} & set(launch.invocation.settings)
+        if program is None or made is None or alone or program.names("notebook_launcher", "spawn", "debug_launcher"):
+            continue
+        yield LintFinding(
+            span=launch.invocation.span,
+            summary=f"plain python starts a program of accelerate: 1 process, and the node has {counted(gpus, 'GPU')}",
+            happens=f"It trains on one GPU; {counted(gpus - 1, 'other')} idle.",
+            fix=f"Start it by accelerate launch --multi_gpu --num_processes {gpus}.",
+        )
