@@ -76,6 +76,9 @@ def lint(
     pass_over: Annotated[
         bool, option("--pass-over", "For hooks: pass over what starts nothing, also where it was named.")
     ] = False,
+    no_follow: Annotated[
+        bool, option("--no-follow", "Leave what the text names and what lies beside it; else it is read too.")
+    ] = False,
     from_file: FromFile = None,
     json: Json = False,
     check: Annotated[bool, option("--check", VERIFIED)] = False,
@@ -122,7 +125,13 @@ def lint(
         found = every_start(gathered(files or []), judge, pass_over=pass_over)
         report = found.report
     else:
-        found = JudgedFiles((judge(*_single(files[0] if files else "", command, stdin_filename)),))
+        start, name = _single(files[0] if files else "", command, stdin_filename)
+        if not no_follow and stdin_filename is None and kind not in ("hostfile", "python") and start.main.file:
+            from gpudoctor.lint.beside import with_beside
+
+            start = with_beside(start.main)
+        several = bool(start.beside)
+        found = JudgedFiles((judge(start, name),))
         report = found.report if found.starts[0].start.main.file else found.starts[0].report
     if fix:
         _print_corrected(found.starts[0])
@@ -233,6 +242,8 @@ def _write(found: "JudgedFiles", names: list[str]) -> None:
 
     folders = [name for name in names if os.path.isdir(name)]  # noqa: PTH112
     for source, text in found.corrected():
+        if source.is_followed:
+            continue  # nobody named it: what would change is shown, and stays as it is
         inside = next((each for each in folders if source.file.startswith(os.path.normpath(each) + os.sep)), None)
         rewrite(source, text, None if source.is_named else inside or ".")
         print(f"written: {safe(source.file)}", file=sys.stderr)

@@ -66,7 +66,7 @@ def gathered(names: Sequence[str]) -> GivenFiles:
             if len(files) >= MOST_READ:
                 raise BadInput(f"{folder}: more than {MOST_READ} files look like starts; name a folder in it")
             cost.progress()
-            text = _read(path)
+            text = read_inside(path)
             if text is None:
                 continue
             if path.endswith(BESIDE) or is_hostfile(path) or mentions_a_start(text[0]):
@@ -137,7 +137,7 @@ def _looks_like_one(name: str) -> bool:
     return plain or name.lower().endswith((*SCRIPTS, *BESIDE)) or bool(NAMES.match(name) or HOSTFILE_NAME.search(name))
 
 
-def _read(path: str) -> tuple[str, str] | None:
+def read_inside(path: str) -> tuple[str, str] | None:
     """The text of a file of a folder; None for what is no text, or no regular file."""
     try:
         descriptor = bounded.regular(path)

@@ -29,6 +29,8 @@ class SourceFile(Struct, frozen=True):
     codec: str = "utf-8"
     is_named: bool = True
     """By the user himself; else it lay in a folder."""
+    is_followed: bool = False
+    """Nobody named it but a start beside which it lies."""
 
 
 class StartFiles(Struct, frozen=True):
@@ -104,7 +106,7 @@ def _all_beside(main: SourceFile, named: dict[str, tuple[SourceFile, ...]]) -> l
 
 def _named_in(source: SourceFile, by_name: dict[str, list[SourceFile]]) -> Iterator[SourceFile]:
     """Those of the sources that its text names. Batch scripts only where it is one: headers of two are no one's."""
-    if not _can_name(source):
+    if not can_name(source):
         return
     words = dict.fromkeys(word for word in WORD.findall(source.text) if word.rpartition("/")[2] in by_name)
     found = [meant for word in words if (meant := _meant(word, source, by_name)) is not None]
@@ -112,7 +114,7 @@ def _named_in(source: SourceFile, by_name: dict[str, list[SourceFile]]) -> Itera
     yield from (each for each in dict.fromkeys(found) if len(batches) < 2 or each.file not in batches)
 
 
-def _can_name(source: SourceFile) -> bool:
+def can_name(source: SourceFile) -> bool:
     """Scripts and manifests. A text that is cut up by comments would not be, with a mark behind it."""
     if source.file.endswith((".py", ".json", ".md", ".txt")) or looks_like_dockerfile(source.text):
         return False

@@ -1,0 +1,63 @@
+"""What a start names and what lies beside it: read too, so that one file need not be named after the other.
+
+Only regular files in the folder of the start, or below it; no link leads out of it, and a FIFO or a device is passed
+over. `--no-follow` leaves them.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+from gpudoctor import cost
+from gpudoctor.lint.given import BESIDE, SCRIPTS, read_inside
+from gpudoctor.lint.read import HOSTFILE_NAME
+from gpudoctor.lint.sections import MARK
+from gpudoctor.lint.starts import MOST_BESIDE, WORD, SourceFile, StartFiles, can_name, starts
+
+MOST_WORDS = 20_000
+MOST_CHARACTERS = 4 << 20
+"""Of all files together that are read so."""
+
+
+def with_beside(main: SourceFile) -> StartFiles:
+    """The start with the files that it names, and that those name."""
+    if not main.file or not can_name(main) or MARK.search(main.text):
+        return StartFiles(main)
+    folder = Path(main.file).parent
+    root = os.path.realpath(folder)
+    found: dict[str, SourceFile] = {}
+    waiting, size = [main], 0
+    while waiting:
+        for name in _names(waiting.pop(0).text):
+            path = os.path.normpath(folder / name)
+            real = os.path.realpath(path)
+            if path in found or len(found) >= MOST_BESIDE or real == os.path.realpath(main.file):
+                continue
+            if not real.startswith(root + os.sep) or not os.path.isfile(real):  # noqa: PTH113 - a path that is a text
+                continue
+            cost.progress()
+            read = read_inside(real)
+            if read is None or size + len(read[0]) > MOST_CHARACTERS or MARK.search(read[0]):
+                continue
+            size += len(read[0])
+            found[path] = SourceFile(path, *read, is_named=False, is_followed=True)
+            if can_name(found[path]):
+                waiting.append(found[path])
+    every = starts((main, *found.values()))
+    return next((each for each in every if each.main is main), StartFiles(main))
+
+
+def _names(text: str) -> Iterator[str]:
+    """Words that may be a file in the folder of the text; `$ROOT/worker.sh` may lie anywhere, and here too."""
+    for number, word in enumerate(dict.fromkeys(WORD.findall(text))):
+        if number > MOST_WORDS:
+            return
+        *folders, name = word.split("/")
+        if word.startswith("/") or ".." in folders:
+            continue
+        while folders and ("$" in folders[0] or folders[0] in ("", ".")):
+            folders = folders[1:]
+        if any(set(part) & set("$%{}") for part in (*folders, name)):
+            continue
+        if name.endswith((*SCRIPTS, *BESIDE)) or HOSTFILE_NAME.search(name):
+            yield str(PurePath(*folders, name))
