@@ -232,6 +232,18 @@ def test_a_config_gives_facts_and_takes_rules_away_up_to_the_root_of_the_reposit
         assert (status, out, err.count("\n")) == (2, "", 1) and says in err, err
 
 
+def test_a_config_that_is_no_file_keeps_nobody_waiting(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for make, says in (
+        (lambda path: os.mkfifo(path), "a FIFO"),
+        (lambda path: path.symlink_to("/dev/zero"), "a device"),
+        (lambda path: path.write_bytes(b"#" * (1 << 20) + b"\n"), "larger than 1 MiB"),
+    ):
+        make(tree / "gpudoctor.toml")
+        status, out, err = ended(capsys, "good.sh")
+        assert (status, out, err.count("\n")) == (2, "", 1) and says in err, err
+        (tree / "gpudoctor.toml").unlink()
+
+
 def test_facts_of_the_command_line_beat_those_of_the_config(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tree / "gpudoctor.toml").write_text('[lint.facts]\ntorch = "1.13"\n')
     text = "torchrun --nproc-per-node=4 other.py\n"

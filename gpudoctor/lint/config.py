@@ -5,6 +5,7 @@ file up to the root of its git repository; outside of a repository only that fol
 It is data: nothing in it is run, and it can name no other file.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
@@ -82,12 +83,20 @@ def _read(path: Path) -> LintConfig | None:
     if not _is_there(path):
         return None
     try:
-        text = bounded.contents(str(path), bounded.SCRIPT.size).decode()
+        with os.fdopen(bounded.regular(path), "rb") as file:
+            raw = file.read(bounded.SCRIPT.size + 1)
+        if len(raw) > bounded.SCRIPT.size:
+            raise bounded.Refused(f"it is larger than {bounded.SCRIPT.size >> 20} MiB")
+        text = raw.decode()
         if path.name == SHARED and "gpudoctor" not in text:
             return None
         tree: Any = tomllib.loads(text)
-    except (bounded.Refused, ValueError, RecursionError) as error:
-        raise BadConfig(f"{path}: {' '.join(str(error).split()) or 'it is nested too deep'}") from None
+    except OSError as error:
+        raise BadConfig(f"{path}: {bounded.reason(error)}") from None
+    except RecursionError:
+        raise BadConfig(f"{path}: it is nested too deep") from None
+    except (bounded.Refused, ValueError) as error:
+        raise BadConfig(f"{path}: {' '.join(str(error).split())}") from None
     other = next((name for name in tree if name != "lint"), None) if path.name == OWN else None
     if other is not None:
         raise BadConfig(f"{path}: {shown(other)} is not known; known: the table [lint]")

@@ -17,6 +17,8 @@ COMMENT = re.compile(r"#[ \t]*gpudoctor:[ \t]*ignore\b(?:[ \t]*\[([^\]\r\n]*)\])
 LINE = re.compile(r"[^\n]*(?:\n|$)")
 GOES_ON = re.compile(r"\\\r?\n?$")
 MOST_COMMENTS = 1000
+LONGEST_COMMAND = 1000
+"""Lines."""
 
 
 class Ignore(Struct):
@@ -88,9 +90,9 @@ def _comments(text: str) -> Iterator[Ignore]:
                 first += 1
             last = first = min(first, len(lines) - 1)
         else:
-            while first and GOES_ON.search(lines[first - 1][0]):
+            while first and at - first < LONGEST_COMMAND and GOES_ON.search(lines[first - 1][0]):
                 first -= 1
-        while last + 1 < len(lines) and GOES_ON.search(lines[last][0]):
+        while last + 1 < len(lines) and last - at < LONGEST_COMMAND and GOES_ON.search(lines[last][0]):
             last += 1
         codes = tuple(filter(None, (code.strip() for code in (found[1] or "").split(","))))
         yield Ignore(codes, Span(found.start(), found.end(), at + 1), first + 1, last + 1, set())

@@ -144,6 +144,8 @@ CASES = {
     "launch --check": Case(("launch", "--check", "--timeout", "20", "--", "train.py"), (0, 1, 2, 3), "train.py"),
     "lint": Case(("lint", "-"), told="torchrun --nproc-per-node=2 train.py\n"),
     "lint --check": Case(("lint", "--check", "-"), (0, 1), told="python train.py --nnodes=2 --master-addr=127.0.0.1\n"),
+    "sbatch": Case(("sbatch", "--wrap", "torchrun --nproc-per-nodes=2 t.py"), (1, 2)),
+    "lsp": Case(("lsp",), (0, 2)),
     "explain": Case(("explain", str(EXAMPLES / "train-watchdog.log")), (0, 1)),
     "hang": Case(("hang",), (0, 1, 2, 3)),
     "checkpoint": Case(("checkpoint", str(EXAMPLES / "ddp-epoch12.pt")), (0, 1), "module."),
