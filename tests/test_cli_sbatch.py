@@ -45,6 +45,12 @@ def test_an_error_keeps_it_from_the_queue_and_the_command_line_holds_over_the_he
     words = ("--parsable", "-N3", "--ntasks-per-node", "1", "--site-own", "x y", "job.sh", "4", "--force", "a b")
     sent = submit(*words, environment=fake, folder=tmp_path)
     assert (sent.returncode, sent.stdout) == (7, "".join(f"[{word}]" for word in words)), sent.stderr
+    assert "gpus-per-node" not in sent.stderr
+    (tmp_path / "job.sh").write_text(SCRIPT.replace("=4\n", "=4\n#SBATCH --gpus-per-node=2\n"))
+    by_variable = {**fake, "SBATCH_GPUS_PER_NODE": "4"}
+    assert "gpus-per-node 4" in " ".join(submit(*words, environment=by_variable, folder=tmp_path).stderr.split())
+    one = submit("--gpus-per-node=8", *words, environment=by_variable, folder=tmp_path)
+    assert "gpus-per-node 8" in " ".join(one.stderr.split())
     told = " ".join(sent.stderr.split())
     assert "Asks for: nodes 3, ntasks-per-node 1" in told and "3 nodes x 4 processes = world size 12" in told
 

@@ -25,6 +25,13 @@ ONLY_SAYS = ("help", "usage", "version")
 """Options with which sbatch submits nothing."""
 STANDARD_INPUT = "standard-input.sbatch"
 COMMAND_LINE = "the command line"
+VARIABLES = {
+    "SBATCH_ACCOUNT": "account", "SBATCH_ARRAY_INX": "array", "SBATCH_CPUS_PER_GPU": "cpus-per-gpu",
+    "SBATCH_EXPORT": "export", "SBATCH_GPUS": "gpus", "SBATCH_GPUS_PER_NODE": "gpus-per-node",
+    "SBATCH_GPUS_PER_TASK": "gpus-per-task", "SBATCH_GRES": "gres", "SBATCH_PARTITION": "partition",
+    "SBATCH_QOS": "qos", "SBATCH_SIGNAL": "signal", "SBATCH_TIMELIMIT": "time",
+}  # fmt: skip
+"""What sbatch reads between header and command line, and the option that each is (env_vars of its opt.c, 22.05)."""
 SHOWN = (
     "nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "gres", "gpus", "gpus-per-node", "gpus-per-task", "nodelist",
     "array", "time", "partition", "account", "qos",
@@ -97,7 +104,8 @@ def _word(text: str) -> Word:
 def judge(submitted: Submitted, facts: AskedFacts, given: bytes | None) -> JudgedStart:
     """What would be submitted. `given`: the script on standard input. Raises `BadInput`."""
     beside: tuple[SourceFile, ...] = ()
-    words = ["sbatch", *submitted.judged]
+    told = [f"--{VARIABLES[name]}={value}" for name, value in os.environ.items() if name in VARIABLES and value]
+    words = ["sbatch", *told, *submitted.judged]
     if submitted.script is not None:
         words += [submitted.script, *submitted.arguments]
         place = _found(submitted.script)

@@ -42,6 +42,9 @@ def show_files(answer: JudgedFiles, screen: Console, *, with_corrections: bool =
     """Each start with what is found of it; those without a problem in a line."""
     for each in answer.starts:
         report = each.report
+        if report.verdict == "ok" and not report.problems and not report.unknown:
+            show(f"{each.start.main.file}: no error found; {understood_line(report.understood)}", screen)
+            continue
         beside = f", with {', '.join(file.file for file in each.start.beside)}" if each.start.beside else ""
         show(f"{each.start.main.file}{beside}", screen, style="bold underline")
         if each.linted is not None:
