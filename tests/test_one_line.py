@@ -32,3 +32,17 @@ def test_an_error_that_is_one_trouble_has_its_id_however_it_is_worded(text: str,
     (cause,) = explain((), stdin=io.BytesIO(), texts=(text,)).causes
     assert cause.cause == id
     assert "other ranks" not in cause.fix.text
+
+
+@pytest.mark.parametrize(
+    ("text", "today"),
+    [
+        ("TypeError: Trainer.__init__() got an unexpected keyword argument 'gpus'", 'accelerator="gpu", devices='),
+        ("TypeError: Trainer.__init__() got an unexpected keyword argument 'distributed_backend'", "strategy="),
+        ("ValueError: You selected an invalid strategy name: `strategy='fairscale'`. It must be either", '"fsdp"'),
+    ],
+)
+@pytest.mark.parametrize("head", ["", 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n'])
+def test_what_lightning_no_longer_knows_is_told_as_lint_tells_it(head: str, text: str, today: str) -> None:
+    causes = explain((), stdin=io.BytesIO(), texts=(f"{head}{text}\n",)).causes
+    assert today in causes[0].fix.text

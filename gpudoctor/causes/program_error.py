@@ -45,6 +45,7 @@ CAUSE = Cause(
     fix=Fix("Correct what raised it: the first traceback of that rank names the file and the line."),
     variants={
         "at": "Correct what raised it{place}; the other ranks only waited for {who}.",
+        "superseded": "{name} is {since}{place}: write {today}.",
         "alone": "Correct what raised it{place}.",
         "route": (
             "Look whether what is to answer runs there and listens, and whether name, address and port are its "

@@ -38,6 +38,7 @@ from gpudoctor.explain.kinds import (
     own,
 )
 from gpudoctor.explain.statuses import judged_status
+from gpudoctor.knowledge.superseded import refused
 
 OF_CLASS: Mapping[Class, str] = {
     "gpu-memory": "gpu-out-of-memory",
@@ -311,11 +312,14 @@ def cause_of(judged: Judged) -> str:
     return OF_CLASS.get(judged.kind, "program-error")
 
 
-def variant_of(cause: str, judged: Judged, *, alone: bool) -> str:
-    """Which of the cause's fixes is one for this class. `alone`: nothing in the log speaks of several ranks."""
+def variant_of(cause: str, judged: Judged, message: str, *, alone: bool) -> tuple[str, dict[str, str]]:
+    """Which of the cause's fixes is one for this class and message, and values for it. `alone`: nothing in the log
+    speaks of several ranks."""
     if cause != "program-error":
-        return ""
-    return judged.kind if judged.kind in CAUSES[cause].variants else "alone" if alone else "at"
+        return "", {}
+    if known := refused(message):
+        return "superseded", {"name": known.name, "since": known.since, "today": known.today}
+    return (judged.kind if judged.kind in CAUSES[cause].variants else "alone" if alone else "at"), {}
 
 
 def judged_message(message: str) -> Judged | None:

@@ -117,13 +117,14 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
         message = f"{error.type}: {error.words}" if error.words else error.type
         judged = judged_exception(error.type, error.all_words, error.innermost)
         cause = cause_of(judged)
+        variant, more = variant_of(cause, judged, error.all_words, alone=alone)
         errors.append(
             Candidate(
                 cause=cause,
-                variant=variant_of(cause, judged, alone=alone),
+                variant=variant,
                 judged=judged,
                 hosts=(each.told.host,) if each.told.host else (),
-                values={"place": place, "who": who},
+                values={"place": place, "who": who, **more},
                 confidence=SEEN if failed else LIKELY,
                 standing="cause",
                 moment=each.told.moment,

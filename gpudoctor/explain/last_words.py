@@ -154,6 +154,7 @@ def last_words(
 
 def _caused(concluded: Conclusion, judged: Judged, summary: str, evidence: tuple[Line, ...]) -> Conclusion:
     known = CAUSES[cause_of(judged)]
+    variant, values = variant_of(known.id, judged, " ".join(line.text for line in evidence), alone=True)
     cause = LogCause(
         cause=known.id,
         kind=judged.kind,
@@ -163,7 +164,7 @@ def _caused(concluded: Conclusion, judged: Judged, summary: str, evidence: tuple
         evidence=evidence,
         summary=summary,
         meaning=known.meaning if known.id != "program-error" else ENDED,
-        fix=known.remedy(variant_of(known.id, judged, alone=True), place="", who="that process"),
+        fix=known.remedy(variant, place="", who="that process", **values),
         confirm=known.confirm if known.id != "program-error" else "",
     )
     behind = tuple(each for each in concluded.causes if each.cause != known.id)

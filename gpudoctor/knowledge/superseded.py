@@ -194,6 +194,16 @@ def superseded(kind: SupersededKind, name: str) -> Superseded | None:
     return _BY_NAME.get((kind, name))
 
 
+def refused(message: str) -> Superseded | None:
+    """What Lightning's own error says that it does not know: an argument of Trainer, or a strategy
+    (lightning/pytorch/trainer/connectors/accelerator_connector.py)."""
+    if found := re.search(r"\bTrainer\.__init__\(\) got an unexpected keyword argument '(\w{1,60})'", message):
+        return superseded("argument", found[1])
+    if found := re.search(r"invalid (strategy|accelerator) name: `(?:strategy|accelerator)='(\w{1,60})'`", message):
+        return superseded("strategy", found[2]) or superseded("value", f'{found[1]}="{found[2]}"')
+    return None
+
+
 def lightning_version(versions: Mapping[str, str]) -> Version | None:
     """The installed Lightning's, under either name of its distribution."""
     return parsed(
