@@ -325,6 +325,8 @@ def test_without_a_stack_nothing_is_claimed() -> None:
         ("/root/.pyenv/versions/3.11.7/lib/python3.11/queue.py", False),
         ("/opt/conda/bin/torchrun", False),
         ("/src/pytorch/torch/nn/modules/module.py", False),
+        ("/home/mara/packages/torch/_library/autograd.py", False),
+        ("/home/mara/torch/train.py", True),
         ("/home/mara/transformers/src/transformers/trainer.py", False),
         ("/tmp/torchinductor_mara/ab/cabc.py", False),
     ],

@@ -228,7 +228,7 @@ LAUNCHERS = registry.starters() | {"ipython", "ipython3", "jupyter", "jupyter-la
 
 _OWN_PLACE = re.compile(
     # Checked out and built, or installed editable: no site-packages in the path.
-    r"/torch/(?:nn|distributed|autograd|utils|optim|cuda|fx|_dynamo|_inductor|_functorch|multiprocessing|_\w+\.py)\b"
+    r"/torch/(?:nn|distributed|autograd|utils|optim|cuda|amp|fx|multiprocessing|_\w+)(?:/|\.py\b)"
     r"|/torch/(?:serialization|functional|hub)\.py$"
     r"|/src/(?:transformers|accelerate|lightning|lightning_fabric|pytorch_lightning|datasets|peft|trl)/"
     r"|/(?:DeepSpeed/deepspeed|Megatron-LM/megatron|torchtitan/torchtitan)/"
