@@ -1,5 +1,6 @@
 """The symptom tables: every entry finds its samples and not its counter-examples, and says one thing about a line."""
 
+import io
 import re
 import time
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor.causes import CAUSES
+from gpudoctor.explain.explain import explain
 from gpudoctor.knowledge.gpus.xid import CATALOG
 from gpudoctor.symptom import ROLES, Symptom, wanted
 from gpudoctor.symptoms import TABLE
@@ -241,3 +243,20 @@ def test_any_text(parts: list[str]) -> None:
     for symptom in TABLE:
         values = symptom.match(line)
         assert values is None or (values.keys() <= symptom.names and all(values.values()))
+
+
+@pytest.mark.parametrize("end", ["", "Training complete\n"])
+def test_no_line_accuses_a_job_that_goes_on(end: str) -> None:
+    """Whatever a line tells: a job that trains on behind it has not ended of it."""
+
+    def steps(first: int, last: int) -> str:
+        return "".join(f"step {number}: loss {2 - number / 50:.3f}\n" for number in range(first, last))
+
+    accused = []
+    for symptom in TABLE:
+        for sample in symptom.samples:
+            text = f"{steps(1, 6)}{sample}\n{steps(6, 30)}{end}"
+            answer = explain((), stdin=io.BytesIO(), texts=(text,))
+            if answer.causes or answer.unknown:
+                accused.append((symptom.id, sample))
+    assert not accused

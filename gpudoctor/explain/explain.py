@@ -171,6 +171,10 @@ def _moves_behind(event: Event, course: Mapping[str, CourseSeen], most: int) -> 
     return sum(number > event.at.line for number in course[event.at.file].moves) >= most
 
 
+OF_A_START = "lightning-member"
+"""Tells who has come: where the job gets on, all have, and the others' lines stand in other logs."""
+
+
 def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
     """Where a cause stands at the end, faults after which the job got on were none of its end."""
     ends = [(event.at.file, event.at.line) for event in facts.events if event.symptom.role == "cause"]
@@ -181,6 +185,11 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
         return len(behind) >= WENT_ON and any(where == file and later > behind[WENT_ON - 1] for where, later in ends)
 
     most = _more_steps(facts)
+
+    def has_started(event: Event) -> bool:
+        return sum(number > event.at.line for number in course[event.at.file].moves) >= WENT_ON
+
+    facts.events = [event for event in facts.events if event.symptom.id != OF_A_START or not has_started(event)]
     facts.events = [
         event
         for event in facts.events
