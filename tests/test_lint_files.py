@@ -205,6 +205,15 @@ def test_a_comment_silences_its_rule_there_and_is_told_when_it_silences_nothing(
     assert not [each for each in problems(capsys, "pod.yaml") if each[2] in ("V03", "I01", "I02")]
 
 
+def test_a_variable_of_any_name_is_judged(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A manifest's `name:` is whatever somebody wrote, and no pattern."""
+    (tree / "pod.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n    env:\n"
+        "    - {name: 'MASTER_ADDR(', value: x}\n    command: [torchrun, --nproc-per-node=4, t.py]\n"
+    )
+    assert "bug in gpudoctor" not in ended(capsys, "--json", "pod.yaml")[1]
+
+
 def test_a_config_gives_facts_and_takes_rules_away_up_to_the_root_of_the_repository(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

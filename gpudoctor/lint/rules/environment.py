@@ -57,7 +57,11 @@ def variable_not_exported(job: LintJob) -> Iterator[LintFinding]:
             name = setting.name
             if not _READ_BY_RANKS.fullmatch(name) or _NOT_READ.fullmatch(name) or not setting.word.span.exact:
                 continue
-            if re.search(rf"\$\{{?{name}\b", used) or _set_already(job, launch, name) or _passed_on(job, setting):
+            if (
+                re.search(rf"\$\{{?{re.escape(name)}\b", used)
+                or _set_already(job, launch, name)
+                or _passed_on(job, setting)
+            ):
                 continue
             seen.add(setting.word.span.start)
             yield LintFinding(
@@ -79,7 +83,7 @@ def _set_already(job: LintJob, launch: LintLaunch, name: str) -> bool:
 
 def _passed_on(job: LintJob, setting: SetVariable) -> bool:
     """Another variable or command takes it further down."""
-    return re.search(rf"\$\{{?{setting.name}\b", job.text[setting.word.span.end :]) is not None
+    return re.search(rf"\$\{{?{re.escape(setting.name)}\b", job.text[setting.word.span.end :]) is not None
 
 
 _LEFT = re.compile(

@@ -72,7 +72,7 @@ def variable_nearly_right(job: LintJob) -> Iterator[LintFinding]:
             if name in told or name in _KNOWN or len(name) < 9:
                 continue
             near = next((each for each in _KNOWN if _typing_error(name, each)), None)
-            used = re.search(rf"\$\{{?{name}\b", job.text)
+            used = re.search(rf"\$\{{?{re.escape(name)}\b", job.text)
             if near is None or used is not None or near in launch.invocation.settings:
                 continue
             told.add(name)
