@@ -200,7 +200,8 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"(?i:\blocal_rank\b[^\n]{0,60}\bdevice)|invalid device ordinal|deserialize object on CUDA device \d|"
          r"Expected a '?cuda'? device|"
          r"Invalid CUDA '?device", own("device-ordinal")),
-        (r"No CUDA GPUs are available|no NVIDIA driver|CUDA driver (?:version|initialization)|driver is too old",
+        (r"No CUDA GPUs are available|(?i:cuda driver (?:can't|cannot|could not) be loaded)|"
+         r"no NVIDIA driver|CUDA driver (?:version|initialization)|driver is too old",
          own("driver", "node")),
         (r"got an unexpected keyword argument|has no attribute|cannot import name|undefined symbol|version [`']?GLIBC|"
          r"numpy\.dtype size changed|(?:was|were|been) compiled (?:against|using|with)|requires [\w-]+ ?[<>=]=|"
@@ -238,12 +239,14 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"Too Many Requests|HTTPSConnectionPool|Read timed out", DOWNLOAD),
         (r"(?i)name resolution|getaddrinfo|nodename nor servname|Name or service not known|"
          r"No address associated|(?:can't|could not|cannot) resolve|does not resolve|NXDOMAIN", NAME),
-        (r"(?i)does not exist|not found in|file not found|cannot find the (?:file|path)|is not a (?:file|directory)|"
+        (r"(?i)do(?:es not|esn't) exist|unable to find\b[^\n]{0,60}\bfile|"
+         r"not found in|file not found|cannot find the (?:file|path)|is not a (?:file|directory)|"
          r"no (?:data|checkpoint|image|parquet|input)? ?files? (?:found|match)|cannot open shared object", FILE),
         (r"(?i)\bconfig\w*\b|(?:^|\s)--[a-z][\w-]+|\byaml\b|hyperparameter|must be divisible|train_batch_size|"
          r"set `[\w.]+`|\bTrainingArguments\b|is not supported|unknown (?:option|argument|key)|max_model_len|"
          r"mutually exclusive", CONFIG),
-        (r"(?i)\b(?:datasets?|samples?|shards?|corrupt\w*|truncated|decod\w+|malformed|archive|unexpected end of)\b",
+        (r"(?i)\b(?:datasets?|samples?|(?:data|tar)[ _]?shards?|corrupt\w*|truncated|decod\w+|"
+         r"malformed|archive|unexpected end of)\b",
          DATA),
         (r"(?i)out of memory", GPU_MEMORY),
     )
