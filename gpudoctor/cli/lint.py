@@ -193,16 +193,19 @@ def _show(
     beside: bool = False,
 ) -> None:
     """`found`: with the texts; None of a saved answer. `beside`: standard output has a text already."""
-    from gpudoctor.render import lint_forms
+    if form in ("short", "github", "sarif"):
+        from gpudoctor.render import lint_forms
+
+        if form == "sarif":
+            print(lint_forms.sarif(report))
+        else:
+            lines = lint_forms.short_lines(report) if form == "short" else lint_forms.github_lines(report)
+            sys.stdout.writelines(f"{line}\n" for line in lines)
+        return
     from gpudoctor.render.lint import show_files, show_lint, show_report
     from gpudoctor.render.prose import console
 
-    if form in ("short", "github"):
-        lines = lint_forms.short_lines(report) if form == "short" else lint_forms.github_lines(report)
-        sys.stdout.writelines(f"{line}\n" for line in lines)
-    elif form == "sarif":
-        print(lint_forms.sarif(report))
-    elif form == "json" or found is None:
+    if form == "json" or found is None:
         answer(report, show_report, json=form == "json", no_color=no_color, saved=found is None)
     else:
         screen = console(no_color=no_color, file=sys.stderr if beside else None)
