@@ -90,3 +90,38 @@ def test_a_rank_that_had_launched_nothing_did_not_wait_whatever_it_meets_later(t
     answer = explained(text, tmp_path)
     assert "ranks 1-2 waited" in answer.causes[0].summary and "rank 0 did not come" in answer.causes[0].summary
     assert answer.causes[0].confidence < 0.5
+
+
+def row(number: int, rank: int, status: int, pid: int, name: str) -> str:
+    return (
+        f"[{number}]:\n  time      : 2026-11-23_21:29:36\n  host      : localhost\n  rank      : {rank} (local_rank: "
+        f"{rank})\n  exitcode  : {status} (pid: {pid})  ({name})\n  error_file: <N/A>\n"
+        f"  traceback : Signal {-status} ({name}) received by PID {pid}\n"
+    )
+
+
+TABLE = (
+    "============================================================\ntrain.py FAILED\n"
+    "------------------------------------------------------------\nFailures:\n"
+    + row(1, 2, -15, 30353, "SIGTERM")
+    + "------------------------------------------------------------\nRoot Cause (first observed failure):\n"
+    + row(0, 0, -6, 30347, "SIGABRT")
+    + "============================================================\n"
+)
+
+
+def closing(pid: int) -> str:
+    place = "torch/distributed/elastic/multiprocessing/api.py:1028]"
+    return f"W1123 21:29:36.569000 17864 {place} Sending process {pid} closing signal SIGTERM\n"
+
+
+def test_a_rank_that_torchrun_does_not_list_had_ended_well(tmp_path: Path) -> None:
+    """exits_early of tests/lab/hangs; not so where torchrun had to end a process that it does not list."""
+    waited = "".join(watchdog(rank, "ALLREDUCE", "all_reduce", 11) for rank in (0, 2))
+    before = "".join(f"rank {rank} step {step} begins\n" for step in (2, 3) for rank in (0, 2))
+    told = LAUNCHER.replace("local_rank: 1 (pid: 14068)", "local_rank: 0 (pid: 30347)") + TABLE
+    first = explained(before + waited + end(0) + closing(30353) + told, tmp_path).causes[0]
+    assert (first.cause, first.ranks) == ("rank-divergent-decision", (1,))
+    assert "not rank 1: ended well" in first.summary and first.confidence < 0.5
+    lives = explained(before + waited + end(0) + closing(30353) + closing(30350) + told, tmp_path)
+    assert "ended well" not in lives.causes[0].summary

@@ -212,5 +212,20 @@ def alive_at_the_end(facts: Facts) -> set[int]:
     }
 
 
+def ended_well(facts: Facts, absent: set[int]) -> set[int]:
+    """Those of the absent that had ended with status 0 before: torchrun ends all that live when one fails, and lists
+    all that ended otherwise. Of a rank between others of its node; none where it ended a process that it does not list.
+    """
+    rows = [ended for ended in facts.exits if ended.rank is not None and ended.local_rank is not None]
+    listed = {ended.rank: ended.local_rank for ended in rows}
+    firsts = {rank - local for rank, local in listed.items() if rank is not None and local is not None}
+    had_to_end = {ended.pid for ended in facts.exits if ended.exit.exitcode is None}
+    if len(firsts) != 1 or not had_to_end <= {ended.pid for ended in rows}:
+        return set()
+    return {rank for rank in absent if min(firsts) <= rank < max(rank for rank in listed if rank is not None)} - {
+        *listed
+    }
+
+
 def ranks_text(ranks: list[int] | set[int]) -> str:
     return ("rank " if len(ranks) == 1 else "ranks ") + ranges(ranks)

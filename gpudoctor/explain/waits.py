@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from gpudoctor.explain.candidate import Candidate
-from gpudoctor.explain.deaths import Spoken, alive_at_the_end, ranks_text
+from gpudoctor.explain.deaths import Spoken, alive_at_the_end, ended_well, ranks_text
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Moment
@@ -365,7 +365,10 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
         summary += "; there is no output of it here" if len(missing) == 1 else "; there is no output of them here"
     scalar = first.operation == "barrier" or (first.operation == "allreduce" and first.elements == 1)
     causes: tuple[str, ...]
-    if waiting == [0]:
+    if ended_well(facts, set(missing)) == set(missing):
+        summary += f". torchrun lists all that failed or that it had to end, and not {ranks_text(missing)}: ended well"
+        causes = ("rank-divergent-decision", "uneven-inputs")
+    elif waiting == [0]:
         causes = ("rank0-only-collective", "slow-rank-timeout", "uneven-inputs")
     elif missing == [0]:
         causes = ("slow-rank-timeout", "rank-divergent-decision", "checkpoint-race")

@@ -36,6 +36,7 @@ LIMIT = 45
 """Seconds of the group's time-out: two looks must be over before it."""
 ENDS_WITHIN = 40
 """Seconds after it in which a job ends, or it does not end by itself."""
+TELLS_WITHIN = 10.0
 LOOK = 240.0
 KNOWS_ARM = ("early_continue", "order_of_metrics", "different_shapes", "different_groups", "holds_gil")
 View = Literal["bare", "container", "explain", "dumps"]
@@ -167,6 +168,9 @@ def wait_for_end(job: Running, limit: int) -> None:
     until = time.monotonic() + limit + ENDS_WITHIN
     while ranks_of(job) and time.monotonic() < until:
         time.sleep(0.5)
+    until = time.monotonic() + TELLS_WITHIN  # its launcher writes down then who has failed
+    while job.processes() and time.monotonic() < until:
+        time.sleep(0.2)
 
 
 @contextlib.contextmanager
