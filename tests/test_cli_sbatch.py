@@ -72,6 +72,13 @@ def test_what_cannot_be_judged_is_one_line(fake: dict[str, str], tmp_path: Path)
     assert without.returncode == 2 and "no sbatch on this machine" in without.stderr
 
 
+def test_what_the_script_starts_is_judged_too(fake: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH --nodes=1\nsrun bash worker.sh\n")
+    (tmp_path / "worker.sh").write_text("torchrun --standalone --nproc-per-nodes=2 t.py\n")
+    done = submit("job.sh", environment=fake, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "") and "error worker.sh line 1" in done.stderr
+
+
 def test_words_are_taken_apart_as_sbatch_does() -> None:
     found = taken_apart(["-N", "2", "--exclusive", "--force", "-J", "a", "job.sh", "--facts", "x", "--force"])
     assert (found.own, found.script, found.arguments) == (("--force",), "job.sh", ("--facts", "x", "--force"))
