@@ -243,7 +243,7 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"not found in|file not found|cannot find the (?:file|path)|is not a (?:file|directory)|"
          r"no (?:data|checkpoint|image|parquet|input)? ?files? (?:found|match)|cannot open shared object", FILE),
         (r"(?i)\bconfig\w*\b|(?:^|\s)--[a-z][\w-]+|\byaml\b|hyperparameter|must be divisible|train_batch_size|"
-         r"set `[\w.]+`|\bTrainingArguments\b|is not supported|unknown (?:option|argument|key)|max_model_len|"
+         r"set `[\w.]+`|\bTrainingArguments\b|unknown (?:option|argument|key)|max_model_len|"
          r"mutually exclusive", CONFIG),
         (r"(?i)\b(?:datasets?|samples?|(?:data|tar)[ _]?shards?|corrupt\w*|truncated|decod\w+|"
          r"malformed|archive|unexpected end of)\b",
