@@ -56,7 +56,7 @@ OTHERS_ONLY = re.compile(
 ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-class Place(Struct, frozen=True):
+class ProgramPlace(Struct, frozen=True):
     """Something in a program, with the text that is meant."""
 
     words: str
@@ -67,20 +67,20 @@ class Place(Struct, frozen=True):
 
 class Program(Struct, frozen=True, kw_only=True):
     text: str
-    wants: tuple[Place, ...] = ()
+    wants: tuple[ProgramPlace, ...] = ()
     """Variables without which it ends: os.environ["NAME"]."""
     options: frozenset[str] = frozenset()
     """Of its own command line (argparse, click)."""
-    calls: dict[str, tuple[Place, ...]] = {}
+    calls: dict[str, tuple[ProgramPlace, ...]] = {}
     """By the last name of what is called: the call as written."""
-    on_one_rank: tuple[Place, ...] = ()
+    on_one_rank: tuple[ProgramPlace, ...] = ()
     """Collectives that one rank alone comes to."""
 
     def names(self, *words: str) -> bool:
         """Whether one of these words stands anywhere in it."""
         return any(re.search(rf"\b{word}\b", self.text) for word in words)
 
-    def first(self, *names: str) -> Place | None:
+    def first(self, *names: str) -> ProgramPlace | None:
         return next((place for name in names for place in self.calls.get(name, ())), None)
 
 
@@ -115,18 +115,18 @@ def read(text: str, start: int = 0, line: int = 1) -> Program | None:
         return None
     rows = [0, *(found.end() for found in re.finditer("\n", text))]
 
-    def place(node: ast.expr, inside: str = "") -> Place:
+    def place(node: ast.expr, inside: str = "") -> ProgramPlace:
         begin = rows[node.lineno - 1] + node.col_offset
         end = rows[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or node.col_offset)
-        return Place(text[begin:end], Span(start + begin, start + end, line + node.lineno - 1), inside)
+        return ProgramPlace(text[begin:end], Span(start + begin, start + end, line + node.lineno - 1), inside)
 
-    wants: list[Place] = []
+    wants: list[ProgramPlace] = []
     options: set[str] = set()
-    calls: dict[str, list[Place]] = {}
+    calls: dict[str, list[ProgramPlace]] = {}
     try:
         for node in ast.walk(tree):
             if isinstance(node, ast.Subscript) and (name := _wanted(node)):
-                wants.append(Place(name, place(node).span))
+                wants.append(ProgramPlace(name, place(node).span))
             if isinstance(node, ast.Call):
                 called = _last(node.func)
                 calls.setdefault(called, []).append(place(node))
