@@ -209,6 +209,8 @@ def terminal_in_a_batch_job(job: LintJob) -> Iterator[LintFinding]:
 )
 def docker_without_gpus(job: LintJob) -> Iterator[LintFinding]:
     """The driver's files and devices come into the container by --gpus, by the nvidia runtime, or one by one."""
+    if not job.facts.gpus_per_node and not re.search(r"cuda|nccl|nvidia|gpu", job.text, re.IGNORECASE):
+        return
     for launch in job.launches:
         outer = _container(launch)
         if outer is None or outer.program == "nvidia-docker" or processes.on_cpu(launch):
@@ -216,8 +218,6 @@ def docker_without_gpus(job: LintJob) -> Iterator[LintFinding]:
         text = _shown(outer)
         given = re.search(r"--gpus|--gpu\b|nvidia|--device|/dev/|rocm|--privileged|hpu|npu", text)
         if given or any(word.text is None for word in outer.words[1:]):
-            continue
-        if not re.search(r"cuda|nccl|nvidia|gpu", job.text, re.IGNORECASE) and not job.facts.gpus_per_node:
             continue
         yield LintFinding(
             span=outer.words[0].span,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, Word
 from gpudoctor.lint.rule import LintFinding, rule
@@ -31,11 +32,15 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 def words_run_together(job: LintJob) -> Iterator[LintFinding]:
     """`$ARGS` of an array is its first element alone, and what stands in quotes is one word, however many options are
     in it."""
+    known: dict[str, int] = {}
     for launch in job.launches:
         for word in launch.invocation.words[1:]:
             raw = word.raw.strip()
             name = re.fullmatch(r"\$(?:\{(\w+)\}|(\w+))", raw, re.ASCII)
-            elements = _elements(job, name[1] or name[2]) if name is not None else 0
+            array = (name[1] or name[2]) if name is not None else ""
+            if array and array not in known and len(known) < 100:
+                known[array] = _elements(job, array)
+            elements = known.get(array, 0)
             if name is not None and elements > 1 and (word.shown.startswith("-") or _is_script(launch, word)):
                 given = name[1] or name[2]
                 yield LintFinding(
@@ -318,10 +323,10 @@ def _in_text(job: LintJob) -> Iterator[LintFinding]:
                 fix="Write [ and ] with blanks on both sides.",
             )
         stops = re.search(r"^[ \t]*set[ \t]+-\w*e", text, re.MULTILINE)
-        for found in _STEP.finditer(text):
+        for found in islice(_STEP.finditer(text, stops.start()) if stops is not None else (), 20):
             name = found[2] or found[3]
             zero = re.findall(rf"^[ \t]*{name}=(\S+)", text[: found.start()], re.MULTILINE)
-            if stops is not None and stops.start() < found.start() and zero[-1:] == ["0"]:
+            if zero[-1:] == ["0"]:
                 yield LintFinding(
                     span=_span(section.start, section.line, text, found.start(1), found.end(1)),
                     summary=f"{found[1]} with {name}=0 is false, and set -e ends the script there",

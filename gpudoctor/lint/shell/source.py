@@ -41,6 +41,8 @@ class ShellLines:
     """Offsets to line numbers."""
 
     def __init__(self, text: str) -> None:
+        self.followed = 0
+        """Substitutions whose output was looked for: there is an end to that in a text of nothing else."""
         self._starts = [0]
         at = text.find("\n")
         while at >= 0:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 LONGEST = 4096
 DEEPEST = 4
 MOST_STATEMENTS = 20
+MOST_FOLLOWED = 1000
+"""In one text: far more than any script has, and some hundredths of a second."""
 NO_OUTPUT = re.compile(r"2>\s*(?:/dev/null|&1)")
 NOWHERE = Word(raw="", text=None, shown="", span=Span(0, 0, 1, exact=False))
 
@@ -28,6 +30,9 @@ def output(expander: Expands, start: int, end: int) -> list[CommandRun] | None:
     """What the commands in `text[start:end]` print, without the line ends behind it; None where nobody knows."""
     source = inside(expander.source, start, end)
     if not source.text.strip() or end - start > (1 << 16) or expander.nested >= DEEPEST:
+        return None
+    source.lines.followed += 1 + len(source.text) // 200
+    if source.lines.followed > MOST_FOLLOWED:
         return None
     try:
         root = parse(source.text)
