@@ -253,7 +253,8 @@ def lint_rules(rules: tuple[LintRule, ...]) -> str:
             causes = (f"[{id}](hang-causes.md#{id})" for id in rule.leads_to)
             lines.append(f"- Leads to, as `hang` and `explain` call it: {', '.join(causes)}")
         for name, example in (("Bad", rule.bad[0]), ("Good", rule.good[0])):
-            lines += ["", f"{name}{facts_of(example)}:", "", "````text", example.text.strip("\n"), "````"]
+            text = example.text.strip("\n").replace("\r", "^M")  # as editors show it; in a page nobody would see it
+            lines += ["", f"{name}{facts_of(example)}:", "", "````text", text, "````"]
     return "\n".join(lines) + "\n"
 
 
