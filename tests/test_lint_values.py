@@ -10,7 +10,7 @@ import pytest
 from gpudoctor.lint.facts import parse_facts
 from gpudoctor.lint.read import read_job
 
-TELLS = '#!/bin/bash\n{ printf "%s" "${0##*/}"; printf "\\037%s" "$@"; printf "\\n"; } >> "$TOLD"\n'
+TELLS = '#!/bin/bash\nwords=$(printf "\\037%s" "$@")\nprintf "%s%s\\n" "${0##*/}" "$words" >> "$TOLD"\n'  # in one piece
 SSH = '#!/bin/bash\nshift\nexec bash -c "$*"\n'
 FILE = re.compile(r"^#@ file (\S+)\n", re.MULTILINE)
 TEXTS = r"""

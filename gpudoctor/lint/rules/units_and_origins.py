@@ -32,7 +32,7 @@ _MEGABYTES = 1024
     ),
 )
 def number_in_another_unit(job: LintJob) -> Iterator[LintFinding]:
-    """--mem=64 are 64 megabytes, and --time=48:00 are 48 minutes."""
+    """--mem=64 are 64 megabytes, and --time=48:00 are 48 minutes: people mean gigabytes and hours by them."""
     for name in ("mem", "mem-per-cpu", "mem-per-gpu"):
         option = allocation.in_force(job, name)
         value = allocation.whole(allocation.value_text(option))
