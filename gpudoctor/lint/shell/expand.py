@@ -201,7 +201,14 @@ class Expander:
     def number_of(self, name: str) -> str | None:
         """A variable's text, for counting: the scheduler's too, where header or facts tell it."""
         variable = self.variables.get(name)
-        return self._text_of(name) if variable is not None else self.variables.platform.get(name)
+        if variable is None:
+            return self.variables.platform.get(name)
+        unknown = [run for run in variable.runs or () if run.text]
+        if len(unknown) == 1 and not unknown[0].known and len(unknown[0].expansions) == 1:  # N=$SLURM_NNODES
+            source = unknown[0].expansions[0]
+            plain = source.raw in (f"${source.name}", f"${{{source.name}}}")
+            return self.variables.platform.get(source.name) if plain else None
+        return self._text_of(name)
 
     def _text_of(self, name: str) -> str | None:
         variable = self.variables.get(name)
