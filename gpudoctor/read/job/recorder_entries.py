@@ -99,7 +99,7 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
     rows = [row for index, entry in enumerate(entries) if (row := _row(index, entry, backend, names)) is not None]
     _let_coalesced_decide(rows)
     if backend != "gloo":
-        _let_later_decide(rows)
+        _let_later_decide(rows, _enqueued(top, entries, rows))
     groups = _groups(top, entries, rows, backend)
     kept, whole = _kept(rows)
     ranks = {group.key: group.ranks for group in groups}
@@ -211,11 +211,27 @@ def _let_coalesced_decide(rows: list[EntryRow]) -> None:
                 rows[at] = row._replace(done=True)
 
 
-def _let_later_decide(rows: list[EntryRow]) -> None:
-    """The collectives of one communicator end in their order: what came before a completed one has completed."""
+def _enqueued(top: Mapping[Any, Any], entries: Sequence[Any], rows: Sequence[EntryRow]) -> dict[str, int]:
+    """Group -> the last collective that its watchdog was given, where the dump's status tells."""
+    status = top.get("pg_status")
+    if not isinstance(status, dict):
+        return {}
+    told = {_text(number): value for number, value in list(status.items())[:MOST_GROUPS] if isinstance(value, dict)}
     last: dict[str, int] = {}
     for row in rows:
-        if row.done and not row.point_to_point:
+        if row.group not in last and len(last) < MOST_GROUPS:
+            own = told.get(_text(entries[row.at].get("pg_id", "")), {})
+            last[row.group] = _integer(own.get("last_enqueued_collective"), -1)
+    return last
+
+
+def _let_later_decide(rows: list[EntryRow], enqueued: Mapping[str, int]) -> None:
+    """The collectives of one communicator end in their order: what came before a completed one has completed.
+
+    Not so of one that was called when the communicator was aborted: it is over at once, and was never enqueued."""
+    last: dict[str, int] = {}
+    for row in rows:
+        if row.done and not row.point_to_point and not 0 <= enqueued.get(row.group, -1) < row.sequence:
             last[row.group] = max(last.get(row.group, -1), row.sequence)
     for at, row in enumerate(rows):
         if not row.done and not row.point_to_point and row.sequence < last.get(row.group, -1):
