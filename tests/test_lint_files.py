@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -327,3 +328,55 @@ def test_options_that_do_not_go_together(
 ) -> None:
     status, out, err = ended(capsys, *words)
     assert (status, out, err.count("\n")) == (2, "", 1) and says in err
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        # a program whose description shows how it is started; a step in Python; arguments of a program as keys;
+        # steps of a workflow, each a shell; a script in a here-document of a step
+        ("sniff.py", '"""\n    torchrun --nproc_per_node=NUM_GPUS sniff.py\n"""\nA = 1\nB = 2\nC = A + B\n'),
+        ("queue.yml", "on: push\njobs:\n  a:\n    steps:\n      - shell: python\n        run: |\n          A = 1\n"),
+        (
+            "config.yaml",
+            "BEFORE: |\n  torchrun --standalone \\\n    train.py\nARGS:\n  --bf16: true\n  --finetune: true\n",
+        ),
+        (
+            "nightly.yml",
+            "on: push\njobs:\n  a:\n    steps:\n      - run: |\n          make\n          exit $status\n"
+            "      - run: |\n          python utils/train.py\n",
+        ),
+        (
+            "submit.yml",
+            "on: push\njobs:\n  a:\n    steps:\n      - run: |\n          cat > run.sh <<'END'\n          #!/bin/bash\n"
+            "          #SBATCH --job-name=pr-${{ github.event.number }}\n          #SBATCH --nodes=2\n"
+            "          srun torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=n1:29500 t.py\n"
+            "          END\n",
+        ),
+        (
+            "job.yaml",
+            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: t}\nspec:\n  pytorchReplicaSpecs:\n"
+            "    Worker:\n      replicas: $NUM_NODES\n      template:\n        spec:\n          containers:\n"
+            "            - name: pytorch\n              image: ${IMAGE}\n              command:\n"
+            "                - torchrun\n                - --nnodes=$NUM_NODES\n                - train.py\n",
+        ),
+        ("tokens.sh", "torchrun --standalone --nproc-per-node=2 t.py --special-tokens '<image>' '<img>'\n"),
+        ("hosts.sh", "function hosts() {\nperl -e '$slots=8;\nprint $slots'\n}\ntorchrun --standalone t.py\n"),
+        (
+            "screen.sh",
+            'IMAGE=a.sqsh\nARGS=(--container-image $IMAGE)\nsrun "${ARGS[@]}" --kill-on-bad-exit=1'
+            ' bash -c "python t.py"\n',
+        ),
+    ],
+)
+def test_what_stands_in_well_kept_repositories_is_not_accused(tmp_path: Path, name: str, text: str) -> None:
+    """Shapes of files of which a first look at whole repositories accused some."""
+    (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "gpudoctor", "lint", str(tmp_path), "--format", "short"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ": error:" not in done.stdout, done.stdout

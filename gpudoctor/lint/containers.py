@@ -43,6 +43,7 @@ COMMAND_KEYS = frozenset(
         "shell",
     )
 )
+SHELL = re.compile(r"\s*(?:/\S*/)?(?:ba|z|da|k)?sh\b")
 Path = tuple[str, ...]
 
 
@@ -106,7 +107,10 @@ def _scripts(manifest: Manifest, by_path: dict[Path, ManifestValue]) -> Iterator
     """Values that are shell lines: RayJob's entrypoint, SkyPilot's run, dstack's commands."""
     kind = registry.manifest_kinds().get(manifest.kind)
     if kind is not None and kind.script == "*":
-        yield from (path for path in by_path if any(each in COMMAND_KEYS for each in _keys(path)))
+        for path in by_path:
+            shell = by_path.get((*path[:-1], "shell"))  # a step of a workflow may be another program's
+            if any(each in COMMAND_KEYS for each in _keys(path)) and (shell is None or SHELL.match(shell.value)):
+                yield path
     elif kind is not None and kind.script:
         script = tuple(kind.script.split("."))
         yield from (path for path in by_path if script in (path, path[:-1]))

@@ -68,6 +68,16 @@ def manifest_of(job: LintJob, launch: LintLaunch) -> Manifest | None:
     return next((each for each in job.manifests if each.api_version and is_in(launch, each)), None)
 
 
+def is_template(job: LintJob, launch: LintLaunch) -> bool:
+    """Whether the manifest is filled in before Kubernetes gets it: ${NAME} stands where no shell and no kubelet looks
+    (the number of replicas, an image), as for envsubst."""
+    manifest = manifest_of(job, launch)
+    return manifest is not None and any(
+        re.fullmatch(r"\$\{?[A-Za-z_]\w*\}?", value.value) is not None and not {"command", "args"} & {*value.path}
+        for value in manifest.values
+    )
+
+
 def container_of(job: LintJob, launch: LintLaunch) -> Container | None:
     manifest = manifest_of(job, launch)
     path = launch.invocation.manifest_path
@@ -87,6 +97,8 @@ def pods_of(manifest: Manifest, launch: LintLaunch) -> int | None:
     for name in _REPLICA_TYPES:
         if name in path:
             types = path[: path.index(name) + 1]
+            if any(value.path[-1:] == ("maxReplicas",) for value in manifest.values):
+                return None  # elastic: they come and go
             names = {each[len(types)] for each in values if each[: len(types)] == types}
             return _of_numbers(sum, [values.get((*types, each, "replicas"), "1") for each in names])
     levels: list[str] = []

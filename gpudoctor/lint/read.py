@@ -97,6 +97,15 @@ def guess(text: str, sections: tuple[TextSection, ...]) -> Kind:
     return "sbatch" if SRUN.search(body) and SLURM_BODY.search(body) else "shell"
 
 
+def kind_of_name(name: str, text: str) -> Kind | None:
+    """What a file is by the end of its name, whatever is quoted in it. None: what it looks like."""
+    if looks_like_batch(text):
+        return None  # a Python program that is given to sbatch
+    if name.endswith(".py"):
+        return "python"
+    return "manifest" if name.endswith((".yaml", ".yml")) else None
+
+
 SHELL_WORDS = re.compile(
     r"^[ \t]*(?:#!/bin/|export \w+=|(?:\w+=\S*[ \t]+)*(?:torchrun|python[\d.]*|srun|mpirun|accelerate|deepspeed) )",
     re.MULTILINE,

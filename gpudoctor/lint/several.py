@@ -11,6 +11,7 @@ from gpudoctor.lint.asked import AskedFacts
 from gpudoctor.lint.config import BadConfig, LintConfig, config_for
 from gpudoctor.lint.given import GivenFiles, may_start
 from gpudoctor.lint.lint import Linted
+from gpudoctor.lint.read import kind_of_name
 from gpudoctor.lint.report import LintProblem, LintReport, StartReport
 from gpudoctor.lint.shell.sbatch import looks_like_batch
 from gpudoctor.lint.starts import SourceFile, StartFiles, starts
@@ -88,7 +89,9 @@ def judged(
     cost.progress()
     known = facts.of(text, config.facts)
     placed = pieces if file else ()
-    return JudgedStart(start, asked.lint(text, known, kind=kind, name=name or file, off=config.off, pieces=placed))
+    called = name or file
+    kind = kind or kind_of_name(called, text)
+    return JudgedStart(start, asked.lint(text, known, kind=kind, name=called, off=config.off, pieces=placed))
 
 
 class JudgedFiles(Struct, frozen=True):

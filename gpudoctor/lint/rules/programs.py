@@ -22,7 +22,16 @@ _LOADER = (
     "model = DistributedDataParallel(net)\nloader = DataLoader(data, batch_size=8, shuffle=True{})\n"
 )
 _ACCELERATE = "#@ file train.py\nfrom accelerate import Accelerator\na = Accelerator()\n"
-_BY_FRAMEWORK = ("lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "ray", "composer")
+_BY_FRAMEWORK = (
+    "lightning",
+    "pytorch_lightning",
+    "accelerate",
+    "transformers",
+    "deepspeed",
+    "ray",
+    "composer",
+    "megatron",
+)
 OF_TORCHRUN = frozenset(
     (
         *(

@@ -11,6 +11,7 @@ _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
 _TWO = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=n0 --master-port=61234 train.py"
 _WRAPPERS = ("nohup", "srun", "mpirun", "mpiexec", "timeout", "setsid", "nice", "numactl", "taskset", "stdbuf", "exec")
 """Programs that run their next word as it stands: an assignment is no word for them."""
+_DOLLAR = re.compile(r"(?:export )?(\$(\w+))=[\w\"'$/.]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 
 
@@ -103,17 +104,11 @@ def assignment_that_is_none(job: LintJob) -> Iterator[LintFinding]:
         elif outer in _WRAPPERS and _ASSIGNMENT.match(shown[0]) and not invocation.words[0].raw.startswith("$"):
             what = f"{outer} takes {shown[0][:60]} for the program that it is to start"
             fix = f"Write it before {outer}, or {outer} env {shown[0][:60]} ..."
+        elif dollar := _DOLLAR.match(" ".join(word.raw for word in invocation.words[:2])):
+            what, fix = f"{dollar[1]}= is no assignment: the value stands there", f"Write {dollar[2]}=..."
         else:
             continue
         yield _no_assignment(invocation.words[0].span, what, fix)
-    for section in job.sections:
-        if job.kind in ("shell", "sbatch") and section.kind != "file":
-            for found in re.finditer(r"^[ \t]*(?:export[ \t]+)?(\$(\w+))=[\w\"'$/.]", section.text, re.MULTILINE):
-                start = section.start + found.start(1)
-                span = Span(start, start + len(found[1]), section.line + section.text.count("\n", 0, found.start(1)))
-                yield _no_assignment(
-                    span, f"{found[1]}= is no assignment: the value stands there", f"Write {found[2]}=..."
-                )
 
 
 def _no_assignment(span: Span, what: str, fix: str) -> LintFinding:
@@ -154,6 +149,8 @@ def expanded_by_the_wrong_shell(job: LintJob) -> Iterator[LintFinding]:
         if outer is None:
             continue
         for option in launch.every_option:
+            if option.span.start < outer.words[0].span.start:
+                continue  # of what starts the shell
             for each in option.value.expansions if option.value is not None else ():
                 if not each.name.isidentifier() or each.is_set is not False or each.default is not None:
                     continue
@@ -193,6 +190,7 @@ def start_never_reached(job: LintJob) -> Iterator[LintFinding]:
                 for launch in job.launches
                 if launch.invocation.section == invocation.section
                 and launch.invocation.span.start > invocation.span.end
+                and launch.invocation.manifest_path == invocation.manifest_path  # a step of a workflow is a shell
                 and not launch.invocation.conditional
             ),
             None,

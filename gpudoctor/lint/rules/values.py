@@ -7,6 +7,7 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.launcher import registry
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Option, Span, Word
+from gpudoctor.lint.pods import is_template
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 
 _GOOD = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
@@ -151,6 +152,8 @@ def not_a_number(job: LintJob) -> Iterator[LintFinding]:
                 continue
             if shown == "" and value.expansions:
                 continue  # an empty variable: told by its own rules
+            if re.fullmatch(r"\$\{?\w+\}?", shown) and is_template(job, launch):
+                continue  # envsubst fills it in
             on_node = option.name in ("nproc-per-node", "num-gpus")
             number = re.match(r"(?:[A-Za-z][\w.-]*:)?(\d{1,4})(?:\(x\d+\))?$", shown, re.ASCII)
             wanted = "$SLURM_GPUS_ON_NODE" if value.text is None and on_node else number[1] if number else ""

@@ -1,6 +1,7 @@
 """`#SBATCH` lines, and the options of sbatch on a command line."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -11,8 +12,10 @@ from gpudoctor.lint.model import Option, SbatchOption, Word
 from gpudoctor.lint.shell.source import ShellSource
 
 LINE = re.compile(r"^([ \t]*)(#+)([ \t]*)(SBATCH)\b[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
+SCRIPT = re.compile(r"^[ \t]*#![^\n]*$", re.MULTILINE)
+"""Where a script begins: the text itself, or one that it writes in a here-document."""
 COMMAND = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
-WORD = re.compile(r"#|(?:\"[^\"\n]*\"|'[^'\n]*'|\\.|[^\s\"'#\\]|[\"'\\])+")
+WORD = re.compile(r"#|(?:\$\{\{[^}\n]*\}\}|\"[^\"\n]*\"|'[^'\n]*'|\\.|[^\s\"'#\\]|[\"'\\])+")
 """A # ends the line wherever it stands outside of quotes (measured with Slurm 22.05: --job-name=a#b is a)."""
 NO_OPTION = "no option"
 
@@ -26,11 +29,11 @@ def lines_of(source: ShellSource) -> list[SbatchOption]:
     """All `#SBATCH` lines, those too that SLURM does not read."""
     found: list[SbatchOption] = []
     text = source.text
-    command = COMMAND.search(text)
-    first_command = command.start() if command else len(text)
+    scripts = [0, *(found.end() for found in SCRIPT.finditer(text))]
+    commands = [first.start() if (first := COMMAND.search(text, begin)) else len(text) for begin in scripts]
     parts: list[list[SbatchOption]] = [found]
     for line in LINE.finditer(text):
-        ignored = _ignored(line, line.start() > first_command)
+        ignored = _ignored(line, line.start() > commands[bisect_right(scripts, line.start()) - 1])
         if not ignored and line[5].split("#")[0].strip() in ("hetjob", "packjob"):
             parts.append([])
         if not line[5].startswith("-"):
@@ -58,7 +61,8 @@ def _of_all(parts: list[list[SbatchOption]]) -> list[SbatchOption]:
 
 
 def _ignored(line: re.Match[str], late: bool) -> str:
-    if line[1]:
+    if line[1] and not re.search(rf"^{line[1]}#!", line.string[: line.start()], re.MULTILINE):
+        # A script in a document is indented as a whole, its first line too.
         return "not at the begin of the line"
     if len(line[2]) > 1:
         return "commented out with a second #"
@@ -85,6 +89,8 @@ def _options(source: ShellSource, line: re.Match[str], ignored: str) -> list[Sba
                     span=source.span(at + part.start(), at + part.end()),
                 )
             )
+    # GitHub fills ${{ ... }} in before SLURM gets it.
+    words = [structs.replace(word, text=None) if "${{" in word.shown else word for word in words]
     read = SBATCH.read(words)
     found = [_of_option(option, ignored) for option in read.options]
     if read.end < len(words) and not ignored and all(option.known for option in found):
