@@ -84,11 +84,19 @@ def test_examines_this_machine_and_names_the_training_interpreter() -> None:
 
 def test_what_is_captured_gives_the_same_verdict_elsewhere(tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
-    assert gpudoctor("capture", "-o", str(file), "--no-torch").returncode == 0
-    live = json.loads(gpudoctor("check", "--json", "--no-torch").stdout)
-    later = json.loads(gpudoctor("check", "--json", "--from", str(file)).stdout)
-    assert {r["check"]: r["outcome"] for r in live["results"]} == {r["check"]: r["outcome"] for r in later["results"]}
-    assert list(tmp_path.iterdir()) == [file], "no temporary file stays"
+
+    def looked(*words: str) -> dict[str, str]:
+        results = json.loads(gpudoctor("check", "--json", *words).stdout)["results"]
+        return {result["check"]: result["outcome"] for result in results}
+
+    # Between two looks the machine moves: ranks of other tests come and go. A fault of ours differs each time.
+    for _ in range(3):
+        assert gpudoctor("capture", "-o", str(file), "--no-torch").returncode == 0
+        live, later = looked("--no-torch"), looked("--from", str(file))
+        assert list(tmp_path.iterdir()) == [file], "no temporary file stays"
+        if live == later:
+            break
+    assert live == later
 
 
 def test_python_m_and_version() -> None:

@@ -56,6 +56,8 @@ WITHOUT_FROM = {
     "checks": "it tells of the installation, and there is nothing to read again",
     "about": "it explains an id, and has no --json",
     "diff": "it reads two captures, and can again",
+    "sbatch": "it submits; its words are lint's",
+    "lsp": "it speaks with an editor, in that protocol's JSON",
     "capture": "what it writes is read by check, devices, env, topology and hang --from",
 }
 """Commands whose --json no --from reads, and why."""

@@ -42,7 +42,7 @@ CAUSE = Cause(
             (command("sacctmgr show assoc where user=$USER format=account,partition,qos"),),
         ),
         "dependency": "End the job and submit it again after the one that it depends on has succeeded.",
-        "script": "Begin the script with a line that names its interpreter: #!/bin/bash",
+        "script": "Begin the script with #!/bin/bash, a line that names its interpreter.",
         "no-script": "Give the path of the script as the host sees it on which sbatch runs.",
         "controller": Fix(
             "Submit again; where it stays so, the controller is down or overloaded.", (command("sinfo"),)
