@@ -32,6 +32,7 @@ from gpudoctor.devices import DevicesAnswer
 from gpudoctor.envelope import Answer, encode
 from gpudoctor.envelope import schema as answer_schema
 from gpudoctor.explain.report import Explanation
+from gpudoctor.fault_classes import MEANS
 from gpudoctor.fleet.survey import Survey
 from gpudoctor.hang.report import HangReport
 from gpudoctor.knowledge.suggest.advice import Advice
@@ -139,6 +140,18 @@ An option means the same in every command that has it. Which commands those are,
 to paste, which are words of whoever wrote the file. No `--from` reads the `--json` of `launch` and `env`, for these are
 lines to paste and nothing else, nor that of `checks`, which tells of the installation.
 """
+CLASS_PAGE = """# Classes of faults
+
+<!-- Written by docs/generate.py; edit gpudoctor/fault_classes.py instead. -->
+
+`explain` and `hang` give each fault a class, for programs that decide what to do with the job: `class` in `--json`.
+A fault has the class of its first cause, as far as that is seen; of several that fit, the narrowest. Whether the job is
+worth starting again is a question apart: `restart` ([explain.md](explain.md)).
+
+| class | what has happened |
+|---|---|
+{rows}
+"""
 CAUSE_IDS = DOCS / "cause-ids.txt"
 """Every id that a cause has ever had: a contract with whoever reads the JSON. It never loses a line."""
 WRITTEN_CAUSES = "<!-- Written by docs/generate.py; edit gpudoctor/causes/ and gpudoctor/symptoms/ instead. -->"
@@ -157,6 +170,8 @@ def from_code() -> Iterator[tuple[Path, str]]:
     yield DOCS / "options.md", OPTIONS.format(table=option_table())
     yield DOCS / "lint-rules.md", lint_rules(every_rule())
     yield DOCS / "hang-causes.md", hang_causes()
+    rows = "\n".join(f"| {kind} | {meaning} |" for kind, meaning in MEANS.items())
+    yield DOCS / "classes.md", CLASS_PAGE.format(rows=rows)
     yield CAUSE_IDS, "\n".join(sorted({*CAUSE_IDS.read_text().split(), *CAUSES})) + "\n"
     for name, form in SCHEMAS.items():
         schema = answer_schema(form) if issubclass(form, Answer) else msgspec.json.schema(form)

@@ -8,10 +8,12 @@ from textwrap import indent
 
 from msgspec import Struct
 
+from gpudoctor.cause import Cause
 from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
 from gpudoctor.command import command
 from gpudoctor.envelope import FORMER
+from gpudoctor.fault_classes import MEANS
 from gpudoctor.fleet.fleet import LOST_IDS
 from gpudoctor.lint.rule import LintRule, every_rule
 from gpudoctor.nccl.lost import ADVICE
@@ -22,6 +24,11 @@ from gpudoctor.symptoms import TABLE
 from gpudoctor.train.judge import KINDS
 
 ASKED = "What to do depends on the machine, and names its devices, paths and versions: ask there."
+
+CLASSED = (
+    "What a program may branch on: `class` in the JSON of `explain` and `hang`. A fault has the class of its first "
+    "cause, as far as that is seen; of several that fit, the narrowest."
+)
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -58,6 +65,11 @@ def _sentence(text: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
+def _kinds(cause: Cause) -> set[str]:
+    """The classes that it may have."""
+    return {cause.kind, *(judged.kind for judged in cause.judged.values())}
+
+
 def _of_rule(rule: LintRule) -> str:
     """Its documentation, and a start that it finds wrong beside one that it finds right."""
     shown = (("Wrong", rule.bad[0]), ("Right", rule.good[0]))
@@ -80,6 +92,9 @@ def _each() -> Iterator[tuple[tuple[str, ...], Entry]]:
                 more=check.follows,
             ),
         )
+    for kind, meaning in MEANS.items():
+        of_kind = tuple(id for id, cause in CAUSES.items() if kind in _kinds(cause))
+        yield (kind,), Entry(id=kind, kind="class of faults", title=_sentence(meaning), text=CLASSED, more=of_kind)
     for id, cause in CAUSES.items():
         text = f"{cause.meaning}\n\nTo be sure: {cause.confirm}"
         yield (id,), Entry(id=id, kind="cause", title=cause.title, text=text, fix=cause.fix, more=cause.foreseen_by)

@@ -12,64 +12,13 @@ from msgspec import Struct
 
 from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
+from gpudoctor.fault_classes import CLASSES, Class
 from gpudoctor.sure import HINT, LIKELY, POSSIBLE, PROVED, SEEN
 from gpudoctor.symptom import UNSAID, Symptom
 
 Stage = Literal["rendezvous", "communicator", "first collective", "training", "end"]
 """Of a job, in the order in which it passes them."""
 STAGES: tuple[Stage, ...] = get_args(Stage)
-Class = Literal[
-    "gpu-memory",
-    "host-memory",
-    "shared-memory",
-    "disk-full",
-    "quota",
-    "limits",
-    "permission",
-    "file-missing",
-    "import",
-    "dependency-mismatch",
-    "driver",
-    "no-device",
-    "device-lost",
-    "device-ordinal",
-    "illegal-access",
-    "assertion",
-    "argument",
-    "shape",
-    "config",
-    "data",
-    "nan",
-    "checkpoint",
-    "download",
-    "exception",
-    "rendezvous",
-    "launcher",
-    "port",
-    "name-resolution",
-    "route",
-    "firewall",
-    "rdma",
-    "peer-access",
-    "nccl-setting",
-    "nccl-timeout",
-    "divergence",
-    "deadlock",
-    "dead-rank",
-    "slow-rank",
-    "stopped",
-    "storage",
-    "node-lost",
-    "scheduler",
-    "preempted",
-    "time-limit",
-    "image",
-    "signal",
-    "user-interrupt",
-    "other",
-]
-"""What kind of fault it is, for programs that decide what to do with the job; "other": a package's own."""
-CLASSES: tuple[Class, ...] = get_args(Class)
 Blame = Literal["program", "environment", "node", "fabric", "scheduler", "user"]
 """Where the culprit is to be looked for. program: what the training's own code does. environment: how it was started,
 and with which software and settings. node: a machine and what is in it. fabric: what is between machines. scheduler:

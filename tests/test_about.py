@@ -45,7 +45,7 @@ def test_an_explanation_has_words_a_fix_and_no_open_place_for_a_value_of_a_job()
     for id, found in entries().items():
         for each in found:
             assert each.title and each.text, id
-            assert each.fix is not None or each.kind.startswith(("rule", "symptom")), id
+            assert each.fix is not None or each.kind.startswith(("rule", "symptom", "class")), id
             assert each.kind.startswith("rule") or not re.search(r"\{\w*\}|\w  \w", each.title + each.text), each
 
 

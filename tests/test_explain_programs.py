@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
-from gpudoctor.cause import BLAMES, CLASSES, RESTARTS, Restart
+from gpudoctor.cause import BLAMES, RESTARTS, Restart
 from gpudoctor.cli.explain import POLICY, is_text
 from gpudoctor.cli.group import app
 from gpudoctor.errors import BadInput
@@ -17,6 +17,7 @@ from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.course import course
 from gpudoctor.explain.explain import explain
 from gpudoctor.explain.follow import followed
+from gpudoctor.fault_classes import CLASSES
 
 STEPS = "".join(f"step {step} loss 2.{step}\n" for step in range(100, 106))
 LOST = (

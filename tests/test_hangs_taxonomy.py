@@ -12,10 +12,11 @@ from typing import get_args
 
 import pytest
 
-from gpudoctor.cause import BLAMES, CLASSES, RESTARTS, Cause, Stage
+from gpudoctor.cause import BLAMES, RESTARTS, Cause, Stage
 from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
 from gpudoctor.explain.endings import OF_SIGNAL
+from gpudoctor.fault_classes import CLASSES, MEANS
 from gpudoctor.plugins import find_checks
 from gpudoctor.symptoms import TABLE
 
@@ -48,6 +49,10 @@ def test_texts_keep_the_rules_of_messages(cause: Cause) -> None:
         assert not re.search(r"\b(simply|just|please|ensure)\b", text, re.IGNORECASE), text
     assert cause.source and not cause.source.endswith(".")
     assert cause.stages and set(cause.stages) <= set(get_args(Stage))
+
+
+def test_every_class_of_faults_has_its_meaning() -> None:
+    assert [*MEANS] == [*CLASSES]
 
 
 @every

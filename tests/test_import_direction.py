@@ -43,6 +43,7 @@ EVERYWHERE = (
     "gpudoctor.envelope",
     "gpudoctor.errors",
     "gpudoctor.defaults",
+    "gpudoctor.fault_classes",
     "gpudoctor.sure",
 )  # but in workers and armed.py
 
@@ -72,6 +73,7 @@ ROOMS = {
     "gpudoctor/lacking.py": "",
     "gpudoctor/errors.py": "",
     "gpudoctor/defaults.py": "",
+    "gpudoctor/fault_classes.py": "",
     "gpudoctor/active.py": "marked",
     "gpudoctor/plugins.py": "check",
     "gpudoctor/report.py": "check",
@@ -96,7 +98,7 @@ ROOMS = {
     "gpudoctor/launch/": "check launch launcher examination emit fleet nccl read active snapshot knowledge",
     "gpudoctor/lint/": "check cause causes symptom symptoms lint launcher launchers.slurm plugins read active marked"
     " snapshot knowledge",
-    "gpudoctor/about.py": "causes symptoms check fleet lint nccl plugins said train",
+    "gpudoctor/about.py": "cause causes symptoms check fleet lint nccl plugins said train",
     "gpudoctor/said/": "said check",
     "gpudoctor/render/about.py": "about knowledge render",
     "gpudoctor/render/": "cause causes symptom symptoms render check compare culprits effect report snapshot knowledge"

@@ -1,4 +1,5 @@
-from gpudoctor.cause import Cause, Class, Fix, Judged, command
+from gpudoctor.cause import Cause, Fix, Judged, command
+from gpudoctor.fault_classes import Class
 
 OF_ENVIRONMENT: tuple[Class, ...] = (
     *("file-missing", "permission", "dependency-mismatch", "limits", "name-resolution", "port", "quota"),

@@ -10,7 +10,7 @@ import builtins
 import re
 from collections.abc import Mapping
 
-from gpudoctor.cause import Class, Judged
+from gpudoctor.cause import Judged
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.errnos import ERRNO, ERRNO_NAME, judged_words
 from gpudoctor.explain.kinds import (
@@ -38,6 +38,7 @@ from gpudoctor.explain.kinds import (
     own,
 )
 from gpudoctor.explain.statuses import judged_status
+from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.superseded import refused
 
 OF_CLASS: Mapping[Class, str] = {

@@ -1,6 +1,7 @@
 """What a program is told of the faults that an exception or an error's text may mean, by name."""
 
-from gpudoctor.cause import Blame, Class, Judged, Restart
+from gpudoctor.cause import Blame, Judged, Restart
+from gpudoctor.fault_classes import Class
 
 AFTER: Restart = "after a fix"
 

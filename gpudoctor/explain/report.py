@@ -5,10 +5,11 @@ from typing import ClassVar
 
 from msgspec import Struct, field
 
-from gpudoctor.cause import Blame, Class, Restart
+from gpudoctor.cause import Blame, Restart
 from gpudoctor.check import Fix
 from gpudoctor.envelope import NOT_SEEN, Answer, Seen, Stated, subject
 from gpudoctor.explain.course import Course
+from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.sure import PRIMARY
 
@@ -25,7 +26,7 @@ class LogCause(Struct, frozen=True, kw_only=True):
     cause: str
     """A name of `causes.CAUSES`."""
     kind: Class = field(name="class", default="other")
-    """What kind of fault it is, for programs: one of `cause.CLASSES`."""
+    """What kind of fault it is, for programs: one of `fault_classes.CLASSES`."""
     blame: Blame = "program"
     restart: Restart = "not decided"
     """Whether starting the job again helps."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gpudoctor.cause import CLASSES
 from gpudoctor.explain.explain import STANDARD_INPUT, explain
+from gpudoctor.fault_classes import CLASSES
 
 FILE = Path(__file__).resolve().parent / "one_line.txt"
 
